@@ -4,6 +4,7 @@ and is wrong input told? Nothing here waits for a time to pass: what is not show
 import json
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -522,3 +523,77 @@ def test_an_ordinary_users_switch_is_found_where_it_usually_is(path, tmp_path):
     finally:
         running.kill()
         running.communicate()
+
+
+def fuzzed(random):
+    """What somebody may send who means harm, or has the wrong program."""
+    words = ["{", "}", "[", ":", ",", '"weir"', "1", "-1", "1e999", '"request"', '"show"', '"what"', '"mac"', "null", '"\\ud800"']
+    asked = [
+        {"show": {"what": "queues", "ports": ["\u0000" * 50]}},
+        {"set": {"changes": [{"key": "ports.lab-0.rate", "value": "9" * 5_000}]}},
+        {"set": {"changes": [{"key": "x" * 30_000}], "for_ms": 2**64 - 1}},
+        {"set": {"changes": [{"key": "buffer.dt.alpha", "value": "]\n[["}] * 500}},
+        {"reload": {"switch": "../../etc/passwd"}},
+        {"configuration": {}},
+        {"capture": {"ports": ["lab-0"], "classes": [255], "snaplen": 2**32 - 1, "frames": 0}},
+        {"capture": {"for_ms": random.randrange(3), "drops": True, "snaplen": 14}},
+        {"capture": {"frames": 0}},
+        {"clear": {"what": "mac"}},
+    ]
+    kind = random.randrange(6)
+    if kind == 0:
+        return random.randbytes(random.randrange(2_000))
+    if kind == 1:
+        return "".join(random.choices(words, k=60)).encode() + b"\n"
+    if kind == 2:
+        return b"[" * random.choice([10, 70_000, 300_000])
+    line = json.dumps({"weir": random.choice([1, 1, 1, 2]), "request": random.choice(asked)}).encode() + b"\n"
+    if kind == 3:
+        cut = random.randrange(len(line))
+        return line[:cut] + random.randbytes(1) + line[cut + 1:]
+    return line[: random.randrange(len(line))] if kind == 4 else line * random.randrange(1, 4)
+
+
+def test_whatever_is_sent_the_switch_goes_on(path, tmp_path):
+    seed = time.time_ns()
+    print(f"seed {seed}")
+    errors = []
+
+    def flood(random):
+        try:
+            for n in range(120):
+                with socket.socket(socket.AF_UNIX) as client:
+                    client.settimeout(PATIENCE_S)
+                    client.connect(str(path))
+                    try:
+                        client.sendall(fuzzed(random))
+                        # Some listen, some go at once.
+                        if n % 3 == 0:
+                            client.shutdown(socket.SHUT_WR)
+                            while client.recv(65_536):
+                                pass
+                    except (BrokenPipeError, ConnectionResetError):
+                        pass
+        except OSError as error:
+            errors.append(error)
+
+    def resident_kb(process):
+        lines = pathlib.Path(f"/proc/{process}/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmRSS:")).split()[1])
+
+    with started(quiet(tmp_path), path) as switch:
+        told(path, "show", "interfaces")
+        before = resident_kb(switch.process.pid)
+        floods = [threading.Thread(target=flood, args=(random.Random(seed + n),)) for n in range(4)]
+        for thread in floods:
+            thread.start()
+        for thread in floods:
+            thread.join()
+        assert not errors, errors
+        # Whoever asks properly is answered once the flood is over.
+        until(lambda: weir("show", "interfaces", "--socket", path).returncode, lambda code: code == 0)
+        # A ring of each capture, requests, and threads' stacks: a bound, whatever the flood's length.
+        assert resident_kb(switch.process.pid) - before < 200_000
+        done = switch.stop()
+    done.check_sound()
+    assert "panicked" not in done.stderr

@@ -12,7 +12,7 @@ use crate::control::handle_control;
 use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Destination;
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
+use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, Queued};
 use crate::packet_memory::MemoryShare;
 use crate::shared::Shared;
 
@@ -162,14 +162,14 @@ impl<P: Packet> Forwarding<P> {
             for (packet, (headers, way)) in burst.iter().zip(&ways) {
                 let ingress = self.receive(clone, headers.as_ref(), packet.frame_bytes());
                 if let Way::Drop(reason) = way {
-                    self.drop(ingress, *reason);
+                    self.drop_packet(now, packet, ingress, *reason, store);
                 } else if let Some(copy) = store.copy(packet) {
                     self.forward(now, copy, ingress, *way, store, onward);
                 } else {
-                    self.drop(ingress, DropReason::NoMemory);
+                    self.drop_packet(now, packet, ingress, DropReason::NoMemory, store);
                 }
             }
-            self.flush(now, clone, onward);
+            self.flush(now, clone, store, onward);
         }
         self.take_turn(port);
         let mut accounts = accounts.iter().peekable();
@@ -181,7 +181,7 @@ impl<P: Packet> Forwarding<P> {
             self.forward(now, packet, ingress, way, store, onward);
         }
         accounts.for_each(|(_, frame)| self.compare_counts(port, frame));
-        self.flush(now, port, onward);
+        self.flush(now, port, store, onward);
     }
 
     /// Forwards a frame that `port`, which has no clones and whose turn it is, received.
@@ -205,7 +205,7 @@ impl<P: Packet> Forwarding<P> {
             }
             Parsed::Malformed => {
                 let ingress = self.receive(port, None, packet.frame_bytes());
-                return self.drop(ingress, DropReason::Malformed);
+                return self.drop_packet(now, &packet, ingress, DropReason::Malformed, store);
             }
         };
         let ingress = self.receive(port, Some(&headers), packet.frame_bytes());
@@ -281,11 +281,11 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut impl Onward<P>,
     ) {
         match way {
-            Way::Drop(reason) => self.drop(ingress, reason),
+            Way::Drop(reason) => self.drop_packet(now, &packet, ingress, reason, store),
             _ if self.dropping.contains(ingress.class()) => {
-                self.drop(ingress, DropReason::PfcWatchdog);
+                self.drop_packet(now, &packet, ingress, DropReason::PfcWatchdog, store);
             }
-            Way::To(to) => self.stage(now, packet, ingress, to, onward),
+            Way::To(to) => self.stage(now, packet, (ingress, to), store, onward),
             Way::Flood => self.flood(now, packet, ingress, store, onward),
         }
     }
@@ -332,16 +332,16 @@ impl<P: Packet> Forwarding<P> {
             .take(FLOOD_MAX)
             .collect();
         let Some((last, others)) = targets.split_last() else {
-            return self.drop(ingress, DropReason::PortDown);
+            return self.drop_packet(now, &packet, ingress, DropReason::PortDown, store);
         };
         for to in others {
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match store.copy(&packet) {
-                Some(copy) => self.stage(now, copy, ingress, *to, onward),
-                None => self.drop(ingress, DropReason::NoMemory),
+                Some(copy) => self.stage(now, copy, (ingress, *to), store, onward),
+                None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, store),
             }
         }
-        self.stage(now, packet, ingress, *last, onward);
+        self.stage(now, packet, (ingress, *last), store, onward);
     }
 
     /// In debug builds: whether each frame that was received, or copied, has been handed over or dropped, or is here. Between
@@ -367,12 +367,19 @@ impl<P: Packet> Forwarding<P> {
 
     /// Queues a packet for admission.
     #[inline]
-    fn stage(&mut self, now: Time, packet: P, ingress: QueueId, to: PortId, onward: &mut impl Onward<P>) {
+    fn stage(
+        &mut self,
+        now: Time,
+        packet: P,
+        (ingress, to): (QueueId, PortId),
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
         if !self.shared.takes(to, ingress.class()) {
-            return self.refuse(ingress, to);
+            return self.refuse(now, &packet, (ingress, to), store);
         }
         if self.intake.room() == 0 {
-            self.flush(now, ingress.port(), onward);
+            self.flush(now, ingress.port(), store, onward);
         }
         let bytes = self.shared.charge.of(packet.frame_bytes());
         self.intake.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
@@ -381,15 +388,30 @@ impl<P: Packet> Forwarding<P> {
 
     /// Drops a frame whose port of departure takes none, or none of its class.
     #[cold]
-    fn refuse(&mut self, ingress: QueueId, to: PortId) {
+    fn refuse(&mut self, now: Time, packet: &P, (ingress, to): (QueueId, PortId), store: &mut impl PacketStore<P>) {
         let state = self.shared.port(to);
         if !state.is_open() {
-            return self.drop(ingress, DropReason::PortDown);
+            return self.drop_packet(now, packet, ingress, DropReason::PortDown, store);
         }
         if let Some(storms) = state.storms() {
             storms.count_refused(ingress.class());
         }
-        self.drop(ingress, DropReason::PfcWatchdog);
+        self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, store);
+    }
+
+    /// Drops a frame before it was admitted.
+    #[cold]
+    #[inline(never)]
+    fn drop_packet(
+        &mut self,
+        now: Time,
+        packet: &P,
+        ingress: QueueId,
+        reason: DropReason,
+        store: &mut impl PacketStore<P>,
+    ) {
+        store.note_drop(now, packet, ingress, Direction::Inbound, reason);
+        self.drop(ingress, reason);
     }
 
     fn drop(&mut self, ingress: QueueId, reason: DropReason) {
@@ -398,10 +420,16 @@ impl<P: Packet> Forwarding<P> {
 
     /// Admits what is staged, all of it from `port`, and hands on what is kept.
     #[inline]
-    pub(crate) fn flush(&mut self, now: Time, port: PortId, onward: &mut impl Onward<P>) {
+    pub(crate) fn flush(
+        &mut self,
+        now: Time,
+        port: PortId,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
         if !self.staged.is_empty() {
             let mut staged = std::mem::take(&mut self.staged);
-            self.admit(now, port, &mut staged, onward);
+            self.admit(now, port, &mut staged, store, onward);
         }
         self.count_arrived(port);
     }
@@ -447,11 +475,18 @@ impl<P: Packet> Forwarding<P> {
 
     /// Admits packets, all of `port`, which are those of the intake; hands on what is kept, and leaves none.
     #[inline]
-    pub(crate) fn admit(&mut self, now: Time, port: PortId, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
+    pub(crate) fn admit(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packets: &mut Burst<P>,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
         debug_assert_eq!(packets.len(), self.intake.len());
         let places = self.memory.take(packets.len());
         if places < packets.len() {
-            self.drop_beyond(places, packets);
+            self.drop_beyond(now, places, packets, store);
         }
         let Forwarding { shared, counters, intake, .. } = self;
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
@@ -464,7 +499,7 @@ impl<P: Packet> Forwarding<P> {
             }
             onward.take_all(now, packets, intake);
         } else {
-            self.sort_out(now, has_storm, packets, onward);
+            self.sort_out(now, has_storm, packets, store, onward);
         }
         self.intake.clear();
     }
@@ -472,17 +507,25 @@ impl<P: Packet> Forwarding<P> {
     /// Drops the packets of a burst that there is no packet memory for: all after the first `places`.
     #[cold]
     #[inline(never)]
-    fn drop_beyond(&mut self, places: usize, packets: &mut Burst<P>) {
+    fn drop_beyond(&mut self, now: Time, places: usize, packets: &mut Burst<P>, store: &mut impl PacketStore<P>) {
         let arrivals: ArrayVec<Arrival, BURST_MAX> = self.intake.packets().collect();
         self.intake.clear();
         arrivals[..places].iter().for_each(|arrival| self.intake.push(*arrival));
-        packets.truncate(places);
-        arrivals[places..].iter().for_each(|arrival| self.drop(arrival.ingress, DropReason::PoolEmpty));
+        for (packet, arrival) in packets.drain(places..).zip(&arrivals[places..]) {
+            self.drop_packet(now, &packet, arrival.ingress, DropReason::PoolEmpty, store);
+        }
     }
 
     /// Hands on what is kept of a burst, and drops the rest; `has_storm` says whether a class of its port is in one.
     #[inline(never)]
-    fn sort_out(&mut self, now: Time, has_storm: bool, packets: &mut Burst<P>, onward: &mut impl Onward<P>) {
+    fn sort_out(
+        &mut self,
+        now: Time,
+        has_storm: bool,
+        packets: &mut Burst<P>,
+        store: &mut impl PacketStore<P>,
+        onward: &mut impl Onward<P>,
+    ) {
         let Forwarding { shared, counters, memory, intake, .. } = self;
         let kept = Queued::all(packets, intake).enumerate().filter_map(|(n, queued)| match intake.verdict(n) {
             Verdict::Keep(_) => {
@@ -494,7 +537,9 @@ impl<P: Packet> Forwarding<P> {
                 Some(queued)
             }
             Verdict::Drop(reason) => {
-                drop_arrived(shared, counters, queued.charged.ingress, reason.into());
+                let (ingress, reason) = (queued.charged.ingress, reason.into());
+                store.note_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
+                drop_arrived(shared, counters, ingress, reason);
                 memory.give(1);
                 None
             }

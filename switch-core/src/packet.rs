@@ -2,10 +2,12 @@
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, Intake};
-use weir_units::{MacAddr, PortId};
+use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::ethernet::{Glance, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
+
+use crate::counters::DropReason;
 
 /// Packets handled at once.
 pub const BURST_MAX: usize = 64;
@@ -109,6 +111,12 @@ pub trait PacketStore<P> {
     fn take_back(&mut self, packet: P) {
         drop(packet);
     }
+
+    /// Takes note of a packet that an lcore gives up at `now`: of an ingress queue, which it was not admitted to (inbound), or of an
+    /// egress queue, in which it waited (outbound). It is counted there for this reason. Not called of what is given up when the
+    /// switch stops, nor in virtual time.
+    #[inline]
+    fn note_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
 }
 
 /// The driver's way out.

@@ -1,10 +1,12 @@
 //! What all halves of one switch share: read by every lcore, changed only through atomics.
 
 mod link_rate;
+mod sighting;
 mod steering;
 
 pub(crate) use link_rate::LinkRate;
 pub use link_rate::RateChange;
+pub use sighting::Sighting;
 pub(crate) use steering::Tuning;
 
 use std::slice::from_ref;

@@ -119,7 +119,7 @@ impl<P: Packet> Pipeline<P> {
             forwarding.handle_copied(now, port, &mut burst, store, transmission);
         } else {
             forwarding.handle_packet(now, port, packet, store, transmission);
-            forwarding.flush(now, port, transmission);
+            forwarding.flush(now, port, store, transmission);
         }
     }
 
@@ -128,7 +128,7 @@ impl<P: Packet> Pipeline<P> {
     fn forward_elsewhere(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
         let Pipeline { forwarding, transmission, .. } = self;
         forwarding.forward(now, packet, ingress, way, store, transmission);
-        forwarding.flush(now, ingress.port(), transmission);
+        forwarding.flush(now, ingress.port(), store, transmission);
     }
 
     /// The ports whose peers said something, or may have to be told something, since the last call.

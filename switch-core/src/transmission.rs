@@ -13,7 +13,7 @@ use weir_wire::trailer::Telemetry;
 
 use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::egress::EgressQueues;
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
+use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput, Queued};
 use crate::queues::PacketQueues;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
@@ -72,8 +72,8 @@ pub(crate) trait Manner<P> {
     /// The credit blocks of those of a class.
     fn blocks_offered(port: &Self::Port, class: Class) -> u32;
 
-    /// Gives them up, and shows what they were charged; returns how many they were.
-    fn give_up(&mut self, port: &mut Self::Port, charged: impl FnMut(&[Departure])) -> usize;
+    /// Gives them up, and shows them with what they were charged; returns how many they were.
+    fn give_up(&mut self, port: &mut Self::Port, charged: impl FnMut(&[P], &[Departure])) -> usize;
 
     /// Takes note of the rate that a port was given, or that its link has now.
     fn note_rate(_port: &mut Self::Port, _state: &PortState) {}
@@ -331,11 +331,13 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         port.paused = paused;
         if !has_link {
-            return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX), None);
+            let note = &mut noting(now, DropReason::PortDown, driver);
+            return (moved + self.discard_port(now, index, DropReason::PortDown, BURST_MAX, note), None);
         }
         let dropping = port.watchdogs.dropping();
         if !(port.backlog & dropping).is_empty() {
-            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX);
+            let note = &mut noting(now, DropReason::PfcWatchdog, driver);
+            moved += self.discard_queues(now, (index, dropping), DropReason::PfcWatchdog, BURST_MAX, note);
         }
         (moved, Some(paused | dropping))
     }
@@ -539,29 +541,39 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 
     /// Gives up what a port is offered, and up to `limit` frames with what waits in its queues, counting them; returns how many.
-    fn discard_port(&mut self, now: Time, index: usize, reason: DropReason, limit: usize) -> usize {
+    fn discard_port(
+        &mut self,
+        now: Time,
+        index: usize,
+        reason: DropReason,
+        limit: usize,
+        note: &mut impl FnMut(&P, QueueId),
+    ) -> usize {
         let Transmission { shared, ports, counters, manner, .. } = self;
-        let discarded = manner.give_up(&mut ports[index].own, |departures| {
-            departures.iter().for_each(|departure| counters.drop(departure.egress, reason));
+        let discarded = manner.give_up(&mut ports[index].own, |packets, departures| {
+            for (packet, departure) in packets.iter().zip(departures) {
+                note(packet, departure.egress);
+                counters.drop(departure.egress, reason);
+            }
             shared.mmu.release(now, departures);
         });
         manner.note_released(discarded);
-        discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded))
+        discarded + self.discard_queues(now, (index, ClassSet::ALL), reason, limit.saturating_sub(discarded), note)
     }
 
     /// Gives up everything that ports are offered, or that waits in queues, counting it; returns how much.
     pub(crate) fn discard_ports(&mut self, now: Time, reason: DropReason) -> usize {
-        (0..self.ports.len()).map(|index| self.discard_port(now, index, reason, usize::MAX)).sum()
+        (0..self.ports.len()).map(|index| self.discard_port(now, index, reason, usize::MAX, &mut |_, _| {})).sum()
     }
 
     /// Gives up to `limit` frames up that wait in the queues of these classes.
     fn discard_queues(
         &mut self,
         now: Time,
-        index: usize,
-        classes: ClassSet,
+        (index, classes): (usize, ClassSet),
         reason: DropReason,
         limit: usize,
+        note: &mut impl FnMut(&P, QueueId),
     ) -> usize {
         let port = &mut self.ports[index];
         let mut discarded = 0;
@@ -570,6 +582,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             while discarded < limit
                 && let Some(queued) = self.queues.pop(queue)
             {
+                note(&queued.packet, queue);
                 self.counters.drop(queue, reason);
                 self.manner.release(&self.shared.mmu, now, &[queued.charged]);
                 discarded += 1;
@@ -650,6 +663,11 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn published(&self) -> Arc<Published> {
         self.counters.published()
     }
+}
+
+/// Tells the driver of frames that are given up, in which queue each waited.
+fn noting<P>(now: Time, reason: DropReason, driver: &mut impl PacketStore<P>) -> impl FnMut(&P, QueueId) {
+    move |packet, queue| driver.note_drop(now, packet, queue, Direction::Outbound, reason)
 }
 
 /// Of the ports that are `telling` their peers something, those that these packets came by.

@@ -1,4 +1,6 @@
-//! `weir import`: other tools' experiments as scenarios, and what became of what.
+//! `weir import`: other tools' experiments as scenarios, SONiC's tables as switch files, and what became of what.
+
+pub(crate) mod sonic;
 
 use std::path::{Path, PathBuf};
 
@@ -16,6 +18,10 @@ pub(crate) enum Command {
     /// nodes, a distribution of flow sizes. Of a folder the text files are looked at; what the configuration names is looked
     /// for beside it.
     Ns3(Ns3Arguments),
+    /// A SONiC switch's buffer pools and profiles, class maps, schedulers, WRED profiles, PFC watchdog and ports, as a switch file.
+    ///
+    /// The file has a comment for each value: taken, approximated (how, and by how much), or refused (why).
+    Sonic(sonic::SonicArguments),
 }
 
 /// Arguments of `weir import ns3`.

@@ -6,9 +6,12 @@
 #![forbid(unsafe_code)]
 
 pub mod beside;
+mod capture;
 mod check;
 mod control;
 mod demo;
+mod doctor;
+mod export;
 mod extensions;
 mod import;
 mod log;
@@ -96,6 +99,11 @@ enum Command {
     Reload(steer::ReloadArguments),
     /// What a running switch runs with: print it, save it, compare it with its file.
     Config(steer::ConfigArguments),
+    /// Frames of a running switch, as pcapng for Wireshark: what ports receive and send, flow control alone, or what is dropped and
+    /// why.
+    ///
+    /// Each frame has a comment: its class, and what its queues and the shared segment held at that instant. Ends at Ctrl-C.
+    Capture(capture::CaptureArguments),
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
     /// Experiments of several switches and hosts, as a scenario's file describes them.
@@ -123,9 +131,18 @@ enum Command {
     /// Writes man pages and the table of commands, for packages and for docs/.
     #[command(hide = true)]
     Pages(pages::PagesArguments),
-    /// Make a scenario of another tool's files.
+    /// Make a scenario of another tool's files, or a switch file of SONiC's tables.
     #[command(subcommand)]
     Import(import::Command),
+    /// Counters of a switch for other tools.
+    #[command(subcommand)]
+    Export(export::Command),
+    /// What this machine lacks for such switches, each with the command that mends it; whether a PFC frame arrives as it left; and the
+    /// hosts, over ssh.
+    ///
+    /// `weir check` shows what follows from a file, and names what the machine lacks for it. `weir doctor` is about the machine: it
+    /// looks at everything, with a file or without one. The exit code is 1 if something is lacking.
+    Doctor(doctor::DoctorArguments),
     /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
     ///
     /// The exit code is 2 if a file is wrong, and 3 if nothing is wrong with the files, but this machine lacks what they ask for.
@@ -182,6 +199,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Set(arguments) => steer::set(&arguments),
         Command::Reload(arguments) => steer::reload(&arguments),
         Command::Config(arguments) => steer::config(&arguments),
+        Command::Capture(arguments) => capture::capture(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Record(arguments) => record::record(&arguments),
@@ -194,6 +212,9 @@ pub fn main(real_frames: Source) -> ExitCode {
         }
         Command::Pages(arguments) => pages::pages(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
+        Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),
+        Command::Doctor(arguments) => doctor::doctor(&arguments),
+        Command::Export(export::Command::SonicCounters(arguments)) => export::sonic_counters(&arguments),
         #[cfg(feature = "dpdk")]
         Command::Check { files, try_devices: true, eal, .. } => {
             reached(|real_frames| real_frames.try_devices(&files, &eal))

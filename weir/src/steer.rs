@@ -263,7 +263,7 @@ fn or_default(value: &Option<String>) -> String {
 }
 
 /// `10s`, `500ms`, `2min`.
-fn time(text: &str) -> Result<Duration, String> {
+pub(crate) fn time(text: &str) -> Result<Duration, String> {
     let span = text.parse::<Span>().map_err(|_| "write a time such as 10s, 500ms or 2min".to_owned())?;
     let lasts = Duration::from_nanos(span.as_nanos());
     if lasts < Duration::from_millis(1) { Err("write 1ms or more".to_owned()) } else { Ok(lasts) }

@@ -1,6 +1,6 @@
 //! The loop that an lcore runs: poll every task in turn, idle when there is nothing to do.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use weir_config::Idle;
@@ -24,6 +24,9 @@ pub trait Task: Send {
         None
     }
 
+    /// Looks for what the control thread has for it. Called between two polls, when it is told that there is something.
+    fn attend(&mut self) {}
+
     /// What tells that something has arrived for the task; `None` where only a poll does.
     fn arrivals(&self) -> Option<Vec<Arrival>> {
         None
@@ -44,9 +47,13 @@ pub enum Phase {
     Stop,
 }
 
-/// Shared by the control thread and all loops.
+/// Shared by the control thread and all loops: one word, that each loop reads in each round. The phase is its lowest byte, and above
+/// that is how often tasks were called to attend.
 #[derive(Debug, Default)]
-pub struct LoopControl(AtomicU8);
+pub struct LoopControl(AtomicU32);
+
+/// One call to attend.
+const CALL: u32 = 1 << 8;
 
 /// What a loop tells of itself.
 #[derive(Debug, Default)]
@@ -71,17 +78,30 @@ const POLLS_BEFORE_SLEEP: u32 = 64;
 impl LoopControl {
     /// The phase. Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
     pub fn phase(&self) -> Phase {
-        match self.0.load(Ordering::Relaxed) {
-            0 => Phase::Run,
-            1 => Phase::Drain,
-            2 => Phase::Discard,
-            _ => Phase::Stop,
-        }
+        phase_of(self.0.load(Ordering::Relaxed))
     }
 
     /// Goes to a later phase.
     pub fn enter(&self, phase: Phase) {
-        self.0.fetch_max(phase as u8, Ordering::Relaxed);
+        let later = |word: u32| (phase_of(word) < phase).then_some(word & !(CALL - 1) | phase as u32);
+        // Nothing to be done where it is later already.
+        let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
+    }
+
+    /// Has all tasks attend, each before its next poll.
+    pub(crate) fn call(&self) {
+        // What tasks look for is in rings, which order it by themselves.
+        self.0.fetch_add(CALL, Ordering::Relaxed);
+    }
+}
+
+#[inline]
+fn phase_of(word: u32) -> Phase {
+    match word & (CALL - 1) {
+        0 => Phase::Run,
+        1 => Phase::Drain,
+        2 => Phase::Discard,
+        _ => Phase::Stop,
     }
 }
 
@@ -143,8 +163,14 @@ pub(crate) fn run(
     let mut last = Time::from_picos(clock.now_ps());
     let mut sleeper = Sleeper::new(&tasks, last);
     let started = cpu::thread_time_ns();
+    let mut seen = 0;
     loop {
-        let phase = control.phase();
+        let word = control.0.load(Ordering::Relaxed);
+        let phase = phase_of(word);
+        if word != seen {
+            seen = word;
+            tasks.iter_mut().for_each(|task| task.attend());
+        }
         let moved: usize = tasks.iter_mut().map(|task| task.poll(&clock, phase)).sum();
         loops += 1;
         // One writer, so plain stores; the readers want only the numbers.

@@ -47,6 +47,7 @@
 
 #![forbid(unsafe_code)]
 
+mod capture;
 mod catch_up;
 mod checks;
 mod cpu_use;
@@ -76,6 +77,7 @@ mod switches;
 mod tap;
 pub mod trial;
 
+pub use capture::{CAPTURES_MAX, Capture, CaptureState, CapturedFrame, Passing, SNAPLEN_MAX, Wanted};
 pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
 pub use checks::check_machine;
 pub use cpu_use::CpuUse;

@@ -7,9 +7,10 @@ use weir_dpdk_io::{Arrival, Batch, Clock, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput, transmit_row_as_burst};
-use weir_units::{MacAddr, PortId, Time};
+use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::mac_control::ControlFrame;
 
+use crate::capture::Captures;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{Phase, Task};
 use crate::tap::Tap;
@@ -34,6 +35,8 @@ struct Input {
     port: PortId,
     queue: RxQueue,
     tap: Option<Tap>,
+    /// Whether frames are looked at: for its tap, or a capture.
+    is_watched: bool,
 }
 
 /// The way out: transmit queues, and pools for frames that the switch makes.
@@ -45,7 +48,10 @@ struct World {
     batch: Batch,
     /// Whether any port that this lcore transmits on has a tap.
     is_tapped: bool,
-    /// When the round under way began to transmit; kept up only where there are taps.
+    /// Whether there is a tap or a capture.
+    is_watched: bool,
+    captures: Captures,
+    /// When the round under way began to transmit; kept up only where frames are watched.
     now: Time,
 }
 
@@ -60,23 +66,25 @@ struct Output {
     has_backlog: bool,
     told: Arc<DeviceBacklog>,
     tap: Option<Tap>,
+    /// Whether frames are looked at: for its tap, or a capture.
+    is_watched: bool,
 }
 
 /// What becomes of frames at a device's own transmit queues, where no counter of the MMU sees them.
 #[derive(Debug, Default)]
-pub struct DeviceBacklog {
+pub(crate) struct DeviceBacklog {
     frames_max: AtomicU32,
     fallbacks: AtomicU64,
 }
 
 impl DeviceBacklog {
     /// The most frames that stood in a queue so far.
-    pub fn frames_max(&self) -> u32 {
+    pub(crate) fn frames_max(&self) -> u32 {
         self.frames_max.load(Ordering::Relaxed)
     }
 
     /// Frames that left by queue 0 as their own was not enabled.
-    pub fn fallbacks(&self) -> u64 {
+    pub(crate) fn fallbacks(&self) -> u64 {
         self.fallbacks.load(Ordering::Relaxed)
     }
 
@@ -98,20 +106,22 @@ impl Output {
         assert!(!queues.is_empty(), "a port that is transmitted on has a queue");
         let more = queues.split_off(1).into();
         let queue = queues.remove(0);
-        Output { has_backlog: queue.backlog().is_some(), queue, more, told: told.clone(), tap }
+        let is_watched = tap.is_some();
+        Output { has_backlog: queue.backlog().is_some(), queue, more, told: told.clone(), tap, is_watched }
     }
 }
 
 impl SwitchLcore {
     /// Puts an lcore's part and queues together. `rx` are the queues of the ports that this lcore receives from, `tx` those of
-    /// the ports that it transmits on; `backlogs` are all ports'. `taps` gives a tap for each queue of a port that is to have
+    /// the ports that it transmits on; `backlogs` are all ports'. `captures` has none yet. `taps` gives a tap for each queue of a port that is to have
     /// one.
-    pub fn new(
+    pub(crate) fn new(
         lcore: Lcore<Frame>,
         rx: Vec<(PortId, Vec<RxQueue>)>,
         tx: Vec<(PortId, Vec<TxQueue>)>,
         backlogs: &[Arc<DeviceBacklog>],
         store: FrameStore,
+        captures: Captures,
         mut taps: impl FnMut(PortId) -> Option<Tap>,
     ) -> SwitchLcore {
         let ports = tx.iter().map(|(port, _)| port.index() + 1).max().unwrap_or(0);
@@ -120,9 +130,14 @@ impl SwitchLcore {
             by_port[port.index()] = Some(Output::new(queues, &backlogs[port.index()], taps(port)));
         }
         let inputs = rx.into_iter().flat_map(|(port, queues)| queues.into_iter().map(move |queue| (port, queue)));
-        let rx = inputs.map(|(port, queue)| Input { port, queue, tap: taps(port) }).collect();
+        let input = |(port, queue)| {
+            let tap = taps(port);
+            Input { port, queue, is_watched: tap.is_some(), tap }
+        };
+        let rx = inputs.map(input).collect();
         let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
-        let world = World { store, tx: by_port, batch: Batch::new(), is_tapped, now: Time::ZERO };
+        let batch = Batch::new();
+        let world = World { store, tx: by_port, batch, is_tapped, is_watched: is_tapped, captures, now: Time::ZERO };
         SwitchLcore { lcore, rx, world, batch: Batch::new(), burst: Burst::new(), may_rest: false }
     }
 
@@ -137,7 +152,7 @@ impl SwitchLcore {
     #[inline(never)]
     fn run_once(&mut self, clock: &Clock) -> usize {
         let mut moved = 0;
-        for Input { port, queue, tap } in &mut self.rx {
+        for Input { port, queue, tap, is_watched } in &mut self.rx {
             let received = queue.receive(&mut self.batch, self.lcore.room().min(RX_BURST));
             if received == 0 {
                 continue;
@@ -147,19 +162,19 @@ impl SwitchLcore {
             for mbuf in self.batch.as_slice() {
                 mbuf.prefetch();
             }
-            if let Some(tap) = tap {
-                self.batch.as_slice().iter().for_each(|mbuf| tap.note(now, Direction::Inbound, mbuf));
-            }
             self.batch.give_to(&mut self.burst);
-            self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world.store);
+            if *is_watched {
+                note_received(now, *port, tap, &mut self.world.captures, &self.burst);
+            }
+            self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world);
         }
         moved + self.forward_and_transmit(clock)
     }
 
     #[inline]
     fn forward_and_transmit(&mut self, clock: &Clock) -> usize {
-        let forwarded = self.lcore.forward(|| now(clock), &mut self.world.store);
-        if self.world.is_tapped {
+        let forwarded = self.lcore.forward(|| now(clock), &mut self.world);
+        if self.world.is_watched {
             self.world.now = now(clock);
         }
         let moved = forwarded + self.lcore.transmit(|| now(clock), &mut self.world);
@@ -181,6 +196,20 @@ impl Task for SwitchLcore {
         moved
     }
 
+    fn attend(&mut self) {
+        let World { captures, tx, is_tapped, is_watched, .. } = &mut self.world;
+        captures.attend();
+        for input in &mut self.rx {
+            input.is_watched = input.tap.is_some() || captures.want_inbound(input.port);
+        }
+        for (port, output) in (0..).map(PortId).zip(tx) {
+            if let Some(output) = output {
+                output.is_watched = output.tap.is_some() || captures.want_outbound(port);
+            }
+        }
+        *is_watched = *is_tapped || !captures.are_none();
+    }
+
     fn rests_until(&self, now: Time) -> Option<Time> {
         self.may_rest.then(|| self.lcore.next_wakeup(now))
     }
@@ -198,6 +227,10 @@ impl PacketStore<Frame> for World {
     fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<Frame> {
         self.store.control(frame, source)
     }
+
+    fn note_drop(&mut self, now: Time, packet: &Frame, queue: QueueId, direction: Direction, reason: DropReason) {
+        self.captures.note_drop(now, queue, direction, reason, packet);
+    }
 }
 
 impl PortOutput<Frame> for World {
@@ -205,7 +238,12 @@ impl PortOutput<Frame> for World {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
         let limit = burst.len();
-        let sent = send(&mut output.queue, &mut output.tap, self.now, &mut self.batch, burst, limit);
+        let sent = if output.is_watched {
+            let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
+            send_watched(&mut output.queue, watched, &mut self.batch, burst, limit)
+        } else {
+            send(&mut output.queue, &mut self.batch, burst, limit)
+        };
         if output.has_backlog {
             output.told.note(output.queue.backlog().unwrap_or(0));
         }
@@ -215,7 +253,7 @@ impl PortOutput<Frame> for World {
     #[inline]
     fn transmit_row(&mut self, port: PortId, row: &mut [Option<Frame>]) -> usize {
         let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
-        if output.tap.is_some() {
+        if output.is_watched {
             return transmit_row_as_burst(row, |burst| self.transmit(port, burst));
         }
         self.batch.take_from_row(row);
@@ -238,7 +276,12 @@ impl PortOutput<Frame> for World {
             Some(_) => (&mut output.queue, true),
             None => (&mut output.queue, false),
         };
-        let sent = send(by, &mut output.tap, self.now, &mut self.batch, burst, limit);
+        let sent = if output.is_watched {
+            let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
+            send_watched(by, watched, &mut self.batch, burst, limit)
+        } else {
+            send(by, &mut self.batch, burst, limit)
+        };
         if is_fallback && sent > 0 {
             output.told.note_fallbacks(sent);
         }
@@ -246,22 +289,22 @@ impl PortOutput<Frame> for World {
     }
 }
 
+/// Shows a tap and captures what a port received.
+#[cold]
+#[inline(never)]
+fn note_received(now: Time, port: PortId, tap: &mut Option<Tap>, captures: &mut Captures, burst: &Burst<Frame>) {
+    if let Some(tap) = tap {
+        burst.iter().for_each(|frame| tap.note(now, Direction::Inbound, &frame.0));
+    }
+    if captures.want_inbound(port) {
+        burst.iter().for_each(|frame| captures.note_received(now, port, frame));
+    }
+}
+
 /// Sends up to `limit` frames from the front of the burst, and leaves the rest there; returns how many went.
 #[inline]
-fn send(
-    queue: &mut TxQueue,
-    tap: &mut Option<Tap>,
-    now: Time,
-    batch: &mut Batch,
-    burst: &mut Burst<Frame>,
-    limit: usize,
-) -> usize {
+fn send(queue: &mut TxQueue, batch: &mut Batch, burst: &mut Burst<Frame>, limit: usize) -> usize {
     const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
-    if let Some(tap) = tap
-        && tap.may_want(burst.first().map(|frame| &frame.0))
-    {
-        return send_tapped(queue, tap, now, batch, burst, limit);
-    }
     batch.take_from(burst, limit);
     let sent = queue.send(batch);
     if !batch.is_empty() {
@@ -269,6 +312,41 @@ fn send(
         let not_offered = std::mem::take(burst);
         burst.extend(batch.drain().map(Frame));
         burst.extend(not_offered);
+    }
+    sent
+}
+
+/// Who watches what a port sends.
+struct Watched<'w> {
+    port: PortId,
+    now: Time,
+    tap: &'w mut Option<Tap>,
+    captures: &'w mut Captures,
+}
+
+/// [`send`] where a tap or a capture wants the frames that were sent, and no others.
+#[cold]
+#[inline(never)]
+fn send_watched(
+    queue: &mut TxQueue,
+    watched: Watched<'_>,
+    batch: &mut Batch,
+    burst: &mut Burst<Frame>,
+    limit: usize,
+) -> usize {
+    let Watched { port, now, tap, captures } = watched;
+    let is_captured = captures.want_outbound(port);
+    if is_captured {
+        captures.stage(now, port, burst, limit);
+    }
+    let sent = match tap {
+        Some(tap) if tap.may_want(burst.first().map(|frame| &frame.0)) => {
+            send_tapped(queue, tap, now, batch, burst, limit)
+        }
+        _ => send(queue, batch, burst, limit),
+    };
+    if is_captured {
+        captures.commit(port, sent);
     }
     sent
 }

@@ -1,7 +1,7 @@
 //! All switches of the process, running.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use weir_config::{Device, Idle, SwitchConfig};
@@ -16,6 +16,7 @@ use weir_switch_core::report::{Report, Reporter};
 use weir_switch_core::{Surroundings, Switch};
 use weir_units::{PortId, Span, Time};
 
+use crate::capture::{CAPTURES_MAX, Capture, CapturePost, CaptureState, Wanted, captures};
 use crate::catch_up::catch_up;
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
@@ -149,6 +150,14 @@ struct RunningSwitch {
     nics: Vec<Option<Arc<NicBoard>>>,
     /// By port: the kernel's interface, if it drives one.
     interfaces: Vec<Option<String>>,
+    captures: Mutex<Posts>,
+}
+
+/// A switch's captures, and the way to its lcores.
+#[derive(Debug)]
+struct Posts {
+    posts: Vec<CapturePost>,
+    captures: Vec<Arc<CaptureState>>,
 }
 
 struct TaskBox(Box<dyn Task>);
@@ -332,6 +341,7 @@ impl<'a> PreparedSwitches<'a> {
             nics.push(nic);
         }
         let is_alone = lcores.len() == 1;
+        let mut posts = Vec::new();
         for (lcore, on) in lcores.into_iter().zip(&placed.on) {
             let rx = take_queues(&lcore.role.receives, &mut rx);
             let tx = take_queues(&lcore.role.transmits, &mut tx);
@@ -341,7 +351,9 @@ impl<'a> PreparedSwitches<'a> {
                 tapped.push(PortTap { switch: index, port, tapped: out });
                 Some(tap)
             };
-            let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), tap);
+            let (captures, post) = captures(&shared);
+            posts.push(post);
+            let mut task = SwitchLcore::new(lcore, rx, tx, &backlogs, self.store.clone(), captures, tap);
             if is_alone && config.ports.iter().all(|port| port.nic.is_none() && waits_or_wakes(&port.device)) {
                 task.may_rest();
             }
@@ -353,7 +365,18 @@ impl<'a> PreparedSwitches<'a> {
         }
         let interfaces = config.ports.iter().map(|port| port.device.netdev().map(str::to_owned)).collect();
         let config = config.clone();
-        self.switches.push(RunningSwitch { config, shared, reporter, ports, backlogs, losses, nics, interfaces });
+        let captures = Mutex::new(Posts { posts, captures: Vec::new() });
+        self.switches.push(RunningSwitch {
+            config,
+            shared,
+            reporter,
+            ports,
+            backlogs,
+            losses,
+            nics,
+            interfaces,
+            captures,
+        });
         Ok(())
     }
 
@@ -486,6 +509,52 @@ impl RunningSwitches {
     /// A report of each switch.
     pub fn reports(&self) -> Result<Vec<Report>, DriverError> {
         (0..self.switches.len()).map(|index| self.report(index)).collect()
+    }
+
+    /// Begins a capture of switch `index`: frames from now on come out of it, until it is dropped. `None` if the switch has
+    /// [`CAPTURES_MAX`].
+    ///
+    /// # Errors
+    /// An lcore does not take it up.
+    pub fn capture(&self, index: usize, wanted: Wanted) -> Result<Option<Capture>, DriverError> {
+        self.end_captures();
+        let switch = &self.switches[index];
+        let mut own = switch.captures.lock().unwrap_or_else(PoisonError::into_inner);
+        if own.captures.len() >= CAPTURES_MAX {
+            return Ok(None);
+        }
+        let (capture, taps) = Capture::new(wanted, switch.config.ports.len(), own.posts.len());
+        let state = capture.state().clone();
+        let lcores = taps.len();
+        own.posts.iter_mut().zip(taps).for_each(|(post, tap)| post.post(tap));
+        own.captures.push(state.clone());
+        self.control.call();
+        let waits = self.patience();
+        while state.taken_up() < lcores {
+            if !waits() {
+                return Err(DriverError::Stuck("it takes up no capture"));
+            }
+        }
+        Ok(Some(capture))
+    }
+
+    /// Has lcores let go of captures that are over, and frees what those had. To be called now and then.
+    pub fn end_captures(&self) {
+        let mut has_ended = false;
+        for switch in &self.switches {
+            let mut own = switch.captures.lock().unwrap_or_else(PoisonError::into_inner);
+            let Posts { posts, captures } = &mut *own;
+            if captures.is_empty() {
+                continue;
+            }
+            has_ended |= captures.iter().any(|state| state.is_over());
+            posts.iter_mut().for_each(CapturePost::free_spent);
+            let lcores = posts.len();
+            captures.retain(|state| state.given_back() < lcores);
+        }
+        if has_ended {
+            self.control.call();
+        }
     }
 
     /// All that [`RunningSwitches::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.

@@ -69,7 +69,32 @@ pub struct PoolWatermarks {
     pub egress_lossy: Option<Bytes>,
 }
 
+/// What an ingress queue holds at an instant, and nothing that takes a policy to know.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QueueLevels {
+    /// Bytes of its private buffer.
+    pub private: u32,
+    /// w_s.
+    pub shared: u32,
+    /// w_h.
+    pub headroom: u32,
+    /// Whether its sender is to pause.
+    pub off: bool,
+}
+
 impl Mmu {
+    /// What an ingress queue holds: two loads.
+    pub fn queue_levels(&self, id: QueueId) -> QueueLevels {
+        let queue = &self.ingress[id.index()];
+        let levels = queue.levels.load();
+        QueueLevels { private: queue.private(), shared: levels.shared, headroom: levels.headroom, off: levels.off }
+    }
+
+    /// What is used of the shared segment: a load.
+    pub fn shared_used(&self) -> u64 {
+        self.shared.level().used
+    }
+
     /// An ingress queue as it stands.
     pub fn ingress_use(&self, id: QueueId, now: Time) -> QueueUse {
         let queue = &*self.ingress[id.index()];

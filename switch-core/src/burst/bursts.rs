@@ -119,11 +119,11 @@ impl<P> Manner<P> for Bursts<P> {
         staged + port.lanes.as_ref().map_or(0, |lanes| lanes.blocks_of(class))
     }
 
-    fn give_up(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[Departure])) -> usize {
+    fn give_up(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[P], &[Departure])) -> usize {
         let mut given_up = 0;
         let mut give_up = |staged: &mut Staged<P>| {
             given_up += staged.packets.len();
-            charged(&staged.departures);
+            charged(&staged.packets, &staged.departures);
             staged.packets.clear();
             staged.departures.clear();
             staged.lengths.clear();

@@ -117,7 +117,7 @@ impl<P: Packet> Forwarder<P> {
     #[inline]
     fn finish(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
         if self.to_copy.is_empty() {
-            self.forwarding.flush(now, port, &mut self.rings);
+            self.forwarding.flush(now, port, store, &mut self.rings);
         } else {
             self.forwarding.handle_copied(now, port, &mut self.to_copy, store, &mut self.rings);
         }

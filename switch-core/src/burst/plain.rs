@@ -36,7 +36,7 @@ impl<P: Packet> Forwarding<P> {
         self.look_at(port, burst, &mut seen);
         let mut row = self.stage_plain(now, port, &seen);
         if row == burst.len() {
-            self.admit(now, port, burst, onward);
+            self.admit(now, port, burst, store, onward);
             return self.count_arrived(port);
         }
         let (mut packets, mut rest) = (burst.drain(..), &seen[..]);
@@ -49,7 +49,7 @@ impl<P: Packet> Forwarding<P> {
             row = self.stage_plain(now, port, rest);
         }
         drop(packets);
-        self.flush(now, port, onward);
+        self.flush(now, port, store, onward);
     }
 
     /// Looks at all frames, and asks for what is known of their stations.

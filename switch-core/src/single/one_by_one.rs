@@ -52,9 +52,9 @@ impl<P> Manner<P> for OneByOne<P> {
         refused.map(|queued| blocks(queued.frame_bytes)).sum()
     }
 
-    fn give_up(&mut self, port: &mut Refused<P>, mut charged: impl FnMut(&[Departure])) -> usize {
+    fn give_up(&mut self, port: &mut Refused<P>, mut charged: impl FnMut(&[P], &[Departure])) -> usize {
         let given_up = port.take();
-        given_up.iter().for_each(|queued| charged(&[queued.charged]));
+        given_up.iter().for_each(|queued| charged(from_ref(&queued.packet), &[queued.charged]));
         usize::from(given_up.is_some())
     }
 }

@@ -4,11 +4,12 @@
 //! it, which begins the command anew.
 
 mod bench;
+mod finding;
 mod machine;
 mod replay;
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -21,6 +22,7 @@ use weir_units::{BitRate, Span};
 
 use crate::Failure;
 
+pub use finding::{Finding, Health};
 pub use machine::{Lcores, Machine, MachineFindings, NicFound, OnCpu, PacketMemory, PollGap, SwitchOnMachine};
 
 pub use bench::{BenchCommand, CommonArguments, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments};
@@ -39,6 +41,17 @@ pub trait RealFrames: Sync {
     /// # Errors
     /// As [`RealFrames::run`]; devices that are not fit for lossless ports.
     fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure>;
+
+    /// What there is of this machine that such switches need, and what is lacking, each with what mends it. Of no switches, what any
+    /// would need.
+    fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding>;
+
+    /// Sends frames, PFC among them, between the first two ports of a file, which are cabled to each other, or over a link inside the
+    /// process, and tells what arrived.
+    ///
+    /// # Errors
+    /// As [`RealFrames::try_devices`].
+    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Failure>;
 
     /// Measures switches on this machine.
     ///

@@ -15,6 +15,20 @@ pub struct Client {
     path: PathBuf,
 }
 
+/// Ends what follows a reply.
+#[derive(Debug)]
+pub struct Ender(UnixStream);
+
+impl Ender {
+    /// Tells the switch that no more is wanted; what it still sends is the rest.
+    ///
+    /// # Errors
+    /// The connection has ended already.
+    pub fn end(&self) -> io::Result<()> {
+        self.0.shutdown(std::net::Shutdown::Write)
+    }
+}
+
 /// Why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
@@ -97,6 +111,17 @@ impl Client {
             Err(NoAnswer::Version(theirs, said)) => Err(ClientError::Version { path: self.path.clone(), theirs, said }),
             Err(NoAnswer::Malformed(what)) => Err(ClientError::NoSwitch { path: self.path.clone(), what }),
         }
+    }
+
+    /// What follows the last reply on the connection, to its end. Whoever holds the [`Ender`] can ask for that end.
+    ///
+    /// # Errors
+    /// The system's.
+    pub fn follow(self) -> io::Result<(BufReader<UnixStream>, Ender)> {
+        // A port may be quiet for long.
+        self.stream.get_ref().set_read_timeout(None)?;
+        let ender = Ender(self.stream.get_ref().try_clone()?);
+        Ok((self.stream, ender))
     }
 
     /// Asks who is there.

@@ -1,7 +1,8 @@
 //! How a running switch is asked: the control socket, both its ends.
 //!
 //! A process of `weir run` has one Unix socket ([`Bound`], [`Server`]); `weir show` and `weir clear` are its clients ([`Client`]).
-//! Either side writes a line of JSON at a time ([`protocol`]), and what is shown has a type for each kind ([`state`]). The server's
+//! Either side writes a line of JSON at a time ([`protocol`]), and what is shown has a type for each kind ([`state`]). After the reply
+//! to a capture ([`capture`]) the connection carries its frames, and nothing else ([`Stream`]). The server's
 //! threads know nothing of switches: they hand each [`Question`] to the thread that does, by a channel, and wait for its answer.
 //!
 //! Order of calls: [`Bound::at`], or [`Bound::by_default`], claims the path before anything else of the run starts;
@@ -9,6 +10,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod capture;
 mod client;
 pub mod metrics;
 mod path;
@@ -18,7 +20,7 @@ mod socket;
 pub mod state;
 pub mod steering;
 
-pub use client::{Client, ClientError};
+pub use client::{Client, ClientError, Ender};
 pub use path::sockets;
-pub use server::{Answer, CLIENTS_MAX, Question, Server};
+pub use server::{Answer, CLIENTS_MAX, Question, Server, Stream};
 pub use socket::{BindError, Bound};

@@ -12,6 +12,7 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
+use crate::capture::{Capture, Capturing};
 use crate::state::{Event, Lcore, Shown};
 use crate::steering::{Changed, Chosen, Configuration, Differences, Set};
 
@@ -38,6 +39,9 @@ pub enum Request {
     Configuration(Chosen),
     /// How the switches' files differ from that.
     Differences(Chosen),
+    /// Frames that pass ports from now on, or are dropped there. They follow the reply on the connection, as pcapng, until the client
+    /// ends its half of it, the switch ends, or there are as many as are wanted; then the connection ends.
+    Capture(Capture),
 }
 
 /// A view that is asked for.
@@ -133,6 +137,8 @@ pub enum Reply {
     Configurations(Vec<Configuration>),
     /// How each switch's file differs from that.
     Differences(Vec<Differences>),
+    /// What follows.
+    Capturing(Capturing),
 }
 
 /// A process of `weir run`.
@@ -254,6 +260,7 @@ fn line(value: Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::capture::{Passing, Way};
     use crate::steering::Assignment;
 
     #[test]
@@ -273,6 +280,18 @@ mod tests {
             Request::Reload(Chosen { switch: Some("lab".into()) }),
             Request::Configuration(Chosen::default()),
             Request::Differences(Chosen::default()),
+            Request::Capture(Capture::default()),
+            Request::Capture(Capture {
+                ports: vec!["p0".into()],
+                classes: vec![3],
+                passing: Passing::Control,
+                direction: Some(Way::In),
+                drops: true,
+                snaplen: Some(96),
+                frames: Some(10),
+                for_ms: Some(1_500),
+                ..Capture::default()
+            }),
         ];
         for request in requests {
             let line = request_line(&request);

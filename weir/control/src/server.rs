@@ -15,6 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded};
+use rustix::io::Errno;
+use rustix::net::RecvFlags;
 
 use crate::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, answer_line, parse_request};
 use crate::socket::{Bound, SocketPath};
@@ -30,15 +32,31 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 /// How long to wait where the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
+/// How long a client of a stream may take no byte.
+const STREAM_TAKEN_WITHIN: Duration = Duration::from_secs(60);
+/// How long a stream that has nothing to send waits for its client to end.
+const STREAM_NAP: Duration = Duration::from_millis(2);
+/// How long clients have for their last answers when the server ends.
+const LAST_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
+
 /// What the control thread says to a request.
 pub type Answer = Result<Reply, Refusal>;
+
+/// What follows a reply on its connection, until it is over: then the connection ends. The client's thread takes it out.
+pub trait Stream: Send {
+    /// Appends what there is to send now; says whether there may be more.
+    fn take(&mut self, bytes: &mut Vec<u8>) -> bool;
+
+    /// The client wants no more, or the switch is about to end: what is taken after this is the rest.
+    fn end(&mut self);
+}
 
 /// A request, and where its answer goes. One that is dropped tells the client that the switch is about to end.
 #[derive(Debug)]
 pub struct Question {
     /// What the client wants.
     pub request: Request,
-    answer: Sender<Answer>,
+    answer: Sender<(Answer, Option<Box<dyn Stream>>)>,
 }
 
 /// A socket that clients are served on, until it is dropped.
@@ -62,7 +80,12 @@ struct Serving {
 impl Question {
     /// Answers. A client that has gone meanwhile misses it.
     pub fn answer(self, answer: Answer) {
-        let _ = self.answer.try_send(answer);
+        let _ = self.answer.try_send((answer, None));
+    }
+
+    /// Answers, with what follows. It is dropped if the client has gone.
+    pub fn answer_with(self, reply: Reply, stream: Box<dyn Stream>) {
+        let _ = self.answer.try_send((Ok(reply), Some(stream)));
     }
 }
 
@@ -100,9 +123,14 @@ impl Drop for Server {
         if let Some(taking) = self.taking.take() {
             let _ = taking.join();
         }
-        for client in self.shared.clients().values() {
-            let _ = client.shutdown(Shutdown::Both);
+        // Whoever waits for a request ends; whoever has something to say yet may finish.
+        let end = |how| self.shared.clients().values().for_each(|client| drop(client.shutdown(how)));
+        end(Shutdown::Read);
+        let deadline = Instant::now() + LAST_ANSWERS_WITHIN;
+        while !self.shared.clients().is_empty() && Instant::now() < deadline {
+            std::thread::park_timeout(Duration::from_millis(1));
         }
+        end(Shutdown::Both);
     }
 }
 
@@ -116,8 +144,8 @@ impl Serving {
     }
 
     /// The control thread's answer.
-    fn ask(&self, request: Request) -> Answer {
-        let busy = |what: &str| Err(Refusal::new(RefusalKind::Busy, what));
+    fn ask(&self, request: Request) -> (Answer, Option<Box<dyn Stream>>) {
+        let busy = |what: &str| (Err(Refusal::new(RefusalKind::Busy, what)), None);
         let (answer, answered) = bounded(1);
         let question = Question { request, answer };
         if self.questions.send_timeout(question, ANSWER_WITHIN).is_err() {
@@ -186,21 +214,54 @@ fn serve_client(stream: UnixStream, serving: &Serving) -> io::Result<()> {
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
     let mut requests = Requests { stream: &stream, pending: Vec::new() };
     while !serving.is_over() {
-        let (answer, is_last) = match requests.next()? {
+        let ((answer, follows), is_last) = match requests.next()? {
             Next::Line(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Next::Line(line) => (parse_request(&line).and_then(|request| serving.ask(request)), false),
+            Next::Line(line) => (parse_request(&line).map_or_else(|no| (Err(no), None), |yes| serving.ask(yes)), false),
             Next::TooLong => {
                 let message = format!("a request has at most {REQUEST_BYTES_MAX} bytes");
-                (Err(Refusal::new(RefusalKind::Malformed, message)), true)
+                ((Err(Refusal::new(RefusalKind::Malformed, message)), None), true)
             }
             Next::End => return Ok(()),
         };
         (&stream).write_all(answer_line(&answer).as_bytes())?;
+        if let Some(follows) = follows {
+            return serve_stream(&stream, follows, serving);
+        }
         if is_last {
             return Ok(());
         }
     }
     Ok(())
+}
+
+/// Sends a client what follows a reply, until that is over. The client ends it by ending its half of the connection.
+fn serve_stream(mut stream: &UnixStream, mut follows: Box<dyn Stream>, serving: &Serving) -> io::Result<()> {
+    stream.set_write_timeout(Some(STREAM_TAKEN_WITHIN))?;
+    let (mut bytes, mut is_ended) = (Vec::new(), false);
+    loop {
+        bytes.clear();
+        let goes_on = follows.take(&mut bytes);
+        stream.write_all(&bytes)?;
+        if !goes_on {
+            return stream.shutdown(Shutdown::Write);
+        }
+        if !is_ended && (serving.is_over() || has_ended(stream)) {
+            is_ended = true;
+            follows.end();
+        } else if bytes.is_empty() {
+            std::thread::park_timeout(STREAM_NAP);
+        }
+    }
+}
+
+/// Whether a client has ended its half of the connection. It does not wait; what else the client says is nobody's.
+fn has_ended(stream: &UnixStream) -> bool {
+    let mut some = [0; 256];
+    match rustix::net::recv(stream, &mut some, RecvFlags::DONTWAIT) {
+        Ok((read, _)) => read == 0,
+        Err(Errno::AGAIN | Errno::INTR) => false,
+        Err(_) => true,
+    }
 }
 
 /// Lines of a client.

@@ -3,6 +3,7 @@
 //! Answers are made of what the control thread reads anyway: reports, which lcores publish between two bursts when they are
 //! asked, and atomics. However many clients ask, lcores are asked for a report once in [`FRESH`] at most.
 
+mod capture;
 mod events;
 mod reading;
 
@@ -25,6 +26,7 @@ use weir_units::{Class, PortId, Span};
 use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::steering::Steering;
+use capture::CaptureLog;
 use events::{EventLog, unix_ms};
 use reading::{Base, Reading, rates};
 
@@ -45,6 +47,7 @@ pub(crate) struct Control {
     rates: Vec<Option<Vec<[u64; 2]>>>,
     reports: Option<(Instant, Rc<Vec<Report>>)>,
     steering: Steering,
+    captures: CaptureLog,
 }
 
 /// The longest that a value may hold for a time, in milliseconds: a day.
@@ -159,20 +162,19 @@ impl Control {
             rates: vec![None; switches.len()],
             reports: None,
             steering: Steering::new(switches),
+            captures: CaptureLog::default(),
         })
     }
 
     /// Answers what clients ask until the deadline. Then others have their turn, however much is asked.
     pub(crate) fn answer_until(&mut self, deadline: Instant, asked: Asked<'_>) {
+        self.captures.tell_ended(asked.running);
         for (index, changed) in self.steering.expire(asked.running) {
             self.tell_changed("back to what was before", index, &changed);
         }
         while Instant::now() < deadline {
             match self.questions.recv_deadline(deadline) {
-                Ok(question) => {
-                    let answer = self.answer(&question.request, asked);
-                    question.answer(answer);
-                }
+                Ok(question) => self.reply(question, asked),
                 Err(RecvTimeoutError::Timeout) => return,
                 // The server's thread holds the other end as long as the server lives.
                 Err(RecvTimeoutError::Disconnected) => self.questions = crossbeam_channel::never(),
@@ -197,6 +199,23 @@ impl Control {
         self.rates[index] = Some(rates(before, now));
     }
 
+    fn reply(&mut self, question: Question, asked: Asked<'_>) {
+        let Request::Capture(wanted) = &question.request else {
+            let answer = self.answer(&question.request, asked);
+            return question.answer(answer);
+        };
+        match chosen_one(asked.switches, wanted.switch.as_deref())
+            .and_then(|index| self.captures.begin(index, wanted, asked))
+        {
+            Ok((capturing, stream)) => {
+                let what = format!("weir capture: {} begins", capturing.ports.join(", "));
+                tracing::info!(switch = %capturing.switch, "{what}");
+                question.answer_with(Reply::Capturing(capturing), Box::new(stream));
+            }
+            Err(refusal) => question.answer(Err(refusal)),
+        }
+    }
+
     fn answer(&mut self, request: &Request, asked: Asked<'_>) -> Answer {
         match request {
             Request::Hello => Ok(Reply::Hello(Hello {
@@ -219,16 +238,12 @@ impl Control {
                 let chosen = chosen(asked.switches, switch.as_deref())?;
                 Ok(Reply::Differences(self.steering.differences(&chosen)?))
             }
+            Request::Capture(_) => Err(Refusal::new(RefusalKind::Malformed, "a capture has a connection of its own")),
         }
     }
 
     fn set(&mut self, set: &Set, asked: Asked<'_>) -> Answer {
-        let chosen = chosen(asked.switches, set.switch.as_deref())?;
-        let [index] = chosen[..] else {
-            let names: Vec<&str> = asked.switches.iter().map(|switch| switch.name.as_str()).collect();
-            let message = format!("several switches run: choose one with --switch: {}", names.join(", "));
-            return Err(Refusal::new(RefusalKind::Unknown, message));
-        };
+        let index = chosen_one(asked.switches, set.switch.as_deref())?;
         if let Some(ms) = set.for_ms.filter(|ms| *ms > LASTS_MAX_MS) {
             let message =
                 format!("{ms} ms is longer than a day: leave the time out, and set the value back when it is over");
@@ -416,6 +431,17 @@ impl LcoreBase {
         let (polls, busy_polls) = stats.polls();
         LcoreBase { polls, busy_polls, gaps: stats.gaps().counts(), cpu_use: stats.cpu_use(cpu) }
     }
+}
+
+/// The switch that is asked for, by its place.
+fn chosen_one(switches: &[SwitchConfig], name: Option<&str>) -> Result<usize, Refusal> {
+    let chosen = chosen(switches, name)?;
+    let [index] = chosen[..] else {
+        let names: Vec<&str> = switches.iter().map(|switch| switch.name.as_str()).collect();
+        let message = format!("several switches run: choose one with --switch: {}", names.join(", "));
+        return Err(Refusal::new(RefusalKind::Unknown, message));
+    };
+    Ok(index)
 }
 
 /// The switches that are asked for, by their places.

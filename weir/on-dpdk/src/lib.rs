@@ -23,12 +23,14 @@ mod storms;
 mod summary;
 mod supervisor;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 
 use weir_config::SwitchConfig;
 use weir_experiments::Failure;
-use weir_experiments::real_frames::{Backend, BenchCommand, Machine, RealFrames, ReplayArguments, RunArguments};
+use weir_experiments::real_frames::{
+    Backend, BenchCommand, Finding, Machine, RealFrames, ReplayArguments, RunArguments,
+};
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
@@ -56,6 +58,14 @@ impl RealFrames for Dpdk {
 
     fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
         Ok(check::try_devices(files, eal)?)
+    }
+
+    fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding> {
+        check::examine(switches)
+    }
+
+    fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Failure> {
+        Ok(check::try_loop(file, eal)?)
     }
 
     fn bench(&self, command: &BenchCommand) -> Result<(), Failure> {

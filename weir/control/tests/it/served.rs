@@ -3,26 +3,66 @@
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::JoinHandle;
 
 use crossbeam_channel::Receiver;
 use proptest::prelude::*;
-use weir_control::protocol::{Hello, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, parse_request};
-use weir_control::{Bound, CLIENTS_MAX, Client, ClientError, Question, Server};
+use weir_control::capture::{Capture, Capturing, Passing, Way};
+use weir_control::protocol::{
+    Hello, REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, parse_request, request_line,
+};
+use weir_control::{Bound, CLIENTS_MAX, Client, ClientError, Question, Server, Stream};
 
 /// A server whose control thread says hello, and refuses all else.
 struct Switch {
     server: Option<Server>,
     answering: Option<JoinHandle<()>>,
     folder: tempfile::TempDir,
+    /// Streams that were begun, and that are gone.
+    begun: Arc<AtomicUsize>,
+    gone: Arc<AtomicUsize>,
+}
+
+/// Numbers in lines, and a last line once it has ended.
+struct Numbers {
+    next: u64,
+    until: u64,
+    is_ended: AtomicBool,
+    gone: Arc<AtomicUsize>,
+}
+
+impl Stream for Numbers {
+    fn take(&mut self, bytes: &mut Vec<u8>) -> bool {
+        if self.is_ended.load(Ordering::Relaxed) || self.next == self.until {
+            bytes.extend(b"end\n");
+            return false;
+        }
+        bytes.extend(format!("{}\n", self.next).bytes());
+        self.next += 1;
+        true
+    }
+
+    fn end(&mut self) {
+        self.is_ended.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Drop for Numbers {
+    fn drop(&mut self) {
+        self.gone.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 impl Switch {
     fn new() -> Switch {
         let folder = tempfile::tempdir().unwrap();
         let (server, questions) = Bound::at(&folder.path().join("lab.sock")).unwrap().serve().unwrap();
-        let answering = std::thread::spawn(move || answer_all(&questions));
-        Switch { server: Some(server), answering: Some(answering), folder }
+        let (begun, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
+        let counts = (begun.clone(), gone.clone());
+        let answering = std::thread::spawn(move || answer_all(&questions, &counts));
+        Switch { server: Some(server), answering: Some(answering), folder, begun, gone }
     }
 
     fn path(&self) -> PathBuf {
@@ -43,8 +83,16 @@ impl Drop for Switch {
 }
 
 /// Ends when there is nobody left who could ask.
-fn answer_all(questions: &Receiver<Question>) {
+fn answer_all(questions: &Receiver<Question>, (begun, gone): &(Arc<AtomicUsize>, Arc<AtomicUsize>)) {
     for question in questions {
+        if let Request::Capture(wanted) = &question.request {
+            begun.fetch_add(1, Ordering::Relaxed);
+            let until = wanted.frames.unwrap_or(u64::MAX);
+            let stream = Numbers { next: 0, until, is_ended: AtomicBool::new(false), gone: gone.clone() };
+            let capturing = Capturing { switch: "lab".into(), ports: Vec::new() };
+            question.answer_with(Reply::Capturing(capturing), Box::new(stream));
+            continue;
+        }
         let answer = match &question.request {
             Request::Hello => {
                 Ok(Reply::Hello(Hello { weir_version: "0".into(), process: 7, switches: vec!["lab".into()] }))
@@ -53,6 +101,14 @@ fn answer_all(questions: &Receiver<Question>) {
         };
         question.answer(answer);
     }
+}
+
+/// A client that has asked for a stream, and what follows the reply.
+fn streaming(switch: &Switch, frames: Option<u64>) -> (BufReader<UnixStream>, weir_control::Ender) {
+    let mut client = Client::connect(&switch.path()).unwrap();
+    let asked = Request::Capture(Capture { frames, ..Capture::default() });
+    assert!(matches!(client.ask(&asked), Ok(Reply::Capturing(_))));
+    client.follow().unwrap()
 }
 
 /// All that a client hears who sends these bytes and no more.
@@ -120,6 +176,71 @@ fn a_server_that_ends_lets_its_clients_go() {
     match Client::connect(&switch.path()) {
         Err(error @ ClientError::Connect { .. }) => assert!(error.to_string().contains("no such socket"), "{error}"),
         other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_stream_comes_whole_and_ends_by_itself_by_its_client_and_with_the_server() {
+    let mut switch = Switch::new();
+    let (mut follows, _ender) = streaming(&switch, Some(1_000));
+    let mut all = String::new();
+    follows.read_to_string(&mut all).unwrap();
+    let expected: String = (0..1_000).map(|n| format!("{n}\n")).chain(["end\n".to_owned()]).collect();
+    assert_eq!(all, expected);
+    // By its client, who hears the rest.
+    let (mut follows, ender) = streaming(&switch, None);
+    let mut line = String::new();
+    follows.read_line(&mut line).unwrap();
+    assert_eq!(line, "0\n");
+    ender.end().unwrap();
+    let mut rest = String::new();
+    follows.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("\nend\n"), "{}", &rest[rest.len().saturating_sub(40)..]);
+    // One that goes without a word, having read nothing: its place is free again.
+    drop(streaming(&switch, None));
+    while switch.gone.load(Ordering::Relaxed) < 3 {
+        std::thread::yield_now();
+    }
+    assert!(switch.is_well());
+    // With the server.
+    let (mut follows, _ender) = streaming(&switch, None);
+    let reader = std::thread::spawn(move || {
+        let mut rest = String::new();
+        follows.read_to_string(&mut rest).map(|_| rest)
+    });
+    switch.server = None;
+    assert!(reader.join().unwrap().unwrap().ends_with("\nend\n"));
+    assert_eq!((switch.begun.load(Ordering::Relaxed), switch.gone.load(Ordering::Relaxed)), (4, 4));
+}
+
+#[test]
+fn a_flood_of_connections_and_half_lines_leaves_room_for_the_next_client() {
+    let switch = Switch::new();
+    let threads = || std::fs::read_dir("/proc/self/task").unwrap().count();
+    let before = threads();
+    let floods: Vec<JoinHandle<()>> = (0..4)
+        .map(|n| {
+            let path = switch.path();
+            std::thread::spawn(move || {
+                for m in 0..100 {
+                    let Ok(mut stream) = UnixStream::connect(&path) else { continue };
+                    // Half a line, a long one, nothing, a request whose answer nobody reads.
+                    let _ = match (n + m) % 4 {
+                        0 => stream.write_all(b"{\"weir\":1,\"request\":{\"show"),
+                        1 => stream.write_all(&vec![b'['; 3 * REQUEST_BYTES_MAX]),
+                        2 => Ok(()),
+                        _ => stream.write_all(request_line(&Request::Hello).repeat(20).as_bytes()),
+                    };
+                }
+            })
+        })
+        .collect();
+    // A thread for each client at most, whatever they do, beside the floods' own and those of other tests.
+    let most = (0..50).map(|_| threads()).max().unwrap();
+    assert!(most <= before + 4 + 8 * (CLIENTS_MAX + 4), "{before} threads, then {most}");
+    floods.into_iter().for_each(|flood| flood.join().unwrap());
+    while !switch.is_well() {
+        std::thread::yield_now();
     }
 }
 
@@ -194,5 +315,28 @@ proptest! {
         let ended = sent.split(|byte| *byte == b'\n').rev().skip(1);
         prop_assert_eq!(answers.lines().count(), ended.filter(|line| !line.iter().all(u8::is_ascii_whitespace)).count());
         prop_assert!(switch.is_well());
+    }
+}
+
+/// Requests whose form is right, with values that nobody would send.
+fn odd_capture() -> impl Strategy<Value = Capture> {
+    let passing = prop::sample::select(vec![Passing::All, Passing::Control, Passing::None]);
+    let direction = prop::option::of(prop::sample::select(vec![Way::In, Way::Out]));
+    let number = prop_oneof![Just(0), Just(u64::MAX), any::<u64>()];
+    let names = prop::collection::vec("\\PC{0,40}", 0..4);
+    let numbers = (prop::collection::vec(any::<u8>(), 0..20), prop::option::of(any::<u32>()), prop::option::of(number));
+    (names, passing, direction, any::<bool>(), numbers).prop_map(|(ports, passing, direction, drops, numbers)| {
+        let (classes, snaplen, for_ms) = numbers;
+        Capture { switch: None, ports, classes, passing, direction, drops, snaplen, frames: Some(1), for_ms }
+    })
+}
+
+proptest! {
+    #[test]
+    fn odd_captures_read_as_they_were_written(capture in odd_capture()) {
+        let request = Request::Capture(capture);
+        let line = request_line(&request);
+        prop_assert_eq!(line.matches('\n').count(), 1);
+        prop_assert_eq!(parse_request(line.trim_end().as_bytes()), Ok(request));
     }
 }

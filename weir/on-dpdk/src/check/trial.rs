@@ -1,12 +1,13 @@
 //! `weir check --try`: two ports cabled to each other, tried, and the row of the table in docs/DEVICES.md that says what came out.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use weir_config::Device;
+use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{Memory, Placement, Runtime, RuntimeOptions, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
 use weir_experiments::Failure;
+use weir_experiments::real_frames::{Finding, Health};
 use weir_experiments::switches::load_all;
 
 use crate::fault::Fault;
@@ -27,7 +28,46 @@ const HEAD: [&str; 10] = [
 
 /// Tries the first two ports of a file.
 pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
-    let switches = load_all(files)?;
+    let report = tried(load_all(files)?, eal)?;
+    print(&report);
+    match report.is_fit() {
+        true => Ok(()),
+        false => Err(Failure::Run("these devices are not fit for lossless ports".into()).into()),
+    }
+}
+
+/// What became of frames between the first two ports of a file, or over a link inside this process.
+pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Fault> {
+    const INSIDE: &str = "[[ports]]\nname = \"a\"\nring = \"loop\"\nrate = \"10Gbps\"\n\
+                          [[ports]]\nname = \"b\"\nring = \"loop\"\nrate = \"10Gbps\"\n";
+    let switches = match file {
+        Some(file) => load_all(&[file.to_owned()])?,
+        None => vec![weir_config::parse("loop", INSIDE).map_err(Fault::from)?],
+    };
+    let report = tried(switches, eal)?;
+    let mut findings = Vec::new();
+    for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
+        let about = format!("loop {} to {}", report.devices[from].port, report.devices[to].port);
+        let cable = "cable the first two ports of the file to each other, and look at weir check --try";
+        findings.push(match way.pfc {
+            true => Finding::good(&about, "a PFC frame arrived as it left, byte for byte"),
+            false => Finding::bad(Health::Lacking, &about, "a PFC frame did not arrive as it left", cable),
+        });
+        let said = format!("{} of {} frames of 60 B and longer arrived as they left", way.identical, way.sent);
+        findings.push(match way.identical == way.sent {
+            true => Finding::good(&about, said),
+            false => Finding::bad(Health::Lacking, &about, said, cable),
+        });
+        if way.obeys == Some(true) {
+            let said = "the device obeys PAUSE by itself, for all classes at once";
+            findings.push(Finding::bad(Health::Lacking, &about, said, "ethtool -A IFACE autoneg off rx off tx off"));
+        }
+    }
+    Ok(findings)
+}
+
+/// Tries the first two ports of the only switch.
+fn tried(switches: Vec<SwitchConfig>, eal: &[String]) -> Result<TrialReport, Fault> {
     let [switch] = &switches[..] else {
         let message = "--try takes one file, whose first two ports are cabled to each other";
         return Err(Failure::Argument(message.into()).into());
@@ -43,12 +83,7 @@ pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault
     let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
     let options = RuntimeOptions { memory_mb, eal_args: eal.to_vec(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("weir-try", &placement.cpus, &pci_addresses(&switches), &options)?;
-    let report = try_ports(&runtime, switch, &placement.cpus)?;
-    print(&report);
-    match report.is_fit() {
-        true => Ok(()),
-        false => Err(Failure::Run("these devices are not fit for lossless ports".into()).into()),
-    }
+    Ok(try_ports(&runtime, switch, &placement.cpus)?)
 }
 
 fn print(report: &TrialReport) {

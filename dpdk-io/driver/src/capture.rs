@@ -1,0 +1,477 @@
+//! Frames of a running switch for whoever asks, from the lcores that see them to a thread that writes them down.
+//!
+//! The control thread makes a [`Capture`], and posts a [`CaptureTap`] to each lcore of the switch, which takes it up between two
+//! rounds. From then on the lcore copies what is wanted into a ring, with what the frame's queues hold at that instant. A ring that
+//! is full costs a comparison, and the frame is counted as missed; the switch forwards it all the same. Memory is taken by the
+//! control thread before, and given back by it.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use rtrb::{Consumer, Producer, RingBuffer};
+use weir_mmu::QueueLevels;
+use weir_switch_core::counters::DropReason;
+use weir_switch_core::{BURST_MAX, Burst, Direction, Shared, Sighting};
+use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
+use weir_wire::mac_control::ControlFrame;
+
+use crate::frame::Frame;
+
+/// Captures that a switch has at a time, at most.
+pub const CAPTURES_MAX: usize = 4;
+/// Bytes of frames and what is said of them that wait in an lcore's ring for a capture's reader.
+const WAITING: usize = 8 << 20;
+/// No more of a frame is copied, whatever is asked for: the longest frame that a switch handles has 16,018 B.
+pub const SNAPLEN_MAX: u32 = 16 << 10;
+/// What is said of a frame before its bytes.
+const HEADER_BYTES: usize = 56;
+
+/// What a capture is to have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// Frames that pass these ports, or were lost there.
+    pub ports: PortSet,
+    /// Data frames of these classes, and PFC frames that name one of them. Other control frames are of all classes.
+    pub classes: ClassSet,
+    /// Which of the frames that pass.
+    pub passing: Passing,
+    /// Frames that ports receive,
+    pub inbound: bool,
+    /// and those that they send.
+    pub outbound: bool,
+    /// Frames that the switch drops, with the reason.
+    pub drops: bool,
+    /// Bytes that are kept of each frame, at most.
+    pub snaplen: u32,
+}
+
+/// Which of the frames that pass a port are captured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Passing {
+    /// All of them.
+    All,
+    /// MAC control frames.
+    Control,
+    /// None.
+    None,
+}
+
+/// A capture's frames, as they come out.
+#[derive(Debug)]
+pub struct Capture {
+    rings: Vec<Consumer<u8>>,
+    state: Arc<CaptureState>,
+}
+
+/// What the ends of a capture share.
+#[derive(Debug)]
+pub struct CaptureState {
+    is_over: AtomicBool,
+    /// Lcores that have taken it up, and that have given it back.
+    taken_up: AtomicU32,
+    given_back: AtomicU32,
+    /// By port: frames that were wanted and found no room.
+    missed: Box<[AtomicU64]>,
+    /// Frames that the reader has written down.
+    written: AtomicU64,
+}
+
+/// A frame of a capture.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CapturedFrame {
+    /// When, on the switches' clock.
+    pub at: Time,
+    /// The port that it passed, or was lost at.
+    pub port: PortId,
+    /// Received or sent; of a lost frame, whether it was to be admitted, or had waited.
+    pub direction: Direction,
+    /// Why it was dropped, if it was.
+    pub dropped: Option<DropReason>,
+    /// Its class and queues, and what they held.
+    pub seen: Sighting,
+    /// Its length, without FCS.
+    pub frame_bytes: u32,
+    /// Its first bytes, as many as are wanted.
+    pub bytes: Vec<u8>,
+}
+
+/// The lcore's end.
+#[derive(Debug)]
+pub(crate) struct CaptureTap {
+    wanted: Wanted,
+    ring: Producer<u8>,
+    state: Arc<CaptureState>,
+    /// Frames of a burst that is about to be sent, one after the other, and where each ends. One that is not wanted is empty. Taken
+    /// upfront.
+    staged: Vec<u8>,
+    ends: Vec<usize>,
+}
+
+/// All captures of one lcore of a switch.
+#[derive(Debug)]
+pub(crate) struct Captures {
+    taps: Vec<CaptureTap>,
+    shared: Arc<Shared>,
+    posted: Consumer<CaptureTap>,
+    spent: Producer<CaptureTap>,
+    /// Ports whose frames are wanted, each way.
+    inbound: PortSet,
+    outbound: PortSet,
+    /// Whether drops are wanted.
+    drops: bool,
+}
+
+/// The control thread's way to an lcore's captures.
+#[derive(Debug)]
+pub(crate) struct CapturePost {
+    to: Producer<CaptureTap>,
+    spent: Consumer<CaptureTap>,
+}
+
+/// An lcore's captures, none at first, and the way to them.
+pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
+    let (to, posted) = RingBuffer::new(CAPTURES_MAX);
+    // All that are posted, and those that are given up, find room.
+    let (gives_back, spent) = RingBuffer::new(2 * CAPTURES_MAX);
+    let captures = Captures {
+        taps: Vec::with_capacity(CAPTURES_MAX),
+        shared: shared.clone(),
+        posted,
+        spent: gives_back,
+        inbound: PortSet::EMPTY,
+        outbound: PortSet::EMPTY,
+        drops: false,
+    };
+    (captures, CapturePost { to, spent })
+}
+
+impl Capture {
+    /// A capture, and a tap for each of so many lcores.
+    pub(crate) fn new(wanted: Wanted, ports: usize, lcores: usize) -> (Capture, Vec<CaptureTap>) {
+        let state = Arc::new(CaptureState {
+            is_over: AtomicBool::new(false),
+            taken_up: AtomicU32::new(0),
+            given_back: AtomicU32::new(0),
+            missed: (0..ports).map(|_| AtomicU64::new(0)).collect(),
+            written: AtomicU64::new(0),
+        });
+        let wanted = Wanted { snaplen: wanted.snaplen.min(SNAPLEN_MAX), ..wanted };
+        let staged = BURST_MAX * (HEADER_BYTES + wanted.snaplen as usize);
+        let tap = |_| {
+            let (ring, out) = RingBuffer::new(WAITING);
+            let (staged, ends) = (Vec::with_capacity(staged), Vec::with_capacity(BURST_MAX));
+            (CaptureTap { wanted, ring, state: state.clone(), staged, ends }, out)
+        };
+        let (taps, rings) = (0..lcores).map(tap).unzip();
+        (Capture { rings, state }, taps)
+    }
+
+    /// Takes out the frames that have come so far: of each lcore in order, and lcore after lcore.
+    pub fn take(&mut self, frames: &mut Vec<CapturedFrame>) {
+        for ring in &mut self.rings {
+            // As much as there is now: what comes meanwhile is for the next time.
+            let mut ready = ring.slots();
+            while ready > 0 {
+                let frame = take_frame(ring).expect("header and frame are written in one piece");
+                ready -= HEADER_BYTES + frame.bytes.len();
+                frames.push(frame);
+            }
+        }
+    }
+
+    /// What both ends share.
+    pub fn state(&self) -> &Arc<CaptureState> {
+        &self.state
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        self.state.end();
+    }
+}
+
+impl CaptureState {
+    /// Lcores copy no more frames from now on.
+    pub fn end(&self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether it has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Relaxed)
+    }
+
+    /// Lcores that copy frames for it, or did.
+    pub(crate) fn taken_up(&self) -> usize {
+        self.taken_up.load(Ordering::Relaxed) as usize
+    }
+
+    /// Lcores that have let go of it.
+    pub(crate) fn given_back(&self) -> usize {
+        self.given_back.load(Ordering::Relaxed) as usize
+    }
+
+    /// Frames of a port that were wanted and are missing, as the reader came too late for them.
+    pub fn missed(&self, port: PortId) -> u64 {
+        self.missed[port.index()].load(Ordering::Relaxed)
+    }
+
+    /// Those of all ports.
+    pub fn missed_in_all(&self) -> u64 {
+        self.missed.iter().map(|missed| missed.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Frames that the reader has written down.
+    pub fn written(&self) -> u64 {
+        self.written.load(Ordering::Relaxed)
+    }
+
+    /// The reader has written down so many more.
+    pub fn note_written(&self, frames: u64) {
+        self.written.fetch_add(frames, Ordering::Relaxed);
+    }
+}
+
+impl CapturePost {
+    /// Posts a tap, which the lcore takes up when it is told to look.
+    pub(crate) fn post(&mut self, tap: CaptureTap) {
+        assert!(self.to.push(tap).is_ok(), "an lcore has no more captures than {CAPTURES_MAX}");
+    }
+
+    /// Frees what the lcore has given back.
+    pub(crate) fn free_spent(&mut self) {
+        while self.spent.pop().is_ok() {}
+    }
+}
+
+impl Captures {
+    /// Takes up taps that were posted, and gives back those whose capture is over. Called between two rounds, if the control thread
+    /// has something to say.
+    pub(crate) fn attend(&mut self) {
+        for at in (0..self.taps.len()).rev() {
+            if self.taps[at].state.is_over() {
+                let tap = self.taps.swap_remove(at);
+                tap.state.given_back.fetch_add(1, Ordering::Relaxed);
+                // There is room: see `captures`. If not, it is freed here.
+                let _ = self.spent.push(tap);
+            }
+        }
+        while self.taps.len() < CAPTURES_MAX
+            && let Ok(tap) = self.posted.pop()
+        {
+            tap.state.taken_up.fetch_add(1, Ordering::Relaxed);
+            self.taps.push(tap);
+        }
+        let ports = |wants: fn(&Wanted) -> bool| {
+            let taps = self.taps.iter().filter(|tap| wants(&tap.wanted) && tap.wanted.passing != Passing::None);
+            taps.fold(PortSet::EMPTY, |ports, tap| ports | tap.wanted.ports)
+        };
+        self.inbound = ports(|wanted| wanted.inbound);
+        self.outbound = ports(|wanted| wanted.outbound);
+        self.drops = self.taps.iter().any(|tap| tap.wanted.drops);
+    }
+
+    /// Whether there are none.
+    pub(crate) fn are_none(&self) -> bool {
+        self.taps.is_empty()
+    }
+
+    /// Whether frames that this port receives are wanted.
+    pub(crate) fn want_inbound(&self, port: PortId) -> bool {
+        self.inbound.contains(port)
+    }
+
+    /// Whether frames that this port sends are wanted.
+    pub(crate) fn want_outbound(&self, port: PortId) -> bool {
+        self.outbound.contains(port)
+    }
+
+    /// Copies a frame that a port received.
+    pub(crate) fn note_received(&mut self, at: Time, port: PortId, frame: &Frame) {
+        let Captures { taps, shared, .. } = self;
+        let mut seen = None;
+        for tap in taps.iter_mut().filter(|tap| tap.wanted.inbound && tap.wants_passing(port, frame)) {
+            let seen = seen.get_or_insert_with(|| shared.sight(at, port, Direction::Inbound, frame));
+            if tap.wants_class(seen, frame) {
+                tap.stage(at, port, Direction::Inbound, None, seen, frame);
+                tap.commit(port, 1);
+            }
+        }
+    }
+
+    /// Copies a frame that is given up.
+    pub(crate) fn note_drop(
+        &mut self,
+        at: Time,
+        queue: QueueId,
+        direction: Direction,
+        reason: DropReason,
+        frame: &Frame,
+    ) {
+        if !self.drops {
+            return;
+        }
+        let Captures { taps, shared, .. } = self;
+        for tap in taps.iter_mut() {
+            let Wanted { ports, classes, drops, .. } = tap.wanted;
+            if drops && ports.contains(queue.port()) && classes.contains(queue.class()) && !tap.state.is_over() {
+                let seen = shared.sight_in(at, queue, direction, frame);
+                tap.stage(at, queue.port(), direction, Some(reason), &seen, frame);
+                tap.commit(queue.port(), 1);
+            }
+        }
+    }
+
+    /// Sets a burst aside that a port is about to send.
+    pub(crate) fn stage(&mut self, at: Time, port: PortId, burst: &Burst<Frame>, limit: usize) {
+        let Captures { taps, shared, .. } = self;
+        for frame in burst.iter().take(limit) {
+            let mut seen = None;
+            for tap in taps.iter_mut() {
+                if tap.wanted.outbound && tap.wants_passing(port, frame) {
+                    let seen = seen.get_or_insert_with(|| shared.sight(at, port, Direction::Outbound, frame));
+                    if tap.wants_class(seen, frame) {
+                        tap.stage(at, port, Direction::Outbound, None, seen, frame);
+                        continue;
+                    }
+                }
+                tap.ends.push(tap.staged.len());
+            }
+        }
+    }
+
+    /// The first `sent` frames of the burst have been sent, and are copied.
+    pub(crate) fn commit(&mut self, port: PortId, sent: usize) {
+        self.taps.iter_mut().for_each(|tap| tap.commit(port, sent));
+    }
+}
+
+impl CaptureTap {
+    #[inline]
+    fn wants_passing(&self, port: PortId, frame: &Frame) -> bool {
+        let of_kind = match self.wanted.passing {
+            Passing::All => true,
+            Passing::Control => ControlFrame::is_control(frame.0.data()),
+            Passing::None => false,
+        };
+        of_kind && self.wanted.ports.contains(port) && !self.state.is_over()
+    }
+
+    fn wants_class(&self, seen: &Sighting, frame: &Frame) -> bool {
+        let classes = self.wanted.classes;
+        match seen.class {
+            _ if classes == ClassSet::ALL => true,
+            Some(class) => classes.contains(class),
+            None => match ControlFrame::decode(frame.0.data()) {
+                Ok(ControlFrame::Pfc(pfc)) => !(pfc.enabled & classes).is_empty(),
+                Ok(_) => true,
+                Err(_) => false,
+            },
+        }
+    }
+
+    /// Appends a frame to what is set aside.
+    fn stage(
+        &mut self,
+        at: Time,
+        port: PortId,
+        direction: Direction,
+        dropped: Option<DropReason>,
+        seen: &Sighting,
+        frame: &Frame,
+    ) {
+        let data = frame.0.data();
+        let data = &data[..data.len().min(self.wanted.snaplen as usize)];
+        debug_assert!(self.staged.len() + HEADER_BYTES + data.len() <= self.staged.capacity(), "taken upfront");
+        self.staged.extend_from_slice(&header(at, port, direction, dropped, seen, frame.0.len(), data.len()));
+        self.staged.extend_from_slice(data);
+        self.ends.push(self.staged.len());
+    }
+
+    /// Copies the first frames that are set aside, and forgets all of them.
+    fn commit(&mut self, port: PortId, frames: usize) {
+        let wanted = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
+        // Mostly all find room at once.
+        if self.ring.push_entire_slice(&self.staged[..wanted]).is_err() {
+            let mut from = 0;
+            for end in self.ends.iter().take(frames) {
+                if *end > from && self.ring.push_entire_slice(&self.staged[from..*end]).is_err() {
+                    self.state.missed[port.index()].fetch_add(1, Ordering::Relaxed);
+                }
+                from = *end;
+            }
+        }
+        self.staged.clear();
+        self.ends.clear();
+    }
+}
+
+/// No port, class or reason.
+const NONE_16: u16 = u16::MAX;
+const NONE_8: u8 = u8::MAX;
+
+/// What is said of a frame: when (8), its lengths (4, 4), what the shared segment holds (8), its queues' bytes (8, 4, 4, 4), ports (2, 2,
+/// 2), class, reason, which way, whether its ingress queue is OFF (1 each), and 2 to spare.
+fn header(
+    at: Time,
+    port: PortId,
+    direction: Direction,
+    dropped: Option<DropReason>,
+    seen: &Sighting,
+    frame_bytes: u32,
+    captured: usize,
+) -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
+    let mut put = |from: usize, bytes: &[u8]| header[from..from + bytes.len()].copy_from_slice(bytes);
+    let (ingress, levels) = seen.ingress.unzip();
+    let (egress, length) = seen.egress.unzip();
+    let levels = levels.unwrap_or_default();
+    let port_of = |queue: Option<QueueId>| queue.map_or(NONE_16, |queue| queue.port().0);
+    put(0, &at.as_picos().to_le_bytes());
+    put(8, &frame_bytes.to_le_bytes());
+    put(12, &(captured as u32).to_le_bytes());
+    put(16, &seen.shared_used.to_le_bytes());
+    put(24, &length.unwrap_or(0).to_le_bytes());
+    put(32, &levels.private.to_le_bytes());
+    put(36, &levels.shared.to_le_bytes());
+    put(40, &levels.headroom.to_le_bytes());
+    put(44, &port.0.to_le_bytes());
+    put(46, &port_of(ingress).to_le_bytes());
+    put(48, &port_of(egress).to_le_bytes());
+    let class = seen.class.map_or(NONE_8, |class| class.index() as u8);
+    let reason = dropped.map_or(NONE_8, |reason| reason as u8);
+    put(50, &[class, reason, u8::from(direction == Direction::Outbound), u8::from(levels.off)]);
+    header
+}
+
+fn take_frame(ring: &mut Consumer<u8>) -> Option<CapturedFrame> {
+    let mut header = [0; HEADER_BYTES];
+    ring.pop_entire_slice(&mut header).ok()?;
+    let u16_at = |at: usize| u16::from_le_bytes(std::array::from_fn(|n| header[at + n]));
+    let u32_at = |at: usize| u32::from_le_bytes(std::array::from_fn(|n| header[at + n]));
+    let u64_at = |at: usize| u64::from_le_bytes(std::array::from_fn(|n| header[at + n]));
+    let [class, reason, is_outbound, off] = [50, 51, 52, 53].map(|at| header[at]);
+    let class = (usize::from(class) < CLASSES).then(|| Class::new(class));
+    let queue = |at: usize| {
+        let port = Some(u16_at(at)).filter(|port| *port != NONE_16)?;
+        Some(QueueId::new(PortId(port), class?))
+    };
+    let levels = QueueLevels { private: u32_at(32), shared: u32_at(36), headroom: u32_at(40), off: off != 0 };
+    let mut bytes = vec![0; u32_at(12) as usize];
+    ring.pop_entire_slice(&mut bytes).ok()?;
+    Some(CapturedFrame {
+        at: Time::from_picos(u64_at(0)),
+        port: PortId(u16_at(44)),
+        direction: if is_outbound != 0 { Direction::Outbound } else { Direction::Inbound },
+        dropped: DropReason::ALL.into_iter().find(|known| *known as u8 == reason),
+        seen: Sighting {
+            class,
+            ingress: queue(46).map(|queue| (queue, levels)),
+            egress: queue(48).map(|queue| (queue, u64_at(24))),
+            shared_used: u64_at(16),
+        },
+        frame_bytes: u32_at(8),
+        bytes,
+    })
+}

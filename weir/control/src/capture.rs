@@ -1,0 +1,66 @@
+//! What is asked of a capture, and what its reply says.
+
+use serde::{Deserialize, Serialize};
+
+/// Frames that are wanted of one switch.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Capture {
+    /// The switch; may be left out where there is one alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch: Option<String>,
+    /// Its ports; all, if none is named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub ports: Vec<String>,
+    /// Data of these classes, and PFC frames that name one of them; all, if none is named.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<u8>,
+    /// Which of the frames that pass.
+    pub passing: Passing,
+    /// One way alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub direction: Option<Way>,
+    /// Frames that are dropped, too.
+    pub drops: bool,
+    /// The first bytes of each frame alone.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub snaplen: Option<u32>,
+    /// The capture ends after so many frames,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frames: Option<u64>,
+    /// and after so many milliseconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub for_ms: Option<u64>,
+}
+
+/// Frames that pass a port.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Passing {
+    /// All of them.
+    #[default]
+    All,
+    /// MAC control frames.
+    Control,
+    /// None: drops alone are wanted.
+    None,
+}
+
+/// Which way.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Way {
+    /// Received by the port.
+    In,
+    /// Sent by the port.
+    Out,
+}
+
+/// A capture that has begun.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capturing {
+    /// The switch.
+    pub switch: String,
+    /// The ports, which are the capture's interfaces, in their order.
+    pub ports: Vec<String>,
+}

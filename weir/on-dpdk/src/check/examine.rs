@@ -1,0 +1,149 @@
+//! `weir doctor`: what there is of this machine, and what is lacking, with a file or without one.
+
+use std::fs;
+use std::path::Path;
+
+use weir_config::{ConfigError, ConfigErrors, Device, SwitchConfig};
+use weir_dpdk_driver::{DriverError, Memory, Placement, System};
+use weir_dpdk_io::cpu;
+use weir_experiments::real_frames::{Finding, Health};
+
+use super::losses;
+
+/// Looks at this machine for these switches.
+pub(crate) fn examine(switches: &[SwitchConfig]) -> Vec<Finding> {
+    let mut findings = vec![cpus(), hugepages(switches), iommu(switches), tools()];
+    if !switches.is_empty() {
+        of_files(switches, &mut findings);
+    }
+    findings
+}
+
+fn cpus() -> Finding {
+    let allowed = cpu::allowed();
+    let about = "CPUs";
+    let said = format!("this process may use {}", allowed.len());
+    let isolated = fs::read_to_string("/sys/devices/system/cpu/isolated").unwrap_or_default();
+    if allowed.len() < 2 {
+        let mend = "taskset -c 0-3 weir run FILE, or a machine with more";
+        return Finding::bad(Health::Warning, about, format!("{said}: others will delay its polls"), mend);
+    }
+    match isolated.trim() {
+        "" => {
+            let mend =
+                "isolcpus=2,3 on the kernel's command line, and [lcores] cores = [2, 3], for links of 10 Gb/s and more";
+            Finding::bad(Health::Warning, about, format!("{said}, and none is kept free of others' work"), mend)
+        }
+        isolated => Finding::good(about, format!("{said}; {isolated} are kept free of others' work")),
+    }
+}
+
+fn hugepages(switches: &[SwitchConfig]) -> Finding {
+    let read = |name: &str| {
+        let path = Path::new("/sys/kernel/mm/hugepages/hugepages-2048kB").join(name);
+        fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u64>().ok()).unwrap_or(0)
+    };
+    let (all, free) = (read("nr_hugepages"), read("free_hugepages"));
+    let memory = Memory::of(switches, 1, 0);
+    let needed = if switches.is_empty() { 512 } else { memory.hugepages() as u64 };
+    let about = "hugepages";
+    let said = format!("{free} of {all} pages of 2 MiB are free, {needed} are needed");
+    let mend = format!("echo {needed} > /sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
+    if free >= needed {
+        return Finding::good(about, said);
+    }
+    let has_nics = switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)));
+    let why = if has_nics || switches.is_empty() { "NICs are slower without" } else { "no port of these needs them" };
+    match has_nics || switches.is_empty() {
+        true => Finding::bad(Health::Warning, about, format!("{said}: {why}"), mend),
+        false => Finding::good(about, format!("{said}; {why}")),
+    }
+}
+
+fn iommu(switches: &[SwitchConfig]) -> Finding {
+    let groups = fs::read_dir("/sys/kernel/iommu_groups").map_or(0, |groups| groups.count());
+    let has_nics = switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)));
+    let about = "IOMMU";
+    match (groups, has_nics || switches.is_empty()) {
+        (0, true) => {
+            let mend = "switch VT-d or AMD-Vi on in the firmware, and write intel_iommu=on iommu=pt on the kernel's command line";
+            Finding::bad(
+                Health::Warning,
+                about,
+                "there are no groups: NICs can be had by physical addresses alone",
+                mend,
+            )
+        }
+        (0, false) => Finding::good(about, "none, and no port of these needs one"),
+        (groups, _) => Finding::good(about, format!("{groups} groups")),
+    }
+}
+
+fn tools() -> Finding {
+    let wanted = [
+        ("dpdk-devbind.py", "dpdk"),
+        ("ethtool", "ethtool"),
+        ("dcb", "iproute2"),
+        ("tshark", "tshark"),
+        ("lspci", "pciutils"),
+    ];
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_there = |name: &str| std::env::split_paths(&path).any(|folder| folder.join(name).exists());
+    let (there, missing): (Vec<_>, Vec<_>) = wanted.into_iter().partition(|(name, _)| is_there(name));
+    let names = |tools: &[(&str, &str)]| tools.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
+    if missing.is_empty() {
+        return Finding::good("tools", names(&there));
+    }
+    let packages: Vec<&str> = missing.iter().map(|(_, package)| *package).collect();
+    let mend = format!("apt-get install {}", packages.join(" "));
+    Finding::bad(Health::Warning, "tools", format!("{} are not installed", names(&missing)), mend)
+}
+
+fn of_files(switches: &[SwitchConfig], findings: &mut Vec<Finding>) {
+    let placement = Placement::new(switches, &cpu::allowed(), 0);
+    let cpus = placement.as_ref().map(|placement| placement.cpus.clone()).unwrap_or_default();
+    match placement {
+        Ok(placement) => findings.push(Finding::good("lcores", format!("on CPUs {:?}", placement.cpus))),
+        Err(error) => findings.extend(lacking("lcores", error)),
+    }
+    let checked = weir_dpdk_driver::check_machine(switches).map_err(DriverError::from);
+    match checked {
+        Ok(()) => findings.push(Finding::good("devices", "all that the files name are here, and may be used")),
+        Err(error) => findings.extend(lacking("devices", error)),
+    }
+    match weir_dpdk_driver::check_devices(switches) {
+        Ok(stale) => findings.extend(stale.iter().map(|socket| {
+            let said = format!("{} is left by an instance that is dead; weir run removes it", socket.display());
+            Finding::good("devices", said)
+        })),
+        Err(error) => findings.extend(lacking("devices", error.into())),
+    }
+    let system = System::here();
+    let nodes: Vec<u32> = cpus.iter().filter_map(|cpu| system.node_of_cpu(*cpu)).collect();
+    for switch in switches {
+        for port in &switch.ports {
+            let Device::Pci(pci) = &port.device else { continue };
+            for found in system.nic(&pci.address).iter().flat_map(|facts| facts.warnings(&nodes)) {
+                findings.push(Finding::bad(Health::Warning, format!("port {}", port.name), found.message, found.help));
+            }
+        }
+        for unknown in losses::unknown_losses(switch) {
+            findings.push(Finding::good(format!("switch {}", switch.name), unknown));
+        }
+    }
+}
+
+/// Each thing that is wrong, with its place.
+fn lacking(about: &str, error: DriverError) -> Vec<Finding> {
+    let of_configs = |errors: &ConfigErrors| {
+        let finding = |error: &ConfigError| {
+            let place = error.line().map_or_else(|| error.file().to_owned(), |line| format!("{}:{line}", error.file()));
+            Finding::bad(Health::Lacking, format!("{about}, {place}"), error.message(), error.help_text())
+        };
+        errors.iter().map(finding).collect()
+    };
+    match error {
+        DriverError::Config(errors) => of_configs(&errors),
+        other => vec![Finding::bad(Health::Lacking, about, other.to_string(), "see weir check FILE")],
+    }
+}

@@ -1,0 +1,399 @@
+//! `weir capture`: frames of a running switch, into a file, a ring of files, or to another program.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use weir_control::capture::{Capture, Capturing, Passing, Way};
+use weir_control::protocol::{Reply, Request};
+use weir_experiments::Failure;
+use weir_experiments::experiment::stopped_by_signals;
+use weir_units::Bytes;
+
+use crate::control::{Place, failure};
+use crate::steer::time;
+
+/// Arguments of `weir capture`.
+#[derive(clap::Args)]
+pub(crate) struct CaptureArguments {
+    #[command(flatten)]
+    place: Place,
+    /// This port alone. May be given more than once; without it, all ports.
+    #[arg(short, long, value_name = "PORT")]
+    port: Vec<String>,
+    /// Data of this class alone, and PFC frames that name it. May be given more than once.
+    #[arg(long, value_name = "CLASS", value_parser = clap::value_parser!(u8).range(0..8))]
+    class: Vec<u8>,
+    /// Flow control and other MAC control frames alone.
+    #[arg(long)]
+    control_only: bool,
+    /// Frames that the switch drops, with the reason, alone; `--drops=also`: with those that pass.
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, default_missing_value = "alone")]
+    drops: Option<Drops>,
+    /// Frames that ports receive, or those that they send, alone.
+    #[arg(long, value_name = "WAY")]
+    direction: Option<Direction>,
+    /// The first bytes of each frame alone.
+    #[arg(short, long, value_name = "BYTES")]
+    snaplen: Option<u32>,
+    /// End after so many frames.
+    #[arg(short, long, value_name = "FRAMES", value_parser = clap::value_parser!(u64).range(1..))]
+    count: Option<u64>,
+    /// End after this time, such as 10s.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    duration: Option<Duration>,
+    /// The file that is written, or written over; `-` for another program: weir capture -o - | tshark -r -
+    #[arg(short, long, value_name = "FILE|-")]
+    output: PathBuf,
+    /// A new file when one has this size, such as 100MB: FILE_00001_20261124093000.pcapng and so on.
+    #[arg(long, value_name = "SIZE")]
+    file_size: Option<Bytes>,
+    /// Keep the last so many files.
+    #[arg(long, value_name = "FILES", requires = "file_size", value_parser = clap::value_parser!(u32).range(1..))]
+    files: Option<u32>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Drops {
+    /// Nothing else.
+    Alone,
+    /// With frames that pass.
+    Also,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Direction {
+    /// Received by the port.
+    In,
+    /// Sent by the port.
+    Out,
+}
+
+/// Captures until Ctrl-C, or as long as is asked for.
+pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
+    let is_stdout = arguments.output == Path::new("-");
+    if is_stdout && io::stdout().is_terminal() {
+        let message = "--output -: a capture is no text for a terminal; pipe it: weir capture -o - | tshark -r -";
+        return Err(Failure::Argument(message.to_owned()));
+    }
+    if is_stdout && arguments.file_size.is_some() {
+        return Err(Failure::Argument("--file-size makes files: name one with --output".to_owned()));
+    }
+    let mut client = arguments.place.connect()?;
+    let reply = client.ask(&Request::Capture(arguments.wanted())).map_err(failure)?;
+    let Reply::Capturing(capturing) = reply else { return Err(failure(client.unfit())) };
+    // Not before: a request that is refused writes over nothing.
+    let mut output = Output::new(arguments)?;
+    let stop = stopped_by_signals()?;
+    let (mut frames, ender) = client.follow()?;
+    std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        // It may have ended by itself.
+        let _ = ender.end();
+    });
+    let told = copy(&mut frames, &mut output).and_then(|told| output.flush().map(|()| told));
+    match told {
+        Ok(told) => {
+            eprintln!("{}", summary(&capturing, &told, arguments));
+            if told.is_whole {
+                Ok(())
+            } else {
+                Err(Failure::Run("the switch broke off: frames may be missing".to_owned()))
+            }
+        }
+        // Whoever reads has had enough.
+        Err(CopyError::Write(error)) if is_stdout && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
+        Err(CopyError::Write(error)) => Err(Failure::Run(format!("{}: {error}", output.path.display()))),
+        Err(CopyError::Read(error)) => Err(Failure::Run(format!("the switch broke off: {error}"))),
+        Err(CopyError::Odd(what)) => Err(Failure::Run(format!("what the switch sends is no capture: {what}"))),
+    }
+}
+
+impl CaptureArguments {
+    fn wanted(&self) -> Capture {
+        Capture {
+            switch: self.place.switch.clone(),
+            ports: self.port.clone(),
+            classes: self.class.clone(),
+            passing: match (self.control_only, self.drops) {
+                (true, _) => Passing::Control,
+                (false, Some(Drops::Alone)) => Passing::None,
+                (false, _) => Passing::All,
+            },
+            direction: self.direction.map(|direction| match direction {
+                Direction::In => Way::In,
+                Direction::Out => Way::Out,
+            }),
+            drops: self.drops.is_some(),
+            snaplen: self.snaplen,
+            frames: self.count,
+            for_ms: self.duration.map(|duration| duration.as_millis() as u64),
+        }
+    }
+}
+
+/// What came of a capture.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Told {
+    frames: u64,
+    /// Frames that were wanted and are missing.
+    missed: u64,
+    /// Whether it came to its end, with the statistics of each port.
+    is_whole: bool,
+}
+
+#[derive(Debug)]
+enum CopyError {
+    Read(io::Error),
+    Write(io::Error),
+    Odd(String),
+}
+
+/// Types of pcapng's blocks.
+const SECTION: u32 = 0x0a0d_0d0a;
+const INTERFACE: u32 = 1;
+const STATISTICS: u32 = 5;
+const PACKET: u32 = 6;
+/// A block is no longer: a frame of 16 KiB, and what is said of it.
+const BLOCK_BYTES_MAX: u32 = 1 << 20;
+
+/// Copies blocks to the end.
+fn copy(frames: &mut BufReader<impl Read>, output: &mut Output) -> Result<Told, CopyError> {
+    let mut told = Told::default();
+    let mut block = Vec::new();
+    loop {
+        // Whoever reads along gets what there is.
+        if frames.buffer().is_empty() {
+            output.flush()?;
+        }
+        if frames.fill_buf().map_err(CopyError::Read)?.is_empty() {
+            return Ok(told);
+        }
+        let kind = next_block(frames, &mut block)?;
+        match kind {
+            SECTION | INTERFACE => output.begin(&block)?,
+            PACKET => {
+                output.write(&block)?;
+                told.frames += 1;
+            }
+            STATISTICS => {
+                output.last(&block)?;
+                told.missed += option(&block[20..], 5).unwrap_or(0);
+                told.is_whole = true;
+            }
+            _ => return Err(CopyError::Odd(format!("a block of type {kind}"))),
+        }
+    }
+}
+
+/// Reads a block as it is; returns its type. The section is big-endian.
+fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<u32, CopyError> {
+    let mut head = [0; 8];
+    frames.read_exact(&mut head).map_err(CopyError::Read)?;
+    let [kind, length] = [0, 4].map(|at| u32::from_be_bytes(std::array::from_fn(|n| head[at + n])));
+    let least = if kind == INTERFACE { 20 } else { 28 };
+    if !(least..=BLOCK_BYTES_MAX).contains(&length) {
+        return Err(CopyError::Odd(format!("a block of {length} bytes")));
+    }
+    block.clear();
+    block.extend_from_slice(&head);
+    block.resize(length as usize, 0);
+    frames.read_exact(&mut block[8..]).map_err(CopyError::Read)?;
+    Ok(kind)
+}
+
+/// The number of an option of 8 bytes.
+fn option(mut options: &[u8], wanted: u16) -> Option<u64> {
+    loop {
+        let (head, rest) = options.split_first_chunk::<4>()?;
+        let [code, length] = [0, 2].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
+        match code {
+            0 => return None,
+            _ if code == wanted && length == 8 => return rest.first_chunk().map(|number| u64::from_be_bytes(*number)),
+            _ => options = rest.get(usize::from(length).next_multiple_of(4)..)?,
+        }
+    }
+}
+
+/// Where a capture goes.
+struct Output {
+    path: PathBuf,
+    to: BufWriter<Box<dyn Write>>,
+    /// The section and its interfaces, with which each file begins.
+    head: Vec<u8>,
+    /// Bytes of the file under way, and whether it has a frame.
+    bytes: u64,
+    has_frames: bool,
+    ring: Option<Ring>,
+}
+
+/// A ring of files.
+struct Ring {
+    file_bytes: u64,
+    files: Option<u32>,
+    /// Oldest first.
+    made: std::collections::VecDeque<PathBuf>,
+    number: u64,
+}
+
+impl Output {
+    fn new(arguments: &CaptureArguments) -> Result<Output, Failure> {
+        let path = arguments.output.clone();
+        let mut ring = arguments.file_size.map(|size| Ring {
+            file_bytes: size.get().max(1),
+            files: arguments.files,
+            made: Default::default(),
+            number: 0,
+        });
+        let failed = |error: io::Error| {
+            let help = "name a file in a directory that exists and may be written to";
+            Failure::Argument(format!("--output {}: {error}; {help}", arguments.output.display()))
+        };
+        let to: Box<dyn Write> = match &mut ring {
+            Some(ring) => ring.next(&path).map_err(failed)?,
+            None if path == Path::new("-") => Box::new(io::stdout()),
+            None => Box::new(File::create(&path).map_err(failed)?),
+        };
+        Ok(Output { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring })
+    }
+
+    /// A block with which each file begins.
+    fn begin(&mut self, block: &[u8]) -> Result<(), CopyError> {
+        self.head.extend_from_slice(block);
+        self.put(block)
+    }
+
+    fn write(&mut self, block: &[u8]) -> Result<(), CopyError> {
+        if let Some(ring) = &mut self.ring
+            && self.has_frames
+            && self.bytes + block.len() as u64 > ring.file_bytes
+        {
+            self.to.flush().map_err(CopyError::Write)?;
+            self.to = BufWriter::new(ring.next(&self.path).map_err(CopyError::Write)?);
+            self.bytes = 0;
+            let head = std::mem::take(&mut self.head);
+            self.put(&head)?;
+            self.head = head;
+        }
+        self.has_frames = true;
+        self.put(block)
+    }
+
+    /// A block that belongs to the file under way, whatever its size.
+    fn last(&mut self, block: &[u8]) -> Result<(), CopyError> {
+        self.put(block)
+    }
+
+    fn put(&mut self, block: &[u8]) -> Result<(), CopyError> {
+        self.bytes += block.len() as u64;
+        self.to.write_all(block).map_err(CopyError::Write)
+    }
+
+    fn flush(&mut self) -> Result<(), CopyError> {
+        self.to.flush().map_err(CopyError::Write)
+    }
+}
+
+impl Ring {
+    /// The next file; the oldest goes if there are too many.
+    fn next(&mut self, path: &Path) -> io::Result<Box<dyn Write>> {
+        self.number += 1;
+        let now = Timestamp::now().strftime("%Y%m%d%H%M%S").to_string();
+        let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+        let extension = path.extension().map_or("pcapng".into(), |extension| extension.to_string_lossy());
+        let made = path.with_file_name(format!("{stem}_{:05}_{now}.{extension}", self.number));
+        let file = File::create(&made)?;
+        self.made.push_back(made);
+        if self.files.is_some_and(|files| self.made.len() > files as usize)
+            && let Some(oldest) = self.made.pop_front()
+        {
+            std::fs::remove_file(oldest)?;
+        }
+        Ok(Box::new(file))
+    }
+}
+
+fn summary(capturing: &Capturing, told: &Told, arguments: &CaptureArguments) -> String {
+    let Capturing { switch, ports } = capturing;
+    let mut text = format!("{switch}: {} frames of {}", told.frames, ports.join(", "));
+    if told.missed > 0 {
+        text += &format!(
+            "; {} more are missing, for which the capture came too late (the switch forwarded them): ask for less, by --snaplen, \
+             --class or --control-only",
+            told.missed
+        );
+    }
+    if arguments.output != Path::new("-") && arguments.file_size.is_none() {
+        text += &format!(", in {}", arguments.output.display());
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A block of these contents.
+    fn block(kind: u32, contents: &[u8]) -> Vec<u8> {
+        let length = (12 + contents.len()) as u32;
+        [&kind.to_be_bytes(), &length.to_be_bytes(), contents, &length.to_be_bytes()].concat()
+    }
+
+    fn statistics(missed: u64) -> Vec<u8> {
+        let options = [&[0, 4, 0, 8][..], &9u64.to_be_bytes(), &[0, 5, 0, 8], &missed.to_be_bytes(), &[0; 4]].concat();
+        block(STATISTICS, &[&[0; 12][..], &options].concat())
+    }
+
+    fn output(path: PathBuf, ring: Option<Ring>) -> Output {
+        let to: Box<dyn Write> = Box::new(File::create(&path).unwrap());
+        Output { path, to: BufWriter::new(to), head: Vec::new(), bytes: 0, has_frames: false, ring }
+    }
+
+    #[test]
+    fn a_ring_keeps_the_last_files_each_a_capture_of_its_own() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("x.pcapng");
+        let head = [block(SECTION, &[1; 16]), block(INTERFACE, &[2; 8])].concat();
+        let frames: Vec<Vec<u8>> = (0..9).map(|n| block(PACKET, &[n; 40])).collect();
+        let stream = [head.clone(), frames.concat(), statistics(7)].concat();
+        // Each file has room for two frames.
+        let ring = Ring { file_bytes: head.len() as u64 + 110, files: Some(3), made: Default::default(), number: 0 };
+        let mut output = output(path.clone(), Some(ring));
+        let told = copy(&mut BufReader::new(&stream[..]), &mut output).unwrap();
+        output.flush().unwrap();
+        assert_eq!(told, Told { frames: 9, missed: 7, is_whole: true });
+        std::fs::remove_file(path).unwrap();
+        let mut files: Vec<PathBuf> = directory.path().read_dir().unwrap().map(|file| file.unwrap().path()).collect();
+        files.sort();
+        let read: Vec<Vec<u8>> = files.iter().map(|file| std::fs::read(file).unwrap()).collect();
+        let expected = [
+            [&head[..], &frames[4], &frames[5]].concat(),
+            [&head[..], &frames[6], &frames[7]].concat(),
+            [&head[..], &frames[8], &statistics(7)].concat(),
+        ];
+        assert_eq!(read, expected, "{files:?}");
+    }
+
+    #[test]
+    fn what_is_no_capture_is_told() {
+        let directory = tempfile::tempdir().unwrap();
+        for (stream, said) in [
+            (block(9, &[0; 20]), "a block of type 9"),
+            (b"HTTP/1.1 400 Bad Request".to_vec(), "a block of"),
+            (block(PACKET, &[0; 40])[..30].to_vec(), ""),
+        ] {
+            let mut output = output(directory.path().join("x"), None);
+            match copy(&mut BufReader::new(&stream[..]), &mut output) {
+                Err(CopyError::Odd(what)) => assert!(!said.is_empty() && what.contains(said), "{what}"),
+                Err(CopyError::Read(_)) => assert!(said.is_empty()),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! `weir doctor`: what a machine and its hosts lack, and what mends it.
+
+mod host;
+
+use std::path::PathBuf;
+
+use weir_config::SwitchConfig;
+use weir_experiments::files::json_text;
+use weir_experiments::real_frames::{Finding, Health};
+use weir_experiments::switches::load_all;
+use weir_experiments::{Failure, real_frames};
+
+/// Arguments of `weir doctor`.
+#[derive(clap::Args)]
+pub(crate) struct DoctorArguments {
+    /// Configurations of the switches that are to run here. Without one, what any switch would need.
+    #[arg(value_name = "SWITCH.toml")]
+    files: Vec<PathBuf>,
+    /// Send frames, PFC among them, between the first two ports of the file, which are cabled to each other. Without this they go
+    /// over a link inside the process.
+    #[arg(long = "loop", requires = "files")]
+    ports: bool,
+    /// Look at a host by ssh too, at its interfaces with RDMA, or at this one. May be given more than once.
+    #[arg(long, value_name = "USER@NAME[:IFACE]")]
+    host: Vec<String>,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// Arguments for DPDK's EAL.
+    #[arg(last = true, value_name = "EAL ARGS")]
+    eal: Vec<String>,
+}
+
+/// Looks at everything, and tells all of it.
+pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
+    let real_frames = real_frames::reach();
+    let switches = load_all(&arguments.files)?;
+    let mut findings = Vec::new();
+    match real_frames {
+        Ok(real_frames) => {
+            findings.extend(real_frames.examine(&switches));
+            let is_ready = findings.iter().all(|finding| finding.state != Health::Lacking);
+            let file = arguments.files.first().filter(|_| arguments.ports);
+            if is_ready || file.is_none() {
+                match real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal) {
+                    Ok(found) => findings.extend(found),
+                    Err(failure) => {
+                        let mend = "weir check --try FILE, for DPDK's own messages";
+                        findings.push(Finding::bad(Health::Lacking, "loop", said(failure), mend));
+                    }
+                }
+            } else {
+                let mend = "mend what is lacking first";
+                findings.push(Finding::bad(Health::Warning, "loop", "was not tried", mend));
+            }
+        }
+        Err(missing) => {
+            let mend = "apt-get install libdpdk-dev, or --backend sim, which needs none";
+            findings.push(Finding::bad(Health::Lacking, "DPDK", missing.to_string(), mend));
+        }
+    }
+    for host in &arguments.host {
+        findings.extend(host::examine(host, switches.first()));
+    }
+    if arguments.json {
+        println!("{}", json_text(&findings).trim_end());
+    } else {
+        print!("{}", text(&findings));
+    }
+    let count = |state: Health| findings.iter().filter(|finding| finding.state == state).count();
+    match count(Health::Lacking) {
+        0 => Ok(()),
+        lacking => Err(Failure::Run(format!("{lacking} of {} things that were looked at are lacking", findings.len()))),
+    }
+}
+
+fn text(findings: &[Finding]) -> String {
+    let mut text = String::new();
+    for Finding { about, state, said, mend } in findings {
+        let state = match state {
+            Health::Good => "good   ",
+            Health::Warning => "warning",
+            Health::Lacking => "LACKING",
+        };
+        text += &format!("{state}  {about}: {said}\n");
+        if let Some(mend) = mend {
+            text += &format!("         -> {}\n", mend.trim_end().replace('\n', "\n            "));
+        }
+    }
+    text
+}
+
+fn said(failure: Failure) -> String {
+    match failure {
+        Failure::Input(errors) | Failure::Lacks(errors) => errors.render(false).trim_end().to_owned(),
+        Failure::Argument(message) | Failure::Unavailable(message) | Failure::Run(message) => message,
+    }
+}
+
+/// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.
+fn lossless(switch: Option<&SwitchConfig>) -> Vec<(usize, usize)> {
+    let Some(switch) = switch else { return vec![(3, 26)] };
+    let point = |class: usize| switch.classes.dscp.iter().position(|of| usize::from(*of) == class);
+    switch.classes.lossless.iter().filter_map(|class| Some((class.index(), point(class.index())?))).collect()
+}

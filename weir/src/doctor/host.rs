@@ -1,0 +1,237 @@
+//! A host at a port of the switch, by ssh: does it send in the lossless classes, and obey their PFC?
+
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use weir_config::SwitchConfig;
+use weir_experiments::real_frames::{Finding, Health};
+
+use super::lossless;
+
+/// Prints what the host has, part by part: a line `@@PART INTERFACE`, then what a program says. It changes nothing.
+const SCRIPT: &str = r#"
+PATH=$PATH:/sbin:/usr/sbin
+echo '@@tools -'
+for tool in dcb ethtool ibv_devinfo ib_write_bw rdma cma_roce_tos mlnx_qos; do command -v $tool >/dev/null && echo $tool; done
+if [ -z "$IFACE" ]; then
+  for device in /sys/class/infiniband/*/device/net/*; do [ -e "$device" ] && IFACE="$IFACE ${device##*/}"; done
+fi
+for iface in $IFACE; do
+  echo "@@mtu $iface"; cat /sys/class/net/$iface/mtu 2>&1
+  echo "@@pfc $iface"; dcb pfc show dev $iface 2>&1
+  echo "@@app $iface"; dcb app show dev $iface 2>&1
+  echo "@@pause $iface"; ethtool -a $iface 2>&1
+  echo "@@gid $iface"
+  for device in /sys/class/infiniband/*; do
+    [ -e "$device/device/net/$iface" ] && cat $device/ports/*/gid_attrs/types/* 2>/dev/null
+  done
+done
+echo '@@end -'
+"#;
+
+/// What a host said: by part and interface, in its order.
+type Parts = BTreeMap<(String, String), Vec<String>>;
+
+/// Looks at a host.
+pub(super) fn examine(host: &str, switch: Option<&SwitchConfig>) -> Vec<Finding> {
+    let (address, iface) = host.split_once(':').unwrap_or((host, ""));
+    let about = format!("host {address}");
+    let failed = |said: String| {
+        let mend = format!("ssh-copy-id {address}, and try: ssh -o BatchMode=yes {address} true");
+        vec![Finding::bad(Health::Lacking, &about, said, mend)]
+    };
+    let is_plain = |text: &str| text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-@".contains(&byte));
+    if address.is_empty() || address.starts_with('-') || !is_plain(address) || !is_plain(iface) {
+        let said = format!("`{host}` is no host");
+        return vec![Finding::bad(Health::Lacking, &about, said, "write --host USER@NAME, or USER@NAME:IFACE")];
+    }
+    match ask(address, iface) {
+        Ok(text) => of_host(address, &parts(&text), switch),
+        Err(said) => failed(said),
+    }
+}
+
+fn ask(address: &str, iface: &str) -> Result<String, String> {
+    let mut ssh = Command::new("ssh");
+    ssh.args(["-o", "BatchMode=yes", "-o", "ConnectTimeout=10", address, "sh", "-s"]);
+    ssh.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut ssh = ssh.spawn().map_err(|error| format!("ssh can't be started: {error}"))?;
+    if let Some(mut input) = ssh.stdin.take() {
+        // A host that refuses has ended meanwhile, and says why.
+        let _ = input.write_all(format!("IFACE={iface}\n{SCRIPT}").as_bytes());
+    }
+    let output = ssh.wait_with_output().map_err(|error| error.to_string())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    if text.contains("@@end") {
+        return Ok(text);
+    }
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("it breaks off");
+    Err(format!("it can't be asked: {}", last.trim()))
+}
+
+fn parts(text: &str) -> Parts {
+    let mut parts = Parts::new();
+    let mut at = None;
+    for line in text.lines() {
+        if let Some((part, iface)) = line.strip_prefix("@@").and_then(|line| line.split_once(' ')) {
+            at = Some((part.to_owned(), iface.to_owned()));
+            parts.entry((part.to_owned(), iface.to_owned())).or_default();
+        } else if let Some(at) = &at {
+            parts.entry(at.clone()).or_default().push(line.to_owned());
+        }
+    }
+    parts
+}
+
+fn of_host(address: &str, parts: &Parts, switch: Option<&SwitchConfig>) -> Vec<Finding> {
+    let about = format!("host {address}");
+    let said = |part: &str, iface: &str| parts.get(&(part.to_owned(), iface.to_owned())).cloned().unwrap_or_default();
+    let tools = said("tools", "-");
+    let mut findings = Vec::new();
+    for (tool, package) in
+        [("dcb", "iproute2"), ("ethtool", "ethtool"), ("ibv_devinfo", "ibverbs-utils"), ("ib_write_bw", "perftest")]
+    {
+        if !tools.iter().any(|there| there == tool) {
+            let mend = format!("ssh {address} apt-get install {package}");
+            findings.push(Finding::bad(Health::Warning, &about, format!("{tool} is not installed"), mend));
+        }
+    }
+    let ifaces: Vec<&String> = parts.keys().filter(|(part, _)| part == "mtu").map(|(_, iface)| iface).collect();
+    if ifaces.is_empty() {
+        let mend = format!(
+            "name one: --host {address}:IFACE; for RDMA without such a NIC: rdma link add rxe0 type rxe netdev IFACE"
+        );
+        findings.push(Finding::bad(Health::Warning, &about, "no interface has RDMA", mend));
+    }
+    for iface in ifaces {
+        let about = format!("host {address}, {iface}");
+        let run = |command: String| format!("ssh {address} {command}");
+        findings.push(mtu(&about, said("mtu", iface), iface, switch, &run));
+        for (class, dscp) in lossless(switch) {
+            findings.push(pfc(&about, &said("pfc", iface).join(" "), (iface, class), &run));
+            findings.push(trust(&about, &said("app", iface).join(" "), (iface, class, dscp), &run));
+        }
+        let pause = said("pause", iface);
+        let is_on =
+            |way: &str| pause.iter().any(|line| line.trim_start().starts_with(way) && line.trim_end().ends_with("on"));
+        if is_on("RX:") || is_on("TX:") {
+            let mend = run(format!("ethtool -A {iface} autoneg off rx off tx off"));
+            findings.push(Finding::bad(
+                Health::Lacking,
+                &about,
+                "PAUSE of the whole link is on, which PFC excludes",
+                mend,
+            ));
+        }
+        let gids = said("gid", iface);
+        if gids.iter().any(|kind| kind.contains("v2")) {
+            findings.push(Finding::good(&about, "it has a GID of RoCEv2"));
+        } else {
+            let mend = run(format!("ip address add 10.0.0.1/24 dev {iface}; ibv_devinfo -v shows GIDs"));
+            findings.push(Finding::bad(Health::Warning, &about, "it has no GID of RoCEv2", mend));
+        }
+    }
+    findings
+}
+
+fn mtu(
+    about: &str,
+    said: Vec<String>,
+    iface: &str,
+    switch: Option<&SwitchConfig>,
+    run: &dyn Fn(String) -> String,
+) -> Finding {
+    let Some(mtu) = said.first().and_then(|text| text.trim().parse::<u64>().ok()) else {
+        let mend = run("ip link".to_owned());
+        return Finding::bad(Health::Lacking, about, format!("there is no interface {iface}"), mend);
+    };
+    match switch.map(|switch| switch.mtu.get()) {
+        Some(most) if mtu > most => {
+            let said = format!("its MTU is {mtu}, and the switch drops what is longer than {most}");
+            Finding::bad(Health::Lacking, about, said, run(format!("ip link set {iface} mtu {most}")))
+        }
+        Some(most) => Finding::good(about, format!("its MTU is {mtu}, the switch's {most}")),
+        None => Finding::good(about, format!("its MTU is {mtu}")),
+    }
+}
+
+/// `prio-pfc 0:off 1:off 2:off 3:on …` of `dcb pfc show`.
+fn pfc(about: &str, said: &str, (iface, class): (&str, usize), run: &dyn Fn(String) -> String) -> Finding {
+    if said.split_whitespace().any(|word| word == format!("{class}:on")) {
+        return Finding::good(about, format!("PFC of class {class} is on"));
+    }
+    let mend = run(format!("dcb pfc set dev {iface} prio-pfc all:off {class}:on"));
+    let found = match said.contains("prio-pfc") {
+        true => format!("PFC of class {class} is off"),
+        false => format!("PFC of class {class} can't be read ({}): the NIC or its driver may have none", said.trim()),
+    };
+    Finding::bad(Health::Lacking, about, found, mend)
+}
+
+/// `dscp-prio 26:3 …` of `dcb app show`.
+fn trust(
+    about: &str,
+    said: &str,
+    (iface, class, dscp): (&str, usize, usize),
+    run: &dyn Fn(String) -> String,
+) -> Finding {
+    let after = said.split_once("dscp-prio").map_or("", |(_, after)| after);
+    let maps = |word: &str| {
+        let (point, to) = word.split_once(':')?;
+        Some((point.to_owned(), to.parse::<usize>().ok()?))
+    };
+    let mut words = after.split_whitespace().map_while(maps);
+    if let Some((point, _)) = words.find(|(_, to)| *to == class) {
+        return Finding::good(about, format!("DSCP {point} is trusted for class {class}"));
+    }
+    let mend = run(format!("dcb app replace dev {iface} dscp-prio {dscp}:{class}"));
+    Finding::bad(Health::Lacking, about, format!("no DSCP is trusted for class {class}"), mend)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SAID: &str = "@@tools -\ndcb\nethtool\nibv_devinfo\n@@mtu enp1\n9000\n@@pfc enp1\npfc-cap 8 macsec-bypass off delay 0\n\
+                        prio-pfc 0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off\n@@app enp1\ndscp-prio 26:3 48:6\n@@pause enp1\n\
+                        Pause parameters for enp1:\nAutonegotiate:\toff\nRX:\t\ton\nTX:\t\toff\n@@gid enp1\nIB/RoCE v1\nRoCE v2\n@@end -\n";
+
+    fn lacking(text: &str, switch: Option<&SwitchConfig>) -> Vec<String> {
+        let found = of_host("u@h", &parts(text), switch).into_iter().filter(|found| found.state == Health::Lacking);
+        found.map(|found| format!("{} -> {}", found.said, found.mend.unwrap())).collect()
+    }
+
+    #[test]
+    fn what_a_host_lacks_is_told_with_its_command() {
+        let pause =
+            "PAUSE of the whole link is on, which PFC excludes -> ssh u@h ethtool -A enp1 autoneg off rx off tx off";
+        assert_eq!(lacking(SAID, None), [pause]);
+        let off = SAID.replace("3:on", "3:off").replace("dscp-prio 26:3 48:6", "").replace("RX:\t\ton", "RX:\t\toff");
+        assert_eq!(
+            lacking(&off, None),
+            [
+                "PFC of class 3 is off -> ssh u@h dcb pfc set dev enp1 prio-pfc all:off 3:on",
+                "no DSCP is trusted for class 3 -> ssh u@h dcb app replace dev enp1 dscp-prio 26:3",
+            ]
+        );
+        // A switch's own classes and MTU.
+        let text = "[classes]\nlossless = [5]\n[classes.dscp]\n46 = 5\n[[ports]]\nname = \"a\"\nring = \"l\"\nrate = \"1Gbps\"\n[[ports]]\n\
+                    name = \"b\"\nring = \"l\"\nrate = \"1Gbps\"\n";
+        let switch = weir_config::parse("lab", text).unwrap();
+        let found = lacking(SAID, Some(&switch));
+        assert!(found[0].starts_with("its MTU is 9000, and the switch drops what is longer than 1500"), "{found:?}");
+        assert!(found.iter().any(|found| found.contains("dscp-prio 46:5")), "{found:?}");
+        let warnings = of_host("u@h", &parts(SAID), None);
+        assert!(warnings.iter().any(|found| found.said == "ib_write_bw is not installed"));
+    }
+
+    #[test]
+    fn a_name_that_ssh_would_take_for_an_option_is_refused() {
+        for host in ["-oProxyCommand=x", "u@h;reboot", "", "u@h:a b"] {
+            let found = examine(host, None);
+            assert!(found.len() == 1 && found[0].said.contains("is no host"), "{host}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! `weir import sonic`: a SONiC switch's buffers, classes and ports as a switch file, and what became of each value.
+
+mod buffer;
+mod classes;
+mod ports;
+mod tables;
+#[cfg(test)]
+mod tests;
+
+use std::fmt::Write;
+use std::fs;
+use std::path::PathBuf;
+
+use weir_experiments::Failure;
+use weir_experiments::table::Table;
+
+use buffer::Buffer;
+use classes::Classes;
+use tables::{Account, Outcome, Tables};
+
+/// Arguments of `weir import sonic`.
+#[derive(clap::Args)]
+pub(crate) struct SonicArguments {
+    /// config_db.json, or a folder with it, or with buffers.json and qos.json as SONiC renders them, and pg_profile_lookup.ini.
+    #[arg(required = true, value_name = "DIR|FILE")]
+    paths: Vec<PathBuf>,
+    /// A port, and the device that it gets: Ethernet0=af_packet:veth0, or af_xdp, tap, pci, vhost_user, ring, null. May be given
+    /// more than once; without it all ports, each on the interface of its name.
+    #[arg(short, long = "port", value_name = "PORT[=DEVICE]")]
+    ports: Vec<String>,
+    /// The switch file to write.
+    #[arg(short, long, value_name = "SWITCH.toml")]
+    output: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    /// Write over a file that is there.
+    #[arg(long)]
+    force: bool,
+}
+
+/// A switch file made of SONiC's tables.
+#[derive(Debug)]
+struct Imported {
+    text: String,
+    accounts: Vec<Account>,
+}
+
+/// Makes the switch file, writes it, and tells what it took, approximated and refused.
+pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
+    let output = arguments.output.display();
+    let tables = Tables::read(&arguments.paths).map_err(Failure::Argument)?;
+    let imported = import(tables, &arguments.ports).map_err(Failure::Argument)?;
+    // Not written before it is known to be a switch.
+    weir_config::parse("sonic", &imported.text).map_err(|errors| {
+        let first = errors.render(false);
+        Failure::Argument(format!("what these tables say makes no switch here:\n{}", first.trim_end()))
+    })?;
+    if arguments.output.exists() && !arguments.force {
+        return Err(Failure::Argument(format!("{output} is there already; name another output, or give --force")));
+    }
+    fs::write(&arguments.output, &imported.text).map_err(|error| {
+        Failure::Argument(format!("--output {output}: {error}; name a file in a directory that may be written to"))
+    })?;
+    if arguments.json {
+        println!("{}", json(&imported, &arguments.output));
+    } else {
+        print!("{}", told(&imported.accounts));
+        println!("written: {output}; weir check {output} shows what follows");
+    }
+    Ok(())
+}
+
+fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {
+    let (ports, mtu) = ports::ports(&mut tables, wanted)?;
+    let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
+    let classes = Classes::of(&mut tables, &names)?;
+    let buffer = Buffer::of(&mut tables, &ports, &classes)?;
+    let accounts = tables.accounts();
+    let mut text = String::from("# Made by weir import sonic. What became of SONiC's values:\n");
+    for account in &accounts {
+        let _ = writeln!(text, "# {}: {}: {}", account.outcome.name(), account.value, account.said);
+    }
+    text += "#\n# Headroom is SONiC's, for a chip that reacts at once. A switch on DPDK takes longer, and may lose lossless frames: weir check\n\
+             # says what each port needs by the rule; headroom = \"auto\" takes that.\n";
+    if mtu > 0 {
+        let _ = write!(text, "\n[switch]\nmtu = {mtu}\n");
+    }
+    text += &buffer.text;
+    text += &classes.text();
+    text += &ports::text(&ports, &classes);
+    Ok(Imported { text, accounts })
+}
+
+impl Outcome {
+    fn name(self) -> &'static str {
+        match self {
+            Outcome::Taken => "taken",
+            Outcome::Approximated => "approximated",
+            Outcome::Refused => "refused",
+        }
+    }
+}
+
+fn told(accounts: &[Account]) -> String {
+    let mut table = Table::new(["Outcome", "Value", "What became of it"]).with_text_last();
+    for account in accounts {
+        table.row([account.outcome.name().to_owned(), account.value.clone(), account.said.clone()]);
+    }
+    table.to_string()
+}
+
+fn json(imported: &Imported, output: &std::path::Path) -> String {
+    let account = |account: &Account| serde_json::json!({ "outcome": account.outcome.name(), "value": account.value, "said": account.said });
+    let accounts: Vec<_> = imported.accounts.iter().map(account).collect();
+    serde_json::json!({ "written": output, "values": accounts }).to_string()
+}
+
+/// What there is most of; the first of those, if there are several.
+fn most_common<T: Ord + Clone>(values: impl Iterator<Item = T>) -> T {
+    let all: Vec<T> = values.collect();
+    let count = |value: &T| all.iter().filter(|other| *other == value).count();
+    let most = all.iter().map(count).max().unwrap_or(0);
+    all.iter().find(|value| count(value) == most).cloned().expect("one at least")
+}

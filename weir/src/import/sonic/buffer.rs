@@ -1,0 +1,469 @@
+//! The buffer: SONiC's pools and profiles as `policy = "sonic"`, or `"static"` where the pool's mode is.
+//!
+//! In SONiC a pool's size has in it what its priority groups reserve, and its `xoff`, which is a pool of headroom. A group reserves its
+//! profile's `size`. Where there is no pool of headroom, that has the group's `xoff` in it; where there is one, `xoff` is the most
+//! that the group takes of the pool.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use super::classes::Classes;
+use super::most_common;
+use super::ports::Port;
+use super::tables::{LOOKUP, Outcome, Tables, lookup_key, ports_and_numbers, reference};
+
+const POOL: &str = "BUFFER_POOL";
+const PROFILE: &str = "BUFFER_PROFILE";
+const GROUP: &str = "BUFFER_PG";
+const QUEUE: &str = "BUFFER_QUEUE";
+const LOSSLESS: &str = "ingress_lossless_pool";
+const LOSSY: &str = "ingress_lossy_pool";
+const EGRESS_LOSSY: &str = "egress_lossy_pool";
+const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
+
+/// What a lossless priority group has.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Profile {
+    /// Where it stands: BUFFER_PROFILE, or the lookup table.
+    table: &'static str,
+    name: String,
+    size: u64,
+    xon: u64,
+    xoff: u64,
+    xon_offset: Option<u64>,
+    threshold: Threshold,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Threshold {
+    /// α = 2^n.
+    Dynamic(i64),
+    /// Bytes; 0 is no limit.
+    Static(u64),
+}
+
+/// `[buffer]`, as text, and what is to be known of it.
+#[derive(Debug)]
+pub(super) struct Buffer {
+    pub(super) text: String,
+}
+
+impl Buffer {
+    pub(super) fn of(tables: &mut Tables, ports: &[Port], classes: &Classes) -> Result<Buffer, String> {
+        let Some(size) = tables.number::<u64>(POOL, LOSSLESS, "size")? else {
+            return Err(no_pool(tables));
+        };
+        let is_static = tables.field(POOL, LOSSLESS, "mode") == Some("static");
+        let xoff_pool = tables.number::<u64>(POOL, LOSSLESS, "xoff")?.unwrap_or(0);
+        let profiles = lossless_profiles(tables, ports, classes, is_static)?;
+        let groups: Vec<&Profile> = profiles.values().flatten().collect();
+        let most = |of: fn(&Profile) -> u64| groups.iter().map(|profile| of(profile)).max().unwrap_or(0);
+        // What a group has for itself, without headroom.
+        let own = |profile: &Profile| {
+            if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) }
+        };
+        let private = groups.iter().map(|profile| own(profile)).max().unwrap_or(0);
+        let headroom = most(|profile| profile.xoff);
+        // The reservations of all groups of the switch, imported or not, are no part of what is shared.
+        let reserved: u64 = all_reserved(tables, &profiles, classes)?;
+        let lossy_pool = tables.number::<u64>(POOL, LOSSY, "size")?.unwrap_or(0);
+        let shared_lossless = size.checked_sub(xoff_pool + reserved).filter(|shared| *shared > 0).ok_or_else(|| {
+            format!(
+                "{POOL}|{LOSSLESS}: size = \"{size}\" leaves nothing to share: {xoff_pool} B are xoff, {reserved} B are reserved by \
+                 priority groups; write the pool's whole size"
+            )
+        })?;
+        let shared = shared_lossless + lossy_pool;
+        let queues = 8 * ports.len() as u64;
+        let pooled = if xoff_pool > 0 { xoff_pool } else { groups.iter().map(|_| headroom).sum() };
+        let total = private * queues + pooled + shared;
+
+        let mut text = format!("\n[buffer]\nsize = \"{total}B\"\n");
+        if private > 0 {
+            let _ = writeln!(text, "private = \"{private}B\"");
+        }
+        if !groups.is_empty() {
+            let _ = writeln!(text, "headroom = \"{headroom}B\"");
+        }
+        account_pools(tables, (size, xoff_pool, reserved, lossy_pool), (shared, total, pooled));
+        account_profiles(tables, &groups, (private, headroom, xoff_pool), &mut text);
+        let threshold = common_threshold(tables, &groups);
+        let lossy_alpha = lossy_alpha(tables)?;
+        match threshold {
+            Threshold::Static(bytes) if is_static => {
+                let limit = if bytes == 0 { shared } else { bytes.min(shared) };
+                text += "policy = \"static\"\n";
+                let _ = writeln!(text, "lossy_alpha = {lossy_alpha}\n\n[buffer.static]\nthreshold = \"{limit}B\"");
+                let at = (POOL, EGRESS_LOSSY, "size");
+                tables.account(Outcome::Refused, at, "lossy queues share the ingress pool under policy static");
+                if xoff_pool > 0 {
+                    let said = format!("policy static has {headroom} B of headroom for each queue, and no pool of it");
+                    tables.account(Outcome::Approximated, (POOL, LOSSLESS, "xoff"), said);
+                }
+            }
+            threshold => {
+                let n = if let Threshold::Dynamic(n) = threshold { n } else { 0 };
+                text += "policy = \"sonic\"\n";
+                let egress = egress_lossy(tables, shared)?;
+                let _ = writeln!(
+                    text,
+                    "lossy_alpha = {lossy_alpha}\n\n[buffer.sonic]\nalpha = {}\ningress_pool = \"{shared}B\"\nheadroom_pool = \
+                     \"{pooled}B\"\negress_lossy_pool = \"{egress}B\"",
+                    alpha(n)
+                );
+            }
+        }
+        account_queues(tables, ports, classes);
+        Ok(Buffer { text })
+    }
+}
+
+fn no_pool(tables: &Tables) -> String {
+    let pools = tables.keys(POOL);
+    let is_dynamic = tables.field("DEVICE_METADATA", "localhost", "buffer_model") == Some("dynamic");
+    if pools.iter().any(|pool| pool == LOSSLESS) && is_dynamic {
+        return format!(
+            "{POOL}|{LOSSLESS} has no size: the switch reckons it while it runs (buffer_model = \"dynamic\"); take it from there: sonic-db-cli \
+             APPL_DB hget BUFFER_POOL_TABLE:{LOSSLESS} size, and write it into the file"
+        );
+    }
+    format!("{POOL}|{LOSSLESS} has no size; it is looked for in config_db.json, or in buffers.json as SONiC renders it")
+}
+
+/// Lossless profiles of each imported port's lossless groups.
+fn lossless_profiles(
+    tables: &mut Tables,
+    ports: &[Port],
+    classes: &Classes,
+    is_static: bool,
+) -> Result<BTreeMap<String, Vec<Profile>>, String> {
+    let mut found = BTreeMap::new();
+    for port in ports {
+        let mut own = Vec::new();
+        for class in classes.of_port.get(&port.sonic_name).into_iter().flatten() {
+            own.extend(profile_of(tables, port, *class, is_static)?);
+        }
+        found.insert(port.sonic_name.clone(), own);
+    }
+    Ok(found)
+}
+
+/// The profile of one group: from BUFFER_PG, or from the lookup table by speed and cable, as buffermgrd does it.
+fn profile_of(tables: &mut Tables, port: &Port, class: u8, is_static: bool) -> Result<Option<Profile>, String> {
+    for key in tables.keys(GROUP) {
+        let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
+        if !of.contains(&port.sonic_name.as_str()) || !numbers.contains(&class) {
+            continue;
+        }
+        let name = reference(tables.field(GROUP, &key, "profile").unwrap_or_default()).to_owned();
+        if name == "NULL" || name.is_empty() {
+            break;
+        }
+        if tables.field(PROFILE, &name, "size").is_none() {
+            return Err(format!("{GROUP}|{key}: there is no {PROFILE}|{name} with a size"));
+        }
+        tables.account(Outcome::Taken, (GROUP, &key, "profile"), "private, headroom and threshold of lossless queues");
+        let number = |field| tables.number::<u64>(PROFILE, &name, field);
+        let threshold = match (tables.number::<i64>(PROFILE, &name, "dynamic_th")?, number("static_th")?) {
+            (Some(n), _) => Threshold::Dynamic(n),
+            (None, Some(bytes)) => Threshold::Static(bytes),
+            (None, None) => {
+                return Err(format!("{PROFILE}|{name} has neither dynamic_th nor static_th; write one of them"));
+            }
+        };
+        return Ok(Some(Profile {
+            size: number("size")?.unwrap_or(0),
+            xon: number("xon")?.unwrap_or(0),
+            xoff: number("xoff")?.unwrap_or(0),
+            xon_offset: number("xon_offset")?,
+            threshold,
+            table: PROFILE,
+            name,
+        }));
+    }
+    let (Some(speed), Some(cable)) = (port.speed, &port.cable) else { return Ok(None) };
+    if cable == "0m" {
+        return Ok(None);
+    }
+    let Some(row) = tables.lookup.get(&(speed, cable.clone())) else {
+        let known: Vec<String> = tables.lookup.keys().map(|(speed, cable)| format!("{speed} {cable}")).collect();
+        let known = if known.is_empty() { "there is no pg_profile_lookup.ini".to_owned() } else { known.join(", ") };
+        return Err(format!(
+            "{}: no profile for its lossless class {class}: neither {GROUP} nor pg_profile_lookup.ini has one for {speed} {cable} ({known})",
+            port.sonic_name
+        ));
+    };
+    let threshold = match is_static {
+        true => Threshold::Static(row.threshold.max(0) as u64),
+        false => Threshold::Dynamic(row.threshold),
+    };
+    Ok(Some(Profile {
+        table: LOOKUP,
+        name: lookup_key(speed, cable),
+        size: row.size,
+        xon: row.xon,
+        xoff: row.xoff,
+        xon_offset: row.xon_offset,
+        threshold,
+    }))
+}
+
+/// Bytes that all priority groups of the switch reserve. Ports that are not imported have those of an imported one.
+fn all_reserved(tables: &Tables, profiles: &BTreeMap<String, Vec<Profile>>, classes: &Classes) -> Result<u64, String> {
+    let of_lossless: u64 = profiles.values().flatten().map(|profile| profile.size).sum();
+    let per_port = of_lossless / profiles.len().max(1) as u64;
+    let all = tables.keys("PORT_QOS_MAP");
+    let enabled = |key: &&String| tables.field("PORT_QOS_MAP", key, "pfc_enable").is_some_and(|text| !text.is_empty());
+    let lossless_ports: usize = all.iter().filter(enabled).map(|key| key.split(',').count()).sum();
+    let others = lossless_ports.saturating_sub(classes.of_port.len()) as u64;
+    let mut lossy = 0;
+    for key in tables.keys(GROUP) {
+        let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
+        let name = reference(tables.field(GROUP, &key, "profile").unwrap_or_default());
+        let is_lossless = tables.field(PROFILE, name, "xoff").is_some();
+        let pool = reference(tables.field(PROFILE, name, "pool").unwrap_or_default());
+        if !is_lossless && pool == LOSSLESS {
+            let size = tables.number::<u64>(PROFILE, name, "size")?.unwrap_or(0);
+            lossy += size * (of.len() * numbers.len()) as u64;
+        }
+    }
+    Ok(of_lossless + per_port * others + lossy)
+}
+
+fn account_pools(
+    tables: &mut Tables,
+    (size, xoff, reserved, lossy): (u64, u64, u64, u64),
+    (shared, total, pooled): (u64, u64, u64),
+) {
+    let sum = format!("{size} - {xoff} xoff - {reserved} reserved by priority groups");
+    let at = (POOL, LOSSLESS, "size");
+    if lossy == 0 {
+        tables.account(
+            Outcome::Taken,
+            at,
+            format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"),
+        );
+    } else {
+        let said = format!(
+            "ingress_pool = {shared} = {sum} + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
+        );
+        tables.account(Outcome::Approximated, at, said.clone());
+        tables.account(Outcome::Approximated, (POOL, LOSSY, "size"), said);
+        tables.account(Outcome::Approximated, (POOL, LOSSY, "mode"), "lossy queues have their threshold at egress");
+        tables.account(Outcome::Taken, (POOL, LOSSY, "type"), "ingress");
+    }
+    if xoff > 0 {
+        tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), format!("buffer.sonic.headroom_pool = {pooled}"));
+    } else {
+        tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), "0: headroom is each group's own");
+    }
+    for (field, said) in [("mode", "the policy"), ("type", "ingress")] {
+        tables.account(Outcome::Taken, (POOL, LOSSLESS, field), said);
+    }
+    tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "type"), "egress");
+    tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "mode"), "a threshold at each egress queue");
+    for (field, said) in [("size", "the whole buffer: it bounds nothing"), ("mode", "no limit"), ("type", "egress")] {
+        tables.account(Outcome::Approximated, (POOL, EGRESS_LOSSLESS, field), said);
+    }
+}
+
+/// Says what becomes of lossless profiles, and writes δ.
+fn account_profiles(
+    tables: &mut Tables,
+    groups: &[&Profile],
+    (private, headroom, xoff_pool): (u64, u64, u64),
+    text: &mut String,
+) {
+    let offsets = groups.iter().filter_map(|profile| profile.xon_offset);
+    // The most: a queue that resumes later loses nothing.
+    let offset = offsets.max().filter(|offset| *offset > 0);
+    if let Some(offset) = offset {
+        let _ = writeln!(text, "xon_offset = \"{offset}B\"");
+    }
+    let mut known: Vec<Profile> = groups.iter().map(|profile| (*profile).clone()).collect();
+    known.sort();
+    known.dedup();
+    for profile in known {
+        let at = |field| (profile.table, profile.name.as_str(), field);
+        tables.account(Outcome::Taken, at("pool"), "the ingress pool");
+        let own = if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) };
+        let said = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
+        let outcome = if own == private { Outcome::Taken } else { Outcome::Approximated };
+        tables.account(outcome, at("size"), if private > 0 { said } else { "all of it is headroom".to_owned() });
+        let more = headroom - profile.xoff;
+        if more == 0 {
+            tables.account(Outcome::Taken, at("xoff"), format!("buffer.headroom = {headroom} B"));
+        } else {
+            let said = format!("buffer.headroom = {headroom} B at all ports, {more} B more than here");
+            tables.account(Outcome::Approximated, at("xoff"), said);
+        }
+        let resumes = "a queue resumes below its threshold less xon_offset, with its headroom empty";
+        match profile.xon_offset {
+            Some(own) if Some(own) == offset => {
+                tables.account(Outcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
+            }
+            Some(own) => {
+                let said = match offset {
+                    Some(offset) => format!("buffer.xon_offset = {offset} B at all ports, where this has {own} B"),
+                    None => "0: two frames, so that a queue does not go ON and OFF with each frame".to_owned(),
+                };
+                tables.account(Outcome::Approximated, at("xon_offset"), said);
+            }
+            None => {}
+        }
+        let said = match profile.xon {
+            0 => "no floor".to_owned(),
+            xon => format!(
+                "{resumes}: no floor of {xon} B. SONiC resumes at max(xon, limit - xon_offset), which is earlier while a threshold is \
+                 below {} B",
+                xon + profile.xon_offset.unwrap_or(0)
+            ),
+        };
+        tables.account(Outcome::Approximated, at("xon"), said);
+    }
+}
+
+/// The threshold that most lossless groups have.
+fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
+    if groups.is_empty() {
+        return Threshold::Dynamic(0);
+    }
+    let common = most_common(groups.iter().map(|profile| profile.threshold));
+    for profile in groups {
+        for (field, mine) in [
+            ("dynamic_th", matches!(profile.threshold, Threshold::Dynamic(_))),
+            ("static_th", matches!(profile.threshold, Threshold::Static(_))),
+            ("threshold", profile.table == LOOKUP),
+        ] {
+            if !mine {
+                continue;
+            }
+            let said = match (common, profile.threshold) {
+                (Threshold::Dynamic(n), Threshold::Dynamic(_)) => {
+                    format!("buffer.sonic.alpha = {} = 2^{n} of what is free in the pool", alpha(n))
+                }
+                (Threshold::Static(0), Threshold::Static(_)) => "no limit but the pool".to_owned(),
+                (Threshold::Static(bytes), Threshold::Static(_)) => format!("buffer.static.threshold = {bytes} B"),
+                _ => "all queues have a threshold of one kind, that of most groups".to_owned(),
+            };
+            let outcome = if common == profile.threshold { Outcome::Taken } else { Outcome::Approximated };
+            let said = if outcome == Outcome::Taken { said } else { format!("{said}, at all ports") };
+            tables.account(outcome, (profile.table, &profile.name, field), said);
+        }
+    }
+    common
+}
+
+/// α° of lossy egress queues.
+fn lossy_alpha(tables: &mut Tables) -> Result<String, String> {
+    let Some(name) = egress_lossy_profile(tables) else { return Ok("1".to_owned()) };
+    tables.account(Outcome::Taken, (PROFILE, &name, "pool"), "the egress lossy pool");
+    if tables.number::<u64>(PROFILE, &name, "size")? == Some(0) {
+        tables.account(Outcome::Taken, (PROFILE, &name, "size"), "nothing is reserved");
+    } else {
+        tables.account(Outcome::Refused, (PROFILE, &name, "size"), "egress queues reserve nothing");
+    }
+    if let Some(n) = tables.number::<i64>(PROFILE, &name, "dynamic_th")? {
+        let said = format!("buffer.lossy_alpha = {} = 2^{n} of what is free in the pool", alpha(n));
+        tables.account(Outcome::Taken, (PROFILE, &name, "dynamic_th"), said);
+        return Ok(alpha(n));
+    }
+    let limit = tables.number::<u64>(PROFILE, &name, "static_th")?.unwrap_or(0);
+    let pool = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")?.unwrap_or(limit);
+    let at = (PROFILE, name.as_str(), "static_th");
+    if limit == 0 || limit >= pool {
+        tables.account(Outcome::Approximated, at, "buffer.lossy_alpha = 128: a queue alone has 99 % of the pool");
+        return Ok("128".to_owned());
+    }
+    // A queue alone, at rest: α (pool - limit) = limit.
+    let n = (limit as f64 / (pool - limit) as f64).log2().round().clamp(-7.0, 7.0) as i64;
+    let alone = pool as f64 * 2f64.powi(n as i32) / (1.0 + 2f64.powi(n as i32));
+    let said = format!("buffer.lossy_alpha = {}: a queue alone has up to {alone:.0} B, with others less", alpha(n));
+    tables.account(Outcome::Approximated, at, said);
+    Ok(alpha(n))
+}
+
+/// The profile of most queues that are in the egress lossy pool.
+fn egress_lossy_profile(tables: &Tables) -> Option<String> {
+    let keys = tables.keys(QUEUE);
+    let names = keys.iter().filter_map(|key| tables.field(QUEUE, key, "profile"));
+    let names = names.map(|name| reference(name).to_owned());
+    let is_lossy =
+        |name: &String| tables.field(PROFILE, name, "pool").is_some_and(|pool| reference(pool) == EGRESS_LOSSY);
+    let of_queues: Vec<String> = names.filter(is_lossy).collect();
+    if of_queues.is_empty() {
+        return tables.keys(PROFILE).into_iter().find(is_lossy);
+    }
+    Some(most_common(of_queues.into_iter()))
+}
+
+fn egress_lossy(tables: &mut Tables, shared: u64) -> Result<u64, String> {
+    let Some(size) = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")? else { return Ok(shared) };
+    let kept = size.min(shared);
+    if kept == size {
+        tables.account(
+            Outcome::Taken,
+            (POOL, EGRESS_LOSSY, "size"),
+            format!("buffer.sonic.egress_lossy_pool = {size}"),
+        );
+    } else {
+        let said = format!(
+            "buffer.sonic.egress_lossy_pool = {kept}, {} B less: it is no larger than the ingress pool, which all frames are in",
+            size - kept
+        );
+        tables.account(Outcome::Approximated, (POOL, EGRESS_LOSSY, "size"), said);
+    }
+    Ok(kept)
+}
+
+/// What becomes of queues' profiles and of those of lossy groups.
+fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
+    let is_ours = |of: &[&str]| of.iter().any(|port| ports.iter().any(|known| known.sonic_name == *port));
+    for table in [QUEUE, GROUP] {
+        for key in tables.keys(table) {
+            let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
+            let at = (table, key.as_str(), "profile");
+            let name = reference(tables.field(table, &key, "profile").unwrap_or_default()).to_owned();
+            let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
+            let are_lossless = numbers.iter().all(|number| classes.lossless.contains(number));
+            let (outcome, said) = match (table, pool.as_str()) {
+                _ if !is_ours(&of) => (Outcome::Refused, "the port is not imported"),
+                (QUEUE, EGRESS_LOSSLESS) if are_lossless => (Outcome::Taken, "lossless queues have no limit at egress"),
+                (QUEUE, EGRESS_LOSSLESS) => {
+                    (Outcome::Approximated, "a class that is not lossless has the threshold of lossy ones")
+                }
+                (QUEUE, _) => (Outcome::Taken, "buffer.lossy_alpha and the egress lossy pool"),
+                // Lossless ones are accounted for where they are read.
+                (_, _) if are_lossless => continue,
+                (_, _) => {
+                    (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
+                }
+            };
+            tables.account(outcome, at, said);
+        }
+    }
+    tables.account_rest(Outcome::Refused, LOOKUP, "no imported port has this speed and cable");
+    for name in tables.keys(PROFILE) {
+        let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
+        let (outcome, said) = match pool.as_str() {
+            EGRESS_LOSSLESS => {
+                (Outcome::Approximated, "lossless egress queues have no limit: what bounds them is the ingress side")
+            }
+            LOSSLESS | LOSSY if tables.field(PROFILE, &name, "xoff").is_none() => {
+                (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
+            }
+            _ => (Outcome::Refused, "no lossless group of an imported port has this profile"),
+        };
+        for field in tables.fields(PROFILE, &name).into_keys() {
+            if !tables.is_accounted(PROFILE, &name, &field) {
+                tables.account(outcome, (PROFILE, &name, &field), said);
+            }
+        }
+    }
+}
+
+/// 2^n as a file has it. Beyond 2^±10 nothing changes any more.
+fn alpha(n: i64) -> String {
+    let n = n.clamp(-10, 10);
+    if n >= 0 { (1u64 << n).to_string() } else { format!("\"1/{}\"", 1u64 << -n) }
+}

@@ -1,0 +1,156 @@
+//! Ports: speed, cable, MTU, state.
+
+use std::fmt::Write;
+
+use super::classes::Classes;
+use super::tables::{Outcome, Tables};
+
+/// A port that is imported.
+#[derive(Clone, Debug)]
+pub(super) struct Port {
+    pub(super) sonic_name: String,
+    pub(super) name: String,
+    /// Mb/s.
+    pub(super) speed: Option<u64>,
+    /// `40m`.
+    pub(super) cable: Option<String>,
+    metres: f64,
+    is_down: bool,
+    device: String,
+}
+
+const PORT: &str = "PORT";
+const CABLE: &str = "CABLE_LENGTH";
+/// A bit takes so long for a metre.
+const NANOSECONDS_PER_METRE: f64 = 5.0;
+
+/// The ports that are wanted, each `NAME` or `NAME=KIND:WHAT`; all, if none is.
+pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
+    let mut known = tables.keys(PORT);
+    if known.is_empty() {
+        // buffers.json alone: ports as far as it names them.
+        known = tables.keys(CABLE).iter().flat_map(|key| tables.fields(CABLE, key).into_keys()).collect();
+        known.sort_by_key(|port| {
+            port.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0)
+        });
+    }
+    if known.is_empty() {
+        return Err(
+            "the files name no ports: PORT, or CABLE_LENGTH, is missing; add config_db.json or port_config's PORT"
+                .to_owned(),
+        );
+    }
+    let mut chosen: Vec<(String, Option<String>)> = Vec::new();
+    for text in wanted {
+        let (name, device) = text.split_once('=').map_or((text.as_str(), None), |(name, device)| (name, Some(device)));
+        if !known.iter().any(|port| port == name) {
+            let first = known.iter().take(4).cloned().collect::<Vec<_>>().join(", ");
+            return Err(format!(
+                "--port {text}: there is no port {name} in the files; there are {first}, ... ({} ports)",
+                known.len()
+            ));
+        }
+        chosen.push((name.to_owned(), device.map(str::to_owned)));
+    }
+    if wanted.is_empty() {
+        chosen = known.iter().map(|port| (port.clone(), None)).collect();
+    }
+    if !(2..=64).contains(&chosen.len()) {
+        return Err(format!(
+            "a switch has 2 to 64 ports, and these are {}: choose with --port, once for each",
+            chosen.len()
+        ));
+    }
+    let (mut ports, mut mtu) = (Vec::new(), 0);
+    for (sonic_name, device) in chosen {
+        let port = port(tables, sonic_name, device)?;
+        mtu = mtu.max(tables.number::<u64>(PORT, &port.sonic_name, "mtu")?.unwrap_or(0));
+        ports.push(port);
+    }
+    account(tables, &ports, mtu);
+    Ok((ports, mtu))
+}
+
+fn port(tables: &Tables, sonic_name: String, device: Option<String>) -> Result<Port, String> {
+    let cables = tables.keys(CABLE);
+    let cable = cables.iter().find_map(|key| tables.field(CABLE, key, &sonic_name)).map(str::to_owned);
+    let metres = match &cable {
+        None => 0.0,
+        Some(text) => text
+            .strip_suffix('m')
+            .and_then(|metres| metres.parse().ok())
+            .filter(|m: &f64| *m >= 0.0)
+            .ok_or_else(|| format!("{CABLE}: {sonic_name} = \"{text}\" is no length; write one such as \"40m\""))?,
+    };
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || "_.-".contains(letter) { letter } else { '-' };
+    let name: String = sonic_name.chars().map(plain).collect();
+    let device = match device.as_deref().map(|device| device.split_once(':').unwrap_or((device, ""))) {
+        None => format!("af_packet = \"{name}\""),
+        Some(("null", _)) => "null = {}".to_owned(),
+        Some((kind @ ("af_packet" | "af_xdp" | "tap" | "pci" | "vhost_user" | "ring"), what)) if !what.is_empty() => {
+            format!("{kind} = \"{what}\"")
+        }
+        Some((kind, _)) => {
+            let help = "write PORT=af_packet:IFACE, or one of af_xdp, tap, pci, vhost_user, ring, null";
+            return Err(format!("--port {sonic_name}={kind}: this is no device; {help}"));
+        }
+    };
+    let speed = tables.number::<u64>(PORT, &sonic_name, "speed")?;
+    let is_down = tables.field(PORT, &sonic_name, "admin_status") == Some("down");
+    Ok(Port { name, speed, cable, metres, is_down, device, sonic_name })
+}
+
+fn account(tables: &mut Tables, ports: &[Port], mtu: u64) {
+    for key in tables.keys(PORT) {
+        let Some(port) = ports.iter().find(|port| port.sonic_name == key) else { continue };
+        let own = tables.field(PORT, &key, "mtu").map(str::to_owned);
+        tables.account(Outcome::Taken, (PORT, &key, "speed"), "rate");
+        let outcome =
+            if own.is_some_and(|own| own == mtu.to_string()) { Outcome::Taken } else { Outcome::Approximated };
+        tables.account(outcome, (PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
+        let state = if port.is_down { "state = \"down\"" } else { "open" };
+        tables.account(Outcome::Taken, (PORT, &key, "admin_status"), state);
+        for field in ["lanes", "alias", "index", "description", "fec", "autoneg", "tpid", "pfc_asym"] {
+            tables.account(Outcome::Refused, (PORT, &key, field), "the device's business, or a name");
+        }
+    }
+    tables.account_rest(Outcome::Refused, PORT, "the port is not imported, or the field is unknown");
+    for key in tables.keys(CABLE) {
+        for field in tables.fields(CABLE, &key).into_keys() {
+            match ports.iter().find(|port| port.sonic_name == field) {
+                None => tables.account(Outcome::Refused, (CABLE, &key, &field), "the port is not imported"),
+                Some(port) if port.metres == 0.0 => {
+                    let said = "no delay; SONiC makes no lossless group by the lookup table for such a port";
+                    tables.account(Outcome::Approximated, (CABLE, &key, &field), said);
+                }
+                Some(port) => {
+                    let said = format!("delay = \"{}\", 5 ns a metre", delay(port.metres));
+                    tables.account(Outcome::Taken, (CABLE, &key, &field), said);
+                }
+            }
+        }
+    }
+}
+
+/// `[[ports]]`.
+pub(super) fn text(ports: &[Port], classes: &Classes) -> String {
+    let mut text = String::new();
+    for port in ports {
+        let _ = writeln!(text, "\n[[ports]]\nname = \"{}\"\n{}", port.name, port.device);
+        if let Some(speed) = port.speed {
+            let _ = writeln!(text, "rate = \"{speed}Mbps\"");
+        }
+        let _ = writeln!(text, "delay = \"{}\"", delay(port.metres));
+        if !classes.lossless.is_empty() && classes.of_port.get(&port.sonic_name).is_none_or(Vec::is_empty) {
+            text += "flow_control = \"none\"\n";
+        }
+        if port.is_down {
+            text += "state = \"down\"\n";
+        }
+    }
+    text
+}
+
+fn delay(metres: f64) -> String {
+    format!("{}ns", (metres * NANOSECONDS_PER_METRE).round() as u64)
+}

@@ -1,0 +1,285 @@
+//! SONiC's tables as files have them, and what becomes of each of their values.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+
+/// What became of a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Outcome {
+    /// The switch file says just the same.
+    Taken,
+    /// It says something near.
+    Approximated,
+    /// It says nothing of it.
+    Refused,
+}
+
+/// CONFIG_DB: tables, their keys, and the fields of each.
+#[derive(Debug, Default)]
+pub(super) struct Tables {
+    tables: BTreeMap<String, BTreeMap<String, BTreeMap<String, String>>>,
+    /// Rows of pg_profile_lookup.ini, by speed in Mb/s and cable.
+    pub(super) lookup: BTreeMap<(u64, String), LookupRow>,
+    accounts: BTreeMap<(String, String, String), (Outcome, String)>,
+}
+
+/// A row of pg_profile_lookup.ini.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct LookupRow {
+    pub(super) size: u64,
+    pub(super) xon: u64,
+    pub(super) xoff: u64,
+    pub(super) threshold: i64,
+    pub(super) xon_offset: Option<u64>,
+}
+
+/// One line of the report: values that are alike, and fare alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Account {
+    pub(super) outcome: Outcome,
+    /// `BUFFER_POOL|ingress_lossless_pool size = 12766208`.
+    pub(super) value: String,
+    pub(super) said: String,
+}
+
+impl Tables {
+    /// Reads files: of a folder, all that end in `.json`, and `pg_profile_lookup.ini`.
+    pub(super) fn read(paths: &[PathBuf]) -> Result<Tables, String> {
+        let mut files = Vec::new();
+        for path in paths {
+            let failed = |error| format!("{}: {error}", path.display());
+            if path.is_dir() {
+                let entries = fs::read_dir(path).map_err(failed)?.collect::<Result<Vec<_>, _>>().map_err(failed)?;
+                let known = |path: &PathBuf| {
+                    path.extension().is_some_and(|extension| extension == "json" || extension == "ini")
+                };
+                let mut found: Vec<PathBuf> = entries.iter().map(|entry| entry.path()).filter(known).collect();
+                if found.is_empty() {
+                    let help = "render SONiC's templates first (sonic-cfggen), or name a config_db.json";
+                    return Err(format!("{}: there is no .json file in it; {help}", path.display()));
+                }
+                found.sort();
+                files.append(&mut found);
+            } else {
+                files.push(path.clone());
+            }
+        }
+        let mut tables = Tables::default();
+        for file in &files {
+            let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+            tables.add(file, &text)?;
+        }
+        Ok(tables)
+    }
+
+    fn add(&mut self, file: &Path, text: &str) -> Result<(), String> {
+        let at = file.display();
+        if file.extension().is_some_and(|extension| extension == "ini") {
+            return self.add_lookup(text).map_err(|what| format!("{at}: {what}"));
+        }
+        if file.extension().is_some_and(|extension| extension == "j2") || text.contains("{%") {
+            let help = "render it first: sonic-cfggen -j config_db.json -t buffers.json.j2";
+            return Err(format!("{at}: this is a template, and no JSON; {help}"));
+        }
+        let value: Value = serde_json::from_str(text).map_err(|error| format!("{at}: this is no JSON: {error}"))?;
+        let Value::Object(tables) = value else {
+            let help =
+                "write CONFIG_DB's form, {\"BUFFER_POOL\": {\"ingress_lossless_pool\": {\"size\": \"12766208\"}}}";
+            return Err(format!("{at}: this is no object of tables; {help}"));
+        };
+        for (table, rows) in tables {
+            let Value::Object(rows) = rows else {
+                return Err(format!("{at}: {table} is no table: write {{KEY: {{FIELD: VALUE}}}}"));
+            };
+            let into = self.tables.entry(table.clone()).or_default();
+            for (key, fields) in rows {
+                let Value::Object(fields) = fields else {
+                    return Err(format!("{at}: {table}|{key} has no fields: write {{FIELD: VALUE}}"));
+                };
+                let fields = fields.into_iter().map(|(field, value)| (field, plain(&value)));
+                into.entry(key).or_default().extend(fields);
+            }
+        }
+        Ok(())
+    }
+
+    fn add_lookup(&mut self, text: &str) -> Result<(), String> {
+        for (number, line) in (1..).zip(text.lines()) {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let columns: Vec<&str> = line.split_whitespace().collect();
+            let help = "write: speed cable size xon xoff threshold [xon_offset]";
+            let wrong = || format!("line {number}: `{line}` is no row of a lookup table; {help}");
+            let [speed, cable, size, xon, xoff, threshold, ref rest @ ..] = columns[..] else { return Err(wrong()) };
+            let number_of = |text: &str| text.parse::<u64>().map_err(|_| wrong());
+            let row = LookupRow {
+                size: number_of(size)?,
+                xon: number_of(xon)?,
+                xoff: number_of(xoff)?,
+                threshold: threshold.parse().map_err(|_| wrong())?,
+                xon_offset: rest.first().map(|text| number_of(text)).transpose()?,
+            };
+            self.lookup.insert((number_of(speed)?, cable.to_owned()), row);
+            // Its values are accounted for as those of tables.
+            let names = ["size", "xon", "xoff", "threshold", "xon_offset"];
+            let fields = names.iter().zip(&columns[2..]).map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+            self.tables.entry(LOOKUP.to_owned()).or_default().insert(lookup_key(speed, cable), fields.collect());
+        }
+        Ok(())
+    }
+
+    /// Keys of a table, in the order of the numbers in them.
+    pub(super) fn keys(&self, table: &str) -> Vec<String> {
+        let mut keys: Vec<String> = self.tables.get(table).into_iter().flat_map(|rows| rows.keys().cloned()).collect();
+        keys.sort_by_key(|key| natural(key));
+        keys
+    }
+
+    /// A field, if there is one.
+    pub(super) fn field(&self, table: &str, key: &str, field: &str) -> Option<&str> {
+        self.tables.get(table)?.get(key)?.get(field).map(String::as_str)
+    }
+
+    /// All fields of a key.
+    pub(super) fn fields(&self, table: &str, key: &str) -> BTreeMap<String, String> {
+        self.tables.get(table).and_then(|rows| rows.get(key)).cloned().unwrap_or_default()
+    }
+
+    /// A field's number.
+    pub(super) fn number<N: std::str::FromStr>(
+        &self,
+        table: &str,
+        key: &str,
+        field: &str,
+    ) -> Result<Option<N>, String> {
+        let Some(text) = self.field(table, key, field) else { return Ok(None) };
+        let wrong = || format!("{table}|{key}: {field} = \"{text}\" is no number; write one such as \"1248\"");
+        text.trim().parse().map(Some).map_err(|_| wrong())
+    }
+
+    /// Says what became of a field. What was said last holds.
+    pub(super) fn account(&mut self, outcome: Outcome, at: (&str, &str, &str), said: impl Into<String>) {
+        let (table, key, field) = at;
+        if self.field(table, key, field).is_some() {
+            self.accounts.insert((table.to_owned(), key.to_owned(), field.to_owned()), (outcome, said.into()));
+        }
+    }
+
+    /// Whether anything was said of a field.
+    pub(super) fn is_accounted(&self, table: &str, key: &str, field: &str) -> bool {
+        self.accounts.contains_key(&(table.to_owned(), key.to_owned(), field.to_owned()))
+    }
+
+    /// Says it of all fields of a table that nothing was said of.
+    pub(super) fn account_rest(&mut self, outcome: Outcome, table: &str, said: &str) {
+        for key in self.keys(table) {
+            for field in self.fields(table, &key).into_keys() {
+                let at = (table.to_owned(), key.clone(), field);
+                self.accounts.entry(at).or_insert_with(|| (outcome, said.to_owned()));
+            }
+        }
+    }
+
+    /// Names of the tables.
+    pub(super) fn names(&self) -> Vec<String> {
+        self.tables.keys().cloned().collect()
+    }
+
+    /// How many values there are.
+    #[cfg(test)]
+    pub(super) fn values(&self) -> usize {
+        self.tables.values().flat_map(|rows| rows.values()).map(BTreeMap::len).sum()
+    }
+
+    /// What became of all values: of each that nothing was said of, that.
+    pub(super) fn accounts(&mut self) -> Vec<Account> {
+        for table in self.names() {
+            self.account_rest(Outcome::Refused, &table, "Weir has nothing of this kind");
+        }
+        // Values that are alike stand together.
+        let mut lines: Vec<(Account, Vec<String>)> = Vec::new();
+        for ((table, key, field), (outcome, said)) in &self.accounts {
+            let value = self.field(table, key, field).unwrap_or_default();
+            let outcome = *outcome;
+            let account = Account { outcome, value: format!("{table} {field} = {value}"), said: said.clone() };
+            match lines.iter_mut().find(|(known, _)| *known == account) {
+                Some((_, keys)) => keys.push(key.clone()),
+                None => lines.push((account, vec![key.clone()])),
+            }
+        }
+        let with_keys = |(mut account, mut keys): (Account, Vec<String>)| {
+            keys.sort_by_key(|key| natural(key));
+            let of = match &keys[..] {
+                [] | [_] => keys.concat(),
+                [first, second] => format!("{first}, {second}"),
+                [first, .., last] => format!("{first} to {last}, {} keys", keys.len()),
+            };
+            account.value = format!("{} ({of})", account.value);
+            account
+        };
+        let mut lines: Vec<Account> = lines.into_iter().map(with_keys).collect();
+        lines.sort_by_key(|account| account.outcome);
+        lines
+    }
+}
+
+/// The lookup table's rows, as a table.
+pub(super) const LOOKUP: &str = "pg_profile_lookup.ini";
+
+/// The key of a row there.
+pub(super) fn lookup_key(speed: impl std::fmt::Display, cable: &str) -> String {
+    format!("{speed} {cable}")
+}
+
+/// `[BUFFER_PROFILE|egress_lossy_profile]`, as older files have it, or the name alone.
+pub(super) fn reference(text: &str) -> &str {
+    let inner = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
+    inner.rsplit('|').next().unwrap_or(inner)
+}
+
+/// `Ethernet0,Ethernet4|3-4` as ports and numbers.
+pub(super) fn ports_and_numbers(key: &str) -> Option<(Vec<&str>, Vec<u8>)> {
+    let (ports, numbers) = key.rsplit_once('|')?;
+    Some((ports.split(',').collect(), numbers_of(numbers)?))
+}
+
+/// `3-4`, `0,2`, `5`.
+pub(super) fn numbers_of(text: &str) -> Option<Vec<u8>> {
+    let mut numbers = Vec::new();
+    for part in text.split(',').filter(|part| !part.trim().is_empty()) {
+        let (from, to) = part.split_once('-').unwrap_or((part, part));
+        let (from, to) = (from.trim().parse::<u8>().ok()?, to.trim().parse::<u8>().ok()?);
+        if from > to || to > 63 {
+            return None;
+        }
+        numbers.extend(from..=to);
+    }
+    Some(numbers)
+}
+
+/// Text and numbers by turns, so that Ethernet4 comes before Ethernet12.
+fn natural(key: &str) -> Vec<(String, u64)> {
+    let is_digit = |letter: char| letter.is_ascii_digit();
+    let mut parts = Vec::new();
+    let mut rest = key;
+    while !rest.is_empty() {
+        let (text, after) = rest.split_at(rest.find(is_digit).unwrap_or(rest.len()));
+        let (digits, after) = after.split_at(after.find(|letter| !is_digit(letter)).unwrap_or(after.len()));
+        parts.push((text.to_owned(), digits.parse().unwrap_or(0)));
+        rest = after;
+    }
+    parts
+}
+
+fn plain(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(plain).collect::<Vec<_>>().join(","),
+        other => other.to_string(),
+    }
+}
