@@ -112,6 +112,10 @@ pub struct RunArguments {
     /// Where `weir show` reaches this run; `none`: nowhere. Without this, what `[control]` of the files says, or the usual place.
     #[arg(long, value_name = "PATH|none")]
     pub control: Option<String>,
+    /// Serve /metrics for Prometheus, the state as JSON and a page of it at this address: 127.0.0.1:9111, or the port alone, which is
+    /// for this machine; 0 takes a free port.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub http: Option<String>,
     /// Stop by itself after this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub duration: Option<u64>,

@@ -20,7 +20,8 @@ struct Switch {
 impl Switch {
     fn new() -> Switch {
         let folder = tempfile::tempdir().unwrap();
-        let (server, questions) = Bound::at(&folder.path().join("lab.sock")).unwrap().serve().unwrap();
+        let (asker, questions) = weir_control::questions();
+        let server = Bound::at(&folder.path().join("lab.sock")).unwrap().serve(asker).unwrap();
         let answering = std::thread::spawn(move || answer_all(&questions));
         Switch { server: Some(server), answering: Some(answering), folder }
     }
