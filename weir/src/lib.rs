@@ -11,6 +11,7 @@ mod control;
 mod demo;
 mod extensions;
 mod import;
+mod play;
 mod show;
 mod steer;
 mod version;
@@ -98,6 +99,10 @@ enum Command {
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
     Report(report::ReportArguments),
+    /// Watch runs in a browser: links, queues, pauses, states, at any speed, with pause, step and a slider.
+    ///
+    /// The runs are those of a directory, or a scenario's, which then runs in virtual time first.
+    Play(play::PlayArguments),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
@@ -159,6 +164,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Play(arguments) => play::play(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         #[cfg(feature = "dpdk")]
         Command::Check { files, try_devices: true, eal } => {

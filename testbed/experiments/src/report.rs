@@ -7,6 +7,7 @@ mod html;
 mod input;
 mod key_figures;
 mod page;
+mod recorded;
 mod sections;
 mod series;
 mod text;
@@ -15,6 +16,8 @@ mod verdict;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use recorded::RecordedRuns;
 
 use crate::files::whole;
 use crate::{Failure, has_color};
