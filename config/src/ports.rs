@@ -135,6 +135,14 @@ impl PortConfig {
             _ => None,
         }
     }
+
+    /// The name of the link inside the process that this port is an end of; `None` for a port with another device.
+    pub fn ring(&self) -> Option<&str> {
+        match &self.device {
+            Device::Ring(name) => Some(name),
+            _ => None,
+        }
+    }
 }
 
 /// What a port is made of. Exactly one of these keys stands in a `[[ports]]` table.

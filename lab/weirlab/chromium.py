@@ -91,8 +91,9 @@ class Page:
         elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
             self.errors.append(parameters["entry"]["text"])
 
-    def open(self, path):
-        self.send("Page.navigate", url=path.resolve().as_uri())
+    def open(self, place):
+        """A file's path, or a URL."""
+        self.send("Page.navigate", url=place if isinstance(place, str) else place.resolve().as_uri())
         self.until("document.readyState === 'complete'")
 
     def evaluate(self, script):
@@ -128,6 +129,17 @@ class Page:
             x, y = (a + (b - a) * step / 5 for a, b in zip(start, end))
             self.send("Input.dispatchTouchEvent", type="touchMove", touchPoints=point((x, y)))
         self.send("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
+
+    def press(self, key, *, shift=False):
+        """A key: `ArrowLeft`, ` `, `?`."""
+        text = {"text": key} if len(key) == 1 else {}
+        for kind in ("keyDown", "keyUp"):
+            self.send("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0, **(text if kind == "keyDown" else {}))
+
+    def screenshot(self, path, *, whole=False):
+        """What is to be seen, or the whole page, as a PNG file."""
+        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        path.write_bytes(base64.b64decode(shot["data"]))
 
     def pdf(self):
         return base64.b64decode(self.send("Page.printToPDF", printBackground=True, preferCSSPageSize=True)["data"])

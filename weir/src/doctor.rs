@@ -46,7 +46,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
                     Ok(found) => findings.extend(found),
                     Err(failure) => {
                         let mend = "weir check --try FILE, for DPDK's own messages";
-                        findings.push(Finding::bad(Health::Lacking, "loop", said(failure), mend));
+                        findings.push(Finding::bad(Health::Lacking, "loop", failure.into_message(), mend));
                     }
                 }
             } else {
@@ -88,13 +88,6 @@ fn text(findings: &[Finding]) -> String {
         }
     }
     text
-}
-
-fn said(failure: Failure) -> String {
-    match failure {
-        Failure::Input(errors) | Failure::Lacks(errors) => errors.render(false).trim_end().to_owned(),
-        Failure::Argument(message) | Failure::Unavailable(message) | Failure::Run(message) => message,
-    }
 }
 
 /// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.

@@ -16,6 +16,7 @@ mod extensions;
 mod import;
 mod log;
 mod pages;
+mod play;
 #[cfg(feature = "dpdk")]
 mod replay;
 mod show;
@@ -126,6 +127,10 @@ enum Command {
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
     Report(report::ReportArguments),
+    /// Watch runs in a browser: links, queues, pauses, states, at any speed, with pause, step and a slider.
+    ///
+    /// The runs are those of a directory, or a scenario's, which then runs in virtual time first.
+    Play(play::PlayArguments),
     /// Print completions of a shell: source <(weir completions bash)
     Completions(pages::CompletionsArguments),
     /// Writes man pages and the table of commands, for packages and for docs/.
@@ -206,6 +211,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),
+        Command::Play(arguments) => play::play(&arguments),
         Command::Completions(arguments) => {
             pages::completions(&arguments);
             Ok(())

@@ -34,6 +34,14 @@ impl Failure {
         }
     }
 
+    /// The reason, as plain text.
+    pub fn into_message(self) -> String {
+        match self {
+            Failure::Input(errors) | Failure::Lacks(errors) => errors.render(false).trim_end().to_owned(),
+            Failure::Argument(message) | Failure::Unavailable(message) | Failure::Run(message) => message,
+        }
+    }
+
     /// Prints the reason to stderr; gives the exit code.
     pub fn report(self) -> ExitCode {
         let code = self.exit_code();

@@ -128,6 +128,10 @@ pub struct RunArguments {
     /// Let the members of this group ask and change the run, where `[control]` of the files names none.
     #[arg(long, value_name = "GROUP")]
     pub control_group: Option<String>,
+    /// Serve /metrics for Prometheus, the state as JSON and a page of it at this address: 127.0.0.1:9111, or the port alone, which is
+    /// for this machine; 0 takes a free port.
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub http: Option<String>,
     /// Stop by itself after this time, such as 500ms, 10s or 2h; a bare number counts seconds.
     #[arg(long, value_name = "TIME", value_parser = duration)]
     pub duration: Option<Duration>,

@@ -8,6 +8,7 @@ mod input;
 mod json;
 mod key_figures;
 mod page;
+mod recorded;
 mod sections;
 mod series;
 mod text;
@@ -16,6 +17,8 @@ mod verdict;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+
+pub use recorded::RecordedRuns;
 
 use crate::files::{json_text, whole};
 use crate::{Failure, has_color};

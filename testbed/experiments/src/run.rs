@@ -69,6 +69,35 @@ pub struct RunArguments {
     json: bool,
 }
 
+impl RunArguments {
+    /// Of a scenario's runs in virtual time; of these of its runs, if any is named. Results go to `output`, or the usual place.
+    pub fn in_virtual_time(file: PathBuf, runs: Vec<String>, output: Option<PathBuf>) -> RunArguments {
+        let (dilation, threads) = (None, None);
+        RunArguments {
+            file,
+            backend: Some(Backend::Sim),
+            runs,
+            dilation,
+            threads,
+            ns3_files: false,
+            output,
+            json: false,
+        }
+    }
+
+    /// Where results go.
+    ///
+    /// # Errors
+    /// The scenario can't be read.
+    pub fn directory(&self) -> Result<PathBuf, Failure> {
+        if let Some(output) = &self.output {
+            return Ok(output.clone());
+        }
+        let runs = file::load(&self.file)?;
+        Ok(PathBuf::from("runs").join(runs.first().map_or("", |run| run.scenario.name.as_str())))
+    }
+}
+
 /// A run that has ended.
 pub(crate) struct Ended {
     pub name: String,

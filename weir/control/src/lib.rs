@@ -3,10 +3,10 @@
 //! A process of `weir run` has one Unix socket ([`Bound`], [`Server`]); `weir show` and `weir clear` are its clients ([`Client`]).
 //! Either side writes a line of JSON at a time ([`protocol`]), and what is shown has a type for each kind ([`state`]). After the reply
 //! to a capture ([`capture`]) the connection carries its frames, and nothing else ([`Stream`]). The server's
-//! threads know nothing of switches: they hand each [`Question`] to the thread that does, by a channel, and wait for its answer.
+//! threads know nothing of switches: they hand each [`Question`] to the thread that does, by a channel ([`Asker`]), and wait for its answer.
 //!
-//! Order of calls: [`Bound::at`], or [`Bound::by_default`], claims the path before anything else of the run starts;
-//! [`Bound::serve`] begins to answer. The path is removed with the [`Server`].
+//! Order of calls: [`Bound::at`], or [`Bound::by_default`], claims the path before anything else of the run starts; [`questions`]
+//! makes the channel, and [`Bound::serve`] begins to answer. The path is removed with the [`Server`].
 
 #![forbid(unsafe_code)]
 
@@ -22,5 +22,5 @@ pub mod steering;
 
 pub use client::{Client, ClientError, Ender};
 pub use path::sockets;
-pub use server::{Answer, CLIENTS_MAX, Question, Server, Stream};
+pub use server::{Answer, Asker, CLIENTS_MAX, Question, Server, Stream, questions};
 pub use socket::{BindError, Bound};

@@ -59,6 +59,19 @@ pub struct Question {
     answer: Sender<(Answer, Option<Box<dyn Stream>>)>,
 }
 
+/// Asks the control thread, for clients of any kind. Any thread may, and several at a time.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    questions: Sender<Question>,
+}
+
+/// The way to the control thread: requests go in at one end, and come out of the other one as [`Question`]s, at most
+/// [`CLIENTS_MAX`] at a time.
+pub fn questions() -> (Asker, Receiver<Question>) {
+    let (questions, asked) = bounded(CLIENTS_MAX);
+    (Asker { questions }, asked)
+}
+
 /// A socket that clients are served on, until it is dropped.
 #[derive(Debug)]
 pub struct Server {
@@ -72,7 +85,7 @@ pub struct Server {
 #[derive(Debug)]
 struct Serving {
     is_over: AtomicBool,
-    questions: Sender<Question>,
+    asker: Asker,
     /// Connections that are served, to end them with the server.
     clients: Mutex<BTreeMap<u64, UnixStream>>,
 }
@@ -89,21 +102,44 @@ impl Question {
     }
 }
 
+impl Asker {
+    /// The control thread's answer. Waits for it, up to 40 s.
+    ///
+    /// # Errors
+    /// Why there is none, or none now.
+    pub fn ask(&self, request: Request) -> Answer {
+        self.ask_for_all(request).0
+    }
+
+    /// The answer, and what follows it on the client's connection.
+    fn ask_for_all(&self, request: Request) -> (Answer, Option<Box<dyn Stream>>) {
+        let busy = |what: &str| (Err(Refusal::new(RefusalKind::Busy, what)), None);
+        let (answer, answered) = bounded(1);
+        let question = Question { request, answer };
+        if self.questions.send_timeout(question, ANSWER_WITHIN).is_err() {
+            return busy("the switch has other things to do; ask again");
+        }
+        match answered.recv_timeout(ANSWER_WITHIN) {
+            Ok(answer) => answer,
+            Err(RecvTimeoutError::Timeout) => busy("the switch has not answered in time; ask again"),
+            Err(RecvTimeoutError::Disconnected) => busy("the switch is about to end"),
+        }
+    }
+}
+
 impl Bound {
-    /// Serves clients from now on, those that wait already first. Their questions come out of the receiver, at most
-    /// [`CLIENTS_MAX`] at a time.
+    /// Serves clients from now on, those that wait already first. Their requests go to the control thread.
     ///
     /// # Errors
     /// There can be no thread.
-    pub fn serve(self) -> io::Result<(Server, Receiver<Question>)> {
-        let (questions, asked) = bounded(CLIENTS_MAX);
-        let shared = Arc::new(Serving { is_over: AtomicBool::new(false), questions, clients: Mutex::default() });
+    pub fn serve(self, asker: Asker) -> io::Result<Server> {
+        let shared = Arc::new(Serving { is_over: AtomicBool::new(false), asker, clients: Mutex::default() });
         let listener = Arc::new(self.listener);
         let (serving, connections) = (shared.clone(), listener.clone());
         let taking = std::thread::Builder::new()
             .name("weir-control".to_owned())
             .spawn(move || take_connections(&connections, &serving))?;
-        Ok((Server { path: self.path, listener, shared, taking: Some(taking) }, asked))
+        Ok(Server { path: self.path, listener, shared, taking: Some(taking) })
     }
 }
 
@@ -141,21 +177,6 @@ impl Serving {
 
     fn clients(&self) -> MutexGuard<'_, BTreeMap<u64, UnixStream>> {
         self.clients.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// The control thread's answer.
-    fn ask(&self, request: Request) -> (Answer, Option<Box<dyn Stream>>) {
-        let busy = |what: &str| (Err(Refusal::new(RefusalKind::Busy, what)), None);
-        let (answer, answered) = bounded(1);
-        let question = Question { request, answer };
-        if self.questions.send_timeout(question, ANSWER_WITHIN).is_err() {
-            return busy("the switch has other things to do; ask again");
-        }
-        match answered.recv_timeout(ANSWER_WITHIN) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => busy("the switch has not answered in time; ask again"),
-            Err(RecvTimeoutError::Disconnected) => busy("the switch is about to end"),
-        }
     }
 }
 
@@ -216,7 +237,9 @@ fn serve_client(stream: UnixStream, serving: &Serving) -> io::Result<()> {
     while !serving.is_over() {
         let ((answer, follows), is_last) = match requests.next()? {
             Next::Line(line) if line.iter().all(u8::is_ascii_whitespace) => continue,
-            Next::Line(line) => (parse_request(&line).map_or_else(|no| (Err(no), None), |yes| serving.ask(yes)), false),
+            Next::Line(line) => {
+                (parse_request(&line).map_or_else(|no| (Err(no), None), |yes| serving.asker.ask_for_all(yes)), false)
+            }
             Next::TooLong => {
                 let message = format!("a request has at most {REQUEST_BYTES_MAX} bytes");
                 ((Err(Refusal::new(RefusalKind::Malformed, message)), None), true)

@@ -57,6 +57,9 @@ pub struct Interface {
     pub port: String,
     /// What it is made of.
     pub device: String,
+    /// The link inside the process that it is an end of, by its name; the other end has the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
     /// Whether it has a link; of a clone, whether its port has.
     pub link_up: bool,
     /// Whether somebody wants it open: `up`, `down` or `blocked`.

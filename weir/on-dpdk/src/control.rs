@@ -1,4 +1,4 @@
-//! The control socket of a run: clients' questions, answered by the control thread, which owns the switches.
+//! The control socket of a run, and HTTP: clients' questions, answered by the control thread, which owns the switches.
 //!
 //! Answers are made of what the control thread reads anyway: reports, which lcores publish between two bursts when they are
 //! asked, and atomics. However many clients ask, lcores are asked for a report once in [`FRESH`] at most.
@@ -22,6 +22,7 @@ use weir_experiments::Failure;
 use weir_results::run_dir::EventKind;
 use weir_switch_core::Report;
 use weir_units::{Class, PortId, Span};
+use weir_web::{Live, http_address, is_local};
 
 use crate::fault::Fault;
 use crate::losses::LossLog;
@@ -37,6 +38,8 @@ const FRESH: Duration = Duration::from_millis(20);
 pub(crate) struct Control {
     /// Serves while it lives; `None` where there is no socket.
     server: Option<Server>,
+    /// Likewise, where HTTP is asked for.
+    http: Option<weir_web::Server>,
     questions: Receiver<Question>,
     events: EventLog,
     /// Counters of each switch when they were last cleared.
@@ -48,6 +51,13 @@ pub(crate) struct Control {
     reports: Option<(Instant, Rc<Vec<Report>>)>,
     steering: Steering,
     captures: CaptureLog,
+}
+
+/// Where clients find a run, claimed before it starts; `None` where they do not.
+#[derive(Default)]
+pub(crate) struct Places {
+    pub(crate) socket: Option<Bound>,
+    pub(crate) http: Option<weir_web::Bound>,
 }
 
 /// The longest that a value may hold for a time, in milliseconds: a day.
@@ -111,6 +121,17 @@ pub(crate) fn claim(
     Ok(Some(bound))
 }
 
+/// Claims the address that an argument asks HTTP at.
+///
+/// # Errors
+/// It is none; it is taken, or can't be had.
+pub(crate) fn claim_http(argument: Option<&str>) -> Result<Option<weir_web::Bound>, Failure> {
+    let Some(text) = argument else { return Ok(None) };
+    let wrong = |said: String| Failure::Argument(format!("--http {text}: {said}"));
+    let bound = weir_web::Bound::at(http_address(text).map_err(wrong)?).map_err(|error| wrong(error.to_string()))?;
+    Ok(Some(bound))
+}
+
 /// What the files with `[control]` say, all alike.
 fn agreed(switches: &[SwitchConfig]) -> Result<ControlConfig, Fault> {
     let mut saying = switches.iter().filter(|switch| switch.control != ControlConfig::default());
@@ -144,17 +165,34 @@ impl Control {
     ///
     /// # Errors
     /// There can be no thread for it.
-    pub(crate) fn begin(bound: Option<Bound>, switches: &[SwitchConfig]) -> Result<Control, Failure> {
-        let (server, questions) = match bound {
+    pub(crate) fn begin(places: Places, switches: &[SwitchConfig]) -> Result<Control, Failure> {
+        let (asker, questions) = weir_control::questions();
+        let server = match places.socket {
             Some(bound) => {
-                let (server, questions) = bound.serve()?;
+                let server = bound.serve(asker.clone())?;
                 tracing::info!("control socket {}: weir show interfaces", server.path().display());
-                (Some(server), questions)
+                Some(server)
             }
-            None => (None, crossbeam_channel::never()),
+            None => None,
+        };
+        let http = match places.http {
+            Some(bound) => {
+                let server = bound.serve(Box::new(Live::new(asker)))?;
+                let address = server.address();
+                tracing::info!("http://{address}/: the switches in a browser; http://{address}/metrics for Prometheus");
+                if !is_local(&address) {
+                    tracing::warn!(
+                        "--http {address}: who reaches this address from other machines reads all that the switches show, without a \
+                         password; nobody can change anything by HTTP"
+                    );
+                }
+                Some(server)
+            }
+            None => None,
         };
         Ok(Control {
             server,
+            http,
             questions,
             events: EventLog::default(),
             bases: switches.iter().map(|_| None).collect(),
@@ -176,7 +214,7 @@ impl Control {
             match self.questions.recv_deadline(deadline) {
                 Ok(question) => self.reply(question, asked),
                 Err(RecvTimeoutError::Timeout) => return,
-                // The server's thread holds the other end as long as the server lives.
+                // Servers hold the other end as long as they live; without any there is nobody to wait for.
                 Err(RecvTimeoutError::Disconnected) => self.questions = crossbeam_channel::never(),
             }
         }
@@ -192,6 +230,7 @@ impl Control {
     pub(crate) fn close(&mut self) {
         self.questions = crossbeam_channel::never();
         self.server = None;
+        self.http = None;
     }
 
     /// The rates of switch `index` in the interval that has just ended.

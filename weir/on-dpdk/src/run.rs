@@ -23,7 +23,7 @@ use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes, Class, PortId};
 
 use crate::below_rate::{self, RateLog};
-use crate::control::{self, Asked, Control};
+use crate::control::{self, Asked, Control, Places};
 use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
@@ -52,7 +52,10 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
-    let socket = control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?;
+    let places = Places {
+        socket: control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?,
+        http: control::claim_http(arguments.http.as_deref())?,
+    };
     // Opened before anything starts: a summary that can't be written is wrong input.
     let is_json = arguments.json.as_deref() == Some(Path::new("-"));
     let json = arguments.json.as_deref().filter(|_| !is_json).map(create_json).transpose()?;
@@ -92,7 +95,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     if let Some(record) = &mut record {
         record.begin(running.now(), taps);
     }
-    let control = Control::begin(socket, &switches)?;
+    let control = Control::begin(places, &switches)?;
     let mut session = Session {
         arguments,
         switches: &switches,

@@ -35,6 +35,7 @@ fn interfaces() -> Vec<Interface> {
     };
     let port = |name: &str, link_up| Interface {
         port: name.into(),
+        link: None,
         device: "tap \"t0\"".into(),
         link_up,
         state: "up".into(),

@@ -69,7 +69,7 @@ pub(super) fn words(topology: &Topology) -> String {
 }
 
 /// The ports of a cycle: `S1.next -> S2.next -> S1.next, class 3`.
-fn ports_of(cycle: &str) -> Vec<String> {
+pub(super) fn ports_of(cycle: &str) -> Vec<String> {
     let ports = cycle.rsplit_once(", class").map_or(cycle, |(ports, _)| ports);
     let mut ports: Vec<String> = ports.split(" -> ").map(str::to_owned).collect();
     if ports.len() > 1 && ports.first() == ports.last() {

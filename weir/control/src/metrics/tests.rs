@@ -13,6 +13,7 @@ fn metrics() -> Metrics {
             interfaces: vec![Interface {
                 port: port.clone(),
                 device: "ring \"a\"".into(),
+                link: Some("a".into()),
                 link_up: true,
                 state: "up".into(),
                 forced_pause: Vec::new(),

@@ -58,7 +58,8 @@ impl Drop for Numbers {
 impl Switch {
     fn new() -> Switch {
         let folder = tempfile::tempdir().unwrap();
-        let (server, questions) = Bound::at(&folder.path().join("lab.sock")).unwrap().serve().unwrap();
+        let (asker, questions) = weir_control::questions();
+        let server = Bound::at(&folder.path().join("lab.sock")).unwrap().serve(asker).unwrap();
         let (begun, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let counts = (begun.clone(), gone.clone());
         let answering = std::thread::spawn(move || answer_all(&questions, &counts));

@@ -116,6 +116,7 @@ impl Reading<'_> {
             Interface {
                 port: config.name.clone(),
                 device: config.device.to_string(),
+                link: config.ring().map(str::to_owned),
                 link_up: report.link_up,
                 state: self.shared.ports()[self.config.real_port(number)].admin_state().name().to_owned(),
                 forced_pause: self.shared.ports()[number].forced_pause().iter().map(Class::index).collect(),

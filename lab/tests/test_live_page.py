@@ -1,0 +1,272 @@
+"""The page of a running switch and of runs that are played, in a browser: does it show what the switch does, and can time be moved by
+keyboard, mouse and finger? Needs Chromium, and no root."""
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import urllib.error
+import urllib.request
+
+import pytest
+
+from weirlab import chromium
+from weirlab.chromium import Page
+from weirlab.switch import REPOSITORY, Switch, weir_binary
+
+RING = REPOSITORY / "scenarios" / "gfc-ring.toml"
+QUIET = """
+[switch]
+name = "{name}"
+idle = "sleep"
+[lcores]
+layout = "single"
+[classes]
+lossless = [3]
+[[ports]]
+name = "up"
+ring = "one"
+rate = "1Gbps"
+[[ports]]
+name = "down"
+ring = "two"
+rate = "1Gbps"
+"""
+
+needs_chromium = pytest.mark.skipif(
+    not chromium.chromium(), reason="no Chromium is installed here (Debian: apt-get install chromium), and no CHROMIUM names one"
+)
+
+
+def weir(*arguments, code=0):
+    finished = subprocess.run([weir_binary(), *map(str, arguments)], capture_output=True, text=True, timeout=120, check=False)
+    assert finished.returncode == code, finished.stderr
+    return finished.stdout + finished.stderr
+
+
+class Playing:
+    """`weir play` as a child process, at a port that is free."""
+
+    def __init__(self, *arguments):
+        command = [weir_binary(), "play", *map(str, arguments), "--http", "0"]
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.said = ""
+        while "http://" not in self.said:
+            line = self.process.stdout.readline()
+            assert line, f"{command} has ended: {self.said}"
+            self.said += line
+        self.url = re.search(r"http://\S+", self.said).group()
+
+    def end(self):
+        """By Ctrl-C; the exit code."""
+        self.process.send_signal(signal.SIGINT)
+        code = self.process.wait(timeout=60)
+        self.process.stdout.close()
+        return code
+
+
+@pytest.fixture(scope="module")
+def ring(tmp_path_factory):
+    """The ring under PFC, which deadlocks, and under GFC, run in virtual time and played."""
+    folder = tmp_path_factory.mktemp("play") / "ring"
+    chosen = [argument for run in ("PFC, arrival", "GFC by stages, arrival") for argument in ("--run", run)]
+    playing = Playing(RING, *chosen, "-o", folder)
+    assert (folder / "pfc-arrival" / "series.csv").exists()
+    yield playing
+    assert playing.end() == 0
+
+
+@pytest.fixture
+def opened(tmp_path):
+    pages = []
+
+    def open_page(url, **options):
+        page = Page(tmp_path / f"profile{len(pages)}", **options)
+        pages.append(page)
+        page.open(url)
+        page.until("window.weir !== undefined && weir.model !== undefined")
+        return page
+
+    yield open_page
+    for page in pages:
+        page.__exit__()
+
+
+#: Lanes of links that a receiver has paused, as the drawing names them.
+PAUSED = "[...document.querySelectorAll('#topology .link title')].map((of) => of.textContent).filter((of) => of.includes('paused'))"
+NOW = "weir.player.at"
+
+
+@needs_chromium
+@pytest.mark.parametrize("options", [{}, {"scheme": "dark"}, {"width": 390, "height": 844}], ids=["wide", "dark", "phone"])
+def test_the_page_loads_alone_and_draws_everything(opened, ring, options):
+    page = opened(ring.url, **options)
+    page.evaluate("weir.player.go(5.5)")
+    assert page.errors == []
+    assert all(url.startswith(ring.url) or url.startswith("data:") for url in page.requests), page.requests
+    assert page.evaluate("document.documentElement.scrollWidth") <= options.get("width", 1280), "nothing is to be scrolled sideways"
+    assert page.evaluate("document.querySelectorAll('#topology .switch').length") == 3
+    assert page.evaluate("document.querySelectorAll('#buffers .queue').length") == 9
+    # Every canvas has more than one colour, and the moment's line besides.
+    colors = """[...document.querySelectorAll('canvas')].map((canvas) => {
+      const { data } = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height);
+      return new Set(new Uint32Array(data.buffer)).size;
+    })"""
+    drawn = page.evaluate(colors)
+    assert len(drawn) == 5 and min(drawn) > 3, drawn
+
+
+@needs_chromium
+def test_a_deadlock_forms_link_by_link(opened, ring):
+    page = opened(ring.url)
+    assert page.evaluate(PAUSED) == []
+    # To each event in turn, by the keyboard, until the alarm. Each is a moment at which something was told.
+    paused, moments = [], []
+    while not page.evaluate("document.getElementById('alarm').textContent"):
+        page.press("ArrowRight", shift=True)
+        moments.append(page.evaluate(NOW))
+        paused.append(page.evaluate(PAUSED))
+        assert len(moments) < 200
+    assert moments == sorted(set(moments))[: len(moments)] and moments[0] == pytest.approx(1.38476)
+    assert [len(lanes) for lanes in paused[:2]] == [1, 2]
+    assert re.match(r"S1\.next to S2\.prev: paused: class 3", paused[0][0]), paused[0]
+    page.evaluate("weir.player.go(10)")
+    between = [lane for lane in page.evaluate(PAUSED) if "part of the deadlock" in lane]
+    assert len(between) == 3, between
+    assert "S1.next → S2.next → S3.next → S1.next" in page.evaluate("document.getElementById('alarm').textContent")
+    chips = page.evaluate("[...document.querySelectorAll('#buffers .chip')].map((of) => of.textContent)")
+    assert chips.count("pauses its peer") == 6 and chips.count("paused by its peer") == 3, chips
+    page.press("Home")
+    assert page.evaluate(NOW) == 0 and page.evaluate(PAUSED) == []
+    assert page.evaluate("getComputedStyle(document.getElementById('alarm')).visibility") == "hidden"
+
+
+@needs_chromium
+def test_time_is_moved_by_keys_buttons_and_the_slider(opened, ring):
+    page = opened(ring.url)
+    page.press("ArrowRight")
+    first = page.evaluate(NOW)
+    page.press("ArrowRight")
+    page.press("ArrowLeft")
+    assert page.evaluate(NOW) == first == 0.05
+    page.press(" ")
+    page.until(f"{NOW} > 0.06")
+    page.press(" ")
+    assert page.evaluate("weir.player.isPlaying") is False
+    speed = page.evaluate("weir.player.speed")
+    page.press("+")
+    assert page.evaluate("weir.player.speed") > speed
+    page.press("End")
+    assert page.evaluate(NOW) == 30
+    x, y, width = page.evaluate("""(() => {
+      const { left, top, width, height } = document.getElementById('time').getBoundingClientRect();
+      return [left, top + height / 2, width];
+    })()""")
+    page.drag((x + width - 4, y), (x + width / 2, y))
+    assert page.evaluate(NOW) == pytest.approx(15, abs=1)
+    # A click into a plot goes to that moment too.
+    page.evaluate("document.querySelector('#pauses canvas').scrollIntoView({ block: 'center' })")
+    x, y, width = page.evaluate("""(() => {
+      const { left, top, width } = document.querySelector('#pauses canvas').getBoundingClientRect();
+      return [left, top + 5, width];
+    })()""")
+    for kind in ("mousePressed", "mouseReleased"):
+        page.mouse(kind, x + width / 4, y, button="left", clickCount=1)
+    assert page.evaluate(NOW) == pytest.approx(7.5, abs=0.2)
+    page.press("?")
+    assert page.evaluate("document.getElementById('help').hidden") is False
+    page.press("n")
+    assert page.evaluate("document.getElementById('queue').value === weir.queue.id && document.querySelector('.queue.chosen button').textContent")
+    assert page.errors == []
+
+
+@needs_chromium
+def test_another_run_is_chosen(opened, ring):
+    page = opened(ring.url)
+    page.evaluate("const list = document.getElementById('run'); list.value = '1'; list.dispatchEvent(new Event('change'))")
+    page.until("weir.model.deadlock === null")
+    page.evaluate("weir.player.go(20)")
+    chips = page.evaluate("[...document.querySelectorAll('#buffers .chip')].map((of) => of.textContent)")
+    assert any("lets its peer send at 4.9" in chip or "lets its peer send at 5.0" in chip for chip in chips), chips
+    assert page.evaluate("document.querySelectorAll('#topology .link.slowed').length") > 0
+
+
+@needs_chromium
+def test_spfc_is_seen_to_protect_a_victim(opened, tmp_path):
+    weir("demo", "--backend", "sim", "--policy", "spfc", "-o", tmp_path / "demo")
+    playing = Playing(tmp_path / "demo", "--speed", "100us")
+    try:
+        page = opened(playing.url)
+        assert page.evaluate("weir.player.speed") == 0.1
+        page.evaluate("weir.player.go(weir.model.end / 2)")
+        chips = page.evaluate("""[...document.querySelectorAll('#buffers .queue')].map((of) =>
+          [of.querySelector('button').textContent, [...of.querySelectorAll('.chip')].map((chip) => chip.textContent)])""")
+        assert dict(chips)["p0 · 3"] == ["◆ victim"], chips
+    finally:
+        assert playing.end() == 0
+
+
+@needs_chromium
+def test_a_running_switch_is_followed(opened, tmp_path):
+    files = []
+    for name in ("left", "right"):
+        files.append(tmp_path / f"{name}.toml")
+        files[-1].write_text(QUIET.format(name=name))
+    control = tmp_path / "c.sock"
+    with Switch(*files, arguments=["--http", "0", "--control", control, "--quiet"]) as switch:
+        url = re.search(r"(http://[0-9.:]+/): the switches", "".join(switch._lines["stderr"])).group(1)
+        page = opened(url, width=390, height=844)
+        page.until("document.getElementById('connection').textContent.includes('live')")
+        assert page.evaluate("weir.model.links.length") == 2
+        set_ = ["set", "--socket", control, "--switch", "right"]
+        weir(*set_, "ports.up.pause=3")
+        page.until(f"{PAUSED}.length === 1")
+        assert page.evaluate(PAUSED)[0].startswith("left.up to right.up: paused: class 3")
+        page.until("document.querySelectorAll('#pauses .name').length === 2")
+        assert "key set ports.up.pause" in page.evaluate("document.getElementById('events').textContent")
+        # The page stops, the switch goes on; then the newest again.
+        page.press(" ")
+        at = page.evaluate(NOW)
+        weir(*set_, "ports.up.pause=none")
+        page.until(f"weir.model.end > {at} + 1000")
+        assert page.evaluate(NOW) == at and len(page.evaluate(PAUSED)) == 1
+        page.press("End")
+        page.until(f"{PAUSED}.length === 0")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.errors == []
+        assert switch.stop().code == 0
+        page.until("document.getElementById('connection').textContent.includes('does not answer')")
+
+
+def test_malformed_requests_do_not_stop_a_switch(tmp_path):
+    file = tmp_path / "lab.toml"
+    file.write_text(QUIET.format(name="lab").replace('"two"', '"one"'))
+    with Switch(file, arguments=["--http", "0", "--control", "none", "--quiet"]) as switch:
+        url = re.search(r"(http://[0-9.:]+/): the switches", "".join(switch._lines["stderr"])).group(1)
+        port = int(url.rsplit(":", 1)[1].strip("/"))
+        for sent in [b"", b"\0" * 70_000, b"GET / HTTP/1.1\r\n", b"GET /" + b"a" * 100_000, b"\x16\x03\x01\x02", b"POST /api/state HTTP/1.1\r\n\r\n",
+                     b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", b"GET /%00/../.. HTTP/1.1\r\nHost: localhost\r\n\r\n"]:
+            with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+                try:
+                    client.sendall(sent)
+                    client.shutdown(socket.SHUT_WR)
+                    client.recv(1 << 16)
+                except OSError:
+                    pass
+        with urllib.request.urlopen(f"{url}api/state", timeout=60) as answer:
+            assert json.load(answer)["switches"][0]["switch"] == "lab"
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(f"{url}nosuch", timeout=60)
+        finished = switch.stop()
+        finished.check_sound()
+
+
+def test_wrong_input_of_play_is_told(tmp_path):
+    assert "no such directory" in weir("play", tmp_path / "none", code=2)
+    assert "no run's directory" in weir("play", tmp_path, code=2)
+    assert "write an IP address and a port" in weir("play", tmp_path, "--http", "here", code=2)
+    (tmp_path / "notes.txt").write_text("")
+    assert "is no scenario" in weir("play", tmp_path / "notes.txt", code=2)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "another program listens there" in weir("play", tmp_path, "--http", taken.getsockname()[1], code=2)

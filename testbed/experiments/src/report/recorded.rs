@@ -1,0 +1,184 @@
+//! Runs as `weir play` serves them: topology, samples, pauses and events, as one JSON for a page.
+
+use std::path::PathBuf;
+
+use serde::Serialize;
+use serde_json::{Value, json};
+use weir_reader::Unit;
+use weir_results::run_dir::{Topology, queue_gauges};
+
+use super::events::Events;
+use super::input::{self, Run};
+use super::series::SeriesFile;
+use super::topology;
+use crate::Failure;
+
+/// Runs that have ended, or were killed.
+pub struct RecordedRuns(Vec<Run>);
+
+/// Numbers of a run at most, in all columns together: a page takes seconds to draw more. Longer runs are thinned so that no peak is
+/// lost.
+const NUMBERS_MAX: usize = 2_000_000;
+/// Samples at least and at most.
+const SAMPLES: (usize, usize) = (200, 20_000);
+
+/// A column, shortened where all values are alike.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Column {
+    All { all: Option<f64> },
+    Each(Vec<Option<f64>>),
+}
+
+impl RecordedRuns {
+    /// The runs in these directories, or below them. What is left out is told on standard error.
+    ///
+    /// # Errors
+    /// A directory that is none of a run.
+    pub fn read(directories: &[PathBuf]) -> Result<RecordedRuns, Failure> {
+        let input = input::read(directories)?;
+        for reason in &input.left_out {
+            eprintln!("weir: left out: {reason}");
+        }
+        Ok(RecordedRuns(input.runs))
+    }
+
+    /// The runs' names, which tell them apart.
+    pub fn labels(&self) -> Vec<String> {
+        self.0.iter().map(|run| run.label.clone()).collect()
+    }
+
+    /// What all of them are runs of.
+    pub fn title(&self) -> String {
+        let mut scenarios: Vec<&str> = self.0.iter().map(|run| run.summary.scenario.as_str()).collect();
+        scenarios.dedup();
+        scenarios.join(", ")
+    }
+
+    /// Directories of runs that have no samples, so that there is nothing to play.
+    pub fn without_samples(&self) -> Vec<String> {
+        let without = self.0.iter().filter(|run| !run.directory.join("series.csv").exists());
+        without.map(|run| run.directory.display().to_string()).collect()
+    }
+
+    /// All that a page plays of run `number`, as JSON.
+    ///
+    /// # Errors
+    /// Its files can't be read.
+    ///
+    /// # Panics
+    /// If there are fewer runs.
+    pub fn json(&self, number: usize) -> Result<String, String> {
+        self.0[number].json().map_err(Failure::into_message)
+    }
+}
+
+impl Run {
+    fn json(&self) -> Result<String, Failure> {
+        let summary = &self.summary;
+        let end_ms = self.end_us() / 1e3;
+        let (at_ms, columns, rows_each) = self.columns()?;
+        let events = Events::read(&self.directory, end_ms)?;
+        let topology = self.topology.clone().unwrap_or_else(|| unknown_topology(self));
+        let pauses: Vec<Value> = events
+            .queues
+            .iter()
+            .map(|((port, class), queue)| {
+                json!({
+                    "port": port, "class": class.parse::<u8>().unwrap_or(0), "to_peer": queue.paused_peer.spans,
+                    "by_peer": queue.paused_by_peer.spans, "stages": queue.stages, "drops": queue.drops.spans,
+                })
+            })
+            .collect();
+        let has = |name: &str| columns.keys().any(|column| column.rsplit_once('.').is_some_and(|(_, of)| of == name));
+        let gauges: Vec<Value> = queue_gauges()
+            .into_iter()
+            .filter(|gauge| has(gauge.name))
+            .map(|gauge| {
+                let on = if let Unit::State { on, .. } = gauge.unit { Some(on) } else { None };
+                json!({ "name": gauge.name, "on": on })
+            })
+            .collect();
+        let losses: Vec<Value> = summary
+            .ports
+            .iter()
+            .flat_map(|port| port.classes.iter().map(move |class| (port, class)))
+            .flat_map(|(port, class)| {
+                let loss = move |(reason, frames): (&String, &u64)| {
+                    json!({ "port": port.name, "place": "switch", "class": class.class, "reason": reason, "frames": frames })
+                };
+                class.drops.iter().filter(|(_, frames)| **frames > 0).map(loss)
+            })
+            .collect();
+        let deadlock = summary.deadlock.as_ref().map(|deadlock| {
+            json!({
+                "cycle": deadlock.cycle, "ports": topology::ports_of(&deadlock.cycle), "since_ms": deadlock.since_ns as f64 / 1e6,
+                "dissolved_ms": deadlock.dissolved_ns.map(|ns| ns as f64 / 1e6),
+            })
+        });
+        let ports = summary.ports.iter().map(|port| {
+            let lossless = port.classes.iter().filter(|class| class.lossless).map(|class| class.class);
+            json!({ "name": port.name, "flow_control": port.flow_control, "lossless": lossless.collect::<Vec<_>>() })
+        });
+        let flows = summary.flows.iter().map(|flow| json!({ "name": flow.name, "from": flow.from, "to": flow.to }));
+        let run = json!({
+            "label": self.label,
+            "about": self.about(rows_each),
+            "policy": summary.policy,
+            "duration_ms": end_ms,
+            "deadlock": deadlock,
+            "topology": topology,
+            "ports": ports.collect::<Vec<_>>(),
+            "flows": flows.collect::<Vec<_>>(),
+            "gauges": gauges,
+            "at_ms": at_ms,
+            "columns": columns,
+            "pauses": pauses,
+            "marks": events.marks,
+            "losses": losses,
+        });
+        Ok(run.to_string())
+    }
+
+    /// In a line.
+    fn about(&self, rows_each: usize) -> String {
+        let summary = &self.summary;
+        let backend = if summary.backend == "sim" { "virtual time" } else { "real frames" };
+        let mut about = format!("{}, {}, {backend}", summary.scenario, summary.policy);
+        if summary.time_dilation > 1 {
+            about += &format!(", {} times slower than real time", summary.time_dilation);
+        }
+        if rows_each > 1 {
+            about += &format!(", the least and the greatest of each {rows_each} samples");
+        }
+        about
+    }
+
+    /// Instants in ms, columns by their names without those that are empty, and how many rows two instants stand for.
+    fn columns(&self) -> Result<(Vec<f64>, std::collections::BTreeMap<String, Column>, usize), Failure> {
+        let Some(file) = SeriesFile::survey(&self.directory)? else { return Ok(Default::default()) };
+        let used = file.columns().iter().filter(|column| column.name != "t_us" && !column.max.is_nan());
+        let names: Vec<&str> = used.map(|column| column.name.as_str()).collect();
+        let places: Vec<usize> = names.iter().filter_map(|name| file.place(name)).collect();
+        let points = (NUMBERS_MAX / places.len().max(1)).clamp(SAMPLES.0, SAMPLES.1);
+        let samples = file.samples(&places, points)?;
+        let named = names.into_iter().map(str::to_owned).zip(samples.values.into_iter().map(Column::of));
+        Ok((samples.at, named.collect(), samples.rows_each))
+    }
+}
+
+impl Column {
+    fn of(values: Vec<f64>) -> Column {
+        let number = |value: f64| if value.is_finite() { Some(value) } else { None };
+        match values.first() {
+            Some(first) if values.iter().all(|value| value == first) => Column::All { all: number(*first) },
+            _ => Column::Each(values.into_iter().map(number).collect()),
+        }
+    }
+}
+
+/// Of a run without `topology.json`: its switches alone.
+fn unknown_topology(run: &Run) -> Topology {
+    let switches = run.summary.switches.iter().map(|switch| switch.name.clone()).collect();
+    Topology { switches, ..Topology::default() }
+}

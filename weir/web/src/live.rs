@@ -1,0 +1,146 @@
+//! A running switch as a site.
+
+use std::borrow::Cow;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use serde_json::{Map, Value, json};
+use weir_control::Asker;
+use weir_control::protocol::{Refusal, Reply, Request, Show, VERSION, What};
+
+use crate::page;
+use crate::server::{Events, Response, Site};
+
+/// How often a stream's clients are told the state.
+const EVERY: Duration = Duration::from_millis(500);
+/// How long a state is as good as a new one: however many clients ask, the switch is asked no more often.
+const FRESH: Duration = Duration::from_millis(200);
+/// Prometheus takes this for OpenMetrics.
+const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// The process's switches. What it serves is what the control thread answers, which is asked as clients of the control socket ask it.
+#[derive(Debug)]
+pub struct Live {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    asker: Asker,
+    started: Instant,
+    last: Mutex<Option<(Instant, Arc<str>)>>,
+}
+
+/// Views of a switch, which together are its state.
+const VIEWS: [What; 11] = [
+    What::Interfaces,
+    What::PfcCounters,
+    What::PfcWatchdog,
+    What::PriorityGroups,
+    What::Queues,
+    What::BufferPools,
+    What::BufferConfiguration,
+    What::Policy,
+    What::FlowControl,
+    What::Losses,
+    What::Mac,
+];
+
+impl Live {
+    /// A site that asks the control thread.
+    pub fn new(asker: Asker) -> Live {
+        Live { shared: Arc::new(Shared { asker, started: Instant::now(), last: Mutex::default() }) }
+    }
+}
+
+impl Site for Live {
+    fn answer(&self, path: &str) -> Response {
+        match path {
+            "/metrics" => match self.shared.ask(What::Metrics) {
+                Ok(Reply::Metrics(text)) => file(OPEN_METRICS, text),
+                other => unfit(other),
+            },
+            "/api/source" => file(page::JSON, json!({ "kind": "live" }).to_string()),
+            "/api/state" => match self.shared.state() {
+                Ok(state) => file(page::JSON, state.to_string()),
+                Err(refusal) => busy(refusal),
+            },
+            "/api/stream" => Response::Events(events(self.shared.clone())),
+            _ => page::file(path, "/metrics, /api/state and /api/stream"),
+        }
+    }
+}
+
+fn events(shared: Arc<Shared>) -> Events {
+    // A switch that can't answer just now says so, and is asked again.
+    let next =
+        move || Some(shared.state().unwrap_or_else(|refusal| json!({ "error": refusal.message }).to_string().into()));
+    Events { every: EVERY, next: Box::new(next) }
+}
+
+impl Shared {
+    fn ask(&self, what: What) -> Result<Reply, Refusal> {
+        self.asker.ask(Request::Show(Show { what, switch: None, ports: Vec::new() }))
+    }
+
+    /// All that the switches show, as JSON. Clients that ask at once wait for one state, which all of them get.
+    fn state(&self) -> Result<Arc<str>, Refusal> {
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((at, state)) = &*last
+            && at.elapsed() < FRESH
+        {
+            return Ok(state.clone());
+        }
+        let state: Arc<str> = self.read()?.to_string().into();
+        *last = Some((Instant::now(), state.clone()));
+        Ok(state)
+    }
+
+    fn read(&self) -> Result<Value, Refusal> {
+        let Reply::Hello(hello) = self.asker.ask(Request::Hello)? else { return Ok(Value::Null) };
+        // Reports are as old as the first view's at the earliest, so rates by this clock are nearly true.
+        let at_ms = self.started.elapsed().as_secs_f64() * 1e3;
+        let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+        let mut switches: Vec<Map<String, Value>> = Vec::new();
+        for what in VIEWS {
+            let Reply::Switches(shown) = self.ask(what)? else { continue };
+            switches.resize(shown.len(), Map::new());
+            for (switch, shown) in switches.iter_mut().zip(shown) {
+                if let Ok(Value::Object(view)) = serde_json::to_value(shown) {
+                    switch.extend(view);
+                }
+            }
+        }
+        let mut state = json!({
+            "weir": VERSION,
+            "weir_version": hello.weir_version,
+            "process": hello.process,
+            "unix_ms": unix_ms,
+            "at_ms": at_ms,
+            "switches": switches,
+        });
+        for what in [What::Lcores, What::Events] {
+            if let Ok(Value::Object(reply)) = serde_json::to_value(self.ask(what)?)
+                && let Value::Object(state) = &mut state
+            {
+                state.extend(reply);
+            }
+        }
+        Ok(state)
+    }
+}
+
+fn file(kind: &'static str, text: String) -> Response {
+    Response::File { kind, content: Cow::Owned(text.into_bytes()) }
+}
+
+fn busy(refusal: Refusal) -> Response {
+    Response::Refused { status: 503, why: refusal.message }
+}
+
+fn unfit(reply: Result<Reply, Refusal>) -> Response {
+    match reply {
+        Err(refusal) => busy(refusal),
+        Ok(_) => Response::Refused { status: 500, why: "the switch answers another question".to_owned() },
+    }
+}

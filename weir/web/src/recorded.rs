@@ -1,0 +1,47 @@
+//! Runs that have ended as a site.
+
+use std::borrow::Cow;
+
+use serde_json::json;
+
+use crate::page;
+use crate::server::{Response, Site};
+
+/// Runs to be played: their names, and what each recorded.
+pub struct Recorded {
+    title: String,
+    labels: Vec<String>,
+    speed: Option<f64>,
+    read: Box<dyn Fn(usize) -> Result<String, String> + Send + Sync>,
+}
+
+impl Recorded {
+    /// A site of runs with these names. `read` makes a run's record, as JSON, each time that a page asks for it. `speed` is how fast it is
+    /// to play, in seconds of the run per second; `None` leaves that to the page.
+    pub fn new(
+        title: String,
+        labels: Vec<String>,
+        speed: Option<f64>,
+        read: Box<dyn Fn(usize) -> Result<String, String> + Send + Sync>,
+    ) -> Recorded {
+        Recorded { title, labels, speed, read }
+    }
+}
+
+impl Site for Recorded {
+    fn answer(&self, path: &str) -> Response {
+        let file = |text: String| Response::File { kind: page::JSON, content: Cow::Owned(text.into_bytes()) };
+        if path == "/api/source" {
+            let source = json!({ "kind": "recorded", "title": self.title, "runs": self.labels, "speed": self.speed });
+            return file(source.to_string());
+        }
+        let run = path.strip_prefix("/api/runs/").and_then(|number| number.parse::<usize>().ok());
+        match run.filter(|run| *run < self.labels.len()) {
+            Some(run) => match (self.read)(run) {
+                Ok(record) => file(record),
+                Err(why) => Response::Refused { status: 500, why },
+            },
+            None => page::file(path, "/api/source and /api/runs/0 and so on"),
+        }
+    }
+}

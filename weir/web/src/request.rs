@@ -1,0 +1,139 @@
+//! A request, read from whoever sends it.
+
+use std::io::{ErrorKind, Read};
+use std::net::TcpStream;
+use std::time::{Duration, Instant};
+
+use crate::address::is_local_host;
+
+/// The longest head of a request, in bytes: no browser's is nearly as long.
+pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
+/// The most header fields of a request.
+const FIELDS_MAX: usize = 100;
+/// How long a client may take for its request.
+const HEAD_WITHIN: Duration = Duration::from_secs(10);
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Get {
+    /// The path, without what follows `?`.
+    pub(crate) path: String,
+    /// Whether only the head of the answer is wanted.
+    pub(crate) is_head: bool,
+}
+
+/// Why a request is not answered: a status, and a sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Refused {
+    pub(crate) status: u16,
+    pub(crate) why: String,
+}
+
+fn refused(status: u16, why: &str) -> Refused {
+    Refused { status, why: why.to_owned() }
+}
+
+/// Reads a request's head. `Ok(None)`: the client has gone, or says nothing.
+pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<Get>, Refused> {
+    let deadline = Instant::now() + HEAD_WITHIN;
+    let mut head = Vec::new();
+    loop {
+        if let Some(get) = parse(&head, is_local)? {
+            return Ok(Some(get));
+        }
+        if head.len() > HEAD_BYTES_MAX {
+            return Err(refused(431, "the request's head is longer than this server reads"));
+        }
+        // A bound on the whole head: a client that sends a byte now and then is not waited for longer than another one.
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(refused(408, "the request took too long"));
+        }
+        let mut some = [0; 2_048];
+        match stream.set_read_timeout(Some(left)).and_then(|()| (&*stream).read(&mut some)) {
+            Ok(0) => return Ok(None),
+            Ok(length) => head.extend_from_slice(&some[..length]),
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                return Err(refused(408, "the request took too long"));
+            }
+            Err(_) => return Ok(None),
+        }
+    }
+}
+
+/// What a head asks for; `None` if it is not whole yet.
+pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<Get>, Refused> {
+    let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
+    let mut request = httparse::Request::new(&mut fields);
+    match request.parse(head) {
+        Ok(httparse::Status::Partial) => return Ok(None),
+        Ok(httparse::Status::Complete(_)) => {}
+        Err(httparse::Error::TooManyHeaders) => return Err(refused(431, "the request has too many header fields")),
+        Err(httparse::Error::Version) => return Err(refused(505, "this server speaks HTTP/1.1")),
+        Err(error) => return Err(Refused { status: 400, why: format!("this is no HTTP request: {error}") }),
+    }
+    let (Some(method), Some(target), Some(version)) = (request.method, request.path, request.version) else {
+        return Err(refused(400, "this is no HTTP request"));
+    };
+    let is_head = match method {
+        "GET" => false,
+        "HEAD" => true,
+        _ => return Err(refused(405, "there is only GET: `weir set` and `weir clear` change a switch")),
+    };
+    let mut hosts = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("host"));
+    let host = hosts.next().map(|field| String::from_utf8_lossy(field.value));
+    match (host, hosts.next()) {
+        (None, _) if version >= 1 => return Err(refused(400, "the request has no Host")),
+        (_, Some(_)) => return Err(refused(400, "the request has more than one Host")),
+        (Some(host), None) if is_local && !is_local_host(host.trim()) => {
+            return Err(refused(421, "this server is for this machine: ask it as localhost or by an IP address"));
+        }
+        _ => {}
+    }
+    // As of a proxy: `http://localhost:9111/metrics`.
+    let path = match target.split_once("://") {
+        Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
+        None => target,
+    };
+    let path = path.split(['?', '#']).next().unwrap_or_default().to_owned();
+    Ok(Some(Get { path, is_head }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(text: &str) -> Result<Option<Get>, u16> {
+        parse(text.as_bytes(), true).map_err(|refused| refused.status)
+    }
+
+    #[test]
+    fn a_request_names_a_path() {
+        let get = |path: &str, is_head| Ok(Some(Get { path: path.to_owned(), is_head }));
+        assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: localhost:9111\r\n\r\n"), get("/metrics", false));
+        assert_eq!(of("HEAD /?a=b#c HTTP/1.1\r\nhost: [::1]\r\n\r\n"), get("/", true));
+        assert_eq!(of("GET / HTTP/1.0\r\n\r\n"), get("/", false));
+        assert_eq!(of("GET http://127.0.0.1/api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/api/state", false));
+        assert_eq!(of("GET http://127.0.0.1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/", false));
+        assert_eq!(of("GET / HTTP/1.1\r\nHost: local"), Ok(None), "more is to come");
+    }
+
+    #[test]
+    fn what_is_no_request_for_this_server_is_refused() {
+        for (text, status) in [
+            ("GET / HTTP/1.1\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n", 400),
+            ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
+            ("POST / HTTP/1.1\r\nHost: localhost\r\n\r\n", 405),
+            ("GET / HTTP/2.0\r\n\r\n", 505),
+            ("{\"weir\":1,\"request\":\"hello\"}\n\r\n\r\n", 400),
+            ("\u{16}\u{3}\u{1}", 400),
+        ] {
+            assert_eq!(of(text), Err(status), "{text:?}");
+        }
+        assert!(parse(b"GET / HTTP/1.1\r\nHost: lab.example\r\n\r\n", false).is_ok(), "a server for others has names");
+        let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(FIELDS_MAX + 1));
+        assert_eq!(of(&many), Err(431));
+    }
+}

@@ -1,0 +1,320 @@
+//! A server of HTTP/1.1: a thread takes connections, and each client has a thread of its own, up to [`CLIENTS_MAX`].
+//!
+//! A connection has one request. Whatever a client sends, or does not, nobody waits for it but its own thread, and that not for long.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::io::{self, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use crate::address::is_local;
+use crate::request::{self, Get, Refused};
+
+/// The most clients that are served at a time. A browser has up to six connections.
+pub const CLIENTS_MAX: usize = 32;
+/// How long a client may take no byte of an answer.
+const TAKEN_WITHIN: Duration = Duration::from_secs(5);
+/// How long to wait where the system has no room for another connection.
+const NO_ROOM: Duration = Duration::from_millis(100);
+/// How long to listen for what a client still sends, so that it gets to read why it was refused.
+const LINGER: Duration = Duration::from_millis(500);
+
+/// What is to be had, by path. Clients' threads ask, several at a time.
+pub trait Site: Send + Sync {
+    /// The answer to a request for a path, which begins with `/`.
+    fn answer(&self, path: &str) -> Response;
+}
+
+/// An answer.
+pub enum Response {
+    /// A file.
+    File {
+        /// Its MIME type.
+        kind: &'static str,
+        /// What it holds.
+        content: Cow<'static, [u8]>,
+    },
+    /// Server-sent events.
+    Events(Events),
+    /// No answer, and why not.
+    Refused {
+        /// The HTTP status.
+        status: u16,
+        /// A sentence.
+        why: String,
+    },
+}
+
+/// Events for a client, until it goes or the server ends.
+pub struct Events {
+    /// How long to wait between two.
+    pub every: Duration,
+    /// The next one: a line of JSON; `None` ends them.
+    pub next: Box<dyn FnMut() -> Option<Arc<str>> + Send>,
+}
+
+/// An address, on which nobody is served yet: connections wait.
+#[derive(Debug)]
+pub struct Bound {
+    listener: TcpListener,
+    address: SocketAddr,
+}
+
+/// Why nobody can be served at an address.
+#[derive(Debug)]
+pub struct BindError {
+    address: SocketAddr,
+    error: io::Error,
+}
+
+/// Clients are served until this is dropped.
+#[derive(Debug)]
+pub struct Server {
+    address: SocketAddr,
+    listener: Arc<TcpListener>,
+    shared: Arc<Serving>,
+    taking: Option<JoinHandle<()>>,
+}
+
+struct Serving {
+    site: Box<dyn Site>,
+    is_local: bool,
+    state: Mutex<State>,
+    /// Told when the server ends.
+    ending: Condvar,
+}
+
+#[derive(Default)]
+struct State {
+    is_over: bool,
+    /// Connections that are served, to end them with the server.
+    clients: BTreeMap<u64, TcpStream>,
+}
+
+impl Bound {
+    /// Claims an address.
+    ///
+    /// # Errors
+    /// It is taken, it is not this machine's, or this user may not have it.
+    pub fn at(address: SocketAddr) -> Result<Bound, BindError> {
+        let failed = |error| BindError { address, error };
+        let listener = TcpListener::bind(address).map_err(failed)?;
+        let address = listener.local_addr().map_err(failed)?;
+        Ok(Bound { listener, address })
+    }
+
+    /// The address; with a port also where any was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves clients from now on.
+    ///
+    /// # Errors
+    /// There can be no thread.
+    pub fn serve(self, site: Box<dyn Site>) -> io::Result<Server> {
+        let Bound { listener, address } = self;
+        let is_local = is_local(&address);
+        let shared = Arc::new(Serving { site, is_local, state: Mutex::default(), ending: Condvar::new() });
+        let listener = Arc::new(listener);
+        let (serving, connections) = (shared.clone(), listener.clone());
+        let taking = std::thread::Builder::new()
+            .name("weir-http".to_owned())
+            .spawn(move || take_connections(&connections, &serving))?;
+        Ok(Server { address, listener, shared, taking: Some(taking) })
+    }
+}
+
+impl std::fmt::Display for BindError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let BindError { address, error } = self;
+        let help = match error.kind() {
+            io::ErrorKind::AddrInUse => "another program listens there; name another port, or 0 for a free one",
+            io::ErrorKind::AddrNotAvailable => "this machine has no such address; 127.0.0.1 is for itself alone",
+            io::ErrorKind::PermissionDenied => "this user may not; take a port from 1024 on",
+            _ => "name another address",
+        };
+        write!(f, "{address} can't be served at: {error}; {help}")
+    }
+}
+
+impl std::error::Error for BindError {}
+
+impl Server {
+    /// Where clients find it.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.shared.state().is_over = true;
+        self.shared.ending.notify_all();
+        // This wakes up who waits for a connection.
+        let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
+        if let Some(taking) = self.taking.take() {
+            let _ = taking.join();
+        }
+        for client in self.shared.state().clients.values() {
+            let _ = client.shutdown(Shutdown::Both);
+        }
+    }
+}
+
+impl std::fmt::Debug for Serving {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Serving").finish_non_exhaustive()
+    }
+}
+
+impl Serving {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits so long; whether the server has ended meanwhile.
+    fn ends_within(&self, time: Duration) -> bool {
+        let waited = self.ending.wait_timeout_while(self.state(), time, |state| !state.is_over);
+        waited.unwrap_or_else(PoisonError::into_inner).0.is_over
+    }
+}
+
+fn take_connections(listener: &TcpListener, serving: &Arc<Serving>) {
+    for number in 0.. {
+        let connection = listener.accept();
+        if serving.state().is_over {
+            return;
+        }
+        match connection {
+            Ok((stream, _)) => welcome(number, stream, serving),
+            // As where the process has too many files open; connections wait.
+            Err(_) if serving.ends_within(NO_ROOM) => return,
+            Err(_) => {}
+        }
+    }
+}
+
+/// Gives a client a thread; one for which there is no room is told so without waiting for it.
+fn welcome(number: u64, stream: TcpStream, serving: &Arc<Serving>) {
+    let Ok(own) = stream.try_clone() else { return };
+    {
+        let mut state = serving.state();
+        if state.clients.len() >= CLIENTS_MAX {
+            let _ = stream.set_nonblocking(true);
+            let why = format!("{CLIENTS_MAX} clients are served already; ask again when one has gone");
+            let _ = send(&stream, &Response::Refused { status: 503, why }, false);
+            return;
+        }
+        state.clients.insert(number, own);
+    }
+    let client_of = serving.clone();
+    let serve = move || {
+        // A client that breaks off is no event.
+        let _ = serve_client(&stream, &client_of);
+        client_of.state().clients.remove(&number);
+        let _ = stream.shutdown(Shutdown::Both);
+    };
+    if std::thread::Builder::new().name(format!("weir-http-{number}")).spawn(serve).is_err() {
+        serving.state().clients.remove(&number);
+    }
+}
+
+fn serve_client(stream: &TcpStream, serving: &Serving) -> io::Result<()> {
+    stream.set_write_timeout(Some(TAKEN_WITHIN))?;
+    stream.set_nodelay(true)?;
+    let Get { path, is_head } = match request::read(stream, serving.is_local) {
+        Ok(Some(get)) => get,
+        Ok(None) => return Ok(()),
+        Err(Refused { status, why }) => {
+            send(stream, &Response::Refused { status, why }, false)?;
+            return linger(stream);
+        }
+    };
+    match serving.site.answer(&path) {
+        Response::Events(_) if is_head => stream_head(stream),
+        Response::Events(events) => send_events(stream, events, serving),
+        whole => send(stream, &whole, is_head),
+    }
+}
+
+/// Reads on for a moment: closing with bytes unread would take back what was answered.
+fn linger(mut stream: &TcpStream) -> io::Result<()> {
+    stream.shutdown(Shutdown::Write)?;
+    stream.set_read_timeout(Some(LINGER))?;
+    let mut rest = [0; 4_096];
+    for _ in 0..64 {
+        if io::Read::read(&mut stream, &mut rest)? == 0 {
+            break;
+        }
+    }
+    Ok(())
+}
+
+fn send(mut stream: &TcpStream, response: &Response, is_head: bool) -> io::Result<()> {
+    let text;
+    let (status, kind, content): (u16, &str, &[u8]) = match response {
+        Response::File { kind, content } => (200, kind, content),
+        Response::Refused { status, why } => {
+            text = format!("{why}\n");
+            (*status, "text/plain; charset=utf-8", text.as_bytes())
+        }
+        Response::Events(_) => return Ok(()),
+    };
+    let mut head = head(status, kind);
+    // A string takes all that is written.
+    let _ = write!(head, "Content-Length: {}\r\n", content.len());
+    if status == 405 {
+        head += "Allow: GET, HEAD\r\n";
+    }
+    head += "\r\n";
+    let mut answer = head.into_bytes();
+    if !is_head {
+        answer.extend_from_slice(content);
+    }
+    stream.write_all(&answer)
+}
+
+fn stream_head(mut stream: &TcpStream) -> io::Result<()> {
+    stream.write_all((head(200, "text/event-stream") + "\r\n").as_bytes())
+}
+
+fn send_events(mut stream: &TcpStream, mut events: Events, serving: &Serving) -> io::Result<()> {
+    stream_head(stream)?;
+    while let Some(data) = (events.next)() {
+        stream.write_all(format!("data: {data}\n\n").as_bytes())?;
+        if serving.ends_within(events.every) {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// The head of an answer, but for what differs and the line that ends it. Pages may load what this server has, and nothing else.
+fn head(status: u16, kind: &str) -> String {
+    format!(
+        "HTTP/1.1 {status} {}\r\nContent-Type: {kind}\r\nCache-Control: no-cache\r\nX-Content-Type-Options: nosniff\r\n\
+         Content-Security-Policy: default-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; \
+         frame-ancestors 'none'\r\nReferrer-Policy: no-referrer\r\nConnection: close\r\n",
+        reason(status)
+    )
+}
+
+fn reason(status: u16) -> &'static str {
+    match status {
+        200 => "OK",
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        408 => "Request Timeout",
+        421 => "Misdirected Request",
+        431 => "Request Header Fields Too Large",
+        503 => "Service Unavailable",
+        505 => "HTTP Version Not Supported",
+        _ => "Internal Server Error",
+    }
+}

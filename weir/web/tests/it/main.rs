@@ -1,0 +1,3 @@
+//! One program for the crate's integration tests.
+
+mod served;

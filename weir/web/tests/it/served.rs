@@ -1,0 +1,236 @@
+//! A served site, whatever its clients send.
+
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use proptest::prelude::*;
+use serde_json::Value;
+use weir_control::protocol::{Hello, Refusal, Reply, Request, Show, What};
+use weir_control::state::{MacEntry, Shown, State};
+use weir_web::{Bound, CLIENTS_MAX, Live, Recorded, Server, Site, http_address};
+
+/// A switch with one address and some metrics, which counts how often it is asked who it is.
+struct Switch {
+    server: Option<Server>,
+    answering: Option<JoinHandle<()>>,
+    states: Arc<AtomicU64>,
+}
+
+impl Switch {
+    fn new() -> Switch {
+        let (asker, questions) = weir_control::questions();
+        let server = served(Box::new(Live::new(asker)));
+        let states = Arc::new(AtomicU64::new(0));
+        let counted = states.clone();
+        let answering = std::thread::spawn(move || {
+            for question in questions {
+                let answer = answer(&question.request, &counted);
+                question.answer(answer);
+            }
+        });
+        Switch { server: Some(server), answering: Some(answering), states }
+    }
+
+    fn address(&self) -> SocketAddr {
+        self.server.as_ref().unwrap().address()
+    }
+
+    fn is_well(&self) -> bool {
+        get(self.address(), "/metrics")
+            .is_some_and(|(head, body)| head.starts_with("HTTP/1.1 200") && body == "# EOF\n")
+    }
+}
+
+impl Drop for Switch {
+    fn drop(&mut self) {
+        self.server = None;
+        // Whoever could ask has gone.
+        self.answering.take().unwrap().join().unwrap();
+    }
+}
+
+fn answer(request: &Request, states: &AtomicU64) -> Result<Reply, Refusal> {
+    let Request::Show(Show { what, .. }) = request else {
+        states.fetch_add(1, Ordering::Relaxed);
+        return Ok(Reply::Hello(Hello { weir_version: "0".into(), process: 7, switches: vec!["lab".into()] }));
+    };
+    let state = match what {
+        What::Metrics => return Ok(Reply::Metrics("# EOF\n".into())),
+        What::Lcores => return Ok(Reply::Lcores(Vec::new())),
+        What::Events => return Ok(Reply::Events(Vec::new())),
+        What::Mac => State::Mac(vec![MacEntry { mac: "02:00:00:00:00:01".into(), port: "p0".into(), is_static: true }]),
+        What::Losses => State::Losses(Vec::new()),
+        _ => State::Interfaces(Vec::new()),
+    };
+    let shown = |name: &str| Shown { switch: name.into(), counters_cleared_unix_ms: None, state: state.clone() };
+    Ok(Reply::Switches(vec![shown("lab"), shown("other")]))
+}
+
+fn served(site: Box<dyn Site>) -> Server {
+    Bound::at(http_address("0").unwrap()).unwrap().serve(site).unwrap()
+}
+
+/// All that a client hears who sends these bytes and no more.
+fn heard(address: SocketAddr, sent: &[u8]) -> Vec<u8> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    // A server that has had enough closes before all is written.
+    let _ = stream.write_all(sent);
+    let _ = stream.shutdown(Shutdown::Write);
+    let mut heard = Vec::new();
+    let _ = stream.read_to_end(&mut heard);
+    heard
+}
+
+/// An answer's head and body; `None` if there is none.
+fn get(address: SocketAddr, path: &str) -> Option<(String, String)> {
+    let heard = heard(address, format!("GET {path} HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes());
+    let text = String::from_utf8(heard).expect("answers are text");
+    text.split_once("\r\n\r\n").map(|(head, body)| (head.to_owned(), body.to_owned()))
+}
+
+#[test]
+fn a_switch_is_served() {
+    let switch = Switch::new();
+    let (head, _) = get(switch.address(), "/metrics").unwrap();
+    assert!(head.contains("Content-Type: application/openmetrics-text; version=1.0.0; charset=utf-8"), "{head}");
+    let (head, body) = get(switch.address(), "/api/state").unwrap();
+    assert!(head.contains("application/json") && head.contains(&format!("Content-Length: {}", body.len())), "{head}");
+    let state: Value = serde_json::from_str(&body).unwrap();
+    assert_eq!((&state["weir"], &state["process"]), (&1.into(), &7.into()));
+    assert_eq!(state["switches"].as_array().map(Vec::len), Some(2));
+    assert_eq!(state["switches"][1]["switch"], "other");
+    assert_eq!(state["switches"][1]["mac"][0]["port"], "p0");
+    assert!(state["lcores"].is_array() && state["events"].is_array() && state["unix_ms"].as_u64() > Some(0));
+    let (head, body) = get(switch.address(), "/").unwrap();
+    assert!(head.contains("text/html") && body.contains("<title>Weir"), "{body}");
+    let (head, body) = get(switch.address(), "/../Cargo.toml").unwrap();
+    assert!(head.starts_with("HTTP/1.1 404 ") && body.contains("/api/state"), "{head}\n{body}");
+    let whole = heard(switch.address(), format!("HEAD / HTTP/1.1\r\nHost: {}\r\n\r\n", switch.address()).as_bytes());
+    assert!(whole.ends_with(b"\r\n\r\n") && whole.starts_with(b"HTTP/1.1 200 "));
+}
+
+/// Reads server-sent events until there are so many.
+fn streamed(address: SocketAddr, events: usize) -> Vec<Value> {
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /api/stream HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    let mut text = String::new();
+    while text.matches("\n\ndata: ").count() + 1 < events || !text.ends_with("\n\n") {
+        let mut some = [0; 1_024];
+        let length = stream.read(&mut some).unwrap();
+        assert!(length > 0, "{text}");
+        text += std::str::from_utf8(&some[..length]).unwrap();
+    }
+    let (head, body) = text.split_once("\r\n\r\n").unwrap();
+    assert!(head.contains("text/event-stream"), "{head}");
+    let data = body.split("\n\n").filter_map(|event| event.strip_prefix("data: "));
+    data.map(|data| serde_json::from_str(data).unwrap()).collect()
+}
+
+#[test]
+fn clients_of_a_stream_share_what_the_switch_is_asked() {
+    let switch = Switch::new();
+    let address = switch.address();
+    let clients: Vec<_> = (0..8).map(|_| std::thread::spawn(move || streamed(address, 2))).collect();
+    for client in clients {
+        let events = client.join().unwrap();
+        assert!(events.len() >= 2 && events[1]["at_ms"].as_f64() > events[0]["at_ms"].as_f64(), "{events:?}");
+    }
+    let asked = switch.states.load(Ordering::Relaxed);
+    // Not once for each of 16 events, however late the machine lets clients be.
+    assert!((2..16).contains(&asked), "{asked}");
+}
+
+#[test]
+fn clients_beyond_the_most_are_refused_and_later_ones_served() {
+    let switch = Switch::new();
+    let silent: Vec<TcpStream> = (0..CLIENTS_MAX).map(|_| TcpStream::connect(switch.address()).unwrap()).collect();
+    while get(switch.address(), "/metrics").is_some_and(|(head, _)| !head.starts_with("HTTP/1.1 503 ")) {
+        std::thread::yield_now();
+    }
+    drop(silent);
+    // Their threads see that they have gone in their own time.
+    while !switch.is_well() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn a_server_that_ends_lets_its_clients_go() {
+    let mut switch = Switch::new();
+    let address = switch.address();
+    let mut silent = TcpStream::connect(address).unwrap();
+    let mut stream = TcpStream::connect(address).unwrap();
+    stream.write_all(format!("GET /api/stream HTTP/1.1\r\nHost: {address}\r\n\r\n").as_bytes()).unwrap();
+    assert!(stream.read(&mut [0; 64]).unwrap() > 0);
+    switch.server = None;
+    let mut rest = Vec::new();
+    let _ = stream.read_to_end(&mut rest);
+    assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0);
+    assert!(TcpStream::connect(address).is_err());
+}
+
+#[test]
+fn runs_are_read_when_they_are_asked_for() {
+    let read = |run: usize| if run == 0 { Ok("{\"run\":0}".to_owned()) } else { Err("its files have gone".to_owned()) };
+    let labels = vec!["PFC".to_owned(), "<GFC>".to_owned()];
+    let server = served(Box::new(Recorded::new("ring".into(), labels, None, Box::new(read))));
+    let (_, source) = get(server.address(), "/api/source").unwrap();
+    let source: Value = serde_json::from_str(&source).unwrap();
+    assert_eq!((&source["kind"], &source["runs"][1]), (&"recorded".into(), &"<GFC>".into()));
+    assert_eq!(get(server.address(), "/api/runs/0").unwrap().1, "{\"run\":0}");
+    let (head, body) = get(server.address(), "/api/runs/1").unwrap();
+    assert!(head.starts_with("HTTP/1.1 500 ") && body.contains("its files have gone"));
+    for path in ["/api/runs/2", "/api/runs/-1", "/api/runs/", "/api/state"] {
+        assert!(get(server.address(), path).unwrap().0.starts_with("HTTP/1.1 404 "), "{path}");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_told() {
+    let bound = Bound::at(http_address("0").unwrap()).unwrap();
+    let said = Bound::at(bound.address()).unwrap_err().to_string();
+    assert!(said.contains("another program listens there"), "{said}");
+}
+
+/// Bytes like a request's, so that more than the first look is tried.
+fn nearly_a_request() -> impl Strategy<Value = Vec<u8>> {
+    let words = [
+        "GET ",
+        "POST ",
+        "/",
+        "/api/state",
+        "/metrics",
+        " HTTP/1.1",
+        " HTTP/9",
+        "\r\n",
+        "\r\n\r\n",
+        "\n\n",
+        "Host: ",
+        "localhost",
+        "a",
+        ": ",
+        "Content-Length: 99999999999999999999\r\n",
+        "%00",
+        "..",
+        "\0",
+    ];
+    let word = prop::sample::select(words.to_vec()).prop_map(|word| word.as_bytes().to_vec());
+    let byte = any::<u8>().prop_map(|byte| vec![byte]);
+    prop::collection::vec(prop_oneof![8 => word, 1 => byte], 0..24).prop_map(|parts| parts.concat())
+}
+
+#[test]
+fn no_bytes_stop_the_server() {
+    let switch = Switch::new();
+    proptest!(ProptestConfig::with_cases(300), |(sent in nearly_a_request())| {
+        let answer = heard(switch.address(), &sent);
+        prop_assert!(answer.is_empty() || answer.starts_with(b"HTTP/1.1 "), "{answer:?}");
+    });
+    let endless = heard(switch.address(), &[b"GET / HTTP/1.1\r\nA: ".as_slice(), &vec![b'a'; 1 << 20]].concat());
+    assert!(endless.is_empty() || endless.starts_with(b"HTTP/1.1 431 "));
+    assert!(switch.is_well());
+}
