@@ -16,6 +16,7 @@ mod replay;
 mod show;
 mod steer;
 mod version;
+mod vm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -117,6 +118,9 @@ enum Command {
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
     Report(report::ReportArguments),
+    /// Guests with Soft-RoCE, perftest and iperf3 at a switch's vhost-user ports: boot them, run commands in them, end them.
+    #[command(subcommand)]
+    Vm(vm::Command),
     /// Make a scenario of another tool's files.
     #[command(subcommand)]
     Import(import::Command),
@@ -160,6 +164,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         .with_writer(std::io::stderr)
         .init();
     let result = match arguments.command {
+        // A command in a guest has an exit code of its own.
+        Command::Vm(command) => return vm::vm(&command).map_or_else(Failure::report, ExitCode::from),
         #[cfg(feature = "dpdk")]
         Command::Run(arguments) => reached(|real_frames| real_frames.run(&arguments)),
         #[cfg(not(feature = "dpdk"))]

@@ -19,6 +19,6 @@ pub mod state;
 pub mod steering;
 
 pub use client::{Client, ClientError};
-pub use path::sockets;
+pub use path::{make_own_directory, sockets};
 pub use server::{Answer, CLIENTS_MAX, Question, Server};
 pub use socket::{BindError, Bound};
