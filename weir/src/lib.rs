@@ -186,6 +186,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Record(arguments) => record::record(&arguments),
+        Command::Testbed(testbed::Command::Check(arguments)) => testbed::check(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),

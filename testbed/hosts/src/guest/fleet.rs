@@ -49,8 +49,6 @@ struct Record {
     accelerator: Accelerator,
 }
 
-/// How long a guest may take to boot: under emulation, beside others, on a busy machine.
-const BOOT_WITHIN: Duration = Duration::from_secs(150);
 /// How long a guest that has booted may take to answer.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
@@ -88,19 +86,41 @@ impl Fleet {
         told: &mut dyn FnMut(&Running, Duration),
     ) -> Result<Vec<Running>, GuestError> {
         let started = Instant::now();
-        let mut running = Vec::new();
-        let outcome = self.start_all(image, accelerator, plans, life, &mut running).and_then(|()| {
-            running.iter().try_for_each(|guest| {
-                guest.wait_until_ready(BOOT_WITHIN.saturating_sub(started.elapsed()))?;
-                told(guest, started.elapsed());
-                Ok(())
-            })
+        let running = self.start(image, accelerator, plans, life)?;
+        let outcome = running.iter().try_for_each(|guest| {
+            guest.wait_until_ready(Running::BOOT_WITHIN.saturating_sub(started.elapsed()))?;
+            told(guest, started.elapsed());
+            Ok(())
         });
         if let Err(error) = outcome {
             running.iter().for_each(Running::end);
             return Err(error);
         }
         Ok(running)
+    }
+
+    /// Starts guests, and waits for none. If one can't be started, none stays.
+    ///
+    /// # Errors
+    /// A name in use, a switch that is missing, or a QEMU that does not start.
+    pub fn start(
+        &self,
+        image: &Image,
+        accelerator: Accelerator,
+        plans: &[GuestPlan],
+        life: Life,
+    ) -> Result<Vec<Running>, GuestError> {
+        let mut running = Vec::new();
+        if let Err(error) = self.start_all(image, accelerator, plans, life, &mut running) {
+            running.iter().for_each(Running::end);
+            return Err(error);
+        }
+        Ok(running)
+    }
+
+    /// The guest that a plan makes here, before it is started.
+    pub fn expected(&self, plan: &GuestPlan) -> Running {
+        Running { plan: plan.clone(), accelerator: Accelerator::Tcg, folder: self.folder.join(&plan.name) }
     }
 
     fn start_all(
@@ -189,6 +209,9 @@ impl Fleet {
 }
 
 impl Running {
+    /// How long a guest may take to boot: under emulation, beside others, on a busy machine.
+    pub const BOOT_WITHIN: Duration = Duration::from_secs(150);
+
     /// The guest whose folder this is.
     fn of(folder: &Path) -> io::Result<Running> {
         let text = fs::read(folder.join("guest.json"))?;
@@ -234,7 +257,8 @@ impl Running {
         }
     }
 
-    fn ended(&self) -> GuestError {
+    /// That its QEMU has ended, and what was said last.
+    pub fn ended(&self) -> GuestError {
         GuestError::Ended { name: self.plan.name.clone(), said: machine::last_words(&self.folder) }
     }
 

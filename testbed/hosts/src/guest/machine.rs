@@ -17,7 +17,7 @@ pub(super) const BESIDE_MB: u64 = 160;
 /// Translated code; QEMU would take a gigabyte.
 const TRANSLATED_MB: u64 = 96;
 /// Ways to a guest's shell: the first is for whoever ends what another runs.
-pub(super) const SHELLS: usize = 4;
+pub(super) const SHELLS: usize = 10;
 /// Descriptors of a ring: with 256 a guest drops frames of a window of 4 KB packets.
 const RING: u32 = 1_024;
 
