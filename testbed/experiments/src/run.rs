@@ -169,7 +169,9 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
     if arguments.backend == Some(Backend::Hosts) {
         // Flows between real hosts take no virtual time, and so the scenario is asked once it has them.
         return match arguments.ns3_files {
-            true => Err(Failure::Argument("--ns3-files: only runs in virtual time have them; add --backend sim".to_owned())),
+            true => {
+                Err(Failure::Argument("--ns3-files: only runs in virtual time have them; add --backend sim".to_owned()))
+            }
             false => Ok(Backend::Hosts),
         };
     }

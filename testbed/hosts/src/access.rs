@@ -119,7 +119,8 @@ mod tests {
 
     #[test]
     fn both_outputs_and_the_code_come_back() {
-        let ended = run_here(shell("echo one; echo two >&2; exit 3"), Duration::from_secs(60), &Arc::default()).unwrap();
+        let ended =
+            run_here(shell("echo one; echo two >&2; exit 3"), Duration::from_secs(60), &Arc::default()).unwrap();
         assert_eq!(ended, Ended { code: 3, output: "one\ntwo\n".into() });
     }
 

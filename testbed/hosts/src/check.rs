@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use weir_nic::host::Transport;
-use weir_scenario::{RealPlan, Reach, Scenario};
+use weir_scenario::{Reach, RealPlan, Scenario};
 
 use crate::access::Access;
 use crate::host::Host;
@@ -66,7 +66,11 @@ pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<Finding>
                 let machine = Host::new(&host.name, plan, access, host.nic.ip);
                 match machine.probe(&Arc::new(AtomicBool::new(false))) {
                     Err(error) => {
-                        told.bad("reached by ssh", error.to_string(), Some(format!("ssh -o BatchMode=yes {target} true   # until it works")));
+                        told.bad(
+                            "reached by ssh",
+                            error.to_string(),
+                            Some(format!("ssh -o BatchMode=yes {target} true   # until it works")),
+                        );
                     }
                     Ok(found) => over_ssh(&mut told, &needs, &machine, target, &found),
                 }
@@ -78,7 +82,8 @@ pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<Finding>
 
 fn needs(scenario: &Scenario, real: &RealPlan, host: usize) -> Needs {
     let config = &scenario.switches[scenario.hosts[host].switch];
-    let mut needs = Needs { tools: vec!["ip", "timeout"], tcp: Vec::new(), is_rdma: false, lossless: Vec::new(), mtu: 0 };
+    let mut needs =
+        Needs { tools: vec!["ip", "timeout"], tcp: Vec::new(), is_rdma: false, lossless: Vec::new(), mtu: 0 };
     for (n, flow) in scenario.flows.iter().enumerate().filter(|(_, flow)| flow.from == host || flow.to == host) {
         match &flow.config.transport {
             Transport::Tcp(tcp) => {
@@ -97,10 +102,8 @@ fn needs(scenario: &Scenario, real: &RealPlan, host: usize) -> Needs {
             needs.lossless.push((flow.config.class.index() as u8, flow.config.dscp.get()));
         }
     }
-    for list in [&mut needs.tools] {
-        list.sort_unstable();
-        list.dedup();
-    }
+    needs.tools.sort_unstable();
+    needs.tools.dedup();
     needs.tcp.sort();
     needs.tcp.dedup();
     needs.lossless.sort_unstable();
@@ -136,7 +139,11 @@ impl Told<'_> {
         let mut packages: Vec<&str> = missing.iter().map(|program| package_of(program)).collect();
         packages.sort_unstable();
         packages.dedup();
-        self.bad("programs", format!("no {}", missing.join(", ")), Some(format!("{before}apt-get install {}", packages.join(" "))));
+        self.bad(
+            "programs",
+            format!("no {}", missing.join(", ")),
+            Some(format!("{before}apt-get install {}", packages.join(" "))),
+        );
     }
 }
 
@@ -168,7 +175,12 @@ fn guest(told: &mut Told<'_>, memory_mb: u64) {
     }
     match std::fs::File::options().read(true).write(true).open("/dev/kvm") {
         Ok(_) => told.good("/dev/kvm", "there; used if a guest boots with it, and emulation else"),
-        Err(error) => told.add("/dev/kvm", format!("{error}: the guest is emulated, and sends about 0.1 Gb/s"), Verdict::Good, None),
+        Err(error) => told.add(
+            "/dev/kvm",
+            format!("{error}: the guest is emulated, and sends about 0.1 Gb/s"),
+            Verdict::Good,
+            None,
+        ),
     }
     told.good("the rest", "in the image that weir vm image makes");
 }
@@ -189,7 +201,11 @@ fn namespace(told: &mut Told<'_>, needs: &Needs) {
         match Path::new("/sys/module/rdma_rxe").exists() {
             true => told.good("Soft-RoCE", "loaded"),
             false => {
-                told.bad("Soft-RoCE", "not loaded; in a namespace rxe needs Linux 6.12 or newer: a guest (`vm`) has it", Some("modprobe rdma_rxe".into()));
+                told.bad(
+                    "Soft-RoCE",
+                    "not loaded; in a namespace rxe needs Linux 6.12 or newer: a guest (`vm`) has it",
+                    Some("modprobe rdma_rxe".into()),
+                );
             }
         }
     }
@@ -199,7 +215,11 @@ fn controls(told: &mut Told<'_>, needs: &Needs, known: &[String], before: &str) 
     for control in &needs.tcp {
         match known.contains(control) {
             true => told.good(&format!("TCP {control}"), "there"),
-            false => told.bad(&format!("TCP {control}"), format!("the kernel has {}", known.join(", ")), Some(format!("{before}modprobe tcp_{control}"))),
+            false => told.bad(
+                &format!("TCP {control}"),
+                format!("the kernel has {}", known.join(", ")),
+                Some(format!("{before}modprobe tcp_{control}")),
+            ),
         }
     }
 }
@@ -209,11 +229,19 @@ fn over_ssh(told: &mut Told<'_>, needs: &Needs, host: &Host, target: &str, found
     let name = &host.interface;
     told.good("reached by ssh", format!("Linux {}", found.kernel));
     if !found.is_root {
-        told.bad("rights", "addresses of other hosts and counters take root", Some(format!("# write to = \"root@…\" for {target}")));
+        told.bad(
+            "rights",
+            "addresses of other hosts and counters take root",
+            Some(format!("# write to = \"root@…\" for {target}")),
+        );
     }
     told.programs(&needs.tools, |program| found.has(program), &at);
     let Some(interface) = &found.interface else {
-        return told.bad("interface", format!("there is no {name}"), Some(format!("{at}ip -br link   # and write `interface`")));
+        return told.bad(
+            "interface",
+            format!("there is no {name}"),
+            Some(format!("{at}ip -br link   # and write `interface`")),
+        );
     };
     match interface.state.as_str() {
         "down" => told.bad("interface", format!("{name} is down"), Some(format!("{at}ip link set {name} up"))),
@@ -234,7 +262,10 @@ fn over_ssh(told: &mut Told<'_>, needs: &Needs, host: &Host, target: &str, found
             Some(1) => told.good("TCP with ECN", "asked for and agreed to"),
             other => told.bad(
                 "TCP with ECN",
-                format!("tcp_ecn = {}: what it sends is not marked but dropped", other.map_or("?".into(), |ecn| ecn.to_string())),
+                format!(
+                    "tcp_ecn = {}: what it sends is not marked but dropped",
+                    other.map_or("?".into(), |ecn| ecn.to_string())
+                ),
                 Some(format!("{at}sysctl -w net.ipv4.tcp_ecn=1")),
             ),
         }
@@ -259,10 +290,15 @@ fn address(told: &mut Told<'_>, found: &Found, ip: Ipv4Addr, name: &str, at: &st
 fn rdma(told: &mut Told<'_>, needs: &Needs, found: &Found, ip: Ipv4Addr, name: &str, at: &str) {
     let Some(device) = &found.rdma else {
         let (found, command) = match found.has_rxe {
-            true => (format!("none on {name}; Soft-RoCE is loaded"), format!("{at}rdma link add rxe0 type rxe netdev {name}")),
+            true => (
+                format!("none on {name}; Soft-RoCE is loaded"),
+                format!("{at}rdma link add rxe0 type rxe netdev {name}"),
+            ),
             false => (
                 format!("none on {name}"),
-                format!("{at}modprobe mlx5_ib   # or Soft-RoCE: modprobe rdma_rxe && rdma link add rxe0 type rxe netdev {name}"),
+                format!(
+                    "{at}modprobe mlx5_ib   # or Soft-RoCE: modprobe rdma_rxe && rdma link add rxe0 type rxe netdev {name}"
+                ),
             ),
         };
         return told.bad("RDMA device", found, Some(command));
@@ -270,7 +306,11 @@ fn rdma(told: &mut Told<'_>, needs: &Needs, found: &Found, ip: Ipv4Addr, name: &
     told.good("RDMA device", device);
     match found.gid {
         Some(gid) => told.good("GID", format!("index {gid}, RoCEv2, {ip}")),
-        None => told.bad("GID", format!("none of RoCEv2 for {ip} on {device}"), Some(format!("{at}ip address add {ip}/24 dev {name}   # it brings the GID"))),
+        None => told.bad(
+            "GID",
+            format!("none of RoCEv2 for {ip} on {device}"),
+            Some(format!("{at}ip address add {ip}/24 dev {name}   # it brings the GID")),
+        ),
     }
     if let Some(mtu) = found.active_mtu {
         let wanted = needs.mtu - ROCE_BESIDE;
@@ -293,13 +333,20 @@ fn priority(told: &mut Told<'_>, found: &Found, name: &str, at: &str, class: u8,
         Some(false) => told.bad(
             what,
             "the NIC goes by the VLAN tag's priority: all frames without a tag are class 0, which no PFC holds",
-            Some(format!("{at}mlnx_qos -i {name} --trust dscp   # or: dcb app add dev {name} dscp-prio {dscp}:{class}")),
+            Some(format!(
+                "{at}mlnx_qos -i {name} --trust dscp   # or: dcb app add dev {name} dscp-prio {dscp}:{class}"
+            )),
         ),
-        None => told.add(what, "neither mlnx_qos nor dcb tells", Verdict::Unknown, Some(format!("{at}mlnx_qos -i {name}"))),
+        None => {
+            told.add(what, "neither mlnx_qos nor dcb tells", Verdict::Unknown, Some(format!("{at}mlnx_qos -i {name}")))
+        }
     }
     let what = format!("PFC of class {class}");
     let classes: Vec<&str> = (0..8u8).map(|n| if n == class { "1" } else { "0" }).collect();
-    let command = format!("{at}mlnx_qos -i {name} --pfc {}   # or: dcb pfc set dev {name} prio-pfc all:off {class}:on", classes.join(","));
+    let command = format!(
+        "{at}mlnx_qos -i {name} --pfc {}   # or: dcb pfc set dev {name} prio-pfc all:off {class}:on",
+        classes.join(",")
+    );
     match &found.pfc {
         Some(on) if on.contains(&class) => told.good(&what, "on"),
         Some(on) if on.is_empty() => told.bad(&what, "off for all classes", Some(command)),
@@ -352,7 +399,8 @@ mod tests {
 
     #[test]
     fn a_host_with_all_lacks_nothing() {
-        let bad: Vec<Finding> = findings(&good()).into_iter().filter(|finding| finding.verdict != Verdict::Good).collect();
+        let bad: Vec<Finding> =
+            findings(&good()).into_iter().filter(|finding| finding.verdict != Verdict::Good).collect();
         assert_eq!(bad, []);
     }
 
@@ -373,7 +421,8 @@ mod tests {
         for (what, take, command) in lacks {
             let mut found = good();
             take(&mut found);
-            let bad: Vec<Finding> = findings(&found).into_iter().filter(|finding| finding.verdict == Verdict::Bad).collect();
+            let bad: Vec<Finding> =
+                findings(&found).into_iter().filter(|finding| finding.verdict == Verdict::Bad).collect();
             assert_eq!(bad.iter().map(|finding| finding.what.as_str()).collect::<Vec<_>>(), [what]);
             let told = bad[0].command.as_deref().unwrap();
             assert!(told.starts_with("ssh root@s1 ") && told.contains(command), "{told}");

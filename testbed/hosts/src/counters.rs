@@ -7,7 +7,8 @@ pub(crate) type Counters = BTreeMap<String, u64>;
 
 /// Prints all of them.
 pub(crate) fn script(interface: &str, rdma: Option<&str>) -> String {
-    let of_rdma = rdma.map_or(String::new(), |device| format!("echo @rdma; rdma -j statistic show link {device}/1 2>/dev/null; "));
+    let of_rdma = rdma
+        .map_or(String::new(), |device| format!("echo @rdma; rdma -j statistic show link {device}/1 2>/dev/null; "));
     format!("{of_rdma}echo @nstat; nstat -asz 2>/dev/null; echo @nic; ethtool -S {interface} 2>/dev/null; true")
 }
 
@@ -29,7 +30,8 @@ pub(crate) fn parse(output: &str) -> Counters {
                 }
             }
             "nic" => {
-                if let Some((name, Ok(count))) = line.rsplit_once(':').map(|(name, count)| (name, count.trim().parse())) {
+                if let Some((name, Ok(count))) = line.rsplit_once(':').map(|(name, count)| (name, count.trim().parse()))
+                {
                     counters.insert(format!("nic.{}", name.trim()), count);
                 }
             }
@@ -42,7 +44,10 @@ pub(crate) fn parse(output: &str) -> Counters {
 fn of_rdma(line: &str) -> Vec<(String, u64)> {
     let Ok(links) = serde_json::from_str::<Vec<BTreeMap<String, serde_json::Value>>>(line) else { return Vec::new() };
     let counts = links.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_u64()?)));
-    counts.filter(|(name, _)| name != "ifindex" && name != "port").map(|(name, count)| (format!("rdma.{name}"), count)).collect()
+    counts
+        .filter(|(name, _)| name != "ifindex" && name != "port")
+        .map(|(name, count)| (format!("rdma.{name}"), count))
+        .collect()
 }
 
 /// What was counted between two readings, without what did not change.

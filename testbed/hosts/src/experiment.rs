@@ -8,7 +8,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use weir_results::run_dir::{RealHostSummary, ToolSummary};
 use weir_scenario::{Reach, RealPorts, Scenario};
@@ -25,18 +25,19 @@ pub use session::Session;
 
 /// Flows that begin or end at a guest at most: it runs no more commands at a time.
 const FLOWS_OF_A_GUEST: usize = 6;
-/// Bytes of a prefix of addresses.
+/// How long a guest may take to become a process of its own.
+const STARTS_WITHIN: Duration = Duration::from_secs(3);
+/// Bits of a prefix of addresses.
 const PREFIX_BITS: u8 = 24;
 
 /// The real hosts of scenarios that have the same ones, which run one after the other. They are ended with it.
 #[derive(Debug)]
 pub struct Experiment {
-    ports: RealPorts,
     guests: Option<Guests>,
     hosts: Vec<Option<Host>>,
     stop: Arc<AtomicBool>,
-    /// Set while guests boot.
-    waits_for_guests: bool,
+    /// When guests were started.
+    started: Option<Instant>,
     _namespaces: Vec<Namespace>,
     _folder: tempfile::TempDir,
 }
@@ -155,15 +156,7 @@ impl Experiment {
             }
             None => None,
         };
-        let experiment = Experiment {
-            ports,
-            guests,
-            hosts,
-            stop,
-            waits_for_guests: false,
-            _namespaces: namespaces,
-            _folder: folder,
-        };
+        let experiment = Experiment { guests, hosts, stop, started: None, _namespaces: namespaces, _folder: folder };
         experiment.learn_addresses(scenarios)?;
         Ok(experiment)
     }
@@ -176,9 +169,15 @@ impl Experiment {
             }
             let found = host.probe(&self.stop)?;
             let interface = found.interface.ok_or_else(|| {
-                HostError::of(&host.name, format!("it has no interface {}: weir testbed check --hosts tells more", host.interface))
+                HostError::of(
+                    &host.name,
+                    format!("it has no interface {}: weir testbed check --hosts tells more", host.interface),
+                )
             })?;
-            let mac = interface.mac.parse().map_err(|_| HostError::of(&host.name, format!("its address is {}", interface.mac)))?;
+            let mac = interface
+                .mac
+                .parse()
+                .map_err(|_| HostError::of(&host.name, format!("its address is {}", interface.mac)))?;
             for scenario in scenarios.iter_mut() {
                 let before = std::mem::replace(&mut scenario.hosts[n].nic.mac, mac);
                 scenario.hosts[n].nic.ip = host.ip;
@@ -203,7 +202,7 @@ impl Experiment {
             return Ok(());
         }
         guests.fleet.start(&guests.image, guests.accelerator, &guests.plans, Life::OfThisThread)?;
-        self.waits_for_guests = true;
+        self.started = Some(Instant::now());
         Ok(())
     }
 
@@ -218,6 +217,8 @@ impl Experiment {
             match guest.state() {
                 State::Ready => {}
                 State::Boots => all = false,
+                // A process that was just made is not QEMU yet.
+                State::Ended if self.started.is_some_and(|started| started.elapsed() < STARTS_WITHIN) => all = false,
                 State::Ended => return Err(guest.ended().into()),
             }
         }
@@ -242,7 +243,6 @@ impl Drop for Experiment {
         if let Some(guests) = &self.guests {
             let _ = guests.fleet.down(&guests.fleet.all());
         }
-        let _ = &self.ports;
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
-use weir_scenario::{RealHost, Reach};
+use weir_scenario::{Reach, RealHost};
 
 use crate::HostError;
 use crate::access::Access;
@@ -82,7 +82,10 @@ impl Host {
             let asked = Instant::now();
             let told = self.must(CLOCK, "its clock", stop)?;
             let took = asked.elapsed();
-            let there = told.trim().parse().map_err(|_| HostError::of(&self.name, format!("its clock says {}", told.trim())))?;
+            let there = told
+                .trim()
+                .parse()
+                .map_err(|_| HostError::of(&self.name, format!("its clock says {}", told.trim())))?;
             if best.is_none_or(|(least, _)| took < least) {
                 best = Some((took, HostClock { here: asked + took / 2, there }));
             }

@@ -33,7 +33,8 @@ impl Transfer<'_> {
 
     pub(crate) fn client(&self, server: &str) -> String {
         let Transfer { control, port, traffic_class, message, .. } = self;
-        let mut command = format!("iperf3 --client {server} --port {port} --json --congestion {control} --tos {traffic_class}");
+        let mut command =
+            format!("iperf3 --client {server} --port {port} --json --congestion {control} --tos {traffic_class}");
         command += &match self.extent {
             Extent::Messages(messages) => format!(" --bytes {}", messages * message),
             Extent::Seconds(seconds) => format!(" --time {}", seconds.max(1)),
@@ -51,8 +52,8 @@ impl Transfer<'_> {
 /// What iperf3 complained of.
 pub(crate) fn parse(output: &str) -> Result<Transferred, String> {
     let json = output.find('{').map_or("", |at| &output[at..]);
-    let told: serde_json::Value =
-        serde_json::from_str(json).map_err(|_| format!("it said: {}", output.trim().lines().last().unwrap_or("nothing")))?;
+    let told: serde_json::Value = serde_json::from_str(json)
+        .map_err(|_| format!("it said: {}", output.trim().lines().last().unwrap_or("nothing")))?;
     if let Some(error) = told["error"].as_str() {
         return Err(error.to_owned());
     }
@@ -101,7 +102,8 @@ mod tests {
             traffic_class: 0,
         };
         assert_eq!(transfer.server(), "iperf3 --server --one-off --port 5201 --json");
-        let client = "iperf3 --client 10.0.0.2 --port 5201 --json --congestion dctcp --tos 0 --bytes 3000 --bitrate 5000000";
+        let client =
+            "iperf3 --client 10.0.0.2 --port 5201 --json --congestion dctcp --tos 0 --bytes 3000 --bitrate 5000000";
         assert_eq!(transfer.client("10.0.0.2"), client);
     }
 }

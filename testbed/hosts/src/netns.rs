@@ -26,14 +26,16 @@ impl Namespace {
         let (name, port) = (&namespace.name, ports.interface(host));
         let mtu = mtu.to_string();
         run(&[
-            "ip", "link", "add", &port, "mtu", &mtu, "type", "veth", "peer", "name", INTERFACE, "netns", name, "address", mac, "mtu", &mtu,
+            "ip", "link", "add", &port, "mtu", &mtu, "type", "veth", "peer", "name", INTERFACE, "netns", name,
+            "address", mac, "mtu", &mtu,
         ])?;
         // What the switch's end is not asked for it does not send.
         run(&["sysctl", "-qw", &format!("net.ipv6.conf.{port}.disable_ipv6=1")])?;
         run(&["ethtool", "-K", &port, "rx", "off", "tx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
         run(&["ip", "link", "set", &port, "up"])?;
         namespace.run(&["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv4.tcp_ecn=1"])?;
-        namespace.run(&["ethtool", "-K", INTERFACE, "rx", "off", "tx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
+        namespace
+            .run(&["ethtool", "-K", INTERFACE, "rx", "off", "tx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
         namespace.run(&["ip", "link", "set", "lo", "up"])?;
         namespace.run(&["ip", "link", "set", INTERFACE, "up"])?;
         namespace.run(&["ip", "address", "add", address, "dev", INTERFACE])?;
@@ -76,7 +78,8 @@ fn remove(name: &str) {
 }
 
 fn run(command: &[&str]) -> Result<(), String> {
-    let output = Command::new(command[0]).args(&command[1..]).output().map_err(|error| format!("{}: {error}", command[0]))?;
+    let output =
+        Command::new(command[0]).args(&command[1..]).output().map_err(|error| format!("{}: {error}", command[0]))?;
     if output.status.success() {
         return Ok(());
     }

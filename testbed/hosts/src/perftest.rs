@@ -53,7 +53,7 @@ impl Test<'_> {
         );
         command += &match self.extent {
             Extent::Messages(messages) => format!(" -n {}", messages.max(MESSAGES_MIN)),
-            Extent::Seconds(seconds) => format!(" -D {}", seconds.max(1)),
+            Extent::Seconds(seconds) => format!(" -D {} -f 0", seconds.max(1)),
         };
         if self.tool.test != PerfTest::SendLat {
             command += &format!(" -q {} --report_gbits", self.tool.queue_pairs);
@@ -96,7 +96,8 @@ pub(crate) fn parse(output: &str) -> Result<Table, String> {
 fn columns(head: &str) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for word in head.split_whitespace() {
-        let goes_on = matches!(word, _ if word.starts_with("peak") || word.starts_with("average") || word == "percentile[usec]");
+        let goes_on =
+            matches!(word, _ if word.starts_with("peak") || word.starts_with("average") || word == "percentile[usec]");
         match columns.last_mut() {
             Some(last) if goes_on && (last == "BW" || last.ends_with('%')) => {
                 *last += if word.starts_with("percentile") { " percentile" } else { " " };
@@ -187,7 +188,7 @@ mod tests {
             extent: Extent::Seconds(3),
             traffic_class: 106,
         };
-        let both = "ib_write_bw -F -d rxe0 -x 1 -p 18515 -s 65536 -u 18 --tclass=106 -D 3 -q 4 --report_gbits";
+        let both = "ib_write_bw -F -d rxe0 -x 1 -p 18515 -s 65536 -u 18 --tclass=106 -D 3 -f 0 -q 4 --report_gbits";
         assert_eq!(test.command(None), both);
         let few = Test { extent: Extent::Messages(2), ..test };
         assert!(few.command(Some("10.0.0.2")).ends_with("-n 5 -q 4 --report_gbits 10.0.0.2"));

@@ -40,7 +40,17 @@ pub(crate) struct Interface {
 
 /// What may be asked for.
 pub(crate) const PROGRAMS: [&str; 11] = [
-    "ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_send_lat", "iperf3", "rdma", "ethtool", "nstat", "ss", "ip", "timeout",
+    "ib_write_bw",
+    "ib_send_bw",
+    "ib_read_bw",
+    "ib_send_lat",
+    "iperf3",
+    "rdma",
+    "ethtool",
+    "nstat",
+    "ss",
+    "ip",
+    "timeout",
 ];
 
 /// The script, for a host with this interface and address.

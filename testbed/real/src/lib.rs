@@ -216,7 +216,8 @@ impl DpdkBackend {
         if let Some(real) = &real {
             real.write(run.path())?;
         }
-        let summary = results::summary(scenario, &board, &stopped, (record, traffic), (came_to, real), started.elapsed());
+        let summary =
+            results::summary(scenario, &board, &stopped, (record, traffic), (came_to, real), started.elapsed());
         run.finish(&summary)?;
         Ok(summary)
     }
@@ -369,9 +370,12 @@ fn sample_all(
         let (Some(real), Some(before)) = (real, &before) else { return };
         running.update_links();
         for flow in 0..scenario.flows.len() {
-            let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else { continue };
+            let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else {
+                continue;
+            };
             let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
-            let sample = FlowSample { sent: since(now.sent, start.sent), received: since(now.received, start.received) };
+            let sample =
+                FlowSample { sent: since(now.sent, start.sent), received: since(now.received, start.received) };
             board.set_flow(flow, sample);
         }
     };
@@ -405,10 +409,7 @@ fn sample_all(
     // Real hosts end by themselves.
     let are_awaited =
         || (!board.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
-    while are_awaited()
-        && !recorder.is_deadlocked()
-        && !stop.load(Ordering::Relaxed)
-    {
+    while are_awaited() && !recorder.is_deadlocked() && !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(COLLECT_EVERY);
         recorder.collect()?;
         let (now, reports) = reports(running, board)?;

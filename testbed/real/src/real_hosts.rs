@@ -129,7 +129,8 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
 pub(super) fn count(outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
     for (n, flow) in outcome.flows.iter().enumerate().filter_map(|(n, flow)| Some((n, flow.as_ref()?))) {
         let (messages_sent, messages_done) = (flow.messages, flow.messages);
-        sent[n] = SenderStats { payload: Bytes::new(flow.sent), messages_sent, messages_done, ..SenderStats::default() };
+        sent[n] =
+            SenderStats { payload: Bytes::new(flow.sent), messages_sent, messages_done, ..SenderStats::default() };
         arrived[n] = ReceiverStats { payload: Bytes::new(flow.received), ..ReceiverStats::default() };
     }
 }
@@ -177,10 +178,13 @@ pub(super) fn add(summary: &mut Summary, outcome: Outcome, duration: Span) {
     let errors = |host: &weir_results::run_dir::RealHostSummary| {
         host.counter("rdma.rcvd_seq_err") + host.counter("rdma.out_of_seq_request")
     };
-    let told = outcome.hosts.iter().filter(|host| errors(host) > 0).map(|host| format!("{} {}", host.name, errors(host)));
+    let told =
+        outcome.hosts.iter().filter(|host| errors(host) > 0).map(|host| format!("{} {}", host.name, errors(host)));
     let told: Vec<String> = told.collect();
     if !told.is_empty() {
-        summary.notes.push(format!("RDMA hosts missed packets (rcvd_seq_err and out_of_seq_request): {}", told.join(", ")));
+        summary
+            .notes
+            .push(format!("RDMA hosts missed packets (rcvd_seq_err and out_of_seq_request): {}", told.join(", ")));
     }
     summary.failures.extend(outcome.failures);
     summary.real_hosts = outcome.hosts;

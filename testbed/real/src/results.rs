@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use weir_hosts::Outcome;
 use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::record::{self, Ended, NicWords, Record, dropped, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
-use weir_hosts::Outcome;
 use weir_units::Time;
 
 use super::board::{Board, LastWords};

@@ -16,10 +16,10 @@ use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
 
 use crate::link::FaultPlan;
-pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 use crate::place::{Behind, PortPlace};
 use crate::topology::Routes;
 use crate::workload::Message;
+pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 
 /// Messages of workloads with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;

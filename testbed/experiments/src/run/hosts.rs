@@ -57,7 +57,8 @@ fn with_real_hosts(
             false => scenario,
             true if asked.is_some_and(|asked| asked > 1) => {
                 return Err(Failure::Argument(
-                    "a machine that is reached by ssh goes by real time: take time_dilation and --dilation out".to_owned(),
+                    "a machine that is reached by ssh goes by real time: take time_dilation and --dilation out"
+                        .to_owned(),
                 ));
             }
             true => run.with_real_hosts(1, &place.0)?,
@@ -81,7 +82,11 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         return Err(Failure::Argument(format!("{name} is a switch and not a scenario: weir check {name}")));
     }
     let runs = file::load(&arguments.file)?;
-    println!("{name}: {} of {}", if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) }, runs[0].scenario.name);
+    println!(
+        "{name}: {} of {}",
+        if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) },
+        runs[0].scenario.name
+    );
     if !arguments.hosts {
         return Ok(());
     }

@@ -44,7 +44,9 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
         }
         let is_tcp = matches!(flow.config.transport, Transport::Tcp(_));
         if let Repeat::Every(_) = flow.config.repeat {
-            return wrong(format!("flow {of_flow}: perftest and iperf3 send without a pause; take `every` out, or make its hosts emulated"));
+            return wrong(format!(
+                "flow {of_flow}: perftest and iperf3 send without a pause; take `every` out, or make its hosts emulated"
+            ));
         }
         if !is_tcp && flow.config.rate.is_some() {
             return wrong(format!("flow {of_flow}: perftest's pace needs a NIC that has one; take `rate` out"));
@@ -52,7 +54,9 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
     }
     for traffic in &scenario.traffic {
         let mut messages = traffic.before(scenario.end).iter();
-        if let Some(message) = messages.find(|message| scenario.is_real(message.from as usize) || scenario.is_real(message.to as usize)) {
+        if let Some(message) =
+            messages.find(|message| scenario.is_real(message.from as usize) || scenario.is_real(message.to as usize))
+        {
             return wrong(format!(
                 "workload {}: its messages go from {} to {}, and real hosts send flows only: name emulated hosts in `senders` and `receivers`",
                 traffic.name,
@@ -143,7 +147,12 @@ fn linux_name(name: &'static str) -> &'static str {
 }
 
 impl Task {
-    fn with<T>(&self, found: &Found, test: impl FnOnce(&Test<'_>) -> T, transfer: impl FnOnce(&Transfer<'_>) -> T) -> T {
+    fn with<T>(
+        &self,
+        found: &Found,
+        test: impl FnOnce(&Test<'_>) -> T,
+        transfer: impl FnOnce(&Transfer<'_>) -> T,
+    ) -> T {
         let Task { port, message, extent, traffic_class, .. } = *self;
         match &self.kind {
             Kind::Rdma(tool) => test(&Test {
@@ -175,12 +184,15 @@ impl Task {
             return Err(format!("flow {} needs {}, which is not there: {more}", self.name, self.tool()));
         }
         match &self.kind {
-            Kind::Rdma(_) if found.rdma.is_none() || found.gid.is_none() => {
-                Err(format!("flow {} needs an RDMA device with a GID of RoCEv2 for the host's address: {more}", self.name))
-            }
-            Kind::Tcp { control, .. } if !found.tcp.iter().any(|known| known == control) => {
-                Err(format!("flow {} needs TCP's {control}, and the kernel has {}: {more}", self.name, found.tcp.join(", ")))
-            }
+            Kind::Rdma(_) if found.rdma.is_none() || found.gid.is_none() => Err(format!(
+                "flow {} needs an RDMA device with a GID of RoCEv2 for the host's address: {more}",
+                self.name
+            )),
+            Kind::Tcp { control, .. } if !found.tcp.iter().any(|known| known == control) => Err(format!(
+                "flow {} needs TCP's {control}, and the kernel has {}: {more}",
+                self.name,
+                found.tcp.join(", ")
+            )),
             _ => Ok(()),
         }
     }
@@ -212,7 +224,8 @@ impl Task {
                 (outcome.sent, outcome.received) = (told.sent, told.received);
                 outcome.tool.rate_bps = Some(told.rate_bps * slowed);
                 outcome.tool.retransmits = Some(told.retransmits);
-                outcome.tool.times_ns = told.mean_rtt.map(|rtt| ("mean rtt".to_owned(), rtt * 1_000 / slowed)).into_iter().collect();
+                outcome.tool.times_ns =
+                    told.mean_rtt.map(|rtt| ("mean rtt".to_owned(), rtt * 1_000 / slowed)).into_iter().collect();
             }
         }
         Ok(outcome)

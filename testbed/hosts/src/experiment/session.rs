@@ -49,7 +49,8 @@ impl Session {
         let (begin, begins) = channel();
         let ready = Arc::new(AtomicBool::new(false));
         let all = scenario.hosts.iter().map(|host| (host.nic.ip.to_string(), host.nic.mac.to_string())).collect();
-        let run = Run { tasks: flows::tasks(scenario), hosts, neighbours: all, stop: stop.clone(), ready: ready.clone() };
+        let run =
+            Run { tasks: flows::tasks(scenario), hosts, neighbours: all, stop: stop.clone(), ready: ready.clone() };
         let thread = thread::Builder::new().name("weir-hosts".to_owned()).spawn(move || run.run(&begins));
         Session { thread: thread.ok(), begin, ready, stop }
     }
@@ -116,7 +117,11 @@ impl Run {
             }
             let listening = self.tasks.iter().try_for_each(|task| {
                 let server = of(task.to);
-                server.host.must(&script::wait_for_listener(task.port), &format!("{} does not listen", task.tool()), &self.stop)?;
+                server.host.must(
+                    &script::wait_for_listener(task.port),
+                    &format!("{} does not listen", task.tool()),
+                    &self.stop,
+                )?;
                 Ok(())
             });
             if let Err(error) = listening {
@@ -134,7 +139,8 @@ impl Run {
                 .map(|task| (task, of(task.from), of(task.to)))
                 .map(|(task, client, server)| scope.spawn(move || self.send(task, client, server, at)))
                 .collect();
-            let said: Vec<Said> = clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok((None, String::new())))).collect();
+            let said: Vec<Said> =
+                clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok((None, String::new())))).collect();
             // A server whose client has failed waits for another one.
             if said.iter().any(|said| said.is_err()) {
                 self.stop.store(true, Ordering::Relaxed);
@@ -165,7 +171,8 @@ impl Run {
     fn get_ready(&self) -> Result<Vec<Option<Known>>, HostError> {
         let known: Vec<Result<Option<Known>, HostError>> = thread::scope(|scope| {
             let hosts = self.hosts.iter().enumerate();
-            let threads: Vec<_> = hosts.map(|(n, host)| scope.spawn(move || self.make_known(n, host.as_ref()))).collect();
+            let threads: Vec<_> =
+                hosts.map(|(n, host)| scope.spawn(move || self.make_known(n, host.as_ref()))).collect();
             threads.into_iter().map(|thread| thread.join().expect("nothing there panics")).collect()
         });
         let mut known = known.into_iter().collect::<Result<Vec<_>, _>>()?;
@@ -173,7 +180,8 @@ impl Run {
             let mut ways: Vec<(usize, usize)> = self.tasks.iter().map(|task| (task.from, task.to)).collect();
             ways.sort_unstable();
             ways.dedup();
-            let threads: Vec<_> = ways.into_iter().map(|(from, to)| scope.spawn(move || self.try_way(from, to))).collect();
+            let threads: Vec<_> =
+                ways.into_iter().map(|(from, to)| scope.spawn(move || self.try_way(from, to))).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("nothing there panics"))
         })?;
         // What was sent so far is not the run's.

@@ -297,9 +297,9 @@ impl Running {
         // What a process that was killed had begun there would keep this shell.
         self.end_what_runs_by(number)?;
         let mut shell = Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(told)?;
-        // In a group of its own, so that all of it can be ended.
+        // In a group of its own, so that all of it can be ended; by its path, as busybox would run its own shell.
         let quoted = command.replace('\'', "'\\''");
-        let grouped = format!("setsid sh -c 'echo $$ > /run/agent/{number}; {quoted}'");
+        let grouped = format!("setsid /bin/sh -c 'echo $$ > /run/agent/{number}; {quoted}'");
         thread::scope(|scope| {
             let (done, is_done) = std::sync::mpsc::channel::<()>();
             scope.spawn(move || {

@@ -3,7 +3,7 @@
 use weir_reader::{Problem, SIZE, Table};
 use weir_units::Bytes;
 
-use crate::scenario::{FlowTool, PerfTest, RealHost, Reach};
+use crate::scenario::{FlowTool, PerfTest, Reach, RealHost};
 
 const MEMORY_DEFAULT_MB: u64 = 192;
 const MEMORY_MB: std::ops::RangeInclusive<u64> = 128..=65_536;
@@ -62,7 +62,8 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
     let example = "reach = { by = \"ssh\", to = \"root@server1\", interface = \"ens1np0\" }";
     let complete = given.filter(|table| table.has("to") && table.has("interface"));
     let Some(table) = complete else {
-        let problem = Problem::new("a host that is reached by \"ssh\" needs `to` and `interface`", format!("write {example}"));
+        let problem =
+            Problem::new("a host that is reached by \"ssh\" needs `to` and `interface`", format!("write {example}"));
         host.doc().refuse(problem.at(host.at("reach"), ""));
         return None;
     };

@@ -274,7 +274,8 @@ fn host(
     match (table.has("device"), table.has("port_device")) {
         (false, true) if table.has("reach") => {}
         (true, _) if table.has("reach") => {
-            let problem = Problem::new("an emulated host is on `device`, and a real one is reached", "take one of them out");
+            let problem =
+                Problem::new("an emulated host is on `device`, and a real one is reached", "take one of them out");
             table.doc().note(problem.at_key(table.at("device"), "").at_key(table.at("reach"), "and here"));
         }
         (true, false) if !has_file => {
