@@ -407,7 +407,8 @@ mod tests {
     /// Each thing that is taken away is told, with a command, and nothing else is.
     #[test]
     fn each_lack_is_told_with_its_command() {
-        let lacks: [(&str, &dyn Fn(&mut Found), &str); 9] = [
+        type Lack<'a> = (&'a str, &'a dyn Fn(&mut Found), &'a str);
+        let lacks: [Lack<'_>; 9] = [
             ("programs", &|found| found.programs.retain(|program| program == "iperf3"), "apt-get install perftest"),
             ("MTU", &|found| found.interface.as_mut().unwrap().mtu = 1_000, "ip link set ens1 mtu 1500"),
             ("address", &|found| found.addresses.clear(), "ip address add 10.0.0.1/24 dev ens1"),
