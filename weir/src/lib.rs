@@ -22,6 +22,7 @@ mod replay;
 mod show;
 mod steer;
 mod version;
+mod vm;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -127,6 +128,9 @@ enum Command {
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
     Report(report::ReportArguments),
+    /// Guests with Soft-RoCE, perftest and iperf3 at a switch's vhost-user ports: boot them, run commands in them, end them.
+    #[command(subcommand)]
+    Vm(vm::Command),
     /// Watch runs in a browser: links, queues, pauses, states, at any speed, with pause, step and a slider.
     ///
     /// The runs are those of a directory, or a scenario's, which then runs in virtual time first.
@@ -187,6 +191,8 @@ pub fn main(real_frames: Source) -> ExitCode {
     let arguments = Arguments::parse();
     log::begin(arguments.command.told(), arguments.command.log_format());
     let result = match arguments.command {
+        // A command in a guest has an exit code of its own.
+        Command::Vm(command) => return vm::vm(&command).map_or_else(Failure::report, ExitCode::from),
         #[cfg(feature = "dpdk")]
         Command::Run(arguments) => reached(|real_frames| real_frames.run(&arguments)),
         #[cfg(not(feature = "dpdk"))]
@@ -208,6 +214,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Record(arguments) => record::record(&arguments),
+        Command::Testbed(testbed::Command::Check(arguments)) => testbed::check(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
         Command::Report(arguments) => report::report(&arguments),

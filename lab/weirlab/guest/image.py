@@ -28,7 +28,7 @@ PLUGINS = ["bus_pci", "bus_vdev", "mempool_ring", "net_e1000", "net_virtio", "ne
 def build(parts, target, weir=None, tools=()):
     """Writes the archive: busybox, modules, `weir` with DPDK's drivers if it is given, other programs, and all libraries."""
     with tempfile.TemporaryDirectory(prefix="weir-image-") as work:
-        files = {"/init": _Entry(INIT.encode(), 0o755), "/bin/busybox": _Entry(parts.busybox, 0o755)}
+        files = {"/init": Entry(INIT.encode(), 0o755), "/bin/busybox": Entry(parts.busybox, 0o755)}
         plugins = []
         if weir:
             slim = pathlib.Path(work) / "weir"
@@ -36,23 +36,28 @@ def build(parts, target, weir=None, tools=()):
             weir = pathlib.Path(weir).with_name("weir-dpdk")
             subprocess.run(["strip", "-o", slim, weir], check=True)
             plugins = _plugins()
-            files["/usr/bin/weir"] = _Entry(slim, 0o755)
-        files |= {f"/usr/bin/{pathlib.Path(tool).name}": _Entry(pathlib.Path(tool).resolve(), 0o755) for tool in tools}
-        files["/etc/passwd"] = _Entry(b"root:x:0:0:root:/root:/bin/sh\n", 0o644)
-        files["/modules.order"] = _Entry("".join(f"{path.name}\n" for path in parts.modules).encode(), 0o644)
-        for module in parts.modules:
-            files[f"/modules/{module.name}"] = _Entry(module, 0o644)
+            files["/usr/bin/weir"] = Entry(slim, 0o755)
+        files |= {f"/usr/bin/{pathlib.Path(tool).name}": Entry(pathlib.Path(tool).resolve(), 0o755) for tool in tools}
         for path in [*plugins, *_libraries([*([weir] if weir else []), *plugins, *tools])]:
-            files |= {str(step): _Entry(step, 0o755) for step in _chain(path)}
-        # Links stand in for the merged /lib of Debian.
-        for name in ("lib", "lib64"):
-            files[f"/{name}"] = _Entry(f"usr/{name}".encode(), link=True)
-        moved = {_merged(name): entry for name, entry in files.items()}
-        with open(target, "wb") as archive:
-            _write(archive, moved)
+            files |= {str(step): Entry(step, 0o755) for step in _chain(path)}
+        archive(target, parts.modules, files)
 
 
-class _Entry:
+def archive(target, modules, files):
+    """Writes an archive of entries by their paths, with what every guest has besides: modules in their order, and a root user."""
+    everything = {"/etc/passwd": Entry(b"root:x:0:0:root:/root:/bin/sh\n", 0o644)}
+    everything["/modules.order"] = Entry("".join(f"{path.name}\n" for path in modules).encode(), 0o644)
+    for module in modules:
+        everything[f"/modules/{module.name}"] = Entry(module, 0o644)
+    # Links stand in for the merged /lib of Debian.
+    for name in ("lib", "lib64"):
+        everything[f"/{name}"] = Entry(f"usr/{name}".encode(), link=True)
+    moved = {_merged(name): entry for name, entry in (everything | files).items()}
+    with open(target, "wb") as stream:
+        _write(stream, moved)
+
+
+class Entry:
     """A file's bytes or where they are, or a link's target."""
 
     def __init__(self, content, mode=0o644, link=False):

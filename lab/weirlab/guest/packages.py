@@ -1,4 +1,8 @@
-"""Gets QEMU, a kernel and busybox from Debian's archive, and unpacks them below `target/guest` without installing anything."""
+"""Gets QEMU, a kernel, busybox and the tools of RDMA hosts from Debian's archive, and unpacks them without installing anything.
+
+The command `weir vm` carries this file, `image` and `roce` with it, and runs them; the lab's tests import them. So this package must
+do with Python's own library.
+"""
 
 import fcntl
 import functools
@@ -13,9 +17,7 @@ import subprocess
 import tempfile
 import zlib
 
-from ..switch import REPOSITORY
-
-STORE = pathlib.Path(os.environ.get("WEIR_GUEST_DIR") or REPOSITORY / "target" / "guest")
+STORE = pathlib.Path(os.environ.get("WEIR_GUEST_DIR") or pathlib.Path(__file__).resolve().parents[3] / "target" / "guest")
 # igb, the 82576, is there from QEMU 8.0 on; Debian 12 has 7.2, and its backports have a newer one.
 BACKPORTS = {"bookworm": "bookworm-backports"}
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
@@ -25,6 +27,14 @@ MODULES = [
     "virtio_pci", "virtio_console", "vfio", "vfio_iommu_type1", "vfio-pci", "uio_pci_generic",
     "igb", "e1000e", "vmxnet3", "virtio_net", "sch_ingress", "cls_matchall", "act_mirred",
 ]  # fmt: skip
+# What an RDMA host's kernel needs: Soft-RoCE, DCTCP, and what maps classes to a NIC's queues.
+ROCE_MODULES = [
+    "virtio_pci", "virtio_console", "virtio_net", "crc32_generic", "rdma_rxe", "rdma_ucm", "ib_uverbs", "tcp_dctcp", "tcp_cubic",
+    "tcp_diag", "inet_diag", "8021q", "sch_ingress", "sch_fq", "cls_flower", "cls_matchall", "act_skbedit", "act_mirred",
+]  # fmt: skip
+ROCE_PACKAGES = [
+    "dash", "perftest", "rdma-core", "ibverbs-providers", "ibverbs-utils", "rdmacm-utils", "iperf3", "ethtool", "iproute2", "tcpdump",
+]  # fmt: skip
 
 
 class Unavailable(Exception):
@@ -32,21 +42,27 @@ class Unavailable(Exception):
 
 
 class Parts:
-    """The unpacked parts: the emulator's command line, the kernel, its modules in the order to load them, busybox."""
+    """The unpacked parts: the emulator's command line, the kernel, its modules in the order to load them, busybox, and the tools of
+    an RDMA host with all their libraries, below `tools`."""
 
     def __init__(self, folder):
         self.folder = folder
         self.kernel = folder / "vmlinux"
         self.busybox = folder / "busybox"
-        self.modules = [folder / "modules" / name for name in (folder / "modules.order").read_text().split()]
+        self.tools = folder / "tools"
+        self.modules = self._modules("modules.order")
+        self.roce_modules = self._modules("roce.order")
         self._root = folder / "qemu"
+
+    def _modules(self, order):
+        return [self.folder / "modules" / name for name in (self.folder / order).read_text().split()]
 
     def qemu(self):
         """The emulator's command and environment."""
         libraries = ":".join(str(path) for path in self._root.glob("usr/lib/*-linux-gnu*"))
         environment = os.environ | {
             "LD_LIBRARY_PATH": libraries,
-            "QEMU_MODULE_DIR": str(next(self._root.glob("usr/lib/*/qemu"))),
+            "QEMU_MODULE_DIR": str(next(self._root.glob("usr/lib/*-linux-gnu*/qemu"))),
         }
         share = self._root / "usr/share"
         folders = [name for name in ("qemu", "seabios") if (share / name).is_dir()]
@@ -63,7 +79,7 @@ class Parts:
 @functools.cache
 def parts():
     """Everything unpacked; from the network the first time, later from the store."""
-    for tool in ("apt-get", "dpkg-deb", "dpkg-query"):
+    for tool in ("apt-get", "apt-cache", "dpkg-deb"):
         if not shutil.which(tool):
             raise Unavailable(f"there is no {tool}: the guest is made of Debian's packages")
     STORE.mkdir(parents=True, exist_ok=True)
@@ -93,6 +109,8 @@ def _make(work, folder):
     apt = _Apt(work / "apt")
     kernel = apt.dependency("linux-image-amd64")
     debs = apt.download(work / "debs", [kernel, "busybox-static", *apt.missing_for("qemu-system-x86")])
+    for deb in apt.download(work / "tools", apt.closure(ROCE_PACKAGES)):
+        _unpack(deb, folder / "tools")
     (kernel_deb,) = [deb for deb in debs if deb.name.startswith("linux-image-")]
     busybox_deb = next(deb for deb in debs if deb.name.startswith("busybox-static"))
     _unpack(kernel_deb, work / "kernel")
@@ -103,7 +121,7 @@ def _make(work, folder):
     (image,) = (work / "kernel/boot").glob("vmlinuz-*")
     (folder / "vmlinux").write_bytes(_vmlinux(image.read_bytes()))
     shutil.copy(work / "busybox/bin/busybox", folder / "busybox")
-    _keep_modules(work / "kernel", folder)
+    _keep_modules(work / "kernel", folder, {"modules.order": MODULES, "roce.order": ROCE_MODULES})
 
 
 class _Apt:
@@ -123,6 +141,8 @@ class _Apt:
             "Debug::NoLocking": "true",
         }
         self._options = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        (folder / "status").touch()
+        self._nothing_installed = ["-o", f"Dir::State::status={folder / 'status'}"]
         sources.write_text("".join(self._lines()))
         self._run("apt-get", "update")
         self._release = self._backports
@@ -175,6 +195,13 @@ class _Apt:
         names = re.findall(r"^Inst (\S+) (?:\[\S+\] )?\((\S+)", planned, re.M)
         return [f"{name}={version}" for name, version in names]
 
+    def closure(self, packages):
+        """Packages and all that they need, whatever is installed here."""
+        nothing = self._nothing_installed
+        planned = self._run("apt-get", *nothing, "install", "--simulate", *packages)
+        names = re.findall(r"^Inst (\S+) \((\S+)", planned, re.M)
+        return [f"{name}={version}" for name, version in names]
+
     def download(self, folder, packages):
         folder.mkdir()
         self._run("apt-get", "download", *packages, cwd=folder)
@@ -198,26 +225,29 @@ def _vmlinux(image):
     raise Unavailable("the kernel is packed in a way that is not known here")
 
 
-def _keep_modules(root, folder):
-    """Copies the modules that are needed, and writes in which order they are loaded."""
+def _keep_modules(root, folder, orders):
+    """Copies the modules that are needed, and writes in which order each guest loads its own: `orders` has files and modules' names."""
     (modules,) = (path for path in root.glob("**/lib/modules/*") if path.is_dir())
     by_name = {path.name.removesuffix(".ko").replace("-", "_"): path for path in modules.rglob("*.ko")}
-    order = []
 
-    def add(name):
+    def add(name, order):
         path = by_name.get(name.replace("-", "_"))
         if path is None or path in order:
             return  # Built into the kernel, or known already.
         depends = re.search(rb"\0depends=([^\0]*)\0", path.read_bytes())
         for other in depends[1].decode().split(",") if depends else []:
             if other:
-                add(other)
+                add(other, order)
         order.append(path)
 
-    for name in MODULES:
-        add(name)
     (folder / "modules").mkdir()
-    for path in order:
-        shutil.copy(path, folder / "modules" / path.name)
-        subprocess.run(["strip", "--strip-debug", folder / "modules" / path.name], check=False, capture_output=True)
-    (folder / "modules.order").write_text("".join(f"{path.name}\n" for path in order))
+    for file, names in orders.items():
+        order = []
+        for name in names:
+            add(name, order)
+        for path in order:
+            if not (folder / "modules" / path.name).exists():
+                shutil.copy(path, folder / "modules" / path.name)
+                if shutil.which("strip"):
+                    subprocess.run(["strip", "--strip-debug", folder / "modules" / path.name], check=False, capture_output=True)
+        (folder / file).write_text("".join(f"{path.name}\n" for path in order))

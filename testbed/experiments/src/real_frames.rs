@@ -15,6 +15,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use weir_config::SwitchConfig;
+use weir_hosts::Experiment;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
@@ -95,6 +96,21 @@ pub trait Backend {
         &self,
         scenario: &Scenario,
         run: RunDir,
+        observe: &mut dyn FnMut(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<Summary, Failure> {
+        self.run_with_hosts(scenario, run, None, observe, stop)
+    }
+
+    /// As [`Backend::run`], with the real hosts of the scenario.
+    ///
+    /// # Errors
+    /// As [`Backend::run`]; what real hosts fail to do.
+    fn run_with_hosts(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        hosts: Option<&mut Experiment>,
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, Failure>;

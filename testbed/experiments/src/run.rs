@@ -2,6 +2,7 @@
 //! compared.
 
 mod figure;
+mod hosts;
 mod outcome;
 pub(crate) mod traffic;
 
@@ -12,6 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use weir_config::{ConfigErrors, Device};
+use weir_hosts::Experiment;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
@@ -20,11 +22,34 @@ use weir_sim::{SimBackend, Threads};
 use weir_units::Time;
 
 use crate::Failure;
-use crate::experiment::{self, Backend};
+use crate::experiment;
 use crate::files::{json_text, quoted};
 use crate::real_frames;
 use crate::switches;
 use crate::table::count;
+
+pub use hosts::{CheckArguments, check};
+
+/// What runs a scenario.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Backend {
+    /// Virtual time.
+    Sim,
+    /// Real frames, emulated hosts.
+    Dpdk,
+    /// Real frames, real hosts.
+    Hosts,
+}
+
+impl Backend {
+    fn name(self) -> &'static str {
+        match self {
+            Backend::Sim => "sim",
+            Backend::Dpdk => "dpdk",
+            Backend::Hosts => "hosts",
+        }
+    }
+}
 
 /// What can be done with a scenario.
 #[derive(clap::Subcommand)]
@@ -35,6 +60,8 @@ pub enum Command {
     /// The exit code is 1 if a lossless frame was lost, a run came to a deadlock that the scenario does not expect, not all that was
     /// sent arrived, or the run was interrupted.
     Run(RunArguments),
+    /// Check a scenario's file; with --hosts, what its real hosts lack, each with the command that mends it.
+    Check(CheckArguments),
 }
 
 /// Arguments of `weir testbed run`.
@@ -43,8 +70,9 @@ pub struct RunArguments {
     /// The scenario.
     #[arg(value_name = "SCENARIO.toml")]
     file: PathBuf,
-    /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, the same on every machine. By
-    /// default dpdk; sim for fabrics and workloads, and for what only sim can run.
+    /// What runs it: dpdk, with real frames by a clock of this machine; sim, in virtual time, the same on every machine; or hosts, with
+    /// real frames and the hosts real that say how they are reached: their flows are perftest's and iperf3's. By default dpdk; sim for
+    /// fabrics and workloads, and for what only sim can run.
     #[arg(long, value_name = "NAME")]
     backend: Option<Backend>,
     /// Only this one of the file's runs, and others given alike; the beginning of a name will do.
@@ -123,9 +151,18 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let runs = chosen(arguments, file::load(&arguments.file)?)?;
     let backend = backend(arguments, &runs)?;
-    let scenarios = at_dilation(arguments, &runs, backend)?;
-    if backend == Backend::Dpdk {
-        real_frames::reach()?.check_machine(&scenarios)?;
+    // Before anything is made: another program may begin the command anew.
+    let real_frames = if backend == Backend::Sim { None } else { Some(real_frames::reach()?) };
+    let (scenarios, mut hosts) = match backend {
+        Backend::Hosts => {
+            let (scenarios, hosts) = hosts::prepared(&arguments.file, &runs, arguments.dilation)?;
+            refuse_virtual_time(&scenarios)?;
+            (scenarios, Some(hosts))
+        }
+        _ => (at_dilation(arguments, &runs, backend)?, None),
+    };
+    if let Some(real_frames) = real_frames {
+        real_frames.check_machine(&scenarios)?;
     }
     let name = scenarios.first().map_or("", |scenario| scenario.name.as_str()).to_owned();
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
@@ -134,10 +171,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let stop = experiment::stopped_by_signals()?;
     // Before directories are made: another process may have the devices.
-    let dpdk = match backend {
-        Backend::Dpdk => Some(real_frames::reach()?.start(&scenarios)?),
-        Backend::Sim => None,
-    };
+    let dpdk = real_frames.map(|real_frames| real_frames.start(&scenarios)).transpose()?;
     let text = fs::read_to_string(&arguments.file)?;
     let mut planned = Vec::new();
     for (run, scenario) in runs.into_iter().zip(scenarios) {
@@ -148,8 +182,8 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let names: Vec<String> = planned.iter().map(|planned| planned.run.name.clone()).collect();
     let ended = match &dpdk {
-        Some(dpdk) => run_on_dpdk(&**dpdk, planned, &stop)?,
         None => run_in_virtual_time(planned, arguments, &stop)?,
+        Some(dpdk) => run_on_dpdk(&**dpdk, planned, hosts.as_mut(), &stop)?,
     };
     let figure = figure::draw(&ended, &name, &output)?;
     let left = if stop.load(Ordering::Relaxed) { outcome::left(&names, &ended) } else { Vec::new() };
@@ -185,10 +219,27 @@ impl RunArguments {
     }
 }
 
+/// With real hosts, what is left to emulated ones may need virtual time all the same.
+fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure> {
+    match scenarios.iter().find_map(Scenario::needs_virtual_time) {
+        Some(reason) => Err(Failure::Argument(format!("--backend hosts: {reason}"))),
+        None => Ok(()),
+    }
+}
+
 /// The backend that is asked for, or that can run them all.
 fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Failure> {
     let needs_virtual_time = runs.iter().find_map(|run| run.scenario.needs_virtual_time());
     let real = runs.iter().find_map(|run| real_device(&run.scenario));
+    if arguments.backend == Some(Backend::Hosts) {
+        // Flows between real hosts take no virtual time, and so the scenario is asked once it has them.
+        return match arguments.ns3_files {
+            true => {
+                Err(Failure::Argument("--ns3-files: only runs in virtual time have them; add --backend sim".to_owned()))
+            }
+            false => Ok(Backend::Hosts),
+        };
+    }
     let backend = match (arguments.backend, needs_virtual_time, real) {
         (Some(Backend::Dpdk), Some(reason), _) => {
             return Err(Failure::Argument(format!("--backend dpdk: {reason}; write --backend sim, or leave it out")));
@@ -204,7 +255,7 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
         (None, None, None) if runs.iter().any(|run| is_usually_virtual(&run.scenario)) => Backend::Sim,
         (None, None, _) => Backend::Dpdk,
     };
-    if arguments.ns3_files && backend == Backend::Dpdk {
+    if arguments.ns3_files && backend != Backend::Sim {
         return Err(Failure::Argument(
             "--ns3-files: only runs in virtual time have them; add --backend sim".to_owned(),
         ));
@@ -236,6 +287,7 @@ pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
 fn run_on_dpdk(
     backend: &dyn real_frames::Backend,
     planned: Vec<Planned>,
+    mut hosts: Option<&mut Experiment>,
     stop: &AtomicBool,
 ) -> Result<Vec<Ended>, Failure> {
     let message = |progress: &Progress| {
@@ -252,7 +304,7 @@ fn run_on_dpdk(
             break;
         }
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
-            backend.run(&scenario, run_dir, observe, stop)
+            backend.run_with_hosts(&scenario, run_dir, hosts.as_deref_mut(), observe, stop)
         })?;
         ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
     }
@@ -328,7 +380,7 @@ fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend)
     let asked = arguments.dilation.or(runs.iter().find_map(|run| run.time_dilation));
     let dilation = match (asked, backend) {
         (Some(asked), _) => asked,
-        (None, Backend::Dpdk) => fitting(runs)?,
+        (None, Backend::Dpdk | Backend::Hosts) => fitting(runs)?,
         (None, Backend::Sim) => return Ok(runs.iter().map(|run| run.scenario.clone()).collect()),
     };
     let (mut scenarios, mut errors) = (Vec::new(), Vec::new());
@@ -368,8 +420,8 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
     let Some(scenario) = scenarios.first() else { return };
     let clock = match (backend, scenario.time_dilation()) {
         (Backend::Sim, _) => "in virtual time".to_owned(),
-        (Backend::Dpdk, 1) => "in real time".to_owned(),
-        (Backend::Dpdk, factor) => format!("by one clock, {factor} times slower than real time"),
+        (_, 1) => "in real time".to_owned(),
+        (_, factor) => format!("by one clock, {factor} times slower than real time"),
     };
     let number = |n: usize, of: &str| {
         if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
@@ -389,7 +441,7 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
     println!(
         "{}\n",
         match backend {
-            Backend::Dpdk => experiment::outlook(scenarios),
+            Backend::Dpdk | Backend::Hosts => experiment::outlook(scenarios),
             Backend::Sim => format!("{} of {}.", number(scenarios.len(), "run"), scenario.end.since(Time::ZERO)),
         }
     );

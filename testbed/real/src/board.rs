@@ -89,7 +89,7 @@ impl Board {
                 sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
                 receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
                 // A host that sends nothing may never tell.
-                finished: AtomicBool::new(flows.sends.is_empty() && !has_messages[n]),
+                finished: AtomicBool::new((flows.sends.is_empty() && !has_messages[n]) || scenario.is_real(n)),
                 rates: Default::default(),
                 last: Mutex::new(None),
             }
@@ -157,6 +157,12 @@ impl Board {
     /// The counters that a wire left.
     pub(super) fn left_by_link(&self, link: usize) -> Option<LinkWords> {
         *self.links[link].lock().expect("nobody panics with this lock held")
+    }
+
+    /// How far a flow of real hosts is.
+    pub(super) fn set_flow(&self, flow: usize, sample: FlowSample) {
+        self.flows[flow].sent.store(sample.sent.get(), Ordering::Relaxed);
+        self.flows[flow].received.store(sample.received.get(), Ordering::Relaxed);
     }
 
     /// How far each flow is.

@@ -37,6 +37,7 @@ mod fit;
 mod instants;
 mod lane;
 mod on_link;
+mod real_hosts;
 mod recorder;
 mod results;
 mod switch_link;
@@ -51,12 +52,13 @@ use weir_dpdk_driver::{
     RuntimeOptions, Stopped, claim_devices, pci_addresses_of,
 };
 use weir_dpdk_io::RingEnd;
+use weir_hosts::{Experiment, HostError as RealHostError, Outcome};
 use weir_nic::host::{Host, HostError};
 use weir_results::record::{ProgressOf, write_configs};
 use weir_results::run_dir::{FlowSample, RunDir, RunDirError, Summary};
 use weir_scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
 use weir_switch_core::Report;
-use weir_units::{BitRate, Span, Time};
+use weir_units::{BitRate, Bytes, Span, Time};
 
 use attached_host::{AttachedHost, HostEnd, Reader};
 use attachment::Attachment;
@@ -64,6 +66,7 @@ use board::Board;
 use connections::Connections;
 use instants::PortInstants;
 use on_link::LinkShape;
+use real_hosts::RealHosts;
 use recorder::Recorder;
 use switch_link::{SwitchLink, SwitchLinkEnd};
 
@@ -135,6 +138,9 @@ pub enum BackendError {
         /// Why.
         source: weir_dpdk_io::PortError,
     },
+    /// Real hosts don't do what they should.
+    #[error(transparent)]
+    RealHosts(#[from] RealHostError),
     /// An lcore's loop ended.
     #[error("an lcore stopped in the middle of the run")]
     LcoreFailed,
@@ -182,6 +188,18 @@ impl DpdkBackend {
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, BackendError> {
+        self.run_with_hosts(scenario, run, None, observe, stop)
+    }
+
+    /// As [`DpdkBackend::run`], with the real hosts of the scenario.
+    pub fn run_with_hosts(
+        &self,
+        scenario: &Scenario,
+        run: RunDir,
+        hosts: Option<&mut Experiment>,
+        observe: &mut dyn FnMut(&Progress),
+        stop: &AtomicBool,
+    ) -> Result<Summary, BackendError> {
         let started = Instant::now();
         scenario.check()?;
         let scenario = &in_step(scenario.with_static_macs());
@@ -190,12 +208,16 @@ impl DpdkBackend {
         let Prepared { prepared, readers, connections } = self.prepare(scenario, &board)?;
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
         let running = prepared.start()?;
-        let outcome = conduct(scenario, &running, &board, &mut recorder, observe, stop);
+        let outcome = conduct(scenario, &running, hosts, &board, &mut recorder, observe, stop);
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
         let (record, traffic) = recorder.finish()?;
-        let came_to = outcome?;
-        let summary = results::summary(scenario, &board, &stopped, (record, traffic), came_to, started.elapsed());
+        let (came_to, real) = outcome?;
+        if let Some(real) = &real {
+            real.write(run.path())?;
+        }
+        let summary =
+            results::summary(scenario, &board, &stopped, (record, traffic), (came_to, real), started.elapsed());
         run.finish(&summary)?;
         Ok(summary)
     }
@@ -214,11 +236,18 @@ impl DpdkBackend {
         let mut readers = Vec::new();
         let of_host = |n: usize, source| BackendError::Host { host: scenario.hosts[n].name.clone(), source };
         let hosts = (0..scenario.hosts.len()).map(|n| {
-            scenario.host(n, slack(&scenario.switches[scenario.hosts[n].switch])).map_err(|error| of_host(n, error))
+            let plan = &scenario.hosts[n];
+            let host = match scenario.is_real(n) {
+                // Holds its place.
+                true => Host::new(plan.nic.clone(), &[], &[]),
+                false => scenario.host(n, slack(&scenario.switches[plan.switch])),
+            };
+            host.map_err(|error| of_host(n, error))
         });
         let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
-        for (n, (plan, host)) in scenario.hosts.iter().zip(hosts).enumerate() {
+        let emulated = scenario.hosts.iter().zip(hosts).enumerate().filter(|(n, _)| !scenario.is_real(*n));
+        for (n, (plan, host)) in emulated {
             let attachment = match &plan.device {
                 None => Attachment::Ring(far_end(&mut prepared, scenario, plan.place())?),
                 Some(device) => {
@@ -302,6 +331,29 @@ enum CameTo {
 fn conduct(
     scenario: &Scenario,
     running: &RunningSwitches,
+    hosts: Option<&mut Experiment>,
+    board: &Board,
+    recorder: &mut Recorder<'_>,
+    observe: &mut dyn FnMut(&Progress),
+    stop: &AtomicBool,
+) -> Result<(CameTo, Option<Outcome>), BackendError> {
+    let real = match hosts {
+        None => None,
+        Some(experiment) => match RealHosts::get_ready(experiment, scenario, running, stop)? {
+            None => return Ok((CameTo::Interruption(Time::ZERO), None)),
+            ready => ready,
+        },
+    };
+    let came_to = sample_all(scenario, running, real.as_ref(), board, recorder, observe, stop)?;
+    let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
+    Ok((came_to, real.map(|real| real.finish(is_interrupted)).transpose()?))
+}
+
+/// The samples of a scenario that begins now.
+fn sample_all(
+    scenario: &Scenario,
+    running: &RunningSwitches,
+    real: Option<&RealHosts>,
     board: &Board,
     recorder: &mut Recorder<'_>,
     observe: &mut dyn FnMut(&Progress),
@@ -309,8 +361,24 @@ fn conduct(
 ) -> Result<CameTo, BackendError> {
     let mut progress = ProgressOf::default();
     let dilation = u64::from(scenario.time_dilation());
-    let lead = Span::from_nanos(LEAD.as_nanos() as u64).divided_by(dilation);
+    let real_lead = real.map_or(LEAD, RealHosts::begin);
+    let lead = Span::from_nanos(real_lead.as_nanos() as u64).divided_by(dilation);
     board.begin(running.now() + lead);
+    // Real hosts have sent frames before.
+    let before = real.map(|_| running.reports()).transpose()?;
+    let publish = |reports: &[Report]| {
+        let (Some(real), Some(before)) = (real, &before) else { return };
+        running.update_links();
+        for flow in 0..scenario.flows.len() {
+            let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else {
+                continue;
+            };
+            let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
+            let sample =
+                FlowSample { sent: since(now.sent, start.sent), received: since(now.received, start.received) };
+            board.set_flow(flow, sample);
+        }
+    };
     for next in recorder.schedule() {
         loop {
             let left = next.since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
@@ -331,17 +399,17 @@ fn conduct(
         }
         if recorder.is_due(next) {
             let (now, reports) = reports(running, board)?;
+            publish(&reports);
             recorder.sample(now, &reports)?;
             let flows: Vec<FlowSample> = board.flows().collect();
             observe(&progress.at(now, &flows, &reports));
         }
     }
     let deadline = Instant::now() + FINISH_WITHIN;
-    while !board.all_finished()
-        && !recorder.is_deadlocked()
-        && Instant::now() < deadline
-        && !stop.load(Ordering::Relaxed)
-    {
+    // Real hosts end by themselves.
+    let are_awaited =
+        || (!board.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
+    while are_awaited() && !recorder.is_deadlocked() && !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(COLLECT_EVERY);
         recorder.collect()?;
         let (now, reports) = reports(running, board)?;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use weir_hosts::Outcome;
 use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::record::{self, Ended, NicWords, Record, dropped, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
@@ -9,7 +10,7 @@ use weir_scenario::Scenario;
 use weir_units::Time;
 
 use super::board::{Board, LastWords};
-use super::{CameTo, Stopped};
+use super::{CameTo, Stopped, real_hosts};
 
 /// The summary of a run that has stopped.
 pub(super) fn summary(
@@ -17,7 +18,7 @@ pub(super) fn summary(
     board: &Board,
     stopped: &Stopped,
     (record, traffic): (Record, Vec<TrafficSummary>),
-    came_to: CameTo,
+    (came_to, real): (CameTo, Option<Outcome>),
     wall: Duration,
 ) -> Summary {
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
@@ -50,7 +51,11 @@ pub(super) fn summary(
     let arrived_or_held =
         if is_stuck || interrupted.is_some() { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
     notes.extend(machine_notes(scenario, stopped));
-    let nics: Vec<NicWords> = left.iter().map(|left| left.as_ref().map_or_else(NicWords::default, words)).collect();
+    let nic = |(host, left): (usize, &Option<_>)| match left {
+        Some(left) => words(left),
+        None => real_hosts::nic_of(scenario, stopped, host).unwrap_or_default(),
+    };
+    let nics: Vec<NicWords> = left.iter().enumerate().map(nic).collect();
     let overflown = overflown_lossless(scenario, &nics);
     let lossless = arrived_or_held && dropped(scenario, &stopped.reports, true, false) == 0 && overflown.is_none();
     let lost: Vec<String> = lost_lossless(scenario, &stopped.reports, false).into_iter().chain(overflown).collect();
@@ -58,11 +63,15 @@ pub(super) fn summary(
         .then(|| lost.join("; "))
         .or_else(|| (gaps > 0).then(|| format!("{gaps} lossless frames were lost")))
         .or_else(|| (!lossless).then(|| "not all that was sent has arrived, and no deadlock holds it".to_owned()));
+    let of_nics = real_hosts::unbalanced(scenario, stopped);
+    if let Some(real) = &real {
+        real_hosts::count(real, &mut sent, &mut arrived);
+    }
     let of_host = |host: usize| left[host].as_ref().map(|(last, ..)| last);
-    let summary = record::summary(
+    let mut summary = record::summary(
         scenario,
         Ended {
-            backend: "dpdk",
+            backend: if scenario.real.is_some() { "hosts" } else { "dpdk" },
             reports: &stopped.reports,
             duration: end.since(Time::ZERO),
             nics,
@@ -71,11 +80,14 @@ pub(super) fn summary(
             sent,
             arrived,
             lossless,
-            failures: interrupted.into_iter().chain(failures).collect(),
+            failures: interrupted.into_iter().chain(failures).chain(of_nics).collect(),
             notes,
         },
         &record,
     );
+    if let Some(real) = real {
+        real_hosts::add(&mut summary, real, end.since(Time::ZERO));
+    }
     let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
     let gap = left.iter().flatten().map(|(last, ..)| last.gap_max).max().unwrap_or_default();
     Summary {

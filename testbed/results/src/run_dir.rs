@@ -29,6 +29,7 @@ mod file;
 mod gauges;
 mod ns3;
 mod provenance;
+mod real_hosts;
 mod series;
 mod speed;
 mod summary;
@@ -43,15 +44,15 @@ pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
+pub use real_hosts::{RealHostSummary, ToolSummary};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
 };
 pub use speed::Speed;
-pub(crate) use summary::throughput;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
     FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes,
-    PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window,
+    PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

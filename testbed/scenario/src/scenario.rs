@@ -1,6 +1,7 @@
 //! Switches, the links between them, the hosts on their ports, and the hosts' flows: what a backend runs.
 
 pub mod file;
+mod real_hosts;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
@@ -18,6 +19,7 @@ use crate::link::FaultPlan;
 use crate::place::{Behind, PortPlace};
 use crate::topology::Routes;
 use crate::workload::Message;
+pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 
 /// Messages of workloads with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;
@@ -66,6 +68,8 @@ pub struct Scenario {
     pub draw: Vec<PortPlace>,
     /// What a reader of the results should know, in words.
     pub notes: Vec<String>,
+    /// What of it is real: with the backend for real hosts alone.
+    pub real: Option<RealPlan>,
 }
 
 /// A capture at one port: every flow-control frame, and a stretch of data.
@@ -233,6 +237,7 @@ impl Scenario {
             capture: None,
             draw: Vec::new(),
             notes: Vec::new(),
+            real: None,
         }
     }
 
@@ -244,6 +249,11 @@ impl Scenario {
     /// Whether all that is behind its ports is outside of Weir.
     pub fn is_lab(&self) -> bool {
         self.hosts.is_empty() && self.links.is_empty()
+    }
+
+    /// Whether the host of this place is real.
+    pub fn is_real(&self, host: usize) -> bool {
+        self.real.as_ref().is_some_and(|real| real.is_real(host))
     }
 
     /// The names of what the series shows of each flow besides what it sends; empty unless that is asked for.
@@ -330,7 +340,9 @@ impl Scenario {
             is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
         };
         let of_flows = || {
-            let over_tcp = self.flows.iter().find(|flow| matches!(flow.config.transport, Transport::Tcp(_)))?;
+            let is_emulated = |flow: &&FlowPlan| !self.is_real(flow.from);
+            let is_tcp = |flow: &&FlowPlan| matches!(flow.config.transport, Transport::Tcp(_));
+            let over_tcp = self.flows.iter().filter(is_emulated).find(is_tcp)?;
             Some(format!("flow {} is over TCP, which takes virtual time", over_tcp.name))
         };
         let of_traffic = || {

@@ -21,6 +21,6 @@ pub mod state;
 pub mod steering;
 
 pub use client::{Client, ClientError, Ender};
-pub use path::sockets;
+pub use path::{make_own_directory, sockets};
 pub use server::{Answer, Asker, CLIENTS_MAX, Question, Server, Stream, questions};
 pub use socket::{BindError, Bound};

@@ -30,7 +30,7 @@ pub(crate) fn own_directory() -> PathBuf {
 ///
 /// # Errors
 /// It can't be made; or it is another user's, as may be in `/tmp`.
-pub(crate) fn make_own_directory() -> io::Result<PathBuf> {
+pub fn make_own_directory() -> io::Result<PathBuf> {
     let directory = own_directory();
     // Who may connect is for the sockets' modes to say; but in /tmp only the user makes sockets.
     let mode = if geteuid().is_root() { 0o755 } else { 0o700 };

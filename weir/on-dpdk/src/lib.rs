@@ -31,6 +31,7 @@ use weir_experiments::Failure;
 use weir_experiments::real_frames::{
     Backend, BenchCommand, Finding, Machine, RealFrames, ReplayArguments, RunArguments,
 };
+use weir_hosts::Experiment;
 use weir_real::DpdkBackend;
 use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
@@ -98,13 +99,14 @@ impl RealFrames for Dpdk {
 struct Started(DpdkBackend);
 
 impl Backend for Started {
-    fn run(
+    fn run_with_hosts(
         &self,
         scenario: &Scenario,
         run: RunDir,
+        hosts: Option<&mut Experiment>,
         observe: &mut dyn FnMut(&Progress),
         stop: &AtomicBool,
     ) -> Result<Summary, Failure> {
-        Ok(self.0.run(scenario, run, observe, stop).map_err(Fault::from)?)
+        Ok(self.0.run_with_hosts(scenario, run, hosts, observe, stop).map_err(Fault::from)?)
     }
 }

@@ -17,6 +17,15 @@ pub(super) struct KeyFigure {
 /// Flows that have lines of their own.
 const FLOWS_MAX: usize = 8;
 
+/// Counters of real hosts, added up, and what lines call them.
+const TOLD_BY_HOSTS: [(&str, &str); 5] = [
+    ("rdma.rcvd_seq_err", "real hosts: rcvd_seq_err"),
+    ("rdma.out_of_seq_request", "real hosts: out_of_seq_request"),
+    ("rdma.completer_retry_err", "real hosts: completer_retry_err"),
+    ("nstat.IpExtInCEPkts", "real hosts: packets with CE"),
+    ("nstat.TcpRetransSegs", "real hosts: TCP segments sent again"),
+];
+
 const NONE: &str = "-";
 
 /// All lines that any run has a figure for.
@@ -70,6 +79,29 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         row("all flows, Gb/s of payload", &|run| {
             let flows = &run.summary.flows;
             (!flows.is_empty()).then(|| gbps(flows.iter().map(|flow| flow.throughput_bps).sum()))
+        });
+    }
+    for flow in flows(runs) {
+        let told = |run: &Run| run.summary.flows.iter().find(|of| of.name == flow)?.tool.clone();
+        row(&format!("{flow}, as its program says, Gb/s"), &|run| {
+            let tool = told(run)?;
+            Some(format!("{} ({})", gbps(tool.rate_bps?), tool.tool))
+        });
+        row(&format!("{flow}, typical latency, us"), &|run| {
+            Some(format!("{:.1}", *told(run)?.times_ns.get("typical")? as f64 / 1e3))
+        });
+        row(&format!("{flow}, segments sent again"), &|run| Some(count(told(run)?.retransmits?)));
+        row(&format!("{flow}, its sender was paused, ms"), &|run| {
+            told(run)?;
+            let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
+            let port = run.summary.ports.iter().find(|port| port.host == of_run.from)?;
+            Some(milli(port.classes.iter().find(|class| class.class == of_run.class)?.paused_ns))
+        });
+    }
+    for (counter, what) in TOLD_BY_HOSTS {
+        row(what, &|run| {
+            let hosts = &run.summary.real_hosts;
+            (!hosts.is_empty()).then(|| count(hosts.iter().map(|host| host.counter(counter)).sum()))
         });
     }
     row("flows' messages completed", &|run| {

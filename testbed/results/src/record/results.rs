@@ -176,6 +176,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         flows: flows.collect(),
         ports: ports.collect(),
         hosts: slow_hosts(scenario, &ended.nics),
+        real_hosts: Vec::new(),
         switches,
         links: lanes(scenario, &ended, all.is_large()),
         pool,

@@ -7,6 +7,7 @@ use weir_nic::host::{FctSummary, ReceiverStats, SenderStats};
 use weir_units::{BitRate, Bytes, Span};
 
 use super::gauges::GaugeFigures;
+use super::real_hosts::{RealHostSummary, ToolSummary};
 use crate::feedback::FeedbackStats;
 
 /// The results of a run. Times are scenario time unless said otherwise; bytes of flows are payload, bytes of queues
@@ -61,6 +62,9 @@ pub struct Summary {
     /// Each host that takes data in more slowly than its link brings it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<HostSummary>,
+    /// Each real host.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub real_hosts: Vec<RealHostSummary>,
     /// Each switch, where there are several.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub switches: Vec<SwitchSummary>,
@@ -132,6 +136,9 @@ pub struct FlowSummary {
     /// With `flow_gauges`, what samples showed of each gauge of what controls the flow.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub gauges: BTreeMap<String, FlowGauge>,
+    /// What the program told that sent it between real hosts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool: Option<ToolSummary>,
 }
 
 /// What samples showed of a flow's gauge; nothing where it had no value in any.
@@ -598,6 +605,6 @@ impl FeedbackSummary {
 }
 
 /// Bits a second, rounded down; 0 over no time.
-pub(crate) fn throughput(payload: Bytes, span: Span) -> u64 {
+pub fn throughput(payload: Bytes, span: Span) -> u64 {
     BitRate::of(payload, span).map_or(0, BitRate::as_bps)
 }

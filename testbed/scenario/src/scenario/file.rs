@@ -16,6 +16,7 @@ mod messages;
 mod nic;
 mod outages;
 mod plan;
+mod reach;
 mod reading;
 mod slow_receivers;
 mod switches;
@@ -32,10 +33,10 @@ use std::sync::Arc;
 use weir_config::ConfigErrors;
 use weir_reader::{Table, read_file, read_text};
 
-use crate::scenario::Scenario;
+use crate::scenario::{RealPorts, Scenario};
 use complaints::Complaints;
 use keys::format;
-use plan::ScenarioPlan;
+use plan::{Ground, ScenarioPlan};
 
 /// The expected outcome of a run; any other is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +81,25 @@ impl ScenarioRun {
     /// # Errors
     /// What no longer fits.
     pub fn dilated(&self, time_dilation: u32) -> Result<Scenario, ConfigErrors> {
+        self.on(Ground { time_dilation, real: None })
+    }
+
+    /// This run at a time dilation with the hosts real that say how they are reached, on ports of this machine.
+    ///
+    /// # Errors
+    /// What no longer fits.
+    pub fn with_real_hosts(&self, time_dilation: u32, ports: &RealPorts) -> Result<Scenario, ConfigErrors> {
+        self.on(Ground { time_dilation, real: Some(ports) })
+    }
+
+    /// Whether any host says how it is reached.
+    pub fn has_real_hosts(&self) -> bool {
+        self.plan.topology.hosts.iter().any(|host| host.real.is_some())
+    }
+
+    fn on(&self, ground: Ground<'_>) -> Result<Scenario, ConfigErrors> {
         let mut complaints = Complaints::default();
-        let scenario = build::scenario(&self.plan, self.number, time_dilation, &mut complaints);
+        let scenario = build::scenario(&self.plan, self.number, ground, &mut complaints);
         match complaints.into_errors(&self.plan) {
             Some(errors) => Err(errors),
             None => Ok(scenario.expect("a run that nothing is wrong with")),
@@ -124,9 +142,9 @@ fn read(root: &Table<'_>, path: &Path) -> (ScenarioPlan, Vec<Scenario>) {
     let mut scenarios = Vec::new();
     if root.doc().sound(&["topology", "switches", "links", "hosts", "routes"]) {
         let mut complaints = Complaints::default();
-        let dilation = plan.dilation();
+        let ground = Ground { time_dilation: plan.dilation(), real: None };
         for run in 0..plan.runs.len() {
-            scenarios.extend(build::scenario(&plan, run, dilation, &mut complaints));
+            scenarios.extend(build::scenario(&plan, run, ground, &mut complaints));
         }
         if let Some(errors) = complaints.into_errors(&plan) {
             root.doc().include(errors);

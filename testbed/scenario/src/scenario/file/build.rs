@@ -15,14 +15,16 @@ use super::complaints::Complaints;
 use super::compose::mac_of_host;
 use super::control::ControlChoice;
 use super::nic::Carriage;
-use super::plan::ScenarioPlan;
+use super::plan::{Ground, ScenarioPlan};
 use super::reading::told;
 use super::slow_receivers;
 use super::switches::Switches;
 use super::topology::{HostPart, PortName};
 use super::traffic::FlowPart;
 use super::ways::{self, StaticWays, Ways};
-use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, PortPlace, Scenario, TrafficPlan};
+use crate::scenario::{
+    CapturePlan, FlowPlan, HostPlan, LinkPlan, PortPlace, RealPlan, RealPorts, Scenario, TrafficPlan,
+};
 use crate::topology::Routes;
 
 /// Code point of acknowledgements and congestion notifications.
@@ -33,15 +35,15 @@ const ETHERNET_BYTES: u64 = 14;
 const DRAWN_OF_FABRICS: usize = 8;
 
 /// Makes the scenario of a run; what is wrong goes to `complaints`.
-pub(super) fn scenario(
-    plan: &ScenarioPlan,
+pub(super) fn scenario<'p>(
+    plan: &'p ScenarioPlan,
     run: usize,
-    time_dilation: u32,
+    ground: Ground<'p>,
     complaints: &mut Complaints,
 ) -> Option<Scenario> {
     let before = complaints.len();
-    let switches = Switches::read(plan, run, time_dilation, complaints)?;
-    let build = Build { plan, run, switches };
+    let switches = Switches::read(plan, run, ground, complaints)?;
+    let build = Build { plan, run, ground, switches };
     build.check_flow_control(complaints);
     if !plan.topology.is_fabric {
         build.check_devices(complaints);
@@ -60,6 +62,7 @@ pub(super) struct Build<'p> {
     pub plan: &'p ScenarioPlan,
     pub switches: Switches,
     run: usize,
+    ground: Ground<'p>,
 }
 
 /// Flows and traffic.
@@ -436,7 +439,16 @@ impl<'p> Build<'p> {
             sample_every: plan.sample_every,
             end: plan.end,
             notes,
+            real: self.ground.real.map(|ports| self.real_plan(ports)),
             switches: self.switches.configs,
+        }
+    }
+
+    fn real_plan(&self, ports: &RealPorts) -> RealPlan {
+        RealPlan {
+            hosts: self.plan.topology.hosts.iter().map(|host| host.real.clone()).collect(),
+            flows: self.plan.flows.iter().map(|flow| flow.tool).collect(),
+            ports: ports.clone(),
         }
     }
 

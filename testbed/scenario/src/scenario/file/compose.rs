@@ -1,5 +1,7 @@
 //! The switches' files, made of what the scenario says.
 
+use std::borrow::Cow;
+
 use weir_nic::host::Stamps;
 use weir_reader::settings::{Draft, Origin, Settings};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
@@ -8,6 +10,7 @@ use weir_units::{BitRate, MacAddr};
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
 use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
+use crate::scenario::{Reach, RealHost, RealPorts};
 
 /// Tables that replace each other as a whole: their keys depend on the kind that they name.
 const WHOLE: &[&str] = &["flow_control"];
@@ -109,20 +112,20 @@ pub(super) struct Attachment<'p> {
     /// What the link or host says of the port.
     pub settings: &'p Settings,
     pub ring: String,
-    device: Option<&'p Settings>,
+    device: Option<Cow<'p, Settings>>,
     /// Whether a device of the switch's own file stays.
     keeps_device: bool,
     origin: Option<&'p Origin>,
 }
 
 /// The links and hosts at the ports of each switch: in a fabric's order, or in that of the file.
-pub(super) fn attachments(topology: &Topology) -> Vec<Vec<Attachment<'_>>> {
+pub(super) fn attachments<'p>(topology: &'p Topology, real: Option<&RealPorts>) -> Vec<Vec<Attachment<'p>>> {
     let mut all: Vec<Vec<Attachment<'_>>> = topology.switches.iter().map(|_| Vec::new()).collect();
     for link in &topology.links {
         (0..2).for_each(|end| all[link.ends[end].switch].push(on_link(link, end)));
     }
     for host in &topology.hosts {
-        all[host.port.switch].push(on_host(host));
+        all[host.port.switch].push(on_host(host, real));
     }
     for attachments in &mut all {
         attachments.sort_by_key(|attached| (attached.port.place, attached.origin.map_or(0, Origin::offset)));
@@ -135,21 +138,44 @@ fn on_link(link: &LinkPart, end: usize) -> Attachment<'_> {
         port: &link.ends[end],
         settings: &link.settings,
         ring: format!("l{}{}", link.number + 1, ["a", "b"][end]),
-        device: link.devices.as_ref().map(|devices| &devices[end]),
+        device: link.devices.as_ref().map(|devices| Cow::Borrowed(&devices[end])),
         keeps_device: false,
         origin: link.origin.as_ref(),
     }
 }
 
-fn on_host(host: &HostPart) -> Attachment<'_> {
+fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
+    let reached = host.real.as_ref().zip(real).map(|(real, ports)| real_port(host, real, ports));
+    // The switch's end of a real host's cable is of no use to an emulated one.
+    let of_wire = host.port_device.as_ref().filter(|_| host.device.is_some()).map(Cow::Borrowed);
     Attachment {
         port: &host.port,
         settings: &host.settings,
         ring: format!("h{}", host.number + 1),
-        device: host.port_device.as_ref(),
+        device: reached.or(of_wire),
         keeps_device: host.device.is_some(),
         origin: host.origin.as_ref(),
     }
+}
+
+/// The device of a real host's port, and what stands in front of it.
+fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<'p, Settings> {
+    let origin = host.origin.as_ref();
+    let mut device = Settings::default();
+    match &real.reach {
+        Reach::Vm { queues, .. } => {
+            let mut vhost = Settings::default();
+            vhost.set_string("socket", &ports.socket(host.number).display().to_string(), origin);
+            vhost.set("queues", &queues.to_string(), origin);
+            device.put_table("vhost_user", vhost);
+        }
+        Reach::Netns => device.set_string("af_packet", &ports.interface(host.number), origin),
+        Reach::Ssh { .. } => return Cow::Owned(host.port_device.clone().unwrap_or_default()),
+    }
+    if real.has_nic_model {
+        device.set("nic", "{}", origin);
+    }
+    Cow::Owned(device)
 }
 
 impl Attachment<'_> {
@@ -168,8 +194,8 @@ impl Attachment<'_> {
         if self.device.is_some() || !self.keeps_device {
             OF_DEVICE.iter().chain(DEVICES).for_each(|key| port.remove(key));
         }
-        match self.device {
-            Some(device) => port.lay_over(device.clone(), WHOLE),
+        match &self.device {
+            Some(device) => port.lay_over(Settings::clone(device), WHOLE),
             None if self.keeps_device => {}
             None => port.set_string("ring", &self.ring, self.origin),
         }

@@ -250,6 +250,7 @@ fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
         has_own_mtu: false,
         device: None,
         port_device: None,
+        real: None,
         faults: [FaultPlan::default(); 2],
         origin: origin.clone(),
     });

@@ -99,6 +99,8 @@ const FLOW: &[&str] = &[
     "rate",
     "congestion_control",
     "transport",
+    "perftest",
+    "qps",
     "ack_every",
     "retransmit",
 ];
@@ -184,10 +186,23 @@ const FIXED: &[KnownTable] = &[
     KnownTable::array("links.faults", FAULTS),
     KnownTable::array(
         "hosts",
-        &["name", "port", "rate", "delay", "flow_control", "priority", "mtu", "device", "port_device", "faults"],
+        &[
+            "name",
+            "port",
+            "rate",
+            "delay",
+            "flow_control",
+            "priority",
+            "mtu",
+            "device",
+            "port_device",
+            "reach",
+            "faults",
+        ],
     ),
     KnownTable::inline("hosts.device", "`device` of [[hosts]]", OF_DEVICE),
     KnownTable::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
+    KnownTable::inline("hosts.reach", "`reach` of [[hosts]]", super::reach::KEYS),
     KnownTable::array("hosts.faults", FAULTS),
     // Tables of a host's own device, which is read as a port's is.
     KnownTable::inline("ports.pci", "`pci`", &["address", "devargs"]),

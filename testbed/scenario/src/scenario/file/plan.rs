@@ -18,7 +18,7 @@ use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
-use crate::scenario::{Outage, WindowPlan};
+use crate::scenario::{Outage, RealPorts, WindowPlan};
 use crate::workload::Message;
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
@@ -68,6 +68,14 @@ pub(super) struct CapturePart {
     pub host: usize,
     pub data_from: Time,
     pub data_frames: u32,
+}
+
+/// What a run is made for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Ground<'a> {
+    pub time_dilation: u32,
+    /// Where the ports of real hosts are, if hosts that say how they are reached are real.
+    pub real: Option<&'a RealPorts>,
 }
 
 /// A run, and what it lays over the common settings.

@@ -7,7 +7,7 @@ use weir_reader::settings::Draft;
 
 use super::complaints::Complaints;
 use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
-use super::plan::ScenarioPlan;
+use super::plan::{Ground, ScenarioPlan};
 
 /// The switches' configurations, and the files that they are made of.
 ///
@@ -29,15 +29,15 @@ impl Switches {
     pub(super) fn read(
         plan: &ScenarioPlan,
         run: usize,
-        time_dilation: u32,
+        ground: Ground<'_>,
         complaints: &mut Complaints,
     ) -> Option<Switches> {
-        let attached = attachments(&plan.topology);
+        let attached = attachments(&plan.topology, ground.real);
         let mut groups = Vec::new();
         let mut good = Vec::new();
         for members in alike(plan, &attached) {
             let first = members[0];
-            let draft = draft(plan, &plan.runs[run], first, &attached[first], time_dilation);
+            let draft = draft(plan, &plan.runs[run], first, &attached[first], ground.time_dilation);
             match draft.read(weir_config::parse) {
                 Ok(config) => good.push(config),
                 Err(errors) => members.iter().for_each(|switch| complaints.add(run, Some(*switch), errors.clone())),

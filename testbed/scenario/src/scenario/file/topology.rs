@@ -10,8 +10,9 @@ use weir_units::Time;
 use super::keys::{OF_DEVICE, OF_PORT};
 use super::nic::Nic;
 use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
-use super::{fabrics, faults};
+use super::{fabrics, faults, reach};
 use crate::link::FaultPlan;
+use crate::scenario::RealHost;
 
 /// The largest MTU of a switch; for its own one, devices are checked with its file.
 const MTU_MAX: u64 = 16_000;
@@ -65,6 +66,8 @@ pub(super) struct HostPart {
     pub has_own_mtu: bool,
     pub device: Option<Device>,
     pub port_device: Option<Settings>,
+    /// How it is reached where it is real.
+    pub real: Option<RealHost>,
     pub faults: [FaultPlan; 2],
     pub origin: Option<Origin>,
 }
@@ -267,7 +270,14 @@ fn host(
     let has_file = port.as_ref().is_some_and(|port| switches[port.switch].file.is_some());
     let device = |key, name| table.has(key).then(|| own_device(&table.table(key, name)));
     let (device, port_device) = (device("device", "hosts.device"), device("port_device", "hosts.port_device"));
+    let real = reach::of_host(table);
     match (table.has("device"), table.has("port_device")) {
+        (false, true) if table.has("reach") => {}
+        (true, _) if table.has("reach") => {
+            let problem =
+                Problem::new("an emulated host is on `device`, and a real one is reached", "take one of them out");
+            table.doc().note(problem.at_key(table.at("device"), "").at_key(table.at("reach"), "and here"));
+        }
         (true, false) if !has_file => {
             let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the wire, too";
             table.refuse("device", "a host with a device of its own is not on an emulated link", help);
@@ -289,6 +299,7 @@ fn host(
         has_own_mtu: mtu.is_some(),
         device: device.and_then(|(device, _)| device),
         port_device: port_device.map(|(_, settings)| settings),
+        real,
         faults,
         origin: Origin::of_table(table),
     })

@@ -5,8 +5,10 @@ use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::nic::{Carriage, Nic};
+use super::reach;
 use super::reading::{name, named, position, refuse_twins, refuse_unnamed, require, stretch};
 use super::topology::Topology;
+use crate::scenario::FlowTool;
 
 const MESSAGE_DEFAULT: Bytes = Bytes::mb(1);
 const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
@@ -32,6 +34,8 @@ pub(super) struct FlowPart {
     pub rate: Option<BitRate>,
     pub total: Option<Bytes>,
     pub carriage: Carriage,
+    /// What sends it, if its hosts are real.
+    pub tool: FlowTool,
 }
 
 /// Reads the flows; what has errors is left out.
@@ -80,6 +84,7 @@ fn flow(
     let rate = table.quantity("rate", &RATE, rates());
     let total = table.quantity("total", &SIZE, Bytes::new(1)..=TOTAL_MAX);
     let carriage = Carriage::of_flow(table, nic);
+    let tool = reach::of_flow(table);
     let path = path(table, topology);
     let ((start, stop), [from, to]) = (stretch?, ends);
     Some(FlowPart {
@@ -96,6 +101,7 @@ fn flow(
         rate,
         total,
         carriage,
+        tool,
     })
 }
 

@@ -1,0 +1,137 @@
+"""An RDMA host's image: Soft-RoCE, perftest, iperf3 and their tools, all of Debian's packages.
+
+As a program it makes what is missing in a store, and prints as JSON where all of it is: `python3 -m weirguest.roce STORE`.
+"""
+
+import hashlib
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+if __name__ == "__main__":
+    # Before `packages` looks for it.
+    os.environ["WEIR_GUEST_DIR"] = sys.argv[1]
+
+from . import image, packages
+
+# By their paths below the tools' root.
+BINARIES = [
+    "bin/dash", "bin/ip", "bin/ss", "sbin/tc", "sbin/bridge", "sbin/dcb", "sbin/ethtool", "usr/bin/rdma", "usr/bin/nstat",
+    "usr/bin/iperf3", "usr/bin/tcpdump", "usr/bin/rping", "usr/bin/ibv_devinfo", "usr/bin/ibv_devices", "usr/bin/ibv_rc_pingpong",
+    *(f"usr/bin/ib_{verb}_{what}" for verb in ("write", "send", "read") for what in ("bw", "lat")),
+]  # fmt: skip
+# What a library loads by name.
+PLUGINS = ["libibverbs/librxe-rdmav*.so"]
+LOADER = "lib64/ld-linux-x86-64.so.2"
+
+INIT = """#!/bin/busybox sh
+/bin/busybox mkdir -p /proc /sys /dev /run/agent /tmp /var/run /root /usr/bin /usr/sbin /sbin
+/bin/busybox --install -s /bin
+# Not of busybox: its shell would run its own `ip`.
+ln -sf /usr/bin/dash /bin/sh
+export PATH=/usr/bin:/usr/sbin:/bin:/sbin HOME=/root
+mount -t proc none /proc; mount -t sysfs none /sys; mount -t devtmpfs none /dev
+mkdir -p /dev/shm; mount -t tmpfs none /dev/shm; chmod 755 /; chmod 1777 /tmp /dev/shm
+exec /bin/sh /setup
+"""
+
+SETUP = """
+name=host address= mtu=1500 queues=1 accept=
+for word in $(cat /proc/cmdline); do
+  case $word in weir.*=*) word=${word#weir.}; eval "${word%%=*}='${word#*=}'";; esac
+done
+hostname "$name"
+[ -z "$accept" ] || { echo "weir: it boots"; poweroff -f; }
+for module in $(cat /modules.order); do insmod "/modules/$module" || echo "insmod $module failed"; done
+ip link set lo up
+# No frames that nobody asked for.
+sysctl -qw net.ipv6.conf.all.disable_ipv6=1 net.ipv6.conf.default.disable_ipv6=1
+# Marks are of use only where ends agree to heed them.
+sysctl -qw net.ipv4.tcp_ecn=1
+n=0; until [ -e /sys/class/net/eth0 ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1)); done
+# A switch must see whole frames of a length that wires carry.
+ethtool -K eth0 rx off tx off sg off tso off gso off gro off > /dev/null 2>&1
+[ "$queues" = 1 ] || ethtool -L eth0 combined "$queues"
+ip link set eth0 mtu "$mtu" up
+[ -z "$address" ] || ip address add "$address" dev eth0
+rdma link add rxe0 type rxe netdev eth0
+ulimit -l unlimited
+cd /root
+# Each port takes commands one after the other; the first is for whoever ends what another runs.
+for port in /dev/vport*p*; do
+  ( exec 3<>"$port"; while :; do sh <&3 >&3 2>&1; sleep 0.2; done ) &
+done
+echo "weir: ready after $(cut -d' ' -f1 /proc/uptime) s"
+while :; do wait; sleep 1; done
+"""
+
+
+def build(parts):
+    """The archive for these parts, made if there is none."""
+    sources = [pathlib.Path(__file__), pathlib.Path(image.__file__)]
+    key = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:12]
+    target = parts.folder / f"roce-{key}.cpio"
+    if target.exists():
+        return target
+    with tempfile.TemporaryDirectory(prefix="making-", dir=parts.folder) as making:
+        made = pathlib.Path(making) / "image"
+        image.archive(made, parts.roce_modules, _files(parts.tools) | {
+            "/init": image.Entry(INIT.encode(), 0o755),
+            "/setup": image.Entry(SETUP.encode(), 0o644),
+            "/bin/busybox": image.Entry(parts.busybox, 0o755),
+        })  # fmt: skip
+        made.rename(target)
+    for old in parts.folder.glob("roce-*.cpio"):
+        if old != target:
+            old.unlink()
+    return target
+
+
+def _files(root):
+    """The tools with all libraries that they need, by their paths in the guest."""
+    tools = [root / name for name in BINARIES]
+    folders = [folder for folder in (root / "lib/x86_64-linux-gnu", root / "usr/lib/x86_64-linux-gnu") if folder.is_dir()]
+    plugins = [path for pattern in PLUGINS for folder in folders for path in folder.glob(pattern)]
+    drivers = list((root / "etc/libibverbs.d").glob("rxe.driver"))
+    files = {f"/usr/bin/{tool.name}": image.Entry(tool.resolve(), 0o755) for tool in tools}
+    files |= {f"/{path.relative_to(root)}": image.Entry(path.resolve(), 0o755) for path in [*plugins, *drivers]}
+    for name, path in _libraries(root, folders, [*tools, *plugins]).items():
+        files[name] = image.Entry(path, 0o755)
+    return files
+
+
+def _libraries(root, folders, binaries):
+    """The libraries of the root that the binaries need, as its own loader finds them, by their paths in the guest."""
+    loader = root / LOADER
+    path = ":".join(str(folder) for folder in folders)
+    found = {f"/{LOADER}": loader.resolve()}
+    for binary in binaries:
+        listed = subprocess.run([loader, "--library-path", path, "--list", binary], capture_output=True, text=True)
+        missing = re.findall(r"^\s*(\S+) => not found", listed.stdout, re.M)
+        if listed.returncode != 0 or missing:
+            raise packages.Unavailable(f"{binary.name} needs {', '.join(missing) or listed.stderr.strip()}")
+        for library in re.findall(r"=> (/\S+)", listed.stdout):
+            library = pathlib.Path(library)
+            found[f"/usr/lib/x86_64-linux-gnu/{library.name}"] = library.resolve()
+    # glibc loads it by name when a thread ends.
+    found |= {f"/usr/lib/x86_64-linux-gnu/{path.name}": path.resolve() for folder in folders for path in folder.glob("libgcc_s.so.1")}
+    return found
+
+
+def main():
+    try:
+        parts = packages.parts()
+        initrd = build(parts)
+    except (packages.Unavailable, OSError, subprocess.SubprocessError) as reason:
+        sys.exit(f"{reason}")
+    command, environment = parts.qemu()
+    own = {name: environment[name] for name in ("LD_LIBRARY_PATH", "QEMU_MODULE_DIR")}
+    print(json.dumps({"kernel": str(parts.kernel), "initrd": str(initrd), "qemu": command, "environment": own}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,129 @@
+//! Runs whose hosts are real, and what these lack.
+
+use std::path::{Path, PathBuf};
+
+use weir_hosts::check::{self, Verdict};
+use weir_hosts::{Experiment, HostError};
+use weir_scenario::file::{self, ScenarioRun};
+use weir_scenario::{Reach, Scenario};
+
+use crate::Failure;
+use crate::switches;
+use crate::table::Table;
+
+/// Arguments of `weir testbed check`.
+#[derive(clap::Args)]
+pub struct CheckArguments {
+    /// The scenario.
+    #[arg(value_name = "SCENARIO.toml")]
+    file: PathBuf,
+    /// Look at the hosts that say how they are reached, too.
+    #[arg(long)]
+    hosts: bool,
+}
+
+/// The scenarios of runs with their real hosts, and these hosts.
+pub(super) fn prepared(
+    file: &Path,
+    runs: &[ScenarioRun],
+    dilation: Option<u32>,
+) -> Result<(Vec<Scenario>, Experiment), Failure> {
+    let (mut scenarios, (ports, folder)) = with_real_hosts(file, runs, dilation)?;
+    let mut tell = |said: &str| eprintln!("weir: {said}");
+    let experiment = Experiment::prepare(&mut scenarios, ports, folder, &mut tell).map_err(failure)?;
+    Ok((scenarios, experiment))
+}
+
+type Place = (weir_scenario::RealPorts, tempfile::TempDir);
+
+fn with_real_hosts(
+    file: &Path,
+    runs: &[ScenarioRun],
+    dilation: Option<u32>,
+) -> Result<(Vec<Scenario>, Place), Failure> {
+    if !runs.iter().any(ScenarioRun::has_real_hosts) {
+        return Err(Failure::Argument(format!(
+            "no host of {} says how it is reached: write reach = \"vm\", \"netns\" or {{ by = \"ssh\", … }} in [[hosts]]",
+            file.display()
+        )));
+    }
+    let place = Experiment::place().map_err(failure)?;
+    let mut scenarios = Vec::new();
+    for run in runs {
+        let asked = dilation.or(run.time_dilation);
+        // Where the file says nothing, what slows its fastest link to 100 Mb/s, which a guest can fill.
+        let scenario = run.with_real_hosts(asked.unwrap_or(run.scenario.time_dilation()), &place.0)?;
+        scenarios.push(match has_machines(&scenario) {
+            false => scenario,
+            true if asked.is_some_and(|asked| asked > 1) => {
+                return Err(Failure::Argument(
+                    "a machine that is reached by ssh goes by real time: take time_dilation and --dilation out"
+                        .to_owned(),
+                ));
+            }
+            true => run.with_real_hosts(1, &place.0)?,
+        });
+    }
+    Ok((scenarios, place))
+}
+
+fn has_machines(scenario: &Scenario) -> bool {
+    let real = scenario.real.iter().flat_map(|real| &real.hosts).flatten();
+    real.into_iter().any(|host| matches!(host.reach, Reach::Ssh { .. }))
+}
+
+/// Checks a scenario's file, and its real hosts if that is asked for.
+///
+/// # Errors
+/// What is wrong with the file, or that a host lacks something.
+pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
+    let name = arguments.file.display();
+    if switches::is_switch(&arguments.file) {
+        return Err(Failure::Argument(format!("{name} is a switch and not a scenario: weir check {name}")));
+    }
+    let runs = file::load(&arguments.file)?;
+    println!(
+        "{name}: {} of {}",
+        if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) },
+        runs[0].scenario.name
+    );
+    if !arguments.hosts {
+        return Ok(());
+    }
+    let (scenarios, (ports, _folder)) = with_real_hosts(&arguments.file, &runs[..1], None)?;
+    let scenario = &scenarios[0];
+    let real = scenario.real.as_ref().expect("made with real hosts");
+    let findings = check::look(scenario, real, &ports.folder);
+    let mut table = Table::new(["host", "", "what", "found"]).with_text_last();
+    for finding in &findings {
+        let mark = match finding.verdict {
+            Verdict::Good => "ok",
+            Verdict::Bad => "LACKS",
+            Verdict::Unknown => "?",
+        };
+        table.row([finding.host.as_str(), mark, &finding.what, &finding.found]);
+    }
+    print!("{table}");
+    let commands = findings.iter().filter(|finding| finding.verdict != Verdict::Good);
+    for finding in commands.clone() {
+        if let Some(command) = &finding.command {
+            println!("{}, {}: {command}", finding.host, finding.what);
+        }
+    }
+    let lacks = commands.filter(|finding| finding.verdict == Verdict::Bad).count();
+    match lacks {
+        0 => {
+            println!("the hosts have what the scenario needs");
+            Ok(())
+        }
+        1 => Err(Failure::Run("a host lacks something".to_owned())),
+        several => Err(Failure::Run(format!("hosts lack {several} things"))),
+    }
+}
+
+pub(super) fn failure(error: HostError) -> Failure {
+    match error {
+        HostError::Scenario(message) => Failure::Argument(message),
+        error => Failure::Argument(error.to_string()),
+    }
+}

@@ -1,0 +1,134 @@
+//! How commands reach a host.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::guest::{Ended, Running};
+
+/// A way to a host's shell.
+#[derive(Clone, Debug)]
+pub(crate) enum Access {
+    /// A guest's own ports.
+    Guest(Running),
+    /// A namespace of this machine.
+    Netns(String),
+    /// Another machine.
+    Ssh {
+        /// As ssh has it.
+        target: String,
+        /// Where one connection for all commands has its socket.
+        control: PathBuf,
+    },
+}
+
+/// How long ssh may take to connect, in seconds.
+const CONNECT_S: u64 = 10;
+/// How long a command may take to end when it is told to.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+impl Access {
+    /// Runs a script of the POSIX shell to its end, or until `stop` is set. Both of its outputs come back as one.
+    pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
+        match self {
+            Access::Guest(guest) => {
+                let mut output = Vec::new();
+                let is_stopped = || stop.load(Ordering::Relaxed);
+                let mut keep = |piece: &[u8]| output.extend_from_slice(piece);
+                let code = guest.run(script, within, &mut keep, &is_stopped).map_err(|error| error.to_string())?;
+                Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
+            }
+            Access::Netns(name) => {
+                let mut command = Command::new("ip");
+                command.args(["netns", "exec", name, "sh", "-c", script]);
+                run_here(command, within, stop)
+            }
+            Access::Ssh { target, control } => {
+                let mut command = Command::new(std::env::var_os("WEIR_SSH").unwrap_or_else(|| "ssh".into()));
+                command.args(["-o", "BatchMode=yes", "-o", &format!("ConnectTimeout={CONNECT_S}")]);
+                command.args(["-o", "ControlMaster=auto", "-o", "ControlPersist=30"]);
+                command.arg("-o").arg(format!("ControlPath={}", control.display()));
+                // The other machine's login shell may be any.
+                command.args([target, &format!("exec sh -c '{}'", script.replace('\'', "'\\''"))]);
+                let ended = run_here(command, within, stop)?;
+                // Of ssh itself, and of no command here.
+                if ended.code == 255 {
+                    return Err(format!("ssh {target}: {}", ended.output.trim()));
+                }
+                Ok(ended)
+            }
+        }
+    }
+}
+
+/// Runs a command of this machine to its end.
+fn run_here(mut command: Command, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
+    let file = tempfile::tempfile().map_err(|error| error.to_string())?;
+    let both = |file: &File| file.try_clone().map_err(|error| error.to_string());
+    command.stdin(Stdio::null()).stdout(both(&file)?).stderr(both(&file)?);
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|error| format!("{name}: {error}"))?;
+    let deadline = Instant::now() + within;
+    let mut told_to_end = None;
+    let status = loop {
+        match child.try_wait() {
+            Ok(Some(status)) => break status,
+            Ok(None) => {}
+            Err(error) => return Err(format!("{name}: {error}")),
+        }
+        let now = Instant::now();
+        match told_to_end {
+            None if now > deadline || stop.load(Ordering::Relaxed) => {
+                let process = Pid::from_child(&child);
+                let _ = kill_process(process, Signal::TERM);
+                told_to_end = Some(now);
+            }
+            Some(at) if now > at + END_WITHIN => {
+                let _ = child.kill();
+            }
+            _ => {}
+        }
+        thread::sleep(Duration::from_millis(5));
+    };
+    let mut output = Vec::new();
+    let mut file = file;
+    std::io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut output)).map_err(|error| error.to_string())?;
+    let output = String::from_utf8_lossy(&output).into_owned();
+    if told_to_end.is_some() && !stop.load(Ordering::Relaxed) {
+        return Err(format!("a command has not ended within {} s; it said: {}", within.as_secs(), output.trim()));
+    }
+    Ok(Ended { code: status.code().unwrap_or(1), output })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        command
+    }
+
+    #[test]
+    fn both_outputs_and_the_code_come_back() {
+        let ended =
+            run_here(shell("echo one; echo two >&2; exit 3"), Duration::from_secs(60), &Arc::default()).unwrap();
+        assert_eq!(ended, Ended { code: 3, output: "one\ntwo\n".into() });
+    }
+
+    #[test]
+    fn what_takes_too_long_or_is_stopped_ends() {
+        let late = run_here(shell("echo begun; exec sleep 60"), Duration::from_millis(300), &Arc::default());
+        assert!(late.unwrap_err().contains("has not ended within 0 s; it said: begun"));
+        let stopped = run_here(shell("exec sleep 60"), Duration::from_secs(60), &Arc::new(AtomicBool::new(true)));
+        assert_ne!(stopped.unwrap().code, 0);
+    }
+}

@@ -1,0 +1,92 @@
+//! What a host's kernel and NIC have counted.
+
+use std::collections::BTreeMap;
+
+/// Counters by their names: `rdma.rcvd_seq_err`, `nstat.IpExtInCEPkts`, `nic.rx_prio3_pause`.
+pub(crate) type Counters = BTreeMap<String, u64>;
+
+/// Prints all of them.
+pub(crate) fn script(interface: &str, rdma: Option<&str>) -> String {
+    let of_rdma = rdma
+        .map_or(String::new(), |device| format!("echo @rdma; rdma -j statistic show link {device}/1 2>/dev/null; "));
+    format!("{of_rdma}echo @nstat; nstat -asz 2>/dev/null; echo @nic; ethtool -S {interface} 2>/dev/null; true")
+}
+
+/// Reads what [`script`] printed.
+pub(crate) fn parse(output: &str) -> Counters {
+    let mut counters = Counters::new();
+    let mut part = "";
+    for line in output.lines() {
+        if let Some(name) = line.strip_prefix('@') {
+            part = name;
+            continue;
+        }
+        match part {
+            "rdma" => counters.extend(of_rdma(line)),
+            "nstat" => {
+                let mut words = line.split_whitespace();
+                if let (Some(name), Some(Ok(count))) = (words.next(), words.next().map(str::parse)) {
+                    counters.insert(format!("nstat.{name}"), count);
+                }
+            }
+            "nic" => {
+                if let Some((name, Ok(count))) = line.rsplit_once(':').map(|(name, count)| (name, count.trim().parse()))
+                {
+                    counters.insert(format!("nic.{}", name.trim()), count);
+                }
+            }
+            _ => {}
+        }
+    }
+    counters
+}
+
+fn of_rdma(line: &str) -> Vec<(String, u64)> {
+    let Ok(links) = serde_json::from_str::<Vec<BTreeMap<String, serde_json::Value>>>(line) else { return Vec::new() };
+    let counts = links.into_iter().flatten().filter_map(|(name, value)| Some((name, value.as_u64()?)));
+    counts
+        .filter(|(name, _)| name != "ifindex" && name != "port")
+        .map(|(name, count)| (format!("rdma.{name}"), count))
+        .collect()
+}
+
+/// What was counted between two readings, without what did not change.
+pub(crate) fn between(before: &Counters, after: &Counters) -> Counters {
+    let grown = after.iter().filter_map(|(name, now)| {
+        let grown = now.checked_sub(before.get(name).copied().unwrap_or(0))?;
+        (grown > 0).then(|| (name.clone(), grown))
+    });
+    grown.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TOLD: &str = "@rdma\n[{\"ifindex\":0,\"ifname\":\"rxe0\",\"port\":1,\"sent_pkts\":25600,\"rcvd_seq_err\":2}]\n\
+        @nstat\n#kernel\nIpInReceives                    120                0.0\nIpExtInCEPkts                   7                  0.0\n\
+        @nic\nNIC statistics:\n     rx_queue_0_packets: 55\n     rx_prio3_pause: 12\n";
+
+    #[test]
+    fn all_kinds_are_read() {
+        let counters = parse(TOLD);
+        let read: Vec<(&str, u64)> = counters.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        let expected = [
+            ("nic.rx_prio3_pause", 12),
+            ("nic.rx_queue_0_packets", 55),
+            ("nstat.IpExtInCEPkts", 7),
+            ("nstat.IpInReceives", 120),
+            ("rdma.rcvd_seq_err", 2),
+            ("rdma.sent_pkts", 25_600),
+        ];
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn only_what_grew_is_told() {
+        let before = parse(TOLD);
+        let after = parse(&TOLD.replace("120 ", "121 ").replace("\"rcvd_seq_err\":2", "\"rcvd_seq_err\":2,\"new\":3"));
+        let grown: Vec<(String, u64)> = between(&before, &after).into_iter().collect();
+        assert_eq!(grown, [("nstat.IpInReceives".to_owned(), 1), ("rdma.new".to_owned(), 3)]);
+    }
+}

@@ -1,0 +1,278 @@
+//! The real hosts of a scenario: made, told what to send, and asked what came of it.
+
+mod flows;
+mod session;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_results::run_dir::{RealHostSummary, ToolSummary};
+use weir_scenario::{Reach, RealPorts, Scenario};
+
+use crate::HostError;
+use crate::access::Access;
+use crate::guest::{
+    Accelerator, AcceleratorChoice, Fleet, GuestPlan, Image, Life, Running, State, refuse_more_than_fits, store,
+};
+use crate::host::Host;
+use crate::netns::{self, Namespace};
+
+pub use session::Session;
+
+/// Flows that begin or end at a guest at most: it runs no more commands at a time.
+const FLOWS_OF_A_GUEST: usize = 6;
+/// How long a guest may take to become a process of its own.
+const STARTS_WITHIN: Duration = Duration::from_secs(3);
+/// Bits of a prefix of addresses.
+const PREFIX_BITS: u8 = 24;
+
+/// The real hosts of scenarios that have the same ones, which run one after the other. They are ended with it.
+#[derive(Debug)]
+pub struct Experiment {
+    guests: Option<Guests>,
+    hosts: Vec<Option<Host>>,
+    stop: Arc<AtomicBool>,
+    /// When guests were started.
+    started: Option<Instant>,
+    _namespaces: Vec<Namespace>,
+    _folder: tempfile::TempDir,
+}
+
+#[derive(Debug)]
+struct Guests {
+    fleet: Fleet,
+    image: Image,
+    accelerator: Accelerator,
+    plans: Vec<GuestPlan>,
+}
+
+/// What came of a run's real hosts.
+#[derive(Clone, Debug, Default)]
+pub struct Outcome {
+    /// By the place of the flow; `None` for one of emulated hosts.
+    pub flows: Vec<Option<FlowOutcome>>,
+    /// Each real host.
+    pub hosts: Vec<RealHostSummary>,
+    /// What did not do what it should, in sentences.
+    pub failures: Vec<String>,
+    /// What the programs printed, by the names of files.
+    pub said: BTreeMap<String, String>,
+}
+
+/// What came of a flow.
+#[derive(Clone, Debug, Default)]
+pub struct FlowOutcome {
+    /// Payload sent.
+    pub sent: u64,
+    /// Payload received.
+    pub received: u64,
+    /// Messages sent, of RDMA.
+    pub messages: u64,
+    /// What the program told.
+    pub tool: ToolSummary,
+}
+
+impl Experiment {
+    /// Where the ports of a process's real hosts are to be, and the folder that they are in.
+    ///
+    /// # Errors
+    /// The folder can't be made.
+    pub fn place() -> Result<(RealPorts, tempfile::TempDir), HostError> {
+        let made = tempfile::Builder::new().prefix("weir-hosts-").tempdir();
+        let folder = made.map_err(|error| HostError::Scenario(format!("a folder for sockets: {error}")))?;
+        Ok((RealPorts { folder: folder.path().to_owned(), process: std::process::id() }, folder))
+    }
+
+    /// Makes what the hosts of these scenarios need before their switches run: the guests' image, and namespaces. `tell` hears of what
+    /// takes long.
+    ///
+    /// # Errors
+    /// What the scenarios ask for and real hosts can't do, or this machine lacks.
+    pub fn prepare(
+        scenarios: &mut [Scenario],
+        ports: RealPorts,
+        folder: tempfile::TempDir,
+        tell: &mut dyn FnMut(&str),
+    ) -> Result<Experiment, HostError> {
+        scenarios.iter().try_for_each(flows::refuse)?;
+        let Some(first) = scenarios.first() else { return Err(HostError::Scenario("no run".to_owned())) };
+        refuse_many(first)?;
+        netns::remove_left();
+        let stop = Arc::new(AtomicBool::new(false));
+        let (mut hosts, mut namespaces, mut plans) = (Vec::new(), Vec::new(), Vec::new());
+        let mut guests = None;
+        let real = first.real.as_ref().map_or(&[][..], |real| &real.hosts);
+        if real.iter().flatten().any(|host| matches!(host.reach, Reach::Vm { .. })) {
+            let fleet = Fleet::at(&ports.folder.join("vm"))?;
+            guests = Some((fleet, Image::of(&store(), tell)?));
+        }
+        for (n, host) in first.hosts.iter().enumerate() {
+            let Some(plan) = real.get(n).and_then(Option::as_ref) else {
+                hosts.push(None);
+                continue;
+            };
+            let mtu = first.switches[host.switch].mtu.get();
+            let (mac, address) = (host.nic.mac.to_string(), format!("{}/{PREFIX_BITS}", host.nic.ip));
+            let access = match &plan.reach {
+                Reach::Vm { memory_mb, queues } => {
+                    let (fleet, _) = guests.as_ref().expect("made above");
+                    let guest = GuestPlan {
+                        name: host.name.clone(),
+                        socket: ports.socket(n),
+                        makes_socket: false,
+                        queues: *queues,
+                        mac,
+                        address,
+                        mtu,
+                        memory_mb: *memory_mb,
+                    };
+                    plans.push(guest.clone());
+                    Access::Guest(fleet.expected(&guest))
+                }
+                Reach::Netns => {
+                    let made = Namespace::new(&ports, n, &mac, &address, mtu);
+                    let namespace = made.map_err(|why| HostError::of(&host.name, why))?;
+                    let name = namespace.name.clone();
+                    namespaces.push(namespace);
+                    Access::Netns(name)
+                }
+                Reach::Ssh { target, .. } => {
+                    Access::Ssh { target: target.clone(), control: ports.folder.join(format!("ssh{n}")) }
+                }
+            };
+            hosts.push(Some(Host::new(&host.name, plan, access, host.nic.ip)));
+        }
+        if let Some(most) = plans.iter().map(|plan| plan.memory_mb).max() {
+            refuse_more_than_fits(plans.len(), most)?;
+        }
+        let guests = match guests {
+            Some((fleet, image)) => {
+                let accelerator = AcceleratorChoice::Auto.settle(&store(), &image)?;
+                Some(Guests { fleet, image, accelerator, plans })
+            }
+            None => None,
+        };
+        let experiment = Experiment { guests, hosts, stop, started: None, _namespaces: namespaces, _folder: folder };
+        experiment.learn_addresses(scenarios)?;
+        Ok(experiment)
+    }
+
+    /// Machines that ssh reaches have addresses of their own, which the switches are to know.
+    fn learn_addresses(&self, scenarios: &mut [Scenario]) -> Result<(), HostError> {
+        for (n, host) in self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.as_ref()?))) {
+            if !matches!(host.plan.reach, Reach::Ssh { .. }) {
+                continue;
+            }
+            let found = host.probe(&self.stop)?;
+            let interface = found.interface.ok_or_else(|| {
+                HostError::of(
+                    &host.name,
+                    format!("it has no interface {}: weir testbed check --hosts tells more", host.interface),
+                )
+            })?;
+            let mac = interface
+                .mac
+                .parse()
+                .map_err(|_| HostError::of(&host.name, format!("its address is {}", interface.mac)))?;
+            for scenario in scenarios.iter_mut() {
+                let before = std::mem::replace(&mut scenario.hosts[n].nic.mac, mac);
+                scenario.hosts[n].nic.ip = host.ip;
+                for (known, _) in scenario.switches.iter_mut().flat_map(|switch| &mut switch.static_macs) {
+                    if *known == before {
+                        *known = mac;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts the guests, if they do not run yet: the switches do, and have made their sockets. Call it from a thread that lives as long
+    /// as the guests are to.
+    ///
+    /// # Errors
+    /// QEMU does not start.
+    pub fn boot(&mut self) -> Result<(), HostError> {
+        let Some(guests) = &self.guests else { return Ok(()) };
+        if !guests.fleet.all().is_empty() {
+            return Ok(());
+        }
+        guests.fleet.start(&guests.image, guests.accelerator, &guests.plans, Life::OfThisThread)?;
+        self.started = Some(Instant::now());
+        Ok(())
+    }
+
+    /// Whether all guests have booted. Ask until they have.
+    ///
+    /// # Errors
+    /// A guest has ended.
+    pub fn is_up(&self) -> Result<bool, HostError> {
+        let Some(guests) = &self.guests else { return Ok(true) };
+        let mut all = true;
+        for guest in guests.fleet.all() {
+            match guest.state() {
+                State::Ready => {}
+                State::Boots => all = false,
+                // A process that was just made is not QEMU yet.
+                State::Ended if self.started.is_some_and(|started| started.elapsed() < STARTS_WITHIN) => all = false,
+                State::Ended => return Err(guest.ended().into()),
+            }
+        }
+        Ok(all)
+    }
+
+    /// How long guests may take to boot.
+    pub fn boots_within(&self) -> Duration {
+        Running::BOOT_WITHIN
+    }
+
+    /// Has the hosts get ready for the flows of a scenario.
+    pub fn session(&self, scenario: &Scenario) -> Session {
+        self.stop.store(false, Ordering::Relaxed);
+        Session::start(scenario, self.hosts.clone(), self.stop.clone())
+    }
+}
+
+impl Drop for Experiment {
+    fn drop(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(guests) = &self.guests {
+            let _ = guests.fleet.down(&guests.fleet.all());
+        }
+    }
+}
+
+impl Outcome {
+    /// Writes what the programs printed into the folder `hosts` of a run's directory.
+    ///
+    /// # Errors
+    /// It can't be written.
+    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
+        if self.said.is_empty() {
+            return Ok(());
+        }
+        let folder = directory.join("hosts");
+        fs::create_dir_all(&folder)?;
+        self.said.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
+    }
+}
+
+/// A guest runs so many commands at a time.
+fn refuse_many(scenario: &Scenario) -> Result<(), HostError> {
+    let Some(real) = &scenario.real else { return Ok(()) };
+    for (n, host) in scenario.hosts.iter().enumerate() {
+        let is_guest = real.hosts[n].as_ref().is_some_and(|host| matches!(host.reach, Reach::Vm { .. }));
+        let flows = scenario.flows.iter().filter(|flow| flow.from == n || flow.to == n).count();
+        if is_guest && flows > FLOWS_OF_A_GUEST {
+            return Err(HostError::Scenario(format!(
+                "{flows} flows begin or end at host {}, and a guest has {FLOWS_OF_A_GUEST} at most: give a flow more queue pairs by `qps`",
+                host.name
+            )));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,233 @@
+//! The flows of real hosts as commands of perftest and iperf3.
+
+use std::time::Duration;
+
+use weir_nic::host::{Repeat, Transport};
+use weir_scenario::{FlowPlan, FlowTool, Scenario};
+use weir_units::BitRate;
+
+use crate::HostError;
+use crate::iperf3::{self, Transfer};
+use crate::perftest::{self, Extent, Test};
+use crate::probe::Found;
+
+use super::FlowOutcome;
+
+/// The first TCP port of perftest's ends, and of iperf3's; each flow has the next one.
+const PERFTEST_PORT: u16 = 18_515;
+const IPERF3_PORT: u16 = 5_201;
+/// May be marked.
+const ECT_0: u8 = 2;
+/// What a program may take besides the time that it is to send.
+const BESIDE: Duration = Duration::from_secs(90);
+/// No host is slower than this, so that a size becomes a time.
+const SLOWEST: BitRate = BitRate::mbps(1);
+
+/// Refuses what real hosts can't do.
+pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
+    let wrong = |message: String| Err(HostError::Scenario(message));
+    let name = |host: usize| &scenario.hosts[host].name;
+    for flow in &scenario.flows {
+        let of_flow = &flow.name;
+        let real = [flow.from, flow.to].map(|host| scenario.is_real(host));
+        if real[0] != real[1] {
+            let [emulated, real] = if real[0] { [flow.to, flow.from] } else { [flow.from, flow.to] };
+            return wrong(format!(
+                "flow {of_flow}: host {} is emulated and host {} is real, and their queue pairs don't know each other: give both `reach`, or \
+                 neither",
+                name(emulated),
+                name(real)
+            ));
+        }
+        if !real[0] {
+            continue;
+        }
+        let is_tcp = matches!(flow.config.transport, Transport::Tcp(_));
+        if let Repeat::Every(_) = flow.config.repeat {
+            return wrong(format!(
+                "flow {of_flow}: perftest and iperf3 send without a pause; take `every` out, or make its hosts emulated"
+            ));
+        }
+        if !is_tcp && flow.config.rate.is_some() {
+            return wrong(format!("flow {of_flow}: perftest's pace needs a NIC that has one; take `rate` out"));
+        }
+    }
+    for traffic in &scenario.traffic {
+        let mut messages = traffic.before(scenario.end).iter();
+        if let Some(message) =
+            messages.find(|message| scenario.is_real(message.from as usize) || scenario.is_real(message.to as usize))
+        {
+            return wrong(format!(
+                "workload {}: its messages go from {} to {}, and real hosts send flows only: name emulated hosts in `senders` and `receivers`",
+                traffic.name,
+                name(message.from as usize),
+                name(message.to as usize)
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// A flow to be sent.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    pub number: usize,
+    pub name: String,
+    pub from: usize,
+    pub to: usize,
+    pub port: u16,
+    /// After the scenario's start, in this machine's time.
+    pub starts_after: Duration,
+    /// How long it may take.
+    pub within: Duration,
+    kind: Kind,
+    extent: Extent,
+    message: u64,
+    traffic_class: u8,
+    /// How many times slower than real time the scenario is.
+    dilation: u32,
+}
+
+#[derive(Clone, Debug)]
+enum Kind {
+    Rdma(FlowTool),
+    Tcp { control: &'static str, rate_bps: Option<u64> },
+}
+
+/// The flows of a scenario that real hosts send.
+pub(super) fn tasks(scenario: &Scenario) -> Vec<Task> {
+    let tools = scenario.real.as_ref().map_or(&[][..], |real| &real.flows);
+    let of_real = scenario.flows.iter().enumerate().filter(|(_, flow)| scenario.is_real(flow.from));
+    of_real.map(|(n, flow)| task(scenario, n, flow, tools.get(n).copied().unwrap_or_default())).collect()
+}
+
+fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> Task {
+    let (config, dilation) = (&flow.config, scenario.time_dilation());
+    let real = |span: weir_units::Span| Duration::from_nanos(span.as_nanos()) * dilation;
+    let (message, stop) = (config.message.get(), config.stop.min(scenario.end));
+    let pairs = u64::from(tool.queue_pairs);
+    let extent = match config.total {
+        Some(total) => Extent::Messages(total.get().div_ceil(message * pairs).max(1)),
+        None => Extent::Seconds(real(stop.since(config.start)).as_secs_f64().round().max(1.0) as u64),
+    };
+    let sends = match extent {
+        Extent::Messages(messages) => {
+            let bits = u128::from(messages * message * pairs) * 8;
+            Duration::from_secs((bits / u128::from(SLOWEST.as_bps())) as u64)
+        }
+        Extent::Seconds(seconds) => Duration::from_secs(seconds),
+    };
+    let (kind, first, ect) = match &config.transport {
+        Transport::Rdma => (Kind::Rdma(tool), PERFTEST_PORT, ECT_0),
+        Transport::Tcp(tcp) => {
+            let rate_bps = config.rate.map(|rate| rate.as_bps() / u64::from(dilation));
+            // Linux sets the bits of ECN itself.
+            (Kind::Tcp { control: linux_name(tcp.control.name()), rate_bps }, IPERF3_PORT, 0)
+        }
+    };
+    Task {
+        number,
+        name: flow.name.clone(),
+        from: flow.from,
+        to: flow.to,
+        port: first + number as u16,
+        starts_after: real(config.start.since(weir_units::Time::ZERO)),
+        within: sends + BESIDE,
+        kind,
+        extent,
+        message,
+        traffic_class: config.dscp.get() << 2 | ect,
+        dilation,
+    }
+}
+
+/// `tcp-dctcp` is called `dctcp`.
+fn linux_name(name: &'static str) -> &'static str {
+    name.strip_prefix("tcp-").unwrap_or(name)
+}
+
+impl Task {
+    fn with<T>(
+        &self,
+        found: &Found,
+        test: impl FnOnce(&Test<'_>) -> T,
+        transfer: impl FnOnce(&Transfer<'_>) -> T,
+    ) -> T {
+        let Task { port, message, extent, traffic_class, .. } = *self;
+        match &self.kind {
+            Kind::Rdma(tool) => test(&Test {
+                tool: *tool,
+                device: found.rdma.as_deref().unwrap_or("none"),
+                gid: found.gid.unwrap_or(0),
+                port,
+                message,
+                extent,
+                traffic_class,
+            }),
+            Kind::Tcp { control, rate_bps } => {
+                transfer(&Transfer { control, port, extent, message, rate_bps: *rate_bps, traffic_class })
+            }
+        }
+    }
+
+    pub(super) fn tool(&self) -> &'static str {
+        match &self.kind {
+            Kind::Rdma(tool) => tool.test.name(),
+            Kind::Tcp { .. } => "iperf3",
+        }
+    }
+
+    /// Refuses a host without what the flow needs there.
+    pub(super) fn refuse_without(&self, found: &Found) -> Result<(), String> {
+        let more = "weir testbed check --hosts tells how to get it";
+        if !found.has(self.tool()) {
+            return Err(format!("flow {} needs {}, which is not there: {more}", self.name, self.tool()));
+        }
+        match &self.kind {
+            Kind::Rdma(_) if found.rdma.is_none() || found.gid.is_none() => Err(format!(
+                "flow {} needs an RDMA device with a GID of RoCEv2 for the host's address: {more}",
+                self.name
+            )),
+            Kind::Tcp { control, .. } if !found.tcp.iter().any(|known| known == control) => Err(format!(
+                "flow {} needs TCP's {control}, and the kernel has {}: {more}",
+                self.name,
+                found.tcp.join(", ")
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn server(&self, found: &Found) -> String {
+        self.with(found, |test| test.command(None), |transfer| transfer.server())
+    }
+
+    pub(super) fn client(&self, found: &Found, server: &str) -> String {
+        self.with(found, |test| test.command(Some(server)), |transfer| transfer.client(server))
+    }
+
+    /// What its client told, or why there is no result.
+    pub(super) fn outcome(&self, said: &str) -> Result<FlowOutcome, String> {
+        let slowed = u64::from(self.dilation);
+        let mut outcome = FlowOutcome::default();
+        outcome.tool.tool = self.tool().to_owned();
+        match &self.kind {
+            Kind::Rdma(_) => {
+                let table = perftest::parse(said)?;
+                outcome.messages = table.messages;
+                outcome.sent = table.messages * table.message;
+                outcome.received = outcome.sent;
+                outcome.tool.rate_bps = table.rate_bps.map(|rate| rate * slowed);
+                outcome.tool.times_ns = table.times_ns.into_iter().map(|(name, time)| (name, time / slowed)).collect();
+            }
+            Kind::Tcp { .. } => {
+                let told = iperf3::parse(said)?;
+                (outcome.sent, outcome.received) = (told.sent, told.received);
+                outcome.tool.rate_bps = Some(told.rate_bps * slowed);
+                outcome.tool.retransmits = Some(told.retransmits);
+                outcome.tool.times_ns =
+                    told.mean_rtt.map(|rtt| ("mean rtt".to_owned(), rtt * 1_000 / slowed)).into_iter().collect();
+            }
+        }
+        Ok(outcome)
+    }
+}

@@ -1,0 +1,386 @@
+//! Guests in a folder: booted, found again, ended.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+
+use super::accelerator::Accelerator;
+use super::image::Image;
+use super::machine::{self, GuestPlan, Life, SHELLS};
+use super::process;
+use super::shell::{Ended, Shell};
+use super::{GuestError, while_doing};
+
+/// A folder of guests. Each has a folder of its own there, with its plan, its console, QEMU's log and the sockets of its shells.
+#[derive(Clone, Debug)]
+pub struct Fleet {
+    folder: PathBuf,
+}
+
+/// A guest that was started.
+#[derive(Clone, Debug)]
+pub struct Running {
+    /// What it was booted as.
+    pub plan: GuestPlan,
+    /// What runs it.
+    pub accelerator: Accelerator,
+    folder: PathBuf,
+}
+
+/// Where a guest is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum State {
+    /// Its shell answers.
+    Ready,
+    /// QEMU runs, and its shell does not answer.
+    Boots,
+    /// QEMU is gone.
+    Ended,
+}
+
+/// What a guest's folder says of it.
+#[derive(serde::Serialize, serde::Deserialize)]
+struct Record {
+    plan: GuestPlan,
+    accelerator: Accelerator,
+}
+
+/// How long a guest that has booted may take to answer.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+impl Fleet {
+    /// The guests of a folder, which is made if need be.
+    ///
+    /// # Errors
+    /// It can't be made.
+    pub fn at(folder: &Path) -> Result<Fleet, GuestError> {
+        let failed = || while_doing(format!("the guests' folder {}", folder.display()));
+        fs::create_dir_all(folder).map_err(failed())?;
+        // QEMU does not start where its working folder is ours.
+        Ok(Fleet { folder: folder.canonicalize().map_err(failed())? })
+    }
+
+    /// The guests of this user.
+    ///
+    /// # Errors
+    /// There is no place for them.
+    pub fn by_default() -> Result<Fleet, GuestError> {
+        let own = weir_control::make_own_directory().map_err(while_doing("the folder of this user's sockets"))?;
+        Fleet::at(&own.join("vm"))
+    }
+
+    /// Starts guests, and waits until all have booted. If one can't be, none stays. `told` hears of each that has booted.
+    ///
+    /// # Errors
+    /// A name in use, a switch that is missing, or a guest that does not boot.
+    pub fn up(
+        &self,
+        image: &Image,
+        accelerator: Accelerator,
+        plans: &[GuestPlan],
+        life: Life,
+        told: &mut dyn FnMut(&Running, Duration),
+    ) -> Result<Vec<Running>, GuestError> {
+        let started = Instant::now();
+        let running = self.start(image, accelerator, plans, life)?;
+        let outcome = running.iter().try_for_each(|guest| {
+            guest.wait_until_ready(Running::BOOT_WITHIN.saturating_sub(started.elapsed()))?;
+            told(guest, started.elapsed());
+            Ok(())
+        });
+        if let Err(error) = outcome {
+            running.iter().for_each(Running::end);
+            return Err(error);
+        }
+        Ok(running)
+    }
+
+    /// Starts guests, and waits for none. If one can't be started, none stays.
+    ///
+    /// # Errors
+    /// A name in use, a switch that is missing, or a QEMU that does not start.
+    pub fn start(
+        &self,
+        image: &Image,
+        accelerator: Accelerator,
+        plans: &[GuestPlan],
+        life: Life,
+    ) -> Result<Vec<Running>, GuestError> {
+        let mut running = Vec::new();
+        if let Err(error) = self.start_all(image, accelerator, plans, life, &mut running) {
+            running.iter().for_each(Running::end);
+            return Err(error);
+        }
+        Ok(running)
+    }
+
+    /// The guest that a plan makes here, before it is started.
+    pub fn expected(&self, plan: &GuestPlan) -> Running {
+        Running { plan: plan.clone(), accelerator: Accelerator::Tcg, folder: self.folder.join(&plan.name) }
+    }
+
+    fn start_all(
+        &self,
+        image: &Image,
+        accelerator: Accelerator,
+        plans: &[GuestPlan],
+        life: Life,
+        running: &mut Vec<Running>,
+    ) -> Result<(), GuestError> {
+        let _lock = self.lock()?;
+        for plan in plans {
+            let folder = self.folder.join(&plan.name);
+            if let Ok(known) = Running::of(&folder)
+                && known.state() != State::Ended
+            {
+                return Err(GuestError::Exists(plan.name.clone()));
+            }
+            if !plan.makes_socket && !is_listened_at(&plan.socket) {
+                return Err(GuestError::NoSwitch(plan.socket.clone()));
+            }
+        }
+        for plan in plans {
+            let guest = Running { plan: plan.clone(), accelerator, folder: self.folder.join(&plan.name) };
+            guest.end();
+            let failed = || while_doing(format!("the guest's folder {}", guest.folder.display()));
+            fs::create_dir_all(&guest.folder).map_err(failed())?;
+            // Before QEMU starts: whatever becomes of this process, the guest is found.
+            let record = Record { plan: plan.clone(), accelerator };
+            let text = serde_json::to_vec_pretty(&record).expect("a plan is plain data");
+            fs::write(guest.record(), text).map_err(failed())?;
+            running.push(guest.clone());
+            let mut child = machine::start(image, accelerator, plan, &guest.folder, life)?;
+            // So that no dead process waits for this one to ask how it ended.
+            if life == Life::OfThisThread {
+                thread::spawn(move || child.wait());
+            }
+        }
+        Ok(())
+    }
+
+    /// All guests, by name, whether they live or not.
+    pub fn all(&self) -> Vec<Running> {
+        let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let mut guests: Vec<Running> = entries.filter_map(|entry| Running::of(&entry.path()).ok()).collect();
+        guests.sort_by(|one, other| one.plan.name.cmp(&other.plan.name));
+        guests
+    }
+
+    /// The guest of this name.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn named(&self, name: &str) -> Result<Running, GuestError> {
+        let mut all = self.all();
+        match all.iter().position(|guest| guest.plan.name == name) {
+            Some(at) => Ok(all.swap_remove(at)),
+            None => {
+                let known = all.into_iter().map(|guest| guest.plan.name).collect();
+                Err(GuestError::Unknown { name: name.to_owned(), known })
+            }
+        }
+    }
+
+    /// Ends these guests, and removes what they left.
+    ///
+    /// # Errors
+    /// The folder can't be locked.
+    pub fn down(&self, guests: &[Running]) -> Result<(), GuestError> {
+        let _lock = self.lock()?;
+        thread::scope(|scope| {
+            for guest in guests {
+                scope.spawn(|| guest.end());
+            }
+        });
+        Ok(())
+    }
+
+    /// Nobody else starts or ends guests meanwhile.
+    fn lock(&self) -> Result<File, GuestError> {
+        let failed = || while_doing(format!("the lock in {}", self.folder.display()));
+        let file = File::create(self.folder.join("lock")).map_err(failed())?;
+        flock(&file, FlockOperation::LockExclusive).map_err(|error| failed()(error.into()))?;
+        Ok(file)
+    }
+}
+
+impl Running {
+    /// How long a guest may take to boot: under emulation, beside others, on a busy machine.
+    pub const BOOT_WITHIN: Duration = Duration::from_secs(150);
+
+    /// The guest whose folder this is.
+    fn of(folder: &Path) -> io::Result<Running> {
+        let text = fs::read(folder.join("guest.json"))?;
+        let Record { plan, accelerator } = serde_json::from_slice(&text)?;
+        Ok(Running { plan, accelerator, folder: folder.to_owned() })
+    }
+
+    fn record(&self) -> PathBuf {
+        self.folder.join("guest.json")
+    }
+
+    /// Its QEMU.
+    pub fn process(&self) -> Option<i32> {
+        process::with_argument(&machine::pid_file(&self.folder)).into_iter().next()
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> State {
+        if self.process().is_none() {
+            return State::Ended;
+        }
+        let text = fs::read(machine::console(&self.folder)).unwrap_or_default();
+        if String::from_utf8_lossy(&text).contains("weir: ready") { State::Ready } else { State::Boots }
+    }
+
+    fn wait_until_ready(&self, within: Duration) -> Result<(), GuestError> {
+        let deadline = Instant::now() + within;
+        let mut was_seen = false;
+        loop {
+            match self.state() {
+                State::Ready => return Ok(()),
+                State::Boots => was_seen = true,
+                // A QEMU that could not start leaves its reason in the log, and no other trace.
+                State::Ended if was_seen || fs::metadata(machine::log(&self.folder)).is_ok_and(|log| log.len() > 0) => {
+                    return Err(self.ended());
+                }
+                State::Ended => {}
+            }
+            if Instant::now() > deadline {
+                return Err(self.silent(within));
+            }
+            thread::sleep(Duration::from_millis(50));
+        }
+    }
+
+    /// That its QEMU has ended, and what was said last.
+    pub fn ended(&self) -> GuestError {
+        GuestError::Ended { name: self.plan.name.clone(), said: machine::last_words(&self.folder) }
+    }
+
+    fn silent(&self, within: Duration) -> GuestError {
+        GuestError::Silent {
+            name: self.plan.name.clone(),
+            seconds: within.as_secs(),
+            said: machine::last_words(&self.folder),
+        }
+    }
+
+    /// Runs a command in the guest to its end, as `sh -c` has it. `shown` is given what it prints as it comes; where `stop` says so the
+    /// command is ended.
+    ///
+    /// # Errors
+    /// The guest does not answer, runs as many commands as it can, or the command takes longer than `within`.
+    pub fn run(
+        &self,
+        command: &str,
+        within: Duration,
+        shown: &mut dyn FnMut(&[u8]),
+        stop: &(dyn Fn() -> bool + Sync),
+    ) -> Result<i32, GuestError> {
+        let (number, _claim) = self.claim_shell()?;
+        let told = |error: io::Error| match error.kind() {
+            ErrorKind::TimedOut => GuestError::Overdue {
+                name: self.plan.name.clone(),
+                seconds: within.as_secs(),
+                command: command.to_owned(),
+            },
+            ErrorKind::UnexpectedEof | ErrorKind::BrokenPipe | ErrorKind::ConnectionRefused | ErrorKind::NotFound => {
+                self.ended()
+            }
+            _ => while_doing(format!("the shell of guest {}", self.plan.name))(error),
+        };
+        // What a process that was killed had begun there would keep this shell.
+        self.end_what_runs_by(number)?;
+        let mut shell = Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(told)?;
+        // In a group of its own, so that all of it can be ended; by its path, as busybox would run its own shell.
+        let quoted = command.replace('\'', "'\\''");
+        let grouped = format!("setsid /bin/sh -c 'echo $$ > /run/agent/{number}; {quoted}'");
+        thread::scope(|scope| {
+            let (done, is_done) = std::sync::mpsc::channel::<()>();
+            scope.spawn(move || {
+                while is_done.recv_timeout(Duration::from_millis(50)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
+                {
+                    if stop() {
+                        // What can't be told any more runs in a guest that ends.
+                        let _ = self.end_what_runs_by(number);
+                        return;
+                    }
+                }
+            });
+            let code = shell.run(&grouped, within, shown);
+            drop(done);
+            if code.is_err() {
+                let _ = self.end_what_runs_by(number);
+            }
+            code.map_err(told)
+        })
+    }
+
+    /// Runs a command, and returns what it printed.
+    ///
+    /// # Errors
+    /// As [`Running::run`].
+    pub fn output(&self, command: &str, within: Duration) -> Result<Ended, GuestError> {
+        let mut output = Vec::new();
+        let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece), &|| false)?;
+        Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
+    }
+
+    /// Takes a way to the guest's shell that nobody else uses.
+    fn claim_shell(&self) -> Result<(usize, File), GuestError> {
+        for number in 1..SHELLS {
+            let path = self.folder.join(format!("shell{number}.lock"));
+            let file = File::create(&path).map_err(|error| match error.kind() {
+                ErrorKind::NotFound => self.ended(),
+                _ => while_doing(format!("{}", path.display()))(error),
+            })?;
+            if flock(&file, FlockOperation::NonBlockingLockExclusive).is_ok() {
+                return Ok((number, file));
+            }
+        }
+        Err(GuestError::Busy(self.plan.name.clone(), SHELLS - 1))
+    }
+
+    /// Ends what runs by one of the shells, by another.
+    fn end_what_runs_by(&self, number: usize) -> Result<(), GuestError> {
+        let lock = File::create(self.folder.join("shell0.lock")).map_err(|_| self.ended())?;
+        let _ = flock(&lock, FlockOperation::LockExclusive);
+        let first = machine::shell_socket(&self.folder, 0);
+        let mut shell = Shell::connect(&first, ANSWER_WITHIN).map_err(|error| match error.kind() {
+            ErrorKind::TimedOut => self.silent(ANSWER_WITHIN),
+            _ => self.ended(),
+        })?;
+        let file = format!("/run/agent/{number}");
+        let command = format!("[ ! -e {file} ] || {{ kill -9 -- -$(cat {file}); rm {file}; }} 2>/dev/null");
+        shell.run(&command, ANSWER_WITHIN, &mut |_| ()).map_err(|_| self.silent(ANSWER_WITHIN))?;
+        Ok(())
+    }
+
+    /// Ends the guest as a crash would, and removes what it left.
+    pub fn end(&self) {
+        process::end(&machine::pid_file(&self.folder));
+        if self.plan.makes_socket {
+            let _ = fs::remove_file(&self.plan.socket);
+        }
+        // Only what is a guest's is removed.
+        if self.record().exists() {
+            let _ = fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+/// Whether a process listens at a socket. Nobody connects to ask: a vhost-user server would take that for a guest.
+fn is_listened_at(socket: &Path) -> bool {
+    let Ok(table) = fs::read_to_string("/proc/net/unix") else { return socket.exists() };
+    let socket = socket.display().to_string();
+    // Num RefCount Protocol Flags Type St Inode Path; the flag says that it accepts connections.
+    table.lines().any(|line| {
+        let mut fields = line.split_whitespace();
+        fields.nth(3) == Some("00010000") && line.ends_with(&format!(" {socket}"))
+    })
+}

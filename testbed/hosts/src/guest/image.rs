@@ -1,0 +1,106 @@
+//! The image that guests boot: QEMU, a kernel and a file system, made of Debian's packages and kept in a folder.
+//!
+//! What makes it is a small Python program, which this one carries with it. The lab's tests build their guests by its functions too, so
+//! that there is one way in which a guest comes about; and making it is apt's and dpkg's work, where nothing would be gained by
+//! another language.
+
+use std::collections::{BTreeMap, hash_map::DefaultHasher};
+use std::hash::{Hash, Hasher};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::{env, fs};
+
+use super::{GuestError, while_doing};
+
+/// The program, as a package of Python.
+const BUILDER: [(&str, &str); 4] = [
+    ("__init__.py", ""),
+    ("packages.py", include_str!("../../../../lab/weirlab/guest/packages.py")),
+    ("image.py", include_str!("../../../../lab/weirlab/guest/image.py")),
+    ("roce.py", include_str!("../../../../lab/weirlab/guest/roce.py")),
+];
+/// What its package is called.
+const PACKAGE: &str = "weirguest";
+
+/// Where all that a guest is made of lies.
+#[derive(Clone, Debug, serde::Deserialize)]
+pub struct Image {
+    /// The kernel.
+    pub kernel: PathBuf,
+    /// The file system, which the kernel unpacks into memory.
+    pub initrd: PathBuf,
+    /// QEMU with its folders.
+    pub qemu: Vec<String>,
+    /// What QEMU needs in its environment.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// The folder that images are kept in: `$WEIR_GUEST_DIR`, or `weir/guest` in the user's cache.
+pub fn store() -> PathBuf {
+    let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
+    folder("WEIR_GUEST_DIR").unwrap_or_else(|| {
+        let cache = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+        cache.unwrap_or_else(|| PathBuf::from("/var/cache")).join("weir/guest")
+    })
+}
+
+impl Image {
+    /// The image of a store. What is missing is made, from the network; `tell` is told before that.
+    ///
+    /// # Errors
+    /// What is missing on this machine, or what the network or a package refuses.
+    pub fn of(store: &Path, tell: &mut dyn FnMut(&str)) -> Result<Image, GuestError> {
+        fs::create_dir_all(store).map_err(while_doing(format!("the folder {}", store.display())))?;
+        let builder = unpacked(store)?;
+        if !has_parts(store) {
+            tell(&format!(
+                "making the guest's image of Debian's packages in {} (once, about a minute and 150 MB of downloads)",
+                store.display()
+            ));
+        }
+        let mut command = Command::new("python3");
+        command.arg("-m").arg(format!("{PACKAGE}.roce")).arg(store).current_dir(&builder).stdin(Stdio::null());
+        let made = command.output().map_err(|error| match error.kind() {
+            std::io::ErrorKind::NotFound => {
+                GuestError::Image("there is no python3, which builds it: apt-get install python3-minimal".to_owned())
+            }
+            _ => GuestError::Image(format!("python3: {error}")),
+        })?;
+        if !made.status.success() {
+            let said = String::from_utf8_lossy(&made.stderr);
+            return Err(GuestError::Image(said.trim().lines().last().unwrap_or("no reason given").to_owned()));
+        }
+        serde_json::from_slice(&made.stdout)
+            .map_err(|error| GuestError::Image(format!("the builder's answer: {error}")))
+    }
+}
+
+fn has_parts(store: &Path) -> bool {
+    let mut entries = fs::read_dir(store).into_iter().flatten().flatten();
+    entries.any(|entry| entry.file_name().to_string_lossy().starts_with("parts-"))
+}
+
+/// The folder with the builder's package, written if this version of it is not there.
+fn unpacked(store: &Path) -> Result<PathBuf, GuestError> {
+    let mut hash = DefaultHasher::new();
+    BUILDER.hash(&mut hash);
+    let builder = store.join(format!("builder-{:016x}", hash.finish()));
+    let package = builder.join(PACKAGE);
+    let failed = || while_doing(format!("the guest's builder in {}", builder.display()));
+    if !package.is_dir() {
+        // As a whole or not at all, as others may look for it now.
+        let making = tempfile::tempdir_in(store).map_err(failed())?;
+        let made = making.path().join(PACKAGE);
+        fs::create_dir(&made).map_err(failed())?;
+        for (name, text) in BUILDER {
+            fs::write(made.join(name), text).map_err(failed())?;
+        }
+        fs::create_dir_all(&builder).map_err(failed())?;
+        if let Err(error) = fs::rename(&made, &package)
+            && !package.is_dir()
+        {
+            return Err(failed()(error));
+        }
+    }
+    Ok(builder)
+}

@@ -1,0 +1,45 @@
+//! The processes of guests, found by their arguments.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// How long QEMU may take to end when asked; then it is killed.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+/// The processes that have this argument: a guest's own file, which no other process names.
+pub(super) fn with_argument(argument: &Path) -> Vec<i32> {
+    let wanted = argument.as_os_str().as_bytes();
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+    numbers.filter(|pid| has_argument(*pid, wanted)).collect()
+}
+
+fn has_argument(pid: i32, wanted: &[u8]) -> bool {
+    let Ok(arguments) = fs::read(format!("/proc/{pid}/cmdline")) else { return false };
+    let mut arguments = arguments.split(|byte| *byte == 0);
+    arguments.any(|argument| argument == b"-pidfile") && arguments.next() == Some(wanted)
+}
+
+/// Ends the processes that have this argument, and waits until they are gone.
+pub(super) fn end(argument: &Path) {
+    let started = Instant::now();
+    loop {
+        let left = with_argument(argument);
+        if left.is_empty() {
+            return;
+        }
+        let signal = if started.elapsed() < END_WITHIN { Signal::TERM } else { Signal::KILL };
+        for pid in left.into_iter().filter_map(Pid::from_raw) {
+            // It may have ended by itself.
+            let _ = kill_process(pid, signal);
+        }
+        if started.elapsed() > END_WITHIN * 2 {
+            return;
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+}

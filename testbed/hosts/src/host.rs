@@ -1,0 +1,104 @@
+//! A real host of a run, and what is known of it.
+
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::{Duration, Instant};
+
+use weir_scenario::{Reach, RealHost};
+
+use crate::HostError;
+use crate::access::Access;
+use crate::guest::Ended;
+use crate::netns;
+use crate::probe::{self, Found};
+use crate::script::CLOCK;
+
+/// How long a short command may take: on a guest that is emulated beside others, on a busy machine.
+const SHORT: Duration = Duration::from_secs(60);
+/// How often a host's clock is read, to take the reading that took the least time.
+const CLOCK_READINGS: usize = 4;
+
+/// A real host.
+#[derive(Clone, Debug)]
+pub(crate) struct Host {
+    pub name: String,
+    pub plan: RealHost,
+    pub access: Access,
+    pub ip: Ipv4Addr,
+    pub interface: String,
+}
+
+/// What a host's clock shows when this machine's does.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct HostClock {
+    here: Instant,
+    /// In hundredths of a second.
+    there: u64,
+}
+
+impl Host {
+    pub(crate) fn new(name: &str, plan: &RealHost, access: Access, ip: Ipv4Addr) -> Host {
+        let (interface, ip) = match &plan.reach {
+            Reach::Vm { .. } | Reach::Netns => (netns::INTERFACE, ip),
+            Reach::Ssh { interface, ip: own, .. } => (interface.as_str(), own.unwrap_or(ip)),
+        };
+        Host { name: name.to_owned(), plan: plan.clone(), access, ip, interface: interface.to_owned() }
+    }
+
+    fn wanted_rdma(&self) -> Option<&str> {
+        match &self.plan.reach {
+            Reach::Ssh { rdma, .. } => rdma.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Runs a script to its end, whatever it comes to.
+    pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, HostError> {
+        // Where root finds its tools, which not every login does.
+        let script = format!("export PATH=$PATH:/usr/sbin:/sbin; {script}");
+        self.access.run(&script, within, stop).map_err(|why| HostError::of(&self.name, why))
+    }
+
+    /// Runs a short script that must not fail.
+    pub(crate) fn must(&self, script: &str, what: &str, stop: &Arc<AtomicBool>) -> Result<String, HostError> {
+        let ended = self.run(script, SHORT, stop)?;
+        if ended.code != 0 {
+            return Err(HostError::of(&self.name, format!("{what}: {}", ended.output.trim())));
+        }
+        Ok(ended.output)
+    }
+
+    /// What it has.
+    pub(crate) fn probe(&self, stop: &Arc<AtomicBool>) -> Result<Found, HostError> {
+        let script = probe::script(&self.interface, self.wanted_rdma(), self.ip);
+        Ok(probe::parse(&self.run(&script, SHORT, stop)?.output))
+    }
+
+    /// Reads its clock beside this machine's.
+    pub(crate) fn clock(&self, stop: &Arc<AtomicBool>) -> Result<HostClock, HostError> {
+        let mut best: Option<(Duration, HostClock)> = None;
+        for _ in 0..CLOCK_READINGS {
+            let asked = Instant::now();
+            let told = self.must(CLOCK, "its clock", stop)?;
+            let took = asked.elapsed();
+            let there = told
+                .trim()
+                .parse()
+                .map_err(|_| HostError::of(&self.name, format!("its clock says {}", told.trim())))?;
+            if best.is_none_or(|(least, _)| took < least) {
+                best = Some((took, HostClock { here: asked + took / 2, there }));
+            }
+        }
+        Ok(best.expect("it was read").1)
+    }
+}
+
+impl HostClock {
+    /// What it shows at an instant of this machine.
+    pub(crate) fn at(&self, instant: Instant) -> u64 {
+        let later = instant.saturating_duration_since(self.here).as_millis() as u64 / 10;
+        let earlier = self.here.saturating_duration_since(instant).as_millis() as u64 / 10;
+        (self.there + later).saturating_sub(earlier)
+    }
+}

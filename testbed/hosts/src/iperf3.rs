@@ -1,0 +1,109 @@
+//! iperf3: its arguments, and its JSON.
+
+use crate::perftest::Extent;
+
+/// A flow, as iperf3 is to send it.
+pub(crate) struct Transfer<'a> {
+    /// What governs the window, as Linux calls it.
+    pub control: &'a str,
+    pub port: u16,
+    pub extent: Extent,
+    /// Bytes of a message.
+    pub message: u64,
+    /// In bits a second, if it has a pace.
+    pub rate_bps: Option<u64>,
+    pub traffic_class: u8,
+}
+
+/// What a transfer came to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Transferred {
+    pub sent: u64,
+    pub received: u64,
+    pub rate_bps: u64,
+    pub retransmits: u64,
+    /// In microseconds.
+    pub mean_rtt: Option<u64>,
+}
+
+impl Transfer<'_> {
+    pub(crate) fn server(&self) -> String {
+        format!("iperf3 --server --one-off --port {} --json", self.port)
+    }
+
+    pub(crate) fn client(&self, server: &str) -> String {
+        let Transfer { control, port, traffic_class, message, .. } = self;
+        let mut command =
+            format!("iperf3 --client {server} --port {port} --json --congestion {control} --tos {traffic_class}");
+        command += &match self.extent {
+            Extent::Messages(messages) => format!(" --bytes {}", messages * message),
+            Extent::Seconds(seconds) => format!(" --time {}", seconds.max(1)),
+        };
+        if let Some(rate) = self.rate_bps {
+            command += &format!(" --bitrate {rate}");
+        }
+        command
+    }
+}
+
+/// A transfer's result.
+///
+/// # Errors
+/// What iperf3 complained of.
+pub(crate) fn parse(output: &str) -> Result<Transferred, String> {
+    let json = output.find('{').map_or("", |at| &output[at..]);
+    let told: serde_json::Value = serde_json::from_str(json)
+        .map_err(|_| format!("it said: {}", output.trim().lines().last().unwrap_or("nothing")))?;
+    if let Some(error) = told["error"].as_str() {
+        return Err(error.to_owned());
+    }
+    let (sent, received) = (&told["end"]["sum_sent"], &told["end"]["sum_received"]);
+    let number = |value: &serde_json::Value| value.as_f64().map(|number| number as u64);
+    Ok(Transferred {
+        sent: number(&sent["bytes"]).ok_or("its result has no bytes sent")?,
+        received: number(&received["bytes"]).ok_or("its result has no bytes received")?,
+        rate_bps: number(&received["bits_per_second"]).unwrap_or(0),
+        retransmits: number(&sent["retransmits"]).unwrap_or(0),
+        mean_rtt: number(&told["end"]["streams"][0]["sender"]["mean_rtt"]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of iperf3 3.12, without what is not read.
+    const RESULT: &str = r#"{ "start": {}, "intervals": [], "end": { "streams": [{ "sender": { "max_rtt": 7000, "mean_rtt": 5230 } }],
+        "sum_sent": { "start": 0, "seconds": 3.0001, "bytes": 12582912, "bits_per_second": 33552912.1, "retransmits": 17 },
+        "sum_received": { "seconds": 3.1, "bytes": 12000000, "bits_per_second": 30967741.9 } } }"#;
+
+    #[test]
+    fn results_are_read() {
+        let read = parse(RESULT).unwrap();
+        assert_eq!((read.sent, read.received, read.rate_bps), (12_582_912, 12_000_000, 30_967_741));
+        assert_eq!((read.retransmits, read.mean_rtt), (17, Some(5_230)));
+    }
+
+    #[test]
+    fn complaints_are_told() {
+        let refused = r#"{ "start": {}, "error": "unable to connect to server: Connection refused" }"#;
+        assert_eq!(parse(refused).unwrap_err(), "unable to connect to server: Connection refused");
+        assert_eq!(parse("sh: iperf3: not found\n").unwrap_err(), "it said: sh: iperf3: not found");
+    }
+
+    #[test]
+    fn arguments_of_both_ends() {
+        let transfer = Transfer {
+            control: "dctcp",
+            port: 5_201,
+            extent: Extent::Messages(3),
+            message: 1_000,
+            rate_bps: Some(5_000_000),
+            traffic_class: 0,
+        };
+        assert_eq!(transfer.server(), "iperf3 --server --one-off --port 5201 --json");
+        let client =
+            "iperf3 --client 10.0.0.2 --port 5201 --json --congestion dctcp --tos 0 --bytes 3000 --bitrate 5000000";
+        assert_eq!(transfer.client("10.0.0.2"), client);
+    }
+}

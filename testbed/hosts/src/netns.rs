@@ -1,0 +1,88 @@
+//! Network namespaces of this machine as hosts, each at one end of a veth pair.
+
+use std::process::Command;
+
+use weir_scenario::RealPorts;
+
+/// What all namespaces of this kind begin with.
+const PREFIX: &str = "weirhost-";
+
+/// A namespace, which goes with this.
+#[derive(Debug)]
+pub(crate) struct Namespace {
+    pub(crate) name: String,
+}
+
+/// The interface in a namespace.
+pub(crate) const INTERFACE: &str = "eth0";
+
+impl Namespace {
+    /// The namespace of a host, by its place: with its address, its MTU and no offloads, as a wire carries neither frames without
+    /// checksums nor longer ones than the MTU.
+    pub(crate) fn new(ports: &RealPorts, host: usize, mac: &str, address: &str, mtu: u64) -> Result<Namespace, String> {
+        let name = format!("{PREFIX}{}-{host}", ports.process);
+        run(&["ip", "netns", "add", &name])?;
+        let namespace = Namespace { name };
+        let (name, port) = (&namespace.name, ports.interface(host));
+        let mtu = mtu.to_string();
+        run(&[
+            "ip", "link", "add", &port, "mtu", &mtu, "type", "veth", "peer", "name", INTERFACE, "netns", name,
+            "address", mac, "mtu", &mtu,
+        ])?;
+        // What the switch's end is not asked for it does not send.
+        run(&["sysctl", "-qw", &format!("net.ipv6.conf.{port}.disable_ipv6=1")])?;
+        run(&["ethtool", "-K", &port, "rx", "off", "tx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
+        run(&["ip", "link", "set", &port, "up"])?;
+        namespace.run(&["sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1", "net.ipv4.tcp_ecn=1"])?;
+        namespace
+            .run(&["ethtool", "-K", INTERFACE, "rx", "off", "tx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
+        namespace.run(&["ip", "link", "set", "lo", "up"])?;
+        namespace.run(&["ip", "link", "set", INTERFACE, "up"])?;
+        namespace.run(&["ip", "address", "add", address, "dev", INTERFACE])?;
+        Ok(namespace)
+    }
+
+    fn run(&self, command: &[&str]) -> Result<(), String> {
+        let mut all = vec!["ip", "netns", "exec", &self.name];
+        all.extend(command);
+        run(&all)
+    }
+}
+
+impl Drop for Namespace {
+    /// Ends what still runs in it, and deletes it with its veth pair.
+    fn drop(&mut self) {
+        remove(&self.name);
+    }
+}
+
+/// Removes namespaces whose process is gone.
+pub(crate) fn remove_left() {
+    let Ok(listed) = Command::new("ip").args(["netns", "list"]).output() else { return };
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    for name in listed.lines().filter_map(|line| line.split_whitespace().next()) {
+        let process = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next());
+        if process.is_some_and(|process| !std::path::Path::new(&format!("/proc/{process}")).exists()) {
+            remove(name);
+        }
+    }
+}
+
+fn remove(name: &str) {
+    let inside = Command::new("ip").args(["netns", "pids", name]).output();
+    let inside = inside.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+    for process in inside.split_whitespace().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
+        let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
+    }
+    let _ = Command::new("ip").args(["netns", "delete", name]).output();
+}
+
+fn run(command: &[&str]) -> Result<(), String> {
+    let output =
+        Command::new(command[0]).args(&command[1..]).output().map_err(|error| format!("{}: {error}", command[0]))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("{}: {}", command.join(" "), if said.is_empty() { output.status.to_string() } else { said }))
+}

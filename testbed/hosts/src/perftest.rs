@@ -1,0 +1,196 @@
+//! perftest: its arguments, and its table.
+
+use std::collections::BTreeMap;
+
+use weir_scenario::{FlowTool, PerfTest};
+
+/// A flow, as perftest is to send it.
+pub(crate) struct Test<'a> {
+    pub tool: FlowTool,
+    /// The RDMA device, and the index of the GID that has the host's address.
+    pub device: &'a str,
+    pub gid: u32,
+    pub port: u16,
+    /// Bytes of a message.
+    pub message: u64,
+    pub extent: Extent,
+    /// Traffic class: DSCP and ECN.
+    pub traffic_class: u8,
+}
+
+/// How much is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// So many messages by each queue pair.
+    Messages(u64),
+    /// For so many seconds.
+    Seconds(u64),
+}
+
+/// perftest runs no fewer.
+const MESSAGES_MIN: u64 = 5;
+/// Timeout of a queue pair as an exponent, 1.07 s: a host that does not get its CPU for a while is not taken for a lossy network.
+const TIMEOUT: u32 = 18;
+
+/// What a table of perftest says.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Table {
+    pub message: u64,
+    pub messages: u64,
+    /// Mean rate of payload in bits a second, of a test of bandwidth.
+    pub rate_bps: Option<u64>,
+    /// Times in nanoseconds by their names, of a test of latency.
+    pub times_ns: BTreeMap<String, u64>,
+}
+
+impl Test<'_> {
+    /// The command of one end; `server` is the other end's address, at the client's.
+    pub(crate) fn command(&self, server: Option<&str>) -> String {
+        let Test { device, gid, port, message, traffic_class, .. } = self;
+        let mut command = format!(
+            "{} -F -d {device} -x {gid} -p {port} -s {message} -u {TIMEOUT} --tclass={traffic_class}",
+            self.tool.test.name()
+        );
+        command += &match self.extent {
+            Extent::Messages(messages) => format!(" -n {}", messages.max(MESSAGES_MIN)),
+            Extent::Seconds(seconds) => format!(" -D {} -f 0", seconds.max(1)),
+        };
+        if self.tool.test != PerfTest::SendLat {
+            command += &format!(" -q {} --report_gbits", self.tool.queue_pairs);
+        } else {
+            // Without it a waiting end takes all of a CPU.
+            command += " -e";
+        }
+        if let Some(server) = server {
+            command += &format!(" {server}");
+        }
+        command
+    }
+}
+
+/// The last row of a table.
+///
+/// # Errors
+/// There is none; what perftest said instead.
+pub(crate) fn parse(output: &str) -> Result<Table, String> {
+    let lines: Vec<&str> = output.lines().map(str::trim).collect();
+    let head = lines.iter().rposition(|line| line.starts_with("#bytes")).ok_or_else(|| complaint(&lines))?;
+    let row = lines[head + 1..].iter().rev().find(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    let cells: Vec<f64> =
+        row.ok_or_else(|| complaint(&lines))?.split_whitespace().map(|cell| cell.parse().unwrap_or(f64::NAN)).collect();
+    let cell = |n: usize| cells.get(n).copied().filter(|value| value.is_finite()).ok_or_else(|| complaint(&lines));
+    let mut table = Table { message: cell(0)? as u64, messages: cell(1)? as u64, ..Table::default() };
+    let columns = columns(lines[head]);
+    for (name, value) in columns.iter().zip(cells.iter()).skip(2) {
+        if name.starts_with("BW average") {
+            let unit = if name.contains("Gb") { 1e9 } else { 8.0 * 1_048_576.0 };
+            table.rate_bps = Some((value * unit) as u64);
+        } else if let Some(what) = name.strip_suffix("[usec]").or_else(|| name.contains("percentile").then_some(name)) {
+            table.times_ns.insert(what.trim_start_matches("t_").to_owned(), (value * 1e3) as u64);
+        }
+    }
+    Ok(table)
+}
+
+/// The names of the columns, some of which have spaces.
+fn columns(head: &str) -> Vec<String> {
+    let mut columns: Vec<String> = Vec::new();
+    for word in head.split_whitespace() {
+        let goes_on =
+            matches!(word, _ if word.starts_with("peak") || word.starts_with("average") || word == "percentile[usec]");
+        match columns.last_mut() {
+            Some(last) if goes_on && (last == "BW" || last.ends_with('%')) => {
+                *last += if word.starts_with("percentile") { " percentile" } else { " " };
+                if !word.starts_with("percentile") {
+                    *last += word;
+                }
+            }
+            _ => columns.push(word.to_owned()),
+        }
+    }
+    columns
+}
+
+/// What a test that has no result said.
+fn complaint(lines: &[&str]) -> String {
+    let is_of_interest = |line: &&&str| {
+        let line = line.to_lowercase();
+        ["fail", "error", "unable", "couldn't", "can't", "not found", "invalid", "unsupported", "cannot"]
+            .iter()
+            .any(|word| line.contains(word))
+    };
+    let told: Vec<&str> = lines.iter().filter(is_of_interest).copied().collect();
+    match told.is_empty() {
+        true => format!("it said: {}", lines.iter().rev().find(|line| !line.is_empty()).unwrap_or(&"nothing")),
+        false => told.join("; "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As perftest 6.06 printed them between two guests with Soft-RoCE.
+    const BANDWIDTH: &str = " remote address: LID 0000 QPN 0x0011 PSN 0x859076 RKey 0x0002f7 VAddr 0x007fdf32a47000\n \
+        GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:00:00:02\n\
+        ---------------------------------------------------------------------------------------\n \
+        #bytes     #iterations    BW peak[Gb/sec]    BW average[Gb/sec]   MsgRate[Mpps]\n \
+        65536      138           0.000000            0.036048            0.000069\n\
+        ---------------------------------------------------------------------------------------\n";
+    const LATENCY: &str = " #bytes #iterations    t_min[usec]    t_max[usec]  t_typical[usec]    t_avg[usec]    t_stdev[usec]   \
+        99% percentile[usec]   99.9% percentile[usec] \n \
+        64      500          308.27         4590.71      488.96     \t       625.42        \t338.11\t\t2210.06 \t\t4590.71\n\
+        ---------------------------------------------------------------------------------------\n";
+
+    #[test]
+    fn the_table_of_a_bandwidth_test() {
+        let table = parse(BANDWIDTH).unwrap();
+        assert_eq!((table.message, table.messages, table.rate_bps), (65_536, 138, Some(36_048_000)));
+        assert!(table.times_ns.is_empty());
+        let megabytes = BANDWIDTH.replace("Gb/sec", "MB/sec");
+        assert_eq!(parse(&megabytes).unwrap().rate_bps, Some((0.036048 * 8.0 * 1_048_576.0) as u64));
+    }
+
+    #[test]
+    fn the_table_of_a_latency_test() {
+        let table = parse(LATENCY).unwrap();
+        assert_eq!((table.message, table.messages, table.rate_bps), (64, 500, None));
+        let times: Vec<(&str, u64)> = table.times_ns.iter().map(|(name, time)| (name.as_str(), *time)).collect();
+        let expected = [
+            ("99% percentile", 2_210_060),
+            ("99.9% percentile", 4_590_710),
+            ("avg", 625_420),
+            ("max", 4_590_710),
+            ("min", 308_270),
+            ("stdev", 338_110),
+            ("typical", 488_960),
+        ];
+        assert_eq!(times, expected);
+    }
+
+    #[test]
+    fn what_went_wrong_is_told() {
+        let told = parse("IB device rxe7 not found\n Unable to find the Infiniband/RoCE device\n").unwrap_err();
+        assert_eq!(told, "IB device rxe7 not found; Unable to find the Infiniband/RoCE device");
+        assert_eq!(parse("").unwrap_err(), "it said: nothing");
+        assert!(parse(&BANDWIDTH[..BANDWIDTH.find("65536").unwrap()]).is_err(), "a head alone is no result");
+    }
+
+    #[test]
+    fn arguments_of_both_ends() {
+        let tool = FlowTool { test: PerfTest::WriteBw, queue_pairs: 4 };
+        let test = Test {
+            tool,
+            device: "rxe0",
+            gid: 1,
+            port: 18_515,
+            message: 65_536,
+            extent: Extent::Seconds(3),
+            traffic_class: 106,
+        };
+        let both = "ib_write_bw -F -d rxe0 -x 1 -p 18515 -s 65536 -u 18 --tclass=106 -D 3 -f 0 -q 4 --report_gbits";
+        assert_eq!(test.command(None), both);
+        let few = Test { extent: Extent::Messages(2), ..test };
+        assert!(few.command(Some("10.0.0.2")).ends_with("-n 5 -q 4 --report_gbits 10.0.0.2"));
+    }
+}

@@ -1,0 +1,191 @@
+//! Real hosts beside the switches of a run: their ports' links are watched while they get ready, their flows are read off the switches'
+//! counters while they send, and what they told becomes part of the summary.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_dpdk_driver::{RunningSwitches, Stopped};
+use weir_hosts::{Experiment, HostError, Outcome, Session};
+use weir_nic::host::{ClassStats, ReceiverStats, SenderStats, Transport};
+use weir_nic::model::{ModelDrop, ModelReport};
+use weir_results::record::NicWords;
+use weir_results::run_dir::{FlowSample, Summary, throughput};
+use weir_scenario::{PortPlace, Scenario};
+use weir_switch_core::Report;
+use weir_units::{Bytes, CLASSES, Span};
+
+/// How often links and hosts are looked at while hosts get ready, in real time.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// Headers of a frame of RoCEv2, without FCS: Ethernet 14 B, IPv4 20 B, UDP 8 B, BTH 12 B, ICRC 4 B.
+const ROCE_HEADERS: u64 = 58;
+/// And of one of TCP with time stamps: Ethernet 14 B, IPv4 20 B, TCP 32 B.
+const TCP_HEADERS: u64 = 66;
+
+/// The real hosts of a run.
+pub(super) struct RealHosts {
+    session: Session,
+    /// By the place of a flow: how its frames are told from all others at its ends' ports, if they can be.
+    seen: Vec<Option<Seen>>,
+}
+
+/// A flow that has a class of its sender's port to itself, and maybe one of its receiver's.
+#[derive(Clone, Copy)]
+struct Seen {
+    from: PortPlace,
+    to: Option<PortPlace>,
+    class: usize,
+    headers: u64,
+}
+
+impl RealHosts {
+    /// Boots the guests, and has all hosts get ready. `None` if `stop` is set meanwhile.
+    pub(super) fn get_ready(
+        experiment: &mut Experiment,
+        scenario: &Scenario,
+        running: &RunningSwitches,
+        stop: &AtomicBool,
+    ) -> Result<Option<RealHosts>, HostError> {
+        experiment.boot()?;
+        let deadline = Instant::now() + experiment.boots_within();
+        while !experiment.is_up()? {
+            running.update_links();
+            if stop.load(Ordering::Relaxed) {
+                return Ok(None);
+            }
+            if Instant::now() > deadline {
+                let seconds = experiment.boots_within().as_secs();
+                return Err(HostError::Scenario(format!("a guest has not booted within {seconds} s")));
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        let session = experiment.session(scenario);
+        while !session.is_ready() {
+            running.update_links();
+            if stop.load(Ordering::Relaxed) {
+                session.stop();
+                let _ = session.finish();
+                return Ok(None);
+            }
+            if session.is_done() {
+                session.finish()?;
+                return Err(HostError::Scenario("the real hosts have ended before they began".to_owned()));
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
+        Ok(Some(RealHosts { session, seen: seen(scenario) }))
+    }
+
+    /// The scenario begins so much later than now, in real time.
+    pub(super) fn begin(&self) -> Duration {
+        self.session.begin(Instant::now() + Session::LEAD);
+        Session::LEAD
+    }
+
+    pub(super) fn are_done(&self) -> bool {
+        self.session.is_done()
+    }
+
+    /// How far the flow of this place is, as the switches have counted; `None` of one that they can't tell from others.
+    pub(super) fn sample(&self, flow: usize, reports: &[Report]) -> Option<FlowSample> {
+        let seen = self.seen[flow]?;
+        let class = |place: PortPlace| &reports[place.switch].ports[place.port].classes[seen.class];
+        let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * seen.headers));
+        let from = class(seen.from);
+        let sent = payload(from.rx_bytes, from.rx_frames);
+        let received = seen.to.map_or(sent, |to| payload(class(to).tx_bytes, class(to).tx_frames));
+        Some(FlowSample { sent, received })
+    }
+
+    /// Waits for hosts that still send or are told to end, and for what they have to say.
+    pub(super) fn finish(self, is_interrupted: bool) -> Result<Outcome, HostError> {
+        if is_interrupted {
+            self.session.stop();
+        }
+        self.session.finish()
+    }
+}
+
+/// Which flows the switches can tell from others: those that have their class to themselves.
+fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
+    let place = |host: usize| scenario.hosts[host].place();
+    let alone = |n: usize, same: &dyn Fn(usize) -> bool| {
+        let flow = &scenario.flows[n];
+        let others = scenario.flows.iter().enumerate().filter(|(other, _)| *other != n);
+        !others.into_iter().any(|(other, of)| of.config.class == flow.config.class && same(other))
+    };
+    let of_flow = |n: usize| {
+        let flow = &scenario.flows[n];
+        if !scenario.is_real(flow.from) || !alone(n, &|other| scenario.flows[other].from == flow.from) {
+            return None;
+        }
+        let to = alone(n, &|other| scenario.flows[other].to == flow.to).then(|| place(flow.to));
+        let headers = if matches!(flow.config.transport, Transport::Tcp(_)) { TCP_HEADERS } else { ROCE_HEADERS };
+        Some(Seen { from: place(flow.from), to, class: flow.config.class.index(), headers })
+    };
+    (0..scenario.flows.len()).map(of_flow).collect()
+}
+
+/// What the programs counted of each flow, in place of what emulated hosts would have.
+pub(super) fn count(outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
+    for (n, flow) in outcome.flows.iter().enumerate().filter_map(|(n, flow)| Some((n, flow.as_ref()?))) {
+        let (messages_sent, messages_done) = (flow.messages, flow.messages);
+        sent[n] =
+            SenderStats { payload: Bytes::new(flow.sent), messages_sent, messages_done, ..SenderStats::default() };
+        arrived[n] = ReceiverStats { payload: Bytes::new(flow.received), ..ReceiverStats::default() };
+    }
+}
+
+/// The NIC in front of a real host, as a host's own; `None` where there is none.
+pub(super) fn nic_of(scenario: &Scenario, stopped: &Stopped, host: usize) -> Option<NicWords> {
+    let place = scenario.hosts[host].place();
+    let report = stopped.devices.get(place.switch)?.get(place.port)?.nic?;
+    let full = ModelDrop::ReceiveBufferFull as usize;
+    let mut words = NicWords::default();
+    for n in 0..CLASSES {
+        let class = &report.classes[n];
+        words.classes[n] = ClassStats {
+            paused_for: class.paused_for,
+            pauses: class.pauses,
+            pauses_sent: class.pauses_sent,
+            receive_overflow: class.dropped[full],
+            receive_buffer_max: Bytes::new(class.receive_bytes_max),
+            ..ClassStats::default()
+        };
+    }
+    words.control_sent = report.to_switch.made;
+    Some(words)
+}
+
+/// Whether the NICs in front of real hosts account for every frame.
+pub(super) fn unbalanced<'a>(scenario: &'a Scenario, stopped: &'a Stopped) -> impl Iterator<Item = String> + 'a {
+    let real = scenario.hosts.iter().enumerate().filter(|(n, _)| scenario.is_real(*n));
+    real.filter_map(|(_, host)| {
+        let report: ModelReport = stopped.devices.get(host.switch)?.get(host.port)?.nic?;
+        (!report.balances()).then(|| format!("the books of the NIC in front of {} do not balance", host.name))
+    })
+}
+
+/// Adds to a summary what real hosts told.
+pub(super) fn add(summary: &mut Summary, outcome: Outcome, duration: Span) {
+    for (flow, told) in summary.flows.iter_mut().zip(&outcome.flows) {
+        let Some(told) = told else { continue };
+        // Where the switches could not tell the flow from others, the program can.
+        if flow.throughput_bps == 0 {
+            flow.throughput_bps = throughput(Bytes::new(told.received), duration);
+        }
+        flow.tool = Some(told.tool.clone());
+    }
+    let errors = |host: &weir_results::run_dir::RealHostSummary| {
+        host.counter("rdma.rcvd_seq_err") + host.counter("rdma.out_of_seq_request")
+    };
+    let told =
+        outcome.hosts.iter().filter(|host| errors(host) > 0).map(|host| format!("{} {}", host.name, errors(host)));
+    let told: Vec<String> = told.collect();
+    if !told.is_empty() {
+        summary
+            .notes
+            .push(format!("RDMA hosts missed packets (rcvd_seq_err and out_of_seq_request): {}", told.join(", ")));
+    }
+    summary.failures.extend(outcome.failures);
+    summary.real_hosts = outcome.hosts;
+}

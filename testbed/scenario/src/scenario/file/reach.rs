@@ -1,0 +1,107 @@
+//! `reach` of `[[hosts]]`, and what of `[[flows]]` real hosts alone go by.
+
+use weir_reader::{Problem, SIZE, Table};
+use weir_units::Bytes;
+
+use crate::scenario::{FlowTool, PerfTest, Reach, RealHost};
+
+const MEMORY_DEFAULT_MB: u64 = 192;
+const MEMORY_MB: std::ops::RangeInclusive<u64> = 128..=65_536;
+const QUEUES_MAX: u64 = 8;
+const QUEUE_PAIRS_MAX: u64 = 1_000;
+
+/// The ways that there are, with the keys of each.
+const WAYS: [(&str, &[&str]); 3] =
+    [("vm", &["memory", "queues", "nic"]), ("netns", &["nic"]), ("ssh", &["to", "interface", "rdma", "ip"])];
+
+/// All keys of the table.
+pub(super) const KEYS: &[&str] = &["by", "memory", "queues", "nic", "to", "interface", "rdma", "ip"];
+
+/// How a host is reached where it is real; `None` for a host that is emulated on all backends.
+pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
+    if !host.has("reach") {
+        return None;
+    }
+    let (table, is_table) = host.table_or_word("reach", "hosts.reach");
+    let (table, key) = if is_table { (&table, "by") } else { (host, "reach") };
+    if is_table && !table.has(key) {
+        let problem = Problem::new("`reach` needs `by`", "write reach = { by = \"vm\" }, \"netns\" or \"ssh\"");
+        table.doc().refuse(problem.at(table.path(), ""));
+    }
+    let way = table.choice(key, &[("vm", 0), ("netns", 1), ("ssh", 2)])?;
+    if is_table {
+        let (name, keys) = WAYS[way];
+        for other in table.entries().filter(|other| KEYS.contains(other) && *other != "by" && !keys.contains(other)) {
+            let help = format!("take it out; there is: {}", keys.join(", "));
+            let message = format!("a host that is reached by \"{name}\" has no `{other}`");
+            table.doc().note(Problem::new(message, help).at_key(table.at(other), ""));
+        }
+    }
+    // Keys of a host are not those of the table.
+    let given = is_table.then_some(table);
+    let reach = match way {
+        0 => Reach::Vm {
+            memory_mb: given.map_or(MEMORY_DEFAULT_MB, memory_mb),
+            queues: given.and_then(|table| table.integer("queues", 1..=QUEUES_MAX)).unwrap_or(1) as u8,
+        },
+        1 => Reach::Netns,
+        _ => ssh(host, given)?,
+    };
+    let has_own = matches!(reach, Reach::Ssh { .. });
+    let has_nic_model = !has_own && given.and_then(|table| table.boolean("nic")).unwrap_or(true);
+    Some(RealHost { reach, has_nic_model })
+}
+
+fn memory_mb(table: &Table<'_>) -> u64 {
+    let mb = |mb: u64| Bytes::mb(mb);
+    let given = table.quantity("memory", &SIZE, mb(*MEMORY_MB.start())..=mb(*MEMORY_MB.end()));
+    given.map_or(MEMORY_DEFAULT_MB, |memory| memory.get() / 1_000_000)
+}
+
+fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
+    let example = "reach = { by = \"ssh\", to = \"root@server1\", interface = \"ens1np0\" }";
+    let complete = given.filter(|table| table.has("to") && table.has("interface"));
+    let Some(table) = complete else {
+        let problem =
+            Problem::new("a host that is reached by \"ssh\" needs `to` and `interface`", format!("write {example}"));
+        host.doc().refuse(problem.at(host.at("reach"), ""));
+        return None;
+    };
+    if !host.has("port_device") {
+        let help = "write port_device = { pci = \"0000:81:00.0\" }, the switch's end of the host's cable";
+        let problem = Problem::new("a host that is reached by \"ssh\" is on a cable", help);
+        host.doc().refuse(problem.at(host.at("reach"), ""));
+    }
+    // They become arguments of programs.
+    let word = |key: &str, example: &str| {
+        let text = table.string(key, example)?;
+        let is_good = !text.starts_with('-')
+            && text.chars().all(|c| c.is_ascii_alphanumeric() || "._-@:%[]".contains(c))
+            && !text.is_empty();
+        if !is_good {
+            table.refuse(key, format!("\"{text}\" can't be used"), format!("write for example {key} = \"{example}\""));
+        }
+        is_good.then(|| text.to_owned())
+    };
+    let ip = table.string("ip", "192.168.1.10").and_then(|text| {
+        let parsed = text.parse().ok();
+        if parsed.is_none() {
+            table.refuse("ip", format!("\"{text}\" is no IPv4 address"), "write for example ip = \"192.168.1.10\"");
+        }
+        parsed
+    });
+    Some(Reach::Ssh {
+        target: word("to", "root@server1")?,
+        interface: word("interface", "ens1np0")?,
+        rdma: word("rdma", "mlx5_0"),
+        ip,
+    })
+}
+
+/// What sends a flow, if its hosts are real.
+pub(super) fn of_flow(flow: &Table<'_>) -> FlowTool {
+    let tests = PerfTest::ALL.map(|test| (test.name(), test));
+    let test = flow.choice("perftest", &tests).unwrap_or_default();
+    let queue_pairs = flow.integer("qps", 1..=QUEUE_PAIRS_MAX).unwrap_or(1) as u16;
+    FlowTool { test, queue_pairs }
+}
