@@ -9,10 +9,11 @@ use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
 use weir_config::ConfigErrors;
-use weir_nic::host::congestion;
+use weir_nic::host::{Transport, congestion};
 use weir_nic::tcp::{self, TcpKeys};
 use weir_reader::Named;
 use weir_scenario::file::{ScenarioRun, known_keys, load, parse};
+use weir_scenario::{FlowPlan, RealPorts};
 
 fn here(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
@@ -107,6 +108,7 @@ fn the_references_of_congestion_controls_are_true() {
 #[test]
 fn the_examples_can_be_run() {
     let mut seen = 0;
+    let is_tcp = |flow: &FlowPlan| matches!(flow.config.transport, Transport::Tcp(_));
     for path in expectations::files(&here("../../scenarios")) {
         let text = fs::read_to_string(&path).unwrap();
         if !text.lines().any(|line| line == "[scenario]") {
@@ -115,11 +117,19 @@ fn the_examples_can_be_run() {
         seen += 1;
         let runs = good(&path, &text);
         let name = expectations::file_name(&path);
-        for ScenarioRun { scenario, .. } in &runs {
+        for run in &runs {
+            let scenario = &run.scenario;
             assert_eq!(scenario.check(), Ok(()), "{name}");
             assert!(scenario.traffic.iter().all(|plan| !plan.messages.is_empty()), "{name}");
             let chooses = scenario.routes.as_ref().is_some_and(|routes| routes.have_choices());
-            assert_eq!(scenario.needs_virtual_time().is_some(), chooses, "{name}");
+            // TCP of emulated hosts takes virtual time, and that of real ones does not.
+            let is_emulated_tcp = run.has_real_hosts() && scenario.flows.iter().any(is_tcp);
+            assert_eq!(scenario.needs_virtual_time().is_some(), chooses || is_emulated_tcp, "{name}");
+            if run.has_real_hosts() {
+                let real = run.with_real_hosts(1, &RealPorts { folder: "/run/weir".into(), process: 1 });
+                let real = real.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+                assert_eq!((real.check(), real.needs_virtual_time()), (Ok(()), None), "{name}");
+            }
         }
     }
     assert!(seen >= 5);
