@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::{Device, SwitchConfig, VhostUser};
 use weir_experiments::Failure;
+use weir_experiments::files::quoted;
 use weir_hosts::guest::{
     AcceleratorChoice, Fleet, GuestError, GuestPlan, Image, Life, Running, State, refuse_more_than_fits, store,
 };
@@ -232,15 +233,6 @@ fn run(arguments: &RunArguments) -> Result<u8, Failure> {
     Ok(u8::try_from(code).unwrap_or(1))
 }
 
-fn quoted(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
-    if !word.is_empty() && word.chars().all(is_plain) {
-        word.to_owned()
-    } else {
-        format!("'{}'", word.replace('\'', "'\\''"))
-    }
-}
-
 fn down(arguments: &DownArguments) -> Result<(), Failure> {
     let fleet = arguments.place.fleet()?;
     let guests = match arguments.guests.is_empty() {
@@ -301,16 +293,9 @@ fn failure(error: GuestError) -> Failure {
 mod tests {
     use super::*;
 
-    #[test]
-    fn words_reach_the_shell_as_they_are() {
-        assert_eq!(quoted("ib_write_bw"), "ib_write_bw");
-        assert_eq!(quoted("a b"), "'a b'");
-        assert_eq!(quoted("it's"), "'it'\\''s'");
-        assert_eq!(quoted(""), "''");
-    }
-
     fn switch(text: &str) -> tempfile::NamedTempFile {
-        let file = tempfile::NamedTempFile::with_suffix(".toml").unwrap();
+        // Its own name stands for the switch's.
+        let file = tempfile::Builder::new().prefix("lab").suffix(".toml").tempfile().unwrap();
         std::fs::write(file.path(), text).unwrap();
         file
     }

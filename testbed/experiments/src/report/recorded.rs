@@ -1,5 +1,6 @@
 //! Runs as `weir play` serves them: topology, samples, pauses and events, as one JSON for a page.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use serde::Serialize;
@@ -77,7 +78,7 @@ impl Run {
     fn json(&self) -> Result<String, Failure> {
         let summary = &self.summary;
         let end_ms = self.end_us() / 1e3;
-        let (at_ms, columns, rows_each) = self.columns()?;
+        let Columns { at_ms, by_name: columns, rows_each } = self.columns()?;
         let events = Events::read(&self.directory, end_ms)?;
         let topology = self.topology.clone().unwrap_or_else(|| unknown_topology(self));
         let pauses: Vec<Value> = events
@@ -154,8 +155,8 @@ impl Run {
         about
     }
 
-    /// Instants in ms, columns by their names without those that are empty, and how many rows two instants stand for.
-    fn columns(&self) -> Result<(Vec<f64>, std::collections::BTreeMap<String, Column>, usize), Failure> {
+    /// Columns by their names, without those that are empty.
+    fn columns(&self) -> Result<Columns, Failure> {
         let Some(file) = SeriesFile::survey(&self.directory)? else { return Ok(Default::default()) };
         let used = file.columns().iter().filter(|column| column.name != "t_us" && !column.max.is_nan());
         let names: Vec<&str> = used.map(|column| column.name.as_str()).collect();
@@ -163,8 +164,17 @@ impl Run {
         let points = (NUMBERS_MAX / places.len().max(1)).clamp(SAMPLES.0, SAMPLES.1);
         let samples = file.samples(&places, points)?;
         let named = names.into_iter().map(str::to_owned).zip(samples.values.into_iter().map(Column::of));
-        Ok((samples.at, named.collect(), samples.rows_each))
+        Ok(Columns { at_ms: samples.at, by_name: named.collect(), rows_each: samples.rows_each })
     }
+}
+
+/// A run's series.
+#[derive(Default)]
+struct Columns {
+    at_ms: Vec<f64>,
+    by_name: BTreeMap<String, Column>,
+    /// How many rows of the file two instants stand for.
+    rows_each: usize,
 }
 
 impl Column {
