@@ -15,7 +15,7 @@ use weir_sim::SimBackend;
 const SCENARIO: &str = r#"
 [scenario]
 name = "workloads"
-end = "4ms"
+end = "16ms"
 sample_every = "500us"
 time_dilation = 100
 warm_up = "500us"
@@ -59,6 +59,7 @@ receivers = ["H2", "H3"]
 sizes = "8KB"
 load = 0.1
 seed = 7
+until = "4ms"
 "#;
 
 /// The messages that were completed: of what, from whom, to whom, when they were released, and their length.
