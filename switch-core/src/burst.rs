@@ -12,6 +12,7 @@
 
 mod bursts;
 mod chunks;
+mod exact_match;
 mod forwarder;
 mod handoff;
 mod lanes;

@@ -25,6 +25,32 @@ impl Mmu {
         }
     }
 
+    /// [`Mmu::release`] of packets that left one egress queue: `ingress` says by which queue each came, and `bytes` what it was charged.
+    ///
+    /// # Panics
+    /// If the slices differ in length.
+    #[inline]
+    pub fn release_row(&self, now: Time, egress: QueueId, ingress: &[QueueId], bytes: &[u32]) {
+        assert_eq!(ingress.len(), bytes.len(), "the queue of each packet");
+        let Some(first) = ingress.first().copied() else { return };
+        let differ = ingress.iter().fold(0, |differ, queue| differ | (queue.index() ^ first.index()) as u16);
+        if differ != 0 || self.rules.low_pass.is_some() {
+            return self.release_mixed_row(now, egress, ingress, bytes);
+        }
+        let (packets, bytes) = (ingress.len() as u32, bytes.iter().sum());
+        self.release_bundles(now, &[Bundle { ingress: first, egress, packets, bytes }]);
+    }
+
+    #[inline(never)]
+    fn release_mixed_row(&self, now: Time, egress: QueueId, ingress: &[QueueId], bytes: &[u32]) {
+        for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
+            let pairs = ingress.iter().zip(bytes);
+            let departures: ArrayVec<Departure, BUNDLED_MAX> =
+                pairs.map(|(ingress, bytes)| Departure { ingress: *ingress, egress, bytes: *bytes }).collect();
+            self.release(now, &departures);
+        }
+    }
+
     /// Returns what sent packets were charged, as [`Mmu::release`] does, summed by pair of queues. Not for a policy that filters
     /// lengths.
     #[inline]

@@ -60,6 +60,63 @@ impl Intake {
         }
     }
 
+    /// Adds a packet if there is one of its pair of queues already; says whether.
+    ///
+    /// # Panics
+    /// If it is full.
+    #[inline(always)]
+    pub fn push_more(&mut self, packet: Arrival) -> bool {
+        let Arrival { ingress, egress, bytes } = packet;
+        let place = self.to[egress.index() % EGRESS_QUEUES];
+        match self.bundles.get_mut(usize::from(place)) {
+            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
+                bundle.packets += 1;
+                bundle.bytes += bytes;
+                (self.of[self.len], self.bytes[self.len]) = (place, bytes);
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Adds packets of one pair of queues, which are charged so much each.
+    ///
+    /// # Panics
+    /// If there is no room for all of them.
+    #[inline(always)]
+    pub fn push_row(&mut self, ingress: QueueId, egress: QueueId, bytes: impl ExactSizeIterator<Item = u32>) {
+        let packets = bytes.len();
+        let mut total = 0;
+        let places = &mut self.bytes[self.len..][..packets];
+        for (place, bytes) in places.iter_mut().zip(bytes) {
+            *place = bytes;
+            total += bytes;
+        }
+        if packets > 0 {
+            let place = self.count(ingress, egress, packets as u32, total);
+            self.of[self.len..][..packets].fill(place);
+            self.len += packets;
+        }
+    }
+
+    /// Adds packets to the bundle of their queues; returns its place.
+    #[inline(always)]
+    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32) -> u8 {
+        let to = &mut self.to[egress.index() % EGRESS_QUEUES];
+        match self.bundles.get_mut(usize::from(*to)) {
+            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
+                bundle.packets += packets;
+                bundle.bytes += bytes;
+            }
+            _ => {
+                *to = self.bundles.len() as u8;
+                self.bundles.push(Bundle { ingress, egress, packets, bytes });
+            }
+        }
+        *to
+    }
+
     /// Adds a packet. All packets are of one ingress port.
     ///
     /// # Panics
@@ -68,19 +125,9 @@ impl Intake {
     pub fn push(&mut self, packet: Arrival) {
         let n = self.len;
         assert!(n < INTAKE_MAX, "an intake with room for a packet");
-        let to = &mut self.to[packet.egress.index() % EGRESS_QUEUES];
         let Arrival { ingress, egress, bytes } = packet;
-        match self.bundles.get_mut(usize::from(*to)) {
-            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
-                bundle.packets += 1;
-                bundle.bytes += bytes;
-            }
-            _ => {
-                *to = self.bundles.len() as u8;
-                self.bundles.push(Bundle { ingress, egress, packets: 1, bytes });
-            }
-        }
-        (self.of[n], self.bytes[n]) = (*to, packet.bytes);
+        let place = self.count(ingress, egress, 1, bytes);
+        (self.of[n], self.bytes[n]) = (place, bytes);
         self.len = n + 1;
     }
 

@@ -5,7 +5,7 @@ use hdrhistogram::Histogram;
 use weir_flowctl::cbfc::blocks;
 use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
-use weir_units::{Class, ClassSet, Span};
+use weir_units::{Class, ClassSet, QueueId, Span};
 
 use super::chunks::{Chunks, Row};
 use super::lanes::Lanes;
@@ -175,11 +175,12 @@ impl<P> Staged<P> {
         self.packets.push(queued.packet);
     }
 
-    /// Takes packets of a row.
+    /// Takes packets of a row, which leave this queue.
     #[inline]
-    pub(super) fn take_from(&mut self, row: Row<'_, P>, from: usize, to: usize) {
+    pub(super) fn take_from(&mut self, egress: QueueId, row: Row<'_, P>, from: usize, to: usize) {
         self.packets.extend(row.packets[from..to].iter_mut().filter_map(Option::take));
-        self.departures.extend(row.charged[from..to].iter().copied());
+        let charged = row.ingress[from..to].iter().zip(&row.bytes[from..to]);
+        self.departures.extend(charged.map(|(ingress, bytes)| Departure { ingress: *ingress, egress, bytes: *bytes }));
         self.lengths.extend(row.lengths[from..to].iter().copied());
     }
 
