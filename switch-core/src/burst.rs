@@ -22,6 +22,7 @@ mod own_ports;
 mod plain;
 mod plan;
 mod receiver;
+mod staged;
 mod transmitter;
 
 pub use handoff::RECEIVED_MAX;

@@ -55,6 +55,7 @@ impl QueueId {
     ///
     /// # Panics
     /// If there is no such position, whatever the ports.
+    #[inline(always)]
     pub const fn of_index(index: usize) -> QueueId {
         assert!(index <= u16::MAX as usize);
         QueueId(index as u16)

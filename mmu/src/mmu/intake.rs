@@ -60,24 +60,41 @@ impl Intake {
         }
     }
 
-    /// Adds a packet if there is one of its pair of queues already; says whether.
+    /// Adds packets that go by these pairs of queues, ingress first, and are charged so much each: up to the first of a new pair that
+    /// `takes` does not want. Returns how many.
     ///
     /// # Panics
-    /// If it is full.
+    /// If there is no room for all of them, or one list is shorter than the other.
     #[inline(always)]
-    pub fn push_more(&mut self, packet: Arrival) -> bool {
-        let Arrival { ingress, egress, bytes } = packet;
-        let place = self.to[egress.index() % EGRESS_QUEUES];
-        match self.bundles.get_mut(usize::from(place)) {
-            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
-                bundle.packets += 1;
-                bundle.bytes += bytes;
-                (self.of[self.len], self.bytes[self.len]) = (place, bytes);
-                self.len += 1;
-                true
+    pub fn push_each(
+        &mut self,
+        pairs: impl ExactSizeIterator<Item = (QueueId, QueueId)>,
+        bytes: impl ExactSizeIterator<Item = u32>,
+        mut takes: impl FnMut(QueueId, QueueId) -> bool,
+    ) -> usize {
+        let Intake { bundles, len, of, bytes: charged, to, .. } = self;
+        let (of, charged) = (&mut of[*len..][..pairs.len()], &mut charged[*len..][..pairs.len()]);
+        assert_eq!(bytes.len(), pairs.len());
+        charged.iter_mut().zip(bytes).for_each(|(place, bytes)| *place = bytes);
+        let mut added = 0;
+        for ((ingress, egress), (of, bytes)) in pairs.zip(of.iter_mut().zip(charged)) {
+            let to = &mut to[egress.index() % EGRESS_QUEUES];
+            match bundles.get_mut(usize::from(*to)) {
+                Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
+                    bundle.packets += 1;
+                    bundle.bytes += *bytes;
+                }
+                _ if !takes(ingress, egress) => break,
+                _ => {
+                    *to = bundles.len() as u8;
+                    bundles.push(Bundle { ingress, egress, packets: 1, bytes: *bytes });
+                }
             }
-            _ => false,
+            *of = *to;
+            added += 1;
         }
+        *len += added;
+        added
     }
 
     /// Adds packets of one pair of queues, which are charged so much each.
@@ -169,6 +186,19 @@ impl Intake {
     #[inline]
     pub fn bytes(&self) -> &[u32] {
         &self.bytes[..self.len]
+    }
+
+    /// The bundle of each packet, and what the packet is charged.
+    #[inline(always)]
+    pub fn placed(&self) -> impl ExactSizeIterator<Item = (&Bundle, u32)> {
+        let packets = self.of[..self.len].iter().zip(&self.bytes);
+        packets.map(|(place, bytes)| (&self.bundles[usize::from(*place)], *bytes))
+    }
+
+    /// The number of each packet's bundle, and what the packet is charged.
+    #[inline(always)]
+    pub fn places(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
+        self.of[..self.len].iter().zip(&self.bytes).map(|(bundle, bytes)| (usize::from(*bundle), *bytes))
     }
 
     /// The packets.

@@ -171,26 +171,21 @@ impl<P: Packet> Forwarding<P> {
     fn stage_different(&mut self, port: PortId, ways: &[Way], lengths: &[u32]) -> usize {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, intake, .. } = self;
-        let shared = &**shared;
+        let (charge, pairs) = (shared.charge, ways.iter().map(|way| (way.ingress(), way.egress())));
+        let takes = |ingress: QueueId, egress: QueueId| shared.takes(egress.port(), ingress.class());
+        let row = intake.push_each(pairs, lengths.iter().map(|bytes| charge.of(*bytes)), takes);
         let mut came = Came::default();
-        let mut row = 0;
-        for (way, frame_bytes) in ways.iter().zip(lengths) {
-            let (ingress, egress, class) = (way.ingress(), way.egress(), way.ingress().class());
-            let arrival = Arrival { ingress, egress, bytes: shared.charge.of(*frame_bytes) };
-            if !intake.push_more(arrival) {
-                if !shared.takes(egress.port(), class) {
-                    break;
-                }
-                intake.push(arrival);
-            }
-            came.add(class, *frame_bytes);
-            if counts {
-                arrived[class.index()] += shared.port(port).arrived.count_of(*frame_bytes);
-            }
-            row += 1;
+        for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
+            came.add(way.ingress().class(), *frame_bytes);
         }
         for (class, frames, bytes) in came.classes() {
             counters.add_frames(QueueId::new(port, class), frames, bytes);
+        }
+        if counts {
+            let state = &shared.port(port).arrived;
+            for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
+                arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
+            }
         }
         row
     }

@@ -1,14 +1,16 @@
 //! Transmission on an lcore: each poll serves every port with a burst, and may come late.
 
+use std::iter;
 use std::sync::Arc;
 
 use weir_flowctl::wire_bytes;
-use weir_mmu::{Departure, Intake};
+use weir_mmu::{DepartureRow, Intake};
 use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
-use super::bursts::{BurstPort, Bursts, Staged};
+use super::bursts::{BurstPort, Bursts};
 use super::handoff::{FromForwarder, OVERFULL};
 use super::lateness::Waits;
+use super::staged::Staged;
 use crate::counters::{DropReason, Published, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
 use crate::queues::PacketQueues;
@@ -207,7 +209,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let row = queues.fifos().front_row(queue.index());
         let sent = driver.transmit_row(port.id, &mut row.packets[..count]);
         counters.add_row(queue, &row.lengths[..sent]);
-        shared.mmu.release_row(now, queue, &row.ingress[..sent], &row.bytes[..sent]);
+        let gone = DepartureRow { egress: queue, ingress: &row.ingress[..sent], bytes: &row.bytes[..sent] };
+        shared.mmu.release_rows(now, iter::once(gone));
         manner.note_released(sent);
         self.stirred |= told_of(shared, self.off_ports | self.by_length, row.ingress[..sent].iter().copied());
         if sent < count {
@@ -304,31 +307,28 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
         let sent = driver.transmit(port.id, &mut staged.packets);
-        self.account(now, &staged.departures[..sent], &staged.lengths);
+        self.account(now, &staged, sent);
+        staged.forget_front(sent);
         if staged.packets.is_empty() {
-            staged.departures.clear();
-            staged.lengths.clear();
             self.manner.spare.push(staged);
         } else {
-            staged.departures.drain(..sent);
-            staged.lengths.drain(..sent);
-            debug_assert_eq!(staged.departures.len(), staged.packets.len());
             self.ports[index].own.staged = Some(staged);
         }
         sent
     }
 
-    /// Counts frames that went, with their lengths, and releases them.
+    /// Counts the first `sent` frames of what was staged, which went, and releases them.
     #[inline]
-    pub(super) fn account(&mut self, now: Time, departures: &[Departure], lengths: &[u32]) {
-        let mut counted = 0;
-        // Neighbours are mostly of one queue.
-        for row in departures.chunk_by(|one, next| one.egress == next.egress) {
-            self.counters.add_row(row[0].egress, &lengths[counted..][..row.len()]);
-            counted += row.len();
+    pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize) {
+        let Transmission { counters, shared, manner, .. } = self;
+        let rows = || staged.front_rows(sent);
+        rows().for_each(|(row, lengths)| counters.add_row(row.egress, lengths));
+        shared.mmu.release_rows(now, rows().map(|(row, _)| row));
+        manner.note_released(sent);
+        let telling = self.off_ports | self.by_length;
+        if !telling.is_empty() {
+            self.stirred |= told_of(shared, telling, rows().flat_map(|(row, _)| row.ingress.iter().copied()));
         }
-        self.manner.release(&self.shared.mmu, now, departures);
-        self.stir_for(departures);
     }
 }
 
