@@ -24,7 +24,8 @@ pub struct Batch {
 }
 
 // `None` is what no packet is: a null pointer.
-const _: () = assert!(size_of::<Option<Mbuf>>() == size_of::<Mbuf>() && align_of::<Option<Mbuf>>() == align_of::<Mbuf>());
+const _: () =
+    assert!(size_of::<Option<Mbuf>>() == size_of::<Mbuf>() && align_of::<Option<Mbuf>>() == align_of::<Mbuf>());
 
 impl Batch {
     /// An empty batch.

@@ -250,7 +250,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             // They left the cache long ago.
             frames.packets[..most].iter().flatten().for_each(Packet::prefetch);
         }
-        if !LIMITED && let Some(count) = port.put_row_on_wire(now, class, ready, &frames.lengths[..most], *link_overhead) {
+        if !LIMITED
+            && let Some(count) = port.put_row_on_wire(now, class, ready, &frames.lengths[..most], *link_overhead)
+        {
             return count;
         }
         let regulator = &shared.port(port.id).regulator;
