@@ -23,6 +23,10 @@ pub struct Batch {
     tail: usize,
 }
 
+// `None` is what no packet is: a null pointer.
+const _: () =
+    assert!(size_of::<Option<Mbuf>>() == size_of::<Mbuf>() && align_of::<Option<Mbuf>>() == align_of::<Mbuf>());
+
 impl Batch {
     /// An empty batch.
     #[inline]
@@ -142,13 +146,28 @@ impl Batch {
         self.extend(n, from.drain(..n));
     }
 
-    /// Appends the packets of a row of places, each of which has one.
+    /// Appends the packets of a row of places, each of which has one, and leaves `None` there.
     ///
     /// # Panics
-    /// If the batch has no room for them.
+    /// If a place has none, or the batch has no room for them.
     #[inline]
     pub fn take_from_row<T: Into<Mbuf>>(&mut self, row: &mut [Option<T>]) {
-        self.extend(row.len(), row.iter_mut().map_while(Option::take));
+        assert!(row.len() <= self.room(), "a batch with room for the packets");
+        if row.len() > MAX_BURST - self.tail {
+            self.compact();
+        }
+        let slots = &mut self.slots[self.tail..][..row.len()];
+        // Without a branch for each: whether one was missing is asked of all together, before any counts as a packet.
+        let mut is_missing = false;
+        for (slot, place) in slots.iter_mut().zip(row.iter_mut()) {
+            let packet: Option<Mbuf> = place.take().map(Into::into);
+            is_missing |= packet.is_none();
+            // SAFETY: an `Option<Mbuf>` has the size and alignment of an `Mbuf`, which is asserted below; a slot may hold anything
+            // until it counts as a packet.
+            unsafe { slot.as_mut_ptr().cast::<Option<Mbuf>>().write(packet) };
+        }
+        assert!(!is_missing, "a packet in each place of a row");
+        self.tail += slots.len();
     }
 
     /// Appends packets, `most` at most.

@@ -27,6 +27,7 @@ use crate::pool::{Pool, PoolLevel};
 use crate::signal::{Changed, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
 
+pub use departure::DepartureRow;
 pub use intake::{Bundle, INTAKE_MAX, Intake};
 pub use report::{PoolUse, PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks};
 

@@ -12,6 +12,7 @@
 
 mod bursts;
 mod chunks;
+mod exact_match;
 mod forwarder;
 mod handoff;
 mod lanes;
@@ -21,6 +22,7 @@ mod own_ports;
 mod plain;
 mod plan;
 mod receiver;
+mod staged;
 mod transmitter;
 
 pub use handoff::RECEIVED_MAX;

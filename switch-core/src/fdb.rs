@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
 use weir_units::{MacAddr, PortId, Span, Time};
 
@@ -15,6 +16,8 @@ use weir_units::{MacAddr, PortId, Span, Time};
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
     ticks: Ticks,
+    /// Grows with each entry that becomes another, or goes: after that.
+    version: CachePadded<AtomicU64>,
     /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`].
     routed: Box<[u16]>,
     /// The first one's address.
@@ -107,6 +110,7 @@ impl ForwardingTable {
         ForwardingTable {
             buckets,
             ticks: Ticks::of(ageing),
+            version: CachePadded::default(),
             routed: Box::default(),
             routed_from: 0,
             groups: Vec::new(),
@@ -138,6 +142,20 @@ impl ForwardingTable {
         self.routed_from = first.to_u64();
     }
 
+    /// As of when something is known: while this stays, learning what was learned changes nothing, and what was found is found again.
+    ///
+    /// Acquire: pairs with the Release after a change, so that what is looked up next is no older.
+    #[inline]
+    pub(crate) fn as_of(&self, now: Time) -> (u64, u64) {
+        (self.version.load(Ordering::Acquire), self.ticks.at(now))
+    }
+
+    /// Tells that an entry became another, or went.
+    #[inline]
+    fn note_change(&self) {
+        self.version.fetch_add(1, Ordering::Release);
+    }
+
     /// Asks for what is looked up for each frame, ahead of its use: as far as there are few stations.
     #[inline]
     pub(crate) fn prefetch(&self) {
@@ -153,6 +171,7 @@ impl ForwardingTable {
         let Some(entry) = free else { return false };
         entry.word.store(word(address.to_u64(), port), Ordering::Relaxed);
         entry.heard.store(STATIC, Ordering::Relaxed);
+        self.note_change();
         true
     }
 
@@ -169,6 +188,7 @@ impl ForwardingTable {
         first.heard.store(STATIC, Ordering::Relaxed);
         // Two lcores may have learned it at once.
         entries.for_each(|entry| entry.word.store(0, Ordering::Relaxed));
+        self.note_change();
         true
     }
 
@@ -190,6 +210,7 @@ impl ForwardingTable {
         // Lcores leave it alone until the second store.
         entry.word.store(0, Ordering::Relaxed);
         entry.heard.store(0, Ordering::Relaxed);
+        self.note_change();
         true
     }
 
@@ -218,7 +239,7 @@ impl ForwardingTable {
             let heard = entry.heard.load(Ordering::Relaxed);
             // Written when it changes and once a tick, not once a packet: other lcores read this cache line.
             if (heard != tick || held != word(address, port)) && heard != STATIC {
-                Self::learn_again(entry, address, port, tick);
+                self.learn_again(entry, address, port, tick);
             }
             return;
         }
@@ -226,11 +247,14 @@ impl ForwardingTable {
     }
 
     #[cold]
-    fn learn_again(entry: &Entry, address: u64, port: PortId, tick: u64) {
+    fn learn_again(&self, entry: &Entry, address: u64, port: PortId, tick: u64) {
         // No station has address 0: an empty entry was found.
         if address != 0 {
-            entry.word.store(word(address, port), Ordering::Relaxed);
+            let before = entry.word.swap(word(address, port), Ordering::Relaxed);
             entry.heard.store(tick, Ordering::Relaxed);
+            if before != word(address, port) {
+                self.note_change();
+            }
         }
     }
 
@@ -249,6 +273,7 @@ impl ForwardingTable {
         {
             entry.word.store(word(address, port), Ordering::Relaxed);
             entry.heard.store(tick, Ordering::Relaxed);
+            self.note_change();
         }
     }
 
@@ -306,7 +331,9 @@ impl ForwardingTable {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
         // Static ones are entered by this thread alone, so an entry does not become one in between.
         let learned = entries.filter(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
-        learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count()
+        let forgotten = learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count();
+        self.note_change();
+        forgotten
     }
 
     #[inline]

@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, Intake};
 use weir_units::{MacAddr, PortId, QueueId, Time};
+use weir_wire::Head;
 use weir_wire::ethernet::{Glance, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
@@ -40,6 +41,12 @@ pub trait Packet: Sized + Send + 'static {
     #[inline]
     fn glance(&self) -> Glance {
         Glance::OTHER
+    }
+
+    /// The first bytes of the packet, if it has enough: with equal ones [`Packet::glance`] tells the same. `None` has it looked at anew.
+    #[inline]
+    fn head(&self) -> Option<Head> {
+        None
     }
 
     /// Has the cache fetch what [`PortOutput::transmit`] will look at.

@@ -537,7 +537,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Departures may make a message due to the peers of the ports that the packets came by.
     #[inline]
     pub(crate) fn stir_for(&mut self, departures: &[Departure]) {
-        self.stirred |= told_of(&self.shared, self.off_ports | self.by_length, departures);
+        let ingress = departures.iter().map(|departure| departure.ingress);
+        self.stirred |= told_of(&self.shared, self.off_ports | self.by_length, ingress);
     }
 
     /// Gives up what a port is offered, and up to `limit` frames with what waits in its queues, counting them; returns how many.
@@ -670,13 +671,13 @@ fn noting<P>(now: Time, reason: DropReason, driver: &mut impl PacketStore<P>) ->
     move |packet, queue| driver.note_drop(now, packet, queue, Direction::Outbound, reason)
 }
 
-/// Of the ports that are `telling` their peers something, those that these packets came by.
+/// Of the ports that are `telling` their peers something, those that packets of these queues came by.
 #[inline]
-pub(crate) fn told_of(shared: &Shared, telling: PortSet, departures: &[Departure]) -> PortSet {
+pub(crate) fn told_of(shared: &Shared, telling: PortSet, ingress: impl Iterator<Item = QueueId>) -> PortSet {
     if telling.is_empty() {
         return telling;
     }
-    let from = departures.iter().map(|departure| shared.port(departure.ingress.port()).real_port);
+    let from = ingress.map(|queue| shared.port(queue.port()).real_port);
     telling & from.collect::<PortSet>()
 }
 

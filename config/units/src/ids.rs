@@ -51,6 +51,16 @@ impl QueueId {
         QueueId(port.0 * CLASSES as u16 + class.0 as u16)
     }
 
+    /// The queue in this position among all queues.
+    ///
+    /// # Panics
+    /// If there is no such position, whatever the ports.
+    #[inline(always)]
+    pub const fn of_index(index: usize) -> QueueId {
+        assert!(index <= u16::MAX as usize);
+        QueueId(index as u16)
+    }
+
     /// The queue's position among all queues, for indexing.
     pub const fn index(self) -> usize {
         self.0 as usize

@@ -6,7 +6,7 @@ use weir_units::MacAddr;
 use weir_wire::ethernet::{Glance, Parsed};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::{self, Telemetry};
-use weir_wire::{ethernet, flow_hash};
+use weir_wire::{Head, ethernet, flow_hash};
 
 /// A frame in an mbuf.
 #[derive(Debug)]
@@ -47,6 +47,11 @@ impl Packet for Frame {
     #[inline(always)]
     fn glance(&self) -> Glance {
         ethernet::glance(self.0.data())
+    }
+
+    #[inline(always)]
+    fn head(&self) -> Option<Head> {
+        weir_wire::head(self.0.data())
     }
 
     #[inline(always)]

@@ -25,6 +25,59 @@ impl Mmu {
         }
     }
 
+    /// [`Mmu::release`] of packets that left in rows, in this order: those of a row left one egress queue.
+    #[inline]
+    pub fn release_rows<'r>(&self, now: Time, rows: impl Iterator<Item = DepartureRow<'r>>) {
+        if self.rules.low_pass.is_some() {
+            return rows.for_each(|row| self.release_row_in_order(now, row));
+        }
+        let mut bundles: ArrayVec<Bundle, BUNDLED_MAX> = ArrayVec::new();
+        for DepartureRow { egress, ingress, bytes } in rows {
+            assert_eq!(ingress.len(), bytes.len(), "the queue of each packet");
+            let Some(first) = ingress.first().copied() else { continue };
+            // Most rows came by one queue.
+            let differ = ingress.iter().fold(0, |differ, queue| differ | (queue.index() ^ first.index()) as u16);
+            if differ == 0 {
+                let packets = ingress.len() as u32;
+                self.bundle(now, &mut bundles, Bundle { ingress: first, egress, packets, bytes: bytes.iter().sum() });
+            } else {
+                for (ingress, bytes) in ingress.iter().zip(bytes) {
+                    self.bundle(now, &mut bundles, Bundle { ingress: *ingress, egress, packets: 1, bytes: *bytes });
+                }
+            }
+        }
+        if !bundles.is_empty() {
+            self.release_bundles(now, &bundles);
+        }
+    }
+
+    /// Adds packets to others of their pair of queues. What there is no room for beside them is released first.
+    #[inline(always)]
+    fn bundle(&self, now: Time, bundles: &mut ArrayVec<Bundle, BUNDLED_MAX>, more: Bundle) {
+        // Neighbours are often alike, so the last one comes first.
+        let alike = |bundle: &&mut Bundle| bundle.ingress == more.ingress && bundle.egress == more.egress;
+        if let Some(bundle) = bundles.iter_mut().rev().find(alike) {
+            bundle.packets += more.packets;
+            bundle.bytes += more.bytes;
+            return;
+        }
+        if bundles.is_full() {
+            self.release_bundles(now, bundles);
+            bundles.clear();
+        }
+        bundles.push(more);
+    }
+
+    #[inline(never)]
+    fn release_row_in_order(&self, now: Time, DepartureRow { egress, ingress, bytes }: DepartureRow<'_>) {
+        for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
+            let pairs = ingress.iter().zip(bytes);
+            let departures: ArrayVec<Departure, BUNDLED_MAX> =
+                pairs.map(|(ingress, bytes)| Departure { ingress: *ingress, egress, bytes: *bytes }).collect();
+            self.release(now, &departures);
+        }
+    }
+
     /// Returns what sent packets were charged, as [`Mmu::release`] does, summed by pair of queues. Not for a policy that filters
     /// lengths.
     #[inline]
@@ -266,6 +319,17 @@ impl Mmu {
             port.changed.mark(port.lossless);
         }
     }
+}
+
+/// Packets that left one egress queue, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct DepartureRow<'r> {
+    /// The queue that they left.
+    pub egress: QueueId,
+    /// The queue that each came by.
+    pub ingress: &'r [QueueId],
+    /// What each was charged.
+    pub bytes: &'r [u32],
 }
 
 /// Sums packets up by pair of queues. They are [`BUNDLED_MAX`] at most.

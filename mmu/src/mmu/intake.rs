@@ -60,6 +60,80 @@ impl Intake {
         }
     }
 
+    /// Adds packets that go by these pairs of queues, ingress first, and are charged so much each: up to the first of a new pair that
+    /// `takes` does not want. Returns how many.
+    ///
+    /// # Panics
+    /// If there is no room for all of them, or one list is shorter than the other.
+    #[inline(always)]
+    pub fn push_each(
+        &mut self,
+        pairs: impl ExactSizeIterator<Item = (QueueId, QueueId)>,
+        bytes: impl ExactSizeIterator<Item = u32>,
+        mut takes: impl FnMut(QueueId, QueueId) -> bool,
+    ) -> usize {
+        let Intake { bundles, len, of, bytes: charged, to, .. } = self;
+        let (of, charged) = (&mut of[*len..][..pairs.len()], &mut charged[*len..][..pairs.len()]);
+        assert_eq!(bytes.len(), pairs.len());
+        charged.iter_mut().zip(bytes).for_each(|(place, bytes)| *place = bytes);
+        let mut added = 0;
+        for ((ingress, egress), (of, bytes)) in pairs.zip(of.iter_mut().zip(charged)) {
+            let to = &mut to[egress.index() % EGRESS_QUEUES];
+            match bundles.get_mut(usize::from(*to)) {
+                Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
+                    bundle.packets += 1;
+                    bundle.bytes += *bytes;
+                }
+                _ if !takes(ingress, egress) => break,
+                _ => {
+                    *to = bundles.len() as u8;
+                    bundles.push(Bundle { ingress, egress, packets: 1, bytes: *bytes });
+                }
+            }
+            *of = *to;
+            added += 1;
+        }
+        *len += added;
+        added
+    }
+
+    /// Adds packets of one pair of queues, which are charged so much each.
+    ///
+    /// # Panics
+    /// If there is no room for all of them.
+    #[inline(always)]
+    pub fn push_row(&mut self, ingress: QueueId, egress: QueueId, bytes: impl ExactSizeIterator<Item = u32>) {
+        let packets = bytes.len();
+        let mut total = 0;
+        let places = &mut self.bytes[self.len..][..packets];
+        for (place, bytes) in places.iter_mut().zip(bytes) {
+            *place = bytes;
+            total += bytes;
+        }
+        if packets > 0 {
+            let place = self.count(ingress, egress, packets as u32, total);
+            self.of[self.len..][..packets].fill(place);
+            self.len += packets;
+        }
+    }
+
+    /// Adds packets to the bundle of their queues; returns its place.
+    #[inline(always)]
+    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32) -> u8 {
+        let to = &mut self.to[egress.index() % EGRESS_QUEUES];
+        match self.bundles.get_mut(usize::from(*to)) {
+            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
+                bundle.packets += packets;
+                bundle.bytes += bytes;
+            }
+            _ => {
+                *to = self.bundles.len() as u8;
+                self.bundles.push(Bundle { ingress, egress, packets, bytes });
+            }
+        }
+        *to
+    }
+
     /// Adds a packet. All packets are of one ingress port.
     ///
     /// # Panics
@@ -68,19 +142,9 @@ impl Intake {
     pub fn push(&mut self, packet: Arrival) {
         let n = self.len;
         assert!(n < INTAKE_MAX, "an intake with room for a packet");
-        let to = &mut self.to[packet.egress.index() % EGRESS_QUEUES];
         let Arrival { ingress, egress, bytes } = packet;
-        match self.bundles.get_mut(usize::from(*to)) {
-            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
-                bundle.packets += 1;
-                bundle.bytes += bytes;
-            }
-            _ => {
-                *to = self.bundles.len() as u8;
-                self.bundles.push(Bundle { ingress, egress, packets: 1, bytes });
-            }
-        }
-        (self.of[n], self.bytes[n]) = (*to, packet.bytes);
+        let place = self.count(ingress, egress, 1, bytes);
+        (self.of[n], self.bytes[n]) = (place, bytes);
         self.len = n + 1;
     }
 
@@ -122,6 +186,19 @@ impl Intake {
     #[inline]
     pub fn bytes(&self) -> &[u32] {
         &self.bytes[..self.len]
+    }
+
+    /// The bundle of each packet, and what the packet is charged.
+    #[inline(always)]
+    pub fn placed(&self) -> impl ExactSizeIterator<Item = (&Bundle, u32)> {
+        let packets = self.of[..self.len].iter().zip(&self.bytes);
+        packets.map(|(place, bytes)| (&self.bundles[usize::from(*place)], *bytes))
+    }
+
+    /// The number of each packet's bundle, and what the packet is charged.
+    #[inline(always)]
+    pub fn places(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
+        self.of[..self.len].iter().zip(&self.bytes).map(|(bundle, bytes)| (usize::from(*bundle), *bytes))
     }
 
     /// The packets.

@@ -2,16 +2,16 @@
 
 use arrayvec::ArrayVec;
 use hdrhistogram::Histogram;
-use weir_flowctl::cbfc::blocks;
 use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
 use weir_units::{Class, ClassSet, Span};
 
-use super::chunks::{Chunks, Row};
+use super::chunks::Chunks;
 use super::lanes::Lanes;
 use super::lateness::Waits;
+use super::staged::Staged;
 use crate::counters::{Counters, gauge};
-use crate::packet::{BURST_MAX, Burst, Queued};
+use crate::packet::BURST_MAX;
 use crate::packet_memory::MemoryShare;
 use crate::shared::PortState;
 use crate::transmission::Manner;
@@ -53,15 +53,6 @@ pub(crate) struct BurstPort<P> {
     pub(super) open: ClassSet,
     /// Whether the device is no faster than the rate, so that nothing can be made up.
     pub(super) at_line_rate: bool,
-}
-
-/// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
-#[derive(Debug)]
-pub(super) struct Staged<P> {
-    pub(super) packets: Burst<P>,
-    /// What each of these was charged, and its length without FCS.
-    pub(super) departures: ArrayVec<Departure, BURST_MAX>,
-    pub(super) lengths: ArrayVec<u32, BURST_MAX>,
 }
 
 /// Longest delay that is told apart.
@@ -123,10 +114,9 @@ impl<P> Manner<P> for Bursts<P> {
         let mut given_up = 0;
         let mut give_up = |staged: &mut Staged<P>| {
             given_up += staged.packets.len();
-            charged(&staged.packets, &staged.departures);
-            staged.packets.clear();
-            staged.departures.clear();
-            staged.lengths.clear();
+            let departures: ArrayVec<Departure, BURST_MAX> = staged.departures().collect();
+            charged(&staged.packets, &departures);
+            staged.clear();
         };
         if let Some(mut staged) = port.staged.take() {
             give_up(&mut staged);
@@ -164,35 +154,6 @@ impl<P> Manner<P> for Bursts<P> {
             let numbers = std::iter::once(delays.len()).chain(quantiles).chain([delays.max()]);
             numbers.enumerate().for_each(|(n, number)| counters.set_gauge(first + n, number));
         }
-    }
-}
-
-impl<P> Staged<P> {
-    #[inline]
-    pub(super) fn push(&mut self, queued: Queued<P>) {
-        self.departures.push(queued.charged);
-        self.lengths.push(queued.frame_bytes);
-        self.packets.push(queued.packet);
-    }
-
-    /// Takes packets of a row.
-    #[inline]
-    pub(super) fn take_from(&mut self, row: Row<'_, P>, from: usize, to: usize) {
-        self.packets.extend(row.packets[from..to].iter_mut().filter_map(Option::take));
-        self.departures.extend(row.charged[from..to].iter().copied());
-        self.lengths.extend(row.lengths[from..to].iter().copied());
-    }
-
-    /// The credit blocks of a class's frames.
-    pub(super) fn blocks_of(&self, class: Class) -> u32 {
-        let frames = self.departures.iter().zip(&self.lengths);
-        frames.filter(|(departure, _)| departure.egress.class() == class).map(|(_, bytes)| blocks(*bytes)).sum()
-    }
-}
-
-impl<P> Default for Staged<P> {
-    fn default() -> Staged<P> {
-        Staged { packets: Burst::new(), departures: ArrayVec::new(), lengths: ArrayVec::new() }
     }
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::mem;
 
-use weir_mmu::{Arrival, Intake};
-use weir_units::PortSet;
+use weir_mmu::{Arrival, Bundle, INTAKE_MAX, Intake};
+use weir_units::{PortSet, QueueId};
 
 use super::handoff::OVERFULL;
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
@@ -25,7 +25,10 @@ pub(crate) struct Chunks<P> {
 #[repr(C, align(64))]
 struct Chunk<P> {
     packets: [Option<P>; CHUNK],
-    charged: [Arrival; CHUNK],
+    /// Where each came by.
+    ingress: [QueueId; CHUNK],
+    /// What each was charged.
+    bytes: [u32; CHUNK],
     /// Lengths without FCS.
     lengths: [u32; CHUNK],
     next: u32,
@@ -35,8 +38,10 @@ struct Chunk<P> {
 pub(super) struct Row<'c, P> {
     /// The packets: `Some` before they are taken.
     pub(super) packets: &'c mut [Option<P>],
+    /// Where each came by.
+    pub(super) ingress: &'c [QueueId],
     /// What each was charged.
-    pub(super) charged: &'c [Arrival],
+    pub(super) bytes: &'c [u32],
     /// The length of each, without FCS.
     pub(super) lengths: &'c [u32],
 }
@@ -72,7 +77,45 @@ impl<P> Chunks<P> {
             return self.put_row(bundle.egress.index(), packets, intake);
         }
         self.held += packets.len();
-        Queued::all(packets, intake).for_each(|queued| self.put(queued.charged.egress.index(), queued));
+        if self.put_side_by_side(packets, intake) {
+            return;
+        }
+        for (packet, (bundle, bytes)) in packets.drain(..).zip(intake.placed()) {
+            let charged = Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes };
+            self.put(bundle.egress.index(), Queued::new(packet, charged));
+        }
+    }
+
+    /// [`Chunks::put_all`] of packets of several queues, each of which has room for its own in its last chunk: says whether that is so.
+    /// There is one bundle for each queue.
+    #[inline(always)]
+    fn put_side_by_side(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool
+    where
+        P: Packet,
+    {
+        let Chunks { chunks, free, ends, .. } = self;
+        let fits = |bundle: &Bundle| ends[bundle.egress.index()].tail as usize + bundle.packets as usize <= CHUNK;
+        if !intake.bundles().iter().all(fits) {
+            return false;
+        }
+        // The chunk of each bundle's packets, and the next one's place in it.
+        let mut places = [(0u32, 0u32); INTAKE_MAX];
+        for (place, bundle) in places.iter_mut().zip(intake.bundles()) {
+            let ends = &mut ends[bundle.egress.index()];
+            let chunk = Self::open_chunk(chunks, free, ends);
+            let (from, to) = (ends.tail, ends.tail + bundle.packets);
+            chunk.ingress[from as usize..to as usize].fill(bundle.ingress);
+            (*place, ends.tail) = ((ends.last, from), to);
+        }
+        for (packet, (bundle, bytes)) in packets.drain(..).zip(intake.places()) {
+            let (chunk, at) = &mut places[bundle % INTAKE_MAX];
+            let (chunk, place) = (&mut chunks[*chunk as usize], *at as usize % CHUNK);
+            *at += 1;
+            (chunk.bytes[place], chunk.lengths[place]) = (bytes, packet.frame_bytes());
+            // What was there was taken, so there is nothing to drop.
+            mem::forget(chunk.packets[place].replace(packet));
+        }
+        true
     }
 
     /// [`Chunks::put_all`] of packets of one queue.
@@ -84,7 +127,7 @@ impl<P> Chunks<P> {
         let count = packets.len();
         self.held += count;
         let ends = &mut self.ends[queue];
-        let Some(Arrival { ingress, egress, .. }) = intake.packets().next() else { return };
+        let Some(Arrival { ingress, .. }) = intake.packets().next() else { return };
         let mut done = 0;
         while done < count {
             let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
@@ -92,9 +135,8 @@ impl<P> Chunks<P> {
             for (length, packet) in chunk.lengths[from..].iter_mut().zip(&packets[..n]) {
                 *length = packet.frame_bytes();
             }
-            for (charged, bytes) in chunk.charged[from..].iter_mut().zip(&intake.bytes()[done..][..n]) {
-                *charged = Arrival { ingress, egress, bytes: *bytes };
-            }
+            chunk.ingress[from..][..n].fill(ingress);
+            chunk.bytes[from..][..n].copy_from_slice(&intake.bytes()[done..][..n]);
             for (place, packet) in chunk.packets[from..].iter_mut().zip(packets.drain(..n)) {
                 // What was there was taken, so there is nothing to drop.
                 mem::forget(place.replace(packet));
@@ -113,7 +155,7 @@ impl<P> Chunks<P> {
         let at = ends.tail as usize % CHUNK;
         // What was there was taken, so there is nothing to drop.
         mem::forget(chunk.packets[at].replace(packet));
-        (chunk.charged[at], chunk.lengths[at]) = (charged, frame_bytes);
+        (chunk.ingress[at], chunk.bytes[at], chunk.lengths[at]) = (charged.ingress, charged.bytes, frame_bytes);
         ends.tail += 1;
     }
 
@@ -143,15 +185,22 @@ impl<P> Chunks<P> {
     pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
         let ends = self.ends[queue];
         let Some(chunk) = self.chunks.get_mut(ends.first as usize) else {
-            return Row { packets: &mut [], charged: &[], lengths: &[] };
+            return Row { packets: &mut [], ingress: &[], bytes: &[], lengths: &[] };
         };
         let end = if ends.first == ends.last { ends.tail as usize } else { CHUNK };
         let row = ends.head as usize..end;
         Row {
             packets: &mut chunk.packets[row.clone()],
-            charged: &chunk.charged[row.clone()],
+            ingress: &chunk.ingress[row.clone()],
+            bytes: &chunk.bytes[row.clone()],
             lengths: &chunk.lengths[row],
         }
+    }
+
+    /// Whether packets of a queue have stood in it for long, as far as its length tells: they lie in several chunks.
+    #[inline]
+    pub(super) fn is_standing(&self, queue: usize) -> bool {
+        self.ends[queue].first != self.ends[queue].last
     }
 
     /// Forgets the queue's first `n` packets, which were taken from its [`Chunks::front_row`].
@@ -186,7 +235,8 @@ impl<P> PacketQueues for Chunks<P> {
         let count = limit.div_ceil(CHUNK) + 2 * queues.min(limit);
         let chunk = |n: usize| Chunk {
             packets: [const { None }; CHUNK],
-            charged: [Arrival::default(); CHUNK],
+            ingress: [QueueId::default(); CHUNK],
+            bytes: [0; CHUNK],
             lengths: [0; CHUNK],
             next: if n + 1 < count { n as u32 + 1 } else { NONE },
         };
@@ -212,7 +262,8 @@ impl<P> PacketQueues for Chunks<P> {
     #[inline]
     fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
         let row = self.front_row(queue);
-        let (packet, charged, frame_bytes) = (row.packets.first_mut()?.take()?, row.charged[0], row.lengths[0]);
+        let (packet, frame_bytes) = (row.packets.first_mut()?.take()?, row.lengths[0]);
+        let charged = Arrival { ingress: row.ingress[0], egress: QueueId::of_index(queue), bytes: row.bytes[0] };
         self.consume(queue, 1);
         Some(Queued { packet, frame_bytes, charged })
     }
@@ -234,7 +285,7 @@ impl<P> PacketQueues for Chunks<P> {
         let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, PortSet::EMPTY);
         while let Some(chunk) = self.chunks.get(at as usize) {
             let to = if at == ends.last { ends.tail as usize } else { CHUNK };
-            ports |= chunk.charged[from..to].iter().map(|charged| charged.ingress.port()).collect();
+            ports |= chunk.ingress[from..to].iter().map(|ingress| ingress.port()).collect();
             (at, from) = (chunk.next, 0);
         }
         ports
@@ -316,10 +367,10 @@ mod tests {
                         let row = queues.front_row(queue);
                         prop_assert_eq!(row.packets.is_empty(), model[queue].is_empty());
                         let taken = most.min(row.packets.len());
-                        for ((packet, length), charged) in row.packets[..taken].iter_mut().zip(row.lengths).zip(row.charged) {
+                        for ((packet, length), bytes) in row.packets[..taken].iter_mut().zip(row.lengths).zip(row.bytes) {
                             let number = packet.take();
                             prop_assert_eq!(number, model[queue].pop_front());
-                            prop_assert_eq!((number, number), (Some(*length), Some(charged.bytes)));
+                            prop_assert_eq!((number, number), (Some(*length), Some(*bytes)));
                         }
                         queues.consume(queue, taken);
                     }

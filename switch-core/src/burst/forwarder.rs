@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_units::{PortId, Time};
 
+use super::exact_match::ExactMatch;
 use super::handoff::{FromReceiver, ToTransmitter};
 use crate::counters::{Counters, DropReason, Published};
 use crate::forwarding::{Forwarding, Onward};
@@ -15,16 +16,18 @@ use crate::shared::Shared;
 #[derive(Debug)]
 pub(super) struct RxForwarder<P> {
     forwarding: Forwarding<P>,
+    known: ExactMatch,
 }
 
 /// FWD alone: forwards what a [`Receiver`](super::Receiver) on another lcore hands over.
 #[derive(Debug)]
 pub(super) struct Forwarder<P> {
     forwarding: Forwarding<P>,
+    known: ExactMatch,
     input: FromReceiver<P>,
     rings: Rings<P, false>,
-    /// What came of a port that has clones.
-    to_copy: Burst<P>,
+    /// What came of one port.
+    burst: Burst<P>,
 }
 
 /// The rings to the transmitters. Their forwarder obeys control frames, unless a receiver on another lcore does.
@@ -42,7 +45,7 @@ impl<P: Packet> RxForwarder<P> {
     /// `ports` are those that are forwarded here, clones among them.
     pub(super) fn new(shared: Arc<Shared>, ports: &[PortId], memory: MemoryShare) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        RxForwarder { forwarding: Forwarding::new(shared, ports, counters, memory) }
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters, memory), known: ExactMatch::new() }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -54,11 +57,11 @@ impl<P: Packet> RxForwarder<P> {
         store: &mut impl PacketStore<P>,
         onward: &mut impl Onward<P>,
     ) {
-        let forwarding = &mut self.forwarding;
+        let RxForwarder { forwarding, known } = self;
         if forwarding.has_clones(port) {
             return forwarding.handle_copied(now, port, burst, store, onward);
         }
-        forwarding.handle_burst(now, port, burst, store, onward);
+        forwarding.handle_burst(now, port, burst, known, store, onward);
     }
 
     pub(super) fn audit(&self) {
@@ -87,39 +90,33 @@ impl<P: Packet> Forwarder<P> {
     ) -> Forwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
         let forwarding = Forwarding::new(shared, ports, counters, memory);
-        Forwarder { forwarding, input, rings, to_copy: Burst::new() }
+        Forwarder { forwarding, known: ExactMatch::new(), input, rings, burst: Burst::new() }
     }
 
     /// Forwards up to a burst of what the receiver handed over; returns how much it was.
     pub(super) fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
         let mut handled = 0;
         let mut port = PortId::default();
-        self.forwarding.take_turn(port);
         while handled < BURST_MAX {
             let Ok((from, packet)) = self.input.pop() else { break };
             if from != port {
-                self.finish(now, port, store);
+                self.handle_burst(now, port, store);
                 port = from;
-                self.forwarding.take_turn(port);
             }
-            if self.forwarding.has_clones(port) {
-                self.to_copy.push(packet);
-            } else {
-                self.forwarding.handle_packet(now, port, packet, store, &mut self.rings);
-            }
+            self.burst.push(packet);
             handled += 1;
         }
-        self.finish(now, port, store);
+        self.handle_burst(now, port, store);
         handled
     }
 
-    /// Forwards what is left of `port` before another one's turn.
-    #[inline]
-    fn finish(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
-        if self.to_copy.is_empty() {
-            self.forwarding.flush(now, port, store, &mut self.rings);
-        } else {
-            self.forwarding.handle_copied(now, port, &mut self.to_copy, store, &mut self.rings);
+    /// Forwards what came of `port`.
+    fn handle_burst(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
+        let Forwarder { forwarding, known, rings, burst, .. } = self;
+        match () {
+            () if burst.is_empty() => {}
+            () if forwarding.has_clones(port) => forwarding.handle_copied(now, port, burst, store, rings),
+            () => forwarding.handle_burst(now, port, burst, known, store, rings),
         }
     }
 

@@ -4,7 +4,8 @@
 use arrayvec::ArrayVec;
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
-use super::bursts::{Bursts, Staged};
+use super::bursts::Bursts;
+use super::staged::Staged;
 use crate::packet::{Packet, PortOutput};
 use crate::transmission::Transmission;
 
@@ -55,13 +56,9 @@ impl<P> Lanes<P> {
     /// Parts what is staged by queue; leaves it empty. The queues have room: only classes whose queue was empty are staged.
     fn take_over(&mut self, staged: &mut Staged<P>) {
         let queues = self.offered.len() as u8;
-        let frames = staged.packets.drain(..).zip(staged.departures.drain(..)).zip(staged.lengths.drain(..));
-        for ((packet, departure), frame_bytes) in frames {
-            let offered = &mut self.offered[usize::from(queue_of_class(departure.egress.class(), queues))];
-            offered.packets.push(packet);
-            offered.departures.push(departure);
-            offered.lengths.push(frame_bytes);
-        }
+        staged.drain(|queued| {
+            self.offered[usize::from(queue_of_class(queued.charged.egress.class(), queues))].push(queued);
+        });
     }
 }
 
@@ -81,16 +78,13 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let (id, mut blocked, mut total) = (port.id, ClassSet::EMPTY, 0);
         for queue in 0..lanes.offered.len() {
             let offered = &mut lanes.offered[queue];
-            let is_open = |departure: &&weir_mmu::Departure| !paused.contains(departure.egress.class());
-            let open = offered.departures.iter().take_while(is_open).count();
+            let open = offered.before(paused);
             if open > 0 {
                 let sent = driver.transmit_by(id, queue as u8, &mut offered.packets, open);
-                self.account(now, &offered.departures[..sent], &offered.lengths);
-                offered.departures.drain(..sent);
-                offered.lengths.drain(..sent);
+                self.account(now, offered, sent);
+                offered.forget_front(sent);
                 total += sent;
             }
-            debug_assert_eq!(offered.departures.len(), offered.packets.len());
             if !offered.packets.is_empty() {
                 blocked |= lanes.classes[queue];
             }

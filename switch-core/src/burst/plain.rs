@@ -1,10 +1,14 @@
-//! Bursts of plain frames: what most frames are is read of the whole burst at a glance, and what each of them will touch is asked
-//! for, before the first is forwarded. Every other frame goes the long way, in its place among them.
+//! Bursts of plain frames, which most are: those whose like was seen go as that did. Of others the headers are read at a glance, and
+//! what they will touch is asked for, some ahead. Every frame that is not plain goes the long way, in its place among them.
+
+use std::mem;
 
 use arrayvec::ArrayVec;
 use weir_mmu::Arrival;
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
+use weir_wire::Head;
 
+use super::exact_match::{ExactMatch, Way};
 use crate::fdb::Destination;
 use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore};
@@ -19,45 +23,179 @@ struct Seen {
     class: Class,
     /// Whether the frame is [plain](weir_wire::ethernet::Glance) and not too long. If not, nothing else is known.
     is_plain: bool,
+    /// What the frame will be known by.
+    head: Option<Head>,
+}
+
+/// Frames that are looked at together where one is not known, at first. Twice as many are next time in a burst: where many are not
+/// known, what they touch is asked for well ahead, and where one is not, few others are looked at for nothing.
+const LOOKED_AT_MIN: usize = 8;
+
+/// Frames and bytes of each class in one number, counted once for all.
+#[derive(Default)]
+struct Came([u64; CLASSES]);
+
+impl Came {
+    const FRAME: u64 = 1 << 40;
+
+    #[inline(always)]
+    fn add(&mut self, class: Class, frame_bytes: u32) {
+        self.0[class.index()] += Came::FRAME | u64::from(frame_bytes);
+    }
+
+    /// The classes of which there are any, with frames and bytes.
+    #[inline(always)]
+    fn classes(self) -> impl Iterator<Item = (Class, u64, u64)> {
+        let came = Class::ALL.into_iter().zip(self.0).filter(|(_, came)| *came > 0);
+        came.map(|(class, came)| (class, came / Came::FRAME, came % Came::FRAME))
+    }
 }
 
 impl<P: Packet> Forwarding<P> {
-    /// Forwards what a port without clones received, and empties the burst.
+    /// Forwards what a port without clones received, and empties the burst. `known` is what was found out about frames before.
+    #[inline]
     pub(super) fn handle_burst<O: Onward<P>>(
         &mut self,
         now: Time,
         port: PortId,
         burst: &mut Burst<P>,
+        known: &mut ExactMatch,
         store: &mut impl PacketStore<P>,
         onward: &mut O,
     ) {
         self.take_turn(port);
-        let mut seen = ArrayVec::new();
-        self.look_at(port, burst, &mut seen);
-        let mut row = self.stage_plain(now, port, &seen);
-        if row == burst.len() {
-            self.admit(now, port, burst, store, onward);
-            return self.count_arrived(port);
+        let row = self.stage_known(now, port, burst, known);
+        if row < burst.len() {
+            return self.handle_mixed(now, port, (burst, row), known, store, onward);
         }
-        let (mut packets, mut rest) = (burst.drain(..), &seen[..]);
-        loop {
+        self.admit(now, port, burst, store, onward);
+        self.count_arrived(port);
+    }
+
+    /// Forwards a burst of which so many frames in a row ask to be admitted already, and the next one is not known.
+    #[inline(never)]
+    fn handle_mixed<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        (burst, row): (&mut Burst<P>, usize),
+        known: &mut ExactMatch,
+        store: &mut impl PacketStore<P>,
+        onward: &mut O,
+    ) {
+        let mut packets = mem::take(burst).into_iter();
+        self.staged.extend(packets.by_ref().take(row));
+        let mut look_at = LOOKED_AT_MIN;
+        while packets.len() > 0 {
+            let mut seen = ArrayVec::new();
+            self.look_at(port, &packets.as_slice()[..look_at.min(packets.len())], &mut seen);
+            look_at *= 2;
+            let mut rest = &seen[..];
+            loop {
+                let row = self.stage_plain(now, port, rest, known);
+                self.staged.extend(packets.by_ref().take(row));
+                let Some((_, behind)) = rest[row..].split_first() else { break };
+                let Some(packet) = packets.next() else { break };
+                self.handle_packet(now, port, packet, store, onward);
+                rest = behind;
+            }
+            let row = self.stage_known(now, port, packets.as_slice(), known);
             self.staged.extend(packets.by_ref().take(row));
-            rest = &rest[row..];
-            let (Some(packet), false) = (packets.next(), rest.is_empty()) else { break };
-            self.handle_packet(now, port, packet, store, onward);
-            rest = &rest[1..];
-            row = self.stage_plain(now, port, rest);
         }
-        drop(packets);
         self.flush(now, port, store, onward);
     }
 
-    /// Looks at all frames, and asks for what is known of their stations.
+    /// Counts the first frames as received, and has them ask to be admitted: as many in a row as are known to go to a port that takes
+    /// them. Returns how many; who calls it stages their packets.
     #[inline(always)]
-    fn look_at(&self, port: PortId, burst: &Burst<P>, seen: &mut ArrayVec<Seen, BURST_MAX>) {
+    fn stage_known(&mut self, now: Time, port: PortId, frames: &[P], known: &mut ExactMatch) -> usize {
+        if !self.dropping.is_empty() {
+            return 0;
+        }
+        known.follow(self.shared.fdb.as_of(now), port);
+        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let found = self.find_known(frames, known, &mut ways, &mut lengths);
+        let (ways, lengths) = (&ways[..found], &lengths[..found]);
+        let Some(first) = ways.first().copied() else { return 0 };
+        if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
+            self.stage_alike(port, first, lengths)
+        } else {
+            self.stage_different(port, ways, lengths)
+        }
+    }
+
+    /// Finds the ways of the first frames, and their lengths: of as many as are known and not too long.
+    #[inline(always)]
+    fn find_known(
+        &self,
+        frames: &[P],
+        known: &ExactMatch,
+        ways: &mut [Way; BURST_MAX],
+        lengths: &mut [u32; BURST_MAX],
+    ) -> usize {
+        let (frame_bytes_max, mut found) = (self.shared.frame_bytes_max, 0);
+        let places = ways.iter_mut().zip(lengths).take(self.intake.room());
+        for (frame, (to_way, to_length)) in frames.iter().zip(places) {
+            let Some(way) = frame.head().and_then(|head| known.find(head)) else { break };
+            let frame_bytes = frame.frame_bytes();
+            if frame_bytes > frame_bytes_max {
+                break;
+            }
+            (*to_way, *to_length) = (way, frame_bytes);
+            found += 1;
+        }
+        found
+    }
+
+    /// [`Forwarding::stage_known`] of frames of these lengths that all go the same way.
+    #[inline(always)]
+    fn stage_alike(&mut self, port: PortId, way: Way, lengths: &[u32]) -> usize {
+        let counts = self.counts(port);
+        let Forwarding { shared, arrived, counters, intake, .. } = self;
+        let (ingress, egress) = (way.ingress(), way.egress());
+        if !shared.takes(egress.port(), ingress.class()) {
+            return 0;
+        }
+        let charge = shared.charge;
+        intake.push_row(ingress, egress, lengths.iter().map(|bytes| charge.of(*bytes)));
+        if counts {
+            let count = |bytes: &u32| shared.port(port).arrived.count_of(*bytes);
+            arrived[ingress.class().index()] += lengths.iter().map(count).sum::<u32>();
+        }
+        counters.add_row(ingress, lengths);
+        lengths.len()
+    }
+
+    /// [`Forwarding::stage_known`] of frames that go these ways.
+    #[inline(never)]
+    fn stage_different(&mut self, port: PortId, ways: &[Way], lengths: &[u32]) -> usize {
+        let counts = self.counts(port);
+        let Forwarding { shared, arrived, counters, intake, .. } = self;
+        let (charge, pairs) = (shared.charge, ways.iter().map(|way| (way.ingress(), way.egress())));
+        let takes = |ingress: QueueId, egress: QueueId| shared.takes(egress.port(), ingress.class());
+        let row = intake.push_each(pairs, lengths.iter().map(|bytes| charge.of(*bytes)), takes);
+        let mut came = Came::default();
+        for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
+            came.add(way.ingress().class(), *frame_bytes);
+        }
+        for (class, frames, bytes) in came.classes() {
+            counters.add_frames(QueueId::new(port, class), frames, bytes);
+        }
+        if counts {
+            let state = &shared.port(port).arrived;
+            for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
+                arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
+            }
+        }
+        row
+    }
+
+    /// Looks at frames, and asks for what is known of their stations.
+    #[inline(always)]
+    fn look_at(&self, port: PortId, frames: &[P], seen: &mut ArrayVec<Seen, BURST_MAX>) {
         let shared = &*self.shared;
         let frame_bytes_max = shared.frame_bytes_max;
-        seen.extend(burst.iter().map(|packet| {
+        seen.extend(frames.iter().map(|packet| {
             let (glance, frame_bytes) = (packet.glance(), packet.frame_bytes());
             shared.fdb.prefetch_address(glance.destination);
             shared.fdb.prefetch_address(glance.source);
@@ -67,23 +205,24 @@ impl<P: Packet> Forwarding<P> {
                 frame_bytes,
                 class: shared.classifier.class_of_plain(port, &glance),
                 is_plain: glance.is_plain & (frame_bytes <= frame_bytes_max),
+                head: packet.head(),
             }
         }));
     }
 
     /// Counts the first frames as received, learns their senders, and has them ask to be admitted: as many in a row as are plain
-    /// and go to one other port, which takes them. Returns how many; who calls it stages their packets.
+    /// and go to one other port, which takes them. They are known from now on. Returns how many; who calls it stages their packets.
     #[inline(always)]
-    fn stage_plain(&mut self, now: Time, port: PortId, frames: &[Seen]) -> usize {
+    fn stage_plain(&mut self, now: Time, port: PortId, frames: &[Seen], known: &mut ExactMatch) -> usize {
         let counts = self.counts(port);
         let Forwarding { shared, dropping, arrived, counters, intake, .. } = self;
         let shared = &**shared;
         if !dropping.is_empty() {
             return 0;
         }
-        // Frames and bytes of each class in one number, counted once for all.
-        const FRAME: u64 = 1 << 40;
-        let mut came = [0u64; CLASSES];
+        // As of now: should one of these frames, or another lcore, change the table, none of them is known for long.
+        known.follow(shared.fdb.as_of(now), port);
+        let mut came = Came::default();
         let mut row = 0;
         // Frames come in trains: what is known of a frame's stations holds for the next one between them.
         let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
@@ -101,16 +240,19 @@ impl<P: Packet> Forwarding<P> {
             if to == port || !shared.takes(to, frame.class) {
                 break;
             }
-            came[frame.class.index()] += FRAME | u64::from(frame.frame_bytes);
+            came.add(frame.class, frame.frame_bytes);
             if counts {
                 arrived[frame.class.index()] += shared.port(port).arrived.count_of(frame.frame_bytes);
             }
             let (ingress, egress) = (QueueId::new(port, frame.class), QueueId::new(to, frame.class));
             intake.push(Arrival { ingress, egress, bytes: shared.charge.of(frame.frame_bytes) });
+            if let Some(head) = frame.head {
+                known.enter(head, Way::new(ingress, egress));
+            }
             row += 1;
         }
-        for (class, came) in Class::ALL.into_iter().zip(came).filter(|(_, came)| *came > 0) {
-            counters.add_frames(QueueId::new(port, class), came / FRAME, came % FRAME);
+        for (class, frames, bytes) in came.classes() {
+            counters.add_frames(QueueId::new(port, class), frames, bytes);
         }
         row
     }

@@ -1,18 +1,20 @@
 //! Transmission on an lcore: each poll serves every port with a burst, and may come late.
 
+use std::iter;
 use std::sync::Arc;
 
 use weir_flowctl::wire_bytes;
-use weir_mmu::{Departure, Intake};
+use weir_mmu::{DepartureRow, Intake};
 use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
-use super::bursts::{Bursts, Staged};
+use super::bursts::{BurstPort, Bursts};
 use super::handoff::{FromForwarder, OVERFULL};
 use super::lateness::Waits;
+use super::staged::Staged;
 use crate::counters::{DropReason, Published, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
 use crate::queues::PacketQueues;
-use crate::transmission::{Manner, Transmission, told_of};
+use crate::transmission::{Manner, OutPort, Transmission, told_of};
 
 /// TX: transmits on its ports what the forwarders admitted for them.
 #[derive(Debug)]
@@ -23,9 +25,6 @@ pub(super) struct Transmitter<P> {
 
 /// The fewest frames in a row that the port is offered by themselves, where others may follow from another queue.
 const ROW_MIN: usize = 16;
-
-/// How many packets ahead of the one that is taken another is asked for.
-const AHEAD: usize = 4;
 
 /// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
 const TAKEN_MAX: usize = 4 * BURST_MAX;
@@ -183,7 +182,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             } else {
                 let queue = QueueId::new(self.ports[index].id, class);
                 let staged = staged.get_or_insert_with(|| self.manner.take_spare());
-                staged.take_from(self.queues.fifos().front_row(queue.index()), 0, count);
+                staged.take_from(queue, self.queues.fifos().front_row(queue.index()), 0, count);
                 self.consume_row(index, class, count, &mut ready);
             }
             if !is_plain {
@@ -210,11 +209,13 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let row = queues.fifos().front_row(queue.index());
         let sent = driver.transmit_row(port.id, &mut row.packets[..count]);
         counters.add_row(queue, &row.lengths[..sent]);
-        manner.release(&shared.mmu, now, &row.charged[..sent]);
-        self.stirred |= told_of(shared, self.off_ports | self.by_length, &row.charged[..sent]);
+        let gone = DepartureRow { egress: queue, ingress: &row.ingress[..sent], bytes: &row.bytes[..sent] };
+        shared.mmu.release_rows(now, iter::once(gone));
+        manner.note_released(sent);
+        self.stirred |= told_of(shared, self.off_ports | self.by_length, row.ingress[..sent].iter().copied());
         if sent < count {
             let mut staged = manner.take_spare();
-            staged.take_from(row, sent, count);
+            staged.take_from(queue, row, sent, count);
             port.own.staged = Some(staged);
         }
         sent
@@ -241,9 +242,20 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     ) -> usize {
         let Transmission { shared, queues, ports, link_overhead, .. } = self;
         let port = &mut ports[index];
-        let regulator = &shared.port(port.id).regulator;
-        let frames = queues.fifos().front_row(QueueId::new(port.id, class).index());
+        let queue = QueueId::new(port.id, class).index();
+        let is_standing = queues.fifos().is_standing(queue);
+        let frames = queues.fifos().front_row(queue);
         let most = most.min(frames.lengths.len());
+        if is_standing {
+            // They left the cache long ago.
+            frames.packets[..most].iter().flatten().for_each(Packet::prefetch);
+        }
+        if !LIMITED
+            && let Some(count) = port.put_row_on_wire(now, class, ready, &frames.lengths[..most], *link_overhead)
+        {
+            return count;
+        }
+        let regulator = &shared.port(port.id).regulator;
         // In registers, for the row.
         let (mut shaper, mut peak, mut row) =
             (port.shaper.clone(), port.own.peak.clone(), port.scheduler.row(class, ready));
@@ -255,9 +267,6 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 if !may_go || is_held || !row.goes_on(*frame_bytes) {
                     break;
                 }
-            }
-            if let Some(Some(ahead)) = frames.packets.get(count + AHEAD) {
-                ahead.prefetch();
             }
             let (free_at, wire) = (shaper.free_at(), wire_bytes(*frame_bytes, *link_overhead));
             shaper.send(now, wire);
@@ -300,30 +309,58 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
         let sent = driver.transmit(port.id, &mut staged.packets);
-        self.account(now, &staged.departures[..sent], &staged.lengths);
+        self.account(now, &staged, sent);
+        staged.forget_front(sent);
         if staged.packets.is_empty() {
-            staged.departures.clear();
-            staged.lengths.clear();
             self.manner.spare.push(staged);
         } else {
-            staged.departures.drain(..sent);
-            staged.lengths.drain(..sent);
-            debug_assert_eq!(staged.departures.len(), staged.packets.len());
             self.ports[index].own.staged = Some(staged);
         }
         sent
     }
 
-    /// Counts frames that went, with their lengths, and releases them.
+    /// Counts the first `sent` frames of what was staged, which went, and releases them.
     #[inline]
-    pub(super) fn account(&mut self, now: Time, departures: &[Departure], lengths: &[u32]) {
-        let mut counted = 0;
-        // Neighbours are mostly of one queue.
-        for row in departures.chunk_by(|one, next| one.egress == next.egress) {
-            self.counters.add_row(row[0].egress, &lengths[counted..][..row.len()]);
-            counted += row.len();
+    pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize) {
+        let Transmission { counters, shared, manner, .. } = self;
+        let rows = || staged.front_rows(sent);
+        rows().for_each(|(row, lengths)| counters.add_row(row.egress, lengths));
+        shared.mmu.release_rows(now, rows().map(|(row, _)| row));
+        manner.note_released(sent);
+        let telling = self.off_ports | self.by_length;
+        if !telling.is_empty() {
+            self.stirred |= told_of(shared, telling, rows().flat_map(|(row, _)| row.ingress.iter().copied()));
         }
-        self.manner.release(&self.shared.mmu, now, departures);
-        self.stir_for(departures);
+    }
+}
+
+impl<P> OutPort<BurstPort<P>> {
+    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire at once: as many as would be next one
+    /// after the other, if the wire would be free at `now` even behind all of them. It would be free between them then, since it is
+    /// taken for longer with each. `None` if it would not, and nothing is changed.
+    #[inline(always)]
+    fn put_row_on_wire(
+        &mut self,
+        now: Time,
+        class: Class,
+        ready: ClassSet,
+        lengths: &[u32],
+        link_overhead: Bytes,
+    ) -> Option<usize> {
+        let (_, others) = lengths.split_first()?;
+        let (mut shaper, mut peak, mut row) =
+            (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
+        let count = 1 + row.go_on(others);
+        let frames: u64 = lengths[..count].iter().map(|bytes| u64::from(*bytes)).sum();
+        let wire = Bytes::new(frames + link_overhead.get() * count as u64);
+        shaper.send(now, wire);
+        peak.send(shaper.free_at().since(self.shaper.free_at()));
+        if !shaper.is_free(now) || !peak.is_free(now) {
+            return None;
+        }
+        (self.shaper, self.own.peak) = (shaper, peak);
+        self.scheduler.end_row(&row);
+        self.count_wire(wire);
+        Some(count)
     }
 }

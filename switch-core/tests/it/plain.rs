@@ -26,6 +26,8 @@ enum Kind {
     ToGroup,
     TooLong,
     Malformed,
+    /// From this port's station, which has moved.
+    Roaming(u16),
     /// A message of the peer: these classes pause for so many quanta.
     Pause(u8, u16),
 }
@@ -36,6 +38,7 @@ fn arrival() -> impl Strategy<Value = (u16, u16, u8, u32, Kind)> {
         1 => Just(Kind::ToGroup),
         1 => Just(Kind::TooLong),
         1 => Just(Kind::Malformed),
+        1 => (0..PORTS).prop_map(Kind::Roaming),
         2 => (any::<u8>(), 0..200u16).prop_map(|(classes, quanta)| Kind::Pause(classes, quanta)),
     ];
     // The last stations are unknown at first, or behind the port of arrival.
@@ -72,6 +75,7 @@ fn outcome(
                     TestFrame { parsed: Parsed::Data(to_all), ..usual }
                 }
                 Kind::TooLong => TestFrame { frame_bytes: 9_000, ..usual },
+                Kind::Roaming(home) => TestFrame { source: frame(*home, *to, *dscp, 0).source, ..usual },
                 Kind::Malformed => TestFrame { parsed: Parsed::Malformed, ..usual },
                 Kind::Pause(classes, quanta) => pfc(ClassSet::from_bits(*classes), *quanta),
             },

@@ -14,6 +14,9 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 
+/// What a glance wants to see: as much as a header of IPv6 behind a tag. A whole frame is longer.
+pub(crate) const GLANCE_BYTES: usize = ETHERNET_BYTES + TAG_BYTES + IPV6_BYTES;
+
 const ECN_MASK: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
 
@@ -94,10 +97,8 @@ impl Glance {
 /// wrong takes as long as all of this.
 #[inline(always)]
 pub fn glance(frame: &[u8]) -> Glance {
-    // A header of IPv6 behind a tag; a whole frame is longer.
-    const HEADERS: usize = ETHERNET_BYTES + TAG_BYTES + IPV6_BYTES;
     const GROUP: u64 = 1 << 40;
-    let Some(frame) = frame.first_chunk::<HEADERS>() else { return Glance::OTHER };
+    let Some(frame) = frame.first_chunk::<GLANCE_BYTES>() else { return Glance::OTHER };
     let eight = |at: usize| frame[at..].first_chunk().map_or(0, |eight| u64::from_be_bytes(*eight));
     let (destination, source) = (eight(0) >> 16, eight(6) >> 16);
     // Either ethertype, tag, ethertype, and two bytes of what follows; or ethertype and those two.
@@ -318,7 +319,7 @@ pub(crate) mod tests {
     }
 
     /// Frames that are mostly whole, of all kinds.
-    fn some_frame() -> impl Strategy<Value = Vec<u8>> {
+    pub(crate) fn some_frame() -> impl Strategy<Value = Vec<u8>> {
         let tpid = prop::sample::select(vec![ETHERTYPE_VLAN, ETHERTYPE_VLAN, ETHERTYPE_QINQ]);
         let tags = prop::collection::vec((tpid, any::<u16>()), 0..3);
         let ethertype = prop::sample::select(vec![ETHERTYPE_IPV4, ETHERTYPE_IPV6, 0x0806, 0x8808]);

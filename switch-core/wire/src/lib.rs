@@ -38,6 +38,9 @@
 
 pub mod ethernet;
 pub mod flow_hash;
+mod head;
 pub mod mac_control;
 pub mod rocev2;
 pub mod trailer;
+
+pub use head::{Head, head};

@@ -6,6 +6,7 @@
 //! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
 //! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
 //! a profiler wants it; with `-- --instructions` it runs under callgrind, and a packet's instructions are held against a limit.
+//! Names of cases (`one-class`, `stations`, `lossy`, `two-classes`) leave the others out, `--rounds N` takes so many rounds.
 
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
@@ -28,7 +29,7 @@ use std::time::Duration;
 use hugepages::Reserved;
 use weir_alone::{Counted, Part};
 use weir_bench::Spread;
-use weir_bench::forwarding::{CASES, Forwarded, Setup, Until, forward};
+use weir_bench::forwarding::{CASES, Case, Forwarded, Setup, Until, forward};
 use weir_bench::machine::Machine;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
@@ -69,6 +70,8 @@ fn main() {
     if is_asked("--instructions") {
         return count_instructions();
     }
+    let some_are_named = CASES.iter().any(|case| is_asked(case.name));
+    let takes_part = |case: &Case| !some_are_named || is_asked(case.name);
     let dir = tempfile::tempdir().expect("a temporary directory");
     let lcore = *cpu::allowed().last().expect("a CPU");
     let hugepages = if is_asked(COUNTED) { Reserved::none() } else { Reserved::at_least(700) };
@@ -91,11 +94,12 @@ fn main() {
     let options = RuntimeOptions { memory_mb, eal_args, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
     if is_asked(COUNTED) {
-        println!("packets {}", weir(&runtime, &switches[1], SECONDS).sent);
+        let named = CASES.iter().position(|case| is_asked(case.name));
+        println!("packets {}", weir(&runtime, &switches[named.unwrap_or(1)], SECONDS).sent);
         return;
     }
     if is_asked("--alone") {
-        for (case, switch) in CASES.iter().zip(&switches) {
+        for (case, switch) in CASES.iter().zip(&switches).filter(|(case, _)| takes_part(case)) {
             let Spread { median, max, .. } =
                 Spread::of((0..12).map(|_| weir_rate(&runtime, switch, SECONDS / 6) / 1e6));
             println!("{}: {max:.1} M packets per CPU-second at best, median {median:.1}", case.what);
@@ -105,19 +109,23 @@ fn main() {
     let all = is_asked("--peers");
     let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
     let mut tables: [Table; CASES.len()] = std::array::from_fn(|_| Table::new(peers));
-    for _ in 0..ROUNDS {
-        for ((files, switch), table) in captures.iter().zip(&switches).zip(&mut tables) {
+    let rounds = std::env::args().skip_while(|argument| argument != "--rounds").nth(1);
+    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
+    for _ in 0..rounds {
+        let taking_part = captures.iter().zip(&switches).zip(&mut tables).zip(&CASES);
+        for ((files, switch), table) in taking_part.filter(|(_, case)| takes_part(case)).map(|(all, _)| all) {
             let weir = weir_rate(&runtime, switch, span);
             let ground = Ground { captures: files, lcore, hugepages: hugepages.available(), span };
             table.add(weir, peers.iter().map(|peer| peer.rate(&ground)));
         }
     }
-    for peer in peers.iter().filter(|&&peer| tables.iter().all(|table| table.lacks(peer))) {
+    let named = || tables.iter().zip(&CASES).filter(|(_, case)| takes_part(case));
+    for peer in peers.iter().filter(|&&peer| named().all(|(table, _)| table.lacks(peer))) {
         println!("{} did not run: {}", peer.name(), peer.wants());
     }
-    println!("M packets per CPU-second of the forwarding thread, {ROUNDS} rounds of {} s in turn;", span.as_secs_f64());
+    println!("M packets per CPU-second of the forwarding thread, {rounds} rounds of {} s in turn;", span.as_secs_f64());
     println!("weir/it is Weir's figure by the peer's, round by round: the median, and the range\n");
-    for (case, table) in CASES.iter().zip(&tables) {
+    for (table, case) in named() {
         println!("{}\n{table}", case.what);
     }
 }

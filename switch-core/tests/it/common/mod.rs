@@ -9,6 +9,7 @@ use weir_flowctl::CatchUp;
 use weir_switch_core::burst::{Lcore, LcorePlan, Lcores};
 use weir_switch_core::{Burst, Packet, PacketStore, PortFacts, PortOutput, Report, Surroundings, Switch};
 use weir_units::{ClassSet, MacAddr, PortId, Span, Time};
+use weir_wire::Head;
 use weir_wire::ethernet::{Glance, Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use weir_wire::trailer::Telemetry;
@@ -45,6 +46,14 @@ impl Packet for TestFrame {
             }
             _ => Glance::OTHER,
         }
+    }
+    fn head(&self) -> Option<Head> {
+        let Glance { destination, source, dscp, is_plain, .. } = self.glance();
+        let mut frame = [0; 64];
+        frame[..6].copy_from_slice(&MacAddr::from_u64(destination).0);
+        frame[6..12].copy_from_slice(&MacAddr::from_u64(source).0);
+        frame[12..16].copy_from_slice(&[8, 0, 0x45, dscp << 2]);
+        if is_plain { weir_wire::head(&frame) } else { None }
     }
     fn source(&self) -> MacAddr {
         self.source

@@ -1,0 +1,191 @@
+//! What an lcore found out about frames, by their first bytes: for the next ones that have the same.
+
+use weir_units::{PortId, QueueId};
+use weir_wire::Head;
+
+/// The way of frames that go from one station to another, by [`Head`] and port of arrival: an exact-match cache, of one lcore alone.
+///
+/// What is found is what parse, classification, learning and look-up would come to now, since it is as of a version of the
+/// forwarding table and a tick of its clock ([`ForwardingTable::as_of`](crate::fdb::ForwardingTable::as_of)): in that tick the sender
+/// is noted already, and none of both stations' entries has changed. All that is older is as good as gone.
+///
+/// Who calls it says by [`ExactMatch::follow`] as of when, and what port is the frames', before it looks and before it enters.
+#[derive(Debug)]
+pub(super) struct ExactMatch {
+    sets: Box<[Set; SETS]>,
+    /// What is as of then has the number `epoch`.
+    as_of: (u64, u64),
+    /// Numbers of what was known as of the same instant; no entry has 0.
+    epoch: u64,
+    /// The upper half of the third word of an entry that holds now, for this port.
+    now: u64,
+}
+
+/// The queues that a frame goes by, as one number: egress in the upper half.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Way(u32);
+
+impl Way {
+    #[inline(always)]
+    pub(super) fn new(ingress: QueueId, egress: QueueId) -> Way {
+        Way((egress.index() as u32) << 16 | ingress.index() as u32)
+    }
+
+    #[inline(always)]
+    pub(super) fn ingress(self) -> QueueId {
+        QueueId::of_index(usize::from(self.0 as u16))
+    }
+
+    #[inline(always)]
+    pub(super) fn egress(self) -> QueueId {
+        QueueId::of_index((self.0 >> 16) as usize)
+    }
+
+    /// The bits in which two differ.
+    #[inline(always)]
+    pub(super) fn differs_from(self, other: Way) -> u32 {
+        self.0 ^ other.0
+    }
+}
+
+/// Frames whose heads are alike to the hash: one cache line.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))]
+struct Set([Entry; WAYS]);
+
+/// The upper half of the third word, which heads leave free, has epoch and port.
+#[derive(Clone, Copy, Debug, Default)]
+struct Entry {
+    words: [u64; 3],
+    way: Way,
+}
+
+const WAYS: usize = 2;
+const SETS: usize = 2_048;
+const PORT_SHIFT: u32 = 32;
+const EPOCH_SHIFT: u32 = 40;
+const EPOCHS: u64 = 1 << (64 - EPOCH_SHIFT);
+
+impl ExactMatch {
+    pub(super) fn new() -> ExactMatch {
+        let sets: Box<[Set]> = vec![Set::default(); SETS].into();
+        ExactMatch { sets: sets.try_into().expect("as many"), as_of: (0, 0), epoch: 1, now: 0 }
+    }
+
+    /// What is looked for, or entered, is of frames that came by this port, and as of then.
+    #[inline]
+    pub(super) fn follow(&mut self, as_of: (u64, u64), port: PortId) {
+        if self.as_of != as_of {
+            self.forget(as_of);
+        }
+        debug_assert!(port.0 < 1 << (EPOCH_SHIFT - PORT_SHIFT));
+        self.now = self.epoch << EPOCH_SHIFT | u64::from(port.0) << PORT_SHIFT;
+    }
+
+    #[cold]
+    fn forget(&mut self, as_of: (u64, u64)) {
+        self.as_of = as_of;
+        self.epoch += 1;
+        if self.epoch == EPOCHS {
+            self.sets.fill(Set::default());
+            self.epoch = 1;
+        }
+    }
+
+    /// The way of a frame, if it is known.
+    #[inline(always)]
+    pub(super) fn find(&self, head: Head) -> Option<Way> {
+        let Head { words: [first, second, third] } = head;
+        let third = third | self.now;
+        let is_it = |entry: &Entry| {
+            let [one, two, three] = entry.words;
+            (one ^ first) | (two ^ second) | (three ^ third) == 0
+        };
+        let [first, second] = &self.sets[Self::place(head)].0;
+        if is_it(first) {
+            return Some(first.way);
+        }
+        is_it(second).then_some(second.way)
+    }
+
+    /// Enters a frame's way. Of the others of its set the one that was entered last stays.
+    #[inline]
+    pub(super) fn enter(&mut self, head: Head, way: Way) {
+        let Head { words: [one, two, three] } = head;
+        let Set([first, second]) = &mut self.sets[Self::place(head)];
+        *second = *first;
+        *first = Entry { words: [one, two, three | self.now], way };
+    }
+
+    #[inline(always)]
+    fn place(head: Head) -> usize {
+        // Fibonacci hashing, of each word by a factor of its own: the high bits depend on every bit.
+        const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
+        let [first, second, third] = head.words;
+        let hash = first.wrapping_mul(FACTORS[0]) ^ (second ^ third << 32).wrapping_mul(FACTORS[1]);
+        (hash >> (u64::BITS - SETS.ilog2())) as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use weir_units::Class;
+
+    use super::*;
+
+    fn way(port: u16) -> Way {
+        let queue = |port| QueueId::new(PortId(port), Class::new(3));
+        let way = Way::new(queue(port), queue(port + 1));
+        assert_eq!((way.ingress(), way.egress()), (queue(port), queue(port + 1)));
+        way
+    }
+
+    fn head(n: u64) -> Head {
+        Head { words: [2 | n << 32, n << 24, 0] }
+    }
+
+    #[test]
+    fn what_was_entered_is_found_for_its_port_and_as_of_then() {
+        let mut known = ExactMatch::new();
+        known.follow((1, 1), PortId(5));
+        assert_eq!(known.find(Head::default()), None, "an empty entry is none");
+        known.enter(head(1), way(5));
+        assert_eq!((known.find(head(1)), known.find(head(2))), (Some(way(5)), None));
+        known.follow((1, 1), PortId(6));
+        assert_eq!(known.find(head(1)), None, "of another port");
+        known.follow((1, 1), PortId(5));
+        assert_eq!(known.find(head(1)), Some(way(5)));
+        for as_of in [(2, 1), (1, 1), (1, 2)] {
+            known.follow(as_of, PortId(5));
+            assert_eq!(known.find(head(1)), None, "as of another instant");
+        }
+    }
+
+    #[test]
+    fn what_was_known_long_ago_is_not_found_again_when_numbers_begin_anew() {
+        let mut known = ExactMatch::new();
+        known.follow((0, 0), PortId(0));
+        known.enter(head(1), way(0));
+        known.epoch = EPOCHS - 1;
+        known.follow((1, 0), PortId(0));
+        assert_eq!((known.epoch, known.find(head(1))), (1, None));
+    }
+
+    /// Pairs of stations with addresses in a row, as labs have them.
+    #[test]
+    fn stations_in_a_row_hardly_get_in_each_others_way() {
+        let address = |n: u64| [2, 0, 0, 0, (n >> 8) as u8, n as u8];
+        let heads = (0..1_024u64).map(|n| {
+            let mut frame = [0; 64];
+            frame[..6].copy_from_slice(&address(n));
+            frame[6..12].copy_from_slice(&address(n % 32));
+            frame[12..15].copy_from_slice(&[8, 0, 0x45]);
+            weir_wire::head(&frame).expect("long enough")
+        });
+        let places: HashSet<usize> = heads.map(ExactMatch::place).collect();
+        // At random 806 would be different.
+        assert!(places.len() > 700, "{}", places.len());
+    }
+}

@@ -1,0 +1,136 @@
+//! Frames that a port is offered, taken from their queues.
+
+use arrayvec::ArrayVec;
+use weir_flowctl::cbfc::blocks;
+use weir_mmu::{Arrival, Departure, DepartureRow};
+use weir_units::{Class, ClassSet, QueueId};
+
+use super::chunks::Row;
+use crate::packet::{BURST_MAX, Burst, Queued};
+
+/// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
+#[derive(Debug)]
+pub(super) struct Staged<P> {
+    pub(super) packets: Burst<P>,
+    /// The queues that they left, and how many after each other: all packets are in one of these.
+    rows: ArrayVec<(QueueId, usize), BURST_MAX>,
+    /// Where each came by, what it was charged, and its length without FCS.
+    ingress: ArrayVec<QueueId, BURST_MAX>,
+    bytes: ArrayVec<u32, BURST_MAX>,
+    lengths: ArrayVec<u32, BURST_MAX>,
+}
+
+impl<P> Staged<P> {
+    #[inline]
+    pub(super) fn push(&mut self, queued: Queued<P>) {
+        let Queued { packet, frame_bytes, charged } = queued;
+        self.add_row(charged.egress, 1);
+        self.packets.push(packet);
+        self.ingress.push(charged.ingress);
+        self.bytes.push(charged.bytes);
+        self.lengths.push(frame_bytes);
+    }
+
+    /// Takes packets of a row, which leave this queue.
+    ///
+    /// # Panics
+    /// If there is no room for them, or one was taken.
+    #[inline]
+    pub(super) fn take_from(&mut self, egress: QueueId, row: Row<'_, P>, from: usize, to: usize) {
+        self.add_row(egress, to - from);
+        self.packets.extend(row.packets[from..to].iter_mut().map(|place| place.take().expect(NOT_TAKEN)));
+        self.ingress.try_extend_from_slice(&row.ingress[from..to]).expect(ROOM);
+        self.bytes.try_extend_from_slice(&row.bytes[from..to]).expect(ROOM);
+        self.lengths.try_extend_from_slice(&row.lengths[from..to]).expect(ROOM);
+    }
+
+    #[inline]
+    fn add_row(&mut self, egress: QueueId, count: usize) {
+        match self.rows.last_mut() {
+            Some((queue, packets)) if *queue == egress => *packets += count,
+            _ => self.rows.push((egress, count)),
+        }
+    }
+
+    /// The first packets by rows, up to `most`: the queue that a row left, with each packet's queue of arrival, charge and length.
+    #[inline]
+    pub(super) fn front_rows(&self, most: usize) -> impl Iterator<Item = (DepartureRow<'_>, &[u32])> {
+        let (mut rows, mut from) = (self.rows.iter(), 0);
+        std::iter::from_fn(move || {
+            let (egress, count) = *rows.next().filter(|_| from < most)?;
+            let row = from..(from + count).min(most);
+            from += count;
+            let (ingress, bytes) = (&self.ingress[row.clone()], &self.bytes[row.clone()]);
+            Some((DepartureRow { egress, ingress, bytes }, &self.lengths[row]))
+        })
+    }
+
+    /// What each packet was charged.
+    pub(super) fn departures(&self) -> impl Iterator<Item = Departure> {
+        self.front_rows(BURST_MAX).flat_map(|(DepartureRow { egress, ingress, bytes }, _)| {
+            let packets = ingress.iter().zip(bytes);
+            packets.map(move |(ingress, bytes)| Departure { ingress: *ingress, egress, bytes: *bytes })
+        })
+    }
+
+    /// How many packets there are before the first of one of these classes.
+    pub(super) fn before(&self, classes: ClassSet) -> usize {
+        let rows = self.rows.iter().take_while(|(egress, _)| !classes.contains(egress.class()));
+        rows.map(|(_, count)| count).sum()
+    }
+
+    /// Takes all packets, in order.
+    pub(super) fn drain(&mut self, mut to: impl FnMut(Queued<P>)) {
+        let charged: ArrayVec<Arrival, BURST_MAX> = self.departures().collect();
+        let packets = self.packets.drain(..).zip(charged).zip(self.lengths.drain(..));
+        packets.for_each(|((packet, charged), frame_bytes)| to(Queued { packet, frame_bytes, charged }));
+        self.clear();
+    }
+
+    /// Forgets what is known of the first `n` packets, which the port took.
+    pub(super) fn forget_front(&mut self, n: usize) {
+        if self.packets.is_empty() {
+            return self.clear();
+        }
+        self.ingress.drain(..n);
+        self.bytes.drain(..n);
+        self.lengths.drain(..n);
+        let mut gone = n;
+        self.rows.retain(|(_, count)| {
+            let of_row = gone.min(*count);
+            gone -= of_row;
+            *count -= of_row;
+            *count > 0
+        });
+        debug_assert_eq!(self.lengths.len(), self.packets.len());
+    }
+
+    pub(super) fn clear(&mut self) {
+        self.packets.clear();
+        self.rows.clear();
+        self.ingress.clear();
+        self.bytes.clear();
+        self.lengths.clear();
+    }
+
+    /// The credit blocks of a class's frames.
+    pub(super) fn blocks_of(&self, class: Class) -> u32 {
+        let rows = self.front_rows(BURST_MAX).filter(|(row, _)| row.egress.class() == class);
+        rows.flat_map(|(_, lengths)| lengths).map(|bytes| blocks(*bytes)).sum()
+    }
+}
+
+impl<P> Default for Staged<P> {
+    fn default() -> Staged<P> {
+        Staged {
+            packets: Burst::new(),
+            rows: ArrayVec::new(),
+            ingress: ArrayVec::new(),
+            bytes: ArrayVec::new(),
+            lengths: ArrayVec::new(),
+        }
+    }
+}
+
+const NOT_TAKEN: &str = "a packet that is still in its queue";
+const ROOM: &str = "no more than a burst is staged";

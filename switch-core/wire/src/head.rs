@@ -1,0 +1,74 @@
+//! The first bytes of a frame as words: of frames with the same ones a switch thinks the same.
+
+/// The first bytes of a frame that is long enough for a [`Glance`](crate::ethernet::Glance): addresses, a VLAN tag, ethertype, and the
+/// class of IPv4 or IPv6. Frames with equal heads [look alike](crate::ethernet::glance), so that what was found out about one holds
+/// for all of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head {
+    /// Addresses, ethertype, and the two bytes behind it, as they lie in memory, without ECN; and a number that 32 bits hold: what
+    /// stands behind a tag, and 0 without one.
+    pub words: [u64; 3],
+}
+
+/// The first two bits of an IPv4 class byte from the right are ECN. In an IPv6 header these belong to the flow label, and in a tag to
+/// the VLAN: nothing looks at them either.
+const ECN_OF_WORD: u64 = 0b11 << 56;
+const ECN_OF_TAGGED: u32 = 0b11 << 24;
+/// The ethertype of a VLAN tag.
+const TAG: u16 = u16::from_le_bytes([0x81, 0x00]);
+
+/// The head of a frame; `None` of one that is too short for a glance.
+#[inline(always)]
+pub fn head(frame: &[u8]) -> Option<Head> {
+    let frame = frame.first_chunk::<{ crate::ethernet::GLANCE_BYTES }>()?;
+    let eight = |at: usize| frame[at..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight));
+    let (addresses, rest) = (eight(0), eight(8));
+    let behind = frame[16..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four)) & !ECN_OF_TAGGED;
+    // No branch: frames of a burst differ.
+    let behind = if (rest >> 32) as u16 == TAG { behind } else { 0 };
+    Some(Head { words: [addresses, rest & !ECN_OF_WORD, u64::from(behind)] })
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::ethernet::tests::some_frame;
+    use crate::ethernet::{Glance, glance};
+
+    #[test]
+    fn ecn_and_what_follows_make_no_difference() {
+        let mut frame = [0; 64];
+        frame[12..16].copy_from_slice(&[8, 0, 0x45, 26 << 2]);
+        let before = head(&frame);
+        frame[15] |= 3;
+        frame[16..].fill(7);
+        assert_eq!(head(&frame), before);
+        frame[15] ^= 4;
+        assert_ne!(head(&frame), before, "another class");
+        assert_eq!(head(&frame[..57]), None);
+    }
+
+    proptest! {
+        /// One frame, and another that differs from it in some bytes.
+        #[test]
+        fn what_has_the_same_head_looks_alike(frame in some_frame(), changes in prop::collection::vec((0..98usize, 0..8u8), 0..3)) {
+            let mut other = frame.clone();
+            for (at, bit) in changes {
+                if let Some(byte) = other.get_mut(at) {
+                    *byte ^= 1 << bit;
+                }
+            }
+            prop_assert_eq!(head(&frame).is_none(), frame.len() < 58);
+            if head(&frame) == head(&other) {
+                prop_assert_eq!(glance(&frame), glance(&other));
+            } else {
+                prop_assert_ne!(&frame, &other);
+            }
+            if head(&frame).is_none() {
+                prop_assert_eq!(glance(&frame), Glance::OTHER);
+            }
+        }
+    }
+}
