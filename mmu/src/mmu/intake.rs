@@ -195,12 +195,6 @@ impl Intake {
         packets.map(|(place, bytes)| (&self.bundles[usize::from(*place)], *bytes))
     }
 
-    /// The number of each packet's bundle, and what the packet is charged.
-    #[inline(always)]
-    pub fn places(&self) -> impl ExactSizeIterator<Item = (usize, u32)> {
-        self.of[..self.len].iter().zip(&self.bytes).map(|(bundle, bytes)| (usize::from(*bundle), *bytes))
-    }
-
     /// The packets.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Arrival> {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem;
 
-use weir_mmu::{Arrival, Bundle, INTAKE_MAX, Intake};
+use weir_mmu::{Arrival, Intake};
 use weir_units::{PortSet, QueueId};
 
 use super::handoff::OVERFULL;
@@ -77,45 +77,10 @@ impl<P> Chunks<P> {
             return self.put_row(bundle.egress.index(), packets, intake);
         }
         self.held += packets.len();
-        if self.put_side_by_side(packets, intake) {
-            return;
-        }
         for (packet, (bundle, bytes)) in packets.drain(..).zip(intake.placed()) {
             let charged = Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes };
             self.put(bundle.egress.index(), Queued::new(packet, charged));
         }
-    }
-
-    /// [`Chunks::put_all`] of packets of several queues, each of which has room for its own in its last chunk: says whether that is so.
-    /// There is one bundle for each queue.
-    #[inline(always)]
-    fn put_side_by_side(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool
-    where
-        P: Packet,
-    {
-        let Chunks { chunks, free, ends, .. } = self;
-        let fits = |bundle: &Bundle| ends[bundle.egress.index()].tail as usize + bundle.packets as usize <= CHUNK;
-        if !intake.bundles().iter().all(fits) {
-            return false;
-        }
-        // The chunk of each bundle's packets, and the next one's place in it.
-        let mut places = [(0u32, 0u32); INTAKE_MAX];
-        for (place, bundle) in places.iter_mut().zip(intake.bundles()) {
-            let ends = &mut ends[bundle.egress.index()];
-            let chunk = Self::open_chunk(chunks, free, ends);
-            let (from, to) = (ends.tail, ends.tail + bundle.packets);
-            chunk.ingress[from as usize..to as usize].fill(bundle.ingress);
-            (*place, ends.tail) = ((ends.last, from), to);
-        }
-        for (packet, (bundle, bytes)) in packets.drain(..).zip(intake.places()) {
-            let (chunk, at) = &mut places[bundle % INTAKE_MAX];
-            let (chunk, place) = (&mut chunks[*chunk as usize], *at as usize % CHUNK);
-            *at += 1;
-            (chunk.bytes[place], chunk.lengths[place]) = (bytes, packet.frame_bytes());
-            // What was there was taken, so there is nothing to drop.
-            mem::forget(chunk.packets[place].replace(packet));
-        }
-        true
     }
 
     /// [`Chunks::put_all`] of packets of one queue.
