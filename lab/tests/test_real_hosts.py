@@ -1,0 +1,175 @@
+"""`weir testbed run --backend hosts` with network namespaces: what iperf3 and the kernels say, and that nothing stays behind."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from weirlab.netns import ip
+from weirlab.switch import weir_binary
+from weirlab.waiting import until
+
+TOOLS = ["iperf3", "nstat", "ss"]
+missing = [tool for tool in TOOLS if not shutil.which(tool)]
+pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(missing), reason=f"missing here: {', '.join(missing)}")]
+
+# Two TCPs into one slow port: Cubic and Reno, which each kernel has.
+SCENARIO = """
+[scenario]
+name = "two-tcps"
+end = "2s"
+sample_every = "20ms"
+time_dilation = 1
+
+[switch]
+idle = "sleep"
+
+[switch.lcores]
+layout = "single"
+
+[switch.buffer]
+size = "1MB"
+
+[switch.classes]
+preset = "roce"
+
+[[switch.classes.queues]]
+class = 0
+ecn = { kmin = "15KB", kmax = "15KB", pmax = 1.0 }
+
+[switch.port]
+rate = "100Mbps"
+delay = "1us"
+
+[[switches]]
+name = "S1"
+
+[[hosts]]
+name = "A"
+port = "S1.a"
+reach = "netns"
+
+[[hosts]]
+name = "B"
+port = "S1.b"
+reach = "netns"
+
+[[hosts]]
+name = "C"
+port = "S1.c"
+reach = "netns"
+rate = "10Mbps"
+
+[[flows]]
+name = "first"
+from = "A"
+to = "C"
+class = 0
+transport = "tcp-cubic"
+
+[[flows]]
+name = "second"
+from = "B"
+to = "C"
+class = 0
+transport = "tcp-reno"
+"""
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    path = tmp_path / "two-tcps.toml"
+    path.write_text(SCENARIO)
+    return path
+
+
+def weir(*arguments, **options):
+    command = [weir_binary(), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **options)
+
+
+def of_process(process):
+    """Namespaces and interfaces that a run's process has made."""
+    names = ip("netns", "list").split() + ip("-brief", "link").split()
+    return [name for name in names if name.startswith((f"weirhost-{process}-", f"wr{process}n"))]
+
+
+def until_gone(process):
+    """Namespaces are gone when the run ends; the kernel deletes what was in them a moment later."""
+    assert not [name for name in of_process(process) if name.startswith("weirhost-")]
+    until(lambda: not of_process(process), "the kernel has deleted the veth pairs")
+
+
+def test_iperf3_between_namespaces(scenario, tmp_path):
+    runs = tmp_path / "runs"
+    command = [weir_binary(), "testbed", "run", scenario, "--backend", "hosts", "-o", runs]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        printed, _ = running.communicate(timeout=300)
+    assert running.returncode == 0, printed
+    until_gone(running.pid)
+    directory = runs / "two-tcps"
+    summary = json.loads((directory / "summary.json").read_text())
+    assert summary["backend"] == "hosts" and summary["failures"] == [], summary["failures"]
+
+    for flow, control in zip(summary["flows"], ["cubic", "reno"], strict=True):
+        said = json.loads((directory / "hosts" / f"{flow['name']}.client.txt").read_text())
+        assert said["end"]["sum_received"]["bytes"] == flow["bytes_received"] > 0
+        assert said["end"]["sum_sent"]["bytes"] == flow["bytes_sent"] >= flow["bytes_received"]
+        assert said["end"]["sender_tcp_congestion"] == control
+    arrived = sum(flow["bytes_received"] for flow in summary["flows"])
+    hosts = {host["name"]: host["counters"] for host in summary["real_hosts"]}
+    assert hosts["C"]["nstat.IpExtInOctets"] > arrived, "the kernel counts headers too"
+    # Two windows that grow until they are marked meet at a port of 10 Mb/s.
+    assert hosts["C"]["nstat.IpExtInCEPkts"] > 0
+    assert hosts["A"]["nstat.TcpExtTCPDeliveredCE"] + hosts["B"]["nstat.TcpExtTCPDeliveredCE"] > 0
+
+    page = tmp_path / "report.html"
+    reported = weir("report", runs, "-o", page)
+    assert reported.returncode == 0, reported.stderr
+    assert "iperf3" in page.read_text()
+
+
+def test_an_interrupted_run_leaves_nothing(scenario, tmp_path):
+    scenario.write_text(SCENARIO.replace('end = "2s"', 'end = "120s"'))
+    command = [weir_binary(), "testbed", "run", scenario, "--backend", "hosts", "-o", tmp_path / "runs"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        try:
+            until(lambda: clients(running.pid), "iperf3's clients run")
+            inside = processes_in(running.pid)
+            running.send_signal(signal.SIGINT)
+            printed, _ = running.communicate(timeout=100)
+        finally:
+            running.kill()
+    assert running.returncode != 0, printed
+    until_gone(running.pid)
+    until(lambda: not [process for process in inside if os.path.exists(f"/proc/{process}")], "its programs have ended")
+
+
+def processes_in(process):
+    named = [name for name in ip("netns", "list").split() if name.startswith(f"weirhost-{process}-")]
+    return [inside for name in named for inside in ip("netns", "pids", name).split()]
+
+
+def clients(process):
+    def arguments(inside):
+        try:
+            return Path(f"/proc/{inside}/cmdline").read_bytes().split(b"\0")
+        except OSError:
+            return []
+
+    return any(arguments(inside)[:2] == [b"iperf3", b"--client"] for inside in processes_in(process))
+
+
+def test_check_tells_what_lacks(scenario):
+    checked = weir("testbed", "check", "--hosts", scenario)
+    assert checked.returncode == 0, checked.stdout + checked.stderr
+    assert "TCP cubic" in checked.stdout and "TCP reno" in checked.stdout
+    lacking = weir("testbed", "check", "--hosts", scenario, env={"PATH": "/nonexistent"})
+    assert lacking.returncode == 1 and "A, programs: apt-get install " in lacking.stdout, lacking.stdout
+    scenario.write_text(SCENARIO.replace('"tcp-reno"', '"tcp-rhino"'))
+    wrong = weir("testbed", "check", "--hosts", scenario)
+    assert wrong.returncode == 2 and 'none of "rdma"' in wrong.stderr, wrong.stderr
