@@ -424,7 +424,9 @@ impl Screen {
 
     fn foot(&self, width: u16) -> Line<'static> {
         if let Some(why) = &self.silence {
-            return Line::styled(format!("{why:.0$}", usize::from(width)), self.look.bad());
+            // Of a long path the end matters, and the reason after it.
+            let left_out = why.chars().count().saturating_sub(usize::from(width));
+            return Line::styled(why.chars().skip(left_out).collect::<String>(), self.look.bad());
         }
         let views = View::ALL.iter().enumerate().map(|(n, view)| {
             let name = format!("{} {}", n + 1, view.name());
