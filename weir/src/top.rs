@@ -83,8 +83,7 @@ fn ask(place: &Place, interval: Duration, told: &Sender<Told>, asked_again: &Rec
                 Ok(snapshot) => Told::Now(Box::new(snapshot)),
                 Err(error) => Told::Silent(error.to_string()),
             },
-            Err(Failure::Argument(why) | Failure::Run(why)) => Told::Silent(why),
-            Err(Failure::Input(_)) => Told::Silent("no switch answers".to_owned()),
+            Err(failure) => Told::Silent(failure.into_message()),
         };
         if told.send(answer).is_err() {
             return;
