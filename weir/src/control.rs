@@ -8,7 +8,7 @@ use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 
 /// Which running switch is meant.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Place {
     /// The control socket of the run, as `weir run` logs it. Without this, the sockets at the usual places are tried.
     #[arg(long, global = true, value_name = "PATH")]

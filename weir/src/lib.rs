@@ -21,6 +21,8 @@ mod play;
 mod replay;
 mod show;
 mod steer;
+#[cfg(feature = "top")]
+mod top;
 mod version;
 mod vm;
 
@@ -91,6 +93,9 @@ enum Command {
     },
     /// What a running switch knows of itself: counters, watermarks, queues, addresses, losses.
     Show(show::ShowArguments),
+    /// A running switch in the terminal: ports, queues, pauses and buffers, again every second.
+    #[cfg(feature = "top")]
+    Top(top::TopArguments),
     /// Have counters, watermarks or learned addresses of a running switch begin anew.
     Clear(control::ClearArguments),
     /// Change a running switch: thresholds, rates, weights, ECN, static addresses, ports, PAUSE.
@@ -206,6 +211,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         #[cfg(not(feature = "dpdk"))]
         Command::NoReplay { .. } => reached(|_| Ok(())),
         Command::Show(arguments) => show::show(&arguments),
+        #[cfg(feature = "top")]
+        Command::Top(arguments) => top::top(&arguments),
         Command::Clear(arguments) => control::clear(&arguments),
         Command::Set(arguments) => steer::set(&arguments),
         Command::Reload(arguments) => steer::reload(&arguments),

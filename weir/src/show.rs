@@ -226,7 +226,7 @@ fn speaking(family: &str, mut shown: Vec<Shown>) -> Result<Reply, String> {
     Ok(Reply::Switches(shown))
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(crate) fn interval(text: &str) -> Result<Duration, String> {
     let every = duration(text).ok().filter(|every| (MIN_INTERVAL..=MAX_INTERVAL).contains(every));
     every.ok_or_else(|| "write a time of 100ms to 24h, such as 500ms or 2s".to_owned())
 }

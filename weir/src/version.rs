@@ -8,10 +8,11 @@ use weir_experiments::experiment;
 pub(crate) const SHORT: &str = experiment::VERSION;
 
 /// What may be left out of a build: the Cargo feature, what it is for, and whether it is there.
-const FEATURES: [(&str, &str, bool); 3] = [
+const FEATURES: [(&str, &str, bool); 4] = [
     ("dpdk", "ports and real frames", cfg!(feature = "dpdk")),
     ("parquet", "tables of sweeps as Parquet", cfg!(feature = "parquet")),
     ("png", "figures as PNG", cfg!(feature = "png")),
+    ("top", "weir top", cfg!(feature = "top")),
 ];
 
 /// Version, features and DPDK's version, for `--version`.

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::{
-    Books, BufferPool, BufferQueue, ByClass, Interface, Lcore, Loss, LossPlace, PfcCounters, PriorityGroups, Queues,
-    WatchedQueue,
+    Books, BufferPool, BufferQueue, ByClass, GapBucket, Interface, Lcore, Loss, LossPlace, PfcCounters, PriorityGroups,
+    Queues, WatchedQueue,
 };
 
 /// All that a process knows, counts since the start.
@@ -53,6 +53,25 @@ pub struct SwitchMetrics {
     pub pools: Vec<BufferPool>,
     /// Lost frames.
     pub losses: Vec<Loss>,
+    /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
+    pub message_delay: Percentiles,
+    /// From the arrival of a peer's message that slows a class down to the transmitter's obeying it.
+    pub reaction: Percentiles,
+}
+
+/// Percentiles of a delay, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Percentiles {
+    /// How many were measured.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
 }
 
 impl Metrics {
@@ -80,6 +99,7 @@ impl Collector for Metrics {
         self.links(&mut families)?;
         self.traffic(&mut families)?;
         self.pauses(&mut families)?;
+        self.delays(&mut families)?;
         self.buffers(&mut families)?;
         self.losses(&mut families)?;
         self.lcores(&mut families)
@@ -111,8 +131,8 @@ impl Metrics {
         let of = |switch: &SwitchMetrics, port: &Interface| labels([("switch", &switch.switch), ("port", &port.port)]);
         let up = ports().map(|(switch, port)| (of(switch, port), u64::from(port.link_up)));
         families.gauge("weir_port_link_up", "Whether the port has a link.", None, up)?;
-        let rates = ports().filter_map(|(switch, port)| Some((of(switch, port), port.rate_bps?)));
-        families.gauge("weir_port_rate_bits_per_second", "The port's rate C.", None, rates)
+        let rates = ports().filter_map(|(switch, port)| Some((of(switch, port), port.rate_bps? / 8)));
+        families.gauge("weir_port_speed", "The port's rate C, in bytes per second.", Some(Unit::Bytes), rates)
     }
 
     fn traffic(&self, families: &mut Families<'_, '_>) -> fmt::Result {
@@ -270,20 +290,38 @@ impl Metrics {
         families.counter("weir_lcore_polls", "Polls of the lcore.", None, rows(|lcore| lcore.polls))?;
         let busy: Count = |lcore| lcore.busy_polls;
         families.counter("weir_lcore_busy_polls", "Polls in which a frame moved, or was overdue.", None, rows(busy))?;
-        let quantiles: [(&str, Count); 4] = [
-            ("0.5", |lcore| lcore.gap_p50_ns),
-            ("0.99", |lcore| lcore.gap_p99_ns),
-            ("0.999", |lcore| lcore.gap_p999_ns),
-            ("1", |lcore| lcore.gap_max_ns),
+        let gaps = self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), GapHistogram::of(&of.gaps)));
+        let help = "Time between two polls; the sum is up to a quarter too high.";
+        families.family("weir_lcore_poll_gap", help, Some(Unit::Seconds), MetricType::Histogram, gaps)?;
+        let longest = self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), of.gap_max_ns as f64 / 1e9));
+        families.gauge_of_seconds("weir_lcore_poll_gap_max", "The longest time between two polls.", longest)
+    }
+
+    /// Lcores keep percentiles of these, and tell nothing finer.
+    fn delays(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Of = fn(&SwitchMetrics) -> &Percentiles;
+        let delays: [(&str, &str, &str, Of); 2] = [
+            (
+                "weir_pause_message_delay",
+                "weir_pause_messages",
+                "From crossing Xoff, or a stage, to the message",
+                |of| &of.message_delay,
+            ),
+            ("weir_pause_reaction", "weir_pause_reactions", "From a peer's message to obeying it", |of| &of.reaction),
         ];
-        let gaps = quantiles.into_iter().flat_map(|(quantile, gap)| {
-            rows(gap).map(move |(mut labels, ns)| {
-                labels.push(("quantile", quantile.to_owned()));
-                (labels, ns as f64 / 1e9)
-            })
-        });
-        let help = "Time between two polls; of all up to the quantile.";
-        families.gauge_of_seconds("weir_lcore_poll_gap", help, gaps)
+        for (name, counter, what, of) in delays {
+            let counts = self.switches.iter().map(|switch| (labels([("switch", &switch.switch)]), of(switch).count));
+            families.counter(counter, &format!("{what}: how many were measured."), None, counts)?;
+            let rows = self.switches.iter().flat_map(|switch| {
+                let Percentiles { p50_ns, p99_ns, p999_ns, max_ns, .. } = *of(switch);
+                let each = [("50", p50_ns), ("99", p99_ns), ("99.9", p999_ns), ("100", max_ns)];
+                each.map(|(percentile, ns)| {
+                    (labels([("switch", &switch.switch), ("percentile", &percentile.to_owned())]), ns as f64 / 1e9)
+                })
+            });
+            families.gauge_of_seconds(name, &format!("{what}: percentiles since the start."), rows)?;
+        }
+        Ok(())
     }
 
     fn ingress(&self, value: fn(&PriorityGroups) -> &ByClass) -> impl Iterator<Item = (Labels, u64)> {
@@ -297,6 +335,63 @@ impl Metrics {
             switch.queues.iter().flat_map(move |port| by_class(&switch.switch, &port.port, value(port)))
         })
     }
+}
+
+/// Times between polls, by length.
+#[derive(Debug)]
+struct GapHistogram {
+    sum: f64,
+    count: u64,
+    /// Upper bounds in seconds, the same at any time, and how many gaps are in each.
+    buckets: Vec<(f64, u64)>,
+}
+
+impl GapHistogram {
+    /// Of gaps as lcores count them, into a bucket for each doubling.
+    fn of(gaps: &[GapBucket]) -> GapHistogram {
+        let bound = |n: usize| 128u64 << n;
+        let mut buckets: Vec<(f64, u64)> = (0..GAP_BUCKETS).map(|n| (bound(n) as f64 / 1e9, 0)).collect();
+        buckets.push((f64::INFINITY, 0));
+        let (mut sum, mut count) = (0.0, 0);
+        for gap in gaps {
+            let place = (0..GAP_BUCKETS).find(|n| gap.up_to_ns <= bound(*n)).unwrap_or(GAP_BUCKETS);
+            buckets[place].1 += gap.polls;
+            count += gap.polls;
+            sum += gap.up_to_ns as f64 / 1e9 * gap.polls as f64;
+        }
+        GapHistogram { sum, count, buckets }
+    }
+}
+
+impl EncodeMetric for GapHistogram {
+    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
+        encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &self.buckets, None)
+    }
+
+    fn metric_type(&self) -> MetricType {
+        MetricType::Histogram
+    }
+}
+
+/// From 128 ns to 8.6 s.
+const GAP_BUCKETS: usize = 27;
+
+/// OpenMetrics' text in the older format of Prometheus, which names counters otherwise.
+pub fn plain(text: &str) -> String {
+    let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
+    let mut plain = String::with_capacity(text.len());
+    for line in text.lines() {
+        let described = ["# HELP ", "# TYPE "].into_iter().find_map(|kind| Some((kind, line.strip_prefix(kind)?)));
+        match described.and_then(|(kind, rest)| Some((kind, rest.split_once(' ')?))) {
+            Some((kind, (name, rest))) if is_counter(name) => plain += &format!("{kind}{name}_total {rest}\n"),
+            _ if line.starts_with("# UNIT ") || line == "# EOF" => {}
+            _ => {
+                plain += line;
+                plain.push('\n');
+            }
+        }
+    }
+    plain
 }
 
 /// Labels of one value.

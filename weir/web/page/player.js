@@ -21,7 +21,12 @@ export class Player {
     find("back").addEventListener("click", () => this.toEvent(-1));
     find("on").addEventListener("click", () => this.toEvent(1));
     this.button.addEventListener("click", () => this.toggle());
-    this.slider.addEventListener("input", () => { this.pause(); this.go(this.model.start + Number(this.slider.value)); });
+    this.slider.addEventListener("input", () => {
+      // Before the page is drawn again, which puts the slider where time stands.
+      const at = this.model.start + Number(this.slider.value);
+      this.pause();
+      this.go(at);
+    });
     this.speeds.addEventListener("change", () => { this.speed = Number(this.speeds.value); });
     find("player").addEventListener("submit", (event) => event.preventDefault());
     document.addEventListener("keydown", (event) => this.key(event));

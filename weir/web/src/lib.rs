@@ -17,4 +17,5 @@ mod server;
 pub use address::{http_address, is_local};
 pub use live::Live;
 pub use recorded::Recorded;
+pub use request::Get;
 pub use server::{BindError, Bound, CLIENTS_MAX, Events, Response, Server, Site};

@@ -6,15 +6,19 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::{Map, Value, json};
 use weir_control::Asker;
+use weir_control::metrics::plain;
 use weir_control::protocol::{Refusal, Reply, Request, Show, VERSION, What};
 
 use crate::page;
+use crate::request::Get;
 use crate::server::{Events, Response, Site};
 
 /// How often a stream's clients are told the state.
 const EVERY: Duration = Duration::from_millis(500);
 /// How long a state is as good as a new one: however many clients ask, the switch is asked no more often.
 const FRESH: Duration = Duration::from_millis(200);
+/// The format from before OpenMetrics, for clients that know no other.
+const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Prometheus takes this for OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -54,9 +58,10 @@ impl Live {
 }
 
 impl Site for Live {
-    fn answer(&self, path: &str) -> Response {
-        match path {
+    fn answer(&self, get: &Get) -> Response {
+        match get.path.as_str() {
             "/metrics" => match self.shared.ask(What::Metrics) {
+                Ok(Reply::Metrics(text)) if get.wants_plain_text => file(PLAIN_METRICS, plain(&text)),
                 Ok(Reply::Metrics(text)) => file(OPEN_METRICS, text),
                 other => unfit(other),
             },
@@ -66,7 +71,7 @@ impl Site for Live {
                 Err(refusal) => busy(refusal),
             },
             "/api/stream" => Response::Events(events(self.shared.clone())),
-            _ => page::file(path, "/metrics, /api/state and /api/stream"),
+            path => page::file(path, "/metrics, /api/state and /api/stream"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde_json::json;
 
 use crate::page;
+use crate::request::Get;
 use crate::server::{Response, Site};
 
 /// Runs to be played: their names, and what each recorded.
@@ -29,7 +30,8 @@ impl Recorded {
 }
 
 impl Site for Recorded {
-    fn answer(&self, path: &str) -> Response {
+    fn answer(&self, get: &Get) -> Response {
+        let path = get.path.as_str();
         let file = |text: String| Response::File { kind: page::JSON, content: Cow::Owned(text.into_bytes()) };
         if path == "/api/source" {
             let source = json!({ "kind": "recorded", "title": self.title, "runs": self.labels, "speed": self.speed });

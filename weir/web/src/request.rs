@@ -14,12 +14,14 @@ const FIELDS_MAX: usize = 100;
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// What is asked for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Get {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Get {
     /// The path, without what follows `?`.
-    pub(crate) path: String,
+    pub path: String,
     /// Whether only the head of the answer is wanted.
-    pub(crate) is_head: bool,
+    pub is_head: bool,
+    /// Whether the client names plain text, and not OpenMetrics, as what it takes.
+    pub wants_plain_text: bool,
 }
 
 /// Why a request is not answered: a status, and a sentence.
@@ -91,13 +93,16 @@ pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<Get>, Refused>
         }
         _ => {}
     }
+    let accepts = request.headers.iter().filter(|field| field.name.eq_ignore_ascii_case("accept"));
+    let takes = |kind: &str| accepts.clone().any(|field| String::from_utf8_lossy(field.value).contains(kind));
+    let wants_plain_text = takes("text/plain") && !takes("application/openmetrics-text");
     // As of a proxy: `http://localhost:9111/metrics`.
     let path = match target.split_once("://") {
         Some((_, rest)) => rest.find('/').map_or("/", |slash| &rest[slash..]),
         None => target,
     };
     let path = path.split(['?', '#']).next().unwrap_or_default().to_owned();
-    Ok(Some(Get { path, is_head }))
+    Ok(Some(Get { path, is_head, wants_plain_text }))
 }
 
 #[cfg(test)]
@@ -110,13 +115,22 @@ mod tests {
 
     #[test]
     fn a_request_names_a_path() {
-        let get = |path: &str, is_head| Ok(Some(Get { path: path.to_owned(), is_head }));
+        let get = |path: &str, is_head| Ok(Some(Get { path: path.to_owned(), is_head, ..Get::default() }));
         assert_eq!(of("GET /metrics HTTP/1.1\r\nHost: localhost:9111\r\n\r\n"), get("/metrics", false));
         assert_eq!(of("HEAD /?a=b#c HTTP/1.1\r\nhost: [::1]\r\n\r\n"), get("/", true));
         assert_eq!(of("GET / HTTP/1.0\r\n\r\n"), get("/", false));
         assert_eq!(of("GET http://127.0.0.1/api/state HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/api/state", false));
         assert_eq!(of("GET http://127.0.0.1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"), get("/", false));
         assert_eq!(of("GET / HTTP/1.1\r\nHost: local"), Ok(None), "more is to come");
+        let plain = |accept: &str| {
+            let get = of(&format!("GET / HTTP/1.0\r\nAccept: {accept}\r\n\r\n")).unwrap().unwrap();
+            get.wants_plain_text
+        };
+        assert!(plain("text/plain") && !plain("*/*"));
+        assert!(
+            !plain("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"),
+            "as Prometheus asks"
+        );
     }
 
     #[test]

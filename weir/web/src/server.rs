@@ -25,8 +25,8 @@ const LINGER: Duration = Duration::from_millis(500);
 
 /// What is to be had, by path. Clients' threads ask, several at a time.
 pub trait Site: Send + Sync {
-    /// The answer to a request for a path, which begins with `/`.
-    fn answer(&self, path: &str) -> Response;
+    /// The answer to a request.
+    fn answer(&self, get: &Get) -> Response;
 }
 
 /// An answer.
@@ -227,7 +227,7 @@ fn welcome(number: u64, stream: TcpStream, serving: &Arc<Serving>) {
 fn serve_client(stream: &TcpStream, serving: &Serving) -> io::Result<()> {
     stream.set_write_timeout(Some(TAKEN_WITHIN))?;
     stream.set_nodelay(true)?;
-    let Get { path, is_head } = match request::read(stream, serving.is_local) {
+    let get = match request::read(stream, serving.is_local) {
         Ok(Some(get)) => get,
         Ok(None) => return Ok(()),
         Err(Refused { status, why }) => {
@@ -235,10 +235,10 @@ fn serve_client(stream: &TcpStream, serving: &Serving) -> io::Result<()> {
             return linger(stream);
         }
     };
-    match serving.site.answer(&path) {
-        Response::Events(_) if is_head => stream_head(stream),
+    match serving.site.answer(&get) {
+        Response::Events(_) if get.is_head => stream_head(stream),
         Response::Events(events) => send_events(stream, events, serving),
-        whole => send(stream, &whole, is_head),
+        whole => send(stream, &whole, get.is_head),
     }
 }
 

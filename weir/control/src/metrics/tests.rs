@@ -61,8 +61,25 @@ fn metrics() -> Metrics {
                 reason: "headroom_violation".into(),
                 frames: Some(2),
             }],
+            message_delay: Percentiles { count: 4, p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_000, max_ns: 4_000 },
+            reaction: Percentiles::default(),
         }],
-        lcores: Vec::new(),
+        lcores: vec![Lcore {
+            cpu: 1,
+            roles: Vec::new(),
+            polls: 12,
+            busy_polls: 3,
+            gap_p50_ns: 100,
+            gap_p99_ns: 200,
+            gap_p999_ns: 300,
+            gap_max_ns: 20_000_000_000,
+            gaps: [(127, 6), (129, 5), (20_000_000_000, 1)]
+                .map(|(up_to_ns, polls)| GapBucket { up_to_ns, polls })
+                .to_vec(),
+            cpu_waited_ms: None,
+            cpu_preempted: None,
+            cpu_stolen_ms: None,
+        }],
     }
 }
 
@@ -77,6 +94,13 @@ fn counters_have_sonics_labels() {
         "weir_pfc_rx_pause_seconds_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 1.5",
         "weir_priority_group_shared_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\"} 5000",
         "weir_buffer_pool_persistent_watermark_bytes{switch=\"lab\",pool=\"shared\"} 7000",
+        "weir_port_speed_bytes{switch=\"lab\",port=\"p0\"} 1250000000",
+        "weir_pause_messages_total{switch=\"lab\"} 4",
+        "weir_pause_message_delay_seconds{switch=\"lab\",percentile=\"99.9\"} 0.000003",
+        "weir_lcore_poll_gap_seconds_bucket{le=\"1.28e-7\",cpu=\"1\"} 6",
+        "weir_lcore_poll_gap_seconds_bucket{le=\"2.56e-7\",cpu=\"1\"} 11",
+        "weir_lcore_poll_gap_seconds_bucket{le=\"+Inf\",cpu=\"1\"} 12",
+        "weir_lcore_poll_gap_seconds_count{cpu=\"1\"} 12",
         "weir_port_drops_total{switch=\"lab\",port=\"p0\",reason=\"headroom_violation\",direction=\"rx\",priority=\"3\"} 2",
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
@@ -101,4 +125,18 @@ fn families_are_described_once() {
         }
     }
     assert!(seen.len() > 20, "{seen:?}");
+}
+
+#[test]
+fn the_older_format_names_counters_as_their_values() {
+    let text = plain(&metrics().text());
+    assert!(
+        text.contains("# TYPE weir_pfc_rx_pause_seconds_total counter\nweir_pfc_rx_pause_seconds_total{"),
+        "{text}"
+    );
+    assert!(
+        text.contains("# TYPE weir_port_link_up gauge\n")
+            && text.contains("# TYPE weir_lcore_poll_gap_seconds histogram\n")
+    );
+    assert!(!text.contains("# UNIT") && !text.contains("# EOF"));
 }

@@ -1,7 +1,7 @@
 //! A switch's state as clients are shown it, out of its report and of what its lcores share.
 
 use weir_config::{PortConfig, SwitchConfig};
-use weir_control::metrics::SwitchMetrics;
+use weir_control::metrics::{Percentiles, SwitchMetrics};
 use weir_control::protocol::What;
 use weir_control::state::{
     Books, BufferConfiguration, BufferPool, BufferQueue, ByClass, FlowControlClass, FlowControlPort, Interface, Loss,
@@ -13,7 +13,7 @@ use weir_flowctl::{Gauges, Tells};
 use weir_mmu::PoolUse;
 use weir_nic::model::{ModelDrop, ModelReport};
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::report::{ClassReport, PortReport};
+use weir_switch_core::report::{ClassReport, Delay, PortReport};
 use weir_switch_core::{Report, Shared};
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
@@ -85,6 +85,8 @@ impl Reading<'_> {
             queues: self.queues(),
             pools: self.pools(),
             losses: self.lost(),
+            message_delay: percentiles(&self.report.message_delay),
+            reaction: percentiles(&self.report.reaction),
         }
     }
 
@@ -430,6 +432,10 @@ fn at_device(port: &str, place: LossPlace, losses: &Losses) -> Vec<Loss> {
 
 fn named(gauges: &Gauges) -> std::collections::BTreeMap<String, u64> {
     gauges.iter().map(|(gauge, value)| (gauge.name.to_owned(), value)).collect()
+}
+
+fn percentiles(of: &Delay) -> Percentiles {
+    Percentiles { count: of.count, p50_ns: of.p50, p99_ns: of.p99, p999_ns: of.p999, max_ns: of.max }
 }
 
 fn queue(port: usize, class: Class) -> QueueId {

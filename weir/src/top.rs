@@ -1,0 +1,145 @@
+//! `weir top`: a running switch in a terminal.
+//!
+//! A thread asks the control socket, and this one draws what it was told last and obeys keys: so keys work while a switch is slow to
+//! answer, or has gone.
+
+mod screen;
+mod snapshot;
+#[cfg(test)]
+mod tests;
+
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
+
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
+use weir_experiments::{Failure, experiment, has_color};
+
+use crate::control::Place;
+use screen::{Glyphs, Look, Screen, View};
+use snapshot::Snapshot;
+
+/// Arguments of `weir top`.
+#[derive(clap::Args)]
+pub(crate) struct TopArguments {
+    #[command(flatten)]
+    place: Place,
+    /// How often the switch is asked.
+    #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = crate::show::interval)]
+    interval: Duration,
+}
+
+/// How long a key waits at most to be obeyed, and a signal.
+const TICK: Duration = Duration::from_millis(50);
+
+/// What the thread that asks tells.
+enum Told {
+    Now(Box<Snapshot>),
+    /// There is no answer; why.
+    Silent(String),
+}
+
+/// Shows a running switch until a key or a signal ends it.
+pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
+    if !std::io::stdout().is_terminal() || !std::io::stdin().is_terminal() {
+        return Err(Failure::Argument(
+            "weir top needs a terminal to draw on; weir show --watch prints into pipes and files".to_owned(),
+        ));
+    }
+    // What is wrong with the arguments is told before the screen is taken.
+    let mut client = arguments.place.connect()?;
+    let first = Snapshot::read(&mut client).map_err(crate::control::failure)?;
+    let stop = experiment::stopped_by_signals()?;
+    let (told, telling) = channel();
+    let (again, asked_again) = channel();
+    let place = arguments.place.clone();
+    let interval = arguments.interval;
+    // It ends with the process: a switch that does not answer may keep it waiting.
+    std::thread::Builder::new()
+        .name("weir-top".to_owned())
+        .spawn(move || ask(&place, interval, &told, &asked_again))?;
+    let look = Look { glyphs: Glyphs::of_locale(), has_color: has_color(&std::io::stdout()) };
+    let mut screen = Screen::new(look, interval, first);
+    if let Some(name) = &arguments.place.switch {
+        screen.choose(name);
+    }
+    let mut terminal = ratatui::try_init()?;
+    let ended = run(&mut terminal, &mut screen, &telling, &again, &stop);
+    ratatui::try_restore()?;
+    Ok(ended?)
+}
+
+fn ask(place: &Place, interval: Duration, told: &Sender<Told>, asked_again: &Receiver<()>) {
+    loop {
+        // A key may ask before it is time.
+        if let Err(RecvTimeoutError::Disconnected) = asked_again.recv_timeout(interval) {
+            return;
+        }
+        let answer = match place.connect() {
+            // A connection for each time: the switch may be started anew meanwhile.
+            Ok(mut client) => match Snapshot::read(&mut client) {
+                Ok(snapshot) => Told::Now(Box::new(snapshot)),
+                Err(error) => Told::Silent(error.to_string()),
+            },
+            Err(failure) => Told::Silent(failure.into_message()),
+        };
+        if told.send(answer).is_err() {
+            return;
+        }
+    }
+}
+
+fn run(
+    terminal: &mut ratatui::DefaultTerminal,
+    screen: &mut Screen,
+    telling: &Receiver<Told>,
+    again: &mpsc::Sender<()>,
+    stop: &Arc<AtomicBool>,
+) -> std::io::Result<()> {
+    let mut is_stale = true;
+    while !stop.load(Ordering::Relaxed) {
+        while let Ok(told) = telling.try_recv() {
+            match told {
+                Told::Now(snapshot) => screen.take(*snapshot),
+                Told::Silent(why) => screen.note_silence(why),
+            }
+            is_stale = true;
+        }
+        if is_stale {
+            terminal.draw(|frame| screen.draw(frame))?;
+            is_stale = false;
+        }
+        if !event::poll(TICK)? {
+            continue;
+        }
+        is_stale = true;
+        let Event::Key(key) = event::read()? else { continue };
+        if key.kind == KeyEventKind::Release {
+            continue;
+        }
+        match key.code {
+            KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
+            KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
+            KeyCode::Char('l') if key.modifiers.contains(KeyModifiers::CONTROL) => terminal.clear()?,
+            KeyCode::Char(' ') | KeyCode::Char('p') => screen.toggle_still(),
+            KeyCode::Char('r') => {
+                let _ = again.send(());
+            }
+            KeyCode::Tab | KeyCode::Right => screen.next_switch(1),
+            KeyCode::BackTab | KeyCode::Left => screen.next_switch(-1),
+            KeyCode::Char('a') => screen.toggle_all(),
+            KeyCode::Char('s') => screen.next_order(),
+            KeyCode::Char('?') | KeyCode::Char('h') => screen.toggle_help(),
+            KeyCode::Char(digit @ '1'..='4') => screen.view(View::ALL[digit as usize - '1' as usize]),
+            KeyCode::Down | KeyCode::Char('j') => screen.scroll(1),
+            KeyCode::Up | KeyCode::Char('k') => screen.scroll(-1),
+            KeyCode::PageDown => screen.scroll(10),
+            KeyCode::PageUp => screen.scroll(-10),
+            KeyCode::Home => screen.scroll(isize::MIN),
+            _ => {}
+        }
+    }
+    Ok(())
+}
