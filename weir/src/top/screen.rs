@@ -245,10 +245,12 @@ impl Screen {
         let Some(switch) = self.switch_now() else { return Vec::new() };
         let length = usize::from(width).saturating_sub(52).clamp(8, 60);
         let line = |pool: &weir_control::state::BufferPool| {
+            // The mark may be a little older than the pool's use.
+            let highest = pool.watermark_bytes.max(pool.used_bytes);
             let of = format!("{} of {}", bytes_words(pool.used_bytes), bytes_words(pool.size_bytes));
-            let most = format!("most {}", bytes_words(pool.watermark_bytes));
+            let most = format!("most {}", bytes_words(highest));
             let mut spans = vec![Span::raw(format!("{:<13.13} ", pool.pool.replace('_', " ")))];
-            spans.extend(self.bar(length, pool.size_bytes, pool.used_bytes, 0, Some(pool.watermark_bytes)));
+            spans.extend(self.bar(length, pool.size_bytes, pool.used_bytes, 0, Some(highest)));
             spans.push(Span::raw(format!(" {of:<15} {most}")));
             Line::from(spans)
         };
@@ -267,7 +269,7 @@ impl Screen {
         let second = if headroom > 0 { letters(shared + headroom).max(first + 1).min(length) } else { first };
         let marked = mark.filter(|mark| *mark > 0).map(|mark| letters(mark).saturating_sub(1));
         let part = |at: usize| match at {
-            _ if Some(at) == marked && at >= second => (threshold, Style::new().add_modifier(Modifier::BOLD)),
+            _ if Some(at) == marked => (threshold, Style::new().add_modifier(Modifier::BOLD)),
             _ if at < first => (of_shared, self.look.color(Color::Blue)),
             _ if at < second => (of_headroom, self.look.color(Color::Red)),
             _ => (free, self.look.dim()),
@@ -455,11 +457,13 @@ fn help() -> Vec<Line<'static>> {
         "Ctrl-L        draw the screen anew",
         "q, Esc        quit",
         "",
-        "C class; L link: U up, D down, X taken down, B blocked; Rx, Tx bits a second of the class.",
-        "Ingress queue: private and shared, then headroom; | is its threshold. In, Xoff, Out: bytes",
-        "of the ingress queue, its threshold, bytes of the egress queue of the port and class.",
-        "Tell%: how much of the time the peer was told to pause; Told%: the peer had it paused.",
-        "State: OFF and portOFF of the policy, victim of SPFC, <RATE that GFC lets it send at.",
+        "C class; L link: U up, D down, X taken down, B blocked",
+        "Rx, Tx: bits a second of the class; Tell%: how much of the time the peer was",
+        "told to pause; Told%: how much of it the peer had the class paused",
+        "Ingress queue: private and shared, then headroom, and a line at its threshold",
+        "In, Xoff, Out: bytes of the ingress queue, its threshold, bytes of the egress",
+        "queue of the port and class",
+        "State: OFF, portOFF of the policy; victim of SPFC; <RATE that GFC lets it send",
     ]
     .map(Line::raw)
     .to_vec()

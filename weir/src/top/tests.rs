@@ -160,7 +160,7 @@ fn queues_fit_eighty_columns() {
             " lab  policy spfc  switch 1 of 2  process 7                           every 1 s",
             "shared        ██████████████······│······· 1.00M of 2.00M  most 1.50M",
             "Port         C L    Rx    Tx Ingress     In  Xoff   Out Tell% Told% State",
-            "p0           3 U 1.00G     - ███████▒  600K  500K     0    25     0 OFF,victim",
+            "p0           3 U 1.00G     - ██████│▒  600K  500K     0    25     0 OFF,victim",
             "p1           3 U     -  100M ········     0     -  600K     -     -",
             "uplink-to-th 0 D     -     - ········     0     -     0     -     -",
             "",
