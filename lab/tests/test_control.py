@@ -318,7 +318,7 @@ def test_what_can_not_be_shown_is_told(path, tmp_path):
         refused(weir("show", "mac", "--switch", "left", "--socket", path), "no switch of this process is named `left`", "lab")
         refused(weir("clear", "counters", "--switch", "left", "--socket", path), "no switch of this process")
         refused(weir("show", "weather", "--socket", path), "weather")
-        refused(weir("show", "mac", "--watch", "0", "--socket", path), "seconds")
+        refused(weir("show", "mac", "--watch", "0", "--socket", path), "100ms to 24h")
         switch.stop().check_sound()
     refused(weir("show", "interfaces", "--socket", path), "no switch runs with it")
 

@@ -319,11 +319,11 @@ def test_check_tells_what_is_missing(guest, nics):
     text = config(guest, names)
     nics(names, "e1000e")
     code, output = check_output(guest, text)
-    assert code == 2 and "belongs to the kernel's driver e1000e" in output, output
+    assert code == 3 and "belongs to the kernel's driver e1000e" in output, output
     assert f"dpdk-devbind.py --bind=vfio-pci {guest.address(names[0])}" in output
     nics(names, "uio_pci_generic")
     code, output = check_output(guest, text)
-    assert code == 2 and "hugepages are needed" in output and "check.toml:" in output, output
+    assert code == 3 and "hugepages are needed" in output and "check.toml:" in output, output
     nics(names, "uio_pci_generic", HUGEPAGES)
     code, output = check_output(guest, text)
     assert code == 0 and "physical addresses, in hugepages" in output, output
@@ -336,7 +336,7 @@ def test_without_hugepages_uio_is_refused(guest, nics):
     nics(["e1000e0", "e1000e1"], "uio_pci_generic")
     guest.write("/root/uio.toml", config(guest, ["e1000e0", "e1000e1"]))
     code, output = guest.run("weir run uio.toml 2>&1")
-    assert code == 2 and "nr_hugepages" in output, output
+    assert code == 3 and "nr_hugepages" in output, output
 
 
 def test_two_cabled_ports_are_tried(guest, nics):

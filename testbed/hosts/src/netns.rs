@@ -74,6 +74,8 @@ fn remove(name: &str) {
     for process in inside.split_whitespace().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
         let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
     }
+    // By itself: sockets whose process is gone may keep the namespace, and its end of the pair, for a while.
+    let _ = Command::new("ip").args(["-n", name, "link", "delete", INTERFACE]).output();
     let _ = Command::new("ip").args(["netns", "delete", name]).output();
 }
 

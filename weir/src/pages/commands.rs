@@ -26,7 +26,7 @@ const HABITS: &str = "\
 - **Ctrl-C** ends a command in order: what was finished is kept and shown, and a line tells the command that does the rest. A second Ctrl-C ends it at once.
   `bench` and `check --try`, which measure, keep nothing.
 - **The log** of `weir run` goes to standard error, a line a fact, with a level: `WEIR_LOG=warn` has warnings and errors alone, `WEIR_LOG=debug` more. `--log-format json` makes an object of each line. Under systemd lines
-  carry their level for the journal (`journalctl -p warning`). What one port repeats is told five times, then every ten seconds, with how many lines were left out.
+  carry their level for the journal (`journalctl -p warning`). What one port repeats is told twenty times, then every ten seconds, with how many lines were left out.
 ";
 
 /// The page.
