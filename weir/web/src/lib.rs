@@ -1,7 +1,7 @@
 //! What a browser and Prometheus are served: a running switch, or runs that have ended, over HTTP.
 //!
 //! [`Bound`] claims an address, and [`Bound::serve`] answers requests there with a [`Site`]: [`Live`] is a running switch, and
-//! [`Recorded`] are runs to be played. Both have one page, whose files are part of the program ([`page`]), and neither changes
+//! [`Recorded`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes
 //! anything: there is only GET. Requests are read by `httparse`, which is also what hyper reads them with; all else that a site of
 //! this kind needs of HTTP is a connection for each request.
 
