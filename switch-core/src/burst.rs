@@ -11,7 +11,7 @@
 //! switch for it. All memory is taken then: polls allocate nothing and wait for nobody.
 
 mod bursts;
-mod chunks;
+pub(crate) mod chunks;
 mod exact_match;
 mod forwarder;
 mod handoff;

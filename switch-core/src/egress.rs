@@ -95,7 +95,9 @@ impl<F: PacketQueues> EgressQueues<F> {
     #[inline]
     pub(crate) fn pop(&mut self, queue: QueueId) -> Option<Queued<F::Packet>> {
         let served = self.served(queue);
-        let queued = self.fifos.pop(served)?;
+        let mut queued = self.fifos.pop(served)?;
+        // A FIFO may not keep it, and can't tell it from its place where queues have lanes.
+        queued.charged.egress = queue;
         if self.lanes > 1 {
             self.pass_turn(queue, served, queued.frame_bytes);
         }
@@ -168,6 +170,7 @@ mod tests {
     use weir_units::Class;
 
     use super::*;
+    use crate::burst::chunks::Chunks;
     use crate::queues::Queues;
 
     const CLASS: Class = Class::new(3);
@@ -178,8 +181,12 @@ mod tests {
         EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
     }
 
+    fn charged(from: u16) -> Arrival {
+        Arrival { ingress: QueueId::new(PortId(from), CLASS), egress: TO, bytes: 100 }
+    }
+
     fn push(queues: &mut EgressQueues<Queues<Queued<u32>>>, from: u16, number: u32) {
-        let charged = Arrival { ingress: QueueId::new(PortId(from), CLASS), egress: TO, bytes: 100 };
+        let charged = charged(from);
         assert!(queues.push(Queued { packet: number, frame_bytes: 60, charged }).is_ok());
     }
 
@@ -209,6 +216,22 @@ mod tests {
     #[test]
     fn the_order_of_arrival() {
         assert_eq!(order(Arbitration::default(), 2), [0, 0, 1, 1, 3, 3]);
+    }
+
+    /// On lcores queues keep no more of a frame's charge than they must: it comes out as it went in, also where ports take turns.
+    #[test]
+    fn charges_come_out_as_they_went_in() {
+        for arbitration in [Arbitration::default(), Arbitration::new(RoundRobin::new(1))] {
+            let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
+            let mut queues: EgressQueues<Chunks<u32>> =
+                EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7);
+            for from in [0, 1, 3] {
+                let frame = Queued { packet: u32::from(from), frame_bytes: 60, charged: charged(from) };
+                assert!(queues.push(frame).is_ok());
+            }
+            let came: Vec<Arrival> = std::iter::from_fn(|| Some(queues.pop(TO)?.charged)).collect();
+            assert_eq!(came, [0, 1, 3].map(charged));
+        }
     }
 
     #[test]

@@ -228,7 +228,8 @@ impl<P> PacketQueues for Chunks<P> {
     fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
         let row = self.front_row(queue);
         let (packet, frame_bytes) = (row.packets.first_mut()?.take()?, row.lengths[0]);
-        let charged = Arrival { ingress: row.ingress[0], egress: QueueId::of_index(queue), bytes: row.bytes[0] };
+        // Whose queue it is [the egress queues](crate::egress::EgressQueues::pop) know.
+        let charged = Arrival { ingress: row.ingress[0], egress: QueueId::default(), bytes: row.bytes[0] };
         self.consume(queue, 1);
         Some(Queued { packet, frame_bytes, charged })
     }
