@@ -13,26 +13,9 @@ import pytest
 
 from weirlab import chromium
 from weirlab.chromium import Page
-from weirlab.switch import REPOSITORY, Switch, weir_binary
+from weirlab.switch import QUIET, REPOSITORY, Switch, weir_binary
 
 RING = REPOSITORY / "scenarios" / "gfc-ring.toml"
-QUIET = """
-[switch]
-name = "{name}"
-idle = "sleep"
-[lcores]
-layout = "single"
-[classes]
-lossless = [3]
-[[ports]]
-name = "up"
-ring = "one"
-rate = "1Gbps"
-[[ports]]
-name = "down"
-ring = "two"
-rate = "1Gbps"
-"""
 
 needs_chromium = pytest.mark.skipif(
     not chromium.chromium(), reason="no Chromium is installed here (Debian: apt-get install chromium), and no CHROMIUM names one"

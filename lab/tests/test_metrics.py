@@ -13,9 +13,8 @@ import urllib.parse
 import urllib.request
 
 import pytest
-from test_live_page import QUIET
 
-from weirlab.switch import REPOSITORY, Switch
+from weirlab.switch import QUIET, REPOSITORY, Switch
 
 MONITORING = REPOSITORY / "packaging" / "monitoring"
 PATIENCE_S = 60

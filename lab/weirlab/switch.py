@@ -9,6 +9,24 @@ import tempfile
 import threading
 
 REPOSITORY = pathlib.Path(__file__).resolve().parents[2]
+# The file of a switch on a pair of rings, whose ends may be joined: no frame comes from anywhere.
+QUIET = """
+[switch]
+name = "{name}"
+idle = "sleep"
+[lcores]
+layout = "single"
+[classes]
+lossless = [3]
+[[ports]]
+name = "up"
+ring = "one"
+rate = "1Gbps"
+[[ports]]
+name = "down"
+ring = "two"
+rate = "1Gbps"
+"""
 # How long a switch may take to start forwarding, and to end. Much, for machines that do much else.
 START_S = 60
 STOP_S = 30
