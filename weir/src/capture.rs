@@ -148,18 +148,22 @@ struct Told {
     is_whole: bool,
 }
 
+/// Why a capture does not come.
 #[derive(Debug)]
-enum CopyError {
+pub(crate) enum CopyError {
+    /// The switch broke off.
     Read(io::Error),
+    /// It can't be written.
     Write(io::Error),
+    /// It is no capture.
     Odd(String),
 }
 
 /// Types of pcapng's blocks.
 const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
-const STATISTICS: u32 = 5;
-const PACKET: u32 = 6;
+pub(crate) const STATISTICS: u32 = 5;
+pub(crate) const PACKET: u32 = 6;
 /// A block is no longer: a frame of 16 KiB, and what is said of it.
 const BLOCK_BYTES_MAX: u32 = 1 << 20;
 
@@ -184,7 +188,7 @@ fn copy(frames: &mut BufReader<impl Read>, output: &mut Output) -> Result<Told, 
             }
             STATISTICS => {
                 output.last(&block)?;
-                told.missed += option(&block[20..], 5).unwrap_or(0);
+                told.missed += option(&block[20..], 5).and_then(number).unwrap_or(0);
                 told.is_whole = true;
             }
             _ => return Err(CopyError::Odd(format!("a block of type {kind}"))),
@@ -193,7 +197,7 @@ fn copy(frames: &mut BufReader<impl Read>, output: &mut Output) -> Result<Told, 
 }
 
 /// Reads a block as it is; returns its type. The section is big-endian.
-fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<u32, CopyError> {
+pub(crate) fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<u32, CopyError> {
     let mut head = [0; 8];
     frames.read_exact(&mut head).map_err(CopyError::Read)?;
     let [kind, length] = [0, 4].map(|at| u32::from_be_bytes(std::array::from_fn(|n| head[at + n])));
@@ -208,17 +212,22 @@ fn next_block(frames: &mut impl Read, block: &mut Vec<u8>) -> Result<u32, CopyEr
     Ok(kind)
 }
 
-/// The number of an option of 8 bytes.
-fn option(mut options: &[u8], wanted: u16) -> Option<u64> {
+/// The value of an option.
+pub(crate) fn option(mut options: &[u8], wanted: u16) -> Option<&[u8]> {
     loop {
         let (head, rest) = options.split_first_chunk::<4>()?;
         let [code, length] = [0, 2].map(|at| u16::from_be_bytes([head[at], head[at + 1]]));
         match code {
             0 => return None,
-            _ if code == wanted && length == 8 => return rest.first_chunk().map(|number| u64::from_be_bytes(*number)),
+            _ if code == wanted => return rest.get(..usize::from(length)),
             _ => options = rest.get(usize::from(length).next_multiple_of(4)..)?,
         }
     }
+}
+
+/// The number that an option of 8 bytes has.
+pub(crate) fn number(value: &[u8]) -> Option<u64> {
+    Some(u64::from_be_bytes(value.try_into().ok()?))
 }
 
 /// Where a capture goes.

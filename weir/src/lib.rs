@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 pub mod beside;
+mod calibrate;
 mod capture;
 mod check;
 mod control;
@@ -111,6 +112,12 @@ enum Command {
     ///
     /// Each frame has a comment: its class, and what its queues and the shared segment held at that instant. Ends at Ctrl-C.
     Capture(capture::CaptureArguments),
+    /// How long the links of a running switch take to stop after a PAUSE, and the headroom and thresholds that follow.
+    ///
+    /// Each port's peer is told to pause a class, again and again, for a moment; frames that still come are timed. Hosts must send
+    /// meanwhile. The exit code is 1 if a peer does not stop or nothing came, and 3 if the machine took so much of the switch's time that
+    /// nothing can be advised.
+    Calibrate(calibrate::CalibrateArguments),
     /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
     /// Experiments of several switches and hosts, as a scenario's file describes them.
@@ -218,6 +225,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Reload(arguments) => steer::reload(&arguments),
         Command::Config(arguments) => steer::config(&arguments),
         Command::Capture(arguments) => capture::capture(&arguments),
+        Command::Calibrate(arguments) => calibrate::calibrate(&arguments),
         Command::Demo(arguments) => demo::demo(&arguments),
         Command::Testbed(testbed::Command::Run(arguments)) => testbed::run(&arguments),
         Command::Record(arguments) => record::record(&arguments),

@@ -1,0 +1,164 @@
+"""`weir calibrate` on a switch that runs: is the delay that it tells the one that the peer had?
+
+The peer is a host of ours with a delay of its own: it sends on for so long after the kernel had a PAUSE for it. Times are the kernel's and the
+host's, and they are compared with what Weir says within the longest time that an lcore was kept from polling.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import tempfile
+import threading
+import time
+
+import pytest
+from pfc import Stream, is_control
+from scapy.contrib.mac_control import MACControlClassBasedFlowControl
+from scapy.layers.l2 import Ether
+
+from weirlab.switch import Switch, weir_binary
+
+pytestmark = pytest.mark.root
+PATIENCE_S = 120
+A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
+CLASS, DSCP = 3, 26
+DELAY_NS = 4_000_000
+SWITCH = """
+[switch]
+name = "lab"
+idle = "sleep"
+[lcores]
+layout = "single"
+[buffer]
+size = "8MB"
+[classes]
+preset = "roce"
+[[ports]]
+name = "a"
+af_packet = "sw-a"
+rate = "1Gbps"
+[[ports]]
+name = "b"
+af_packet = "sw-b"
+rate = "1Gbps"
+[[static_macs]]
+mac = "02:00:00:00:00:0b"
+port = "b"
+"""
+
+
+class Host:
+    """Sends all the time, and stops `DELAY_NS` after a PAUSE came, or not at all. Times of PAUSEs, and of the last frame after each, at the
+    earliest and at the latest."""
+
+    def __init__(self, wire, obeys):
+        self._wire, self._obeys = wire, obeys
+        self.pauses = []
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self):
+        stream, paused_at, last = Stream(A, B, DSCP, 1_000), None, (0, 0)
+        while not self._is_over.is_set():
+            # Not a frame after another without a pause: it is the test's only CPU, maybe.
+            came = self._wire.receive(0.0002)
+            if came and is_control(came[1]) and self._obeys:
+                times = Ether(came[1])[MACControlClassBasedFlowControl]
+                if times.c3_enabled and times.c3_pause_time and paused_at is None:
+                    paused_at, last = came[0], (came[0], came[0])
+                elif times.c3_enabled and not times.c3_pause_time and paused_at is not None:
+                    self.pauses.append((paused_at, *last))
+                    paused_at = None
+            if paused_at is not None and time.time_ns() - paused_at > DELAY_NS:
+                continue
+            before = time.time_ns()
+            self._wire.send(stream.next())
+            last = (before, time.time_ns())
+
+
+@pytest.fixture
+def cabled(cleanup, cables):
+    """A switch with two cables, and a host's end of the first."""
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="weir-calibrate-"))
+    cleanup.callback(shutil.rmtree, directory)
+    (directory / "switch.toml").write_text(SWITCH)
+    here, wires = cables("sw", ["a", "b"])
+    arguments = ["--control", str(directory / "c.sock")]
+    cleanup.enter_context(Switch(directory / "switch.toml", namespace=here, arguments=arguments))
+    return directory, wires["a"]
+
+
+def calibrate(directory, *arguments):
+    command = [weir_binary(), "calibrate", "--socket", str(directory / "c.sock"), *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+
+
+def test_the_delay_is_the_peers(cabled):
+    directory, wire = cabled
+    fragment = directory / "fragment.toml"
+    with Host(wire, obeys=True) as host:
+        done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "25ms", "--json", "-o", fragment)
+    assert done.returncode in (0, 3), done.stderr
+    told = json.loads(done.stdout)
+    (link,) = told["links"]
+    assert link["class"] == CLASS
+    longest_gap = told["machine"]["longest_ns"]
+    compared = 0
+    for sample in link["peer_stops"]["samples"]:
+        # Which of the host's pauses that was: they are some 50 ms from each other.
+        paused_at, earliest, latest = min(host.pauses, key=lambda pause: abs(pause[0] - sample["at_ns"]))
+        if abs(paused_at - sample["at_ns"]) > 10_000_000 + longest_gap:
+            continue
+        compared += 1
+        # A late poll moves either end.
+        assert earliest - paused_at - longest_gap <= sample["last_frame_ns"] <= latest - paused_at + longest_gap, (sample, told["machine"])
+        assert sample["frames"] > 1
+    assert compared >= 6, (compared, host.pauses, link)
+    if done.returncode == 3:
+        assert "nothing is advised" in done.stderr and told["fragment"] is None and not fragment.exists()
+        assert longest_gap * 10 > max(sample["last_frame_ns"] for sample in link["peer_stops"]["samples"])
+        return
+    # What is advised holds all that came, and a switch can be made of it.
+    most = max(sample["bytes"] for sample in link["peer_stops"]["samples"])
+    assert link["advice"]["headroom_bytes"] > most
+    assert link["advice"]["tau_ns"] > DELAY_NS
+    headroom = fragment.read_text()
+    file = directory / "advised.toml"
+    file.write_text(SWITCH.replace('[buffer]\nsize = "8MB"\n', headroom.replace("[buffer]\n", '[buffer]\nsize = "8MB"\n')))
+    checked = subprocess.run([weir_binary(), "check", "--files-only", "--json", file], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_a_peer_that_does_not_stop_is_named_and_nothing_stays_paused(cabled):
+    directory, wire = cabled
+    with Host(wire, obeys=False):
+        done = calibrate(directory, "-p", "a", "-n", 3)
+    assert done.returncode == 1 and "does not obey" in done.stderr and "headroom =" not in done.stdout, (done.stdout, done.stderr)
+    shown = subprocess.run(
+        [weir_binary(), "show", "interfaces", "--json", "--socket", directory / "c.sock"], capture_output=True, text=True
+    )
+    (switch,) = json.loads(shown.stdout)["switches"]
+    assert all(port["forced_pause"] == [] for port in switch["interfaces"]), switch
+
+
+def test_what_cannot_be_measured_is_told(cabled):
+    directory, _ = cabled
+    silent = calibrate(directory, "-p", "b", "-n", 1, "--hold", "1ms")
+    assert silent.returncode == 1 and "no frames of class 3 came" in silent.stderr, silent.stderr
+    for arguments, said in [
+        (["-p", "c"], "there is no such port; there are a, b"),
+        (["--class", 0], "not lossless"),
+        (["--hold", "2s"], "a second at most"),
+        (["--b-m", "0B"], "such as 1MB"),
+    ]:
+        done = calibrate(directory, *arguments)
+        assert done.returncode == 2 and said in done.stderr, (arguments, done.stderr)

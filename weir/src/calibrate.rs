@@ -1,0 +1,290 @@
+//! `weir calibrate`: how long the links of a running switch take to stop, and what follows for its file.
+//!
+//! A port's peer is told to pause by `ports.PORT.pause`, again and again, and a capture has what passed around each pause. So what is
+//! measured is the switch that runs, with its ports, its peers and what they send. Pauses that the switch or its peers make by
+//! themselves meanwhile are measured too.
+
+mod advice;
+mod machine;
+mod session;
+mod stream;
+mod text;
+mod watch;
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_control::capture::Way;
+use weir_experiments::Failure;
+use weir_experiments::experiment::stopped_by_signals;
+use weir_experiments::files::{json_text, whole};
+use weir_units::{Bytes, Class, Span};
+
+use crate::control::Place;
+use crate::steer::time;
+use advice::{Advice, Before, Measured, Spread};
+use machine::Gaps;
+use session::{Percentiles, Session};
+use watch::{LeftOut, Sample, Watch};
+
+/// Arguments of `weir calibrate`.
+#[derive(clap::Args)]
+pub(crate) struct CalibrateArguments {
+    #[command(flatten)]
+    place: Place,
+    /// This port alone. May be given more than once; without it, all ports that speak PFC or PAUSE and have a link.
+    #[arg(short, long, value_name = "PORT")]
+    port: Vec<String>,
+    /// The class that is paused; without it, the lossless class of which the port received most.
+    #[arg(long, value_name = "CLASS", value_parser = clap::value_parser!(u8).range(0..8))]
+    class: Option<u8>,
+    /// How many pauses are measured at each port. 59 cover 95 % of all pauses with a confidence of 95 %, and 299 cover 99 %.
+    #[arg(short = 'n', long, value_name = "PAUSES", default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    samples: u32,
+    /// How long the class is paused each time. A sender that has not stopped by then does not obey.
+    #[arg(long, value_name = "TIME", default_value = "20ms", value_parser = time)]
+    hold: Duration,
+    /// B_m: what an ingress queue may hold, from which Xoff, B_1 and B_0 are reckoned. Without it, its share of the buffer.
+    #[arg(long, value_name = "SIZE")]
+    b_m: Option<Bytes>,
+    /// Write the lines for the switch's file into this file too.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// As JSON, with each pause.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What came out.
+#[derive(Debug, Serialize)]
+struct Report {
+    switch: String,
+    hold_ms: u64,
+    /// Whether the machine left the switch its time.
+    machine: Gaps,
+    /// From crossing Xoff to the PAUSE, of all ports, since the switch's start.
+    message_delay: Option<Percentiles>,
+    /// From a peer's PAUSE to obeying it.
+    reaction: Option<Percentiles>,
+    links: Vec<Link>,
+    /// Why nothing is advised.
+    doubts: Vec<String>,
+    /// Lines for the switch's file.
+    fragment: Option<String>,
+}
+
+/// A link.
+#[derive(Debug, Serialize)]
+struct Link {
+    port: String,
+    #[serde(skip)]
+    number: usize,
+    class: u8,
+    rate_bps: u64,
+    /// What no pause can be shorter than by the file.
+    least: Least,
+    /// The peer is told to pause.
+    peer_stops: Stops,
+    /// The peer tells the switch to.
+    switch_stops: Stops,
+    /// Pauses whose capture lacks frames.
+    incomplete: u64,
+    advice: Option<Advice>,
+}
+
+/// Parts of a delay that the file tells, in nanoseconds: at a loaded link they are waited for one after the other.
+#[derive(Debug, Serialize)]
+struct Least {
+    /// A frame of the greatest length that the PAUSE may wait for.
+    own_frame_ns: u64,
+    /// Both ways: `delay`, twice.
+    propagation_ns: u64,
+    /// A frame of the greatest length that the sender has begun.
+    peer_frame_ns: u64,
+}
+
+/// How long a sender takes to stop.
+#[derive(Debug, Serialize)]
+struct Stops {
+    light: Option<Spread>,
+    loaded: Option<Spread>,
+    left_out: LeftOut,
+    samples: Vec<Sample>,
+}
+
+/// Longest pause that can be asked for: more is a storm to whoever watches for them.
+const HOLD_MAX: Duration = Duration::from_secs(1);
+/// After so many pauses in a row that say nothing a port is given up.
+const IN_VAIN: u32 = 20;
+
+/// Measures, and says what follows.
+pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
+    if arguments.hold > HOLD_MAX {
+        return Err(Failure::Argument("--hold: a second at most; longer pauses are storms to a watchdog".to_owned()));
+    }
+    if arguments.b_m == Some(Bytes::ZERO) {
+        return Err(Failure::Argument("--b-m: what an ingress queue may hold, such as 1MB".to_owned()));
+    }
+    let mut session = Session::begin(&arguments.place)?;
+    let switch = session.switch.clone();
+    let ports = session.ports(&arguments.port, arguments.class)?;
+    let stop = stopped_by_signals()?;
+    let before = session.lcores()?;
+    let mut links = Vec::new();
+    for (port, class) in ports {
+        eprintln!("{}: class {class}, {} pauses of {:?}", switch.ports[port].name, arguments.samples, arguments.hold);
+        links.push(measure(&mut session, port, Class::new(class), arguments, &stop)?);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    let machine = Gaps::between(&before.0, &session.lcores()?.0, before.1.elapsed().as_millis() as u64);
+    let [message_delay, reaction] = session.delays()?;
+    let report = Report::new(&switch, arguments, machine, [message_delay, reaction], links);
+    if let (Some(path), Some(fragment)) = (&arguments.output, &report.fragment) {
+        whole(path, |part| std::fs::write(part, fragment))
+            .map_err(|error| Failure::Argument(format!("--output {}: {error}", path.display())))?;
+    }
+    if arguments.json {
+        print!("{}", json_text(&report));
+    } else {
+        print!("{report}");
+    }
+    report.verdict(stop.load(Ordering::Relaxed))
+}
+
+/// Pauses of one port, until there are enough, they are in vain, or `stop` is set.
+fn measure(
+    session: &mut Session,
+    port: usize,
+    class: Class,
+    arguments: &CalibrateArguments,
+    stop: &AtomicBool,
+) -> Result<Link, Failure> {
+    let switch = session.switch.clone();
+    let config = &switch.ports[port];
+    let rate = config.rate.ok_or_else(|| Failure::Argument(format!("port {} has no rate in its file", config.name)))?;
+    let hold = Span::from_nanos(arguments.hold.as_nanos() as u64);
+    let [mut peer, mut own] = [Way::In, Way::Out].map(|way| Watch::new(way, rate, hold));
+    let (mut incomplete, mut in_vain) = (0, 0);
+    while peer.samples.len() < arguments.samples as usize && in_vain < IN_VAIN && !stop.load(Ordering::Relaxed) {
+        let seen = session.pause_once(port, class, rate, arguments.hold)?;
+        let had = peer.samples.len();
+        if seen.missed > 0 {
+            incomplete += 1;
+        } else {
+            for frame in seen.frames {
+                peer.see(frame);
+                own.see(frame);
+            }
+            peer.end();
+            own.end();
+        }
+        in_vain = if peer.samples.len() > had { 0 } else { in_vain + 1 };
+    }
+    let frame_ns = rate.time_for(switch.frame_bytes_max()).as_nanos();
+    Ok(Link {
+        port: config.name.clone(),
+        number: port,
+        class: class.index() as u8,
+        rate_bps: rate.as_bps(),
+        least: Least { own_frame_ns: frame_ns, propagation_ns: (config.delay * 2).as_nanos(), peer_frame_ns: frame_ns },
+        peer_stops: Stops::of(peer),
+        switch_stops: Stops::of(own),
+        incomplete,
+        advice: None,
+    })
+}
+
+impl Stops {
+    fn of(watch: Watch) -> Stops {
+        Stops {
+            light: Spread::of(&watch.samples, false),
+            loaded: Spread::of(&watch.samples, true),
+            left_out: watch.left_out,
+            samples: watch.samples,
+        }
+    }
+}
+
+impl Report {
+    fn new(
+        switch: &SwitchConfig,
+        arguments: &CalibrateArguments,
+        machine: Gaps,
+        [message_delay, reaction]: [Option<Percentiles>; 2],
+        mut links: Vec<Link>,
+    ) -> Report {
+        let before = message_delay.map_or_else(
+            || Before { ns: switch.pfc.reaction.as_nanos(), measured: false },
+            |delay| Before { ns: delay.p999_ns, measured: true },
+        );
+        let mut doubts = Vec::new();
+        for link in &mut links {
+            let samples = &link.peer_stops.samples;
+            let Some(all) = Spread::over(samples.iter()) else { continue };
+            match machine.doubt(all.pauses, all.p50_ns, all.max_ns) {
+                Some(doubt) => doubts.push(format!("port {}: {doubt}", link.port)),
+                None if link.peer_stops.left_out.never_stopped > 0 => {}
+                None => link.advice = Advice::of(switch, link.number, samples, before),
+            }
+        }
+        let measured =
+            links.iter().filter_map(|link| Some(Measured { port: link.number, advice: link.advice.as_ref()? }));
+        // A headroom for all ports takes all of them.
+        let fragment = if doubts.is_empty() {
+            advice::fragment(switch, &measured.collect::<Vec<_>>(), arguments.b_m)
+        } else {
+            None
+        };
+        Report {
+            switch: switch.name.clone(),
+            hold_ms: arguments.hold.as_millis() as u64,
+            machine,
+            message_delay,
+            reaction,
+            links,
+            doubts,
+            fragment,
+        }
+    }
+
+    /// How the command ends: what was not measured, and why.
+    fn verdict(&self, was_stopped: bool) -> Result<(), Failure> {
+        let mut faults = Vec::new();
+        for Link { port, class, peer_stops, incomplete, .. } in &self.links {
+            let LeftOut { idle, never_stopped, .. } = peer_stops.left_out;
+            if never_stopped > 0 {
+                faults.push(format!(
+                    "port {port}: frames of class {class} kept coming through {never_stopped} pauses of {} ms: its peer does not obey \
+                     PFC for that class, or takes longer (--hold)",
+                    self.hold_ms
+                ));
+            } else if peer_stops.samples.is_empty() && !was_stopped {
+                faults.push(if idle > 0 {
+                    format!("port {port}: no frames of class {class} came, so that nothing could stop; have its host send some")
+                } else if *incomplete > 0 {
+                    format!("port {port}: no capture was whole: more came than a capture can follow; have its host send less")
+                } else {
+                    format!("port {port}: no pause was seen from its begin to its end")
+                });
+            }
+        }
+        match (faults.is_empty(), self.doubts.is_empty()) {
+            (false, _) => Err(Failure::Run(faults.join("; "))),
+            (true, false) => Err(Failure::Unavailable(format!(
+                "nothing is advised: the machine took the switch's time: {}; give lcores CPUs of their own (isolcpus, taskset)",
+                self.doubts.join("; ")
+            ))),
+            (true, true) => Ok(()),
+        }
+    }
+}
+
+/// Nanoseconds with the unit that they are read in.
+fn shown(ns: u64) -> String {
+    Span::from_nanos(ns).to_string()
+}

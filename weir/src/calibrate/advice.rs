@@ -1,0 +1,235 @@
+//! What follows from measured delays: Φ, Xoff, B_1 and B_0, as lines for a switch's file.
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_flowctl::gfc::{buffer_based_b1_max, conceptual_b0_max};
+use weir_units::{Bytes, Span, in_cells};
+
+use super::watch::Sample;
+
+/// Delays of some pauses, in nanoseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Spread {
+    pub(super) pauses: u64,
+    pub(super) min_ns: u64,
+    pub(super) p50_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) max_ns: u64,
+    /// The most that came after a PAUSE.
+    pub(super) bytes_max: u64,
+}
+
+/// From a share of the rate on a link counts as loaded.
+const LOADED_PERCENT: f64 = 50.0;
+
+impl Spread {
+    /// Of pauses on a loaded link, or of those on one that is nearly idle; `None` if there was none.
+    pub(super) fn of(samples: &[Sample], loaded: bool) -> Option<Spread> {
+        Spread::over(samples.iter().filter(|sample| (sample.load_percent >= LOADED_PERCENT) == loaded))
+    }
+
+    /// Of all these pauses; `None` if there was none.
+    pub(super) fn over<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Option<Spread> {
+        let mut delays: Vec<u64> = samples.clone().map(|sample| sample.last_frame_ns).collect();
+        delays.sort_unstable();
+        // The least that so many of a hundred are not above.
+        let at = |percent: usize| delays.get((delays.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        Some(Spread {
+            pauses: delays.len() as u64,
+            min_ns: *delays.first()?,
+            p50_ns: at(50)?,
+            p99_ns: at(99)?,
+            max_ns: *delays.last()?,
+            bytes_max: samples.map(|sample| sample.bytes).max()?,
+        })
+    }
+}
+
+/// What the switch took before its PAUSE was handed to the port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub(super) struct Before {
+    pub(super) ns: u64,
+    /// Whether it was measured: 99.9 % of the delays from Xoff to PAUSE since the start. If not, it is `[pfc] reaction` of the file.
+    pub(super) measured: bool,
+}
+
+/// τ of a link, and what it takes.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Advice {
+    /// From crossing Xoff to the PAUSE.
+    pub(super) before: Before,
+    /// From the PAUSE to the last frame, at most, and what the sender may have had on its way until the next would have come.
+    pub(super) after_ns: u64,
+    /// The sum.
+    pub(super) tau_ns: u64,
+    /// Φ: C·τ and a frame, which is placed whole, in whole cells.
+    pub(super) headroom_bytes: u64,
+    /// Φ of the file.
+    pub(super) headroom_now_bytes: Option<u64>,
+    /// Of all pauses so many percent take no longer than the longest that was seen, with a confidence of 95 %.
+    pub(super) covered_percent: f64,
+}
+
+impl Advice {
+    /// Of pauses on a port; `None` if there was none.
+    pub(super) fn of(switch: &SwitchConfig, port: usize, samples: &[Sample], before: Before) -> Option<Advice> {
+        let after_ns = samples.iter().map(|sample| sample.last_frame_ns + sample.spacing_ns).max()?;
+        let tau_ns = before.ns + after_ns;
+        let rate = switch.ports[port].rate?;
+        let wire = rate.bytes_in(Span::from_nanos(tau_ns)) + switch.frame_bytes_max();
+        Some(Advice {
+            before,
+            after_ns,
+            tau_ns,
+            headroom_bytes: in_cells(wire.get(), switch.buffer.cell_bytes),
+            headroom_now_bytes: switch.headroom(port).map(Bytes::get),
+            covered_percent: covered_percent(samples.len()),
+        })
+    }
+}
+
+/// Whatever the distribution is: so many pauses are all below the share q of it by a chance of q^n.
+fn covered_percent(pauses: usize) -> f64 {
+    0.05f64.powf(1.0 / pauses.max(1) as f64) * 100.0
+}
+
+/// A port's τ, for the fragment.
+#[derive(Clone, Debug)]
+pub(super) struct Measured<'c> {
+    pub(super) port: usize,
+    pub(super) advice: &'c Advice,
+}
+
+/// Lines for the switch's file: Φ for all its ports, and what PFC's static threshold and GFC's would be beside it. `b_m` is what an
+/// ingress queue may hold; by default its share of the buffer.
+pub(super) fn fragment(switch: &SwitchConfig, measured: &[Measured<'_>], b_m: Option<Bytes>) -> Option<String> {
+    let most = measured.iter().max_by_key(|measured| measured.advice.headroom_bytes)?;
+    let phi = Bytes::new(most.advice.headroom_bytes);
+    let covered = measured.iter().map(|measured| measured.advice.covered_percent).fold(100.0, f64::min);
+    let name = &switch.ports[most.port].name;
+    let queues = switch.ports.len() as u64 * u64::from(switch.lossless_classes().max(1));
+    let private = switch.buffer.private * (switch.ports.len() as u64 * 8);
+    let share = switch.buffer.size.saturating_sub(private).divided_by(queues);
+    let b_m = b_m.unwrap_or(share);
+    let mut text = format!(
+        "# Measured by `weir calibrate`; {covered:.1} % of pauses are covered, with a confidence of 95 %.\n[buffer]\n\
+         headroom = \"{phi}\"    # Φ: C τ and a frame, by port {name}, whose τ is {}\n",
+        super::shown(most.advice.tau_ns)
+    );
+    if phi * queues + private >= switch.buffer.size {
+        text += &format!(
+            "# Does not fit: {queues} lossless ingress queues take {} of it, and `size` is {}.\n",
+            phi * queues,
+            switch.buffer.size
+        );
+    }
+    text += &format!("\n# With B_m = {b_m} for each lossless ingress queue:\n");
+    match b_m.checked_sub(phi).filter(|xoff| *xoff > Bytes::ZERO) {
+        Some(xoff) => {
+            text +=
+                &format!("# PFC: policy = \"static\", and [buffer.static] threshold = \"{xoff}\" is Xoff = B_m - Φ\n")
+        }
+        None => text += "# PFC: B_m is less than Φ, so there is no Xoff\n",
+    }
+    for Measured { port, advice } in measured {
+        let port = &switch.ports[*port];
+        let Some(rate) = port.rate else { continue };
+        let (tau, name) = (Span::from_nanos(advice.tau_ns), &port.name);
+        match buffer_based_b1_max(b_m, rate, tau) {
+            Some(b_1) => {
+                text += &format!(
+                    "# port {name}: flow_control = {{ kind = \"gfc-buffer\", b_m = \"{b_m}\", tau = \"{}ns\", b_1 = \"{b_1}\" }}\n",
+                    advice.tau_ns
+                );
+            }
+            None => text += &format!("# port {name}: gfc-buffer takes B_m above 2 C τ = {}\n", rate.bytes_in(tau * 2)),
+        }
+        match conceptual_b0_max(b_m, rate, tau) {
+            Some(b_0) => {
+                text += &format!(
+                    "# port {name}: flow_control = {{ kind = \"gfc-conceptual\", b_m = \"{b_m}\", tau = \"{}ns\", b_0 = \"{b_0}\" }}\n",
+                    advice.tau_ns
+                );
+            }
+            None => {
+                text += &format!("# port {name}: gfc-conceptual takes B_m above 4 C τ = {}\n", rate.bytes_in(tau * 4))
+            }
+        }
+    }
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(last_frame_ns: u64, load_percent: f64) -> Sample {
+        Sample { at_ns: 0, last_frame_ns, spacing_ns: 1_000, frames: 1, bytes: last_frame_ns, load_percent }
+    }
+
+    fn switch(size: &str) -> SwitchConfig {
+        let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
+        let text = format!("[buffer]\nsize = \"{size}\"\n[classes]\nlossless = [3]\n{}{}", port("a"), port("b"));
+        weir_config::parse("test.toml", &text).unwrap()
+    }
+
+    #[test]
+    fn spreads_are_parted_by_load() {
+        let samples: Vec<Sample> =
+            (1..=100).map(|n| sample(n * 10, 90.0)).chain([sample(7, 3.0), sample(5, 49.9)]).collect();
+        let loaded = Spread { pauses: 100, min_ns: 10, p50_ns: 500, p99_ns: 990, max_ns: 1_000, bytes_max: 1_000 };
+        assert_eq!(Spread::of(&samples, true), Some(loaded));
+        let light = Spread { pauses: 2, min_ns: 5, p50_ns: 5, p99_ns: 7, max_ns: 7, bytes_max: 7 };
+        assert_eq!(Spread::of(&samples, false), Some(light));
+        assert_eq!(Spread::of(&samples[..100], false), None);
+    }
+
+    #[test]
+    fn headroom_holds_what_comes_in_tau_and_a_frame() {
+        let switch = switch("2MB");
+        let before = Before { ns: 4_000, measured: true };
+        let advice = Advice::of(&switch, 0, &[sample(2_000, 90.0), sample(15_000, 90.0)], before).unwrap();
+        // 20 us at 10 Gb/s are 25,000 B.
+        assert_eq!((advice.after_ns, advice.tau_ns), (16_000, 20_000));
+        assert_eq!(advice.headroom_bytes, 25_000 + switch.frame_bytes_max().get());
+        assert_eq!(Advice::of(&switch, 0, &[], before), None);
+        assert!((covered_percent(59) - 95.05).abs() < 0.1 && (covered_percent(299) - 99.0).abs() < 0.1);
+    }
+
+    #[test]
+    fn a_fragment_is_part_of_a_file() {
+        let switch = switch("2MB");
+        let before = Before { ns: 4_000, measured: true };
+        let advice = Advice::of(&switch, 1, &[sample(15_000, 90.0)], before).unwrap();
+        let measured = [Measured { port: 1, advice: &advice }];
+        let text = fragment(&switch, &measured, None).unwrap();
+        // B_m is half of 2 MB; 2 C tau is 50,000 B.
+        for said in ["b_m = \"1MB\"", "b_1 = \"950KB\"", "b_0 = \"900KB\"", "is Xoff = B_m - Φ"] {
+            assert!(text.contains(said), "{said}: {text}");
+        }
+        // As a file with two ports it is what was advised.
+        let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
+        let file = format!("{text}[classes]\nlossless = [3]\n{}{}", port("a"), port("b"));
+        let read = weir_config::parse("fragment.toml", &file).unwrap();
+        assert_eq!(read.headroom(0).map(Bytes::get), Some(advice.headroom_bytes));
+        // And so are the lines in comments.
+        for line in text.lines().filter_map(|line| line.strip_prefix("# port b: ")) {
+            let file = format!("{text}[classes]\nlossless = [3]\n{}{}{line}\n", port("a"), port("b"));
+            let file = file.replace("[buffer]\n", "[buffer]\npolicy = \"static\"\nsize = \"4MB\"\n");
+            assert!(
+                weir_config::parse("gfc.toml", &file).is_ok(),
+                "{:?}\n{file}",
+                weir_config::parse("gfc.toml", &file).err()
+            );
+        }
+        let small = fragment(&switch, &measured, Some(Bytes::kb(20))).unwrap();
+        assert!(
+            small.contains("no Xoff") && small.contains("above 2 C τ = 50KB") && small.contains("4 C τ = 100KB"),
+            "{small}"
+        );
+        let mut tight = switch.clone();
+        tight.buffer.size = Bytes::kb(50);
+        assert!(fragment(&tight, &measured, None).unwrap().contains("Does not fit"));
+        assert_eq!(fragment(&switch, &[], None), None);
+    }
+}

@@ -1,0 +1,134 @@
+//! Whether the machine left the switch its time while it was measured.
+
+use serde::Serialize;
+use weir_control::state::Lcore;
+use weir_units::Span;
+
+/// An lcore that has not polled for so long was away. Loops that sleep when they have nothing to do wake up sooner.
+const AWAY_FROM: Span = Span::from_micros(200);
+
+/// Times between polls while a switch was measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Gaps {
+    /// How long that was.
+    pub(super) time_ms: u64,
+    /// The longest time between two polls, up to a quarter too high.
+    pub(super) longest_ns: u64,
+    /// How often an lcore was away.
+    pub(super) away: u64,
+    /// For how long in all, up to a quarter too high.
+    pub(super) away_ms: f64,
+    /// For how long others had the CPUs while lcores were ready to run, by the kernel; `None` where it does not tell.
+    pub(super) cpu_waited_ms: Option<u64>,
+    /// For how long a hypervisor had them.
+    pub(super) cpu_stolen_ms: Option<u64>,
+}
+
+impl Gaps {
+    /// What came between two looks at the same lcores.
+    pub(super) fn between(before: &[Lcore], after: &[Lcore], time_ms: u64) -> Gaps {
+        let mut gaps = Gaps { time_ms, ..Gaps::default() };
+        let grown = |is: Option<u64>, was: Option<u64>| Some(is?.saturating_sub(was.unwrap_or(0)));
+        let sum = |sum: Option<u64>, more: Option<u64>| Some(sum.unwrap_or(0) + more?).or(sum);
+        for lcore in after {
+            let was = before.iter().find(|was| was.cpu == lcore.cpu);
+            let polls_were = |up_to_ns: u64| {
+                let bucket = was.and_then(|was| was.gaps.iter().find(|bucket| bucket.up_to_ns == up_to_ns));
+                bucket.map_or(0, |bucket| bucket.polls)
+            };
+            for bucket in &lcore.gaps {
+                let polls = bucket.polls.saturating_sub(polls_were(bucket.up_to_ns));
+                if polls == 0 {
+                    continue;
+                }
+                gaps.longest_ns = gaps.longest_ns.max(bucket.up_to_ns);
+                if bucket.up_to_ns > AWAY_FROM.as_nanos() {
+                    gaps.away += polls;
+                    gaps.away_ms += (polls * bucket.up_to_ns) as f64 / 1e6;
+                }
+            }
+            let was_waited = was.and_then(|was| was.cpu_waited_ms);
+            gaps.cpu_waited_ms = sum(gaps.cpu_waited_ms, grown(lcore.cpu_waited_ms, was_waited));
+            let was_stolen = was.and_then(|was| was.cpu_stolen_ms);
+            gaps.cpu_stolen_ms = sum(gaps.cpu_stolen_ms, grown(lcore.cpu_stolen_ms, was_stolen));
+        }
+        gaps
+    }
+
+    /// Why pauses that took `median_ns` in the middle, and `longest_ns` at most, can't be told from what the machine did; `None` where
+    /// they can.
+    pub(super) fn doubt(&self, pauses: u64, median_ns: u64, longest_ns: u64) -> Option<String> {
+        // A tenth is no more than what else is not known.
+        if self.longest_ns.saturating_mul(10) <= longest_ns {
+            return None;
+        }
+        let touched_ms = self.away_ms + self.away as f64 * median_ns as f64 / 1e6;
+        let touched = pauses as f64 * touched_ms / self.time_ms.max(1) as f64;
+        if touched < 1.0 {
+            return None;
+        }
+        let mut who = Vec::new();
+        for (who_had, ms) in
+            [("others had its CPUs", self.cpu_waited_ms), ("a hypervisor had them", self.cpu_stolen_ms)]
+        {
+            who.extend(ms.filter(|ms| *ms > 0).map(|ms| format!("{who_had} for {ms} ms")));
+        }
+        let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
+        Some(format!(
+            "in {:.1} s lcores did not poll {} times for more than {AWAY_FROM}, {:.0} ms in all, and for up to {} at a time{who}: that \
+             touched about {:.0} of {pauses} pauses, so that the longest is the machine's and not the link's",
+            self.time_ms as f64 / 1e3,
+            self.away,
+            self.away_ms,
+            super::shown(self.longest_ns),
+            touched.ceil()
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_control::state::GapBucket;
+
+    use super::*;
+
+    fn lcore(cpu: u32, gaps: &[(u64, u64)], waited: Option<u64>) -> Lcore {
+        let gaps = gaps.iter().map(|(up_to_ns, polls)| GapBucket { up_to_ns: *up_to_ns, polls: *polls }).collect();
+        Lcore {
+            cpu,
+            roles: Vec::new(),
+            polls: 0,
+            busy_polls: 0,
+            gap_p50_ns: 0,
+            gap_p99_ns: 0,
+            gap_p999_ns: 0,
+            gap_max_ns: 0,
+            gaps,
+            cpu_waited_ms: waited,
+            cpu_preempted: None,
+            cpu_stolen_ms: None,
+        }
+    }
+
+    #[test]
+    fn gaps_are_those_of_the_time_between() {
+        let before = [lcore(0, &[(1_000, 500), (9_000_000, 7)], Some(70)), lcore(1, &[(1_000, 1)], Some(0))];
+        let after =
+            [lcore(0, &[(1_000, 900), (9_000_000, 9)], Some(88)), lcore(1, &[(1_000, 5), (250_000, 4)], Some(1))];
+        let gaps = Gaps::between(&before, &after, 10_000);
+        assert_eq!((gaps.longest_ns, gaps.away, gaps.away_ms), (9_000_000, 6, 19.0));
+        assert_eq!((gaps.cpu_waited_ms, gaps.cpu_stolen_ms), (Some(19), None));
+        let quiet = Gaps::between(&after, &after, 10_000);
+        assert_eq!((quiet.longest_ns, quiet.away), (0, 0));
+    }
+
+    #[test]
+    fn doubt_is_where_a_pause_was_probably_touched() {
+        let gaps = Gaps { time_ms: 10_000, longest_ns: 9_000_000, away: 100, away_ms: 400.0, ..Gaps::default() };
+        let doubt = gaps.doubt(60, 20_000, 8_000_000).unwrap();
+        assert!(doubt.contains("about 3 of 60 pauses") && doubt.contains("9ms"), "{doubt}");
+        assert_eq!(gaps.doubt(60, 20_000, 90_000_000), None, "what was measured is far longer");
+        assert_eq!(gaps.doubt(20, 20_000, 8_000_000), None, "less than one");
+        assert_eq!(Gaps { time_ms: 1, ..Gaps::default() }.doubt(60, 1, 1), None);
+    }
+}

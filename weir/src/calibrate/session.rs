@@ -1,0 +1,292 @@
+//! The conversation with the switch that is measured.
+
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde::Serialize;
+use weir_config::SwitchConfig;
+use weir_control::Client;
+use weir_control::capture::Capture;
+use weir_control::protocol::{Reply, Request, Show, What};
+use weir_control::state::{Interface, Lcore, State};
+use weir_control::steering::{Assignment, Chosen, Outcome, Set};
+use weir_experiments::Failure;
+use weir_units::{BitRate, Class};
+
+use super::stream::{SNAPLEN, Seen, read};
+use crate::capture::CopyError;
+use crate::control::{Place, failure};
+
+/// A running switch.
+pub(super) struct Session {
+    place: Place,
+    client: Client,
+    /// What it runs with.
+    pub(super) switch: SwitchConfig,
+    pauses: u64,
+}
+
+/// What the switch keeps of a delay.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Percentiles {
+    pub(super) p50_ns: u64,
+    pub(super) p99_ns: u64,
+    pub(super) p999_ns: u64,
+    pub(super) max_ns: u64,
+}
+
+/// So much of what comes before a pause is seen, at least.
+const BEFORE: Duration = Duration::from_millis(10);
+/// Up to so much more, so that pauses do not keep step with anything.
+const MORE_MS: u64 = 11;
+/// For the end of the pause to pass.
+const AFTER: Duration = Duration::from_millis(5);
+/// If this command is killed in a pause, the pause ends so long after it should have.
+const SAFETY: Duration = Duration::from_secs(2);
+
+impl Session {
+    pub(super) fn begin(place: &Place) -> Result<Session, Failure> {
+        let mut client = place.connect()?;
+        let chosen = Chosen { switch: place.switch.clone() };
+        let Reply::Configurations(all) = client.ask(&Request::Configuration(chosen)).map_err(failure)? else {
+            return Err(failure(client.unfit()));
+        };
+        let [running] = &all[..] else {
+            let names: Vec<&str> = all.iter().map(|running| running.switch.as_str()).collect();
+            let names = names.join(", ");
+            return Err(Failure::Argument(format!(
+                "several switches run, and one is measured: choose with --switch: {names}"
+            )));
+        };
+        let switch = weir_config::parse(&running.file, &running.text)?;
+        if switch.time_dilation != 1 {
+            return Err(Failure::Argument(format!(
+                "switch {} runs with time_dilation = {}: its seconds are not those of its peers, whose delays are to be measured",
+                switch.name, switch.time_dilation
+            )));
+        }
+        Ok(Session { place: place.clone(), client, switch, pauses: 0 })
+    }
+
+    /// The ports that are measured, each with its class.
+    pub(super) fn ports(&mut self, wanted: &[String], class: Option<u8>) -> Result<Vec<(usize, u8)>, Failure> {
+        let wrong = |message: String| Err(Failure::Argument(message));
+        let lossless = self.switch.classes.lossless;
+        if let Some(class) = class.filter(|class| !lossless.contains(Class::new(*class))) {
+            return wrong(format!("--class {class} is not lossless: its senders are never paused"));
+        }
+        if lossless.is_empty() {
+            return wrong("no class of the switch is lossless: its senders are never paused".to_owned());
+        }
+        let State::Interfaces(interfaces) = self.show(What::Interfaces)? else {
+            return Err(failure(self.client.unfit()));
+        };
+        let State::PriorityGroups(groups) = self.show(What::PriorityGroups)? else {
+            return Err(failure(self.client.unfit()));
+        };
+        let number = |name: &str| self.switch.ports.iter().position(|port| port.name == name);
+        if let Some(name) = wanted.iter().find(|name| number(name).is_none()) {
+            let names: Vec<&str> = self.switch.ports.iter().map(|port| port.name.as_str()).collect();
+            return wrong(format!("--port {name}: there is no such port; there are {}", names.join(", ")));
+        }
+        let mut ports = Vec::new();
+        for port in self.switch.real_ports() {
+            let config = &self.switch.ports[port];
+            let is_wanted = wanted.contains(&config.name);
+            let interface = interfaces.iter().find(|interface| interface.port == config.name);
+            if !wanted.is_empty() && !is_wanted {
+                continue;
+            }
+            match why_not(config.rate, interface, config.flow_control.kind()) {
+                Some(why) if is_wanted => return wrong(format!("--port {}: {why}", config.name)),
+                Some(_) => continue,
+                None => {}
+            }
+            let received = groups.iter().find(|groups| groups.port == config.name).map(|groups| groups.frames);
+            let frames = |class: &Class| received.map_or(0, |frames| frames[class.index()]);
+            let most = lossless.iter().min_by_key(|class| std::cmp::Reverse(frames(class)));
+            ports.push((port, class.unwrap_or_else(|| most.map_or(0, |class| class.index() as u8))));
+        }
+        if let Some(clone) =
+            wanted.iter().filter_map(|name| number(name)).find(|port| !ports.iter().any(|(at, _)| at == port))
+        {
+            return wrong(format!("--port {}: a clone has no peer", self.switch.ports[clone].name));
+        }
+        if ports.is_empty() {
+            return wrong("no port has a link, a rate, and speaks PFC or PAUSE".to_owned());
+        }
+        Ok(ports)
+    }
+
+    fn show(&mut self, what: What) -> Result<State, Failure> {
+        let show = Show { what, switch: Some(self.switch.name.clone()), ports: Vec::new() };
+        match self.client.ask(&Request::Show(show)).map_err(failure)? {
+            Reply::Switches(mut shown) if shown.len() == 1 => Ok(shown.remove(0).state),
+            _ => Err(failure(self.client.unfit())),
+        }
+    }
+
+    /// The process's lcores, and when that was.
+    pub(super) fn lcores(&mut self) -> Result<(Vec<Lcore>, Instant), Failure> {
+        let show = Show { what: What::Lcores, switch: None, ports: Vec::new() };
+        match self.client.ask(&Request::Show(show)).map_err(failure)? {
+            Reply::Lcores(lcores) => Ok((lcores, Instant::now())),
+            _ => Err(failure(self.client.unfit())),
+        }
+    }
+
+    /// From Xoff to PAUSE, and from a peer's PAUSE to obeying it, since the start; `None` of what never was.
+    pub(super) fn delays(&mut self) -> Result<[Option<Percentiles>; 2], Failure> {
+        let show = Show { what: What::Metrics, switch: None, ports: Vec::new() };
+        match self.client.ask(&Request::Show(show)).map_err(failure)? {
+            Reply::Metrics(text) => {
+                let of = |name| percentiles(&text, name, &self.switch.name);
+                Ok([of("weir_pause_message_delay"), of("weir_pause_reaction")])
+            }
+            _ => Err(failure(self.client.unfit())),
+        }
+    }
+
+    /// Pauses a class for so long; what passed the port from before it to after it.
+    pub(super) fn pause_once(
+        &mut self,
+        port: usize,
+        class: Class,
+        rate: BitRate,
+        hold: Duration,
+    ) -> Result<Seen, Failure> {
+        let name = self.switch.ports[port].name.clone();
+        let capture = Capture {
+            switch: Some(self.switch.name.clone()),
+            ports: vec![name.clone()],
+            classes: vec![class.index() as u8],
+            snaplen: Some(SNAPLEN),
+            for_ms: Some((hold + SAFETY * 2).as_millis() as u64),
+            ..Capture::default()
+        };
+        let mut capturing = self.place.connect()?;
+        match capturing.ask(&Request::Capture(capture)).map_err(failure)? {
+            Reply::Capturing(_) => {}
+            _ => return Err(failure(capturing.unfit())),
+        }
+        let (mut frames, ender) = capturing.follow()?;
+        let reader = thread::spawn(move || read(&mut frames, class, rate));
+        self.pauses += 1;
+        thread::sleep(BEFORE + Duration::from_millis(self.pauses * 7 % MORE_MS));
+        let paused = self.set_pause(&name, &class.index().to_string(), Some(hold + SAFETY));
+        if paused.is_ok() {
+            thread::sleep(hold);
+            self.set_pause(&name, "none", None)?;
+            thread::sleep(AFTER);
+        }
+        // It may have ended by itself.
+        let _ = ender.end();
+        let seen = reader.join().map_err(|_| Failure::Run("the capture's reader broke off: a bug".to_owned()))?;
+        paused?;
+        match seen {
+            Ok(seen) if seen.is_whole => Ok(seen),
+            Ok(_) => Err(Failure::Run("the switch broke off".to_owned())),
+            Err(CopyError::Read(error) | CopyError::Write(error)) => {
+                Err(Failure::Run(format!("the switch broke off: {error}")))
+            }
+            Err(CopyError::Odd(what)) => Err(Failure::Run(format!("what the switch sends is no capture: {what}"))),
+        }
+    }
+
+    fn set_pause(&mut self, port: &str, classes: &str, lasts: Option<Duration>) -> Result<(), Failure> {
+        let set = Set {
+            switch: Some(self.switch.name.clone()),
+            changes: vec![Assignment { key: format!("ports.{port}.pause"), value: Some(classes.to_owned()) }],
+            for_ms: lasts.map(|lasts| lasts.as_millis() as u64),
+        };
+        let Reply::Changed(all) = self.client.ask(&Request::Set(set)).map_err(failure)? else {
+            return Err(failure(self.client.unfit()));
+        };
+        let refused = all.iter().flat_map(|changed| &changed.changes).find(|change| change.outcome != Outcome::Applied);
+        match refused {
+            Some(change) if change.outcome == Outcome::Unchanged => Ok(()),
+            Some(change) => {
+                Err(Failure::Run(format!("{}: {}", change.key, change.why.as_deref().unwrap_or("not applied"))))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a port can't be measured.
+fn why_not(rate: Option<BitRate>, interface: Option<&Interface>, flow_control: &str) -> Option<String> {
+    if !matches!(flow_control, "pfc" | "pause") {
+        return Some(format!("it speaks {flow_control}: only by PFC and PAUSE is a peer told to stop"));
+    }
+    if rate.is_none() {
+        return Some("it has no `rate` in its file, from which Φ could be reckoned".to_owned());
+    }
+    let interface = interface?;
+    if !interface.link_up || interface.state != "up" {
+        return Some("it has no link, or is not open".to_owned());
+    }
+    if !interface.forced_pause.is_empty() {
+        return Some(format!(
+            "its peer is told to pause by `weir set` already: ports.{}.pause=none ends it",
+            interface.port
+        ));
+    }
+    None
+}
+
+/// Gauges of OpenMetrics with the label `percentile`, of one switch; `None` where nothing was counted.
+fn percentiles(text: &str, name: &str, switch: &str) -> Option<Percentiles> {
+    let labels = format!("{name}_seconds{{");
+    let own = format!("switch=\"{switch}\"");
+    let of = |percentile: &str| {
+        let wanted = format!("percentile=\"{percentile}\"");
+        let mut lines = text.lines().filter(|line| line.starts_with(&labels));
+        let line = lines.find(|line| line.contains(&own) && line.contains(&wanted))?;
+        let seconds: f64 = line.rsplit(' ').next()?.parse().ok()?;
+        Some((seconds * 1e9).round() as u64)
+    };
+    let all = Percentiles { p50_ns: of("50")?, p99_ns: of("99")?, p999_ns: of("99.9")?, max_ns: of("100")? };
+    (all.max_ns > 0).then_some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_read_from_metrics() {
+        let text = "# TYPE weir_pause_reaction_seconds gauge\n\
+            weir_pause_reaction_seconds{switch=\"other\",percentile=\"50\"} 9\n\
+            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"50\"} 0.000001\n\
+            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"99\"} 0.000002\n\
+            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"99.9\"} 0.0000035\n\
+            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"100\"} 0.004\n";
+        let read = percentiles(text, "weir_pause_reaction", "lab");
+        assert_eq!(read, Some(Percentiles { p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000 }));
+        assert_eq!(percentiles(text, "weir_pause_message_delay", "lab"), None);
+        assert_eq!(percentiles(&text.replace("0.004", "0"), "weir_pause_reaction", "lab"), None, "none was measured");
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_measured_says_why() {
+        let interface = |link_up, forced_pause: &[usize]| Interface {
+            port: "p0".into(),
+            device: String::new(),
+            link: None,
+            link_up,
+            state: "up".into(),
+            forced_pause: forced_pause.to_vec(),
+            rate_bps: None,
+            flow_control: String::new(),
+            rx: Default::default(),
+            tx: Default::default(),
+        };
+        let rate = Some(BitRate::gbps(1));
+        let said = |rate, interface: Interface, kind| why_not(rate, Some(&interface), kind).unwrap_or_default();
+        assert_eq!(said(rate, interface(true, &[]), "pfc"), "");
+        assert!(said(rate, interface(true, &[]), "cbfc").contains("speaks cbfc"));
+        assert!(said(None, interface(true, &[]), "pfc").contains("no `rate`"));
+        assert!(said(rate, interface(false, &[]), "pfc").contains("no link"));
+        assert!(said(rate, interface(true, &[3]), "pause").contains("ports.p0.pause=none"));
+    }
+}

@@ -1,0 +1,145 @@
+//! What a capture of a running switch says of one class.
+
+use std::io::{BufRead, BufReader, Read};
+
+use weir_control::capture::Way;
+use weir_flowctl::Quantum;
+use weir_units::{BitRate, Bytes, Class, FCS_BYTES};
+use weir_wire::mac_control::ControlFrame;
+
+use super::watch::{Passed, Said};
+use crate::capture::{CopyError, PACKET, STATISTICS, next_block, number, option};
+
+/// Bytes of each frame that are wanted: a control frame, and no more of data.
+pub(super) const SNAPLEN: u32 = 64;
+/// No more frames are kept of one pause.
+const FRAMES_MAX: usize = 1 << 20;
+
+/// What came of a capture.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    /// In the order of their times.
+    pub(super) frames: Vec<Passed>,
+    /// Frames that are missing.
+    pub(super) missed: u64,
+    /// Whether it came to its end.
+    pub(super) is_whole: bool,
+}
+
+/// Reads a capture to its end. `class` is watched, on a link of this rate.
+///
+/// # Errors
+/// The connection broke, or it is no capture.
+pub(super) fn read(stream: &mut BufReader<impl Read>, class: Class, rate: BitRate) -> Result<Seen, CopyError> {
+    let mut seen = Seen::default();
+    let mut block = Vec::new();
+    while !stream.fill_buf().map_err(CopyError::Read)?.is_empty() {
+        match next_block(stream, &mut block)? {
+            PACKET => {
+                let frame = packet(&block, class, rate).ok_or_else(|| CopyError::Odd("a frame is cut".to_owned()))?;
+                if seen.frames.len() < FRAMES_MAX {
+                    seen.frames.push(frame);
+                } else {
+                    seen.missed += 1;
+                }
+            }
+            STATISTICS => {
+                const DROPPED: u16 = 5;
+                seen.missed += option(&block[20..], DROPPED).and_then(number).unwrap_or(0);
+                seen.is_whole = true;
+            }
+            _ => {}
+        }
+    }
+    seen.frames.sort_by_key(|frame| frame.at_ns);
+    Ok(seen)
+}
+
+/// A frame of a big-endian block with nanoseconds: what data of the class, and PAUSEs of it, are to a watch.
+fn packet(block: &[u8], class: Class, rate: BitRate) -> Option<Passed> {
+    const FLAGS: u16 = 2;
+    let word = |at: usize| Some(u32::from_be_bytes(*block.get(at..)?.first_chunk()?));
+    let at_ns = u64::from(word(12)?) << 32 | u64::from(word(16)?);
+    let (kept, length) = (word(20)? as usize, word(24)?);
+    let bytes = block.get(28..28 + kept)?;
+    let options = block.get(28 + kept.next_multiple_of(4)..)?;
+    let flags = u32::from_be_bytes(*option(options, FLAGS)?.first_chunk()?);
+    let way = if flags & 3 == 1 { Way::In } else { Way::Out };
+    let pause = |quanta: u16| match quanta {
+        0 => Said::Resume,
+        quanta => Said::Pause(Quantum::at(rate).times(quanta)),
+    };
+    let is = match ControlFrame::decode(bytes) {
+        Ok(ControlFrame::Pfc(pfc)) if pfc.enabled.contains(class) => pause(pfc.times[class.index()]),
+        Ok(ControlFrame::Pause(quanta)) => pause(quanta),
+        _ if ControlFrame::is_control(bytes) => Said::Nothing,
+        _ => Said::Data(Bytes::new(u64::from(length) + FCS_BYTES)),
+    };
+    Some(Passed { at_ns, way, is })
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::{CLASSES, MacAddr};
+    use weir_wire::mac_control::PfcFrame;
+
+    use super::*;
+
+    const RATE: BitRate = BitRate::gbps(10);
+    const CLASS: Class = Class::new(3);
+
+    /// A block as `weir capture` gets it.
+    fn block(at_ns: u64, flags: u32, bytes: &[u8], length: u32) -> Vec<u8> {
+        let mut contents = Vec::new();
+        for word in [0, (at_ns >> 32) as u32, at_ns as u32, bytes.len() as u32, length] {
+            contents.extend(word.to_be_bytes());
+        }
+        contents.extend(bytes);
+        contents.resize(contents.len().next_multiple_of(4), 0);
+        // A comment of 5 bytes, the flags, the end.
+        contents.extend([&[0, 1, 0, 5][..], b"class\0\0\0", &[0, 2, 0, 4], &flags.to_be_bytes(), &[0; 4]].concat());
+        let size = (contents.len() as u32 + 12).to_be_bytes();
+        [&PACKET.to_be_bytes()[..], &size, &contents, &size].concat()
+    }
+
+    fn pfc(quanta: u16) -> Vec<u8> {
+        let mut times = [0; CLASSES];
+        times[3] = quanta;
+        ControlFrame::Pfc(PfcFrame { enabled: CLASS.alone(), times }).encode(MacAddr([2; 6])).to_vec()
+    }
+
+    #[test]
+    fn frames_are_what_they_are_to_the_class() {
+        const AT: u64 = 1_764_000_000_123_456_789;
+        let other = PfcFrame { enabled: Class::new(4).alone(), times: [9; CLASSES] };
+        let other = ControlFrame::Pfc(other).encode(MacAddr([2; 6]));
+        let blocks = [
+            block(AT + 5, 1, &[7; 61], 1_496),
+            block(AT, 2, &pfc(u16::MAX), 60),
+            block(AT + 9, 2, &pfc(0), 60),
+            block(AT + 10, 2, &other, 60),
+            block(AT + 11, 1, &ControlFrame::Pause(10).encode(MacAddr([2; 6])), 60),
+        ];
+        let seen = read(&mut BufReader::new(&blocks.concat()[..]), CLASS, RATE).unwrap();
+        let longest = Quantum::at(RATE).times(u16::MAX);
+        let expected = [
+            (0, Way::Out, Said::Pause(longest)),
+            (5, Way::In, Said::Data(Bytes::new(1_500))),
+            (9, Way::Out, Said::Resume),
+            (10, Way::Out, Said::Nothing),
+            (11, Way::In, Said::Pause(Quantum::at(RATE).times(10))),
+        ];
+        let expected = expected.map(|(after, way, is)| Passed { at_ns: AT + after, way, is });
+        assert_eq!(seen.frames, expected);
+        assert!(!seen.is_whole && seen.missed == 0, "no statistics");
+    }
+
+    #[test]
+    fn a_frame_that_is_cut_is_told() {
+        let mut cut = block(0, 1, &[7; 60], 60);
+        // It says that more of the frame is kept than there is.
+        cut[20..24].copy_from_slice(&9_999u32.to_be_bytes());
+        let read = read(&mut BufReader::new(&cut[..]), CLASS, RATE);
+        assert!(matches!(read, Err(CopyError::Odd(_))), "{read:?}");
+    }
+}

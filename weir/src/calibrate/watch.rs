@@ -1,0 +1,283 @@
+//! How long a sender goes on after it was told to pause, read from the frames that passed a port.
+//!
+//! The port's frames are handed to [`Watch::see`] in the order of their times, and [`Watch::end`] is called behind the last. One watch is for
+//! one class and one way: frames of the data's sender, and the PAUSEs that come against them.
+
+use std::collections::VecDeque;
+
+use serde::Serialize;
+use weir_control::capture::Way;
+use weir_units::{BitRate, Bytes, Span, WIRE_OVERHEAD_BYTES};
+
+/// A frame that passed a port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// Nanoseconds since 1970, by the switch's clock.
+    pub(super) at_ns: u64,
+    pub(super) way: Way,
+    pub(super) is: Said,
+}
+
+/// What a frame is to the class that is watched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// Data of the class, of this length with FCS.
+    Data(Bytes),
+    /// Pause the class for so long.
+    Pause(Span),
+    /// It may go on.
+    Resume,
+    /// Something else.
+    Nothing,
+}
+
+/// One pause.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub(super) struct Sample {
+    /// When the PAUSE passed, in nanoseconds since 1970.
+    pub(super) at_ns: u64,
+    /// To the last frame that still came; 0 if none did.
+    pub(super) last_frame_ns: u64,
+    /// From one frame to the next before the pause, on average. The sender stopped between the last frame and so long after it.
+    pub(super) spacing_ns: u64,
+    /// Frames that came in between,
+    pub(super) frames: u64,
+    /// and their bytes.
+    pub(super) bytes: u64,
+    /// The share of the link's rate that the class had before, in percent.
+    pub(super) load_percent: f64,
+}
+
+/// Pauses that say nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct LeftOut {
+    /// The class was not sent before.
+    pub(super) idle: u64,
+    /// It was let go on before it could be told whether it had stopped.
+    pub(super) too_short: u64,
+    /// It was to stop for as long as a pause is held, and did not.
+    pub(super) never_stopped: u64,
+}
+
+/// One class, one way.
+#[derive(Debug)]
+pub(super) struct Watch {
+    data_goes: Way,
+    rate: BitRate,
+    /// Who does not stop for so long does not obey.
+    held: Span,
+    /// Frames before the pause: when, and how long on the wire they are.
+    before: VecDeque<(u64, u64)>,
+    pause: Option<Pause>,
+    pub(super) samples: Vec<Sample>,
+    pub(super) left_out: LeftOut,
+}
+
+/// A pause under way.
+#[derive(Clone, Copy, Debug)]
+struct Pause {
+    at_ns: u64,
+    /// It runs out by then unless it is repeated.
+    until_ns: u64,
+    last_ns: u64,
+    frames: u64,
+    bytes: u64,
+    spacing_ns: Option<u64>,
+    /// Who is silent for so long has stopped.
+    silent_ns: u64,
+    load_percent: f64,
+}
+
+/// So many frames before a pause tell its load: those of many bursts, since a burst's frames have one time.
+const BEFORE: usize = 1_024;
+/// A sender that paused longer than this before by itself was idle.
+const IDLE_NS: u64 = 5_000_000;
+/// A sender that is silent for so many times its spacing, and for twice the longest time between two of its frames before, has stopped.
+const SILENT_SPACINGS: u64 = 4;
+
+impl Watch {
+    pub(super) fn new(data_goes: Way, rate: BitRate, held: Span) -> Watch {
+        Watch {
+            data_goes,
+            rate,
+            held,
+            before: VecDeque::with_capacity(BEFORE),
+            pause: None,
+            samples: Vec::new(),
+            left_out: LeftOut::default(),
+        }
+    }
+
+    /// Takes the next frame.
+    pub(super) fn see(&mut self, frame: Passed) {
+        if let Some(pause) = self.pause
+            && frame.at_ns >= pause.until_ns
+        {
+            self.finish(pause, pause.until_ns);
+        }
+        let at_ns = frame.at_ns;
+        match (frame.is, frame.way == self.data_goes) {
+            (Said::Data(bytes), true) => self.data(at_ns, bytes),
+            (Said::Pause(span), false) => {
+                let until_ns = at_ns.saturating_add(span.as_nanos());
+                match &mut self.pause {
+                    Some(pause) => pause.until_ns = until_ns,
+                    None => self.pause = Some(self.begun(at_ns, until_ns)),
+                }
+            }
+            (Said::Resume, false) => {
+                if let Some(pause) = self.pause {
+                    self.finish(pause, at_ns);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The frames are over: what comes now is not known to follow on them.
+    pub(super) fn end(&mut self) {
+        // A pause whose end was not seen may have been longer.
+        if self.pause.take().is_some() {
+            self.left_out.too_short += 1;
+        }
+        self.before.clear();
+    }
+
+    fn data(&mut self, at_ns: u64, bytes: Bytes) {
+        if let Some(pause) = &mut self.pause {
+            pause.last_ns = at_ns;
+            pause.frames += 1;
+            pause.bytes += bytes.get();
+            return;
+        }
+        if self.before.len() == BEFORE {
+            self.before.pop_front();
+        }
+        self.before.push_back((at_ns, bytes.get() + WIRE_OVERHEAD_BYTES));
+    }
+
+    fn begun(&self, at_ns: u64, until_ns: u64) -> Pause {
+        let (first, last) = (self.before.front(), self.before.back());
+        let flowed = first.zip(last).filter(|(_, last)| self.before.len() > 1 && at_ns - last.0.min(at_ns) < IDLE_NS);
+        let (spacing_ns, silent_ns, load_percent) = match flowed {
+            None => (None, 0, 0.0),
+            Some((first, last)) => {
+                let took_ns = (last.0 - first.0).max(1);
+                // The first frame had gone by when the time begins.
+                let bytes: u64 = self.before.iter().skip(1).map(|(_, bytes)| bytes).sum();
+                let wire_ns = self.rate.time_for(Bytes::new(bytes)).as_nanos();
+                let spacing = (took_ns / (self.before.len() as u64 - 1)).max(1);
+                let times = self.before.iter().map(|(at_ns, _)| *at_ns);
+                let longest = times.clone().zip(times.skip(1)).map(|(one, next)| next - one).max().unwrap_or(0);
+                let silent_ns = spacing.saturating_mul(SILENT_SPACINGS).max(longest.saturating_mul(2));
+                (Some(spacing), silent_ns, wire_ns as f64 * 100.0 / took_ns as f64)
+            }
+        };
+        Pause { at_ns, until_ns, last_ns: at_ns, frames: 0, bytes: 0, spacing_ns, silent_ns, load_percent }
+    }
+
+    fn finish(&mut self, pause: Pause, end_ns: u64) {
+        self.pause = None;
+        // Frames that waited come in a burst, which says nothing of the load before.
+        self.before.clear();
+        let Some(spacing_ns) = pause.spacing_ns else {
+            self.left_out.idle += 1;
+            return;
+        };
+        if end_ns.saturating_sub(pause.last_ns) < pause.silent_ns {
+            let held = end_ns.saturating_sub(pause.at_ns) >= self.held.as_nanos();
+            let count = if held { &mut self.left_out.never_stopped } else { &mut self.left_out.too_short };
+            *count += 1;
+            return;
+        }
+        self.samples.push(Sample {
+            at_ns: pause.at_ns,
+            last_frame_ns: pause.last_ns - pause.at_ns,
+            spacing_ns,
+            frames: pause.frames,
+            bytes: pause.bytes,
+            load_percent: pause.load_percent,
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: BitRate = BitRate::gbps(10);
+    const LONG: Span = Span::from_millis(50);
+
+    /// A frame of 1,230 B, which with preamble and gap takes 1 us at 10 Gb/s.
+    fn data(at_us: u64) -> Passed {
+        Passed { at_ns: at_us * 1_000, way: Way::In, is: Said::Data(Bytes::new(1_230)) }
+    }
+
+    fn told(at_us: u64, is: Said) -> Passed {
+        Passed { at_ns: at_us * 1_000, way: Way::Out, is }
+    }
+
+    fn seen(frames: impl IntoIterator<Item = Passed>) -> Watch {
+        let mut watch = Watch::new(Way::In, RATE, Span::from_millis(5));
+        frames.into_iter().for_each(|frame| watch.see(frame));
+        watch.end();
+        watch
+    }
+
+    #[test]
+    fn a_pause_is_measured_to_the_last_frame() {
+        let frames = (0..100).map(|n| data(n * 2)).chain([told(200, Said::Pause(LONG)), data(201), data(203)]);
+        // Repeated before it ends: the first one counts.
+        let frames = frames.chain([told(800, Said::Pause(LONG)), told(1_000, Said::Resume), data(1_002)]);
+        let watch = seen(frames);
+        let [sample] = watch.samples[..] else { panic!("{watch:?}") };
+        assert_eq!((sample.at_ns, sample.last_frame_ns, sample.frames, sample.bytes), (200_000, 3_000, 2, 2_460));
+        assert_eq!(sample.spacing_ns, 2_000);
+        assert!((sample.load_percent - 50.0).abs() < 1.0, "{sample:?}");
+        assert_eq!(watch.left_out, LeftOut::default());
+    }
+
+    #[test]
+    fn a_pause_ends_by_itself_too() {
+        let frames = (0..10).map(data).chain([told(10, Said::Pause(Span::from_micros(50))), data(11), data(61)]);
+        let [sample] = seen(frames).samples[..] else { panic!() };
+        assert_eq!((sample.last_frame_ns, sample.frames), (1_000, 1), "the frame after its end is not one too many");
+    }
+
+    #[test]
+    fn pauses_that_say_nothing_are_told_apart() {
+        let left_out = |frames: Vec<Passed>| {
+            let watch = seen(frames);
+            assert!(watch.samples.is_empty(), "{watch:?}");
+            watch.left_out
+        };
+        let idle = LeftOut { idle: 1, ..LeftOut::default() };
+        assert_eq!(left_out(vec![told(0, Said::Pause(LONG)), told(900, Said::Resume)]), idle);
+        let long_ago = vec![data(0), data(1), told(6_000, Said::Pause(LONG)), told(7_000, Said::Resume)];
+        assert_eq!(left_out(long_ago), idle);
+        let too_short = LeftOut { too_short: 1, ..LeftOut::default() };
+        let flowing = |until| (0..until).map(data);
+        assert_eq!(
+            left_out(flowing(10).chain([told(10, Said::Pause(LONG)), told(12, Said::Resume)]).collect()),
+            too_short
+        );
+        assert_eq!(
+            left_out(flowing(10).chain([told(10, Said::Pause(LONG))]).collect()),
+            too_short,
+            "its end is not seen"
+        );
+        let deaf = (0..6_000).map(data).take(10).chain([told(10, Said::Pause(LONG))]);
+        let deaf = deaf.chain((11..6_000).map(data)).chain([told(6_000, Said::Resume)]).collect();
+        assert_eq!(left_out(deaf), LeftOut { never_stopped: 1, ..LeftOut::default() });
+    }
+
+    #[test]
+    fn the_other_way_is_another_matter() {
+        let frames: Vec<Passed> =
+            (0..10).map(data).chain([told(10, Said::Pause(LONG)), told(900, Said::Resume)]).collect();
+        let mut other = Watch::new(Way::Out, RATE, LONG);
+        frames.iter().for_each(|frame| other.see(*frame));
+        other.end();
+        assert!(other.samples.is_empty() && other.left_out == LeftOut::default(), "{other:?}");
+    }
+}
