@@ -23,7 +23,8 @@ pytestmark = pytest.mark.root
 PATIENCE_S = 120
 A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 CLASS, DSCP = 3, 26
-DELAY_NS = 4_000_000
+# Ten times as long as most machines keep an lcore from polling, so that something is advised.
+DELAY_NS = 40_000_000
 SWITCH = """
 [switch]
 name = "lab"
@@ -106,7 +107,7 @@ def test_the_delay_is_the_peers(cabled):
     directory, wire = cabled
     fragment = directory / "fragment.toml"
     with Host(wire, obeys=True) as host:
-        done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "25ms", "--json", "-o", fragment)
+        done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "100ms", "--json", "-o", fragment)
     assert done.returncode in (0, 3), done.stderr
     told = json.loads(done.stdout)
     (link,) = told["links"]
@@ -114,9 +115,9 @@ def test_the_delay_is_the_peers(cabled):
     longest_gap = told["machine"]["longest_ns"]
     compared = 0
     for sample in link["peer_stops"]["samples"]:
-        # Which of the host's pauses that was: they are some 50 ms from each other.
+        # Which of the host's pauses that was: they are some 120 ms from each other.
         paused_at, earliest, latest = min(host.pauses, key=lambda pause: abs(pause[0] - sample["at_ns"]))
-        if abs(paused_at - sample["at_ns"]) > 10_000_000 + longest_gap:
+        if abs(paused_at - sample["at_ns"]) > 30_000_000 + longest_gap:
             continue
         compared += 1
         # A late poll moves either end.

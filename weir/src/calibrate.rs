@@ -63,6 +63,9 @@ pub(crate) struct CalibrateArguments {
 struct Report {
     switch: String,
     hold_ms: u64,
+    /// Whether ports were named, which then have to be measured.
+    #[serde(skip)]
+    are_named: bool,
     /// Whether the machine left the switch its time.
     machine: Gaps,
     /// From crossing Xoff to the PAUSE, of all ports, since the switch's start.
@@ -242,6 +245,7 @@ impl Report {
         };
         Report {
             switch: switch.name.clone(),
+            are_named: !arguments.port.is_empty(),
             hold_ms: arguments.hold.as_millis() as u64,
             machine,
             message_delay,
@@ -255,6 +259,7 @@ impl Report {
     /// How the command ends: what was not measured, and why.
     fn verdict(&self, was_stopped: bool) -> Result<(), Failure> {
         let mut faults = Vec::new();
+        let has_samples = self.links.iter().any(|link| !link.peer_stops.samples.is_empty());
         for Link { port, class, peer_stops, incomplete, .. } in &self.links {
             let LeftOut { idle, never_stopped, .. } = peer_stops.left_out;
             if never_stopped > 0 {
@@ -263,7 +268,7 @@ impl Report {
                      PFC for that class, or takes longer (--hold)",
                     self.hold_ms
                 ));
-            } else if peer_stops.samples.is_empty() && !was_stopped {
+            } else if peer_stops.samples.is_empty() && !was_stopped && (self.are_named || !has_samples) {
                 faults.push(if idle > 0 {
                     format!("port {port}: no frames of class {class} came, so that nothing could stop; have its host send some")
                 } else if *incomplete > 0 {

@@ -257,6 +257,7 @@ fn a_forced_pause_is_told_repeated_and_ended() {
         bench.run(400, STEP);
         assert_eq!(bench.control_sent(IN.0).len(), sent.len(), "{layout:?}: and no more");
         assert!(bench.control_sent(OUT.0).is_empty(), "{layout:?}: the other port's peer is not concerned");
+        assert_eq!(bench.report().message_delay.count, 0, "{layout:?}: no queue crossed its threshold");
         assert_lossless(&mut bench);
     }
 }
