@@ -13,7 +13,7 @@ import threading
 import time
 
 import pytest
-from pfc import Stream, is_control
+from pfc import Stream, is_control, pfc
 from scapy.contrib.mac_control import MACControlClassBasedFlowControl
 from scapy.layers.l2 import Ether
 
@@ -32,7 +32,8 @@ idle = "sleep"
 [lcores]
 layout = "single"
 [buffer]
-size = "8MB"
+size = "32MB"
+mean_frame = 1000
 [classes]
 preset = "roce"
 [[ports]]
@@ -95,7 +96,7 @@ def cabled(cleanup, cables):
     here, wires = cables("sw", ["a", "b"])
     arguments = ["--control", str(directory / "c.sock")]
     cleanup.enter_context(Switch(directory / "switch.toml", namespace=here, arguments=arguments))
-    return directory, wires["a"]
+    return directory, wires
 
 
 def calibrate(directory, *arguments):
@@ -104,9 +105,9 @@ def calibrate(directory, *arguments):
 
 
 def test_the_delay_is_the_peers(cabled):
-    directory, wire = cabled
+    directory, wires = cabled
     fragment = directory / "fragment.toml"
-    with Host(wire, obeys=True) as host:
+    with Host(wires["a"], obeys=True) as host:
         done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "100ms", "--json", "-o", fragment)
     assert done.returncode in (0, 3), done.stderr
     told = json.loads(done.stdout)
@@ -134,14 +135,14 @@ def test_the_delay_is_the_peers(cabled):
     assert link["advice"]["tau_ns"] > DELAY_NS
     headroom = fragment.read_text()
     file = directory / "advised.toml"
-    file.write_text(SWITCH.replace('[buffer]\nsize = "8MB"\n', headroom.replace("[buffer]\n", '[buffer]\nsize = "8MB"\n')))
+    file.write_text(SWITCH.replace("[buffer]\n", headroom, 1))
     checked = subprocess.run([weir_binary(), "check", "--files-only", "--json", file], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
 
 
 def test_a_peer_that_does_not_stop_is_named_and_nothing_stays_paused(cabled):
-    directory, wire = cabled
-    with Host(wire, obeys=False):
+    directory, wires = cabled
+    with Host(wires["a"], obeys=False):
         done = calibrate(directory, "-p", "a", "-n", 3)
     assert done.returncode == 1 and "does not obey" in done.stderr and "headroom =" not in done.stdout, (done.stdout, done.stderr)
     shown = subprocess.run(
@@ -149,6 +150,33 @@ def test_a_peer_that_does_not_stop_is_named_and_nothing_stays_paused(cabled):
     )
     (switch,) = json.loads(shown.stdout)["switches"]
     assert all(port["forced_pause"] == [] for port in switch["interfaces"]), switch
+
+
+def test_how_long_the_switch_takes_to_stop_is_told_too(cabled):
+    directory, wires = cabled
+    is_over = threading.Event()
+
+    def press():
+        # 655 us at 1 Gb/s each time, in which the class is still.
+        while not is_over.wait(0.01):
+            wires["b"].send(pfc({CLASS: 1_280}))
+
+    presser = threading.Thread(target=press)
+    with Host(wires["a"], obeys=False):
+        presser.start()
+        try:
+            done = calibrate(directory, "-p", "b", "-n", 1, "--json")
+        finally:
+            is_over.set()
+            presser.join()
+    # Nobody sends to the switch there.
+    assert done.returncode == 1 and "no frames of class 3 came" in done.stderr, done.stderr
+    told = json.loads(done.stdout)
+    stops = told["links"][0]["switch_stops"]
+    assert len(stops["samples"]) + stops["left_out"]["too_short"] > 5, stops
+    # A frame or two that its device had, but no more than were sent between two polls.
+    for sample in stops["samples"]:
+        assert sample["last_frame_ns"] <= told["machine"]["longest_ns"], (sample, told["machine"])
 
 
 def test_what_cannot_be_measured_is_told(cabled):

@@ -419,7 +419,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         // A control frame is not held back by the shaper, but its time on the wire is the port's.
         port.shaper.send(now, wire_bytes(frame_bytes, self.link_overhead));
         // What is forced is told though nothing crossed a threshold.
-        let is_forced = !port.forced.is_empty() && (port.off - port.generator.advertised_off() - port.forced).is_empty();
+        let is_forced =
+            !port.forced.is_empty() && (port.off - port.generator.advertised_off() - port.forced).is_empty();
         if port.generator.slows(frame) && !is_forced {
             let crossed = state.note_slowed(now);
             self.manner.note_message(now.since(crossed));

@@ -8,7 +8,7 @@ use weir_units::Span;
 const AWAY_FROM: Span = Span::from_micros(200);
 
 /// Times between polls while a switch was measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Gaps {
     /// How long that was.
     pub(super) time_ms: u64,
@@ -18,6 +18,9 @@ pub(super) struct Gaps {
     pub(super) away: u64,
     /// For how long in all, up to a quarter too high.
     pub(super) away_ms: f64,
+    /// Each length of these, and how often.
+    #[serde(skip)]
+    lengths: Vec<(u64, u64)>,
     /// For how long others had the CPUs while lcores were ready to run, by the kernel; `None` where it does not tell.
     pub(super) cpu_waited_ms: Option<u64>,
     /// For how long a hypervisor had them.
@@ -43,6 +46,7 @@ impl Gaps {
                 }
                 gaps.longest_ns = gaps.longest_ns.max(bucket.up_to_ns);
                 if bucket.up_to_ns > AWAY_FROM.as_nanos() {
+                    gaps.lengths.push((bucket.up_to_ns, polls));
                     gaps.away += polls;
                     gaps.away_ms += (polls * bucket.up_to_ns) as f64 / 1e6;
                 }
@@ -59,11 +63,15 @@ impl Gaps {
     /// they can.
     pub(super) fn doubt(&self, pauses: u64, median_ns: u64, longest_ns: u64) -> Option<String> {
         // A tenth is no more than what else is not known.
-        if self.longest_ns.saturating_mul(10) <= longest_ns {
-            return None;
+        let matter = self.lengths.iter().filter(|(length_ns, _)| length_ns.saturating_mul(10) > longest_ns);
+        let (mut times, mut sum_ns) = (0, 0);
+        for (length_ns, polls) in matter {
+            times += polls;
+            sum_ns += polls * length_ns;
         }
-        let touched_ms = self.away_ms + self.away as f64 * median_ns as f64 / 1e6;
-        let touched = pauses as f64 * touched_ms / self.time_ms.max(1) as f64;
+        // One touches a pause that begins within it, or so long before it as a pause takes.
+        let touched_ms = (sum_ns + times * median_ns) as f64 / 1e6;
+        let touched = (pauses as f64 * touched_ms / self.time_ms.max(1) as f64).min(pauses as f64);
         if touched < 1.0 {
             return None;
         }
@@ -75,12 +83,11 @@ impl Gaps {
         }
         let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
         Some(format!(
-            "in {:.1} s lcores did not poll {} times for more than {AWAY_FROM}, {:.0} ms in all, and for up to {} at a time{who}: that \
-             touched about {:.0} of {pauses} pauses, so that the longest is the machine's and not the link's",
+            "in {:.1} s lcores did not poll for up to {} at a time, {times} times for more than {}{who}: that touched about {:.0} of \
+             {pauses} pauses, so that the longest may be the machine's and not the link's",
             self.time_ms as f64 / 1e3,
-            self.away,
-            self.away_ms,
             super::shown(self.longest_ns),
+            super::shown(AWAY_FROM.as_nanos().max(longest_ns / 10)),
             touched.ceil()
         ))
     }
@@ -124,11 +131,19 @@ mod tests {
 
     #[test]
     fn doubt_is_where_a_pause_was_probably_touched() {
-        let gaps = Gaps { time_ms: 10_000, longest_ns: 9_000_000, away: 100, away_ms: 400.0, ..Gaps::default() };
+        let before = [lcore(0, &[], None)];
+        let after = [lcore(0, &[(250_000, 900), (4_000_000, 100)], None)];
+        let gaps = Gaps::between(&before, &after, 10_000);
+        // 100 gaps of 4 ms in 10 s are 4 % of the time, and each pause takes some of it too.
         let doubt = gaps.doubt(60, 20_000, 8_000_000).unwrap();
-        assert!(doubt.contains("about 3 of 60 pauses") && doubt.contains("9ms"), "{doubt}");
+        assert!(
+            doubt.contains("about 3 of 60 pauses") && doubt.contains("100 times") && doubt.contains("800us"),
+            "{doubt}"
+        );
         assert_eq!(gaps.doubt(60, 20_000, 90_000_000), None, "what was measured is far longer");
         assert_eq!(gaps.doubt(20, 20_000, 8_000_000), None, "less than one");
+        let short = gaps.doubt(60, 20_000, 50_000).unwrap();
+        assert!(short.contains("1000 times") && short.contains("200us"), "{short}");
         assert_eq!(Gaps { time_ms: 1, ..Gaps::default() }.doubt(60, 1, 1), None);
     }
 }
