@@ -188,6 +188,7 @@ def test_what_cannot_be_measured_is_told(cabled):
         (["--class", 0], "not lossless"),
         (["--hold", "2s"], "a second at most"),
         (["--b-m", "0B"], "such as 1MB"),
+        (["-o", directory / "none" / "phi.toml"], "in a directory that exists"),
     ]:
         done = calibrate(directory, *arguments)
         assert done.returncode == 2 and said in done.stderr, (arguments, done.stderr)

@@ -11,7 +11,7 @@ mod stream;
 mod text;
 mod watch;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
@@ -130,6 +130,14 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     }
     if arguments.b_m == Some(Bytes::ZERO) {
         return Err(Failure::Argument("--b-m: what an ingress queue may hold, such as 1MB".to_owned()));
+    }
+    // Known before a peer is paused for nothing.
+    if let Some(path) = &arguments.output {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if path.is_dir() || !folder.is_dir() {
+            let message = format!("--output {}: name a file in a directory that exists", path.display());
+            return Err(Failure::Argument(message));
+        }
     }
     let mut session = Session::begin(&arguments.place)?;
     let switch = session.switch.clone();
