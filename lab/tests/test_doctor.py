@@ -58,7 +58,11 @@ def test_a_pfc_frame_arrives_as_it_left(tmp_path):
         loop = [found for found in findings(done) if found["about"].startswith("loop ")]
         assert [found["state"] for found in loop] == ["good"] * 4, (done.stdout, done.stderr)
         assert sum("PFC frame arrived as it left" in found["said"] for found in loop) == 2
+        pair = [(found["about"], found["state"]) for found in findings(done) if found["about"].startswith("veth pair")]
+        ways = [f"veth pair doctor-{way}" for way in ("a to doctor-b", "b to doctor-a") for _ in range(2)]
+        assert pair == ([] if "--loop" in arguments else [(way, "good") for way in ways]), (done.stdout, done.stderr)
         assert done.returncode == 0, done.stdout
+    assert not [name for name in os.listdir("/sys/class/net") if name.startswith("doctor-")]
 
 
 def test_what_is_lacking_is_told_with_what_mends_it(tmp_path):

@@ -54,7 +54,7 @@ def test_promtool_finds_nothing_wrong_with_the_metrics(switch):
 
 @needs_promtool
 def test_promtool_accepts_the_rules_and_they_fire_when_they_should(tmp_path):
-    assert "9 rules found" in promtool("check", "rules", MONITORING / "weir-alerts.yml")
+    assert "10 rules found" in promtool("check", "rules", MONITORING / "weir-alerts.yml")
     assert "SUCCESS" in promtool("test", "rules", MONITORING / "weir-alerts.test.yml")
     shutil.copy(MONITORING / "weir-alerts.yml", tmp_path)
     shutil.copy(MONITORING / "prometheus.yml", tmp_path)

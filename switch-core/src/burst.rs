@@ -12,6 +12,7 @@
 
 mod bursts;
 pub(crate) mod chunks;
+mod delays;
 mod exact_match;
 mod forwarder;
 mod handoff;

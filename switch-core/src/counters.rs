@@ -146,15 +146,36 @@ pub mod port_stat {
 pub mod gauge {
     /// Frames that it holds now.
     pub const HELD: usize = 0;
-    /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: how many, and the delay in
-    /// nanoseconds: p50, p99, p99.9 and the longest.
+    /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: a delay.
     pub const MESSAGE_DELAYS: usize = 1;
     /// Delays of messages obeyed, since their arrival.
     pub const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
-    /// Numbers that tell a delay.
-    pub const DELAY: usize = 5;
+    /// Numbers that tell a delay; first how many were measured.
+    pub const DELAY: usize = BY_LENGTH + LENGTHS;
+    /// Of a delay, how many were measured. p50, p99, p99.9 and the longest follow, in nanoseconds.
+    pub const COUNT: usize = 0;
+    /// Of a delay, all nanoseconds together.
+    pub const SUM: usize = 5;
+    /// Of a delay, how many had each length.
+    pub const BY_LENGTH: usize = 6;
+    /// Lengths that are told apart. All but the last have a [bound](length_up_to).
+    pub const LENGTHS: usize = 28;
     /// Numbers of this kind.
     pub const WIDTH: usize = REACTIONS + DELAY;
+
+    /// The longest delay of a length, in nanoseconds: 128, and twice as much with each, up to 8.6 s; `None` of the last length.
+    pub fn length_up_to(length: usize) -> Option<u64> {
+        (length + 1 < LENGTHS).then(|| 1 << (SHORTEST_BITS + length as u32))
+    }
+
+    /// The length of a delay in nanoseconds, at least 1.
+    #[inline]
+    pub fn length_of(nanos: u64) -> usize {
+        let bits = u64::BITS - (nanos - 1).leading_zeros();
+        (bits.saturating_sub(SHORTEST_BITS) as usize).min(LENGTHS - 1)
+    }
+
+    const SHORTEST_BITS: u32 = 7;
 }
 
 /// The live counters of one half, for all queues and ports of the switch.
@@ -273,6 +294,11 @@ impl Counters {
     #[inline]
     pub fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
         self.ports[port.index()][stat] += n;
+    }
+
+    /// A gauge, as it was set.
+    pub(crate) fn gauge(&self, gauge: usize) -> u64 {
+        self.gauges[gauge]
     }
 
     /// Sets a gauge.

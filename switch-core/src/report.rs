@@ -60,7 +60,7 @@ pub struct Balance {
     pub holds: bool,
 }
 
-/// Percentiles of a delay, in nanoseconds of the switch's clock.
+/// A delay in nanoseconds of the switch's clock: percentiles, and how many had each length.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
     /// How many were measured.
@@ -73,6 +73,10 @@ pub struct Delay {
     pub p999: u64,
     /// The longest.
     pub max: u64,
+    /// All together.
+    pub sum: u64,
+    /// How many had each length: longer than the length before, and up to [`Delay::up_to`].
+    pub lengths: [u64; gauge::LENGTHS],
 }
 
 /// One port's part of a report.
@@ -411,12 +415,19 @@ impl Sum {
 }
 
 impl Delay {
-    /// Takes the worse of two lcores' percentiles: what a port may have to wait.
+    /// The longest delay of one of [`Delay::lengths`], in nanoseconds; `None` of the last, which has all that is longer.
+    pub fn up_to(length: usize) -> Option<u64> {
+        gauge::length_up_to(length)
+    }
+
+    /// Adds another lcore's, and takes the worse of their percentiles: what a port may have to wait.
     fn merge(&mut self, gauges: &[u64]) {
-        self.count += gauges[0];
+        self.count += gauges[gauge::COUNT];
         self.p50 = self.p50.max(gauges[1]);
         self.p99 = self.p99.max(gauges[2]);
         self.p999 = self.p999.max(gauges[3]);
         self.max = self.max.max(gauges[4]);
+        self.sum += gauges[gauge::SUM];
+        self.lengths.iter_mut().zip(&gauges[gauge::BY_LENGTH..]).for_each(|(sum, of)| *sum += of);
     }
 }

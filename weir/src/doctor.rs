@@ -1,6 +1,7 @@
 //! `weir doctor`: what a machine and its hosts lack, and what mends it.
 
 mod host;
+mod veth;
 
 use std::path::PathBuf;
 
@@ -17,7 +18,7 @@ pub(crate) struct DoctorArguments {
     #[arg(value_name = "SWITCH.toml")]
     files: Vec<PathBuf>,
     /// Send frames, PFC among them, between the first two ports of the file, which are cabled to each other. Without this they go
-    /// over a link inside the process.
+    /// over a link inside the process, and over a veth pair in a network namespace of its own.
     #[arg(long = "loop", requires = "files")]
     ports: bool,
     /// Look at a host by ssh too, at its interfaces with RDMA, or at this one. May be given more than once.
@@ -48,6 +49,9 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
                         let mend = "weir check --try FILE, for DPDK's own messages";
                         findings.push(Finding::bad(Health::Lacking, "loop", failure.into_message(), mend));
                     }
+                }
+                if !arguments.ports {
+                    findings.extend(veth::try_pair());
                 }
             } else {
                 let mend = "mend what is lacking first";

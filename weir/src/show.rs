@@ -39,7 +39,7 @@ pub(crate) struct ShowArguments {
 pub(crate) enum View {
     /// Links, traffic, drops, and losses at devices.
     Interfaces,
-    /// PFC frames and pauses, and the PFC watchdog.
+    /// PFC frames and pauses, how long they take, and the PFC watchdog.
     #[command(subcommand)]
     Pfc(PfcView),
     /// Ingress queues: what they hold at most, and drop.
@@ -81,6 +81,8 @@ pub(crate) enum PfcView {
     },
     /// Queues that are watched for PFC storms.
     Watchdog,
+    /// How long messages take to be sent and to be obeyed, of whatever flow control the ports speak.
+    Delays,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Subcommand)]
@@ -168,6 +170,7 @@ impl View {
             View::Interfaces => What::Interfaces,
             View::Pfc(PfcView::Counters { .. }) => What::PfcCounters,
             View::Pfc(PfcView::Watchdog) => What::PfcWatchdog,
+            View::Pfc(PfcView::Delays) => What::PauseDelays,
             View::PriorityGroup(_) => What::PriorityGroups,
             View::Queue(_) => What::Queues,
             View::Buffer(BufferView::Pool) => What::BufferPools,

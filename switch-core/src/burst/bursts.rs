@@ -1,12 +1,12 @@
 //! Frames that leave in bursts: what a port is offered of them, and how late the lcore's polls are.
 
 use arrayvec::ArrayVec;
-use hdrhistogram::Histogram;
 use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
 use weir_units::{Class, ClassSet, Span};
 
 use super::chunks::Chunks;
+use super::delays::Delays;
 use super::lanes::Lanes;
 use super::lateness::Waits;
 use super::staged::Staged;
@@ -27,11 +27,11 @@ pub(crate) struct Bursts<P> {
     pub(super) is_behind: bool,
     /// Gets back the places of frames that left.
     memory: MemoryShare,
-    /// Nanoseconds from the arrival that crossed a threshold to the message handed to the port.
-    message_delays: Histogram<u64>,
-    /// Nanoseconds from the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
+    /// From the arrival that crossed a threshold to the message handed to the port.
+    message_delays: Delays,
+    /// From the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
     /// goes by the old one.
-    reactions: Histogram<u64>,
+    reactions: Delays,
 }
 
 /// What a burst needs to know of a port.
@@ -55,9 +55,6 @@ pub(crate) struct BurstPort<P> {
     pub(super) at_line_rate: bool,
 }
 
-/// Longest delay that is told apart.
-const DELAY_NANOS_MAX: u64 = 60_000_000_000;
-
 impl<P> Bursts<P> {
     /// For so many ports. All memory is taken now.
     pub(super) fn new(ports: usize, catch_up: CatchUp, memory: MemoryShare) -> Bursts<P> {
@@ -66,8 +63,8 @@ impl<P> Bursts<P> {
             late: LatePolls::new(catch_up),
             is_behind: false,
             memory,
-            message_delays: delays(),
-            reactions: delays(),
+            message_delays: Delays::new(),
+            reactions: Delays::new(),
         }
     }
 
@@ -136,11 +133,11 @@ impl<P> Manner<P> for Bursts<P> {
     }
 
     fn note_message(&mut self, delay: Span) {
-        record(&mut self.message_delays, delay);
+        self.message_delays.note(delay);
     }
 
     fn note_reaction(&mut self, delay: Span) {
-        record(&mut self.reactions, delay);
+        self.reactions.note(delay);
     }
 
     #[inline(always)]
@@ -149,20 +146,7 @@ impl<P> Manner<P> for Bursts<P> {
     }
 
     fn set_gauges(&self, counters: &mut Counters) {
-        for (first, delays) in [(gauge::MESSAGE_DELAYS, &self.message_delays), (gauge::REACTIONS, &self.reactions)] {
-            let quantiles = [0.5, 0.99, 0.999].map(|quantile| delays.value_at_quantile(quantile));
-            let numbers = std::iter::once(delays.len()).chain(quantiles).chain([delays.max()]);
-            numbers.enumerate().for_each(|(n, number)| counters.set_gauge(first + n, number));
-        }
+        self.message_delays.set_gauges(counters, gauge::MESSAGE_DELAYS);
+        self.reactions.set_gauges(counters, gauge::REACTIONS);
     }
-}
-
-/// A histogram of delays in nanoseconds; its memory is taken now.
-fn delays() -> Histogram<u64> {
-    Histogram::new_with_bounds(1, DELAY_NANOS_MAX, 2).expect("legal bounds")
-}
-
-#[inline]
-fn record(delays: &mut Histogram<u64>, delay: Span) {
-    delays.record(delay.as_nanos().clamp(1, DELAY_NANOS_MAX)).expect("within bounds");
 }

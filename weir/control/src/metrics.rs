@@ -15,8 +15,8 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::{
-    Books, BufferPool, BufferQueue, ByClass, GapBucket, Interface, Lcore, Loss, LossPlace, PfcCounters, PriorityGroups,
-    Queues, WatchedQueue,
+    Books, BufferPool, BufferQueue, ByClass, Delay, GapBucket, Interface, Lcore, Loss, LossPlace, PauseDelays,
+    PfcCounters, PriorityGroups, Queues, WatchedQueue,
 };
 
 /// All that a process knows, counts since the start.
@@ -53,25 +53,8 @@ pub struct SwitchMetrics {
     pub pools: Vec<BufferPool>,
     /// Lost frames.
     pub losses: Vec<Loss>,
-    /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
-    pub message_delay: Percentiles,
-    /// From the arrival of a peer's message that slows a class down to the transmitter's obeying it.
-    pub reaction: Percentiles,
-}
-
-/// Percentiles of a delay, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Percentiles {
-    /// How many were measured.
-    pub count: u64,
-    /// Median.
-    pub p50_ns: u64,
-    /// 99th percentile.
-    pub p99_ns: u64,
-    /// 99.9th percentile.
-    pub p999_ns: u64,
-    /// The longest.
-    pub max_ns: u64,
+    /// How long messages take.
+    pub delays: PauseDelays,
 }
 
 impl Metrics {
@@ -290,36 +273,34 @@ impl Metrics {
         families.counter("weir_lcore_polls", "Polls of the lcore.", None, rows(|lcore| lcore.polls))?;
         let busy: Count = |lcore| lcore.busy_polls;
         families.counter("weir_lcore_busy_polls", "Polls in which a frame moved, or was overdue.", None, rows(busy))?;
-        let gaps = self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), GapHistogram::of(&of.gaps)));
+        let gaps =
+            self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), LengthHistogram::of_gaps(&of.gaps)));
         let help = "Time between two polls; the sum is up to a quarter too high.";
         families.family("weir_lcore_poll_gap", help, Some(Unit::Seconds), MetricType::Histogram, gaps)?;
         let longest = self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), of.gap_max_ns as f64 / 1e9));
         families.gauge_of_seconds("weir_lcore_poll_gap_max", "The longest time between two polls.", longest)
     }
 
-    /// Lcores keep percentiles of these, and tell nothing finer.
     fn delays(&self, families: &mut Families<'_, '_>) -> fmt::Result {
-        type Of = fn(&SwitchMetrics) -> &Percentiles;
+        type Of = fn(&PauseDelays) -> &Delay;
         let delays: [(&str, &str, &str, Of); 2] = [
             (
                 "weir_pause_message_delay",
-                "weir_pause_messages",
+                "weir_pause_message_delay_max",
                 "From crossing Xoff, or a stage, to the message",
-                |of| &of.message_delay,
+                |of| &of.message,
             ),
-            ("weir_pause_reaction", "weir_pause_reactions", "From a peer's message to obeying it", |of| &of.reaction),
+            ("weir_pause_reaction", "weir_pause_reaction_max", "From a peer's message to obeying it", |of| {
+                &of.reaction
+            }),
         ];
-        for (name, counter, what, of) in delays {
-            let counts = self.switches.iter().map(|switch| (labels([("switch", &switch.switch)]), of(switch).count));
-            families.counter(counter, &format!("{what}: how many were measured."), None, counts)?;
-            let rows = self.switches.iter().flat_map(|switch| {
-                let Percentiles { p50_ns, p99_ns, p999_ns, max_ns, .. } = *of(switch);
-                let each = [("50", p50_ns), ("99", p99_ns), ("99.9", p999_ns), ("100", max_ns)];
-                each.map(|(percentile, ns)| {
-                    (labels([("switch", &switch.switch), ("percentile", &percentile.to_owned())]), ns as f64 / 1e9)
-                })
-            });
-            families.gauge_of_seconds(name, &format!("{what}: percentiles since the start."), rows)?;
+        for (name, longest, what, of) in delays {
+            let label = |switch: &SwitchMetrics| labels([("switch", &switch.switch)]);
+            let rows =
+                self.switches.iter().map(|switch| (label(switch), LengthHistogram::of_delay(of(&switch.delays))));
+            families.family(name, &format!("{what}."), Some(Unit::Seconds), MetricType::Histogram, rows)?;
+            let rows = self.switches.iter().map(|switch| (label(switch), of(&switch.delays).max_ns as f64 / 1e9));
+            families.gauge_of_seconds(longest, &format!("{what}: the longest."), rows)?;
         }
         Ok(())
     }
@@ -337,18 +318,24 @@ impl Metrics {
     }
 }
 
-/// Times between polls, by length.
+/// Times by length.
 #[derive(Debug)]
-struct GapHistogram {
+struct LengthHistogram {
     sum: f64,
     count: u64,
-    /// Upper bounds in seconds, the same at any time, and how many gaps are in each.
+    /// Upper bounds in seconds, the same at any time, and how many are in each.
     buckets: Vec<(f64, u64)>,
 }
 
-impl GapHistogram {
+impl LengthHistogram {
+    fn of_delay(delay: &Delay) -> LengthHistogram {
+        let bound = |up_to_ns: Option<u64>| up_to_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9);
+        let buckets = delay.lengths.iter().map(|of| (bound(of.up_to_ns), of.messages)).collect();
+        LengthHistogram { sum: delay.sum_ns as f64 / 1e9, count: delay.count, buckets }
+    }
+
     /// Of gaps as lcores count them, into a bucket for each doubling.
-    fn of(gaps: &[GapBucket]) -> GapHistogram {
+    fn of_gaps(gaps: &[GapBucket]) -> LengthHistogram {
         let bound = |n: usize| 128u64 << n;
         let mut buckets: Vec<(f64, u64)> = (0..GAP_BUCKETS).map(|n| (bound(n) as f64 / 1e9, 0)).collect();
         buckets.push((f64::INFINITY, 0));
@@ -359,11 +346,11 @@ impl GapHistogram {
             count += gap.polls;
             sum += gap.up_to_ns as f64 / 1e9 * gap.polls as f64;
         }
-        GapHistogram { sum, count, buckets }
+        LengthHistogram { sum, count, buckets }
     }
 }
 
-impl EncodeMetric for GapHistogram {
+impl EncodeMetric for LengthHistogram {
     fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
         encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &self.buckets, None)
     }

@@ -68,6 +68,8 @@ pub enum What {
     PfcCounters,
     /// Queues that are watched for PFC storms.
     PfcWatchdog,
+    /// How long messages of flow control take to be sent, and to be obeyed.
+    PauseDelays,
     /// Ingress queues: occupancy, watermarks, drops.
     PriorityGroups,
     /// Egress queues: traffic, occupancy, watermarks, drops.

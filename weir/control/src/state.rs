@@ -32,6 +32,8 @@ pub enum State {
     PfcCounters(Vec<PfcCounters>),
     /// A row for each queue that is watched.
     PfcWatchdog(Vec<WatchedQueue>),
+    /// The whole switch.
+    PauseDelays(PauseDelays),
     /// A row for each port.
     PriorityGroups(Vec<PriorityGroups>),
     /// A row for each port that has a device.
@@ -393,6 +395,43 @@ pub struct GapBucket {
     pub up_to_ns: u64,
     /// How many.
     pub polls: u64,
+}
+
+/// How long messages of flow control take, whichever the ports speak; since the start.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseDelays {
+    /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
+    pub message: Delay,
+    /// From the arrival of a peer's message that slows a class down to the transmitter's obeying it.
+    pub reaction: Delay,
+}
+
+/// A delay, in nanoseconds.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Delay {
+    /// How many were measured.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99th percentile.
+    pub p99_ns: u64,
+    /// 99.9th percentile.
+    pub p999_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// All together.
+    pub sum_ns: u64,
+    /// How many there were of each length, shortest first: all lengths that are told apart.
+    pub lengths: Vec<DelayBucket>,
+}
+
+/// Delays of about one length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DelayBucket {
+    /// The longest that counts here; `None`: all that is longer than the others.
+    pub up_to_ns: Option<u64>,
+    /// How many.
+    pub messages: u64,
 }
 
 /// Frames of a switch, since the start: `received + copied = sent + dropped + held`.

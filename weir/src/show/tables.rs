@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use weir_control::protocol::Reply;
 use weir_control::state::{
     BufferConfiguration, BufferPool, ByClass, Event, FlowControlPort, Interface, Lcore, Loss, LossPlace, MacEntry,
-    PfcCounters, PolicyState, PriorityGroups, Queues, Shown, State, StormPackets, Traffic, WatchedQueue,
+    PauseDelays, PfcCounters, PolicyState, PriorityGroups, Queues, Shown, State, StormPackets, Traffic, WatchedQueue,
 };
 use weir_experiments::table::{Table, count};
 use weir_flowctl::FLOW_CONTROLS;
@@ -45,6 +45,7 @@ fn switch_text(view: View, shown: &Shown, is_one_of_several: bool) -> Option<Str
         (View::Pfc(PfcView::Counters { history: false }), State::PfcCounters(ports)) => pfc_text(ports),
         (View::Pfc(PfcView::Counters { history: true }), State::PfcCounters(ports)) => history_table(ports).to_string(),
         (View::Pfc(PfcView::Watchdog), State::PfcWatchdog(queues)) => watchdog_table(queues).to_string(),
+        (View::Pfc(PfcView::Delays), State::PauseDelays(delays)) => delays_text(delays),
         (View::PriorityGroup(view), State::PriorityGroups(ports)) => groups_text(view, ports),
         (View::Queue(view), State::Queues(ports)) => queues_text(view, ports),
         (View::Buffer(BufferView::Pool), State::BufferPools(pools)) => pool_table(pools).to_string(),
@@ -59,7 +60,7 @@ fn switch_text(view: View, shown: &Shown, is_one_of_several: bool) -> Option<Str
 }
 
 fn has_counters(view: View) -> bool {
-    let without = matches!(view, View::Buffer(_) | View::Mac | View::Spfc | View::Dsh)
+    let without = matches!(view, View::Buffer(_) | View::Mac | View::Spfc | View::Dsh | View::Pfc(PfcView::Delays))
         || matches!(view, View::PriorityGroup(GroupView::Watermark { .. } | GroupView::PersistentWatermark { .. }))
         || matches!(view, View::Queue(QueueView::Watermark | QueueView::PersistentWatermark));
     !without
@@ -337,6 +338,30 @@ fn gap_table(lcores: &[Lcore]) -> Table {
         table.row(std::iter::once(head).chain(lcores.iter().map(polls)));
     }
     table
+}
+
+/// Percentiles, and how many had each length. Lengths that none had at either end are left out.
+fn delays_text(delays: &PauseDelays) -> String {
+    let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    let kinds = [("Xoff to message", &delays.message), ("message to obeyed", &delays.reaction)];
+    let mut table = Table::new(["Delay", "Measured", "p50 us", "p99 us", "p99.9 us", "Longest us"]);
+    for (kind, delay) in kinds {
+        let times = [delay.p50_ns, delay.p99_ns, delay.p999_ns, delay.max_ns].map(micros);
+        table.row([kind.to_owned(), count(delay.count)].into_iter().chain(times));
+    }
+    let rows: Vec<(Option<u64>, [u64; 2])> = std::iter::zip(&delays.message.lengths, &delays.reaction.lengths)
+        .map(|(message, reaction)| (message.up_to_ns, [message.messages, reaction.messages]))
+        .collect();
+    let used = |(_, counts): &(Option<u64>, [u64; 2])| counts.iter().any(|count| *count > 0);
+    let (Some(first), Some(last)) = (rows.iter().position(used), rows.iter().rposition(used)) else {
+        return table.to_string();
+    };
+    let mut by_length = Table::new(["Up to us", "Xoff to message", "message to obeyed"]);
+    for (up_to_ns, counts) in &rows[first..=last] {
+        let up_to = up_to_ns.map_or_else(|| "longer".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e3));
+        by_length.row([up_to].into_iter().chain(counts.map(count)));
+    }
+    format!("{table}\n{by_length}")
 }
 
 fn events_table(events: &[Event]) -> Table {

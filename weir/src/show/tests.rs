@@ -96,6 +96,38 @@ fn pfc_counters_have_sonics_columns() {
 }
 
 #[test]
+fn delays_are_listed_by_lengths_that_occurred() {
+    let delay = |messages: [u64; 5]| Delay {
+        count: messages.iter().sum(),
+        p50_ns: 1_000,
+        p99_ns: 2_000,
+        p999_ns: 3_000,
+        max_ns: 40_000,
+        sum_ns: 50_000,
+        lengths: std::iter::zip([Some(128), Some(256), Some(512), Some(1_024), None], messages)
+            .map(|(up_to_ns, messages)| DelayBucket { up_to_ns, messages })
+            .collect(),
+    };
+    let delays = PauseDelays { message: delay([0, 1_700, 0, 0, 0]), reaction: delay([0, 0, 0, 4, 1]) };
+    let expected = "
+          Delay              Measured  p50 us  p99 us  p99.9 us  Longest us
+          -----------------------------------------------------------------
+          Xoff to message       1,700     1.0     2.0       3.0        40.0
+          message to obeyed         5     1.0     2.0       3.0        40.0
+
+          Up to us  Xoff to message  message to obeyed
+          --------------------------------------------
+          0.256               1,700                  0
+          0.512                   0                  0
+          1.024                   0                  4
+          longer                  0                  1
+        ";
+    assert_eq!(text(View::Pfc(PfcView::Delays), &shown(State::PauseDelays(delays))), lines(expected));
+    let none = text(View::Pfc(PfcView::Delays), &shown(State::PauseDelays(PauseDelays::default())));
+    assert_eq!(none.lines().count(), 4, "no table by length: {none}");
+}
+
+#[test]
 fn watermarks_have_a_column_for_each_class() {
     let ports = vec![PriorityGroups {
         port: "p0".into(),

@@ -111,7 +111,7 @@ impl SwitchNow {
             State::Policy(policy) => self.policy = Some(policy),
             State::FlowControl(rows) => self.flow_control = rows,
             State::Losses(rows) => self.losses = rows,
-            State::PfcWatchdog(_) | State::Mac(_) => {}
+            State::PfcWatchdog(_) | State::PauseDelays(_) | State::Mac(_) => {}
         }
     }
 

@@ -36,10 +36,11 @@ struct Shared {
 }
 
 /// Views of a switch, which together are its state.
-const VIEWS: [What; 11] = [
+const VIEWS: [What; 12] = [
     What::Interfaces,
     What::PfcCounters,
     What::PfcWatchdog,
+    What::PauseDelays,
     What::PriorityGroups,
     What::Queues,
     What::BufferPools,

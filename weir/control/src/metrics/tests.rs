@@ -1,5 +1,5 @@
 use super::*;
-use crate::state::Traffic;
+use crate::state::{DelayBucket, Traffic};
 
 fn metrics() -> Metrics {
     let at_three = |n: u64| std::array::from_fn(|class| if class == 3 { n } else { 0 });
@@ -61,8 +61,18 @@ fn metrics() -> Metrics {
                 reason: "headroom_violation".into(),
                 frames: Some(2),
             }],
-            message_delay: Percentiles { count: 4, p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_000, max_ns: 4_000 },
-            reaction: Percentiles::default(),
+            delays: PauseDelays {
+                message: Delay {
+                    count: 4,
+                    max_ns: 4_000,
+                    sum_ns: 8_000,
+                    lengths: [(Some(1_024), 1), (Some(2_048), 2), (None, 1)]
+                        .map(|(up_to_ns, messages)| DelayBucket { up_to_ns, messages })
+                        .to_vec(),
+                    ..Delay::default()
+                },
+                reaction: Delay::default(),
+            },
         }],
         lcores: vec![Lcore {
             cpu: 1,
@@ -95,8 +105,13 @@ fn counters_have_sonics_labels() {
         "weir_priority_group_shared_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\"} 5000",
         "weir_buffer_pool_persistent_watermark_bytes{switch=\"lab\",pool=\"shared\"} 7000",
         "weir_port_speed_bytes{switch=\"lab\",port=\"p0\"} 1250000000",
-        "weir_pause_messages_total{switch=\"lab\"} 4",
-        "weir_pause_message_delay_seconds{switch=\"lab\",percentile=\"99.9\"} 0.000003",
+        "weir_pause_message_delay_seconds_bucket{le=\"0.000001024\",switch=\"lab\"} 1",
+        "weir_pause_message_delay_seconds_bucket{le=\"0.000002048\",switch=\"lab\"} 3",
+        "weir_pause_message_delay_seconds_bucket{le=\"+Inf\",switch=\"lab\"} 4",
+        "weir_pause_message_delay_seconds_count{switch=\"lab\"} 4",
+        "weir_pause_message_delay_seconds_sum{switch=\"lab\"} 0.000008",
+        "weir_pause_message_delay_max_seconds{switch=\"lab\"} 0.000004",
+        "weir_pause_reaction_seconds_count{switch=\"lab\"} 0",
         "weir_lcore_poll_gap_seconds_bucket{le=\"1.28e-7\",cpu=\"1\"} 6",
         "weir_lcore_poll_gap_seconds_bucket{le=\"2.56e-7\",cpu=\"1\"} 11",
         "weir_lcore_poll_gap_seconds_bucket{le=\"+Inf\",cpu=\"1\"} 12",

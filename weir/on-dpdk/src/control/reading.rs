@@ -1,19 +1,19 @@
 //! A switch's state as clients are shown it, out of its report and of what its lcores share.
 
 use weir_config::{PortConfig, SwitchConfig};
-use weir_control::metrics::{Percentiles, SwitchMetrics};
+use weir_control::metrics::SwitchMetrics;
 use weir_control::protocol::What;
 use weir_control::state::{
-    Books, BufferConfiguration, BufferPool, BufferQueue, ByClass, FlowControlClass, FlowControlPort, Interface, Loss,
-    LossPlace, MacEntry, PfcCounters, PolicyQueue, PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic,
-    WatchedQueue,
+    Books, BufferConfiguration, BufferPool, BufferQueue, ByClass, Delay, DelayBucket, FlowControlClass,
+    FlowControlPort, Interface, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters, PolicyQueue, PolicyState,
+    PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
 };
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_flowctl::{Gauges, Tells};
 use weir_mmu::PoolUse;
 use weir_nic::model::{ModelDrop, ModelReport};
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::report::{ClassReport, Delay, PortReport};
+use weir_switch_core::report::{self, ClassReport, PortReport};
 use weir_switch_core::{Report, Shared};
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
@@ -52,6 +52,7 @@ impl Reading<'_> {
             What::Interfaces => State::Interfaces(self.interfaces()),
             What::PfcCounters => State::PfcCounters(self.pfc_counters()),
             What::PfcWatchdog => State::PfcWatchdog(self.watched()),
+            What::PauseDelays => State::PauseDelays(self.delays()),
             What::PriorityGroups => State::PriorityGroups(self.priority_groups()),
             What::Queues => State::Queues(self.queues()),
             What::BufferPools => State::BufferPools(self.pools()),
@@ -85,8 +86,7 @@ impl Reading<'_> {
             queues: self.queues(),
             pools: self.pools(),
             losses: self.lost(),
-            message_delay: percentiles(&self.report.message_delay),
-            reaction: percentiles(&self.report.reaction),
+            delays: self.delays(),
         }
     }
 
@@ -170,6 +170,10 @@ impl Reading<'_> {
             }
         };
         self.real_ports().map(counters).collect()
+    }
+
+    fn delays(&self) -> PauseDelays {
+        PauseDelays { message: delay(&self.report.message_delay), reaction: delay(&self.report.reaction) }
     }
 
     fn watched(&self) -> Vec<WatchedQueue> {
@@ -434,8 +438,18 @@ fn named(gauges: &Gauges) -> std::collections::BTreeMap<String, u64> {
     gauges.iter().map(|(gauge, value)| (gauge.name.to_owned(), value)).collect()
 }
 
-fn percentiles(of: &Delay) -> Percentiles {
-    Percentiles { count: of.count, p50_ns: of.p50, p99_ns: of.p99, p999_ns: of.p999, max_ns: of.max }
+fn delay(of: &report::Delay) -> Delay {
+    let bucket =
+        |(length, messages): (usize, &u64)| DelayBucket { up_to_ns: report::Delay::up_to(length), messages: *messages };
+    Delay {
+        count: of.count,
+        p50_ns: of.p50,
+        p99_ns: of.p99,
+        p999_ns: of.p999,
+        max_ns: of.max,
+        sum_ns: of.sum,
+        lengths: of.lengths.iter().enumerate().map(bucket).collect(),
+    }
 }
 
 fn queue(port: usize, class: Class) -> QueueId {

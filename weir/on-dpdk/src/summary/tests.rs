@@ -182,8 +182,8 @@ fn stages_are_no_pauses() {
 #[test]
 fn delays_have_names_that_fit_what_ports_speak() {
     let mut report = report();
-    report.message_delay = Delay { count: 7, p50: 1, p99: 2, p999: 3, max: 4 };
-    report.reaction = Delay { count: 8, p50: 5, p99: 6, p999: 7, max: 8 };
+    report.message_delay = Delay { count: 7, p50: 1, p99: 2, p999: 3, max: 4, ..Delay::default() };
+    report.reaction = Delay { count: 8, p50: 5, p99: 6, p999: 7, max: 8, ..Delay::default() };
     let mut summary = summary(&report);
     assert_eq!(tables::message_delay(&summary), "Xoff to PAUSE, or stage's start to message");
     let json = serde_json::to_value(&summary).unwrap();

@@ -1,0 +1,95 @@
+//! A loop test of its own: a veth pair in a network namespace of its own, over which the kernel carries the frames.
+
+use std::process::{Command, Stdio};
+use std::{env, io};
+
+use serde::Deserialize;
+use weir_experiments::real_frames::{Finding, Health};
+
+/// Makes the pair, and has this program try it. Interfaces of the namespace are seen in a sysfs of its own. All that is made here ends
+/// with the process, however it ends.
+const SCRIPT: &str = "\
+mount -t sysfs none /sys 2>/dev/null
+sysctl -q -w net.ipv6.conf.default.disable_ipv6=1 2>/dev/null
+ip link add doctor-a type veth peer name doctor-b && ip link set doctor-a up && ip link set doctor-b up || exit 9
+exec \"$0\" doctor /dev/stdin --loop --json";
+
+/// The switch whose ports the ends of the pair are.
+const SWITCH: &str = "[switch]\nname = \"doctor\"\n[lcores]\nlayout = \"single\"\n\
+                      [[ports]]\nname = \"doctor-a\"\naf_packet = \"doctor-a\"\nrate = \"1Gbps\"\n\
+                      [[ports]]\nname = \"doctor-b\"\naf_packet = \"doctor-b\"\nrate = \"1Gbps\"\n";
+
+const ABOUT: &str = "veth pair";
+
+/// What is used of a finding of the program in the namespace.
+#[derive(Deserialize)]
+struct Told {
+    about: String,
+    state: String,
+    said: String,
+}
+
+/// What became of frames over the pair.
+pub(super) fn try_pair() -> Vec<Finding> {
+    match run() {
+        Ok(told) => told.into_iter().map(finding).collect(),
+        Err((said, mend)) => vec![Finding::bad(Health::Warning, ABOUT, said, mend)],
+    }
+}
+
+fn finding(told: Told) -> Finding {
+    let about = told.about.replacen("loop ", &format!("{ABOUT} "), 1);
+    match told.state.as_str() {
+        "good" => Finding::good(about, told.said),
+        _ => Finding::bad(
+            Health::Lacking,
+            about,
+            told.said,
+            "weir check --try FILE, with a veth pair of your own, has the details",
+        ),
+    }
+}
+
+/// What the program in the namespace found of its loop; or why there is nothing, and what mends it.
+fn run() -> Result<Vec<Told>, (String, String)> {
+    let program =
+        env::current_exe().map_err(|error| (format!("this program can't be found: {error}"), AS_ROOT.to_owned()))?;
+    let is_root = rustix::process::geteuid().is_root();
+    let mut unshare = Command::new("unshare");
+    // Who is not root is root in a user namespace, where the kernel lets him.
+    unshare.args(if is_root {
+        &["--net", "--mount"][..]
+    } else {
+        &["--user", "--map-root-user", "--net", "--mount"][..]
+    });
+    unshare.args(["sh", "-c", SCRIPT]).arg(program);
+    let output = fed(unshare).map_err(|error| {
+        let said = format!("a namespace of its own can't be made: unshare: {error}");
+        (said, "apt-get install util-linux iproute2".to_owned())
+    })?;
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().rfind(|line| !line.trim().is_empty()).unwrap_or("nothing was said");
+    let Ok(told) = serde_json::from_slice::<Vec<Told>>(&output.stdout) else {
+        return Err((
+            format!("was not tried, as there can be none in a namespace of its own: {}", last.trim()),
+            AS_ROOT.to_owned(),
+        ));
+    };
+    let told: Vec<Told> = told.into_iter().filter(|told| told.about.starts_with("loop")).collect();
+    match told.is_empty() {
+        true => Err((format!("was not tried: {}", last.trim()), AS_ROOT.to_owned())),
+        false => Ok(told),
+    }
+}
+
+/// Runs it with the switch as its input.
+fn fed(mut command: Command) -> io::Result<std::process::Output> {
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    if let Some(mut input) = child.stdin.take() {
+        // A program that has ended meanwhile has said why.
+        let _ = io::Write::write_all(&mut input, SWITCH.as_bytes());
+    }
+    child.wait_with_output()
+}
+
+const AS_ROOT: &str = "sudo weir doctor, with unshare and ip there (apt-get install util-linux iproute2)";
