@@ -15,6 +15,9 @@ pub enum BenchError {
     /// Something failed on the way.
     #[error("{0}")]
     Run(String),
+    /// It was ended before anything was measured.
+    #[error("interrupted")]
+    Interrupted,
     /// A file of the measurement's own can't be written.
     #[error("a temporary file: {0}")]
     File(#[from] std::io::Error),

@@ -15,6 +15,7 @@ use weir_units::{FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
 use crate::bed::check_books;
 use crate::error::{BenchError, of_arguments};
 use crate::frames::Traffic;
+use crate::interrupted::{Interrupted, Tell};
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::spread::Spread;
 
@@ -231,6 +232,8 @@ pub struct ForwardingReport {
     pub across: bool,
     /// How often each measurement was taken.
     pub rounds: usize,
+    /// What there is, where the measurement was ended before its end.
+    pub interrupted: Option<Interrupted>,
     /// Each measurement.
     pub rows: Vec<ForwardingRow>,
 }
@@ -266,11 +269,11 @@ pub struct ForwardingRow {
     pub kept_from_cpu_percent: f64,
 }
 
-/// Takes all measurements, in turn in each round. Starts DPDK, once a process. `tell` is told what is measured next.
+/// Takes all measurements, in turn in each round. Starts DPDK, once a process. `tell` is told what is measured next, and may end it there.
 ///
 /// # Errors
 /// The plan asks for what this machine or the configuration does not have; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<ForwardingReport, BenchError> {
+pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<ForwardingReport, BenchError> {
     check(plan)?;
     let allowed = cpu::allowed();
     let directory = tempfile::tempdir()?;
@@ -301,16 +304,26 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Fo
     let runtime = Runtime::start("weir-bench", &allowed[allowed.len() - most..], &[], &options)?;
     let watch = NeighbourWatch::start();
     let mut rounds: Vec<Vec<Forwarded>> = vec![Vec::new(); setups.len()];
-    for round in 1..=plan.rounds {
+    let mut is_cut_short = false;
+    'rounds: for round in 1..=plan.rounds {
         for ((setup, switch), forwarded) in setups.iter().zip(&mut rounds) {
             let Setup { frame_bytes, case, lcores, .. } = setup;
-            tell(&format!("round {round} of {}: {}, {frame_bytes} B, {} lcores", plan.rounds, case.what, lcores.len()));
+            let next =
+                format!("round {round} of {}: {}, {frame_bytes} B, {} lcores", plan.rounds, case.what, lcores.len());
+            if tell(&next).is_break() {
+                is_cut_short = true;
+                break 'rounds;
+            }
             forwarded.push(forward(&runtime, switch, plan.until)?);
         }
     }
-    let rows = setups.iter().zip(&rounds).map(|((setup, _), forwarded)| {
-        let alone = setups.iter().zip(&rounds).find(|((other, _), _)| {
-            other.lcores.len() == 1 && other.case == setup.case && other.frame_bytes == setup.frame_bytes
+    let measured = setups.iter().zip(&rounds).filter(|(_, forwarded)| !forwarded.is_empty());
+    let rows = measured.map(|((setup, _), forwarded)| {
+        let alone = setups.iter().zip(&rounds).find(|((other, _), rounds)| {
+            !rounds.is_empty()
+                && other.lcores.len() == 1
+                && other.case == setup.case
+                && other.frame_bytes == setup.frame_bytes
         });
         row(setup, forwarded, alone.map(|(_, forwarded)| &forwarded[..]))
     });
@@ -321,6 +334,7 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Fo
         flow_control: plan.flow_control.clone(),
         across: plan.across,
         rounds: plan.rounds,
+        interrupted: is_cut_short.then(|| Interrupted::after_rounds(plan.rounds, rounds.iter().map(Vec::len))),
         rows: rows.collect(),
     })
 }

@@ -10,6 +10,7 @@ use weir_units::{FCS_BYTES, Span};
 
 use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, clock_cost_ns, lcores_of, start_dpdk};
 use crate::error::{BenchError, of_arguments};
+use crate::interrupted::{Interrupted, Tell};
 use crate::latency::Latency;
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::spread::Spread;
@@ -55,6 +56,8 @@ pub struct IdleReport {
     pub frame_bytes: u16,
     /// With nothing between the generator's ends: what it adds itself. Each round's.
     pub direct: Vec<Latency>,
+    /// What there is, where the measurement was ended before its end.
+    pub interrupted: Option<Interrupted>,
     /// Each idle policy.
     pub modes: Vec<ModeReport>,
 }
@@ -85,11 +88,11 @@ struct Rounds {
     kept: Duration,
 }
 
-/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next.
+/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next, and may end it there.
 ///
 /// # Errors
 /// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<IdleReport, BenchError> {
+pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.modes.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO || plan.interval == Span::ZERO {
         return wrong("nothing to measure: give at least one mode and round, and times above 0");
@@ -107,9 +110,13 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Id
     let mut clock_ns = f64::INFINITY;
     let mut direct = Vec::new();
     let mut modes: Vec<Rounds> = plan.modes.iter().map(|_| Rounds::default()).collect();
-    for round in 1..=plan.rounds {
+    let mut is_cut_short = false;
+    'rounds: for round in 1..=plan.rounds {
         for (index, (switch, rounds)) in switches.iter().zip(&mut modes).enumerate() {
-            tell(&format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0));
+            if tell(&format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0)).is_break() {
+                is_cut_short = true;
+                break 'rounds;
+            }
             let test = Test { plan, runtime: &runtime, seats: &seats, switch };
             test.without_frames(rounds)?;
             let (alone, cost) = test.with_lone_frames(rounds, index == 0)?;
@@ -125,6 +132,8 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Id
         frames: rounds.frames,
         kept_from_cpu_ms: rounds.kept.as_millis() as u64,
     };
+    let rounds = modes.iter().map(|rounds| rounds.latency.len());
+    let interrupted = is_cut_short.then(|| Interrupted::after_rounds(plan.rounds, rounds));
     Ok(IdleReport {
         machine: Machine::with(&runtime),
         neighbours: watch.read(),
@@ -134,7 +143,8 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Id
         interval_us: plan.interval.as_micros(),
         frame_bytes: plan.frame_bytes,
         direct,
-        modes: plan.modes.iter().zip(modes).map(report).collect(),
+        interrupted,
+        modes: plan.modes.iter().zip(modes).filter(|(_, rounds)| !rounds.latency.is_empty()).map(report).collect(),
     })
 }
 

@@ -19,6 +19,7 @@ mod error;
 pub mod forwarding;
 mod frames;
 pub mod idle;
+mod interrupted;
 pub mod latency;
 pub mod machine;
 pub mod pause;
@@ -30,5 +31,6 @@ mod tester;
 
 pub use error::BenchError;
 pub use frames::Traffic;
+pub use interrupted::{Interrupted, Tell};
 pub use latency::{Bucket, Latency};
 pub use spread::Spread;

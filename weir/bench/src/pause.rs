@@ -21,6 +21,7 @@ use weir_units::{BitRate, Span};
 
 use crate::bed::{Seats, check_books, lcores_of, start_dpdk, start_with};
 use crate::error::{BenchError, of_arguments};
+use crate::interrupted::{Interrupted, Tell};
 use crate::latency::Latency;
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::tester::End;
@@ -63,6 +64,8 @@ pub struct PauseReport {
     pub load_percent: u32,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
+    /// What there is, where the measurement was ended before its end.
+    pub interrupted: Option<Interrupted>,
     /// Each layout.
     pub layouts: Vec<LayoutReport>,
 }
@@ -105,11 +108,11 @@ pub struct PauseRound {
     pub kept_from_cpu_ms: u64,
 }
 
-/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next.
+/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next, and may end it there.
 ///
 /// # Errors
 /// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<PauseReport, BenchError> {
+pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.layouts.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO {
         return wrong("nothing to measure: give at least one layout and round, and a time above 0");
@@ -148,18 +151,26 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Pa
             rounds: Vec::new(),
         })
         .collect();
-    for round in 1..=plan.rounds {
+    let mut is_cut_short = false;
+    'rounds: for round in 1..=plan.rounds {
         for (told, (switch, seats)) in layouts.iter_mut().zip(&all) {
-            tell(&format!("round {round} of {}: {}", plan.rounds, told.layout));
+            if tell(&format!("round {round} of {}: {}", plan.rounds, told.layout)).is_break() {
+                is_cut_short = true;
+                break 'rounds;
+            }
             told.rounds.push(measure(plan, &runtime, switch, seats)?);
         }
     }
+    let rounds = layouts.iter().map(|layout| layout.rounds.len());
+    let interrupted = is_cut_short.then(|| Interrupted::after_rounds(plan.rounds, rounds));
+    layouts.retain(|layout| !layout.rounds.is_empty());
     Ok(PauseReport {
         machine: Machine::with(&runtime),
         neighbours: watch.read(),
         rate_bps: plan.rate.as_bps(),
         load_percent: plan.load_percent,
         frame_bytes: plan.frame_bytes,
+        interrupted,
         layouts,
     })
 }

@@ -24,6 +24,7 @@ use weir_units::{BitRate, FCS_BYTES, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES}
 
 use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, Tried, clock_cost_ns, start_dpdk};
 use crate::error::BenchError;
+use crate::interrupted::{Interrupted, Tell};
 use crate::latency::Latency;
 use crate::machine::{Machine, NeighbourWatch, Neighbours};
 use crate::search::{Found, Search, Verdict};
@@ -107,6 +108,8 @@ pub struct Rfc2544Report {
     pub trials_max: u32,
     /// The share of frames that might be lost.
     pub loss_allowed: f64,
+    /// What there is, where the measurement was ended before its end: frame sizes.
+    pub interrupted: Option<Interrupted>,
     /// Each frame size.
     pub sizes: Vec<SizeReport>,
     /// Data frames that the switch received in all trials.
@@ -218,7 +221,7 @@ struct Test<'p> {
 ///
 /// # Errors
 /// The plan asks for what the file, this machine or the generator does not have; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Rfc2544Report, BenchError> {
+pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Report, BenchError> {
     let test = Test::new(plan)?;
     let switches = std::slice::from_ref(&plan.switch);
     check_machine(switches).map_err(weir_dpdk_driver::DriverError::from)?;
@@ -237,8 +240,15 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Rf
     let watch = NeighbourWatch::start();
     let mut bed = Bed::start(prepared, &test.seats, ends, mtu)?;
     let mut sizes = Vec::new();
-    for frame_bytes in &test.frame_bytes {
-        sizes.push(test.size(&mut bed, *frame_bytes, tell)?);
+    let mut interrupted = None;
+    for (done, frame_bytes) in test.frame_bytes.iter().enumerate() {
+        match test.size(&mut bed, *frame_bytes, tell) {
+            Err(BenchError::Interrupted) => {
+                interrupted = Some(Interrupted { done, planned: test.frame_bytes.len(), rounds_left: None });
+                break;
+            }
+            size => sizes.push(size?),
+        }
     }
     let stopped = bed.stop()?;
     let report = &stopped.reports[0];
@@ -259,11 +269,16 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut dyn FnMut(&str)) -> Result<Rf
         trial_s: plan.duration.as_secs_f64(),
         trials_max: plan.trials,
         loss_allowed: plan.loss,
+        interrupted,
         sizes,
         received: report.balance.received,
         sent: report.balance.sent,
         drops: drops.filter(|(_, frames)| *frames > 0).collect(),
     })
+}
+
+fn go_on(tell: &mut Tell<'_>, next: &str) -> Result<(), BenchError> {
+    if tell(next).is_break() { Err(BenchError::Interrupted) } else { Ok(()) }
 }
 
 impl<'p> Test<'p> {
@@ -328,11 +343,11 @@ impl<'p> Test<'p> {
     }
 
     /// All tests with one frame size.
-    fn size(&self, bed: &mut Bed, frame_bytes: u16, tell: &mut dyn FnMut(&str)) -> Result<SizeReport, BenchError> {
+    fn size(&self, bed: &mut Bed, frame_bytes: u16, tell: &mut Tell<'_>) -> Result<SizeReport, BenchError> {
         let plan = self.plan;
         let wire_bits = (u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
         let line_fps = self.rate.as_bps() as f64 / wire_bits as f64;
-        tell(&format!("{frame_bytes} B: the generator's own rate"));
+        go_on(tell, &format!("{frame_bytes} B: the generator's own rate"))?;
         let own = bed.carry_out(Order {
             circuit: DIRECTLY,
             frames: u32::MAX,
@@ -347,7 +362,7 @@ impl<'p> Test<'p> {
         let found: Found = search.highest(top, |fps| {
             let tried = bed.carry_out(self.order(frame_bytes, fps))?;
             kept += tried.kept_from_cpu;
-            tell(&format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, told(&tried)));
+            go_on(tell, &format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, told(&tried)))?;
             Ok::<_, BenchError>(verdict(&tried.outcome, plan.loss))
         })?;
         let throughput = found.value.map(|fps| Throughput {
@@ -363,7 +378,7 @@ impl<'p> Test<'p> {
         let mut latency = Vec::new();
         for percent in plan.shares.iter().filter(|_| throughput.is_some()) {
             let fps = found.value.unwrap_or_default() * f64::from(*percent) / 100.0;
-            tell(&format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6));
+            go_on(tell, &format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6))?;
             let timed = |circuit| Order { circuit, is_timed: true, ..self.order(frame_bytes, fps) };
             let direct = bed.carry_out(timed(DIRECTLY))?;
             latency.push(latency_at(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
@@ -389,13 +404,13 @@ impl<'p> Test<'p> {
         bed: &mut Bed,
         frame_bytes: u16,
         fps: f64,
-        tell: &mut dyn FnMut(&str),
+        tell: &mut Tell<'_>,
     ) -> Result<Option<BackToBack>, BenchError> {
         let longest = (fps * BURST_MAX_S).min(FRAMES_MAX).floor();
         let search = Search { resolution: self.plan.resolution, trials: 1, least: 1.0 };
         let (mut frames, mut is_longest) = (Vec::new(), true);
         for turn in 1..=self.plan.bursts {
-            tell(&format!("{frame_bytes} B: the longest burst, search {turn} of {}", self.plan.bursts));
+            go_on(tell, &format!("{frame_bytes} B: the longest burst, search {turn} of {}", self.plan.bursts))?;
             let found = search.highest(longest, |burst| {
                 let frames = burst.floor() as u32;
                 let tried = bed.carry_out(Order { frames, ..self.order(frame_bytes, fps) })?;

@@ -4,16 +4,19 @@ mod tables;
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
-use weir_bench::{forwarding, idle, pause, rfc2544};
-use weir_experiments::Failure;
+use weir_bench::{Interrupted, forwarding, idle, pause, rfc2544};
 use weir_experiments::real_frames::{
     BenchCommand, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments,
 };
 use weir_experiments::switches::load_each;
+use weir_experiments::{Failure, experiment};
 
 use crate::fault::Fault;
 use crate::screen::Screen;
@@ -22,33 +25,72 @@ use crate::screen::Screen;
 pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
     let common = command.common();
     let eal = &common.eal[..];
-    let tell = &mut |what: &str| tracing::info!("{what}");
+    let stop = experiment::stopped_by_signals()?;
+    announce(stop.clone());
+    let tell = &mut |what: &str| {
+        if stop.load(Ordering::Relaxed) {
+            return ControlFlow::Break(());
+        }
+        tracing::info!("{what}");
+        ControlFlow::Continue(())
+    };
     match command {
         BenchCommand::Forwarding(arguments) => {
             let plan = forwarding_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
             let report = forwarding::run(&plan, eal, tell)?;
-            finish(&tables::forwarding(&report), &report, json)
+            finish_as_far_as(report.interrupted, || tables::forwarding(&report), &report, json)
         }
         BenchCommand::Rfc2544(arguments) => {
             let plan = rfc2544_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
             let report = rfc2544::run(&plan, eal, tell)?;
-            finish(&tables::rfc2544(&report), &report, json)
+            finish_as_far_as(report.interrupted, || tables::rfc2544(&report), &report, json)
         }
         BenchCommand::Pause(arguments) => {
             let plan = pause_plan(arguments);
             let json = create_json(common.json.as_deref())?;
             let report = pause::run(&plan, eal, tell)?;
-            finish(&tables::pause(&report), &report, json)
+            finish_as_far_as(report.interrupted, || tables::pause(&report), &report, json)
         }
         BenchCommand::Idle(arguments) => {
             let plan = idle_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
             let report = idle::run(&plan, eal, tell)?;
-            finish(&tables::idle(&report), &report, json)
+            finish_as_far_as(report.interrupted, || tables::idle(&report), &report, json)
         }
     }
+}
+
+/// Says at once that the command was heard, which may take until the measurement in hand is over.
+fn announce(stop: Arc<AtomicBool>) {
+    std::thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            std::thread::sleep(LOOK_EVERY);
+        }
+        tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
+    });
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Prints and writes what was measured; of an interrupted measurement what is finished, and how to go on.
+fn finish_as_far_as(
+    interrupted: Option<Interrupted>,
+    text: impl FnOnce() -> String,
+    report: &impl Serialize,
+    json: Option<Json<'_>>,
+) -> Result<(), Fault> {
+    let Some(Interrupted { done, planned, rounds_left }) = interrupted else { return finish(&text(), report, json) };
+    let again = match rounds_left {
+        _ if done == 0 => "the same command begins anew".to_owned(),
+        Some(rounds) => format!("for the rest: the same command with --rounds {rounds}"),
+        None => "for the rest: the same command, with --frame-bytes and the sizes that are left".to_owned(),
+    };
+    if done > 0 {
+        finish(&text(), report, json)?;
+    }
+    Err(Failure::Run(format!("interrupted: {done} of {planned} measurements are finished; {again}")).into())
 }
 
 /// Where results go as JSON. It is opened before anything starts, since results that can't be written are wrong input; a file that was

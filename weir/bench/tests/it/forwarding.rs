@@ -1,5 +1,7 @@
 //! Short rounds of the forwarding measurement.
 
+use std::ops::ControlFlow;
+
 use weir_alone::in_a_process;
 use weir_bench::forwarding::{CASES, Plan, Until, run};
 
@@ -19,7 +21,11 @@ fn all_frames_of_all_cases_are_accounted_for() {
             until: Until::Sent(FRAMES),
         };
         let mut told = Vec::new();
-        let report = run(&plan, &[], &mut |what| told.push(what.to_owned())).unwrap();
+        let report = run(&plan, &[], &mut |what| {
+            told.push(what.to_owned());
+            ControlFlow::Continue(())
+        })
+        .unwrap();
         assert_eq!((report.rows.len(), told.len()), (8, 16));
         for row in &report.rows {
             assert!(row.sent >= 2 * FRAMES, "{row:?}");
@@ -46,7 +52,7 @@ fn several_lcores_forward_their_own_ports_and_across() {
             rounds: 1,
             until: Until::Sent(FRAMES),
         };
-        let report = run(&plan, &[], &mut |_| {}).unwrap();
+        let report = run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(report.rows.iter().map(|row| row.lcores).collect::<Vec<_>>(), [1, 2]);
         for row in &report.rows {
             assert_eq!(row.received + row.copied, row.sent + row.dropped, "{row:?}");

@@ -1,5 +1,7 @@
 //! Measurements with the generator on a CPU of its own. Machines with one CPU have none for it.
 
+use std::ops::ControlFlow;
+
 use weir_alone::in_a_process;
 use weir_bench::{idle, pause, rfc2544};
 use weir_dpdk_io::cpu;
@@ -38,7 +40,7 @@ fn frames_between_two_rings_are_told_apart_and_counted() {
             shares: vec![10, 90],
             bursts: 1,
         };
-        let report = rfc2544::run(&plan, &[], &mut |_| {}).unwrap();
+        let report = rfc2544::run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
         assert_eq!(report.sizes.len(), 2);
         for size in &report.sizes {
             assert!(size.generator_fps > size.line_fps && size.trials > 0, "{size:?}");
@@ -72,7 +74,7 @@ fn pauses_are_sent_obeyed_and_ended() {
             rounds: 1,
             duration: Span::from_millis(500),
         };
-        let report = pause::run(&plan, &[], &mut |_| {}).unwrap();
+        let report = pause::run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
         for layout in &report.layouts {
             let [round] = &layout.rounds[..] else { panic!("one round") };
             assert_eq!(round.dropped, 0, "{round:?}");
@@ -95,7 +97,7 @@ fn idle_modes_pass_lone_frames_on() {
             interval: Span::from_millis(2),
             frame_bytes: 128,
         };
-        let report = idle::run(&plan, &[], &mut |_| {}).unwrap();
+        let report = idle::run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
         assert_eq!((report.modes.len(), report.direct.len()), (3, 1));
         for mode in &report.modes {
             let [sent, came] = mode.frames;

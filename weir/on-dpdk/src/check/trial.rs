@@ -1,14 +1,15 @@
 //! `weir check --try`: two ports cabled to each other, tried, and the row of the table in docs/DEVICES.md that says what came out.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
 
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{Memory, Placement, Runtime, RuntimeOptions, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
-use weir_experiments::Failure;
 use weir_experiments::real_frames::{Finding, Health};
 use weir_experiments::switches::load_all;
+use weir_experiments::{Failure, experiment};
 
 use crate::fault::Fault;
 
@@ -28,8 +29,19 @@ const HEAD: [&str; 10] = [
 
 /// Tries the first two ports of a file.
 pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
-    let report = tried(load_all(files)?, eal)?;
+    let stop = experiment::stopped_by_signals()?;
+    let report = tried(load_all(files)?, eal, &|| !stop.load(Ordering::Relaxed))?;
     print(&report);
+    if report.passed.len() < 2 {
+        let [a, b] = &report.devices;
+        let message = format!(
+            "interrupted: {} of 2 ways between {} and {} were tried; the same command tries both",
+            report.passed.len(),
+            a.port,
+            b.port
+        );
+        return Err(Failure::Run(message).into());
+    }
     match report.is_fit() {
         true => Ok(()),
         false => Err(Failure::Run("these devices are not fit for lossless ports".into()).into()),
@@ -44,14 +56,15 @@ pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Findin
         Some(file) => load_all(&[file.to_owned()])?,
         None => vec![weir_config::parse("loop", INSIDE).map_err(Fault::from)?],
     };
-    let report = tried(switches, eal)?;
+    let report = tried(switches, eal, &|| true)?;
     let mut findings = Vec::new();
     for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
         let about = format!("loop {} to {}", report.devices[from].port, report.devices[to].port);
         let cable = "cable the first two ports of the file to each other, and look at weir check --try";
-        findings.push(match way.pfc {
-            true => Finding::good(&about, "a PFC frame arrived as it left, byte for byte"),
-            false => Finding::bad(Health::Lacking, &about, "a PFC frame did not arrive as it left", cable),
+        findings.push(match (way.pfc_identical, way.pfc) {
+            (true, _) => Finding::good(&about, "a PFC frame arrived as it left, byte for byte"),
+            (_, true) => Finding::bad(Health::Lacking, &about, "a PFC frame arrived, but not as it left", cable),
+            (_, false) => Finding::bad(Health::Lacking, &about, "a PFC frame did not arrive", cable),
         });
         let said = format!("{} of {} frames of 60 B and longer arrived as they left", way.identical, way.sent);
         findings.push(match way.identical == way.sent {
@@ -67,7 +80,7 @@ pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Findin
 }
 
 /// Tries the first two ports of the only switch.
-fn tried(switches: Vec<SwitchConfig>, eal: &[String]) -> Result<TrialReport, Fault> {
+fn tried(switches: Vec<SwitchConfig>, eal: &[String], goes_on: &dyn Fn() -> bool) -> Result<TrialReport, Fault> {
     let [switch] = &switches[..] else {
         let message = "--try takes one file, whose first two ports are cabled to each other";
         return Err(Failure::Argument(message.into()).into());
@@ -83,7 +96,7 @@ fn tried(switches: Vec<SwitchConfig>, eal: &[String]) -> Result<TrialReport, Fau
     let memory_mb = Memory::of(&switches, placement.cpus.len(), 0).megabytes();
     let options = RuntimeOptions { memory_mb, eal_args: eal.to_vec(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("weir-try", &placement.cpus, &pci_addresses(&switches), &options)?;
-    Ok(try_ports(&runtime, switch, &placement.cpus)?)
+    Ok(try_ports(&runtime, switch, &placement.cpus, goes_on)?)
 }
 
 fn print(report: &TrialReport) {
@@ -99,16 +112,23 @@ fn print(report: &TrialReport) {
             );
         }
     }
+    let [there, back] = &report.passed[..] else {
+        for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
+            let (from, to) = (&report.devices[from].port, &report.devices[to].port);
+            let pfc = if way.pfc_identical { "a PFC frame did too" } else { "a PFC frame did not" };
+            println!("{from} to {to}: {} of {} frames arrived as they left; {pfc}", way.identical, way.sent);
+        }
+        return;
+    };
     println!("| {} |", HEAD.join(" | "));
     println!("|{}", "---|".repeat(HEAD.len()));
-    println!("| {} |", row(report).join(" | "));
+    println!("| {} |", row(report, [there, back]).join(" | "));
 }
 
 /// What holds for both ends is said once.
-fn row(report: &TrialReport) -> [String; 10] {
+fn row(report: &TrialReport, [there, back]: [&Passed; 2]) -> [String; 10] {
     let [a, b] = &report.devices;
     let of_devices = |of: fn(&DeviceTried) -> String| once(of(a), of(b));
-    let [there, back] = &report.passed;
     let of_ways = |of: fn(&Passed) -> String| once(of(there), of(back));
     let pages = if report.hugepages { "hugepages" } else { "ordinary pages" };
     let addresses = match report.addresses {

@@ -1,0 +1,40 @@
+//! Measurements that are ended before their end.
+
+use std::ops::ControlFlow;
+
+use serde::Serialize;
+
+/// Is told what is measured next, and says whether to go on. If not, what was finished is reported.
+pub type Tell<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
+
+/// What there is of a measurement that was ended before its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Interrupted {
+    /// Finished measurements.
+    pub done: usize,
+    /// Measurements that were planned.
+    pub planned: usize,
+    /// Rounds that are not finished; `None` of a measurement without rounds.
+    pub rounds_left: Option<usize>,
+}
+
+impl Interrupted {
+    /// Of so many rounds of several things, of which so many rounds each are finished.
+    pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Interrupted {
+        let finished: Vec<usize> = finished.collect();
+        let whole = finished.iter().min().copied().unwrap_or(0);
+        Interrupted { done: finished.iter().sum(), planned: rounds * finished.len(), rounds_left: Some(rounds - whole) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_round_in_hand_is_left() {
+        let interrupted = Interrupted::after_rounds(5, [3, 3, 2].into_iter());
+        assert_eq!(interrupted, Interrupted { done: 8, planned: 15, rounds_left: Some(3) });
+        assert_eq!(Interrupted::after_rounds(1, [0].into_iter()).rounds_left, Some(1));
+    }
+}
