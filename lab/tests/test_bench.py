@@ -1,6 +1,8 @@
 """`weir bench` on Linux interfaces: the generator finds the other end of a veth pair, and accounts for every frame."""
 
 import json
+import os
+import signal
 import subprocess
 
 import pytest
@@ -54,3 +56,25 @@ def test_an_interface_whose_other_end_is_not_known_wants_it_named(cables, tmp_pa
     assert done.returncode == 2 and not done.stdout, done.stderr
     assert "port right: what is cabled to lo is not known" in done.stderr
     assert "--to-device af_packet=eth1" in done.stderr
+
+
+def test_ctrl_c_shows_what_is_finished_and_how_to_go_on(tmp_path):
+    results = tmp_path / "idle.json"
+    command = [weir_binary(), "bench", "idle", "--rounds", "1000", "--duration", "50ms", "--interval", "1ms", "--json", results]
+    bench = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "WEIR_LOG": "info"})
+    try:
+        # The second round has begun, so the first is finished.
+        heard = iter(bench.stderr.readline, "")
+        assert any("round 2 of 1000" in line for line in heard)
+        bench.send_signal(signal.SIGINT)
+        shown, said = bench.communicate(timeout=TIMEOUT_S)
+    finally:
+        bench.kill()
+        bench.wait()
+    assert bench.returncode == 1, said
+    report = json.loads(results.read_text())
+    interrupted = report["interrupted"]
+    assert interrupted["planned"] == 1000 * len(report["modes"]) > interrupted["done"] > 0
+    assert f"interrupted: {interrupted['done']} of {interrupted['planned']} measurements are finished" in said
+    assert f"--rounds {interrupted['rounds_left']}" in said and interrupted["rounds_left"] <= 999
+    assert "generator alone" in shown and report["modes"][0]["mode"] in shown

@@ -290,7 +290,7 @@ def test_every_view_is_shown_as_a_table_and_as_json(path, tmp_path):
     more = '[buffer]\nsize = "1MB"\npolicy = "dsh"\n[pfc_watchdog]\n'
     with started(quiet(tmp_path, more=more), path) as switch:
         views = [
-            "interfaces", "pfc counters", "pfc counters --history", "pfc watchdog", "priority-group watermark shared",
+            "interfaces", "pfc counters", "pfc counters --history", "pfc watchdog", "pfc delays", "priority-group watermark shared",
             "priority-group persistent-watermark headroom", "priority-group drop", "queue watermark",
             "queue persistent-watermark", "queue counters", "buffer pool", "buffer configuration", "mac", "dsh", "lcores",
             "losses", "events",

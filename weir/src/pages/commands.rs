@@ -24,7 +24,7 @@ const HABITS: &str = "\
 - **Colours** are for terminals: not with `NO_COLOR` set to anything, nor with `TERM=dumb`.
 - **Progress** with an estimate stands on the terminal while a command computes, and nowhere else.
 - **Ctrl-C** ends a command in order: what was finished is kept and shown, and a line tells the command that does the rest. A second Ctrl-C ends it at once.
-  `bench` and `check --try`, which measure, keep nothing.
+  `bench` and `check --try` finish the measurement in hand first.
 - **The log** of `weir run` goes to standard error, a line a fact, with a level: `WEIR_LOG=warn` has warnings and errors alone, `WEIR_LOG=debug` more. `--log-format json` makes an object of each line. Under systemd lines
   carry their level for the journal (`journalctl -p warning`). What one port repeats is told twenty times, then every ten seconds, with how many lines were left out.
 ";
