@@ -249,7 +249,9 @@ mod tests {
                 frame_bytes: 64,
             };
             change(&mut plan);
-            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| {}) else { panic!("accepted") };
+            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| std::ops::ControlFlow::Continue(())) else {
+                panic!("accepted")
+            };
             said
         };
         assert!(plan(&|plan| plan.rounds = 0).contains("nothing to measure"));

@@ -247,7 +247,9 @@ mod tests {
                 duration: Span::from_secs(1),
             };
             change(&mut plan);
-            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| {}) else { panic!("accepted") };
+            let Err(BenchError::Plan(said)) = run(&plan, &[], &mut |_| std::ops::ControlFlow::Continue(())) else {
+                panic!("accepted")
+            };
             said
         };
         assert!(plan(&|plan| plan.layouts.clear()).contains("nothing to measure"));

@@ -37,7 +37,9 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
             "a lossless frame was lost, a port that may carry lossless frames lost frames at its device, the books do not balance, or DPDK \
              failed"
         }
-        "bench forwarding" | "bench rfc2544" | "bench pause" | "bench idle" => "frames are not accounted for, or it was interrupted",
+        "bench forwarding" | "bench rfc2544" | "bench pause" | "bench idle" => {
+            "frames are not accounted for, or it was interrupted"
+        }
         "show" | "clear" | "set" | "config" => "the conversation with the switch broke off",
         "reload" => "a key was not applied as it does not go together with what runs, or the conversation broke off",
         "demo" => "lossless frames were lost, or it was interrupted",
