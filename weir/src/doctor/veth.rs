@@ -1,8 +1,11 @@
 //! A loop test of its own: a veth pair in a network namespace of its own, over which the kernel carries the frames.
 
-use std::process::{Command, Stdio};
-use std::{env, io};
+use std::env;
+use std::fs::File;
+use std::io::{self, Write};
+use std::process::{Command, Output, Stdio};
 
+use rustix::fs::MemfdFlags;
 use serde::Deserialize;
 use weir_experiments::real_frames::{Finding, Health};
 
@@ -82,14 +85,11 @@ fn run() -> Result<Vec<Told>, (String, String)> {
     }
 }
 
-/// Runs it with the switch as its input.
-fn fed(mut command: Command) -> io::Result<std::process::Output> {
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
-    if let Some(mut input) = child.stdin.take() {
-        // A program that has ended meanwhile has said why.
-        let _ = io::Write::write_all(&mut input, SWITCH.as_bytes());
-    }
-    child.wait_with_output()
+/// Runs it with the switch as its input: a file of memory, which can be read more than once.
+fn fed(mut command: Command) -> io::Result<Output> {
+    let mut switch = File::from(rustix::fs::memfd_create("weir-doctor", MemfdFlags::CLOEXEC)?);
+    switch.write_all(SWITCH.as_bytes())?;
+    command.stdin(Stdio::from(switch)).output()
 }
 
 const AS_ROOT: &str = "sudo weir doctor, with unshare and ip there (apt-get install util-linux iproute2)";
