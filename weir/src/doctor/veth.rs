@@ -4,6 +4,8 @@ use std::env;
 use std::fs::File;
 use std::io::{self, Write};
 use std::process::{Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
 
 use rustix::fs::MemfdFlags;
 use serde::Deserialize;
@@ -67,7 +69,7 @@ fn run() -> Result<Vec<Told>, (String, String)> {
     });
     unshare.args(["sh", "-c", SCRIPT]).arg(program);
     let output = fed(unshare).map_err(|error| {
-        let said = format!("a namespace of its own can't be made: unshare: {error}");
+        let said = format!("was not tried in a namespace of its own: {error}");
         (said, "apt-get install util-linux iproute2".to_owned())
     })?;
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -89,7 +91,26 @@ fn run() -> Result<Vec<Told>, (String, String)> {
 fn fed(mut command: Command) -> io::Result<Output> {
     let mut switch = File::from(rustix::fs::memfd_create("weir-doctor", MemfdFlags::CLOEXEC)?);
     switch.write_all(SWITCH.as_bytes())?;
-    command.stdin(Stdio::from(switch)).output()
+    let mut child = command.stdin(Stdio::from(switch)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+    let started = Instant::now();
+    // What it writes is less than a pipe holds.
+    while child.try_wait()?.is_none() {
+        if started.elapsed() > PATIENCE {
+            // With it, as it is the only process there, the namespace ends.
+            child.kill()?;
+            child.wait()?;
+            return Err(io::Error::new(
+                io::ErrorKind::TimedOut,
+                format!("nothing was said within {} s", PATIENCE.as_secs()),
+            ));
+        }
+        sleep(LOOK_EVERY);
+    }
+    child.wait_with_output()
 }
+
+/// A trial takes a second or two. A machine whose links take their time to come up has 10 s more.
+const PATIENCE: Duration = Duration::from_secs(40);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 const AS_ROOT: &str = "sudo weir doctor, with unshare and ip there (apt-get install util-linux iproute2)";
