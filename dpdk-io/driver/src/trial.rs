@@ -112,7 +112,7 @@ impl TrialReport {
     }
 }
 
-/// Tries the first two ports of a switch, which are cabled to each other.
+/// Tries the first two ports of a switch, which are cabled to each other. Once `goes_on` says no, what was not begun is left.
 pub fn try_ports(
     runtime: &Runtime,
     switch: &SwitchConfig,
@@ -124,7 +124,7 @@ pub fn try_ports(
     let mut devices = Devices::new(poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
     let mut a = devices.open(switch, 0, &frames)?;
     let mut b = devices.open(switch, 1, &frames)?;
-    wait_for_links(&[&a, &b]);
+    wait_for_links(&[&a, &b], goes_on);
     let before = [stats(&a), stats(&b)];
     let mut bench = Bench { frames, longest: switch.mtu.get() as usize + 14, moved: [[0; 2]; 2] };
     bench.forget(&mut a, &mut b);
@@ -164,10 +164,10 @@ pub fn try_ports(
     Ok(report)
 }
 
-fn wait_for_links(ports: &[&OpenPort]) {
+fn wait_for_links(ports: &[&OpenPort], goes_on: &dyn Fn() -> bool) {
     let deadline = Instant::now() + LINK_WITHIN;
     let is_up = |open: &&OpenPort| open.port.link().is_ok_and(|link| link.up);
-    while !ports.iter().all(is_up) && Instant::now() < deadline {
+    while !ports.iter().all(is_up) && Instant::now() < deadline && goes_on() {
         std::thread::sleep(Duration::from_millis(20));
     }
 }
