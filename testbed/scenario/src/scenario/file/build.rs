@@ -179,6 +179,7 @@ impl<'p> Build<'p> {
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
+                acks_with_data: self.plan.nic.acks_with_data,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,
