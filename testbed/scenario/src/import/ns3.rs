@@ -16,6 +16,7 @@ mod control;
 mod detect;
 mod document;
 mod flows;
+mod round_trips;
 mod sources;
 mod switches;
 #[cfg(test)]
@@ -65,7 +66,7 @@ struct Experiment {
     config: Config,
     topology: Topology,
     trace: Vec<u32>,
-    control: String,
+    control: control::Control,
     switches: switches::Switches,
     /// Payload of a full packet.
     payload: u64,
@@ -73,7 +74,7 @@ struct Experiment {
     workloads: Vec<Workload>,
     /// Classes of flows, which are lossless under PFC.
     classes: Vec<u8>,
-    /// Whether acknowledgements wait with data.
+    /// Whether acknowledgements wait with data in switches.
     has_low_acks: bool,
 }
 
@@ -93,7 +94,9 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
     let line = first_host.expect("each host has a link, and there is one").rate;
     let payload = payload(&config)?;
-    let control = control::choose(&config, simulator, line, options.congestion_control.as_deref(), &mut report)?;
+    let trips = round_trips::RoundTrips::of(&topology, payload);
+    let wanted = options.congestion_control.as_deref();
+    let control = control::choose(&config, simulator, line, &trips, wanted, &mut report)?;
     let times = Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?;
     let workloads = match (&flows, &sources.sizes) {
         (Some(list), sizes) => {
@@ -109,9 +112,9 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
         }
     };
     let mut classes: Vec<u8> = workloads.iter().map(|workload| workload.class).collect();
-    // By default as dcqcn is run, which is the congestion control without a configuration.
-    let has_low_acks = simulator != Simulator::ConWeave && !config.is_on("ACK_HIGH_PRIO", !config.has("CC_MODE"));
-    classes.extend(Some(3).filter(|_| has_low_acks || classes.is_empty()));
+    // ACK_HIGH_PRIO reaches hosts only; ConWeave's switches have it on.
+    let has_low_acks = simulator != Simulator::ConWeave;
+    classes.extend(Some(3).filter(|_| classes.is_empty()));
     classes.sort();
     classes.dedup();
     let switches = switches::settings(&config, &topology, simulator, payload, classes.len(), &mut report)?;
@@ -296,13 +299,17 @@ impl Experiment {
             report.approximated.push(Note::on_nothing(text));
         }
         let text = match self.has_low_acks {
-            true => "acknowledgements are in class 3, with data".to_owned(),
+            true => "acknowledgements wait with the data of their priority group in switches".to_owned(),
             false => "acknowledgements go first in class 6, through the buffer, which they bypass in the simulator"
                 .to_owned(),
         };
         match self.has_low_acks {
             true => report.taken.push(Note::on_nothing(text)),
             false => report.approximated.push(Note::on_nothing(text)),
+        }
+        if self.has_low_acks && config.is_on("ACK_HIGH_PRIO", false) {
+            let text = "ACK_HIGH_PRIO 1: reaches hosts only, whose acknowledgements no PAUSE stops there; here one of their class does";
+            report.approximated.push(Note::at(&config.file, line("ACK_HIGH_PRIO"), text));
         }
         let here: Vec<&str> = config::OTHERS.iter().copied().filter(|key| config.has(key)).collect();
         for (keys, why) in

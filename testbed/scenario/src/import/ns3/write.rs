@@ -13,8 +13,6 @@ use super::workloads::What;
 use super::{Experiment, Sources, sorted};
 use crate::import::{Note, Report};
 
-/// Code point of acknowledgements.
-const ACK_DSCP: u8 = 48;
 /// LINK_DOWN's times count from this instant of the simulation.
 const LINK_DOWN_BASE: Span = Span::from_secs(2);
 
@@ -48,7 +46,7 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
             }
         }
         document.bare("class", workload.class);
-        document.word("congestion_control", &experiment.control);
+        document.word("congestion_control", &experiment.control.preset);
     }
     if let Some((link, at)) = outage {
         document.table("[[outages]]");
@@ -98,10 +96,19 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
         document.bare("draw", array(names.ports_of(&experiment.trace, &experiment.topology)));
     }
     document.table("[nic]");
-    document.word("frames", "ns3");
+    let frames = if experiment.config.numbers.get("CC_MODE") == Some(&10) { "ns3" } else { "ns3-stamped" };
+    document.word("frames", frames);
     document.bare("mtu", experiment.payload);
     document.bare("ack_every", 1);
+    if experiment.has_low_acks {
+        document.word("acks", "with-data");
+    }
     document.word("retransmit", "4ms");
+    let control = &experiment.control;
+    if !control.keys.is_empty() {
+        document.table(&format!("[nic.{}]", control.kind));
+        control.keys.iter().for_each(|(key, value)| document.bare(key, value));
+    }
 }
 
 fn switch(document: &mut Document, experiment: &Experiment) {
@@ -111,11 +118,14 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     document.table("[switch.buffer]");
     document.word("size", exact_size(switches.size));
     document.word("private", exact_size(switches.private));
-    document.word("headroom", switches.headroom.map_or("auto".to_owned(), exact_size));
+    document.word("headroom", exact_size(switches.headroom));
     document.word("xon_offset", exact_size(switches.xon_offset));
     document.word("policy", "dt");
     document.table("[switch.buffer.dt]");
     document.word("alpha", switches.alpha);
+    if let Some(rate) = switches.alpha_at_rate {
+        document.word("alpha_at_rate", exact_rate(rate));
+    }
     document.table("[switch.classes]");
     document.word("preset", "roce");
     let lossless: Vec<String> = experiment.classes.iter().filter(|_| switches.has_pfc).map(u8::to_string).collect();
@@ -123,23 +133,24 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     // The preset has code points for class 3; others have 8 times the class.
     let mut points: Vec<(u8, u8)> =
         experiment.classes.iter().filter(|class| **class != 3).map(|class| (class * 8, *class)).collect();
-    points.extend(experiment.has_low_acks.then_some((ACK_DSCP, 3)));
     points.sort();
     if !points.is_empty() {
         document.table("[switch.classes.dscp]");
         points.iter().for_each(|(point, class)| document.bare(&point.to_string(), class));
     }
-    if let Some(Ecn { kmin, kmax, pmax_ppb }) = switches.ecn {
+    if let Some(Ecn { kmin, kmax, pmax_ppb, at_rate }) = switches.ecn {
         let least = Bytes::new(1);
         let [kmin, kmax] = [kmin, kmax].map(|size| quoted(exact_size(size.max(least))));
         for class in &experiment.classes {
             document.table("[[switch.classes.queues]]");
             document.bare("class", class);
-            document.bare("ecn", format!("{{ kmin = {kmin}, kmax = {kmax}, pmax = {} }}", share(pmax_ppb)));
+            let at_rate = at_rate.map_or(String::new(), |rate| format!(", at_rate = {}", quoted(exact_rate(rate))));
+            let pmax = share(pmax_ppb);
+            document.bare("ecn", format!("{{ kmin = {kmin}, kmax = {kmax}, pmax = {pmax}{at_rate} }}"));
         }
     }
     document.table("[switch.pfc]");
-    document.word("reaction", exact_span(switches.reaction));
+    document.word("reaction", "0s");
     if !switches.has_pfc {
         document.table("[switch.port]");
         document.word("flow_control", "none");
@@ -167,6 +178,9 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
     };
     document.word("rate", exact_rate(link.rate));
     document.word("delay", exact_span(link.delay));
+    if let Some(headroom) = experiment.switches.headroom_of(link) {
+        document.word("headroom", exact_size(headroom));
+    }
     let loss = experiment.loss_ppb(link);
     for end in toward.iter().filter(|_| loss > 0) {
         document.table(&format!("[[{table}.faults]]"));
