@@ -169,6 +169,8 @@ pub struct TrafficPlan {
     pub ack_every: Option<NonZeroU32>,
     /// Go-back-N, with this timeout; `None`: nothing is sent again.
     pub retransmission: Option<Span>,
+    /// The destination port that `fct.txt` has of its messages, where one is given.
+    pub dport: Option<u16>,
     /// The messages, by their start.
     pub messages: Arc<[Message]>,
 }

@@ -29,8 +29,10 @@ mod write;
 
 use super::{ImportErrors, Imported, Note, Report};
 use crate::workload::SizeCdf;
+use std::collections::BTreeSet;
 use text::count;
 use times::Times;
+use weir_units::SplitMix64;
 use workloads::Workload;
 
 pub use config::Config;
@@ -84,12 +86,13 @@ struct Experiment {
 /// Errors of a file, and settings that can't be a scenario of Weir.
 pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
     let mut report = Report { left: sources.left.clone(), ..Report::default() };
-    let topology = Topology::parse(&sources.topology)?;
-    let flows = sources.flows.as_ref().map(|source| FlowList::parse(source, &topology)).transpose()?;
+    let mut topology = Topology::parse(&sources.topology)?;
+    let mut flows = sources.flows.as_ref().map(|source| FlowList::parse(source, &topology)).transpose()?;
     let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;
     let config = sources.config.clone().unwrap_or_default();
     let simulator = Simulator::of(&config, &topology, flows.as_ref());
     tell_of_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
+    let idle = fit_hosts(&sources.topology.name, &mut topology, flows.as_mut(), &mut report)?;
 
     let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
     let line = first_host.expect("each host has a link, and there is one").rate;
@@ -103,7 +106,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
             if let Some(sizes) = sizes {
                 report.left.push(Note::of(&sizes.name, "the flow list says the sizes"));
             }
-            workloads::of_list(list, &times, options, &mut report)
+            workloads::of_list(list, &topology, &times, options, &mut report)
         }
         (None, Some(sizes)) => vec![of_sizes(sizes, &config, options, &mut report)?],
         (None, None) => {
@@ -117,7 +120,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     classes.extend(Some(3).filter(|_| classes.is_empty()));
     classes.sort();
     classes.dedup();
-    let switches = switches::settings(&config, &topology, simulator, payload, classes.len(), &mut report)?;
+    let switches = switches::settings(&config, &topology, simulator, payload, (classes.len(), idle), &mut report)?;
     let experiment = Experiment {
         simulator,
         trace: trace.map_or(Vec::new(), |trace| trace.nodes),
@@ -158,6 +161,52 @@ impl Simulator {
             Simulator::InetTub => "inet-tub's simulator",
         }
     }
+}
+
+/// Makes hosts of one link each of those with several, and leaves idle ones out where a switch has no port for them. Returns how
+/// many are left out.
+fn fit_hosts(
+    file: &str,
+    topology: &mut Topology,
+    flows: Option<&mut FlowList>,
+    report: &mut Report,
+) -> Result<usize, ImportErrors> {
+    let several = topology.part_nics();
+    if several > 0 {
+        let text = format!(
+            "{} with several links: each link is a host of its own, H5 and H5-2, and a flow is given a pair of them by its number; \
+             in the simulator a hash chooses the sender's, and the ways through the fabric the receiver's",
+            count(several, "host")
+        );
+        report.approximated.push(Note::of(file, text));
+    }
+    let Some(list) = flows else {
+        topology.check_ports(file)?;
+        return Ok(0);
+    };
+    let mut busy = BTreeSet::new();
+    if several > 0 {
+        for (n, flow) in (0u64..).zip(&mut list.flows) {
+            let draw = |host: u32, salt: u64| {
+                let nics = topology.nics_of(host);
+                nics[(SplitMix64::mix(2 * n + salt) % nics.len() as u64) as usize]
+            };
+            (flow.from, flow.to) = (draw(flow.from, 0), draw(flow.to, 1));
+        }
+    }
+    list.flows.iter().for_each(|flow| busy.extend([flow.from, flow.to]));
+    let idle = topology.leave_out_idle(&busy);
+    if !idle.is_empty() {
+        let names: Vec<String> = idle.iter().map(|host| topology.host_name(*host)).collect();
+        let text = format!(
+            "{} left out, which no flow is of, for a switch has 64 ports at most: {}; what they would take of the buffer is left out of it",
+            count(idle.len(), "host"),
+            names.join(", ")
+        );
+        report.approximated.push(Note::of(file, text));
+    }
+    topology.check_ports(file)?;
+    Ok(idle.len())
 }
 
 /// PACKET_PAYLOAD_SIZE, which frames of any Ethernet must carry.

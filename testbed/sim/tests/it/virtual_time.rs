@@ -86,6 +86,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         congestion_control: CongestionControl::none(),
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
+        dport: None,
         messages: messages.into(),
     }];
     scenario

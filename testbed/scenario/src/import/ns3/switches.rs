@@ -93,7 +93,7 @@ pub(super) fn settings(
     topology: &Topology,
     simulator: Simulator,
     payload: u64,
-    lossless: usize,
+    (lossless, idle): (usize, usize),
     report: &mut Report,
 ) -> Result<Switches, ImportErrors> {
     let model = simulator.model(payload);
@@ -118,6 +118,15 @@ pub(super) fn settings(
         has_pfc,
         ecn: ecn(config, topology, report)?,
     };
+    if idle > 0 {
+        // Each would have its private buffer and its headroom.
+        let own = if has_pfc { switches.headroom } else { Bytes::ZERO } + model.private;
+        let less = own * idle as u64;
+        let text =
+            format!("the buffer is {} B smaller, for what ports of hosts that are left out would take", less.get());
+        report.taken.push(Note::on_nothing(text));
+        switches.size = switches.size.saturating_sub(less);
+    }
     model.tell(config, topology, &mut switches, nic, report);
     if has_pfc && lossless > 1 {
         let text = format!("headroom is kept for each of {lossless} lossless classes, in the simulator once a port");

@@ -46,6 +46,9 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
             }
         }
         document.bare("class", workload.class);
+        if let Some(dport) = workload.dport.filter(|dport| (1..=65_535).contains(dport)) {
+            document.bare("dport", dport);
+        }
         document.word("congestion_control", &experiment.control.preset);
     }
     if let Some((link, at)) = outage {
@@ -163,11 +166,12 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
     let host = link.ends.into_iter().find(|node| !topology.is_switch(*node));
     let (table, toward) = match host {
         Some(host) => {
-            let port = names.host_port(host, link);
+            let port = names.host_port(host, link, topology);
             document.table("[[hosts]]");
-            document.word("name", format!("H{host}"));
+            let name = topology.host_name(host);
+            document.word("name", &name);
             document.word("port", &port);
-            ("hosts", [format!("H{host}"), port])
+            ("hosts", [name, port])
         }
         None => {
             let ends = names.link_ends(number, link);
@@ -196,7 +200,11 @@ fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option
     let (after, [one, other]) = config.link_down?;
     let at = |text: String| Note::at(&config.file, config.line("LINK_DOWN").unwrap_or(1), text);
     let links = experiment.topology.links.iter().enumerate();
-    let mut joining = links.filter(|(_, link)| sorted(link.ends) == sorted([one, other])).collect::<Vec<_>>();
+    let mut joining = links
+        .filter(|(_, link)| {
+            sorted(link.ends.map(|node| experiment.topology.node_of_file(node))) == sorted([one, other])
+        })
+        .collect::<Vec<_>>();
     let Some((number, link)) = joining.pop() else {
         report.left.push(at(format!("LINK_DOWN: no link joins {one} and {other}")));
         return None;
@@ -208,7 +216,9 @@ fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option
     };
     let is_host = |node: &u32| !experiment.topology.is_switch(*node);
     let ends = match joining.is_empty() || link.ends.iter().any(is_host) {
-        true => link.ends.map(|node| if is_host(&node) { format!("H{node}") } else { format!("S{node}") }),
+        true => {
+            link.ends.map(|node| if is_host(&node) { experiment.topology.host_name(node) } else { format!("S{node}") })
+        }
         // The last one of parallel links.
         false => names.link_ends(number, link),
     };
@@ -241,9 +251,9 @@ impl Names {
     }
 
     /// The switch's port that a host is on.
-    fn host_port(&self, host: u32, link: &Link) -> String {
+    fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
         let switch = if link.ends[0] == host { link.ends[1] } else { link.ends[0] };
-        format!("S{switch}.H{host}")
+        format!("S{switch}.{}", topology.host_name(host))
     }
 
     /// The switches' ports at these nodes: all of a switch, and the one that a host is on. Each once.
@@ -252,7 +262,7 @@ impl Names {
         for (number, link) in topology.links.iter().enumerate() {
             match link.ends.iter().find(|node| !topology.is_switch(**node)) {
                 Some(host) if link.ends.iter().any(|node| nodes.contains(node)) => {
-                    ports.push(self.host_port(*host, link))
+                    ports.push(self.host_port(*host, link, topology))
                 }
                 Some(_) => {}
                 None => {

@@ -306,6 +306,7 @@ impl<'p> Build<'p> {
             congestion_control,
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
+            dport: workload.dport,
             messages: self.plan.messages.get(number).cloned().unwrap_or_default(),
         })
     }

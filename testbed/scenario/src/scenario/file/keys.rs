@@ -81,6 +81,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "congestion_control",
     "transport",
     "seed",
+    "dport",
 ];
 
 const NIC: &[&str] = &["frames", "mtu", "acks", "ack_every", "retransmit", "congestion_control", "transport"];
