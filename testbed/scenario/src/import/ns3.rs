@@ -92,12 +92,12 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     let config = sources.config.clone().unwrap_or_default();
     let simulator = Simulator::of(&config, &topology, flows.as_ref());
     tell_of_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
+    let payload = payload(&config)?;
+    let trips = round_trips::RoundTrips::of(&topology, payload);
     let idle = fit_hosts(&sources.topology.name, &mut topology, flows.as_mut(), &mut report)?;
 
     let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
     let line = first_host.expect("each host has a link, and there is one").rate;
-    let payload = payload(&config)?;
-    let trips = round_trips::RoundTrips::of(&topology, payload);
     let wanted = options.congestion_control.as_deref();
     let control = control::choose(&config, simulator, line, &trips, wanted, &mut report)?;
     let times = Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?;
@@ -279,8 +279,10 @@ fn tell_of_files(
             false => report.left.push(Note::of(&source.name, "ENABLE_TRACE is 0")),
         }
         if !trace.unknown.is_empty() {
-            let unknown: Vec<String> = trace.unknown.iter().map(u32::to_string).collect();
-            report.left.push(Note::of(&source.name, format!("no nodes: {}", unknown.join(", "))));
+            let unknown: Vec<String> = trace.unknown.iter().take(8).map(u32::to_string).collect();
+            let more = trace.unknown.len() - unknown.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            report.left.push(Note::of(&source.name, format!("no nodes: {}{more}", unknown.join(", "))));
         }
     }
 }

@@ -15,9 +15,13 @@ pub(super) struct RoundTrips {
     pub bdp: Bytes,
 }
 
+/// The switch that a host is joined to, with the link's rate and delay.
+type Joint = (u32, BitRate, Span);
+
 /// A way from a switch to where it has been looked at.
 #[derive(Clone, Copy)]
 struct Way {
+    links: usize,
     delay: Span,
     sending: Span,
     rate: BitRate,
@@ -32,28 +36,25 @@ impl RoundTrips {
             link.ends.iter().for_each(|end| links.entry(*end).or_default().push(link));
         }
         let other = |link: &Link, node: u32| if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-        // Hosts that are joined alike to one switch are one.
-        let mut alike: BTreeMap<(u32, BitRate, Span), usize> = BTreeMap::new();
+        // Hosts that are joined alike to the same switches are one.
+        let mut alike: BTreeMap<Vec<Joint>, usize> = BTreeMap::new();
         for host in topology.hosts() {
-            for link in links.get(&host).into_iter().flatten() {
-                *alike.entry((other(link, host), link.rate, link.delay)).or_default() += 1;
-            }
+            let mut joints: Vec<Joint> =
+                links[&host].iter().map(|link| (other(link, host), link.rate, link.delay)).collect();
+            joints.sort();
+            *alike.entry(joints).or_default() += 1;
         }
         let mut largest = RoundTrips::default();
-        let mut from = None;
-        let mut ways: BTreeMap<u32, Way> = BTreeMap::new();
-        for ((switch, rate, delay), count) in &alike {
-            if from != Some(*switch) {
-                ways = ways_from(*switch, topology, &links, payload);
-                from = Some(*switch);
-            }
-            for (to, to_rate, to_delay) in alike.keys() {
-                let is_itself = (to, to_rate, to_delay) == (switch, rate, delay);
-                let Some(way) = ways.get(to).filter(|_| !is_itself || *count > 1) else { continue };
-                let delays = way.delay + *delay + *to_delay;
-                let sending = way.sending + rate.time_for(payload) + to_rate.time_for(payload);
-                let rtt = delays * 2 + sending;
-                let slowest = way.rate.min(*rate).min(*to_rate);
+        for (joints, count) in &alike {
+            let ways: Vec<BTreeMap<u32, Way>> =
+                joints.iter().map(|(switch, ..)| ways_from(*switch, topology, &links, payload)).collect();
+            for to in alike.keys().filter(|to| *to != joints || *count > 1) {
+                let pairs = joints.iter().zip(&ways).flat_map(|(one, ways)| to.iter().map(move |two| (one, ways, two)));
+                let found = pairs.filter_map(|(one, ways, two)| Some((one, ways.get(&two.0)?, two)));
+                let Some((one, way, two)) = found.min_by_key(|(_, way, _)| way.links) else { continue };
+                let sending = way.sending + one.1.time_for(payload) + two.1.time_for(payload);
+                let rtt = (way.delay + one.2 + two.2) * 2 + sending;
+                let slowest = way.rate.min(one.1).min(two.1);
                 largest.base_rtt = largest.base_rtt.max(rtt);
                 largest.bdp = largest.bdp.max(slowest.bytes_in(rtt));
             }
@@ -69,7 +70,7 @@ fn ways_from(
     links: &BTreeMap<u32, Vec<&Link>>,
     payload: Bytes,
 ) -> BTreeMap<u32, Way> {
-    let here = Way { delay: Span::ZERO, sending: Span::ZERO, rate: BitRate::bps(u64::MAX) };
+    let here = Way { links: 0, delay: Span::ZERO, sending: Span::ZERO, rate: BitRate::bps(u64::MAX) };
     let mut ways = BTreeMap::from([(switch, here)]);
     let mut queue = VecDeque::from([switch]);
     while let Some(node) = queue.pop_front() {
@@ -80,6 +81,7 @@ fn ways_from(
                 continue;
             }
             let on = Way {
+                links: way.links + 1,
                 delay: way.delay + link.delay,
                 sending: way.sending + link.rate.time_for(payload),
                 rate: way.rate.min(link.rate),
