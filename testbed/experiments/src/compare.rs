@@ -270,3 +270,76 @@ fn wrong(path: &Path, line: Option<usize>, what: &str) -> Failure {
         None => format!("{path}: {what}"),
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn compared(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+        ns3(&Ns3Arguments {
+            paths: names.iter().map(|name| folder.join(name)).collect(),
+            within: 5.0,
+            pauses_within: 10.0,
+            plot: Some(folder.join("figure.svg")),
+            json: false,
+        })
+    }
+
+    fn message(result: Result<(), Failure>) -> (u8, String) {
+        let failure = result.unwrap_err();
+        (failure.exit_code(), failure.into_message())
+    }
+
+    /// A folder with a simulator's files and Weir's runs beside them, whose messages take `times` as long.
+    fn results(times: f64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        // Nodes 0 and 5; the standalone times here are the simulator's, 8 us and 80 us.
+        write(
+            "fct.txt",
+            "0b000001 0b000501 10000 100 5000 2000000000 16000 8000\n0b000001 0b000501 10001 100 50000 2000000000 80000 80000\n",
+        );
+        write("pfc.txt", "2000000100 6 1 1 1\n2000000200 6 1 1 0\n");
+        fs::create_dir_all(folder.path().join("out/one")).unwrap();
+        let [small, large] = [16.0, 80.0].map(|us| us * times);
+        write(
+            "out/one/fct.csv",
+            &format!(
+                "flow,released_us,bytes,fct_us,from,to,ideal_us\nflows,0,5000,{small},H0,H5,7.0\nflows,0,50000,{large},H0,H5,\n"
+            ),
+        );
+        write("out/one/pfc.txt", "100 6 1 1 1\n200 6 1 1 0\n");
+        folder
+    }
+
+    #[test]
+    fn slowdowns_are_by_the_simulators_standalone_times() {
+        let alike = results(1.02);
+        assert!(compared(alike.path(), &["fct.txt", "pfc.txt", "out"]).is_ok());
+        assert!(fs::read_to_string(alike.path().join("figure.svg")).unwrap().contains("simulator"));
+        // A message that takes less than alone counts as 1 on both sides: only the small one's bin, and all of them, differ.
+        let fast = results(0.9);
+        assert_eq!(message(compared(fast.path(), &["fct.txt", "out/one"])), (1, "7 of 12 figures differ".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_result_is_told() {
+        let folder = results(1.0);
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        fs::write(folder.path().join("config.txt"), "CC_MODE 1\n").unwrap();
+        let (code, text) = message(compared(folder.path(), &["config.txt"]));
+        assert_eq!(code, 2);
+        assert!(text.starts_with(&format!("{}:1: this is neither fct.txt nor pfc.txt", path("config.txt"))), "{text}");
+        fs::write(folder.path().join("bad.txt"), "0b000001 0b00050x 1 1 1 1 1 1\n").unwrap();
+        let (_, text) = message(compared(folder.path(), &["bad.txt", "out"]));
+        assert!(text.ends_with("bad.txt:1: \"0b00050x\" is not a host's address, like 0b000101"), "{text}");
+        let (_, text) = message(compared(folder.path(), &["fct.txt"]));
+        assert!(text.starts_with("there is nothing to compare with: name the directory of a run"), "{text}");
+        fs::create_dir(folder.path().join("empty")).unwrap();
+        let (_, text) = message(compared(folder.path(), &["fct.txt", "empty"]));
+        assert!(text.contains("empty: no run is here"), "{text}");
+        assert_eq!(message(compared(folder.path(), &["none.txt"])).0, 2);
+    }
+}

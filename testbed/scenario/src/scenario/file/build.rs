@@ -435,6 +435,7 @@ impl<'p> Build<'p> {
             outages: plan.outages.clone(),
             link_overhead: plan.link_overhead,
             seed: plan.seed,
+            ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,
             windows: plan.windows.clone(),
             shows_flow_gauges: plan.shows_flow_gauges,

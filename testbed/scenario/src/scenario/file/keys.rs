@@ -173,6 +173,7 @@ const FIXED: &[KnownTable] = &[
             "draw",
             "forwarding",
             "seed",
+            "ecmp_seed",
             "flow_gauges",
             "warm_up",
             "link_overhead",
