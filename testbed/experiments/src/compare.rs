@@ -55,7 +55,7 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
             return Err(Failure::Argument(format!("{option} {percent}: write per cent, like 5")));
         }
     }
-    let (theirs, their_pauses, ours) = sides(&arguments.paths)?;
+    let Sides { theirs, their_pauses, ours } = sides(&arguments.paths)?;
     let standalone = Standalone::of(&theirs);
     let mut by_own = 0;
     let mut slowdowns = |sides: &[Side]| -> Vec<Slowdowns> {
@@ -123,9 +123,18 @@ fn runs_of(n: usize) -> String {
     if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
 
-/// The simulator's runs, their pauses, and Weir's runs.
-fn sides(paths: &[PathBuf]) -> Result<(Vec<Side>, Vec<u64>, Vec<Side>), Failure> {
-    let (mut theirs, mut pauses, mut ours) = (Vec::new(), Vec::new(), Vec::new());
+/// What the command line names.
+#[derive(Default)]
+struct Sides {
+    /// The simulator's runs,
+    theirs: Vec<Side>,
+    /// and how many pauses each file of them has.
+    their_pauses: Vec<u64>,
+    ours: Vec<Side>,
+}
+
+fn sides(paths: &[PathBuf]) -> Result<Sides, Failure> {
+    let Sides { mut theirs, their_pauses: mut pauses, mut ours } = Sides::default();
     for path in paths {
         match read(path)? {
             Given::Fct(side) => theirs.push(side),
@@ -143,7 +152,7 @@ fn sides(paths: &[PathBuf]) -> Result<(Vec<Side>, Vec<u64>, Vec<Side>), Failure>
             return Err(Failure::Argument(format!("{}: no message was completed", side.name)));
         }
     }
-    Ok((theirs, pauses, ours))
+    Ok(Sides { theirs, their_pauses: pauses, ours })
 }
 
 fn row(

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn nodes_have_the_numbers_of_their_names() {
         let nodes = |hosts: &[&str], switches: &[&str]| {
-            let found = Ns3Nodes::of(hosts.to_vec().into_iter(), switches.to_vec().into_iter());
+            let found = Ns3Nodes::of(hosts.iter().copied(), switches.iter().copied());
             (found.hosts, found.switches)
         };
         assert_eq!(nodes(&["H1", "H2", "H1-2"], &["S0"]), (vec![1, 2, 1], vec![0]));
