@@ -181,6 +181,22 @@ fn the_same_scenario_leaves_the_same_files() {
 }
 
 #[test]
+fn the_ways_vary_with_their_seed_alone() {
+    // Four hosts send through two spines: which of them share one decides how long they take.
+    let messages = (0..4).map(|from| Message { start: us(0), from, to: from + 4, size: Bytes::kb(60) }).collect();
+    let mut scenario = leaf_spine(messages);
+    let mut fcts = |ecmp_seed, seed| {
+        (scenario.ecmp_seed, scenario.seed) = (ecmp_seed, seed);
+        let folder = TempDir::new().unwrap();
+        run(&scenario, folder.path());
+        fs::read_to_string(folder.path().join("fct.csv")).unwrap()
+    };
+    let found: std::collections::BTreeSet<String> = (0..6).map(|ecmp_seed| fcts(ecmp_seed, 1)).collect();
+    assert!(found.len() > 1, "{found:?}");
+    assert_eq!(fcts(0, 1), fcts(0, 2));
+}
+
+#[test]
 fn other_simulators_files_say_the_same() {
     let scenario = leaf_spine(incasts());
     let folder = TempDir::new().unwrap();

@@ -110,4 +110,25 @@ mod tests {
         let slow = WindowBounds::new(BitRate::mbps(10), BitRate::gbps(1), Span::ZERO);
         assert_eq!(slow.rate(slow.clamp(1e9)), BitRate::mbps(10), "a floor above the line is the line");
     }
+
+    #[test]
+    fn a_window_beside_a_rate_may_follow_it() {
+        let network = crate::parameters::Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(8) };
+        let read = |given: &[(&str, &str)]| {
+            let parameters = Parameters::new(network, given, &[]);
+            (WindowBeside::read(&parameters), parameters.into_wrong().len())
+        };
+        let [half, line] = [50_000_000_000, 100_000_000_000];
+        let (none, wrong) = read(&[]);
+        assert_eq!((none.at(half, line), wrong), (None, 0));
+        let (fixed, _) = read(&[("window", "bdp")]);
+        assert_eq!([half, line].map(|rate| fixed.at(rate, line)), [Some(Bytes::kb(100)); 2]);
+        let (following, _) = read(&[("window", "60KB"), ("window_follows_rate", "true")]);
+        assert_eq!(
+            [0, half, line].map(|rate| following.at(rate, line)),
+            [1, 30_000, 60_000].map(|n| Some(Bytes::new(n)))
+        );
+        assert_eq!(read(&[("window_follows_rate", "true")]).1, 1, "nothing to follow the rate");
+        assert_eq!((read(&[("window", "0B")]).1, read(&[("window", "wide")]).1), (1, 1));
+    }
 }
