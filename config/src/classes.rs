@@ -54,6 +54,8 @@ pub struct EcnConfig {
     pub kmax: Bytes,
     /// P_max in millionths.
     pub pmax_ppm: u32,
+    /// The rate of a port at which K_min and K_max are so; at others they are in proportion. `None`: they are so at all.
+    pub at_rate: Option<BitRate>,
 }
 
 /// How Weir sends PFC.

@@ -76,6 +76,7 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
             _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
         },
         "delay" => Some("headroom is sized with it at the start"),
+        "headroom" => Some("the buffer is cut, and packet memory taken, at the start"),
         "flow_control" => Some(
             "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it",
         ),

@@ -14,6 +14,7 @@ impl SwitchConfig {
     pub fn headroom(&self, port: usize) -> Option<Bytes> {
         let port = &self.ports[port];
         match self.buffer.headroom {
+            _ if port.headroom.is_some() => port.headroom,
             Headroom::Fixed(size) => Some(size),
             Headroom::Auto => self.headroom_by_rule(port),
         }

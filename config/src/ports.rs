@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weir_flowctl::FlowControl;
-use weir_units::{BitRate, MacAddr, Span};
+use weir_units::{BitRate, Bytes, MacAddr, Span};
 
 use crate::{NicModelConfig, ReplayConfig};
 
@@ -18,6 +18,8 @@ pub struct PortConfig {
     pub rate: Option<BitRate>,
     /// D_prop: one-way propagation delay of the link, for the headroom rule.
     pub delay: Span,
+    /// Φ of each of its lossless ingress queues, where it is not the switch's.
+    pub headroom: Option<Bytes>,
     /// Source address of frames that the switch itself sends; `None` is the device's own.
     pub mac: Option<MacAddr>,
     /// Which flow control the port speaks.

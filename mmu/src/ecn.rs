@@ -1,6 +1,6 @@
 //! ECN marking on the egress queue's length (RED-like for DCQCN, a step for DCTCP).
 
-use weir_units::Bytes;
+use weir_units::{BitRate, Bytes};
 
 /// Marks never below K_min, always from K_max on, and in between with a probability that rises linearly from 0 to
 /// P_max. K_min = K_max is DCTCP's step.
@@ -10,6 +10,8 @@ pub struct EcnMarker {
     kmax: u64,
     /// Probability gained per byte above K_min, times 2^32 (the range of the random number) and 2^16 more.
     slope_q48: u64,
+    /// Whether the thresholds are those of a port of [`EcnMarker::REFERENCE`].
+    is_by_rate: bool,
 }
 
 impl EcnMarker {
@@ -22,7 +24,35 @@ impl EcnMarker {
         assert!(pmax_ppm <= 1_000_000, "P_max is a probability");
         let range = (kmax.get() - kmin.get()).max(1);
         let slope_q48 = (u128::from(pmax_ppm) << 48) / 1_000_000 / u128::from(range);
-        EcnMarker { kmin: kmin.get(), kmax: kmax.get(), slope_q48: slope_q48 as u64 }
+        EcnMarker { kmin: kmin.get(), kmax: kmax.get(), slope_q48: slope_q48 as u64, is_by_rate: false }
+    }
+
+    /// The rate that thresholds in proportion to a port's are kept for.
+    const REFERENCE: BitRate = BitRate::gbps(100);
+
+    /// Thresholds that are so on a port of `at_rate`, and on others in proportion.
+    ///
+    /// # Panics
+    /// As [`EcnMarker::new`].
+    pub fn at_rate(kmin: Bytes, kmax: Bytes, pmax_ppm: u32, at_rate: BitRate) -> EcnMarker {
+        let scaled = |threshold: Bytes| {
+            let bytes = u128::from(threshold.get()) * u128::from(Self::REFERENCE.as_bps());
+            Bytes::new((bytes / u128::from(at_rate.as_bps().max(1))).min(1 << 40) as u64)
+        };
+        EcnMarker { is_by_rate: true, ..EcnMarker::new(scaled(kmin), scaled(kmax), pmax_ppm) }
+    }
+
+    /// What [`EcnMarker::marks_on`] is to be told of a port of this rate.
+    pub fn scale_of(rate: BitRate) -> u64 {
+        let scale = (u128::from(Self::REFERENCE.as_bps()) << 16) / u128::from(rate.as_bps().max(1));
+        scale.clamp(1, 1 << 32) as u64
+    }
+
+    /// [`EcnMarker::marks`] on a port with this [scale](EcnMarker::scale_of).
+    #[inline]
+    pub fn marks_on(&self, scale: u64, length: u64, random: u32) -> bool {
+        // A queue is below 2^31 B, so the product fits.
+        self.marks(if self.is_by_rate { (length * scale) >> 16 } else { length }, random)
     }
 
     /// Whether to mark a packet that leaves a queue of `length` bytes, itself included; `random` is uniform.
@@ -54,6 +84,18 @@ mod tests {
         assert!((share(250_000) - 0.1).abs() < 1e-3);
         assert!((share(400_000) - 0.2).abs() < 1e-3);
         assert_eq!(share(400_001), 1.0);
+    }
+
+    #[test]
+    fn thresholds_follow_a_ports_rate() {
+        let marker = EcnMarker::at_rate(Bytes::kb(100), Bytes::kb(100), 1_000_000, BitRate::gbps(25));
+        for (gbps, kb) in [(25, 100), (100, 400), (400, 1_600), (10, 40)] {
+            let marks = |length: u64| marker.marks_on(EcnMarker::scale_of(BitRate::gbps(gbps)), length, 0);
+            // To what is lost by a scale of 16 digits.
+            assert!(!marks(kb * 1_000) && marks(kb * 1_000 + 40), "{gbps} Gb/s");
+        }
+        let fixed = EcnMarker::new(Bytes::kb(100), Bytes::kb(100), 1_000_000);
+        assert!(fixed.marks_on(1, 100_001, 0) && !fixed.marks_on(1 << 20, 100_000, 0));
     }
 
     #[test]

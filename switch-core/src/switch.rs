@@ -104,7 +104,7 @@ impl Switch {
     ///
     /// let ports = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
     /// let config = weir_config::parse("switch.toml", ports).map_err(|errors| errors.render(false)).unwrap();
-    /// let policy = Arc::new(DtSettings { alpha: Alpha::ratio(1, 8).unwrap() });
+    /// let policy = Arc::new(DtSettings { alpha: Alpha::ratio(1, 8).unwrap(), alpha_at_rate: None });
     /// let surroundings = Surroundings::real_time(CatchUp::NONE);
     /// let switch = Switch::with_policy(&config, policy, &[PortFacts::default(); 2], surroundings).unwrap();
     /// assert!(switch.policy().describe()[0].ends_with("α = 1/8"));
@@ -191,7 +191,10 @@ impl Switch {
             OutPort::new(state, shared.clones_of(*id), pace, generator, watchdogs, own)
         });
         let out_ports = out_ports.collect();
-        let marker = |ecn: EcnConfig| EcnMarker::new(ecn.kmin, ecn.kmax, ecn.pmax_ppm);
+        let marker = |EcnConfig { kmin, kmax, pmax_ppm, at_rate }| match at_rate {
+            Some(rate) => EcnMarker::at_rate(kmin, kmax, pmax_ppm, rate),
+            None => EcnMarker::new(kmin, kmax, pmax_ppm),
+        };
         let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.map(marker));
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
         let queues = EgressQueues::new(shared.ports().len(), (limit, places), &config.classes.queues, seed);

@@ -124,6 +124,8 @@ pub(crate) struct OutPort<O> {
     pub(crate) in_rows: ClassSet,
     /// Those of them whose frames only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,
+    /// What ECN's thresholds are scaled by that follow the rate: [`EcnMarker::scale_of`].
+    pub(crate) ecn_scale: u64,
     generator: MessageGenerator,
     /// Each clone, with the classes that the MMU wants paused there. Its frames come over this port's link, so its PAUSE is this port's.
     clones_off: Box<[(PortId, ClassSet)]>,
@@ -171,6 +173,7 @@ impl<O> OutPort<O> {
             own,
             off_since: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            ecn_scale: EcnMarker::scale_of(state.rate()),
             in_rows: ClassSet::EMPTY,
             plain: ClassSet::EMPTY,
             credit_classes: state.regulator.credit_classes(),
@@ -496,7 +499,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let queue = QueueId::new(port.id, class);
         let mut queued = queues.pop(queue)?;
         if let Some(marker) = &markers[class.index()]
-            && marker.marks(shared.mmu.egress_length(queue), random.next())
+            && marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next())
             && queued.packet.mark_ce()
         {
             counters.add(queue, queue_stat::EXTRA, 1);

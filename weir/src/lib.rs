@@ -9,6 +9,7 @@ pub mod beside;
 mod calibrate;
 mod capture;
 mod check;
+mod compare;
 mod control;
 mod demo;
 mod doctor;
@@ -155,6 +156,9 @@ enum Command {
     /// Make a scenario of another tool's files, or a switch file of SONiC's tables.
     #[command(subcommand)]
     Import(import::Command),
+    /// Compare runs with results of other tools.
+    #[command(subcommand)]
+    Compare(compare::Command),
     /// Counters of a switch for other tools.
     #[command(subcommand)]
     Export(export::Command),
@@ -241,6 +245,7 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Pages(arguments) => pages::pages(&arguments),
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),
+        Command::Compare(compare::Command::Ns3(arguments)) => weir_experiments::compare::ns3(&arguments),
         Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Export(export::Command::SonicCounters(arguments)) => export::sonic_counters(&arguments),
         #[cfg(feature = "dpdk")]

@@ -241,5 +241,6 @@ fn ecn(table: &Table<'_>) -> Option<EcnConfig> {
         let problem = Problem::new(message, "write kmin <= kmax; with kmin = kmax every frame above is marked");
         doc.note(problem.at(table.at("kmin"), "").at(table.at("kmax"), "the upper threshold"));
     }
-    Some(EcnConfig { kmin, kmax, pmax_ppm: ((pmax * 1e6).round() as u32).max(1) })
+    let at_rate = table.quantity("at_rate", &RATE, rates());
+    Some(EcnConfig { kmin, kmax, pmax_ppm: ((pmax * 1e6).round() as u32).max(1), at_rate })
 }

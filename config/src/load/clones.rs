@@ -36,11 +36,12 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
 }
 
 fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
-    let PortConfig { rate, delay, ref flow_control, priority, state, .. } = ports[real];
+    let PortConfig { rate, delay, headroom, ref flow_control, priority, state, .. } = ports[real];
     let flow_control = flow_control.clone();
     let clone = &mut ports[clone];
     clone.rate = rate;
     clone.delay = delay;
+    clone.headroom = headroom;
     clone.flow_control = flow_control;
     clone.state = state;
     if !table.has("priority") {

@@ -1,7 +1,8 @@
 //! `[[ports]]`.
 
-use weir_reader::{Doc, Problem, RATE, TIME, Table, check_name, rates};
-use weir_units::Span;
+use weir_mmu::BufferLayout;
+use weir_reader::{Doc, Problem, RATE, SIZE, TIME, Table, check_name, rates};
+use weir_units::{Bytes, Span};
 
 use super::switch::unicast;
 use super::{clones, device, flow_control, nic};
@@ -57,6 +58,7 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         device: device::read(table, mtu).unwrap_or(Device::Null { frame_bytes: device::FRAME_BYTES_MIN }),
         rate: table.quantity("rate", &RATE, rates()),
         delay: table.quantity("delay", &TIME, Span::ZERO..=Span::from_secs(1)).unwrap_or(Span::from_nanos(100)),
+        headroom: table.quantity("headroom", &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
         mac: unicast(table, "mac"),
         flow_control: flow_control::read(table),
         device_flow_control: device_flow_control(table),

@@ -39,7 +39,7 @@ const SIZES: [&str; 9] = [
 
 fn ports_sound(doc: &Doc, config: &SwitchConfig) -> bool {
     let sound = |port: usize, key: &str| doc.sound(&[&format!("ports[{port}].{key}")]);
-    (0..config.ports.len()).all(|port| ["rate", "delay", "clone_of"].iter().all(|key| sound(port, key)))
+    (0..config.ports.len()).all(|port| ["rate", "delay", "headroom", "clone_of"].iter().all(|key| sound(port, key)))
 }
 
 /// Private buffers and headroom leave something to share, or hold the ingress pool too where its size is given. What
@@ -107,6 +107,9 @@ fn headroom_sum(config: &SwitchConfig) -> String {
         HeadroomNeeds::Part { percent } => format!("{percent} % of "),
         HeadroomNeeds::PerQueue | HeadroomNeeds::Pool(None) => String::new(),
     };
+    if config.ports.iter().any(|port| port.headroom.is_some()) {
+        return format!("{percent}{per_class} over {ports} ports, x {lossless} lossless classes = {headroom}");
+    }
     match config.buffer.headroom {
         Headroom::Fixed(phi) => format!("{percent}{phi} x {ports} ports x {lossless} lossless classes = {headroom}"),
         Headroom::Auto => {

@@ -30,7 +30,7 @@ pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
         size: config.buffer.size,
         headroom: match config.buffer.headroom {
             Headroom::Fixed(size) => Some(size),
-            Headroom::Auto => None,
+            Headroom::Auto => config.ports.iter().find_map(|port| port.headroom),
         },
         xon_offset: config.xon_offset(),
         lossless_classes: config.lossless_classes(),
@@ -65,7 +65,7 @@ fn auto_headroom_has_rates(doc: &Doc, config: &SwitchConfig) -> bool {
         let key = format!("ports[{index}].rate");
         // What a clone lacks its port lacks.
         let is_clone = port.clone_of().is_some() || !doc.sound(&[&format!("ports[{index}].clone_of")]);
-        if port.rate.is_some() || is_clone || !doc.sound(&[&key]) {
+        if port.rate.is_some() || port.headroom.is_some() || is_clone || !doc.sound(&[&key]) {
             continue;
         }
         all_known = false;

@@ -102,7 +102,7 @@ fn defaults_are_those_of_the_reference() {
     assert_eq!((config.buffer.size, config.buffer.cell_bytes), (Bytes::mb(12), 1));
     assert_eq!((config.buffer.private, config.buffer.headroom), (Bytes::ZERO, Headroom::Auto));
     assert_eq!((config.buffer.xon_offset, config.buffer.lossy_alpha), (None, Alpha::ONE));
-    assert_eq!(config.buffer.policy.downcast(), Some(&DtSettings { alpha: Alpha::ONE }));
+    assert_eq!(config.buffer.policy.downcast(), Some(&DtSettings { alpha: Alpha::ONE, alpha_at_rate: None }));
     assert_eq!((config.classes.lossless, config.classes.trust), (ClassSet::from_bits(0b1_1000), Trust::Dscp));
     assert_eq!(config.classes.dscp[3..6], [3, 4, 2]);
     assert_eq!((config.classes.dscp[26], config.classes.dscp[46], config.classes.dscp[8]), (1, 5, 0));
@@ -175,7 +175,7 @@ port = \"b\"
     assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));
     let (queue, ecn) = (&config.classes.queues[6], config.classes.queues[3].ecn);
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
-    assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000 }));
+    assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000, at_rate: None }));
     assert_eq!(
         config.ports[0].device,
         Device::Memif { socket: "/run/m".into(), id: 7, server: false, access: SocketAccess::default() }

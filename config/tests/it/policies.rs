@@ -47,7 +47,7 @@ fn defaults_are_those_of_the_reference() {
     };
     let defaults: [Arc<dyn PolicySettings>; 10] = [
         Arc::new(StaticSettings { threshold: None }),
-        Arc::new(DtSettings { alpha }),
+        Arc::new(DtSettings { alpha, alpha_at_rate: None }),
         Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80) }),
         Arc::new(SihSettings { alpha }),
         Arc::new(OversubscribedSettings { alpha, headroom_percent: 80 }),

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Table};
-use weir_units::{Alpha, Bytes};
+use weir_reader::{Key, Named, RATE, Table, rates};
+use weir_units::{Alpha, BitRate, Bytes};
 
 use super::{
     ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings, PoolLevel,
@@ -15,12 +15,23 @@ use crate::layout::BufferLayout;
 #[derive(Debug)]
 pub struct DynamicThreshold {
     alpha: LiveAlpha,
+    /// What T is times at each port, in units of 2^-16; `None` where α is one for all.
+    of_ports: Option<Box<[u64]>>,
 }
 
 impl DynamicThreshold {
     /// DT with this α.
     pub fn new(alpha: Alpha) -> DynamicThreshold {
-        DynamicThreshold { alpha: LiveAlpha::new(alpha) }
+        DynamicThreshold { alpha: LiveAlpha::new(alpha), of_ports: None }
+    }
+
+    /// DT whose α is this up to ports of `at_rate`, and beyond them in proportion to their rate.
+    pub fn at_rate(alpha: Alpha, at_rate: BitRate, rates: &[BitRate]) -> DynamicThreshold {
+        let of_port = |rate: &BitRate| {
+            let times = (u128::from(rate.as_bps()) << 16) / u128::from(at_rate.as_bps().max(1));
+            times.clamp(1 << 16, 1 << 32) as u64
+        };
+        DynamicThreshold { of_ports: Some(rates.iter().map(of_port).collect()), ..DynamicThreshold::new(alpha) }
     }
 
     /// α.
@@ -55,11 +66,16 @@ impl Policy for DynamicThreshold {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        Threshold::at(self.over(queue.shared_pool))
+        let of_all = self.over(queue.shared_pool);
+        Threshold::at(match &self.of_ports {
+            None => of_all,
+            // T is below 2^45.
+            Some(times) => ((u128::from(of_all) * u128::from(times[queue.queue.port().index()])) >> 16) as u64,
+        })
     }
 
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(DtSettings { alpha }) = settings.downcast() {
+        if let Some(DtSettings { alpha, .. }) = settings.downcast() {
             self.set_alpha(*alpha);
         }
     }
@@ -73,7 +89,8 @@ impl Policy for DynamicThreshold {
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}", self.alpha())]
+        let more = if self.of_ports.is_some() { ", more at ports above `alpha_at_rate`" } else { "" };
+        vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}{more}", self.alpha())]
     }
 }
 
@@ -132,7 +149,12 @@ pub(super) struct Kind;
 pub struct DtSettings {
     /// `alpha`.
     pub alpha: Alpha,
+    /// `alpha_at_rate`: the rate of a port above which α grows in proportion.
+    pub alpha_at_rate: Option<BitRate>,
 }
+
+const ALPHA_AT_RATE: Key =
+    Key::without_default("alpha_at_rate", "none", "ports of a higher rate have α in proportion to it");
 
 impl Named for Kind {
     fn name(&self) -> &'static str {
@@ -140,13 +162,14 @@ impl Named for Kind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[ALPHA]
+        &[ALPHA, ALPHA_AT_RATE]
     }
 }
 
 impl PolicyKind for Kind {
     fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
-        Arc::new(DtSettings { alpha: table.alpha_or(&ALPHA) })
+        let alpha_at_rate = table.quantity(ALPHA_AT_RATE.name, &RATE, rates());
+        Arc::new(DtSettings { alpha: table.alpha_or(&ALPHA), alpha_at_rate })
     }
 }
 
@@ -163,8 +186,11 @@ impl PolicySettings for DtSettings {
         &[ALPHA.name]
     }
 
-    fn build(&self, _context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        Ok(Box::new(DynamicThreshold::new(self.alpha)))
+    fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
+        Ok(Box::new(match self.alpha_at_rate {
+            Some(at_rate) => DynamicThreshold::at_rate(self.alpha, at_rate, context.rates),
+            None => DynamicThreshold::new(self.alpha),
+        }))
     }
 }
 
@@ -191,6 +217,14 @@ mod tests {
             let threshold = dt(alpha).threshold(&view(0, 12_000_000, n * each)).xoff;
             assert!(threshold.abs_diff(each) <= n * 2, "α {alpha}, n {n}: T {threshold}, each {each}");
         }
+    }
+
+    #[test]
+    fn faster_ports_may_have_more() {
+        let rates = [10, 100, 400].map(BitRate::gbps);
+        let dt = DynamicThreshold::at_rate("1/8".parse().unwrap(), BitRate::gbps(100), &rates);
+        let at = |port| dt.threshold(&view(port, 8_000_000, 0)).xoff;
+        assert_eq!([at(0), at(1), at(2)], [1_000_000, 1_000_000, 4_000_000]);
     }
 
     #[test]

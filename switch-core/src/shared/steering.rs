@@ -33,6 +33,8 @@ struct EcnWords {
     /// 0 where the class is not marked.
     kmax: AtomicU64,
     pmax_ppm: AtomicU32,
+    /// In b/s; 0 where the thresholds do not follow the port's rate.
+    at_rate: AtomicU64,
 }
 
 /// Times in picoseconds.
@@ -69,11 +71,12 @@ impl Tuning {
         for (class, queue) in queues.iter().enumerate() {
             self.quanta[class].store(queue.quantum.max(1), Ordering::Relaxed);
             self.rates[class].store(queue.rate.map_or(0, BitRate::as_bps), Ordering::Relaxed);
-            let none = EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, pmax_ppm: 0 };
-            let EcnConfig { kmin, kmax, pmax_ppm } = queue.ecn.unwrap_or(none);
+            let none = EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, pmax_ppm: 0, at_rate: None };
+            let EcnConfig { kmin, kmax, pmax_ppm, at_rate } = queue.ecn.unwrap_or(none);
             self.ecn[class].kmin.store(kmin.get(), Ordering::Relaxed);
             self.ecn[class].kmax.store(kmax.get(), Ordering::Relaxed);
             self.ecn[class].pmax_ppm.store(pmax_ppm, Ordering::Relaxed);
+            self.ecn[class].at_rate.store(at_rate.map_or(0, BitRate::as_bps), Ordering::Relaxed);
         }
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         self.strict.store(ClassSet::from_iter(strict).bits(), Ordering::Relaxed);
@@ -109,7 +112,11 @@ impl Tuning {
             // Of a mixture of old and new ones the lower threshold may be above the upper one.
             let kmin = words.kmin.load(Ordering::Relaxed).min(kmax);
             let pmax_ppm = words.pmax_ppm.load(Ordering::Relaxed);
-            (kmax > 0).then(|| EcnMarker::new(Bytes::new(kmin), Bytes::new(kmax), pmax_ppm))
+            let [kmin, kmax] = [kmin, kmax].map(Bytes::new);
+            (kmax > Bytes::ZERO).then(|| match words.at_rate.load(Ordering::Relaxed) {
+                0 => EcnMarker::new(kmin, kmax, pmax_ppm),
+                bps => EcnMarker::at_rate(kmin, kmax, pmax_ppm, BitRate::bps(bps)),
+            })
         })
     }
 

@@ -41,7 +41,7 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
         let frame_bytes = packet.frame_bytes();
         // The queue would hold this frame alone.
         let is_marked = match &markers[class.index()] {
-            Some(marker) => marker.marks(u64::from(frame.bytes), random.next()) && packet.mark_ce(),
+            Some(marker) => marker.marks_on(port.ecn_scale, u64::from(frame.bytes), random.next()) && packet.mark_ce(),
             None => false,
         };
         if *stamps && packet.wants_telemetry() {

@@ -1,5 +1,6 @@
 //! A port's link that comes, goes or changes its speed: flow control starts anew with it, or goes on by the new speed.
 
+use weir_mmu::EcnMarker;
 use weir_units::{ClassSet, Time};
 
 use super::{Manner, Transmission};
@@ -54,6 +55,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if is_given || state.rate.follows() {
             port.generator.set_rate(now, state.rate());
             port.limits.set_line(now, state.rate());
+            port.ecn_scale = EcnMarker::scale_of(state.rate());
             match state.rate.shaped_to() {
                 Some(rate) => port.shaper.set_rate(now, rate),
                 None => port.shaper.lift(now),

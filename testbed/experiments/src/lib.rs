@@ -52,6 +52,7 @@
 #![forbid(unsafe_code)]
 
 mod color;
+pub mod compare;
 pub mod experiment;
 mod failure;
 pub mod files;

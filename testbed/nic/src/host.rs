@@ -445,7 +445,7 @@ impl Host {
         self.limits.follow(now, &self.regulator);
         let outgoing = self.poll_control(now).or_else(|| {
             let held_back = self.held_back(now);
-            let answer = if !held_back.contains(self.config.ack_class) { self.poll_answer(now) } else { None };
+            let answer = if !held_back.contains(self.answer_class()) { self.poll_answer(now) } else { None };
             answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
         })?;
         let frame_bytes = outgoing.0.frame_bytes();
@@ -468,13 +468,25 @@ impl Host {
         Some((NicFrame::Control(frame), QueuePair::new(0), self.config.ip))
     }
 
+    /// The class of the answer that goes first.
+    #[inline]
+    fn answer_class(&self) -> Class {
+        match self.acks_due.front() {
+            Some((place, _)) if self.config.acks_with_data && self.cnps_due.is_empty() => {
+                self.receivers[*place].config().class
+            }
+            _ => self.config.ack_class,
+        }
+    }
+
     #[inline]
     fn poll_answer(&mut self, now: Time) -> Option<Outgoing> {
         if self.acks_due.is_empty() && self.cnps_due.is_empty() {
             return None;
         }
+        let class = self.answer_class();
         let outgoing = self.poll_cnp().or_else(|| self.poll_ack())?;
-        self.note_sent(now, self.config.ack_class, outgoing.0.frame_bytes());
+        self.note_sent(now, class, outgoing.0.frame_bytes());
         Some(outgoing)
     }
 
@@ -520,10 +532,13 @@ impl Host {
             None => (receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue"), None),
         };
         let sizes = &self.config.sizes;
-        let frame_bytes = sizes.ack + sizes.of_stamps(receiver.config().stamps);
+        let frame_bytes = sizes.ack + sizes.of_stamps_back(receiver.config().stamps);
         let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::Ect0, Says::Ack(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.0 {
             packet.telemetry = telemetry;
+            if self.config.acks_with_data {
+                packet.dscp = receiver.config().dscp;
+            }
         }
         self.let_go(place);
         Some(outgoing)
@@ -644,7 +659,7 @@ impl Host {
     pub fn next_wakeup(&self, now: Time) -> Time {
         let free = self.wire.free_at().max(now);
         let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
-        let own = if owes { self.config.ack_class.alone() } else { ClassSet::EMPTY };
+        let own = if owes { self.answer_class().alone() } else { ClassSet::EMPTY };
         let ready = self.schedule.ready_classes() | own | self.tcp_acks.classes();
         let opens = ready.iter().map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
         let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);

@@ -134,6 +134,23 @@ impl<'p> Parameters<'p> {
         })
     }
 
+    /// A window: a size with its unit, a part of what the line carries in the base round trip, `bdp/2`, or `none`.
+    pub fn window(&self, key: &Key) -> Option<Bytes> {
+        self.value(key, |text| {
+            if text == "none" {
+                return Ok(None);
+            }
+            if let Some(divisor) = part_of(text, "bdp") {
+                return Ok(Some(
+                    self.network.line.bytes_in(self.network.base_rtt).divided_by(divisor).max(Bytes::new(1)),
+                ));
+            }
+            let what = "a size with its unit, a part of the bandwidth-delay product, or \"none\"";
+            let size: Option<Bytes> = text.parse().ok().filter(|size| *size > Bytes::ZERO);
+            size.map(Some).ok_or_else(|| told(key, text, what, "\"100KB\" or \"bdp\""))
+        })
+    }
+
     /// A share of one above 0, in parts per million: `0.95`, or `7/8`.
     pub fn share(&self, key: &Key) -> u32 {
         self.millionths(key, 1..=1_000_000)

@@ -42,7 +42,7 @@ pub use events::{EventKind, EventWriter, FctRow, FctWriter};
 pub use file::{RunFile, whole_lines};
 pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
-pub use ns3::{Ns3Files, Ns3Message, Ns3Pauses};
+pub use ns3::{Ns3Files, Ns3Message, Ns3Nodes, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
 pub use real_hosts::{RealHostSummary, ToolSummary};
 pub use series::{

@@ -11,7 +11,7 @@ use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Transport,
 };
-use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, Time};
+use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, SplitMix64, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
 
@@ -52,6 +52,8 @@ pub struct Scenario {
     pub link_overhead: Bytes,
     /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
     pub seed: u64,
+    /// What the choice among ways of equal cost is varied by besides the flow and the switch; 0 for nothing.
+    pub ecmp_seed: u32,
     /// Messages that start before this are no part of the statistics.
     pub warm_up: Time,
     /// Parts of the run that are measured by themselves.
@@ -169,6 +171,8 @@ pub struct TrafficPlan {
     pub ack_every: Option<NonZeroU32>,
     /// Go-back-N, with this timeout; `None`: nothing is sent again.
     pub retransmission: Option<Span>,
+    /// The destination port that `fct.txt` has of its messages, where one is given.
+    pub dport: Option<u16>,
     /// The messages, by their start.
     pub messages: Arc<[Message]>,
 }
@@ -214,6 +218,14 @@ pub struct HostFlows {
 }
 
 impl Scenario {
+    /// What a switch, by its place, mixes flows' hashes with to choose among ways of equal cost.
+    pub fn hash_seed(&self, switch: usize) -> u32 {
+        match self.ecmp_seed {
+            0 => switch as u32,
+            seed => SplitMix64::mix(u64::from(seed) << 32 | switch as u64) as u32,
+        }
+    }
+
     /// Switches and their hosts for a millisecond, on real links, and nothing sent. A policy's name stands in reports.
     pub fn new(name: &str, policy: &str, switches: Vec<SwitchConfig>, hosts: Vec<HostPlan>) -> Scenario {
         Scenario {
@@ -229,6 +241,7 @@ impl Scenario {
             outages: Vec::new(),
             link_overhead: LINK_OVERHEAD,
             seed: 1,
+            ecmp_seed: 0,
             warm_up: Time::ZERO,
             windows: Vec::new(),
             shows_flow_gauges: false,

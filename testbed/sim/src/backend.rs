@@ -19,7 +19,7 @@ use weir_results::record::{
     self, Depth, Ended, NicWords, Progress, ProgressOf, Recorder, Teller, dropped, overflown_lossless, write_configs,
 };
 use weir_results::run_dir::{
-    FctRow, FlowSample, Ns3Files, Ns3Message, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
+    FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
@@ -99,6 +99,10 @@ impl SimBackend {
             sim,
             recorder,
             ns3,
+            nodes: Ns3Nodes::of(
+                scenario.hosts.iter().map(|host| host.name.as_str()),
+                scenario.switches.iter().map(|switch| switch.name.as_str()),
+            ),
             observe,
             stop,
         };
@@ -119,6 +123,7 @@ struct Running<'a> {
     sim: Sim,
     recorder: Recorder<'a>,
     ns3: Option<Ns3Files<RunFile>>,
+    nodes: Ns3Nodes,
     ends: FlowEnds,
     outages: Outages,
     ways: Ways<'a>,
@@ -199,11 +204,11 @@ impl Running<'_> {
 
     /// Writes down what has happened since the last time.
     fn collect(&mut self) -> Result<(), SimRunError> {
-        let Running { scenario, sim, recorder, ns3, .. } = self;
+        let Running { scenario, sim, recorder, ns3, nodes, .. } = self;
         for told in sim.drain_told() {
             let ControlFrame::Pfc(frame) = told.frame else { continue };
             if let Some(ns3) = ns3 {
-                note_pause(ns3, scenario, recorder, &told, &frame);
+                note_pause(ns3, nodes, scenario, recorder, &told, &frame);
             }
             recorder.note_told(told.at, told.by, told.place, &frame)?;
         }
@@ -232,7 +237,8 @@ impl Running<'_> {
                 let ends = &plan.messages[message as usize];
                 let ends = [ends.from, ends.to].map(|host| host as usize);
                 let carried_by = (&plan.transport, &plan.congestion_control);
-                (&plan.name, ends, carried_by, numbers(traffic as usize, message as usize))
+                let [source, destination] = numbers(traffic as usize, message as usize);
+                (&plan.name, ends, carried_by, [source, plan.dport.unwrap_or(destination)])
             }
         };
         let ideal = self.ways.ideal_fct([from, to], done.size, transport, control.stamps());
@@ -251,6 +257,7 @@ impl Running<'_> {
         })?;
         if let Some(ns3) = &mut self.ns3 {
             let (start, standalone) = (done.released, ideal.unwrap_or(done.fct));
+            let [from, to] = [from, to].map(|host| self.nodes.hosts[host]);
             ns3.message(&Ns3Message { from, to, ports, size: done.size, start, fct: done.fct, standalone })?;
         }
         Ok(())
@@ -294,7 +301,7 @@ impl Running<'_> {
             let (place, mmu) = (port.place, &self.sim.shared(port.place.switch).mmu);
             let length = |class| mmu.egress_length(QueueId::new(PortId(place.port as u16), class));
             let length = Bytes::new(Class::ALL.into_iter().map(length).sum());
-            ns3.queue(self.scenario.hosts.len() + place.switch, place.port + 1, length);
+            ns3.queue(self.nodes.switches[place.switch], place.port + 1, length);
         }
     }
 
@@ -446,6 +453,7 @@ fn numbers(traffic: usize, message: usize) -> [u16; 2] {
 /// Notes a frame that changes a pause, for `pfc.txt`.
 fn note_pause(
     ns3: &mut Ns3Files<RunFile>,
+    nodes: &Ns3Nodes,
     scenario: &Scenario,
     recorder: &Recorder<'_>,
     told: &Told,
@@ -455,10 +463,10 @@ fn note_pause(
     if scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
         return;
     }
-    let port = |place: PortPlace| (scenario.hosts.len() + place.switch, true, place.port + 1);
+    let port = |place: PortPlace| (nodes.switches[place.switch], true, place.port + 1);
     let (node, is_switch, interface) = match (by, recorder.ports().at(place).behind) {
         (Teller::Host, _) => port(place),
-        (Teller::Port, Some(Behind::Host(host))) => (host, false, 1),
+        (Teller::Port, Some(Behind::Host(host))) => (nodes.hosts[host], false, 1),
         (Teller::Port, Some(Behind::Port(peer))) => port(peer),
         (Teller::Port, None) => return,
     };

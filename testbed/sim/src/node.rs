@@ -89,7 +89,7 @@ impl SimSwitch {
                 // Buckets of static entries must not overflow.
                 stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
                 learns: routes.is_none(),
-                hash_seed: number as u32,
+                hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,
                 link_overhead: scenario.link_overhead,
             },

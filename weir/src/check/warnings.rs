@@ -22,8 +22,9 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
         if queue_limit(switch, index).is_some() {
             continue;
         }
-        if let (weir_config::Headroom::Fixed(given), Some(rule)) =
-            (switch.buffer.headroom, switch.headroom_by_rule(port))
+        let by_rule = switch.buffer.headroom == weir_config::Headroom::Auto && port.headroom.is_none();
+        if let (Some(given), Some(rule)) = (switch.headroom(index), switch.headroom_by_rule(port))
+            && !by_rule
             && given < rule
         {
             warnings.push(format!(

@@ -193,6 +193,7 @@ impl Steering<'_> {
                     kmin,
                     kmax: kmin + Bytes::kb(100),
                     pmax_ppm: 1_000_000,
+                    at_rate: None,
                 });
                 shared.set_queues(&queues);
             }

@@ -27,6 +27,8 @@ pub struct HostConfig {
     pub ack_dscp: Dscp,
     /// Class of both, for PFC: the one that the switch gives to `ack_dscp`.
     pub ack_class: Class,
+    /// Whether acknowledgements of RDMA have the class and the code point of the data that they answer in place of these.
+    pub acks_with_data: bool,
     /// How far a late poll may catch up on rates: zero in virtual time.
     pub slack: Span,
     /// What it speaks with the switch's port, which must speak the same.
@@ -109,6 +111,7 @@ impl HostConfig {
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
+            acks_with_data: false,
             slack: Span::ZERO,
             flow_control: Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,

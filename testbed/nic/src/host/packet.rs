@@ -159,10 +159,14 @@ pub struct FrameSizes {
     pub cnp: u16,
     /// What a segment of TCP has besides its payload, and an acknowledgement without SACK blocks all in all.
     pub tcp_header: u16,
-    /// What a packet and its acknowledgement have besides where they bring [`Stamps::Time`],
+    /// What a packet has besides where it brings [`Stamps::Time`],
     pub time_stamp: u16,
-    /// and where they bring [`Stamps::Hops`].
+    /// and where it brings [`Stamps::Hops`].
     pub hop_stamps: u16,
+    /// What its acknowledgement has besides that brings them back,
+    pub time_stamp_back: u16,
+    /// and these.
+    pub hop_stamps_back: u16,
 }
 
 /// Places for hops in a real frame: a Clos network of three stages has no longer ways.
@@ -191,6 +195,8 @@ impl FrameSizes {
             tcp_header: FrameSizes::TCP_HEADER,
             time_stamp: trailer::bytes_with(0) as u16,
             hop_stamps: trailer::bytes_with(PLACES) as u16,
+            time_stamp_back: trailer::bytes_with(0) as u16,
+            hop_stamps_back: trailer::bytes_with(PLACES) as u16,
         }
     }
 
@@ -207,10 +213,18 @@ impl FrameSizes {
             tcp_header: FrameSizes::TCP_HEADER,
             time_stamp: 0,
             hop_stamps: 0,
+            time_stamp_back: 0,
+            hop_stamps_back: 0,
         }
     }
 
-    /// What stamps take.
+    /// As [`FrameSizes::ns3`], and with the bytes that stamps have there: a packet's 8 B of time, or the 42 B of INT. The headers
+    /// of an acknowledgement without padding are 46 B: it stays one of 60 B with a time, and has 88 B with INT.
+    pub const fn ns3_stamped(payload_max: u16) -> FrameSizes {
+        FrameSizes { time_stamp: 8, hop_stamps: 42, hop_stamps_back: 28, ..FrameSizes::ns3(payload_max) }
+    }
+
+    /// What stamps take of a packet.
     pub const fn of_stamps(&self, stamps: Stamps) -> u16 {
         match stamps {
             Stamps::None => 0,
@@ -219,10 +233,19 @@ impl FrameSizes {
         }
     }
 
+    /// What stamps take of the acknowledgement that brings them back.
+    pub const fn of_stamps_back(&self, stamps: Stamps) -> u16 {
+        match stamps {
+            Stamps::None => 0,
+            Stamps::Time => self.time_stamp_back,
+            Stamps::Hops => self.hop_stamps_back,
+        }
+    }
+
     /// The lengths of frames of which all packets and acknowledgements bring these stamps.
     pub const fn bringing(self, stamps: Stamps) -> FrameSizes {
-        let more = self.of_stamps(stamps);
-        FrameSizes { header: self.header + more, ack: self.ack + more, ..self }
+        let [out, back] = [self.of_stamps(stamps), self.of_stamps_back(stamps)];
+        FrameSizes { header: self.header + out, ack: self.ack + back, ..self }
     }
 
     /// A packet with so much payload, the first of its message or not, without stamps.

@@ -62,6 +62,42 @@ impl<W: Write> Ns3Pauses<W> {
     }
 }
 
+/// The numbers of nodes. Where the names are a letter H or S and a number, and no two nodes have one, they are these numbers, as
+/// of an imported topology; H5-2 is another NIC of node 5. Otherwise hosts come first, then the switches.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ns3Nodes {
+    /// Of each host, in the order of the scenario.
+    pub hosts: Vec<usize>,
+    /// Of each switch.
+    pub switches: Vec<usize>,
+}
+
+impl Ns3Nodes {
+    /// Of a scenario's hosts and switches by these names.
+    pub fn of<'n>(
+        hosts: impl ExactSizeIterator<Item = &'n str> + Clone,
+        switches: impl ExactSizeIterator<Item = &'n str> + Clone,
+    ) -> Ns3Nodes {
+        let number = |name: &str, letter: char| name.strip_prefix(letter)?.parse().ok().filter(|n| *n < 1 << 16);
+        let host = |name: &str| match name.split_once('-') {
+            Some((node, nic)) => nic.parse::<usize>().ok().and_then(|_| Some((number(node, 'H')?, false))),
+            None => Some((number(name, 'H')?, true)),
+        };
+        let named: Option<Vec<(usize, bool)>> = hosts.clone().map(host).collect();
+        let named_switches: Option<Vec<usize>> = switches.clone().map(|name| number(name, 'S')).collect();
+        if let Some((named, switches)) = named.zip(named_switches) {
+            let mut all: Vec<usize> = named.iter().filter(|(_, is_first)| *is_first).map(|(node, _)| *node).collect();
+            all.extend(&switches);
+            all.sort();
+            if all.windows(2).all(|pair| pair[0] < pair[1]) {
+                return Ns3Nodes { hosts: named.into_iter().map(|(node, _)| node).collect(), switches };
+            }
+        }
+        let count = hosts.len();
+        Ns3Nodes { hosts: (0..count).collect(), switches: (count..count + switches.len()).collect() }
+    }
+}
+
 /// A completed message.
 #[derive(Clone, Copy, Debug)]
 pub struct Ns3Message {
@@ -153,6 +189,17 @@ impl<W: Write> Ns3Files<W> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nodes_have_the_numbers_of_their_names() {
+        let nodes = |hosts: &[&str], switches: &[&str]| {
+            let found = Ns3Nodes::of(hosts.iter().copied(), switches.iter().copied());
+            (found.hosts, found.switches)
+        };
+        assert_eq!(nodes(&["H1", "H2", "H1-2"], &["S0"]), (vec![1, 2, 1], vec![0]));
+        assert_eq!(nodes(&["H0", "H1"], &["S0", "S1"]), (vec![0, 1], vec![2, 3]), "two have one number");
+        assert_eq!(nodes(&["client", "H7"], &["S9"]), (vec![0, 1], vec![2]));
+    }
 
     #[test]
     fn lines_are_as_scripts_read_them() {

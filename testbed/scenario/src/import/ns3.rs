@@ -16,6 +16,7 @@ mod control;
 mod detect;
 mod document;
 mod flows;
+mod round_trips;
 mod sources;
 mod switches;
 #[cfg(test)]
@@ -28,8 +29,10 @@ mod write;
 
 use super::{ImportErrors, Imported, Note, Report};
 use crate::workload::SizeCdf;
+use std::collections::BTreeSet;
 use text::count;
 use times::Times;
+use weir_units::SplitMix64;
 use workloads::Workload;
 
 pub use config::Config;
@@ -65,7 +68,7 @@ struct Experiment {
     config: Config,
     topology: Topology,
     trace: Vec<u32>,
-    control: String,
+    control: control::Control,
     switches: switches::Switches,
     /// Payload of a full packet.
     payload: u64,
@@ -73,7 +76,7 @@ struct Experiment {
     workloads: Vec<Workload>,
     /// Classes of flows, which are lossless under PFC.
     classes: Vec<u8>,
-    /// Whether acknowledgements wait with data.
+    /// Whether acknowledgements wait with data in switches.
     has_low_acks: bool,
 }
 
@@ -83,24 +86,27 @@ struct Experiment {
 /// Errors of a file, and settings that can't be a scenario of Weir.
 pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
     let mut report = Report { left: sources.left.clone(), ..Report::default() };
-    let topology = Topology::parse(&sources.topology)?;
-    let flows = sources.flows.as_ref().map(|source| FlowList::parse(source, &topology)).transpose()?;
+    let mut topology = Topology::parse(&sources.topology)?;
+    let mut flows = sources.flows.as_ref().map(|source| FlowList::parse(source, &topology)).transpose()?;
     let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;
     let config = sources.config.clone().unwrap_or_default();
     let simulator = Simulator::of(&config, &topology, flows.as_ref());
     tell_of_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
+    let payload = payload(&config)?;
+    let trips = round_trips::RoundTrips::of(&topology, payload);
+    let idle = fit_hosts(&sources.topology.name, &mut topology, flows.as_mut(), &mut report)?;
 
     let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
     let line = first_host.expect("each host has a link, and there is one").rate;
-    let payload = payload(&config)?;
-    let control = control::choose(&config, simulator, line, options.congestion_control.as_deref(), &mut report)?;
+    let wanted = options.congestion_control.as_deref();
+    let control = control::choose(&config, simulator, line, &trips, wanted, &mut report)?;
     let times = Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?;
     let workloads = match (&flows, &sources.sizes) {
         (Some(list), sizes) => {
             if let Some(sizes) = sizes {
                 report.left.push(Note::of(&sizes.name, "the flow list says the sizes"));
             }
-            workloads::of_list(list, &times, options, &mut report)
+            workloads::of_list(list, &topology, &times, options, &mut report)
         }
         (None, Some(sizes)) => vec![of_sizes(sizes, &config, options, &mut report)?],
         (None, None) => {
@@ -109,12 +115,12 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
         }
     };
     let mut classes: Vec<u8> = workloads.iter().map(|workload| workload.class).collect();
-    // By default as dcqcn is run, which is the congestion control without a configuration.
-    let has_low_acks = simulator != Simulator::ConWeave && !config.is_on("ACK_HIGH_PRIO", !config.has("CC_MODE"));
-    classes.extend(Some(3).filter(|_| has_low_acks || classes.is_empty()));
+    // ACK_HIGH_PRIO reaches hosts only; ConWeave's switches have it on.
+    let has_low_acks = simulator != Simulator::ConWeave;
+    classes.extend(Some(3).filter(|_| classes.is_empty()));
     classes.sort();
     classes.dedup();
-    let switches = switches::settings(&config, &topology, simulator, payload, classes.len(), &mut report)?;
+    let switches = switches::settings(&config, &topology, simulator, payload, (classes.len(), idle), &mut report)?;
     let experiment = Experiment {
         simulator,
         trace: trace.map_or(Vec::new(), |trace| trace.nodes),
@@ -155,6 +161,52 @@ impl Simulator {
             Simulator::InetTub => "inet-tub's simulator",
         }
     }
+}
+
+/// Makes hosts of one link each of those with several, and leaves idle ones out where a switch has no port for them. Returns how
+/// many are left out.
+fn fit_hosts(
+    file: &str,
+    topology: &mut Topology,
+    flows: Option<&mut FlowList>,
+    report: &mut Report,
+) -> Result<usize, ImportErrors> {
+    let several = topology.part_nics();
+    if several > 0 {
+        let text = format!(
+            "{} with several links: each link is a host of its own, H5 and H5-2, and a flow is given a pair of them by its number; \
+             in the simulator a hash chooses the sender's, and the ways through the fabric the receiver's",
+            count(several, "host")
+        );
+        report.approximated.push(Note::of(file, text));
+    }
+    let Some(list) = flows else {
+        topology.check_ports(file)?;
+        return Ok(0);
+    };
+    let mut busy = BTreeSet::new();
+    if several > 0 {
+        for (n, flow) in (0u64..).zip(&mut list.flows) {
+            let draw = |host: u32, salt: u64| {
+                let nics = topology.nics_of(host);
+                nics[(SplitMix64::mix(2 * n + salt) % nics.len() as u64) as usize]
+            };
+            (flow.from, flow.to) = (draw(flow.from, 0), draw(flow.to, 1));
+        }
+    }
+    list.flows.iter().for_each(|flow| busy.extend([flow.from, flow.to]));
+    let idle = topology.leave_out_idle(&busy);
+    if !idle.is_empty() {
+        let names: Vec<String> = idle.iter().map(|host| topology.host_name(*host)).collect();
+        let text = format!(
+            "{} left out, which no flow is of, for a switch has 64 ports at most: {}; what they would take of the buffer is left out of it",
+            count(idle.len(), "host"),
+            names.join(", ")
+        );
+        report.approximated.push(Note::of(file, text));
+    }
+    topology.check_ports(file)?;
+    Ok(idle.len())
 }
 
 /// PACKET_PAYLOAD_SIZE, which frames of any Ethernet must carry.
@@ -227,8 +279,10 @@ fn tell_of_files(
             false => report.left.push(Note::of(&source.name, "ENABLE_TRACE is 0")),
         }
         if !trace.unknown.is_empty() {
-            let unknown: Vec<String> = trace.unknown.iter().map(u32::to_string).collect();
-            report.left.push(Note::of(&source.name, format!("no nodes: {}", unknown.join(", "))));
+            let unknown: Vec<String> = trace.unknown.iter().take(8).map(u32::to_string).collect();
+            let more = trace.unknown.len() - unknown.len();
+            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+            report.left.push(Note::of(&source.name, format!("no nodes: {}{more}", unknown.join(", "))));
         }
     }
 }
@@ -296,13 +350,17 @@ impl Experiment {
             report.approximated.push(Note::on_nothing(text));
         }
         let text = match self.has_low_acks {
-            true => "acknowledgements are in class 3, with data".to_owned(),
+            true => "acknowledgements wait with the data of their priority group in switches".to_owned(),
             false => "acknowledgements go first in class 6, through the buffer, which they bypass in the simulator"
                 .to_owned(),
         };
         match self.has_low_acks {
             true => report.taken.push(Note::on_nothing(text)),
             false => report.approximated.push(Note::on_nothing(text)),
+        }
+        if self.has_low_acks && config.is_on("ACK_HIGH_PRIO", false) {
+            let text = "ACK_HIGH_PRIO 1: reaches hosts only, whose acknowledgements no PAUSE stops there; here one of their class does";
+            report.approximated.push(Note::at(&config.file, line("ACK_HIGH_PRIO"), text));
         }
         let here: Vec<&str> = config::OTHERS.iter().copied().filter(|key| config.has(key)).collect();
         for (keys, why) in

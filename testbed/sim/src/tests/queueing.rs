@@ -70,6 +70,7 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
         congestion_control: CongestionControl::none(),
         ack_every: None,
         retransmission: None,
+        dport: None,
         messages: messages.into(),
     });
     let routes = Routes::shortest(&fabric).unwrap();

@@ -254,6 +254,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
         congestion_control: Default::default(),
         ack_every: None,
         retransmission: None,
+        dport: None,
         messages: (0..200).map(message).collect(),
     });
     let mut sim = Sim::new(&scenario).unwrap();

@@ -86,6 +86,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         congestion_control: CongestionControl::none(),
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
+        dport: None,
         messages: messages.into(),
     }];
     scenario
@@ -177,6 +178,22 @@ fn the_same_scenario_leaves_the_same_files() {
     assert!(paused.pauses_sent > 0 && paused.paused_ns > 0);
     assert_eq!(paused.pauses_per_second, paused.pauses_sent * 1_000);
     assert!(read_series(&one).unwrap().column("L1.h2.3.paused").is_some());
+}
+
+#[test]
+fn the_ways_vary_with_their_seed_alone() {
+    // Four hosts send through two spines: which of them share one decides how long they take.
+    let messages = (0..4).map(|from| Message { start: us(0), from, to: from + 4, size: Bytes::kb(60) }).collect();
+    let mut scenario = leaf_spine(messages);
+    let mut fcts = |ecmp_seed, seed| {
+        (scenario.ecmp_seed, scenario.seed) = (ecmp_seed, seed);
+        let folder = TempDir::new().unwrap();
+        run(&scenario, folder.path());
+        fs::read_to_string(folder.path().join("fct.csv")).unwrap()
+    };
+    let found: std::collections::BTreeSet<String> = (0..6).map(|ecmp_seed| fcts(ecmp_seed, 1)).collect();
+    assert!(found.len() > 1, "{found:?}");
+    assert_eq!(fcts(0, 1), fcts(0, 2));
 }
 
 #[test]

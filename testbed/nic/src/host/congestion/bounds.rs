@@ -3,6 +3,8 @@
 use weir_units::{BitRate, Bytes, Span};
 
 use super::whole_rate;
+use crate::parameters::Parameters;
+use weir_reader::Key;
 
 /// The bounds of a flow whose window W and rate R go together: R = W / T, T being the base round-trip time.
 ///
@@ -12,6 +14,48 @@ pub(super) struct WindowBounds {
     line: u64,
     rate_min: u64,
     base_rtt_ps: f64,
+}
+
+/// A window beside a rate, as the public ns-3 simulators may give it to controls that set rates alone (HAS_WIN, VAR_WIN).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct WindowBeside {
+    /// At line rate; `None` for no window.
+    size: Option<Bytes>,
+    /// Whether it shrinks as the rate does.
+    follows_rate: bool,
+}
+
+pub(super) const WINDOW: Key = Key::new(
+    "window",
+    "none",
+    "a window beside the rate: a size, a part of the bandwidth-delay product, or none (HAS_WIN)",
+);
+pub(super) const WINDOW_FOLLOWS_RATE: Key = Key::new(
+    "window_follows_rate",
+    "false",
+    "whether that window is in proportion to the rate over the line's (VAR_WIN)",
+);
+
+impl WindowBeside {
+    pub(super) fn read(parameters: &Parameters<'_>) -> WindowBeside {
+        let (size, follows_rate) = (parameters.window(&WINDOW), parameters.boolean(&WINDOW_FOLLOWS_RATE));
+        if follows_rate && size.is_none() {
+            let help = "write a `window`, for example \"bdp\", or take `window_follows_rate` out";
+            parameters.refuse(&WINDOW_FOLLOWS_RATE, "there is no `window` to follow the rate", help);
+        }
+        WindowBeside { size, follows_rate }
+    }
+
+    /// The window at a rate of this line, both in bits a second.
+    #[inline]
+    pub(super) fn at(&self, rate: u64, line: u64) -> Option<Bytes> {
+        let size = self.size?;
+        if !self.follows_rate {
+            return Some(size);
+        }
+        let bytes = u128::from(size.get()) * u128::from(rate) / u128::from(line.max(1));
+        Some(Bytes::new((bytes as u64).max(1)))
+    }
 }
 
 /// Bits in a byte times picoseconds in a second.
@@ -65,5 +109,26 @@ mod tests {
         assert_eq!(WindowBounds::bytes(0.5), Bytes::new(1));
         let slow = WindowBounds::new(BitRate::mbps(10), BitRate::gbps(1), Span::ZERO);
         assert_eq!(slow.rate(slow.clamp(1e9)), BitRate::mbps(10), "a floor above the line is the line");
+    }
+
+    #[test]
+    fn a_window_beside_a_rate_may_follow_it() {
+        let network = crate::parameters::Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(8) };
+        let read = |given: &[(&str, &str)]| {
+            let parameters = Parameters::new(network, given, &[]);
+            (WindowBeside::read(&parameters), parameters.into_wrong().len())
+        };
+        let [half, line] = [50_000_000_000, 100_000_000_000];
+        let (none, wrong) = read(&[]);
+        assert_eq!((none.at(half, line), wrong), (None, 0));
+        let (fixed, _) = read(&[("window", "bdp")]);
+        assert_eq!([half, line].map(|rate| fixed.at(rate, line)), [Some(Bytes::kb(100)); 2]);
+        let (following, _) = read(&[("window", "60KB"), ("window_follows_rate", "true")]);
+        assert_eq!(
+            [0, half, line].map(|rate| following.at(rate, line)),
+            [1, 30_000, 60_000].map(|n| Some(Bytes::new(n)))
+        );
+        assert_eq!(read(&[("window_follows_rate", "true")]).1, 1, "nothing to follow the rate");
+        assert_eq!((read(&[("window", "0B")]).1, read(&[("window", "wide")]).1), (1, 1));
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
+use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
 use super::dcqcn::GAUGES;
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
 use crate::parameters::{Network, Parameters, Preset};
@@ -39,6 +40,8 @@ pub struct DcqcnNs3Config {
     /// Whether each cut makes R_C before it the target. Otherwise a cut that follows another with no raise between
     /// them leaves the target (CLAMP_TARGET_RATE).
     pub clamps_target: bool,
+    /// A window beside the rate.
+    pub(super) window: WindowBeside,
 }
 
 /// A flow's state. It sends at line rate until an acknowledgement has a mark.
@@ -97,6 +100,8 @@ impl Named for DcqcnNs3 {
             RATE_HAI,
             RATE_MIN,
             CLAMPS_TARGET,
+            WINDOW,
+            WINDOW_FOLLOWS_RATE,
         ]
     }
 
@@ -157,6 +162,7 @@ impl DcqcnNs3Config {
             hyper_increase: parameters.rate(&RATE_HAI),
             rate_min: parameters.rate(&RATE_MIN),
             clamps_target: parameters.boolean(&CLAMPS_TARGET),
+            window: WindowBeside::read(parameters),
         }
     }
 }
@@ -276,6 +282,10 @@ impl FlowState for Flow {
     /// R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)
+    }
+
+    fn window(&self) -> Option<Bytes> {
+        self.config.window.at(self.current, self.line)
     }
 
     fn handle_sent(&mut self, now: Time, _wire: Bytes) {

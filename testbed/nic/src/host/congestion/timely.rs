@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
+use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
 use super::{
     AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS, Stamps, fraction, whole_rate,
 };
@@ -41,6 +42,8 @@ struct TimelyConfig {
     completion: Completion,
     /// The rate is never cut below this.
     rate_min: BitRate,
+    /// A window beside the rate.
+    window: WindowBeside,
 }
 
 /// How often the rate is set.
@@ -87,7 +90,20 @@ impl Named for Timely {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[EWMA, BETA, T_LOW, T_HIGH, MIN_RTT, DELTA, HAI, HAI_BELOW_T_LOW, SEGMENT, RATE_MIN]
+        &[
+            EWMA,
+            BETA,
+            T_LOW,
+            T_HIGH,
+            MIN_RTT,
+            DELTA,
+            HAI,
+            HAI_BELOW_T_LOW,
+            SEGMENT,
+            RATE_MIN,
+            WINDOW,
+            WINDOW_FOLLOWS_RATE,
+        ]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -141,6 +157,7 @@ impl TimelyConfig {
             hai_below_t_low: parameters.boolean(&HAI_BELOW_T_LOW),
             completion: parameters.converted(&SEGMENT),
             rate_min: parameters.rate(&RATE_MIN),
+            window: WindowBeside::read(parameters),
         }
     }
 }
@@ -223,6 +240,10 @@ impl Flow {
 impl FlowState for Flow {
     fn rate(&self) -> BitRate {
         BitRate::bps(self.rate)
+    }
+
+    fn window(&self) -> Option<Bytes> {
+        self.config.window.at(self.rate, self.line)
     }
 
     fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {

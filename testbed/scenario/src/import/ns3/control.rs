@@ -1,20 +1,34 @@
 //! Which of Weir's congestion controls a configuration's CC_MODE is, and in what it differs.
 
 use weir_nic::host::congestion::{self, DcqcnNs3Config};
-use weir_units::{BitRate, Span};
+use weir_units::{BitRate, Bytes, Span};
 
 use super::Simulator;
 use super::config::Config;
+use super::document::{exact_rate, exact_size, exact_span, quoted, share};
+use super::round_trips::RoundTrips;
 use crate::import::{ImportErrors, Note, Report};
+
+/// A congestion control: a preset, and what is laid over it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Control {
+    pub preset: String,
+    /// The kind's table in `[nic]`.
+    pub kind: &'static str,
+    /// Keys of that table, with values as they stand in the file.
+    pub keys: Vec<(&'static str, String)>,
+}
 
 /// Chooses the preset for hosts on a line of this rate; `wanted` goes before what the configuration says.
 pub(super) fn choose(
     config: &Config,
     simulator: Simulator,
     line: BitRate,
+    trips: &RoundTrips,
     wanted: Option<&str>,
     report: &mut Report,
-) -> Result<String, ImportErrors> {
+) -> Result<Control, ImportErrors> {
+    let plain = |preset: &str| Control { preset: preset.to_owned(), kind: "", keys: Vec::new() };
     if let Some(name) = wanted {
         let Some((name, _)) = congestion::presets().find(|(known, _)| *known == name) else {
             let known: Vec<&str> = congestion::presets().map(|(name, _)| name).collect();
@@ -23,22 +37,24 @@ pub(super) fn choose(
             return Err(ImportErrors::one("--congestion-control", None, problem, help));
         };
         report.taken.push(Note::on_nothing(format!("congestion control {name}, as asked for")));
-        return Ok(name.to_owned());
+        return Ok(plain(name));
     }
     let Some(mode) = config.numbers.get("CC_MODE") else {
         let text = "no CC_MODE: congestion control dcqcn-hpcc, as the HPCC simulator's run.py sets it";
         report.approximated.push(Note::on_nothing(text));
-        return Ok("dcqcn-hpcc".to_owned());
+        return Ok(plain("dcqcn-hpcc"));
     };
     let at = config.line("CC_MODE").unwrap_or(1);
-    let mut differs = Differences { config, found: Vec::new() };
-    let preset = match mode {
-        1 => dcqcn(config, simulator, line, &mut differs),
-        3 => hpcc(config, line, &mut differs),
-        7 => timely(line, &mut differs),
+    let mut differs = Differences { config, found: Vec::new(), keys: Vec::new() };
+    let (preset, kind) = match mode {
+        1 => (dcqcn(config, simulator, line, &mut differs), "dcqcn-ns3"),
+        3 => (hpcc(config, line, trips, &mut differs), "hpcc"),
+        7 => (timely(config, line, &mut differs), "timely"),
         10 => {
-            differs.found.push((at, "CC_MODE 10, HPCC-PINT, runs as HPCC with whole telemetry".to_owned()));
-            hpcc(config, line, &mut differs)
+            let text =
+                "CC_MODE 10, HPCC-PINT, runs as HPCC with whole telemetry, none of which takes bytes (there 2 B)";
+            differs.found.push((at, text.to_owned()));
+            (hpcc(config, line, trips, &mut differs), "hpcc")
         }
         other => {
             let what = if *other == 8 { ", DCTCP over RDMA," } else { "" };
@@ -47,59 +63,93 @@ pub(super) fn choose(
             return Err(ImportErrors::one(&config.file, Some(at), problem, help));
         }
     };
-    differs.window(*mode);
+    differs.window(*mode, trips, report);
     report.taken.push(Note::at(&config.file, at, format!("CC_MODE {mode}: congestion control {preset}")));
     if simulator == Simulator::InetTub {
         let text = format!("CC_MODE {mode} counts, though this simulator's command line may choose another");
         report.approximated.push(Note::at(&config.file, at, text));
     }
     report.approximated.extend(differs.found.into_iter().map(|(line, text)| Note::at(&config.file, line, text)));
-    Ok(preset.to_owned())
+    for (key, name, value) in &differs.keys {
+        if let Some(line) = config.line(key) {
+            report.taken.push(Note::at(&config.file, line, format!("{key}: {name} = {value}")));
+        }
+    }
+    let keys = differs.keys.into_iter().map(|(_, name, value)| (name, value)).collect();
+    Ok(Control { preset: preset.to_owned(), kind, keys })
 }
 
 /// What a configuration says otherwise than a preset.
 struct Differences<'c> {
     config: &'c Config,
+    /// What Weir has no key for.
     found: Vec<(usize, String)>,
+    /// A key of the configuration, and the key of Weir's with its value.
+    keys: Vec<(&'static str, &'static str, String)>,
 }
 
 impl Differences<'_> {
-    /// Notes that a key has another value than the preset, if it is there.
-    fn compare<T: PartialEq + ToString>(&mut self, key: &str, written: Option<T>, preset: (&str, T)) {
-        if let Some(written) = written.filter(|written| *written != preset.1) {
-            let line = self.config.line(key).unwrap_or(1);
-            let text = format!("{key} is {}, but {} in {}", written.to_string(), preset.1.to_string(), preset.0);
-            self.found.push((line, text));
+    /// Notes that a key has another value than the preset, if it is there: as Weir's key `name`, in the words that stand in a
+    /// scenario.
+    fn key<T: PartialEq + Copy>(
+        &mut self,
+        key: &'static str,
+        name: &'static str,
+        written: Option<T>,
+        preset: T,
+        words: impl Fn(T) -> String,
+    ) {
+        if let Some(written) = written.filter(|written| *written != preset) {
+            self.keys.push((key, name, words(written)));
         }
     }
 
-    fn rate(&mut self, key: &str, preset: (&str, BitRate)) {
-        self.compare(key, self.config.rates.get(key).copied(), preset);
+    fn rate(&mut self, key: &'static str, name: &'static str, preset: BitRate) {
+        let written = self.config.rates.get(key).copied();
+        self.key(key, name, written, preset, |rate| quoted(exact_rate(rate)));
     }
 
-    fn timer(&mut self, key: &str, preset: (&str, Span)) {
-        self.compare(key, self.config.timers.get(key).copied(), preset);
+    fn timer(&mut self, key: &'static str, name: &'static str, preset: Span) {
+        let written = self.config.timers.get(key).copied();
+        self.key(key, name, written, preset, |time| quoted(exact_span(time)));
     }
 
-    fn number(&mut self, key: &str, preset: (&str, u64)) {
-        self.compare(key, self.config.numbers.get(key).copied(), preset);
+    fn number(&mut self, key: &'static str, name: &'static str, preset: u64) {
+        let written = self.config.numbers.get(key).copied();
+        self.key(key, name, written, preset, |number| number.to_string());
     }
 
-    fn share(&mut self, key: &str, name: &str, ppb: u64) {
-        let written = self.config.shares.get(key).map(|ppb| *ppb as f64 / 1e9);
-        self.compare(key, written, (name, ppb as f64 / 1e9));
+    /// Notes that a key that has no counterpart differs from what Weir does.
+    fn fixed(&mut self, key: &str, here: u64, how: &str) {
+        if let Some(written) = self.config.numbers.get(key).filter(|written| **written != here) {
+            let line = self.config.line(key).unwrap_or(1);
+            self.found.push((line, format!("{key} is {written}: {how}")));
+        }
     }
 
-    /// Rate-based controls have no window in Weir, and HPCC always has one.
-    fn window(&mut self, mode: u64) {
-        let Some(line) = self.config.line("HAS_WIN") else { return };
+    /// HAS_WIN, VAR_WIN and GLOBAL_T: a window beside the rate; HPCC always has one.
+    fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut Report) {
         let has_window = self.config.is_on("HAS_WIN", false);
-        let text = match (mode, has_window) {
-            (1 | 7, true) => "HAS_WIN: the window beside the rate is left out",
-            (3 | 10, false) => "HAS_WIN 0: HPCC's window is kept nevertheless",
-            _ => return,
-        };
-        self.found.push((line, text.to_owned()));
+        let line = self.config.line("HAS_WIN");
+        match mode {
+            1 | 7 if has_window => {
+                self.keys.push(("HAS_WIN", "window", quoted(exact_size(trips.bdp))));
+                if self.config.is_on("VAR_WIN", false) {
+                    self.keys.push(("VAR_WIN", "window_follows_rate", "true".to_owned()));
+                }
+                let how = "the window is the largest pair's of the network for all, not each pair's own";
+                self.fixed("GLOBAL_T", 1, how);
+            }
+            3 | 10 if !has_window && line.is_some() => {
+                let text = "HAS_WIN 0: HPCC's window is kept nevertheless".to_owned();
+                self.found.push((line.unwrap_or(1), text));
+            }
+            1 | 7 if line.is_some() => {
+                let text = "HAS_WIN 0: no window beside the rate";
+                report.taken.push(Note::at(&self.config.file, line.unwrap_or(1), text));
+            }
+            _ => {}
+        }
     }
 }
 
@@ -113,46 +163,79 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
     }
     let compared = presets.map(|name| {
         let preset = DcqcnNs3Config::preset(name, line).expect("DCQCN as in ns-3");
-        let mut differs = Differences { config, found: Vec::new() };
-        differs.timer("ALPHA_RESUME_INTERVAL", (name, preset.alpha_interval));
-        differs.timer("RATE_DECREASE_INTERVAL", (name, preset.decrease_interval));
-        differs.timer("RP_TIMER", (name, preset.increase_timer));
-        differs.share("EWMA_GAIN", name, 1_000_000_000 >> preset.gain_shift);
-        differs.number("FAST_RECOVERY_TIMES", (name, u64::from(preset.fast_recovery)));
-        differs.number("CLAMP_TARGET_RATE", (name, u64::from(preset.clamps_target)));
-        differs.rate("RATE_AI", (name, preset.additive_increase));
-        differs.rate("RATE_HAI", (name, preset.hyper_increase));
-        differs.rate("MIN_RATE", (name, preset.rate_min));
-        (name, differs.found)
+        let mut differs = Differences { config, found: Vec::new(), keys: Vec::new() };
+        differs.timer("ALPHA_RESUME_INTERVAL", "alpha_interval", preset.alpha_interval);
+        differs.timer("RATE_DECREASE_INTERVAL", "decrease_interval", preset.decrease_interval);
+        differs.timer("RP_TIMER", "increase_timer", preset.increase_timer);
+        differs.gain(preset.gain_shift);
+        differs.number("FAST_RECOVERY_TIMES", "fast_recovery", u64::from(preset.fast_recovery));
+        let clamps = config.numbers.get("CLAMP_TARGET_RATE").map(|clamps| *clamps != 0);
+        differs.key("CLAMP_TARGET_RATE", "clamps_target", clamps, preset.clamps_target, |clamps| clamps.to_string());
+        differs.rate("RATE_AI", "rate_ai", preset.additive_increase);
+        differs.rate("RATE_HAI", "rate_hai", preset.hyper_increase);
+        differs.rate("MIN_RATE", "rate_min", preset.rate_min);
+        (name, differs)
     });
-    let (name, found) = compared.into_iter().min_by_key(|(_, found)| found.len()).expect("there are four");
-    differs.found.extend(found);
+    let differing = |differs: &Differences<'_>| differs.keys.len() + differs.found.len();
+    let nearest = compared.into_iter().min_by_key(|(_, differs)| differing(differs));
+    let (name, found) = nearest.expect("there are four");
+    differs.found.extend(found.found);
+    differs.keys.extend(found.keys);
     name
 }
 
-fn hpcc(config: &Config, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
+impl Differences<'_> {
+    /// EWMA_GAIN, which Weir has as 1 over a power of two.
+    fn gain(&mut self, preset: u8) {
+        let Some(ppb) = self.config.shares.get("EWMA_GAIN").copied() else { return };
+        // The file's decimals, to the ninth.
+        let nearest = (0..=16u8).min_by_key(|shift| (1_000_000_000u64 >> shift).abs_diff(ppb)).unwrap_or(preset);
+        if (1_000_000_000u64 >> nearest).abs_diff(ppb) > 1 {
+            let line = self.config.line("EWMA_GAIN").unwrap_or(1);
+            let text = format!(
+                "EWMA_GAIN is {}: 1/{} here, as a gain is 1 over a power of two",
+                ppb as f64 / 1e9,
+                1u32 << nearest
+            );
+            self.found.push((line, text));
+        }
+        self.key("EWMA_GAIN", "g", Some(nearest), preset, |shift| quoted(format!("1/{}", 1u32 << shift)));
+    }
+}
+
+fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differences<'_>) -> &'static str {
     let of_line = |parts: u64| BitRate::bps((line.as_bps() / parts).max(1));
-    // The additive step W_AI as a rate, which is a step a round trip.
-    let (name, stages, additive, rate_min) = match config.numbers.get("MI_THRESH") {
-        Some(stages) if *stages > 0 => ("hpcc", 5, of_line(2_000), of_line(1_000)),
-        _ => ("hpcc-simulator", 0, of_line(2_500), BitRate::gbps(1)),
+    let (name, stages, rate_min) = match config.numbers.get("MI_THRESH") {
+        Some(stages) if *stages > 0 => ("hpcc", 5, of_line(1_000)),
+        _ => ("hpcc-simulator", 0, BitRate::gbps(1)),
     };
-    differs.share("U_TARGET", name, 950_000_000);
-    differs.number("MI_THRESH", (name, stages));
-    differs.rate("RATE_AI", (name, additive));
-    differs.rate("MIN_RATE", (name, rate_min));
-    differs.number("GLOBAL_T", (name, 1));
-    differs.number("VAR_WIN", (name, 1));
-    differs.number("FAST_REACT", (name, 1));
-    differs.number("SAMPLE_FEEDBACK", (name, 0));
+    differs.keys.push(("GLOBAL_T", "base_rtt", quoted(exact_span(trips.base_rtt))));
+    let eta = config.shares.get("U_TARGET").copied();
+    differs.key("U_TARGET", "eta", eta, 950_000_000, share);
+    differs.number("MI_THRESH", "max_stage", stages);
+    // W_AI is a step a round trip, RATE_AI the rate of that.
+    if let Some(rate) = config.rates.get("RATE_AI") {
+        let step = rate.bytes_in(trips.base_rtt).max(Bytes::new(1));
+        differs.keys.push(("RATE_AI", "w_ai", quoted(exact_size(step))));
+    }
+    differs.rate("MIN_RATE", "rate_min", rate_min);
+    differs.fixed("GLOBAL_T", 1, "the round trip is the network's longest for all, not each pair's own");
+    differs.fixed("VAR_WIN", 1, "the window varies with the rate nevertheless");
+    differs.fixed("FAST_REACT", 1, "each acknowledgement counts at once nevertheless");
+    differs.fixed("SAMPLE_FEEDBACK", 0, "each acknowledgement counts nevertheless");
+    differs.fixed("MULTI_RATE", 0, "one rate for all hops nevertheless");
     name
 }
 
-fn timely(line: BitRate, differs: &mut Differences<'_>) -> &'static str {
-    let name = "timely-hpcc";
+fn timely(config: &Config, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
     let step = BitRate::bps((line.as_bps() / 1_000).max(1));
-    differs.rate("RATE_AI", (name, step));
-    differs.rate("RATE_HAI", (name, step * 5));
-    differs.rate("MIN_RATE", (name, BitRate::gbps(1)));
-    name
+    differs.rate("RATE_AI", "delta", step);
+    differs.rate("MIN_RATE", "rate_min", BitRate::gbps(1));
+    let step = config.rates.get("RATE_AI").copied().unwrap_or(step);
+    if let Some(hyper) = config.rates.get("RATE_HAI").filter(|hyper| **hyper != step * 5) {
+        let at = config.line("RATE_HAI").unwrap_or(1);
+        let text = format!("RATE_HAI is {}, but 5 steps of RATE_AI here, {}", exact_rate(*hyper), exact_rate(step * 5));
+        differs.found.push((at, text));
+    }
+    "timely-hpcc"
 }

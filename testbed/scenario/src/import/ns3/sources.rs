@@ -49,6 +49,7 @@ impl Sources {
                 candidates.push(named(path)?);
             }
         }
+        let explains = drop_explanation(&mut candidates);
         let config = only(&candidates, FileKind::Config)?;
         let folder = config.and_then(|config| config.path.parent()).map(Path::to_path_buf);
         let config = config.map(|config| Config::parse(&config.source)).transpose()?;
@@ -83,6 +84,7 @@ impl Sources {
                 }
             }
         }
+        found.left.extend(explains.iter().map(|name| Note::of(name, "explains the keys of a configuration")));
         for candidate in candidates {
             let name = &candidate.source.name;
             let is_config = config.as_ref().is_some_and(|config| config.file == *name);
@@ -96,6 +98,17 @@ impl Sources {
         found.config = config;
         Ok(found)
     }
+}
+
+/// Takes `config_doc.txt` out, which explains a configuration's keys in braces, where a folder has another configuration too.
+/// Returns its name.
+fn drop_explanation(candidates: &mut Vec<Candidate>) -> Option<String> {
+    let is_config = |one: &Candidate| one.kind == Some(FileKind::Config) && !one.is_named;
+    let explains =
+        |one: &Candidate| is_config(one) && one.source.name.ends_with("_doc.txt") && one.source.text.contains('{');
+    let place = candidates.iter().position(explains)?;
+    let has_other = candidates.iter().enumerate().any(|(n, one)| n != place && one.kind == Some(FileKind::Config));
+    has_other.then(|| candidates.remove(place).source.name)
 }
 
 /// The text files of a folder, by name.

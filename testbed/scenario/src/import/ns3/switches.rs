@@ -16,12 +16,14 @@ pub(super) struct Switches {
     pub mtu: u64,
     pub size: Bytes,
     pub private: Bytes,
-    /// Φ; none for Weir's rule, port by port.
-    pub headroom: Option<Bytes>,
-    /// What that rule adds to a round trip.
-    pub reaction: Span,
+    /// Φ that most ports have,
+    pub headroom: Bytes,
+    /// and what it is of a link's rate and delay: so many propagation delays of bytes, and so many besides.
+    rule: (u64, Bytes),
     pub xon_offset: Bytes,
     pub alpha: &'static str,
+    /// The rate above which α grows in proportion.
+    pub alpha_at_rate: Option<BitRate>,
     pub has_pfc: bool,
     pub ecn: Option<Ecn>,
 }
@@ -32,6 +34,8 @@ pub(super) struct Ecn {
     pub kmin: Bytes,
     pub kmax: Bytes,
     pub pmax_ppb: u64,
+    /// The rate of a port that has these, where others have them in proportion.
+    pub at_rate: Option<BitRate>,
 }
 
 /// What one simulator's switches have that no file says.
@@ -49,9 +53,6 @@ struct Model {
 
 /// Headers of a packet.
 const HEADERS: u64 = 48;
-/// Weir's rule of headroom: what a peer still sends until it obeys (3840 B), and what a frame has beyond the MTU.
-const RULE_CONSTANT: u64 = 3_840;
-const FRAME_BEYOND_MTU: u64 = 22;
 const CLASSES: u64 = 8;
 
 impl Simulator {
@@ -92,7 +93,7 @@ pub(super) fn settings(
     topology: &Topology,
     simulator: Simulator,
     payload: u64,
-    lossless: usize,
+    (lossless, idle): (usize, usize),
     report: &mut Report,
 ) -> Result<Switches, ImportErrors> {
     let model = simulator.model(payload);
@@ -105,18 +106,27 @@ pub(super) fn settings(
     }
     // The default MTU, or a larger one with room for headers.
     let mtu = if payload + 100 <= 1_500 { 1_500 } else { payload + 100 };
-    let headroom = model.headroom(topology, mtu, report);
     let mut switches = Switches {
         mtu,
         size: size(config, nic, report),
         private: model.private,
-        headroom: headroom.map(|(fixed, _)| fixed).unwrap_or(None),
-        reaction: headroom.map_or(Span::ZERO, |(_, reaction)| reaction),
+        headroom: model.headroom(topology, report),
+        rule: (model.delays, model.and),
         xon_offset: model.xon_offset,
         alpha: model.alpha,
+        alpha_at_rate: None,
         has_pfc,
         ecn: ecn(config, topology, report)?,
     };
+    if idle > 0 {
+        // Each would have its private buffer and its headroom.
+        let own = if has_pfc { switches.headroom } else { Bytes::ZERO } + model.private;
+        let less = own * idle as u64;
+        let text =
+            format!("the buffer is {} B smaller, for what ports of hosts that are left out would take", less.get());
+        report.taken.push(Note::on_nothing(text));
+        switches.size = switches.size.saturating_sub(less);
+    }
     model.tell(config, topology, &mut switches, nic, report);
     if has_pfc && lossless > 1 {
         let text = format!("headroom is kept for each of {lossless} lossless classes, in the simulator once a port");
@@ -132,27 +142,18 @@ impl Model {
         link.rate.bytes_in(link.delay) * self.delays + self.and
     }
 
-    /// One headroom for all ports where they agree; otherwise Weir's rule, and the reaction by which it comes near. None
-    /// without a port.
-    fn headroom(&self, topology: &Topology, mtu: u64, report: &mut Report) -> Option<(Option<Bytes>, Span)> {
-        let first = self.headroom_of(topology.ports().next()?);
-        if topology.ports().all(|link| self.headroom_of(link) == first) {
-            report.taken.push(Note::on_nothing(format!("headroom {} B by the simulator's rule", first.get())));
-            return Some((Some(first), Span::ZERO));
-        }
-        let usual = most_common(topology.ports().map(|link| link.delay)).unwrap_or(Span::ZERO);
-        let reaction = if self.delays > 2 { usual } else { Span::ZERO };
-        let mut by_port: BTreeMap<(BitRate, Span), (Bytes, Bytes)> = BTreeMap::new();
+    /// The headroom that most ports have; the others' stands at their links.
+    fn headroom(&self, topology: &Topology, report: &mut Report) -> Bytes {
+        let usual = most_common(topology.ports().map(|link| self.headroom_of(link))).unwrap_or(Bytes::ZERO);
+        let mut by_port: BTreeMap<(BitRate, Span), Bytes> = BTreeMap::new();
         for link in topology.ports() {
-            let headrooms = (self.headroom_of(link), rule(link, mtu, reaction));
-            by_port.insert((link.rate, link.delay), headrooms);
+            by_port.insert((link.rate, link.delay), self.headroom_of(link));
         }
-        let each = by_port.iter().map(|((rate, delay), (theirs, ours))| {
-            format!("{} B for {} B at {rate} and {delay}", ours.get(), theirs.get())
-        });
-        let text = format!("headroom by Weir's rule, port by port: {}", each.collect::<Vec<_>>().join(", "));
-        report.approximated.push(Note::on_nothing(text));
-        Some((None, reaction))
+        let each =
+            by_port.iter().map(|((rate, delay), headroom)| format!("{} B at {rate} and {delay}", headroom.get()));
+        let text = format!("headroom by the simulator's rule, port by port: {}", each.collect::<Vec<_>>().join(", "));
+        report.taken.push(Note::on_nothing(text));
+        usual
     }
 
     /// What no file says of the switches, and what can't be said in a scenario.
@@ -174,14 +175,25 @@ impl Model {
                 text += &format!("; a switch with {most} ports shares {} B less", (beyond * (most - least)).get());
             }
             approximated(text);
-            let faster: Vec<String> =
-                rates(topology).into_keys().filter(|rate| *rate > nic).map(|rate| rate.to_string()).collect();
+            let faster: Vec<BitRate> = rates(topology).into_keys().filter(|rate| *rate > nic).collect();
+            let mut told = Vec::new();
+            for rate in &faster {
+                // The simulator halves the shift of 3 for each doubling, and has no more than three.
+                let doublings = (0..3).find(|n| rate.as_bps() <= nic.as_bps() << n).unwrap_or(3);
+                let (theirs, ours) =
+                    ((1u64 << doublings) as f64 / 8.0, rate.as_bps() as f64 / nic.as_bps() as f64 / 8.0);
+                if theirs == ours {
+                    told.push(format!("{theirs} at {rate}"));
+                } else {
+                    approximated(format!("alpha is {ours} at ports of {rate}, in the simulator {theirs}"));
+                }
+            }
             if !faster.is_empty() {
-                approximated(format!(
-                    "alpha is {} at all ports; in the simulator it doubles with the rate, at ports of {}",
-                    self.alpha,
-                    faster.join(", ")
-                ));
+                switches.alpha_at_rate = Some(nic);
+            }
+            if !told.is_empty() {
+                let text = format!("alpha is {}, and {}", self.alpha, told.join(", "));
+                report.taken.push(Note::on_nothing(text));
             }
         } else if topology.is_extended {
             approximated(format!(
@@ -199,13 +211,21 @@ impl Model {
 }
 
 impl Switches {
+    fn by_rule(&self, link: &Link) -> Bytes {
+        link.rate.bytes_in(link.delay) * self.rule.0 + self.rule.1
+    }
+
+    /// Φ of a link's ports, where it is not what most have.
+    pub(super) fn headroom_of(&self, link: &Link) -> Option<Bytes> {
+        Some(self.by_rule(link)).filter(|headroom| *headroom != self.headroom)
+    }
+
     /// What private buffers and headroom take must be less than the buffer.
     fn check_size(&self, config: &Config, topology: &Topology, lossless: usize) -> Result<(), ImportErrors> {
         let lossless = if self.has_pfc { lossless as u64 } else { 0 };
         for switch in &topology.switches {
             let ports = topology.links_of(*switch).count() as u64;
-            let headroom = |link: &Link| self.headroom.unwrap_or_else(|| rule(link, self.mtu, self.reaction));
-            let headroom: Bytes = topology.links_of(*switch).map(headroom).sum();
+            let headroom: Bytes = topology.links_of(*switch).map(|link| self.by_rule(link)).sum();
             let kept = self.private * CLASSES * ports + headroom * lossless;
             if kept >= self.size {
                 let problem = format!(
@@ -224,12 +244,6 @@ impl Switches {
         }
         Ok(())
     }
-}
-
-/// Weir's rule of headroom.
-fn rule(link: &Link, mtu: u64, reaction: Span) -> Bytes {
-    let frame = Bytes::new(mtu + FRAME_BEYOND_MTU);
-    (link.rate.bytes_in(link.delay) + frame) * 2 + Bytes::new(RULE_CONSTANT) + link.rate.bytes_in(reaction)
 }
 
 /// BUFFER_SIZE, in MiB; without it 16 MiB at 50 Gb/s and in proportion, as HPCC's run.py has it.
@@ -260,12 +274,12 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     if !["KMIN_MAP", "KMAX_MAP", "PMAX_MAP"].iter().any(|key| config.has(key)) {
         let kmin = Bytes::new(usual.as_bps() / 1_000_000 * 4);
         let text = format!(
-            "no KMIN_MAP, KMAX_MAP and PMAX_MAP: {} and {} KB and 0.2, as HPCC's run.py has them at {usual}",
+            "no KMIN_MAP, KMAX_MAP and PMAX_MAP: {} and {} KB and 0.2 at {usual} and in proportion, as HPCC's run.py has them",
             kmin.get() / 1_000,
             kmin.get() * 4 / 1_000
         );
         report.approximated.push(Note::on_nothing(text));
-        return Ok(Some(Ecn { kmin, kmax: kmin * 4, pmax_ppb: 200_000_000 }));
+        return Ok(Some(Ecn { kmin, kmax: kmin * 4, pmax_ppb: 200_000_000, at_rate: Some(usual) }));
     }
     let of_rate = |rate: BitRate| -> Result<Ecn, ImportErrors> {
         let of = |key: &str| {
@@ -275,7 +289,12 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
                 ImportErrors::one(&config.file, config.line(key), problem, help)
             })
         };
-        Ok(Ecn { kmin: Bytes::kb(of("KMIN_MAP")?), kmax: Bytes::kb(of("KMAX_MAP")?), pmax_ppb: of("PMAX_MAP")? })
+        Ok(Ecn {
+            kmin: Bytes::kb(of("KMIN_MAP")?),
+            kmax: Bytes::kb(of("KMAX_MAP")?),
+            pmax_ppb: of("PMAX_MAP")?,
+            at_rate: None,
+        })
     };
     let chosen = of_rate(usual)?;
     let line = config.line("KMIN_MAP").unwrap_or(1);
@@ -293,18 +312,32 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
             "write K_min <= K_max, and P_max of 1 at most",
         ));
     }
-    let mut others = Vec::new();
+    let mut others = BTreeMap::new();
     for rate in rates(topology).into_keys().filter(|rate| *rate != usual) {
-        let other = of_rate(rate)?;
-        if other != chosen {
-            others.push(format!("{rate}: {} to {}", other.kmin, other.kmax));
-        }
+        others.insert(rate, of_rate(rate)?);
     }
+    // Thresholds are the same at all ports, or in proportion to the rate: which of the two fits more of them?
+    let in_proportion = |rate: BitRate| {
+        let scaled = |size: Bytes| {
+            Bytes::new((u128::from(size.get()) * u128::from(rate.as_bps()) / u128::from(usual.as_bps())) as u64)
+        };
+        Ecn { kmin: scaled(chosen.kmin), kmax: scaled(chosen.kmax), ..chosen }
+    };
+    let fitting = others.iter().filter(|(_, ecn)| **ecn == chosen).count();
+    let by_rate = others.iter().filter(|(rate, ecn)| **ecn == in_proportion(**rate)).count() > fitting;
+    let at_rate = by_rate.then_some(usual);
+    let here = |rate: BitRate| if by_rate { in_proportion(rate) } else { chosen };
+    let odd: Vec<String> = others
+        .iter()
+        .filter(|(rate, ecn)| **ecn != here(**rate))
+        .map(|(rate, ecn)| format!("{rate}: {} to {} with {}", ecn.kmin, ecn.kmax, ecn.pmax_ppb as f64 / 1e9))
+        .collect();
     let text = format!("ECN from {} to {} with P_max {}", chosen.kmin, chosen.kmax, chosen.pmax_ppb as f64 / 1e9);
-    if others.is_empty() {
+    let text = if by_rate { format!("{text} at {usual}, at other rates in proportion") } else { text };
+    if odd.is_empty() {
         report.taken.push(Note::at(&config.file, line, text));
     } else {
-        let text = format!("{text} at all ports, as at most of them ({usual}); in the simulator {}", others.join(", "));
+        let text = format!("{text}; in the simulator otherwise at {}", odd.join(", "));
         report.approximated.push(Note::at(&config.file, line, text));
     }
     for key in &config.miscounted {
@@ -313,6 +346,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
         report.approximated.push(Note::at(&config.file, line, text));
     }
     // Nothing below K_max, and all above it.
+    let chosen = Ecn { at_rate, ..chosen };
     Ok(Some(if chosen.pmax_ppb == 0 { Ecn { kmin: chosen.kmax, pmax_ppb: 1_000_000_000, ..chosen } } else { chosen }))
 }
 

@@ -65,15 +65,10 @@ fn wrong_topologies_are_refused_with_their_lines() {
         ("3 1 1\n2\n2 2 100Gbps 1us 0\n", 3, "node 2 is linked to itself"),
         ("4 2 1\n2 2\n2 3 100Gbps 1us 0\n", 2, "switch 2 is named twice"),
         ("3 1 3\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 1 1Gbps 1us 0\n", 5, "hosts 0 and 1 are linked to each other"),
-        (
-            "3 1 3\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n0 2 1Gbps 1us 0\n",
-            5,
-            "host 0 has another link on line 3: hosts have one NIC here",
-        ),
         ("4 1 2\n2\n0 2 1Gbps 1us 0\n1 2 1Gbps 1us 0\n", 1, "host 3 has no link"),
         ("2 1 1\n1\n0 1 1Gbps 1us 0\n", 1, "switch 1 has 1 link, and a switch 2 ports or more"),
     ] {
-        let found = problems(Topology::parse(&source("t", text)));
+        let found = problems(Topology::parse(&source("t", text)).and_then(|topology| topology.check_ports("t")));
         assert_eq!(found.first(), Some(&(Some(line), problem.to_owned())), "{text}");
     }
 }
@@ -81,8 +76,37 @@ fn wrong_topologies_are_refused_with_their_lines() {
 #[test]
 fn a_switch_with_too_many_ports_is_named() {
     let links: String = (1..=65).map(|host| format!("0 {host} 100Gbps 1us 0\n")).collect();
-    let found = problems(Topology::parse(&source("t", &format!("66 1 65\n0\n{links}"))));
+    let topology = format!("66 1 65\n0\n{links}");
+    let around: String = (1..=65).map(|host| format!("{host} {} 3 100 1000 2\n", host % 65 + 1)).collect();
+    let found = problems(with(&topology, "BUFFER_SIZE 32\n", &format!("65\n{around}")));
     assert_eq!(found, [(Some(67), "switch 0 has 65 links, and a switch 64 ports at most".to_owned())]);
+    // Of hosts that no flow is of, the last ones are left out, with what they would take of the buffer.
+    let imported = with(&topology, "BUFFER_SIZE 32\n", "1\n65 1 3 100 1000 2\n").unwrap();
+    let hosts = imported.scenario.matches("[[hosts]]").count();
+    assert_eq!(
+        (hosts, imported.scenario.contains("\"H64\""), imported.scenario.contains("\"H65\"")),
+        (64, false, true)
+    );
+    let approximated: Vec<&str> = imported.report.approximated.iter().map(|note| note.text.as_str()).collect();
+    assert!(approximated[0].starts_with("1 host left out, which no flow is of"), "{approximated:?}");
+    // 32 MiB - 4096 - 37500 + 64 ports of 7 classes of 4096 B.
+    assert!(imported.scenario.contains("size = \"35347844B\""), "{}", imported.scenario);
+}
+
+#[test]
+fn each_link_of_a_host_is_a_host() {
+    let topology =
+        "4 2 5\n2 3\n0 2 25Gbps 1us 0\n0 3 25Gbps 1us 0\n1 2 25Gbps 1us 0\n1 3 25Gbps 1us 0\n2 3 100Gbps 1us 0\n";
+    let flows: String = (0..64).map(|n| format!("0 1 3 100 {} 2\n", 1_000 + n)).collect();
+    let imported = with(topology, "CC_MODE 3\n", &format!("64\n{flows}")).unwrap();
+    for line in ["name = \"H0\"", "name = \"H0-2\"", "port = \"S3.H1-2\"", "base_rtt = \"4640ns\""] {
+        assert!(imported.scenario.lines().any(|other| other == line), "{line} is not in {}", imported.scenario);
+    }
+    let csv = &imported.beside[0].1;
+    for pair in [",H0,H1,", ",H0,H1-2,", ",H0-2,H1,", ",H0-2,H1-2,"] {
+        let count = csv.matches(pair).count();
+        assert!((8..=24).contains(&count), "{pair}: {count} of 64");
+    }
 }
 
 #[test]
@@ -156,11 +180,7 @@ fn congestion_controls_are_the_nearest_presets() {
             "dcqcn-hpcc-paper",
             None,
         ),
-        (
-            format!("{dcqcn}RP_TIMER 300\nHAS_WIN 1\n"),
-            "dcqcn-hpcc",
-            Some("HAS_WIN: the window beside the rate is left out"),
-        ),
+        (format!("{dcqcn}RP_TIMER 300\nHAS_WIN 1\n"), "dcqcn-hpcc", None),
         ("CC_MODE 1\nRATE_AI 40Mb/s\nRATE_HAI 100Mb/s\nMIN_RATE 100Mb/s\n".to_owned(), "dcqcn-conweave", None),
         (
             "CC_MODE 1\nRP_TIMER 900\nRATE_AI 50Mb/s\nRATE_HAI 100Mb/s\nMIN_RATE 100Mb/s\n".to_owned(),
@@ -168,11 +188,7 @@ fn congestion_controls_are_the_nearest_presets() {
             None,
         ),
         ("CC_MODE 3\nRATE_AI 40Mb/s\nMI_THRESH 0\nMIN_RATE 1000Mb/s\n".to_owned(), "hpcc-simulator", None),
-        (
-            "CC_MODE 3\nRATE_AI 80Mb/s\nMI_THRESH 5\nMIN_RATE 100Mb/s\n".to_owned(),
-            "hpcc",
-            Some("RATE_AI is 80Mbps, but 50Mbps in hpcc"),
-        ),
+        ("CC_MODE 3\nRATE_AI 80Mb/s\nMI_THRESH 5\nMIN_RATE 100Mb/s\n".to_owned(), "hpcc", None),
         ("CC_MODE 7\nRATE_AI 100Mb/s\nRATE_HAI 500Mb/s\nMIN_RATE 1000Mb/s\n".to_owned(), "timely-hpcc", None),
     ] {
         let (found, differing) = preset(&config);
@@ -190,6 +206,38 @@ fn congestion_controls_are_the_nearest_presets() {
         found,
         [(Some(1), "CC_MODE 8, DCTCP over RDMA, is none of Weir's congestion controls for RDMA".to_owned())]
     );
+}
+
+#[test]
+fn keys_of_a_congestion_control_are_taken() {
+    let scenario = |config: &str| {
+        let links = LINKS.replace("100Gbps", "25Gbps");
+        with(&links, &format!("BUFFER_SIZE 16\n{config}"), "1\n0 1 3 100 64000 2\n").unwrap().scenario
+    };
+    let has = |config: &str, lines: &[&str]| {
+        let text = scenario(config);
+        for line in lines {
+            assert!(text.lines().any(|other| other == *line), "{line} is not in {text}");
+        }
+    };
+    // Two links of 1 us there and back, and 1000 B on each at 25 Gb/s: 4640 ns, 14.5 KB.
+    has(
+        "CC_MODE 1\nRP_TIMER 700\nCLAMP_TARGET_RATE 1\nEWMA_GAIN 0.00390625\nHAS_WIN 1\nVAR_WIN 1\nRATE_AI 7Mb/s\n",
+        &[
+            "[nic.dcqcn-ns3]",
+            "increase_timer = \"700us\"",
+            "clamps_target = true",
+            "rate_ai = \"7Mbps\"",
+            "window = \"14500B\"",
+            "window_follows_rate = true",
+            "acks = \"with-data\"",
+            "frames = \"ns3-stamped\"",
+        ],
+    );
+    has("CC_MODE 3\nRATE_AI 50Mb/s\n", &["[nic.hpcc]", "base_rtt = \"4640ns\"", "w_ai = \"29B\""]);
+    has("CC_MODE 7\nRATE_AI 30Mb/s\nRATE_HAI 150Mb/s\n", &["[nic.timely]", "delta = \"30Mbps\""]);
+    assert!(!scenario("CC_MODE 1\nEWMA_GAIN 0.00390625\n").contains("\ng = "));
+    has("CC_MODE 1\nEWMA_GAIN 0.0625\n", &["g = \"1/16\""]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The topology file: nodes, which of them are switches, and the links.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_units::{BitRate, Span};
 
@@ -15,8 +15,12 @@ pub struct Topology {
     pub nodes: u32,
     /// Which of them are switches, in order.
     pub switches: Vec<u32>,
-    /// The links. Each joins two switches, or a switch and a host; each host has one.
+    /// The links. Each joins two switches, or a switch and a host; each host has one, see [`Topology::part_nics`].
     pub links: Vec<Link>,
+    /// Nodes that stand for another NIC of a host: whose, and which, the second being 2. They come after all nodes of the file.
+    pub nics: BTreeMap<u32, (u32, usize)>,
+    /// Hosts that are left out.
+    pub left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
     pub is_extended: bool,
     /// Lines after the last link, which the simulators do not read.
@@ -49,7 +53,7 @@ impl Topology {
     /// fabric; then the switches' numbers; then a line for each link.
     ///
     /// # Errors
-    /// All lines that are wrong, and what Weir has no place for: hosts with several links, switches with more than 64 ports.
+    /// All lines that are wrong, and hosts that are linked to each other.
     pub fn parse(source: &Source) -> Result<Topology, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut lines = lines(&source.text);
@@ -101,7 +105,8 @@ impl Topology {
             links.extend(link(&line, &header, complaints));
         }
         let is_extended = header.is_extended;
-        Some(Topology { nodes: header.nodes, switches, links, is_extended, left_over: lines.count() })
+        let (nics, left_out) = Default::default();
+        Some(Topology { nodes: header.nodes, switches, links, nics, left_out, is_extended, left_over: lines.count() })
     }
 
     /// Whether a node is a switch.
@@ -111,7 +116,80 @@ impl Topology {
 
     /// The hosts, in order.
     pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.nodes).filter(|node| !self.is_switch(*node))
+        (0..self.nodes).filter(|node| !self.is_switch(*node) && !self.left_out.contains(node))
+    }
+
+    /// A host's name in the scenario.
+    pub fn host_name(&self, node: u32) -> String {
+        match self.nics.get(&node) {
+            Some((host, nic)) => format!("H{host}-{nic}"),
+            None => format!("H{node}"),
+        }
+    }
+
+    /// The node of the file that a node stands for.
+    pub fn node_of_file(&self, node: u32) -> u32 {
+        self.nics.get(&node).map_or(node, |(host, _)| *host)
+    }
+
+    /// Makes a host of each link beyond the first that a host has: hosts of a scenario have one NIC. Returns how many hosts had
+    /// several.
+    pub fn part_nics(&mut self) -> usize {
+        let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
+        let switches = self.switches.clone();
+        for link in &mut self.links {
+            let ends = link.ends;
+            let Some(end) = ends.iter().position(|node| switches.binary_search(node).is_err()) else { continue };
+            let count = seen.entry(ends[end]).or_default();
+            *count += 1;
+            if *count > 1 {
+                self.nics.insert(self.nodes, (ends[end], *count));
+                link.ends[end] = self.nodes;
+                self.nodes += 1;
+            }
+        }
+        seen.values().filter(|count| **count > 1).count()
+    }
+
+    /// The nodes of a host's NICs, its own first.
+    pub fn nics_of(&self, host: u32) -> Vec<u32> {
+        std::iter::once(host)
+            .chain(self.nics.iter().filter(|(_, (of, _))| *of == host).map(|(node, _)| *node))
+            .collect()
+    }
+
+    /// Leaves hosts out of switches that have too many links: those that are not `busy`, the last ones first. Returns the hosts.
+    pub fn leave_out_idle(&mut self, busy: &BTreeSet<u32>) -> Vec<u32> {
+        let mut out = Vec::new();
+        for switch in &self.switches {
+            let links: Vec<&Link> = self.links_of(*switch).collect();
+            let beyond = links.len().saturating_sub(PORTS_MAX);
+            let hosts = links.iter().rev().flat_map(|link| link.ends).filter(|node| !self.is_switch(*node));
+            out.extend(hosts.filter(|host| !busy.contains(host)).take(beyond));
+        }
+        self.links.retain(|link| !link.ends.iter().any(|node| out.contains(node)));
+        self.left_out.extend(&out);
+        out
+    }
+
+    /// Whether each switch has as many ports as one may have.
+    ///
+    /// # Errors
+    /// Those with more than 64, and with fewer than 2.
+    pub fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
+        let mut complaints = Complaints::of(file);
+        for switch in &self.switches {
+            let all = self.links_of(*switch).count();
+            let line = self.links_of(*switch).nth(PORTS_MAX).map_or(1, |link| link.line);
+            if all > PORTS_MAX {
+                let problem = format!("switch {switch} has {all} links, and a switch {PORTS_MAX} ports at most");
+                complaints.add(line, problem, "spread them over several switches");
+            } else if all < 2 {
+                let problem = format!("switch {switch} has {}, and a switch 2 ports or more", count(all, "link"));
+                complaints.add(1, problem, "write more, or fewer switches");
+            }
+        }
+        complaints.result(())
     }
 
     /// The links at a switch's ports, in order.
@@ -127,7 +205,6 @@ impl Topology {
 
     /// What a Weir scenario has no place for.
     fn check(&self, complaints: &mut Complaints<'_>) {
-        let mut first: BTreeMap<u32, usize> = BTreeMap::new();
         let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
         for link in &self.links {
             let [one, other] = link.ends;
@@ -137,16 +214,6 @@ impl Topology {
             }
             for node in link.ends {
                 *ports.entry(node).or_default() += 1;
-                let before = first.entry(node).or_insert(link.line);
-                if !self.is_switch(node) && *before != link.line {
-                    let problem = format!("host {node} has another link on line {before}: hosts have one NIC here");
-                    complaints.add(link.line, problem, "leave each host one link");
-                }
-                if self.is_switch(node) && ports[&node] == PORTS_MAX + 1 {
-                    let all = self.links_of(node).count();
-                    let problem = format!("switch {node} has {all} links, and a switch {PORTS_MAX} ports at most");
-                    complaints.add(link.line, problem, "spread them over several switches");
-                }
             }
         }
         let header = 1;
@@ -154,9 +221,6 @@ impl Topology {
             let links = ports.get(&node).copied().unwrap_or(0);
             if links == 0 && !self.is_switch(node) {
                 complaints.add(header, format!("host {node} has no link"), "write one, or fewer nodes");
-            } else if links < 2 && self.is_switch(node) {
-                let problem = format!("switch {node} has {}, and a switch 2 ports or more", count(links, "link"));
-                complaints.add(header, problem, "write more, or fewer switches");
             }
         }
         if self.hosts().next().is_none() {

@@ -8,6 +8,7 @@ use super::document::decimal_micros;
 use super::flows::{Flow, FlowList};
 use super::text::count;
 use super::times::Times;
+use super::topology::Topology;
 use crate::import::{Note, Report};
 use crate::workload::list;
 
@@ -16,6 +17,8 @@ use crate::workload::list;
 pub(super) struct Workload {
     pub name: String,
     pub class: u8,
+    /// The destination port of all of its flows, if they have one.
+    pub dport: Option<u32>,
     pub what: What,
     /// The name and the text of the file beside the scenario.
     pub file: String,
@@ -39,12 +42,25 @@ const KINDS_MAX: usize = 8;
 impl Workload {
     pub(super) fn drawn(options: &Options, text: String, load_ppb: u64) -> Workload {
         let file = format!("{}-sizes.txt", options.stem);
-        Workload { name: "background".to_owned(), class: CLASS, what: What::Drawn(load_ppb), file, text }
+        Workload {
+            name: "background".to_owned(),
+            class: CLASS,
+            dport: Some(100),
+            what: What::Drawn(load_ppb),
+            file,
+            text,
+        }
     }
 }
 
 /// A workload for each priority group and kind of flows; what starts after the end is left out.
-pub(super) fn of_list(list: &FlowList, times: &Times, options: &Options, report: &mut Report) -> Vec<Workload> {
+pub(super) fn of_list(
+    list: &FlowList,
+    topology: &Topology,
+    times: &Times,
+    options: &Options,
+    report: &mut Report,
+) -> Vec<Workload> {
     let mut kinds: BTreeMap<(u8, Option<u32>), usize> = BTreeMap::new();
     for flow in &list.flows {
         *kinds.entry((flow.pg, flow.dport)).or_default() += 1;
@@ -74,17 +90,17 @@ pub(super) fn of_list(list: &FlowList, times: &Times, options: &Options, report:
         let name = if has_several_pgs { format!("{kind}-pg{pg}") } else { kind };
         report.taken.push(Note::on_nothing(format!("{}: workload {name}, class {pg}", count(flows.len(), "flow"))));
         let file = format!("{}-{name}.csv", options.stem);
-        Workload { name, class: pg, what: What::List, file, text: csv(&flows, times) }
+        Workload { name, class: pg, dport, what: What::List, file, text: csv(&flows, topology, times) }
     };
     of_kind.into_iter().map(workload).collect()
 }
 
-fn csv(flows: &[&Flow], times: &Times) -> String {
+fn csv(flows: &[&Flow], topology: &Topology, times: &Times) -> String {
     let mut text = format!("{}\n", list::HEADER);
     for flow in flows {
         let start = decimal_micros(flow.start.saturating_sub(times.shift));
-        writeln!(text, "{start},H{},H{},{}", flow.from, flow.to, flow.size.get())
-            .expect("a text takes all that is written");
+        let [from, to] = [flow.from, flow.to].map(|host| topology.host_name(host));
+        writeln!(text, "{start},{from},{to},{}", flow.size.get()).expect("a text takes all that is written");
     }
     text
 }

@@ -13,8 +13,6 @@ use super::workloads::What;
 use super::{Experiment, Sources, sorted};
 use crate::import::{Note, Report};
 
-/// Code point of acknowledgements.
-const ACK_DSCP: u8 = 48;
 /// LINK_DOWN's times count from this instant of the simulation.
 const LINK_DOWN_BASE: Span = Span::from_secs(2);
 
@@ -48,7 +46,10 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
             }
         }
         document.bare("class", workload.class);
-        document.word("congestion_control", &experiment.control);
+        if let Some(dport) = workload.dport.filter(|dport| (1..=65_535).contains(dport)) {
+            document.bare("dport", dport);
+        }
+        document.word("congestion_control", &experiment.control.preset);
     }
     if let Some((link, at)) = outage {
         document.table("[[outages]]");
@@ -98,10 +99,19 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
         document.bare("draw", array(names.ports_of(&experiment.trace, &experiment.topology)));
     }
     document.table("[nic]");
-    document.word("frames", "ns3");
+    let frames = if experiment.config.numbers.get("CC_MODE") == Some(&10) { "ns3" } else { "ns3-stamped" };
+    document.word("frames", frames);
     document.bare("mtu", experiment.payload);
     document.bare("ack_every", 1);
+    if experiment.has_low_acks {
+        document.word("acks", "with-data");
+    }
     document.word("retransmit", "4ms");
+    let control = &experiment.control;
+    if !control.keys.is_empty() {
+        document.table(&format!("[nic.{}]", control.kind));
+        control.keys.iter().for_each(|(key, value)| document.bare(key, value));
+    }
 }
 
 fn switch(document: &mut Document, experiment: &Experiment) {
@@ -111,11 +121,14 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     document.table("[switch.buffer]");
     document.word("size", exact_size(switches.size));
     document.word("private", exact_size(switches.private));
-    document.word("headroom", switches.headroom.map_or("auto".to_owned(), exact_size));
+    document.word("headroom", exact_size(switches.headroom));
     document.word("xon_offset", exact_size(switches.xon_offset));
     document.word("policy", "dt");
     document.table("[switch.buffer.dt]");
     document.word("alpha", switches.alpha);
+    if let Some(rate) = switches.alpha_at_rate {
+        document.word("alpha_at_rate", exact_rate(rate));
+    }
     document.table("[switch.classes]");
     document.word("preset", "roce");
     let lossless: Vec<String> = experiment.classes.iter().filter(|_| switches.has_pfc).map(u8::to_string).collect();
@@ -123,23 +136,24 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     // The preset has code points for class 3; others have 8 times the class.
     let mut points: Vec<(u8, u8)> =
         experiment.classes.iter().filter(|class| **class != 3).map(|class| (class * 8, *class)).collect();
-    points.extend(experiment.has_low_acks.then_some((ACK_DSCP, 3)));
     points.sort();
     if !points.is_empty() {
         document.table("[switch.classes.dscp]");
         points.iter().for_each(|(point, class)| document.bare(&point.to_string(), class));
     }
-    if let Some(Ecn { kmin, kmax, pmax_ppb }) = switches.ecn {
+    if let Some(Ecn { kmin, kmax, pmax_ppb, at_rate }) = switches.ecn {
         let least = Bytes::new(1);
         let [kmin, kmax] = [kmin, kmax].map(|size| quoted(exact_size(size.max(least))));
         for class in &experiment.classes {
             document.table("[[switch.classes.queues]]");
             document.bare("class", class);
-            document.bare("ecn", format!("{{ kmin = {kmin}, kmax = {kmax}, pmax = {} }}", share(pmax_ppb)));
+            let at_rate = at_rate.map_or(String::new(), |rate| format!(", at_rate = {}", quoted(exact_rate(rate))));
+            let pmax = share(pmax_ppb);
+            document.bare("ecn", format!("{{ kmin = {kmin}, kmax = {kmax}, pmax = {pmax}{at_rate} }}"));
         }
     }
     document.table("[switch.pfc]");
-    document.word("reaction", exact_span(switches.reaction));
+    document.word("reaction", "0s");
     if !switches.has_pfc {
         document.table("[switch.port]");
         document.word("flow_control", "none");
@@ -152,11 +166,12 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
     let host = link.ends.into_iter().find(|node| !topology.is_switch(*node));
     let (table, toward) = match host {
         Some(host) => {
-            let port = names.host_port(host, link);
+            let port = names.host_port(host, link, topology);
             document.table("[[hosts]]");
-            document.word("name", format!("H{host}"));
+            let name = topology.host_name(host);
+            document.word("name", &name);
             document.word("port", &port);
-            ("hosts", [format!("H{host}"), port])
+            ("hosts", [name, port])
         }
         None => {
             let ends = names.link_ends(number, link);
@@ -167,6 +182,9 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
     };
     document.word("rate", exact_rate(link.rate));
     document.word("delay", exact_span(link.delay));
+    if let Some(headroom) = experiment.switches.headroom_of(link) {
+        document.word("headroom", exact_size(headroom));
+    }
     let loss = experiment.loss_ppb(link);
     for end in toward.iter().filter(|_| loss > 0) {
         document.table(&format!("[[{table}.faults]]"));
@@ -182,7 +200,11 @@ fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option
     let (after, [one, other]) = config.link_down?;
     let at = |text: String| Note::at(&config.file, config.line("LINK_DOWN").unwrap_or(1), text);
     let links = experiment.topology.links.iter().enumerate();
-    let mut joining = links.filter(|(_, link)| sorted(link.ends) == sorted([one, other])).collect::<Vec<_>>();
+    let mut joining = links
+        .filter(|(_, link)| {
+            sorted(link.ends.map(|node| experiment.topology.node_of_file(node))) == sorted([one, other])
+        })
+        .collect::<Vec<_>>();
     let Some((number, link)) = joining.pop() else {
         report.left.push(at(format!("LINK_DOWN: no link joins {one} and {other}")));
         return None;
@@ -194,7 +216,9 @@ fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option
     };
     let is_host = |node: &u32| !experiment.topology.is_switch(*node);
     let ends = match joining.is_empty() || link.ends.iter().any(is_host) {
-        true => link.ends.map(|node| if is_host(&node) { format!("H{node}") } else { format!("S{node}") }),
+        true => {
+            link.ends.map(|node| if is_host(&node) { experiment.topology.host_name(node) } else { format!("S{node}") })
+        }
         // The last one of parallel links.
         false => names.link_ends(number, link),
     };
@@ -227,9 +251,9 @@ impl Names {
     }
 
     /// The switch's port that a host is on.
-    fn host_port(&self, host: u32, link: &Link) -> String {
+    fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
         let switch = if link.ends[0] == host { link.ends[1] } else { link.ends[0] };
-        format!("S{switch}.H{host}")
+        format!("S{switch}.{}", topology.host_name(host))
     }
 
     /// The switches' ports at these nodes: all of a switch, and the one that a host is on. Each once.
@@ -238,7 +262,7 @@ impl Names {
         for (number, link) in topology.links.iter().enumerate() {
             match link.ends.iter().find(|node| !topology.is_switch(**node)) {
                 Some(host) if link.ends.iter().any(|node| nodes.contains(node)) => {
-                    ports.push(self.host_port(*host, link))
+                    ports.push(self.host_port(*host, link, topology))
                 }
                 Some(_) => {}
                 None => {

@@ -179,6 +179,7 @@ impl<'p> Build<'p> {
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
+                acks_with_data: self.plan.nic.acks_with_data,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,
@@ -305,6 +306,7 @@ impl<'p> Build<'p> {
             congestion_control,
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
+            dport: workload.dport,
             messages: self.plan.messages.get(number).cloned().unwrap_or_default(),
         })
     }
@@ -433,6 +435,7 @@ impl<'p> Build<'p> {
             outages: plan.outages.clone(),
             link_overhead: plan.link_overhead,
             seed: plan.seed,
+            ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,
             windows: plan.windows.clone(),
             shows_flow_gauges: plan.shows_flow_gauges,

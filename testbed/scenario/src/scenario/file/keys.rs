@@ -17,7 +17,7 @@ pub(super) const OF_SWITCH: &[&str] = &["idle", "mtu", "mac_ageing", "stats_inte
 /// The other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
 /// The keys of `[[ports]]` that links and hosts have.
-pub(super) const OF_PORT: &[&str] = &["rate", "delay", "flow_control", "priority"];
+pub(super) const OF_PORT: &[&str] = &["rate", "delay", "headroom", "flow_control", "priority"];
 /// The devices that a real link has at its ends.
 pub(super) const OF_DEVICE: &[&str] = &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "pcap", "null"];
 
@@ -81,9 +81,10 @@ pub(super) const WORKLOAD: &[&str] = &[
     "congestion_control",
     "transport",
     "seed",
+    "dport",
 ];
 
-const NIC: &[&str] = &["frames", "mtu", "ack_every", "retransmit", "congestion_control", "transport"];
+const NIC: &[&str] = &["frames", "mtu", "acks", "ack_every", "retransmit", "congestion_control", "transport"];
 
 const FLOW: &[&str] = &[
     "name",
@@ -172,6 +173,7 @@ const FIXED: &[KnownTable] = &[
             "draw",
             "forwarding",
             "seed",
+            "ecmp_seed",
             "flow_gauges",
             "warm_up",
             "link_overhead",
@@ -181,7 +183,7 @@ const FIXED: &[KnownTable] = &[
     KnownTable::table("switch.port", OF_PORT),
     KnownTable::table("topology", TOPOLOGY),
     KnownTable::array("switches", &["name", "config"]),
-    KnownTable::array("links", &["ends", "rate", "delay", "flow_control", "priority", "devices", "faults"]),
+    KnownTable::array("links", &["ends", "rate", "delay", "headroom", "flow_control", "priority", "devices", "faults"]),
     KnownTable::inline("links.devices", "`devices` of [[links]]", OF_DEVICE),
     KnownTable::array("links.faults", FAULTS),
     KnownTable::array(
@@ -191,6 +193,7 @@ const FIXED: &[KnownTable] = &[
             "port",
             "rate",
             "delay",
+            "headroom",
             "flow_control",
             "priority",
             "mtu",

@@ -22,6 +22,8 @@ const ETHERNET_HEADER: u64 = 14;
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     frames: Frames,
+    /// Whether acknowledgements have the class of their data.
+    pub acks_with_data: bool,
     /// Payload of a full frame.
     pub mtu: u16,
     /// Where the file says it.
@@ -41,6 +43,8 @@ type TransportName = Option<&'static dyn TcpControlKind>;
 pub(super) enum Frames {
     RoceV2,
     Ns3,
+    /// The same, and stamps have bytes.
+    Ns3Stamped,
 }
 
 /// How messages are carried.
@@ -55,11 +59,12 @@ pub(super) struct Carriage {
 impl Nic {
     pub(super) fn read(root: &Table<'_>) -> Nic {
         let table = root.table("nic", "nic");
-        let frames = table.choice("frames", &[("rocev2", Frames::RoceV2), ("ns3", Frames::Ns3)]);
+        let frames = table
+            .choice("frames", &[("rocev2", Frames::RoceV2), ("ns3", Frames::Ns3), ("ns3-stamped", Frames::Ns3Stamped)]);
         let frames = frames.unwrap_or(Frames::RoceV2);
         let usual = match frames {
             Frames::RoceV2 => PathMtu::BYTES_1024.get() as u16,
-            Frames::Ns3 => NS3_MTU_DEFAULT,
+            Frames::Ns3 | Frames::Ns3Stamped => NS3_MTU_DEFAULT,
         };
         let kinds = KindTables::read(&table, "nic");
         kinds.check(&table);
@@ -68,6 +73,7 @@ impl Nic {
             transport: transport_name(&table).flatten(),
             kinds,
             frames,
+            acks_with_data: table.choice("acks", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
             retransmission: retransmission(&table),
@@ -84,6 +90,7 @@ impl Nic {
         match self.frames {
             Frames::RoceV2 => FrameSizes::rocev2(mtu),
             Frames::Ns3 => FrameSizes::ns3(mtu),
+            Frames::Ns3Stamped => FrameSizes::ns3_stamped(mtu),
         }
     }
 
@@ -91,7 +98,7 @@ impl Nic {
     /// under every congestion control.
     pub(super) fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
         match (self.frames, transport) {
-            (Frames::Ns3, _) => Framing::PAYLOAD_ONLY,
+            (Frames::Ns3 | Frames::Ns3Stamped, _) => Framing::PAYLOAD_ONLY,
             (Frames::RoceV2, Transport::Rdma) => Framing {
                 payload: Bytes::new(u64::from(sizes.payload_max)),
                 overhead: Bytes::new(u64::from(sizes.header)) + link_overhead,
@@ -185,7 +192,7 @@ fn refuse_of_rdma(table: &Table<'_>, key: &str) {
 
 fn mtu(table: &Table<'_>, frames: Frames) -> Option<u16> {
     match frames {
-        Frames::Ns3 => table.byte_count("mtu", 1..=16_000).map(|bytes| bytes as u16),
+        Frames::Ns3 | Frames::Ns3Stamped => table.byte_count("mtu", 1..=16_000).map(|bytes| bytes as u16),
         Frames::RoceV2 => {
             let bytes = table.byte_count("mtu", 1..=65_535)?;
             let mtu = PathMtu::new(bytes as u16);

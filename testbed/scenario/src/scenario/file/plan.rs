@@ -51,6 +51,7 @@ pub(super) struct ScenarioPlan {
     pub outages: Vec<Outage>,
     pub slow_receivers: Vec<SlowReceivers>,
     pub seed: u64,
+    pub ecmp_seed: u32,
     pub warm_up: Time,
     pub link_overhead: Bytes,
     pub windows: Vec<WindowPlan>,
@@ -96,6 +97,7 @@ impl ScenarioPlan {
         let sample_every = scenario.quantity("sample_every", &TIME, Span::from_nanos(1)..=end.since(Time::ZERO));
         let name = scenario_name(&scenario, file);
         let seed = scenario.integer("seed", 0..=u64::from(u32::MAX)).unwrap_or(1);
+        let ecmp_seed = scenario.integer("ecmp_seed", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
         let nic = Nic::read(root);
         let folder = file.parent().unwrap_or(Path::new(""));
         let topology = Topology::read(root, folder, &nic, end, seed);
@@ -121,6 +123,7 @@ impl ScenarioPlan {
             runs: runs(root, &name),
             name,
             seed,
+            ecmp_seed,
             end,
             topology,
             nic,

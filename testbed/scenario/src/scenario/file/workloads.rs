@@ -27,6 +27,7 @@ pub(super) struct WorkloadPart {
     pub class: Class,
     pub carriage: Carriage,
     pub seed: u64,
+    pub dport: Option<u16>,
     pub kind: WorkloadKind,
 }
 
@@ -93,7 +94,7 @@ enum Word {
     List,
 }
 
-const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed"];
+const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
 /// The kinds, and the keys of each besides those of all.
 const KINDS: [(&str, Word, &[&str]); 6] = [
@@ -131,8 +132,9 @@ pub(super) fn read(
         let carriage = Carriage::of_workload(table, nic);
         let own_seed = table.integer("seed", 0..=u64::from(u32::MAX));
         let seed = own_seed.unwrap_or_else(|| Rng::stream(seed, number as u64).next_u64());
+        let dport = table.integer("dport", 1..=65_535).map(|dport| dport as u16);
         if let (Some(name), Some(class), Some(kind)) = (name, class, kind) {
-            workloads.push(WorkloadPart { number, name, class: Class::new(class as u8), carriage, seed, kind });
+            workloads.push(WorkloadPart { number, name, class: Class::new(class as u8), carriage, seed, dport, kind });
         }
     }
     refuse_twins(&tables, "workloads", names.iter().map(Option::as_deref));

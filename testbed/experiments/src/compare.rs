@@ -1,0 +1,354 @@
+//! `weir compare ns3`: completion times and pauses of runs beside those of an ns-3 simulator.
+
+mod bins;
+mod reading;
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use weir_results::plot::{Figure, Interval, Line, Panel, Style, XAxis};
+use weir_units::count;
+
+use crate::Failure;
+use crate::files::json_text;
+use crate::table::Table;
+use bins::{BINS, MEASURES, Slowdowns, Spread, Verdict, deviation, spread, spreads, verdict};
+use reading::{Given, Side, Standalone, read};
+
+/// Arguments of `weir compare ns3`.
+#[derive(Debug, clap::Args)]
+pub struct Ns3Arguments {
+    /// The simulator's fct.txt and pfc.txt, one of each for each of its seeds, and directories of runs.
+    #[arg(required = true, value_name = "FCT|PFC|RUN")]
+    paths: Vec<PathBuf>,
+    /// How many per cent apart agree.
+    #[arg(long, default_value_t = 5.0, value_name = "PERCENT")]
+    within: f64,
+    /// How many per cent apart agree for the number of PAUSEs.
+    #[arg(long, default_value_t = 10.0, value_name = "PERCENT")]
+    pauses_within: f64,
+    /// Draw both sides' slowdowns by size: an SVG, or where built with it a PNG.
+    #[arg(long, value_name = "FILE.svg")]
+    plot: Option<PathBuf>,
+    /// Print the comparison as JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// A line of the comparison.
+struct Row {
+    bin: &'static str,
+    /// Of the simulator and of Weir.
+    messages: [usize; 2],
+    measure: &'static str,
+    sides: [Option<Spread>; 2],
+    verdict: Verdict,
+}
+
+/// Compares, prints, and says whether something differs.
+///
+/// # Errors
+/// Files that can't be read or are something else; and where a bin differs, so that the exit code is 1.
+pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
+    for (option, percent) in [("--within", arguments.within), ("--pauses-within", arguments.pauses_within)] {
+        if !(0.0..=1_000.0).contains(&percent) {
+            return Err(Failure::Argument(format!("{option} {percent}: write per cent, like 5")));
+        }
+    }
+    let Sides { theirs, their_pauses, ours } = sides(&arguments.paths)?;
+    let standalone = Standalone::of(&theirs);
+    let mut by_own = 0;
+    let mut slowdowns = |sides: &[Side]| -> Vec<Slowdowns> {
+        let mut of = |side: &Side| {
+            let all = side.messages.iter().filter_map(|message| {
+                let (slowdown, is_theirs) = standalone.slowdown(message)?;
+                by_own += usize::from(!is_theirs);
+                Some((message.bytes, slowdown))
+            });
+            all.collect()
+        };
+        sides.iter().map(&mut of).collect()
+    };
+    let runs = [slowdowns(&theirs), slowdowns(&ours)];
+    let mut rows = Vec::new();
+    for bin in BINS {
+        let of_sides = [spreads(bin, &runs[0]), spreads(bin, &runs[1])];
+        if of_sides == [None, None] {
+            continue;
+        }
+        let messages = [bins::count(bin, &runs[0]), bins::count(bin, &runs[1])];
+        for (n, measure) in MEASURES.into_iter().enumerate() {
+            let sides = of_sides.map(|side| side.map(|measures| measures[n]));
+            rows.push(row(bin.name, messages, measure, sides, arguments.within));
+        }
+    }
+    let our_pauses: Option<Vec<u64>> = ours.iter().map(|side| side.pauses).collect();
+    if let (Some(our_pauses), false) = (&our_pauses, their_pauses.is_empty()) {
+        let sides = [&their_pauses, our_pauses].map(|pauses| Some(spread(pauses.iter().map(|n| *n as f64))));
+        rows.push(row("", [0, 0], "PAUSEs", sides, arguments.pauses_within));
+    }
+    let mut notes = Vec::new();
+    if by_own > 0 {
+        notes.push(format!(
+            "{} messages of runs, which the simulator has none like, have their slowdown by Weir's own ideal time",
+            count(by_own as u64)
+        ));
+    }
+    if our_pauses.is_none() && !their_pauses.is_empty() {
+        notes.push("PAUSEs are not compared: a run has pfc.txt with `weir testbed run --ns3-files`".to_owned());
+    }
+    if theirs.len() == 1 || ours.len() == 1 {
+        notes.push("one run on a side has no spread: name several seeds of each".to_owned());
+    }
+    if let Some(path) = &arguments.plot {
+        plot(&rows, path)?;
+    }
+    match arguments.json {
+        true => print!("{}", json_text(&as_json(&rows, &theirs, &ours, &notes))),
+        false => {
+            println!("{} of the simulator, {} of Weir\n", runs_of(theirs.len()), runs_of(ours.len()));
+            print!("{}", table(&rows));
+            notes.iter().for_each(|note| println!("\n{note}"));
+            arguments.plot.iter().for_each(|path| println!("\nfigure: {}", path.display()));
+        }
+    }
+    let differing = rows.iter().filter(|row| matches!(row.verdict, Verdict::Differs | Verdict::Missing)).count();
+    match differing {
+        0 => Ok(()),
+        n => Err(Failure::Run(format!("{n} of {} figures differ", rows.len()))),
+    }
+}
+
+fn runs_of(n: usize) -> String {
+    if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
+}
+
+/// What the command line names.
+#[derive(Default)]
+struct Sides {
+    /// The simulator's runs,
+    theirs: Vec<Side>,
+    /// and how many pauses each file of them has.
+    their_pauses: Vec<u64>,
+    ours: Vec<Side>,
+}
+
+fn sides(paths: &[PathBuf]) -> Result<Sides, Failure> {
+    let Sides { mut theirs, their_pauses: mut pauses, mut ours } = Sides::default();
+    for path in paths {
+        match read(path)? {
+            Given::Fct(side) => theirs.push(side),
+            Given::Pfc(begun) => pauses.push(begun),
+            Given::Runs(runs) => ours.extend(runs),
+        }
+    }
+    for (sides, what) in
+        [(&theirs, "an fct.txt of the simulator"), (&ours, "the directory of a run, of `weir testbed run -o DIR`")]
+    {
+        if sides.is_empty() {
+            return Err(Failure::Argument(format!("there is nothing to compare with: name {what} too")));
+        }
+        if let Some(side) = sides.iter().find(|side| side.messages.is_empty()) {
+            return Err(Failure::Argument(format!("{}: no message was completed", side.name)));
+        }
+    }
+    Ok(Sides { theirs, their_pauses: pauses, ours })
+}
+
+fn row(
+    bin: &'static str,
+    messages: [usize; 2],
+    measure: &'static str,
+    sides: [Option<Spread>; 2],
+    within_percent: f64,
+) -> Row {
+    let verdict = match sides {
+        [Some(theirs), Some(ours)] => verdict(theirs, ours, within_percent / 100.0),
+        _ => Verdict::Missing,
+    };
+    Row { bin, messages, measure, sides, verdict }
+}
+
+impl Row {
+    fn deviation(&self) -> Option<f64> {
+        deviation(self.sides[0]?, self.sides[1]?)
+    }
+}
+
+fn table(rows: &[Row]) -> String {
+    let mut table = Table::new(["size", "messages", "", "simulator", "runs", "Weir", "runs", "deviation", "verdict"])
+        .with_text_last();
+    let mut above = None;
+    for row in rows {
+        let is_first = above != Some(row.bin);
+        above = Some(row.bin);
+        let messages = match row.messages {
+            [0, 0] => String::new(),
+            [theirs, ours] if theirs == ours => count(theirs as u64),
+            [theirs, ours] => format!("{} / {}", count(theirs as u64), count(ours as u64)),
+        };
+        let digits = if row.bin.is_empty() { 0 } else { 3 };
+        let value = |side: Option<Spread>| side.map_or("-".to_owned(), |side| format!("{:.digits$}", side.value));
+        let range = |side: Option<Spread>| match side {
+            Some(Spread { least, most, runs, .. }) if runs > 1 => format!("{least:.digits$} - {most:.digits$}"),
+            _ => String::new(),
+        };
+        let [theirs, ours] = row.sides;
+        table.row([
+            if is_first { row.bin.to_owned() } else { String::new() },
+            if is_first { messages } else { String::new() },
+            row.measure.to_owned(),
+            value(theirs),
+            range(theirs),
+            value(ours),
+            range(ours),
+            row.deviation().map_or("-".to_owned(), |share| format!("{:+.1} %", share * 100.0)),
+            row.verdict.words().to_owned(),
+        ]);
+    }
+    table.to_string()
+}
+
+fn as_json(rows: &[Row], theirs: &[Side], ours: &[Side], notes: &[String]) -> Value {
+    let names = |sides: &[Side]| sides.iter().map(|side| side.name.clone()).collect::<Vec<_>>();
+    let side = |side: Option<Spread>| {
+        side.map(|side| json!({ "value": side.value, "least": side.least, "most": side.most, "runs": side.runs }))
+    };
+    let rows: Vec<Value> = rows
+        .iter()
+        .map(|row| {
+            json!({
+                "size": row.bin,
+                "measure": row.measure,
+                "messages": { "simulator": row.messages[0], "weir": row.messages[1] },
+                "simulator": side(row.sides[0]),
+                "weir": side(row.sides[1]),
+                "deviation": row.deviation(),
+                "verdict": row.verdict.words(),
+            })
+        })
+        .collect();
+    json!({ "simulator": names(theirs), "weir": names(ours), "figures": rows, "notes": notes })
+}
+
+/// Both sides side by side: a panel for each measure.
+fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
+    let panel = |measure: &&str| {
+        let of_measure: Vec<&Row> = rows.iter().filter(|row| row.measure == *measure).collect();
+        let line = |n: usize, name: &str| {
+            let places = (0u32..).map(f64::from).zip(&of_measure).filter_map(|(x, row)| Some((x, row.sides[n]?)));
+            let places: Vec<(f64, Spread)> = places.collect();
+            let several = places.iter().filter(|(_, side)| side.runs > 1);
+            Line {
+                name: name.to_owned(),
+                style: Style::Bars,
+                points: places.iter().map(|(x, side)| (*x, side.value)).collect(),
+                intervals: several.map(|(x, side)| Interval { x: *x, low: side.least, high: side.most }).collect(),
+                ..Line::default()
+            }
+        };
+        Panel {
+            title: (*measure).to_owned(),
+            x_axis: XAxis::Categories(of_measure.iter().map(|row| row.bin.to_owned()).collect()),
+            y_label: "slowdown".to_owned(),
+            lines: vec![line(0, "simulator"), line(1, "Weir")],
+            ..Panel::default()
+        }
+    };
+    let figure = Figure {
+        title: "Slowdowns by size, with the least and most of the runs".to_owned(),
+        columns: 2,
+        panels: MEASURES.iter().map(panel).collect(),
+    };
+    let is_png = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
+    #[cfg(feature = "png")]
+    if is_png {
+        return figure.write_png(path).map_err(|error| Failure::Run(error.to_string()));
+    }
+    if is_png {
+        return Err(Failure::Unavailable("this weir is built without PNG; write --plot FILE.svg".to_owned()));
+    }
+    figure.write_svg(path).map_err(|error| Failure::Run(error.to_string()))
+}
+
+/// An input file that is wrong.
+fn wrong(path: &Path, line: Option<usize>, what: &str) -> Failure {
+    let path = path.display();
+    Failure::Argument(match line {
+        Some(line) => format!("{path}:{line}: {what}"),
+        None => format!("{path}: {what}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn compared(folder: &Path, names: &[&str]) -> Result<(), Failure> {
+        ns3(&Ns3Arguments {
+            paths: names.iter().map(|name| folder.join(name)).collect(),
+            within: 5.0,
+            pauses_within: 10.0,
+            plot: Some(folder.join("figure.svg")),
+            json: false,
+        })
+    }
+
+    fn message(result: Result<(), Failure>) -> (u8, String) {
+        let failure = result.unwrap_err();
+        (failure.exit_code(), failure.into_message())
+    }
+
+    /// A folder with a simulator's files and Weir's runs beside them, whose messages take `times` as long.
+    fn results(times: f64) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        // Nodes 0 and 5; the standalone times here are the simulator's, 8 us and 80 us.
+        write(
+            "fct.txt",
+            "0b000001 0b000501 10000 100 5000 2000000000 16000 8000\n0b000001 0b000501 10001 100 50000 2000000000 80000 80000\n",
+        );
+        write("pfc.txt", "2000000100 6 1 1 1\n2000000200 6 1 1 0\n");
+        fs::create_dir_all(folder.path().join("out/one")).unwrap();
+        let [small, large] = [16.0, 80.0].map(|us| us * times);
+        write(
+            "out/one/fct.csv",
+            &format!(
+                "flow,released_us,bytes,fct_us,from,to,ideal_us\nflows,0,5000,{small},H0,H5,7.0\nflows,0,50000,{large},H0,H5,\n"
+            ),
+        );
+        write("out/one/pfc.txt", "100 6 1 1 1\n200 6 1 1 0\n");
+        folder
+    }
+
+    #[test]
+    fn slowdowns_are_by_the_simulators_standalone_times() {
+        let alike = results(1.02);
+        assert!(compared(alike.path(), &["fct.txt", "pfc.txt", "out"]).is_ok());
+        assert!(fs::read_to_string(alike.path().join("figure.svg")).unwrap().contains("simulator"));
+        // A message that takes less than alone counts as 1 on both sides: only the small one's bin, and all of them, differ.
+        let fast = results(0.9);
+        assert_eq!(message(compared(fast.path(), &["fct.txt", "out/one"])), (1, "7 of 12 figures differ".to_owned()));
+    }
+
+    #[test]
+    fn what_is_no_result_is_told() {
+        let folder = results(1.0);
+        let path = |name: &str| folder.path().join(name).display().to_string();
+        fs::write(folder.path().join("config.txt"), "CC_MODE 1\n").unwrap();
+        let (code, text) = message(compared(folder.path(), &["config.txt"]));
+        assert_eq!(code, 2);
+        assert!(text.starts_with(&format!("{}:1: this is neither fct.txt nor pfc.txt", path("config.txt"))), "{text}");
+        fs::write(folder.path().join("bad.txt"), "0b000001 0b00050x 1 1 1 1 1 1\n").unwrap();
+        let (_, text) = message(compared(folder.path(), &["bad.txt", "out"]));
+        assert!(text.ends_with("bad.txt:1: \"0b00050x\" is not a host's address, like 0b000101"), "{text}");
+        let (_, text) = message(compared(folder.path(), &["fct.txt"]));
+        assert!(text.starts_with("there is nothing to compare with: name the directory of a run"), "{text}");
+        fs::create_dir(folder.path().join("empty")).unwrap();
+        let (_, text) = message(compared(folder.path(), &["fct.txt", "empty"]));
+        assert!(text.contains("empty: no run is here"), "{text}");
+        assert_eq!(message(compared(folder.path(), &["none.txt"])).0, 2);
+    }
+}

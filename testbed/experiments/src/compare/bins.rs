@@ -1,0 +1,139 @@
+//! Slowdowns by size, and how far two sides are apart.
+
+/// Messages up to a size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Bin {
+    pub name: &'static str,
+    /// From this size,
+    from: u64,
+    /// and below this one.
+    below: u64,
+}
+
+/// Those of run directories (1 KB = 1000 B).
+pub(super) const BINS: [Bin; 6] = [
+    Bin { name: "all", from: 0, below: u64::MAX },
+    Bin { name: "< 10 KB", from: 0, below: 10_000 },
+    Bin { name: "10 - 100 KB", from: 10_000, below: 100_000 },
+    Bin { name: "100 KB - 1 MB", from: 100_000, below: 1_000_000 },
+    Bin { name: "1 - 10 MB", from: 1_000_000, below: 10_000_000 },
+    Bin { name: ">= 10 MB", from: 10_000_000, below: u64::MAX },
+];
+
+/// What is compared of a bin.
+pub(super) const MEASURES: [&str; 4] = ["mean", "p50", "p95", "p99"];
+
+/// Sizes and slowdowns of one run.
+pub(super) type Slowdowns = Vec<(u64, f64)>;
+
+/// What the runs of one side have of a measure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Spread {
+    /// The mean of the runs' values.
+    pub value: f64,
+    pub least: f64,
+    pub most: f64,
+    pub runs: usize,
+}
+
+/// How two sides compare in a measure of a bin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// No further apart than is allowed.
+    Agrees,
+    /// Further, but the runs of both sides vary as much.
+    InsideSpread,
+    /// Further, and no run of one side is where those of the other are.
+    Differs,
+    /// One side has no such message.
+    Missing,
+}
+
+impl Verdict {
+    pub(super) fn words(self) -> &'static str {
+        match self {
+            Verdict::Agrees => "agrees",
+            Verdict::InsideSpread => "inside the spread",
+            Verdict::Differs => "differs",
+            Verdict::Missing => "only on one side",
+        }
+    }
+}
+
+/// Each measure of a run's messages in a bin; none without one. Percentiles are by nearest rank.
+fn measures(bin: Bin, run: &Slowdowns) -> Option<[f64; 4]> {
+    let mut values: Vec<f64> =
+        run.iter().filter(|(bytes, _)| (bin.from..bin.below).contains(bytes)).map(|(_, slowdown)| *slowdown).collect();
+    if values.is_empty() {
+        return None;
+    }
+    values.sort_by(f64::total_cmp);
+    let rank = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
+    Some([values.iter().sum::<f64>() / values.len() as f64, rank(50), rank(95), rank(99)])
+}
+
+/// How many messages are in a bin, in all runs.
+pub(super) fn count(bin: Bin, runs: &[Slowdowns]) -> usize {
+    runs.iter().flatten().filter(|(bytes, _)| (bin.from..bin.below).contains(bytes)).count()
+}
+
+/// The spread of each measure over the runs that have messages in the bin.
+pub(super) fn spreads(bin: Bin, runs: &[Slowdowns]) -> Option<[Spread; 4]> {
+    let of_runs: Vec<[f64; 4]> = runs.iter().filter_map(|run| measures(bin, run)).collect();
+    (!of_runs.is_empty()).then(|| [0, 1, 2, 3].map(|n| spread(of_runs.iter().map(|measures| measures[n]))))
+}
+
+/// Of at least one value.
+pub(super) fn spread(values: impl Iterator<Item = f64>) -> Spread {
+    let none = Spread { value: 0.0, least: f64::INFINITY, most: f64::NEG_INFINITY, runs: 0 };
+    let all = values.fold(none, |so_far, value| Spread {
+        value: so_far.value + value,
+        least: so_far.least.min(value),
+        most: so_far.most.max(value),
+        runs: so_far.runs + 1,
+    });
+    Spread { value: all.value / all.runs.max(1) as f64, ..all }
+}
+
+/// How much more the second is than the first, as a share; none where there is nothing to compare with.
+pub(super) fn deviation(one: Spread, other: Spread) -> Option<f64> {
+    if one.value == other.value {
+        return Some(0.0);
+    }
+    (one.value != 0.0).then(|| other.value / one.value - 1.0)
+}
+
+pub(super) fn verdict(one: Spread, other: Spread, allowed: f64) -> Verdict {
+    if deviation(one, other).is_some_and(|deviation| deviation.abs() <= allowed) {
+        return Verdict::Agrees;
+    }
+    let overlap = one.least <= other.most && other.least <= one.most;
+    // A single run has no spread that something could be inside of.
+    if overlap && (one.runs > 1 || other.runs > 1) { Verdict::InsideSpread } else { Verdict::Differs }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bins_measures_are_by_nearest_rank() {
+        let run: Slowdowns = (1..=100).map(|n| (20_000, f64::from(n))).chain([(5, 1_000.0)]).collect();
+        assert_eq!(measures(BINS[2], &run), Some([50.5, 50.0, 95.0, 99.0]));
+        assert_eq!(measures(BINS[1], &run), Some([1_000.0; 4]));
+        assert_eq!(measures(BINS[5], &run), None);
+        assert_eq!((count(BINS[0], &[run.clone(), run]), spreads(BINS[5], &[])), (202, None));
+    }
+
+    #[test]
+    fn verdicts_allow_for_what_the_runs_vary() {
+        let of = |values: &[f64]| spread(values.iter().copied());
+        assert_eq!(of(&[1.0, 3.0]), Spread { value: 2.0, least: 1.0, most: 3.0, runs: 2 });
+        assert_eq!(verdict(of(&[2.0]), of(&[2.1]), 0.051), Verdict::Agrees);
+        assert_eq!(verdict(of(&[2.0]), of(&[2.5]), 0.05), Verdict::Differs, "single runs have no spread");
+        assert_eq!(verdict(of(&[2.0, 3.0]), of(&[2.9, 3.5]), 0.05), Verdict::InsideSpread);
+        assert_eq!(verdict(of(&[2.0, 2.4]), of(&[2.5, 3.5]), 0.05), Verdict::Differs);
+        assert_eq!(verdict(of(&[0.0]), of(&[0.0]), 0.1), Verdict::Agrees);
+        assert_eq!(verdict(of(&[0.0]), of(&[7.0]), 0.1), Verdict::Differs);
+    }
+}

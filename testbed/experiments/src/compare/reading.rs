@@ -1,0 +1,193 @@
+//! Completed messages and pauses, out of an ns-3 simulator's files and out of run directories.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+use super::wrong;
+use crate::Failure;
+
+/// A completed message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Message {
+    /// The nodes; none where a run has hosts without numbers.
+    pub nodes: Option<[u32; 2]>,
+    pub bytes: u64,
+    pub fct_ns: f64,
+    /// Alone in the network, by whoever wrote it.
+    pub standalone_ns: Option<f64>,
+}
+
+/// What there is of one run of either side.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Side {
+    pub name: String,
+    pub messages: Vec<Message>,
+    /// Lines of `pfc.txt` that begin a pause; none without that file.
+    pub pauses: Option<u64>,
+}
+
+/// What a path of the command line is.
+#[derive(Debug)]
+pub(super) enum Given {
+    Fct(Side),
+    Pfc(u64),
+    Runs(Vec<Side>),
+}
+
+/// Reads whatever a path is: a folder with runs, `fct.txt`, or `pfc.txt`.
+pub(super) fn read(path: &Path) -> Result<Given, Failure> {
+    if path.is_dir() {
+        return runs(path).map(Given::Runs);
+    }
+    let text = text_of(path)?;
+    let columns = text.lines().find(|line| !line.trim().is_empty()).map(|line| line.split_whitespace().count());
+    match columns {
+        Some(8) => {
+            let messages = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+            let messages: Result<Vec<Message>, Failure> =
+                messages.map(|(n, line)| message(path, n + 1, line)).collect();
+            Ok(Given::Fct(Side { name: path.display().to_string(), messages: messages?, pauses: None }))
+        }
+        Some(5) => pauses(path, &text).map(Given::Pfc),
+        // Without a pause the file is empty.
+        None if path.file_name().is_some_and(|name| name.to_string_lossy().contains("pfc")) => Ok(Given::Pfc(0)),
+        _ => {
+            let help =
+                "fct.txt has 8 values a line, pfc.txt 5, and a run is the directory of `weir testbed run -o DIR`";
+            Err(wrong(path, Some(1), &format!("this is neither fct.txt nor pfc.txt of an ns-3 simulator; {help}")))
+        }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    fs::read_to_string(path).map_err(|error| wrong(path, None, &format!("can't be read: {error}")))
+}
+
+fn field<T: FromStr>(path: &Path, line: usize, text: &str, what: &str) -> Result<T, Failure> {
+    text.parse().map_err(|_| wrong(path, Some(line), &format!("\"{text}\" is not {what}")))
+}
+
+/// `sip dip sport dport size start fct standalone`.
+fn message(path: &Path, line: usize, text: &str) -> Result<Message, Failure> {
+    let fields: Vec<&str> = text.split_whitespace().collect();
+    let &[from, to, _, _, bytes, _, fct, standalone] = &fields[..] else {
+        return Err(wrong(path, Some(line), &format!("this line has {} values, and not 8", fields.len())));
+    };
+    let message = Message {
+        nodes: Some([node(path, line, from)?, node(path, line, to)?]),
+        bytes: field(path, line, bytes, "a size in bytes")?,
+        fct_ns: field(path, line, fct, "a time in nanoseconds")?,
+        standalone_ns: Some(field(path, line, standalone, "a time in nanoseconds")?),
+    };
+    if message.fct_ns > 0.0 && message.standalone_ns > Some(0.0) {
+        return Ok(message);
+    }
+    Err(wrong(path, Some(line), "a completion time is not above 0"))
+}
+
+/// A node: HPCC's simulator has its address, 0x0b000001 and 256 for each node, and ConWeave's its number.
+fn node(path: &Path, line: usize, text: &str) -> Result<u32, Failure> {
+    if text.len() == 8 && text.starts_with("0b") {
+        let address = u32::from_str_radix(text, 16);
+        return address
+            .map(|address| (address >> 8) & 0xffff)
+            .map_err(|_| wrong(path, Some(line), &format!("\"{text}\" is not a host's address, like 0b000101")));
+    }
+    field(path, line, text, "a host, like 0b000101 or 1")
+}
+
+/// How many lines begin a pause: `time node nodetype ifindex type`.
+fn pauses(path: &Path, text: &str) -> Result<u64, Failure> {
+    let mut begun = 0;
+    for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        match line.split_whitespace().collect::<Vec<_>>()[..] {
+            [_, _, _, _, "1"] => begun += 1,
+            [_, _, _, _, "0"] => {}
+            _ => return Err(wrong(path, Some(n + 1), "this is no line of pfc.txt: its five values end with 1 or 0")),
+        }
+    }
+    Ok(begun)
+}
+
+/// The runs of a folder: it itself, or those in it.
+fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
+    if path.join("fct.csv").is_file() {
+        return Ok(vec![run(path)?]);
+    }
+    let cannot = |error| wrong(path, None, &format!("can't be looked through: {error}"));
+    let mut inside: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(path).map_err(cannot)? {
+        inside.push(entry.map_err(cannot)?.path());
+    }
+    inside.retain(|inside| inside.join("fct.csv").is_file());
+    inside.sort();
+    if inside.is_empty() {
+        return Err(wrong(
+            path,
+            None,
+            "no run is here: a run has fct.csv; name the directory of `weir testbed run -o DIR`",
+        ));
+    }
+    inside.iter().map(|path| run(path)).collect()
+}
+
+fn run(path: &Path) -> Result<Side, Failure> {
+    let file = path.join("fct.csv");
+    let text = text_of(&file)?;
+    let mut reader = csv::Reader::from_reader(text.as_bytes());
+    let headers = reader.headers().cloned().map_err(|error| wrong(&file, Some(1), &error.to_string()))?;
+    let column = |name: &str| {
+        let missing = || wrong(&file, Some(1), &format!("there is no column \"{name}\""));
+        headers.iter().position(|header| header == name).ok_or_else(missing)
+    };
+    let [bytes, fct, from, to] = ["bytes", "fct_us", "from", "to"].map(column);
+    let (bytes, fct, from, to) = (bytes?, fct?, from?, to?);
+    let ideal = column("ideal_us").ok();
+    let mut messages = Vec::new();
+    for (n, row) in reader.records().enumerate() {
+        let line = n + 2;
+        let row = row.map_err(|error| wrong(&file, Some(line), &error.to_string()))?;
+        let at = |column: usize| row.get(column).unwrap_or_default();
+        let micros = |column: usize| field::<f64>(&file, line, at(column), "a time in microseconds");
+        let standalone = match ideal.map(&at).filter(|text| !text.is_empty()) {
+            Some(text) => Some(field::<f64>(&file, line, text, "a time in microseconds")? * 1e3),
+            None => None,
+        };
+        messages.push(Message {
+            nodes: number(at(from)).zip(number(at(to))).map(|(from, to)| [from, to]),
+            bytes: field(&file, line, at(bytes), "a size in bytes")?,
+            fct_ns: micros(fct)? * 1e3,
+            standalone_ns: standalone,
+        });
+    }
+    let pfc = path.join("pfc.txt");
+    let pauses = pfc.is_file().then(|| text_of(&pfc).and_then(|text| pauses(&pfc, &text))).transpose()?;
+    Ok(Side { name: path.display().to_string(), messages, pauses })
+}
+
+/// The node that an imported host stands for: H5, or another NIC of it, H5-2.
+fn number(name: &str) -> Option<u32> {
+    let rest = name.strip_prefix('H')?;
+    rest.split_once('-').map_or(rest, |(node, _)| node).parse().ok()
+}
+
+/// Times alone in the network by the nodes and the size, as the simulator has them.
+#[derive(Debug, Default)]
+pub(super) struct Standalone(HashMap<([u32; 2], u64), f64>);
+
+impl Standalone {
+    pub(super) fn of(sides: &[Side]) -> Standalone {
+        let messages = sides.iter().flat_map(|side| &side.messages);
+        Standalone(messages.filter_map(|one| Some(((one.nodes?, one.bytes), one.standalone_ns?))).collect())
+    }
+
+    /// A message's slowdown: by the simulator's time, or its own where the simulator had no such message; never below 1, as the
+    /// simulators' scripts have it. Whether it was the simulator's is told too.
+    pub(super) fn slowdown(&self, message: &Message) -> Option<(f64, bool)> {
+        let theirs = message.nodes.and_then(|nodes| self.0.get(&(nodes, message.bytes)).copied());
+        let slowdown = message.fct_ns / theirs.or(message.standalone_ns)?;
+        slowdown.is_finite().then(|| (slowdown.max(1.0), theirs.is_some()))
+    }
+}

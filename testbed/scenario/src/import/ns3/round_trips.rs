@@ -1,0 +1,110 @@
+//! Round trips and bandwidth-delay products between hosts, as the simulators reckon them before they begin.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use weir_units::{BitRate, Bytes, Span};
+
+use super::topology::{Link, Topology};
+
+/// The largest of all pairs of hosts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct RoundTrips {
+    /// The propagation delay there and back, and the time that a payload takes on each link there.
+    pub base_rtt: Span,
+    /// What the slowest link of a way carries in that.
+    pub bdp: Bytes,
+}
+
+/// The switch that a host is joined to, with the link's rate and delay.
+type Joint = (u32, BitRate, Span);
+
+/// A way from a switch to where it has been looked at.
+#[derive(Clone, Copy)]
+struct Way {
+    links: usize,
+    delay: Span,
+    sending: Span,
+    rate: BitRate,
+}
+
+impl RoundTrips {
+    /// Of all hosts, over ways with the fewest links.
+    pub(super) fn of(topology: &Topology, payload: u64) -> RoundTrips {
+        let payload = Bytes::new(payload);
+        let mut links: BTreeMap<u32, Vec<&Link>> = BTreeMap::new();
+        for link in &topology.links {
+            link.ends.iter().for_each(|end| links.entry(*end).or_default().push(link));
+        }
+        let other = |link: &Link, node: u32| if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
+        // Hosts that are joined alike to the same switches are one.
+        let mut alike: BTreeMap<Vec<Joint>, usize> = BTreeMap::new();
+        for host in topology.hosts() {
+            let mut joints: Vec<Joint> =
+                links[&host].iter().map(|link| (other(link, host), link.rate, link.delay)).collect();
+            joints.sort();
+            *alike.entry(joints).or_default() += 1;
+        }
+        let mut largest = RoundTrips::default();
+        for (joints, count) in &alike {
+            let ways: Vec<BTreeMap<u32, Way>> =
+                joints.iter().map(|(switch, ..)| ways_from(*switch, topology, &links, payload)).collect();
+            for to in alike.keys().filter(|to| *to != joints || *count > 1) {
+                let pairs = joints.iter().zip(&ways).flat_map(|(one, ways)| to.iter().map(move |two| (one, ways, two)));
+                let found = pairs.filter_map(|(one, ways, two)| Some((one, ways.get(&two.0)?, two)));
+                let Some((one, way, two)) = found.min_by_key(|(_, way, _)| way.links) else { continue };
+                let sending = way.sending + one.1.time_for(payload) + two.1.time_for(payload);
+                let rtt = (way.delay + one.2 + two.2) * 2 + sending;
+                let slowest = way.rate.min(one.1).min(two.1);
+                largest.base_rtt = largest.base_rtt.max(rtt);
+                largest.bdp = largest.bdp.max(slowest.bytes_in(rtt));
+            }
+        }
+        largest
+    }
+}
+
+/// The first of the ways with the fewest links to each switch.
+fn ways_from(
+    switch: u32,
+    topology: &Topology,
+    links: &BTreeMap<u32, Vec<&Link>>,
+    payload: Bytes,
+) -> BTreeMap<u32, Way> {
+    let here = Way { links: 0, delay: Span::ZERO, sending: Span::ZERO, rate: BitRate::bps(u64::MAX) };
+    let mut ways = BTreeMap::from([(switch, here)]);
+    let mut queue = VecDeque::from([switch]);
+    while let Some(node) = queue.pop_front() {
+        let way = ways[&node];
+        for link in links.get(&node).into_iter().flatten() {
+            let next = if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
+            if !topology.is_switch(next) || ways.contains_key(&next) {
+                continue;
+            }
+            let on = Way {
+                links: way.links + 1,
+                delay: way.delay + link.delay,
+                sending: way.sending + link.rate.time_for(payload),
+                rate: way.rate.min(link.rate),
+            };
+            ways.insert(next, on);
+            queue.push_back(next);
+        }
+    }
+    ways
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::import::ns3::Source;
+
+    #[test]
+    fn the_longest_pair_counts() {
+        // Two leaves and a spine, 100G and 400G, each link 1 us: what the simulator prints is maxRtt=8200 and maxBdp=102500.
+        let text = "7 3 6\n4 5 6\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n\
+                    4 6 400Gbps 1us 0\n5 6 400Gbps 1us 0\n";
+        let topology = Topology::parse(&Source { name: "t".to_owned(), text: text.to_owned() }).unwrap();
+        let found = RoundTrips::of(&topology, 1_000);
+        assert_eq!(found, RoundTrips { base_rtt: Span::from_nanos(8_200), bdp: Bytes::new(102_500) });
+    }
+}

@@ -1,0 +1,14 @@
+//! `weir compare`: results beside those of other tools.
+
+use clap::Subcommand;
+use weir_experiments::compare::Ns3Arguments;
+
+/// What the results are compared with.
+#[derive(Subcommand)]
+pub(crate) enum Command {
+    /// An ns-3 simulator's fct.txt and pfc.txt: slowdowns by message size and PAUSEs, with the spread of the seeds of both sides.
+    ///
+    /// Each file tells by its content what it is. The exit code is 0 if all figures agree or are inside the spread, 1 if some
+    /// differ, and 2 if a file is wrong.
+    Ns3(Ns3Arguments),
+}
