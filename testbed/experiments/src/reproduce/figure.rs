@@ -76,6 +76,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
             for line in &panel.lines {
                 drawn.lines.extend(distribution(panel, line, rows)?);
             }
+            to_the_end(&mut drawn.lines);
         }
     }
     Ok(drawn)
@@ -101,17 +102,21 @@ fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Lin
 fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<String>) -> Option<plot::Line> {
     let (x, column) = (panel.x.as_ref()?, line.value.as_ref()?);
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
-    let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
+    // Where a seed has no value, as its messages did not finish, there is no mean: that of the others would flatter.
+    let mut places: Vec<(f64, Option<Vec<f64>>)> = Vec::new();
     for row in rows.select(line.selection()) {
-        let Some(value) = rows.number(row, column) else { continue };
+        let value = rows.number(row, column).map(|value| value / divisor);
         let Some(at) = parameter(&row.point, x).and_then(|value| place(value, categories)) else { continue };
         match places.iter_mut().find(|(place, _)| *place == at) {
-            Some((_, values)) => values.push(value / divisor),
-            None => places.push((at, vec![value / divisor])),
+            Some((_, values)) => {
+                *values = values.take().zip(value).map(|(values, value)| [values, vec![value]].concat())
+            }
+            None => places.push((at, value.map(|value| vec![value]))),
         }
     }
     places.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let means: Vec<_> = places.iter().filter_map(|(at, values)| Some((*at, statistics::mean(values)?))).collect();
+    let means: Vec<_> =
+        places.iter().filter_map(|(at, values)| Some((*at, statistics::mean(values.as_ref()?)?))).collect();
     let interval =
         |(x, mean): &(f64, statistics::Estimate)| mean.interval.map(|(low, high)| Interval { x: *x, low, high });
     (!means.is_empty()).then(|| plot::Line {
@@ -155,7 +160,20 @@ fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
     }
 }
 
-/// The share of the messages of all points that are meant up to each value.
+/// Draws each line on to where the last one ends: what did not finish in any time is a plateau, which stays below all.
+fn to_the_end(lines: &mut [plot::Line]) {
+    let all = || lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
+    let (Some(first), Some(end)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
+    for line in lines.iter_mut() {
+        match line.points.last() {
+            Some((x, share)) if *x < end => line.points.push((end, *share)),
+            None => line.points.extend([(first, 0.0), (end, 0.0)]),
+            Some(_) => {}
+        }
+    }
+}
+
+/// The share of the messages of all points that are meant up to each value, of all that started.
 fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
     const STEPS: usize = 500;
     let mut values = Vec::new();
@@ -163,15 +181,24 @@ fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::
         values.extend(messages(panel, row)?);
     }
     values.sort_by(f64::total_cmp);
-    let Some(last) = values.len().checked_sub(1) else { return Ok(None) };
-    let step = |n: usize| last * n / STEPS;
-    let mut points: Vec<(f64, f64)> =
-        (0..=STEPS).map(|n| (values[step(n)], 100.0 * (step(n) + 1) as f64 / values.len() as f64)).collect();
+    if values.is_empty() {
+        return Ok(None);
+    }
+    let finished = values.partition_point(|value| value.is_finite());
+    let step = |n: usize| (finished - 1) * n / STEPS;
+    let mut points: Vec<(f64, f64)> = (0..=STEPS)
+        .filter(|_| finished > 0)
+        .map(|n| (values[step(n)], 100.0 * (step(n) + 1) as f64 / values.len() as f64))
+        .collect();
     points.dedup();
-    Ok(Some(plot::Line { name: line.name.clone(), points, ..plot::Line::default() }))
+    let name = match values.len() - finished {
+        0 => line.name.clone(),
+        unfinished => format!("{} ({unfinished} of {} did not finish)", line.name, values.len()),
+    };
+    Ok(Some(plot::Line { name, points, ..plot::Line::default() }))
 }
 
-/// A value of each completed message that the panel is about.
+/// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
 fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
     let path = row.folder.join("fct.csv");
     let wrong = |what: String| Failure::Run(format!("{}: {what}", path.display()));
@@ -185,7 +212,8 @@ fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
     for record in csv.records() {
         let record = record.map_err(|error| wrong(error.to_string()))?;
         let number = |column: usize| record.get(column).and_then(|field| field.parse::<f64>().ok());
-        let (Some(bytes), Some(fct_us)) = (number(2), number(3)) else { continue };
+        let fct_us = if record.get(3) == Some("") { Some(f64::INFINITY) } else { number(3) };
+        let (Some(bytes), Some(fct_us)) = (number(2), fct_us) else { continue };
         let is_other = panel.traffic.as_deref().is_some_and(|traffic| record.get(0) != Some(traffic));
         if is_other || bytes < from || bytes >= below {
             continue;
