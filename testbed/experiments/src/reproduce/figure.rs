@@ -173,29 +173,36 @@ fn to_the_end(lines: &mut [plot::Line]) {
     }
 }
 
-/// The share of the messages of all points that are meant up to each value, of all that started.
+/// The share of the messages of all points that are meant up to each value.
 fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
-    const STEPS: usize = 500;
     let mut values = Vec::new();
     for row in rows.select(line.selection()) {
         values.extend(messages(panel, row)?);
     }
+    Ok(cumulative(&line.name, values))
+}
+
+/// What share of all values is no greater than each; infinite ones count, and have no point.
+fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
+    const STEPS: usize = 500;
     values.sort_by(f64::total_cmp);
-    if values.is_empty() {
-        return Ok(None);
+    let (all, finished) = (values.len(), values.partition_point(|value| value.is_finite()));
+    if all == 0 {
+        return None;
     }
-    let finished = values.partition_point(|value| value.is_finite());
-    let step = |n: usize| (finished - 1) * n / STEPS;
-    let mut points: Vec<(f64, f64)> = (0..=STEPS)
-        .filter(|_| finished > 0)
-        .map(|n| (values[step(n)], 100.0 * (step(n) + 1) as f64 / values.len() as f64))
-        .collect();
-    points.dedup();
-    let name = match values.len() - finished {
-        0 => line.name.clone(),
-        unfinished => format!("{} ({unfinished} of {} did not finish)", line.name, values.len()),
+    let mut points: Vec<(f64, f64)> = match finished.checked_sub(1) {
+        Some(last) => (0..=STEPS)
+            .map(|n| last * n / STEPS)
+            .map(|step| (values[step], 100.0 * (step + 1) as f64 / all as f64))
+            .collect(),
+        None => Vec::new(),
     };
-    Ok(Some(plot::Line { name, points, ..plot::Line::default() }))
+    points.dedup();
+    let name = match all - finished {
+        0 => name.to_owned(),
+        unfinished => format!("{name} ({unfinished} of {all} did not finish)"),
+    };
+    Some(plot::Line { name, points, ..plot::Line::default() })
 }
 
 /// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
@@ -229,4 +236,22 @@ fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
 
 fn with_unit(what: &str, unit: &str) -> String {
     if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_finish_is_a_plateau_below_all() {
+        let never = f64::INFINITY;
+        let values = [vec![3.0, 1.0], vec![2.0, never, 1.0, never], vec![never], vec![]];
+        let mut lines: Vec<plot::Line> = values.into_iter().filter_map(|values| cumulative("SIH", values)).collect();
+        to_the_end(&mut lines);
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["SIH", "SIH (2 of 4 did not finish)", "SIH (1 of 1 did not finish)"]);
+        assert_eq!(lines[0].points, [(1.0, 50.0), (3.0, 100.0)]);
+        assert_eq!(lines[1].points, [(1.0, 25.0), (2.0, 50.0), (3.0, 50.0)]);
+        assert_eq!(lines[2].points, [(1.0, 0.0), (3.0, 0.0)]);
+    }
 }

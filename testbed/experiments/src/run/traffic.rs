@@ -24,7 +24,7 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
 pub(crate) fn unfinished(traffic: &TrafficSummary) -> String {
     match traffic.unfinished {
         0 => String::new(),
-        messages => format!(", {} unfinished: what would be over these is \"{NEVER}\"", count(messages)),
+        messages => format!(", {} unfinished (a figure that falls on these is \"{NEVER}\")", count(messages)),
     }
 }
 
@@ -111,7 +111,7 @@ mod tests {
         let (line, table) = &tables[0];
         assert_eq!(
             line,
-            "background: 1,300 messages completed, 66 of them before the warm-up's end, 2 unfinished: what would be over these is \"never\""
+            "background: 1,300 messages completed, 66 of them before the warm-up's end, 2 unfinished (a figure that falls on these is \"never\")"
         );
         let text = table.to_string();
         let cells: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
