@@ -45,6 +45,6 @@ impl Connections {
     /// What became of each traffic.
     pub(super) fn summaries(&self, scenario: &Scenario) -> Vec<TrafficSummary> {
         let plans = scenario.traffic.iter().zip(&self.measures);
-        plans.map(|(plan, measures)| measures.summary(plan, plan.before(scenario.end).len() as u64)).collect()
+        plans.map(|(plan, measures)| measures.summary(plan, scenario.warm_up, plan.before(scenario.end))).collect()
     }
 }

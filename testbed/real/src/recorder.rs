@@ -93,8 +93,22 @@ impl<'a> Recorder<'a> {
         self.record.is_deadlocked()
     }
 
+    /// Writes down the traffic's messages that were not completed.
+    fn note_unfinished(&mut self) -> io::Result<()> {
+        let scenario = self.scenario;
+        for (number, plan) in scenario.traffic.iter().enumerate() {
+            for message in self.connections.measures(number).unfinished(plan.before(scenario.end)) {
+                let [from, to] = [message.from, message.to].map(|host| scenario.hosts[host as usize].name.as_str());
+                let (flow, released, size) = (plan.name.as_str(), message.start, message.size);
+                self.record.note_message(&FctRow { flow, from, to, released, size, fct: None, ideal: None })?;
+            }
+        }
+        Ok(())
+    }
+
     /// Ends the files, and returns what is left of the samples.
-    pub(super) fn finish(self) -> io::Result<(Record, Vec<TrafficSummary>)> {
+    pub(super) fn finish(mut self) -> io::Result<(Record, Vec<TrafficSummary>)> {
+        self.note_unfinished()?;
         let traffic = self.connections.summaries(self.scenario);
         let record = self.record.finish()?;
         if let Some(capture) = self.capture {
@@ -124,12 +138,12 @@ fn note_completed(
         }
         Some(end) => {
             let Some((traffic, message)) = connections.message(host, end) else { return Ok(()) };
-            connections.measures(traffic).note(scenario.warm_up, released, size, fct, None);
+            connections.measures(traffic).note(message, scenario.warm_up, released, size, fct, None);
             let plan = &scenario.traffic[traffic];
             let message = &plan.messages[message];
             (&plan.name, [message.from, message.to].map(|host| host as usize))
         }
     };
     let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());
-    record.note_completed(&FctRow { flow, from, to, released, size, fct, ideal: None })
+    record.note_message(&FctRow { flow, from, to, released, size, fct: Some(fct), ideal: None })
 }

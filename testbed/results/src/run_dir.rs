@@ -8,7 +8,7 @@
 //! | `scenario.toml` | the text of the scenario's file, of a run that has one |
 //! | `series.csv` | rates, occupancy, thresholds and pauses over time, see [`SeriesWriter`] |
 //! | `events.csv` | what happened at single instants, see [`EventWriter`] |
-//! | `fct.csv` | each completed message, see [`FctWriter`] |
+//! | `fct.csv` | each completed message, and those that were not, see [`FctWriter`] |
 //! | `PORT.pcapng` | frames of one port, see [`CaptureWriter`] |
 //! | `fct.txt`, `pfc.txt`, `qlen.txt` | if asked for, of a run in virtual time: as public ns-3 simulators write them, see [`Ns3Files`] |
 //! | `speed.json` | of a run in virtual time, how long this machine took for it, see [`Speed`] |

@@ -22,6 +22,7 @@ use weir_results::run_dir::{
     FctRow, FlowSample, Ns3Files, Ns3Message, Ns3Nodes, RunDir, RunDirError, RunFile, Speed, Summary, TrafficSummary,
 };
 use weir_scenario::file::Expectation;
+use weir_scenario::workload::Message;
 use weir_scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
@@ -242,23 +243,38 @@ impl Running<'_> {
             }
         };
         let ideal = self.ways.ideal_fct([from, to], done.size, transport, control.stamps());
-        if let Sent::Message(traffic, _) = done.of {
+        if let Sent::Message(traffic, message) = done.of {
             let measures = &mut self.measures[traffic as usize];
-            measures.note(scenario.warm_up, done.released, done.size, done.fct, ideal);
+            measures.note(message as usize, scenario.warm_up, done.released, done.size, done.fct, ideal);
         }
-        self.recorder.note_completed(&FctRow {
+        self.recorder.note_message(&FctRow {
             flow,
             from: &scenario.hosts[from].name,
             to: &scenario.hosts[to].name,
             released: done.released,
             size: done.size,
-            fct: done.fct,
+            fct: Some(done.fct),
             ideal,
         })?;
         if let Some(ns3) = &mut self.ns3 {
             let (start, standalone) = (done.released, ideal.unwrap_or(done.fct));
             let [from, to] = [from, to].map(|host| self.nodes.hosts[host]);
             ns3.message(&Ns3Message { from, to, ports, size: done.size, start, fct: done.fct, standalone })?;
+        }
+        Ok(())
+    }
+
+    /// Writes down the traffic's messages that have started and were not completed.
+    fn note_unfinished(&mut self) -> Result<(), SimRunError> {
+        let scenario = self.scenario;
+        for (plan, measures) in scenario.traffic.iter().zip(&self.measures) {
+            for message in measures.unfinished(started(plan, self.sim.now())) {
+                let ends = [message.from, message.to].map(|host| host as usize);
+                let ideal = self.ways.ideal_fct(ends, message.size, &plan.transport, plan.congestion_control.stamps());
+                let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());
+                let (flow, released, size) = (plan.name.as_str(), message.start, message.size);
+                self.recorder.note_message(&FctRow { flow, from, to, released, size, fct: None, ideal })?;
+            }
         }
         Ok(())
     }
@@ -358,6 +374,7 @@ impl Running<'_> {
     fn finish(mut self, came_to: CameTo, expects: Expectation) -> Result<(Summary, Work), SimRunError> {
         self.report(Depth::All);
         self.collect()?;
+        self.note_unfinished()?;
         let Running { scenario, mut sim, recorder, ns3, reports, mut ends, measures, .. } = self;
         let now = sim.now();
         if let Some(ns3) = ns3 {
@@ -377,9 +394,9 @@ impl Running<'_> {
         if came_to == CameTo::Bound {
             failures.push(undrained(scenario, &sim, &reports, &measures));
         }
-        let started = |plan: &TrafficPlan| plan.messages.partition_point(|message| message.start <= now) as u64;
+        let of_traffic = scenario.traffic.iter().zip(&measures);
         let traffic: Vec<TrafficSummary> =
-            scenario.traffic.iter().zip(&measures).map(|(plan, of)| of.summary(plan, started(plan))).collect();
+            of_traffic.map(|(plan, of)| of.summary(plan, scenario.warm_up, started(plan, now))).collect();
         let mut notes = vec![match came_to {
             CameTo::Rest => format!("all that was sent had arrived {} after the end", now.since(scenario.end)),
             CameTo::Deadlock => "what the deadlock holds was left where it is".to_owned(),
@@ -414,6 +431,11 @@ impl Running<'_> {
         };
         Ok((summary, work))
     }
+}
+
+/// The messages of a traffic that have started.
+fn started(plan: &TrafficPlan, now: Time) -> &[Message] {
+    &plan.messages[..plan.messages.partition_point(|message| message.start <= now)]
 }
 
 /// What a run had to do, and who did it beside this thread.

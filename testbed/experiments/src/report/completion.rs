@@ -5,28 +5,29 @@ use std::path::Path;
 use super::series::{rows, unreadable};
 use crate::Failure;
 
-/// Completed messages of a run under each name.
+/// Messages of a run under each name.
 #[derive(Default)]
-pub(super) struct Completed {
-    pub flows: Vec<CompletedFlow>,
+pub(super) struct Messages {
+    pub flows: Vec<FlowMessages>,
 }
 
 /// Messages of one flow or traffic, in no order.
 #[derive(Default)]
-pub(super) struct CompletedFlow {
+pub(super) struct FlowMessages {
     pub name: String,
+    /// Infinite if it did not finish.
     pub fct_us: Vec<f64>,
     /// FCT over what it is in an empty fabric, where that is known.
     pub slowdown: Vec<f64>,
 }
 
-impl Completed {
-    /// The completed messages of a run; nothing if it has no messages.
-    pub(super) fn read(run: &Path) -> Result<Completed, Failure> {
+impl Messages {
+    /// The messages of a run; nothing if it has no messages.
+    pub(super) fn read(run: &Path) -> Result<Messages, Failure> {
         let path = run.join("fct.csv");
-        let mut completed = Completed::default();
+        let mut messages = Messages::default();
         if !path.exists() {
-            return Ok(completed);
+            return Ok(messages);
         }
         let mut reader = rows(&path)?;
         let header = reader.headers().map_err(|error| unreadable(&path, &error))?;
@@ -37,39 +38,39 @@ impl Completed {
         let mut record = csv::StringRecord::new();
         while reader.read_record(&mut record).map_err(|error| unreadable(&path, &error))? {
             let line = record.position().map_or(0, csv::Position::line);
-            let number = |place: usize| match &record[place] {
-                "" => Ok(f64::NAN),
+            let number = |place: usize, empty: f64| match &record[place] {
+                "" => Ok(empty),
                 field => {
                     field.parse::<f64>().map_err(|_| unreadable(&path, &format!("line {line}: `{field}` is no number")))
                 }
             };
-            let (fct, ideal) = (number(fct)?, number(ideal)?);
-            let of_flow = completed.of(&record[flow]);
+            let (fct, ideal) = (number(fct, f64::INFINITY)?, number(ideal, f64::NAN)?);
+            let of_flow = messages.of(&record[flow]);
             of_flow.fct_us.push(fct);
             if ideal > 0.0 {
                 of_flow.slowdown.push(fct / ideal);
             }
         }
-        Ok(completed)
+        Ok(messages)
     }
 
-    fn of(&mut self, name: &str) -> &mut CompletedFlow {
+    fn of(&mut self, name: &str) -> &mut FlowMessages {
         // Few names, and mostly the same one again.
         let place = self.flows.iter().position(|flow| flow.name == name).unwrap_or_else(|| {
-            self.flows.push(CompletedFlow { name: name.to_owned(), ..CompletedFlow::default() });
+            self.flows.push(FlowMessages { name: name.to_owned(), ..FlowMessages::default() });
             self.flows.len() - 1
         });
         &mut self.flows[place]
     }
 
     /// All as if they had one name.
-    pub(super) fn merged(self) -> Completed {
-        let mut merged = CompletedFlow { name: "all".to_owned(), ..CompletedFlow::default() };
+    pub(super) fn merged(self) -> Messages {
+        let mut merged = FlowMessages { name: "all".to_owned(), ..FlowMessages::default() };
         for flow in self.flows {
             merged.fct_us.extend(flow.fct_us);
             merged.slowdown.extend(flow.slowdown);
         }
-        Completed { flows: vec![merged] }
+        Messages { flows: vec![merged] }
     }
 }
 
@@ -85,10 +86,10 @@ pub(super) fn distribution(values: &[f64], points: &[f64]) -> Vec<f64> {
     points.iter().map(share).collect()
 }
 
-/// Points from the least to the greatest value with equal ratios between them, and the values themselves if they are few.
+/// Points from the least to the greatest finite value with equal ratios between them, and the values themselves if they are few.
 pub(super) fn points<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<f64> {
     const FEW: usize = 600;
-    let mut values: Vec<f64> = values.copied().filter(|value| *value > 0.0).collect();
+    let mut values: Vec<f64> = values.copied().filter(|value| *value > 0.0 && value.is_finite()).collect();
     values.sort_by(f64::total_cmp);
     values.dedup();
     let (Some(first), Some(last)) = (values.first().copied(), values.last().copied()) else { return Vec::new() };
@@ -109,6 +110,20 @@ mod tests {
     }
 
     #[test]
+    fn what_did_not_finish_keeps_the_curve_below_all() {
+        let values = [4.0, f64::INFINITY, 2.0, f64::INFINITY];
+        let at = points(values.iter());
+        assert_eq!((distribution(&values, &at), at), (vec![25.0, 50.0], vec![2.0, 4.0]));
+        let folder = tempfile::tempdir().unwrap();
+        let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,1,10,x,y,5\na,0,1,,x,y,5\nb,0,1,,x,y,\n";
+        std::fs::write(folder.path().join("fct.csv"), text).unwrap();
+        let flows = Messages::read(folder.path()).unwrap().flows;
+        assert_eq!(flows[0].fct_us, [10.0, f64::INFINITY]);
+        assert_eq!(flows[0].slowdown, [2.0, f64::INFINITY]);
+        assert_eq!((flows[1].fct_us.as_slice(), flows[1].slowdown.len()), (&[f64::INFINITY][..], 0));
+    }
+
+    #[test]
     fn points_reach_from_end_to_end() {
         assert_eq!(points([3.0, 1.0, 3.0].iter()), [1.0, 3.0]);
         let many: Vec<f64> = (1..=1_000).map(f64::from).collect();
@@ -122,9 +137,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let text = "flow,released_us,bytes,fct_us,from,to,ideal_us\na,0,1,10,x,y,5\nb,0,1,7,x,y,\na,1,1,5,x,y,5\n";
         std::fs::write(folder.path().join("fct.csv"), text).unwrap();
-        let completed = Completed::read(folder.path()).unwrap();
-        assert_eq!(completed.flows[0].slowdown, [2.0, 1.0]);
-        assert_eq!((completed.flows[1].fct_us.as_slice(), completed.flows[1].slowdown.len()), (&[7.0][..], 0));
-        assert_eq!(completed.merged().flows[0].fct_us, [10.0, 5.0, 7.0]);
+        let messages = Messages::read(folder.path()).unwrap();
+        assert_eq!(messages.flows[0].slowdown, [2.0, 1.0]);
+        assert_eq!((messages.flows[1].fct_us.as_slice(), messages.flows[1].slowdown.len()), (&[7.0][..], 0));
+        assert_eq!(messages.merged().flows[0].fct_us, [10.0, 5.0, 7.0]);
     }
 }

@@ -1,10 +1,11 @@
 //! The figures that runs are compared by, a column for each run.
 
-use weir_results::run_dir::{BinSummary, ClassSummary, PoolSummary, Summary};
+use weir_results::run_dir::{ClassSummary, PoolSummary, Summary};
 use weir_units::Span;
 
 use super::input::{OfRun, Run};
 use super::verdict::is_good;
+use crate::run::traffic::{fct_cell, slowdown_cell};
 use crate::table::count;
 
 /// A line of the comparison.
@@ -113,10 +114,10 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         let all = |run: &Run| of(run)?.bins.into_iter().find(|bin| bin.sizes == "all");
         row(&format!("{traffic}: messages completed"), &|run| Some(count(of(run)?.completed)));
         row(&format!("{traffic}: unfinished"), &|run| Some(count(of(run)?.unfinished)));
-        row(&format!("{traffic}: FCT mean, us"), &|run| Some(format!("{:.1}", all(run)?.fct_ns.mean as f64 / 1e3)));
-        row(&format!("{traffic}: FCT 99 %, us"), &|run| Some(format!("{:.1}", all(run)?.fct_ns.p99 as f64 / 1e3)));
-        row(&format!("{traffic}: slowdown mean"), &|run| slowdown(&all(run)?, |of| of.mean));
-        row(&format!("{traffic}: slowdown 99 %"), &|run| slowdown(&all(run)?, |of| of.p99));
+        row(&format!("{traffic}: FCT mean, us"), &|run| Some(fct_cell(&all(run)?, |of| of.mean)));
+        row(&format!("{traffic}: FCT 99 %, us"), &|run| Some(fct_cell(&all(run)?, |of| of.p99)));
+        row(&format!("{traffic}: slowdown mean"), &|run| slowdown_cell(&all(run)?, |of| of.mean));
+        row(&format!("{traffic}: slowdown 99 %"), &|run| slowdown_cell(&all(run)?, |of| of.p99));
     }
     row("most in a shared segment, KB (of its size)", &|run| {
         let pool = fullest(&run.summary)?;
@@ -193,10 +194,6 @@ fn fullest(summary: &Summary) -> Option<PoolSummary> {
 
 fn most(summary: &Summary, value: impl Fn(&ClassSummary) -> u64) -> Option<u64> {
     summary.lossless_classes().map(value).max()
-}
-
-fn slowdown(bin: &BinSummary, value: fn(&weir_results::run_dir::Distribution) -> u64) -> Option<String> {
-    Some(format!("{:.2}", value(bin.slowdown_permille.as_ref()?) as f64 / 1e3))
 }
 
 fn gbps(bps: u64) -> String {

@@ -9,6 +9,7 @@ use super::sections::{Plots, plots};
 use super::topology;
 use super::verdict::verdict;
 use crate::Failure;
+use crate::run::traffic::{bin_cells, unfinished};
 use crate::table::{Table, count};
 
 const WIDTH: usize = 100;
@@ -100,27 +101,18 @@ fn messages(text: &mut String, run: &Run, is_alone: bool) {
         if traffic.bins.is_empty() {
             continue;
         }
+        let unfinished = unfinished(traffic);
         let of = if is_alone { String::new() } else { format!("{}, ", run.label) };
         let _ = writeln!(
             text,
             "{}",
-            plain(&format!("{of}{}: {} messages completed", traffic.name, count(traffic.completed)))
+            plain(&format!("{of}{}: {} messages completed{unfinished}", traffic.name, count(traffic.completed)))
         );
         let mut table = Table::new(["size", "messages", "slowdown: mean", "50 %", "99 %", "FCT, us: mean", "99 %"]);
         for bin in &traffic.bins {
-            let slowdown = |value: fn(&weir_results::run_dir::Distribution) -> u64| {
-                let of_bin = bin.slowdown_permille.as_ref().map(value);
-                of_bin.map_or("-".to_owned(), |permille| format!("{:.2}", permille as f64 / 1e3))
-            };
-            table.row([
-                bin.sizes.clone(),
-                count(bin.count),
-                slowdown(|of| of.mean),
-                slowdown(|of| of.p50),
-                slowdown(|of| of.p99),
-                format!("{:.1}", bin.fct_ns.mean as f64 / 1e3),
-                format!("{:.1}", bin.fct_ns.p99 as f64 / 1e3),
-            ]);
+            // The mean, 50 % and 99 % of slowdowns, and the mean and 99 % of FCTs.
+            let [messages, mean, p50, _, p99, _, fct_mean, _, fct_p99] = bin_cells(bin);
+            table.row([bin.sizes.clone(), messages, mean, p50, p99, fct_mean, fct_p99]);
         }
         let _ = writeln!(text, "{table}");
     }

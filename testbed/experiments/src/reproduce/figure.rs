@@ -76,6 +76,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
             for line in &panel.lines {
                 drawn.lines.extend(distribution(panel, line, rows)?);
             }
+            to_the_end(&mut drawn.lines);
         }
     }
     Ok(drawn)
@@ -101,17 +102,21 @@ fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Lin
 fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<String>) -> Option<plot::Line> {
     let (x, column) = (panel.x.as_ref()?, line.value.as_ref()?);
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
-    let mut places: Vec<(f64, Vec<f64>)> = Vec::new();
+    // Where a seed has no value, as its messages did not finish, there is no mean: that of the others would flatter.
+    let mut places: Vec<(f64, Option<Vec<f64>>)> = Vec::new();
     for row in rows.select(line.selection()) {
-        let Some(value) = rows.number(row, column) else { continue };
+        let value = rows.number(row, column).map(|value| value / divisor);
         let Some(at) = parameter(&row.point, x).and_then(|value| place(value, categories)) else { continue };
         match places.iter_mut().find(|(place, _)| *place == at) {
-            Some((_, values)) => values.push(value / divisor),
-            None => places.push((at, vec![value / divisor])),
+            Some((_, values)) => {
+                *values = values.take().zip(value).map(|(values, value)| [values, vec![value]].concat())
+            }
+            None => places.push((at, value.map(|value| vec![value]))),
         }
     }
     places.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let means: Vec<_> = places.iter().filter_map(|(at, values)| Some((*at, statistics::mean(values)?))).collect();
+    let means: Vec<_> =
+        places.iter().filter_map(|(at, values)| Some((*at, statistics::mean(values.as_ref()?)?))).collect();
     let interval =
         |(x, mean): &(f64, statistics::Estimate)| mean.interval.map(|(low, high)| Interval { x: *x, low, high });
     (!means.is_empty()).then(|| plot::Line {
@@ -155,23 +160,52 @@ fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
     }
 }
 
+/// Draws each line on to where the last one ends: what did not finish in any time is a plateau, which stays below all.
+fn to_the_end(lines: &mut [plot::Line]) {
+    let all = || lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
+    let (Some(first), Some(end)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
+    for line in lines.iter_mut() {
+        match line.points.last() {
+            Some((x, share)) if *x < end => line.points.push((end, *share)),
+            None => line.points.extend([(first, 0.0), (end, 0.0)]),
+            Some(_) => {}
+        }
+    }
+}
+
 /// The share of the messages of all points that are meant up to each value.
 fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
-    const STEPS: usize = 500;
     let mut values = Vec::new();
     for row in rows.select(line.selection()) {
         values.extend(messages(panel, row)?);
     }
-    values.sort_by(f64::total_cmp);
-    let Some(last) = values.len().checked_sub(1) else { return Ok(None) };
-    let step = |n: usize| last * n / STEPS;
-    let mut points: Vec<(f64, f64)> =
-        (0..=STEPS).map(|n| (values[step(n)], 100.0 * (step(n) + 1) as f64 / values.len() as f64)).collect();
-    points.dedup();
-    Ok(Some(plot::Line { name: line.name.clone(), points, ..plot::Line::default() }))
+    Ok(cumulative(&line.name, values))
 }
 
-/// A value of each completed message that the panel is about.
+/// What share of all values is no greater than each; infinite ones count, and have no point.
+fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
+    const STEPS: usize = 500;
+    values.sort_by(f64::total_cmp);
+    let (all, finished) = (values.len(), values.partition_point(|value| value.is_finite()));
+    if all == 0 {
+        return None;
+    }
+    let mut points: Vec<(f64, f64)> = match finished.checked_sub(1) {
+        Some(last) => (0..=STEPS)
+            .map(|n| last * n / STEPS)
+            .map(|step| (values[step], 100.0 * (step + 1) as f64 / all as f64))
+            .collect(),
+        None => Vec::new(),
+    };
+    points.dedup();
+    let name = match all - finished {
+        0 => name.to_owned(),
+        unfinished => format!("{name} ({unfinished} of {all} did not finish)"),
+    };
+    Some(plot::Line { name, points, ..plot::Line::default() })
+}
+
+/// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
 fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
     let path = row.folder.join("fct.csv");
     let wrong = |what: String| Failure::Run(format!("{}: {what}", path.display()));
@@ -185,7 +219,8 @@ fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
     for record in csv.records() {
         let record = record.map_err(|error| wrong(error.to_string()))?;
         let number = |column: usize| record.get(column).and_then(|field| field.parse::<f64>().ok());
-        let (Some(bytes), Some(fct_us)) = (number(2), number(3)) else { continue };
+        let fct_us = if record.get(3) == Some("") { Some(f64::INFINITY) } else { number(3) };
+        let (Some(bytes), Some(fct_us)) = (number(2), fct_us) else { continue };
         let is_other = panel.traffic.as_deref().is_some_and(|traffic| record.get(0) != Some(traffic));
         if is_other || bytes < from || bytes >= below {
             continue;
@@ -201,4 +236,22 @@ fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
 
 fn with_unit(what: &str, unit: &str) -> String {
     if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_did_not_finish_is_a_plateau_below_all() {
+        let never = f64::INFINITY;
+        let values = [vec![3.0, 1.0], vec![2.0, never, 1.0, never], vec![never], vec![]];
+        let mut lines: Vec<plot::Line> = values.into_iter().filter_map(|values| cumulative("SIH", values)).collect();
+        to_the_end(&mut lines);
+        let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
+        assert_eq!(names, ["SIH", "SIH (2 of 4 did not finish)", "SIH (1 of 1 did not finish)"]);
+        assert_eq!(lines[0].points, [(1.0, 50.0), (3.0, 100.0)]);
+        assert_eq!(lines[1].points, [(1.0, 25.0), (2.0, 50.0), (3.0, 50.0)]);
+        assert_eq!(lines[2].points, [(1.0, 0.0), (3.0, 0.0)]);
+    }
 }

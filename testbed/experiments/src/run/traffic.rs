@@ -1,16 +1,13 @@
 //! How long messages took, by their size.
 
-use weir_results::run_dir::{BinSummary, Distribution, Summary};
+use weir_results::run_dir::{BinSummary, Distribution, Summary, TrafficSummary};
 
 use crate::table::{Table, count};
 
 /// A table for each traffic of a run, after a line about it.
 pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
     let tables = summary.traffic.iter().map(|traffic| {
-        let unfinished = match traffic.unfinished {
-            0 => String::new(),
-            messages => format!(", {} unfinished", count(messages)),
-        };
+        let unfinished = unfinished(traffic);
         let warm_up = match traffic.warm_up {
             0 => String::new(),
             messages => format!(", {} of them before the warm-up's end", count(messages)),
@@ -23,40 +20,70 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
     tables.collect()
 }
 
+/// After how many were completed, how many were not.
+pub(crate) fn unfinished(traffic: &TrafficSummary) -> String {
+    match traffic.unfinished {
+        0 => String::new(),
+        messages => format!(", {} unfinished (a figure that falls on these is \"{NEVER}\")", count(messages)),
+    }
+}
+
+/// What is told where a mean or a percentile would be over messages that did not finish.
+pub(crate) const NEVER: &str = "never";
+
 /// Columns of the table of messages, which has a row for each size.
 pub(crate) const BIN_HEAD: [&str; 9] =
     ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"];
 
 /// Under [`BIN_HEAD`].
 pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
-    let slowdown = |value: fn(&Distribution) -> u64| {
-        let of_bin = bin.slowdown_permille.as_ref().map(value);
-        of_bin.map_or("-".to_owned(), |permille| format!("{:.2}", permille as f64 / 1e3))
+    let slowdown =
+        |value: fn(&Distribution) -> Option<u64>| slowdown_cell(bin, value).unwrap_or_else(|| "-".to_owned());
+    let fct = |value: fn(&Distribution) -> Option<u64>| fct_cell(bin, value);
+    let messages = match bin.unfinished {
+        0 => count(bin.count),
+        unfinished => format!("{} ({} unfinished)", count(bin.count), count(unfinished)),
     };
-    let fct = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
     [
-        count(bin.count),
+        messages,
         slowdown(|of| of.mean),
         slowdown(|of| of.p50),
         slowdown(|of| of.p95),
         slowdown(|of| of.p99),
         slowdown(|of| of.p999),
-        fct(bin.fct_ns.mean),
-        fct(bin.fct_ns.p50),
-        fct(bin.fct_ns.p99),
+        fct(|of| of.mean),
+        fct(|of| of.p50),
+        fct(|of| of.p99),
     ]
+}
+
+/// A slowdown of these messages; `None` if no ideal is known.
+pub(crate) fn slowdown_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>) -> Option<String> {
+    let permille = value(bin.slowdown_permille.as_ref()?);
+    Some(permille.map_or(NEVER.to_owned(), |permille| format!("{:.2}", permille as f64 / 1e3)))
+}
+
+/// A completion time of these messages in microseconds.
+pub(crate) fn fct_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>) -> String {
+    value(&bin.fct_ns).map_or(NEVER.to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
 }
 
 #[cfg(test)]
 mod tests {
-    use weir_results::run_dir::TrafficSummary;
-
     use super::*;
 
     #[test]
     fn a_row_for_each_size() {
-        let fct_ns = Distribution { mean: 12_345, p50: 9_990, p95: 1, p99: 50_000, p999: 1, max: 1 };
-        let slowdown = Distribution { mean: 1_504, p50: 1_001, p95: 2_000, p99: 3_000, p999: 31_400, max: 40_000 };
+        let distribution = |[mean, p50, p95, p99, p999, max]: [u64; 6]| Distribution {
+            mean: Some(mean),
+            p50: Some(p50),
+            p95: Some(p95),
+            p99: Some(p99),
+            p999: Some(p999),
+            max: Some(max),
+        };
+        let fct_ns = distribution([12_345, 9_990, 1, 50_000, 1, 1]);
+        let slowdown = distribution([1_504, 1_001, 2_000, 3_000, 31_400, 40_000]);
         let bin = BinSummary {
             sizes: "10KB-100KB".into(),
             count: 1_234,
@@ -64,20 +91,33 @@ mod tests {
             slowdown_permille: Some(slowdown),
             ..BinSummary::default()
         };
+        let stuck = BinSummary {
+            sizes: "from 10MB".into(),
+            count: 3,
+            unfinished: 2,
+            fct_ns: Distribution::of(&mut [7_000], 2).unwrap(),
+            slowdown_permille: Distribution::of(&mut [2_000], 2),
+            ..BinSummary::default()
+        };
         let traffic = TrafficSummary {
             name: "background".into(),
             completed: 1_300,
             unfinished: 2,
             warm_up: 66,
-            bins: vec![bin],
+            bins: vec![bin, stuck],
             ..TrafficSummary::default()
         };
         let tables = tables(&Summary { traffic: vec![traffic], ..Summary::default() });
         let (line, table) = &tables[0];
-        assert_eq!(line, "background: 1,300 messages completed, 66 of them before the warm-up's end, 2 unfinished");
+        assert_eq!(
+            line,
+            "background: 1,300 messages completed, 66 of them before the warm-up's end, 2 unfinished (a figure that falls on these is \"never\")"
+        );
         let text = table.to_string();
         let cells: Vec<&str> = text.lines().nth(2).unwrap().split_whitespace().collect();
         let expected = ["10KB-100KB", "1,234", "1.50", "1.00", "2.00", "3.00", "31.40", "12.3", "10.0", "50.0"];
         assert_eq!(cells, expected);
+        let cells: Vec<&str> = text.lines().nth(3).unwrap().split_whitespace().skip(2).collect();
+        assert_eq!(cells.join(" "), "3 (2 unfinished) never never never never never never never never");
     }
 }

@@ -3,15 +3,19 @@
 use crate::run_dir::Distribution;
 
 impl Distribution {
-    /// The distribution of these values, which it sorts; `None` if there are none.
-    pub fn of(values: &mut [u64]) -> Option<Distribution> {
+    /// The distribution of these values, which it sorts, and of so many that are beyond every value, as what they measure did not
+    /// finish; `None` if there is neither.
+    pub fn of(values: &mut [u64], unfinished: u64) -> Option<Distribution> {
         values.sort_unstable();
-        let max = *values.last()?;
+        let count = values.len() as u64 + unfinished;
+        if count == 0 {
+            return None;
+        }
         let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
-        let mean = (sum / values.len() as u128) as u64;
+        let mean = (unfinished == 0).then(|| (sum / u128::from(count)) as u64);
         // Nearest rank: of n sorted values the ceil(n * permille / 1000)-th, from 1.
-        let at = |permille: u64| values[(values.len() as u64 * permille).div_ceil(1_000) as usize - 1];
-        Some(Distribution { mean, p50: at(500), p95: at(950), p99: at(990), p999: at(999), max })
+        let at = |permille: u64| values.get((count * permille).div_ceil(1_000) as usize - 1).copied();
+        Some(Distribution { mean, p50: at(500), p95: at(950), p99: at(990), p999: at(999), max: at(1_000) })
     }
 }
 
@@ -22,18 +26,30 @@ mod tests {
     #[test]
     fn percentiles_are_by_nearest_rank() {
         // The example of textbooks: of 15, 20, 35, 40, 50 the median is 35, and the 95th percentile 50.
-        let of_five = Distribution::of(&mut [50, 15, 40, 20, 35]).unwrap();
-        assert_eq!(of_five, Distribution { mean: 32, p50: 35, p95: 50, p99: 50, p999: 50, max: 50 });
-        let of_thousand = Distribution::of(&mut (1..=1_000).rev().collect::<Vec<_>>()).unwrap();
-        assert_eq!(of_thousand, Distribution { mean: 500, p50: 500, p95: 950, p99: 990, p999: 999, max: 1_000 });
-        let of_two = Distribution::of(&mut [2, 1]).unwrap();
-        assert_eq!((of_two.mean, of_two.p50, of_two.p95), (1, 1, 2));
-        assert_eq!(Distribution::of(&mut [7]).map(|one| (one.mean, one.p50, one.p999)), Some((7, 7, 7)));
-        assert_eq!(Distribution::of(&mut []), None);
+        assert_eq!(told(&mut [50, 15, 40, 20, 35], 0), [32, 35, 50, 50, 50, 50].map(Some));
+        let mut thousand: Vec<u64> = (1..=1_000).rev().collect();
+        assert_eq!(told(&mut thousand, 0), [500, 500, 950, 990, 999, 1_000].map(Some));
+        assert_eq!(told(&mut [2, 1], 0), [1, 1, 2, 2, 2, 2].map(Some));
+        assert_eq!(told(&mut [7], 0), [Some(7); 6]);
+        assert_eq!(Distribution::of(&mut [], 0), None);
+    }
+
+    #[test]
+    fn what_did_not_finish_is_beyond_every_value() {
+        // Of twenty the 10th and the 19th have finished, and what no number stands for has none.
+        let mut values: Vec<u64> = (1..=19).collect();
+        assert_eq!(told(&mut values, 1), [None, Some(10), Some(19), None, None, None]);
+        assert_eq!(told(&mut [3], 2), [None; 6]);
+        assert_eq!(told(&mut [], 2), [None; 6]);
+    }
+
+    fn told(values: &mut [u64], unfinished: u64) -> [Option<u64>; 6] {
+        let Distribution { mean, p50, p95, p99, p999, max } = Distribution::of(values, unfinished).unwrap();
+        [mean, p50, p95, p99, p999, max]
     }
 
     #[test]
     fn the_mean_does_not_overflow() {
-        assert_eq!(Distribution::of(&mut [u64::MAX, u64::MAX - 2]).unwrap().mean, u64::MAX - 1);
+        assert_eq!(Distribution::of(&mut [u64::MAX, u64::MAX - 2], 0).unwrap().mean, Some(u64::MAX - 1));
     }
 }

@@ -1,6 +1,7 @@
 //! Completion times and slowdowns of a traffic's messages, by their size.
 
 use weir_scenario::TrafficPlan;
+use weir_scenario::workload::Message;
 use weir_units::{Bytes, Span, Time};
 
 use crate::run_dir::{BinSummary, Distribution, TrafficSummary};
@@ -31,6 +32,8 @@ pub const SIZE_BINS: [SizeBin; 6] = [
 pub struct MessageMeasures {
     measured: Vec<Measured>,
     warm_up: u64,
+    /// Of each message of the plan whether it was completed; those after its end were not.
+    done: Vec<bool>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +49,12 @@ impl MessageMeasures {
         MessageMeasures::default()
     }
 
-    /// A message was completed that was released then. One from before `warm_up` is only counted.
-    pub fn note(&mut self, warm_up: Time, released: Time, size: Bytes, fct: Span, ideal: Option<Span>) {
+    /// The plan's message of this number was completed, which was released then. One from before `warm_up` is only counted.
+    pub fn note(&mut self, number: usize, warm_up: Time, released: Time, size: Bytes, fct: Span, ideal: Option<Span>) {
+        if self.done.len() <= number {
+            self.done.resize(number + 1, false);
+        }
+        self.done[number] = true;
         if released < warm_up {
             self.warm_up += 1;
         } else {
@@ -60,8 +67,17 @@ impl MessageMeasures {
         self.warm_up + self.measured.len() as u64
     }
 
-    /// The traffic's part of a run's summary, of which so many messages have started.
-    pub fn summary(&self, plan: &TrafficPlan, started: u64) -> TrafficSummary {
+    /// Those of the messages that have started, the plan's first ones, that were not completed.
+    pub fn unfinished<'m>(&self, started: &'m [Message]) -> impl Iterator<Item = &'m Message> {
+        let is_done = |number: usize| self.done.get(number).is_some_and(|done| *done);
+        started.iter().enumerate().filter(move |(number, _)| !is_done(*number)).map(|(_, message)| message)
+    }
+
+    /// The traffic's part of the summary of a run that is over, in which these of the plan's messages have started.
+    pub fn summary(&self, plan: &TrafficPlan, warm_up: Time, started: &[Message]) -> TrafficSummary {
+        let measured = self.unfinished(started).filter(|message| message.start >= warm_up);
+        let unfinished: Vec<Bytes> = measured.map(|message| message.size).collect();
+        let started = started.len() as u64;
         TrafficSummary {
             name: plan.name.clone(),
             class: plan.class.index() as u8,
@@ -69,21 +85,23 @@ impl MessageMeasures {
             completed: self.completed(),
             unfinished: started.saturating_sub(self.completed()),
             warm_up: self.warm_up,
-            bins: SIZE_BINS.iter().filter_map(|bin| self.bin(bin)).collect(),
+            bins: SIZE_BINS.iter().filter_map(|bin| self.bin(bin, &unfinished)).collect(),
         }
     }
 
-    fn bin(&self, bin: &SizeBin) -> Option<BinSummary> {
+    fn bin(&self, bin: &SizeBin, unfinished: &[Bytes]) -> Option<BinSummary> {
         let inside = || self.measured.iter().filter(|message| bin.holds(message.size));
         let mut fcts: Vec<u64> = inside().map(|message| message.fct.as_nanos()).collect();
         let slowdowns: Option<Vec<u64>> = inside().map(Measured::slowdown_permille).collect();
+        let unfinished = unfinished.iter().filter(|size| bin.holds(**size)).count() as u64;
         Some(BinSummary {
             sizes: bin.name.to_owned(),
             from_bytes: bin.from.get(),
             below_bytes: bin.below.map(Bytes::get),
-            count: fcts.len() as u64,
-            fct_ns: Distribution::of(&mut fcts)?,
-            slowdown_permille: slowdowns.and_then(|mut slowdowns| Distribution::of(&mut slowdowns)),
+            count: fcts.len() as u64 + unfinished,
+            unfinished,
+            fct_ns: Distribution::of(&mut fcts, unfinished)?,
+            slowdown_permille: slowdowns.and_then(|mut slowdowns| Distribution::of(&mut slowdowns, unfinished)),
         })
     }
 }
@@ -125,23 +143,51 @@ mod tests {
 
     #[test]
     fn slowdowns_are_over_the_ideal_and_the_warm_up_is_left_out() {
-        let mut messages = MessageMeasures::new();
-        let us = Span::from_micros;
-        let warm_up = Time::from_nanos(1_000);
-        let mut note = |released, kb, fct, ideal| {
-            messages.note(warm_up, Time::from_nanos(released), Bytes::kb(kb), us(fct), Some(us(ideal)));
-        };
-        note(999, 1, 900, 1);
-        note(1_000, 1, 10, 8);
-        note(2_000, 2, 30, 10);
-        note(3_000, 50, 10, 3);
-        let bins: Vec<BinSummary> = SIZE_BINS.iter().filter_map(|bin| messages.bin(bin)).collect();
+        let messages = four();
+        let bins: Vec<BinSummary> = SIZE_BINS.iter().filter_map(|bin| messages.bin(bin, &[])).collect();
         let told =
             |bin: &BinSummary| (bin.count, bin.fct_ns.mean, bin.slowdown_permille.map(|slow| (slow.p50, slow.max)));
         assert_eq!(bins.len(), 3, "bins without messages are left out");
-        assert_eq!(told(&bins[0]), (3, 16_666, Some((3_000, 3_333))));
-        assert_eq!(told(&bins[1]), (2, 20_000, Some((1_250, 3_000))));
-        assert_eq!(told(&bins[2]), (1, 10_000, Some((3_333, 3_333))));
+        assert_eq!(told(&bins[0]), (3, Some(16_666), Some((Some(3_000), Some(3_333)))));
+        assert_eq!(told(&bins[1]), (2, Some(20_000), Some((Some(1_250), Some(3_000)))));
+        assert_eq!(told(&bins[2]), (1, Some(10_000), Some((Some(3_333), Some(3_333)))));
         assert_eq!((messages.completed(), messages.warm_up), (4, 1));
+    }
+
+    #[test]
+    fn what_never_finished_is_counted_with_its_size() {
+        let messages = four();
+        let message = |start, kb| Message { start: Time::from_nanos(start), from: 0, to: 1, size: Bytes::kb(kb) };
+        // The first and the last have not finished, and the first is from before the warm-up's end.
+        let plan = [message(0, 1), message(999, 1), message(1_000, 1), message(2_000, 2), message(3_000, 50)];
+        let all: Vec<Message> = plan.into_iter().chain([message(4_000, 50)]).collect();
+        let left: Vec<u64> = messages.unfinished(&all).map(|message| message.start.as_nanos()).collect();
+        assert_eq!(left, [0, 4_000]);
+        assert_eq!(messages.unfinished(&all[1..1]).count(), 0, "what has not started is not left over");
+        let size = [Bytes::kb(50)];
+        let told = |n: usize| {
+            let bin = messages.bin(&SIZE_BINS[n], &size).unwrap();
+            let slow = bin.slowdown_permille.unwrap();
+            (bin.count, bin.unfinished, bin.fct_ns.mean, slow.mean, slow.p50, slow.p99)
+        };
+        assert_eq!(told(0), (4, 1, None, None, Some(3_000), None));
+        assert_eq!(told(1), (2, 0, Some(20_000), Some(2_125), Some(1_250), Some(3_000)));
+        assert_eq!(told(2), (2, 1, None, None, Some(3_333), None));
+        assert_eq!(messages.bin(&SIZE_BINS[3], &[Bytes::kb(200)]).map(|bin| bin.fct_ns.p50), Some(None));
+    }
+
+    /// The messages 1 to 4 of a plan, completed, the first of them released before the warm-up's end.
+    fn four() -> MessageMeasures {
+        let mut messages = MessageMeasures::new();
+        let us = Span::from_micros;
+        let warm_up = Time::from_nanos(1_000);
+        let mut note = |number, released, kb, fct, ideal| {
+            messages.note(number, warm_up, Time::from_nanos(released), Bytes::kb(kb), us(fct), Some(us(ideal)));
+        };
+        note(1, 999, 1, 900, 1);
+        note(2, 1_000, 1, 10, 8);
+        note(4, 3_000, 50, 10, 3);
+        note(3, 2_000, 2, 30, 10);
+        messages
     }
 }

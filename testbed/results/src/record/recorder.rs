@@ -210,8 +210,8 @@ impl<'a> Recorder<'a> {
         frame.enabled.iter().filter(move |class| (told[class.index()] > 0) != (frame.times[class.index()] > 0))
     }
 
-    /// A message was completed.
-    pub fn note_completed(&mut self, row: &FctRow<'_>) -> io::Result<()> {
+    /// A message was completed, or, when the run is over, was not.
+    pub fn note_message(&mut self, row: &FctRow<'_>) -> io::Result<()> {
         self.fcts.write(row)
     }
 

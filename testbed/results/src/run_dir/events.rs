@@ -136,14 +136,14 @@ impl EventKind<'_> {
 /// | `flow` | the flow's name |
 /// | `released_us` | when the message was handed to the NIC, scenario time, microseconds to the picosecond |
 /// | `bytes` | its payload |
-/// | `fct_us` | from then until its acknowledgement arrived, microseconds |
+/// | `fct_us` | from then until its acknowledgement arrived, microseconds; empty if that had not happened when the run was over |
 /// | `from`, `to` | the hosts |
 /// | `ideal_us` | how long it takes in an empty fabric, microseconds; empty where that is not known, as on DPDK |
 pub struct FctWriter<W: Write> {
     csv: csv::Writer<W>,
 }
 
-/// A completed message.
+/// A message that was completed, or was not when the run was over.
 #[derive(Clone, Copy, Debug)]
 pub struct FctRow<'a> {
     /// The flow's or traffic's name.
@@ -156,8 +156,8 @@ pub struct FctRow<'a> {
     pub released: Time,
     /// Its payload.
     pub size: Bytes,
-    /// Flow completion time.
-    pub fct: Span,
+    /// Flow completion time; `None` if it was not completed.
+    pub fct: Option<Span>,
     /// What that is in an empty fabric, if it is known.
     pub ideal: Option<Span>,
 }
@@ -174,8 +174,8 @@ impl<W: Write> FctWriter<W> {
     /// Adds a message.
     pub fn write(&mut self, row: &FctRow<'_>) -> io::Result<()> {
         let span = |span: Span| micros(Time::ZERO + span);
-        let (released, bytes, fct) = (micros(row.released), row.size.get().to_string(), span(row.fct));
-        let ideal = row.ideal.map_or_else(String::new, span);
+        let (released, bytes) = (micros(row.released), row.size.get().to_string());
+        let [fct, ideal] = [row.fct, row.ideal].map(|time| time.map_or_else(String::new, span));
         self.csv.write_record([row.flow, &released, &bytes, &fct, row.from, row.to, &ideal]).map_err(csv_error)
     }
 
@@ -218,17 +218,18 @@ mod tests {
             to: "H2",
             released: Time::from_nanos(7),
             size: Bytes::kb(64),
-            fct: Span::from_picos(5_480_001),
+            fct: Some(Span::from_picos(5_480_001)),
             ideal: None,
         };
         fcts.write(&message).unwrap();
         fcts.write(&FctRow { ideal: Some(Span::from_micros(5)), ..message }).unwrap();
+        fcts.write(&FctRow { fct: None, ..message }).unwrap();
         fcts.flush().unwrap();
         drop(fcts);
         assert_eq!(
             String::from_utf8(text).unwrap(),
             "flow,released_us,bytes,fct_us,from,to,ideal_us\nburst 1,0.007000,64000,5.480001,H1,H2,\n\
-             burst 1,0.007000,64000,5.480001,H1,H2,5.000000\n"
+             burst 1,0.007000,64000,5.480001,H1,H2,5.000000\nburst 1,0.007000,64000,,H1,H2,\n"
         );
     }
 }

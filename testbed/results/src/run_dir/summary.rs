@@ -378,7 +378,7 @@ pub struct TrafficSummary {
     pub unfinished: u64,
     /// Completed messages that started before the warm-up's end: they are in no bin.
     pub warm_up: u64,
-    /// Completed messages by size, first all of them; without sizes that none has.
+    /// Messages by size, first all of them, with those that did not finish; without sizes that none has.
     pub bins: Vec<BinSummary>,
 }
 
@@ -392,8 +392,11 @@ pub struct BinSummary {
     pub from_bytes: u64,
     /// and of less than this; null for no end.
     pub below_bytes: Option<u64>,
-    /// How many.
+    /// How many, those that did not finish among them.
     pub count: u64,
+    /// How many of these had not finished when the run was over.
+    #[serde(default)]
+    pub unfinished: u64,
     /// Flow completion times.
     pub fct_ns: Distribution,
     /// Flow completion times in thousandths of the ideal one: 1000 in an empty fabric. Null if no way is known.
@@ -401,21 +404,22 @@ pub struct BinSummary {
 }
 
 /// A distribution. Percentiles are exact, by nearest rank: the least value that so many of a hundred do not exceed.
+/// What did not finish exceeds every value: a percentile that falls on it is null, and so are the mean and the greatest, if there was any.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Distribution {
     /// The average, rounded down.
-    pub mean: u64,
+    pub mean: Option<u64>,
     /// The median.
-    pub p50: u64,
+    pub p50: Option<u64>,
     /// The 95th percentile.
-    pub p95: u64,
+    pub p95: Option<u64>,
     /// The 99th.
-    pub p99: u64,
+    pub p99: Option<u64>,
     /// The 99.9th.
-    pub p999: u64,
+    pub p999: Option<u64>,
     /// The greatest.
-    pub max: u64,
+    pub max: Option<u64>,
 }
 
 /// Where all frames have gone, flow control's included. What went in is what came out:

@@ -66,7 +66,7 @@ fn whole_run(path: &Path) -> PathBuf {
     events.flush().unwrap();
     let mut fcts = run.fcts().unwrap();
     let (released, size, fct) = (Time::ZERO, Bytes::kb(64), Span::from_micros(9));
-    fcts.write(&FctRow { flow: "F1", from: "H1", to: "H2", released, size, fct, ideal: None }).unwrap();
+    fcts.write(&FctRow { flow: "F1", from: "H1", to: "H2", released, size, fct: Some(fct), ideal: None }).unwrap();
     fcts.flush().unwrap();
     let port = CapturePort { name: "p0".into(), mac: MacAddr::default(), rate: Some(BitRate::gbps(10)) };
     run.capture(&port).unwrap().finish().unwrap();

@@ -3,8 +3,9 @@
 use super::{Plot, Section};
 use crate::Failure;
 use crate::report::charts::{Axis, Chart, ChartLine, Columns, color};
-use crate::report::completion::{Completed, distribution, points};
+use crate::report::completion::{Messages, distribution, points};
 use crate::report::input::Run;
+use crate::table::count;
 
 /// Lines that a distribution's plot has at most; beyond them each run has one.
 const DISTRIBUTIONS_MAX: usize = 14;
@@ -40,9 +41,14 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
         };
         let mut max = f64::NAN;
         for (n, run) in runs.iter().enumerate() {
-            let slowdowns = |value: fn(&weir_results::run_dir::Distribution) -> u64| -> Vec<f64> {
+            let slowdowns = |value: fn(&weir_results::run_dir::Distribution) -> Option<u64>| -> Vec<f64> {
                 let of_size = |size: &String| bins(run).find(|bin| bin.sizes == *size)?.slowdown_permille;
-                sizes.iter().map(|(_, size)| of_size(size).map_or(f64::NAN, |of| value(&of) as f64 / 1e3)).collect()
+                sizes
+                    .iter()
+                    .map(|(_, size)| {
+                        of_size(size).and_then(|of| value(&of)).map_or(f64::NAN, |value| value as f64 / 1e3)
+                    })
+                    .collect()
             };
             let (mean, p99) = (slowdowns(|of| of.mean), slowdowns(|of| of.p99));
             if mean.iter().all(|value| value.is_nan()) {
@@ -63,7 +69,8 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
         }
     }
     let notes = vec![
-        "How many times longer than in an empty fabric messages took. Solid: the mean; dashed: 99 % took no longer."
+        "How many times longer than in an empty fabric messages took. Solid: the mean; dashed: 99 % took no longer. \
+         There is no mean where some did not finish, and no such 99 % where more than 1 % did not."
             .to_owned(),
     ];
     let title = "Slowdown by size";
@@ -78,18 +85,18 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
 
 /// The distributions of FCT and slowdown.
 pub(super) fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Option<Section>, Failure> {
-    let mut completed = Vec::new();
+    let mut messages = Vec::new();
     for run in runs {
-        completed.push(Completed::read(&run.directory)?);
+        messages.push(Messages::read(&run.directory)?);
     }
-    let lines: usize = completed.iter().map(|of| of.flows.len()).sum();
+    let lines: usize = messages.iter().map(|of| of.flows.len()).sum();
     if lines > DISTRIBUTIONS_MAX {
-        completed = completed.into_iter().map(Completed::merged).collect();
+        messages = messages.into_iter().map(Messages::merged).collect();
     }
-    let one_name = completed.iter().all(|of| of.flows.len() <= 1);
+    let one_name = messages.iter().all(|of| of.flows.len() <= 1);
     let mut named: Vec<(String, &Vec<f64>, &Vec<f64>)> = Vec::new();
-    for (run, completed) in runs.iter().zip(&completed) {
-        for flow in &completed.flows {
+    for (run, messages) in runs.iter().zip(&messages) {
+        for flow in &messages.flows {
             let name = match (runs.len(), one_name) {
                 (1, _) => flow.name.clone(),
                 (_, true) => run.label.clone(),
@@ -104,8 +111,21 @@ pub(super) fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Optio
     let of_slowdown: Vec<(&str, &Vec<f64>)> =
         named.iter().map(|(name, _, slowdown)| (name.as_str(), *slowdown)).collect();
     plots.extend(plot("Slowdown", "slowdown", &of_slowdown, columns));
-    let notes =
-        vec!["What share of the messages took no longer (cumulative distribution), of all completed ones.".to_owned()];
+    let mut notes = vec![
+        "What share of the messages took no longer (cumulative distribution), of all that started: a line stays below 100 % \
+         where some did not finish."
+            .to_owned(),
+    ];
+    for (name, fct, _) in &named {
+        let unfinished = fct.iter().filter(|fct| fct.is_infinite()).count() as u64;
+        if unfinished > 0 {
+            notes.push(format!(
+                "{name}: {} of {} messages did not finish.",
+                count(unfinished),
+                count(fct.len() as u64)
+            ));
+        }
+    }
     let title = "Distributions";
     Ok((!plots.is_empty()).then_some(Section {
         id: "distributions".into(),
@@ -127,8 +147,10 @@ fn plot(caption: &str, label: &str, values: &[(&str, &Vec<f64>)], columns: &mut 
     let mut told = Vec::new();
     for (n, (name, values)) in values.iter().enumerate().filter(|(_, (_, values))| !values.is_empty()) {
         let shares = distribution(values, &at);
-        let half = at.iter().zip(&shares).find(|(_, share)| **share >= 50.0).map_or(last, |(at, _)| *at);
-        told.push(format!("{name}: half within {half:.1}"));
+        told.push(match at.iter().zip(&shares).find(|(_, share)| **share >= 50.0) {
+            Some((half, _)) => format!("{name}: half within {half:.1}"),
+            None => format!("{name}: less than half finished"),
+        });
         chart.lines.push(ChartLine { is_stepped: true, ..ChartLine::nth(n, name, columns.add(shares)) });
     }
     chart.at = Some(columns.add(at));
