@@ -27,6 +27,8 @@ pub(crate) struct Tally {
     pub pfc_seen: AtomicU64,
     /// While set, receivers take nothing. Their port stands still and its queues fill, however late the senders are polled.
     pub held_back: AtomicBool,
+    /// While set, senders send nothing.
+    pub silent: AtomicBool,
 }
 
 impl Tally {
@@ -122,7 +124,7 @@ impl Task for Sender {
             return 0;
         }
         // The preset has these classes by the code points of their number.
-        let paused = self.gate.paused(now).contains(Class::new(self.dscp));
+        let paused = self.tally.silent.load(Ordering::Relaxed) || self.gate.paused(now).contains(Class::new(self.dscp));
         while self.unsent.len() < BURST && self.left > 0 && !paused && self.free_at <= now {
             let Some(frame) = self.frame() else { break };
             assert!(self.unsent.push(frame).is_ok());
