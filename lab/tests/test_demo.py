@@ -9,8 +9,6 @@ from conftest import need
 
 from weirlab.switch import weir_binary
 
-pytestmark = pytest.mark.idle_machine
-
 TIMEOUT_S = 180
 POLICIES = {"st": "st", "dt:1": "dt-1"}
 ALL_POLICIES = {
@@ -50,6 +48,7 @@ def window(of, name):
     return next(window for window in of["windows"] if window["name"] == name)
 
 
+@pytest.mark.idle_machine
 def test_nothing_is_lost_and_the_table_says_so(runs):
     printed, directory = runs
     row = next(line for line in printed.splitlines() if "lossless frames lost" in line)
@@ -60,6 +59,7 @@ def test_nothing_is_lost_and_the_table_says_so(runs):
         assert all(flow["lost"] == flow["reordered"] == 0 for flow in result["flows"])
 
 
+@pytest.mark.idle_machine
 def test_the_victim_suffers_while_h0_is_paused(runs):
     _, directory = runs
     for policy in POLICIES.values():
@@ -72,6 +72,7 @@ def test_the_victim_suffers_while_h0_is_paused(runs):
         assert f1_burst < 0.75 * f1_before, f"{policy}: F1 {f1_before} b/s before, {f1_burst} b/s in the burst"
 
 
+@pytest.mark.idle_machine
 def test_series_and_events_tell_the_same(runs):
     _, directory = runs
     for policy in POLICIES.values():
@@ -86,6 +87,7 @@ def test_series_and_events_tell_the_same(runs):
         assert max(int(row["p0.3.ingress_bytes"]) for row in series) > 0
 
 
+@pytest.mark.idle_machine
 def test_wireshark_reads_the_capture(runs):
     need("tshark")
     _, directory = runs
@@ -113,6 +115,7 @@ def cells(printed, row):
     return next(line for line in printed.splitlines() if row in line).split()
 
 
+@pytest.mark.idle_machine
 def test_the_state_of_a_policy_stands_in_table_series_and_summary(controlled):
     printed, directory = controlled
     assert cells(printed, "F1 before")[-2:] and "spfc-1" in printed and "dsh-1/2" in printed
@@ -132,6 +135,7 @@ def test_the_state_of_a_policy_stands_in_table_series_and_summary(controlled):
         assert window(summary(directory, policy), "burst")["ports"][0][key] is not None
 
 
+@pytest.mark.idle_machine
 def test_congestion_control_holds_back_the_flow_that_congests(controlled):
     _, directory = controlled
     result = summary(directory, "spfc-1")
@@ -142,6 +146,7 @@ def test_congestion_control_holds_back_the_flow_that_congests(controlled):
     assert burst < before / 4
 
 
+@pytest.mark.idle_machine
 def test_notifications_are_roce_to_wireshark(controlled):
     need("tshark")
     _, directory = controlled

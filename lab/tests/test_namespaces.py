@@ -12,7 +12,7 @@ from weirlab.lab import PAYLOAD_MTU, SCENARIOS, Hosts, Iperf3
 from weirlab.switch import Switch, weir_binary
 from weirlab.wire import Recorder, Wire
 
-pytestmark = [pytest.mark.root, pytest.mark.idle_machine]
+pytestmark = pytest.mark.root
 
 SECONDS = 3
 PORT_RATE_GBPS = 1.0
@@ -70,6 +70,7 @@ def test_ping_and_arp(lab, count):
     assert finished.switch["balance"]["copied"] > 0 or count == 2, "ARP requests are flooded"
 
 
+@pytest.mark.idle_machine
 def test_a_learned_address_is_not_flooded_and_one_that_moves_is_followed(lab):
     net = lab(4)
     for host in net.hosts:
@@ -101,6 +102,7 @@ def test_a_learned_address_is_not_flooded_and_one_that_moves_is_followed(lab):
     assert finished.switch["drops"] == {"same_port": 1}
 
 
+@pytest.mark.idle_machine
 @pytest.mark.parametrize("reverse", [False, True], ids=["forth", "back"])
 def test_tcp_between_two_hosts(lab, reverse):
     need("iperf3")
@@ -113,6 +115,7 @@ def test_tcp_between_two_hosts(lab, reverse):
     check_ends_well(finished, [result])
 
 
+@pytest.mark.idle_machine
 def test_tcp_both_ways_at_once(lab):
     need("iperf3")
     net = lab(2)
@@ -126,6 +129,7 @@ def test_tcp_both_ways_at_once(lab):
     check_ends_well(finished, results)
 
 
+@pytest.mark.idle_machine
 def test_three_senders_into_one_receiver(lab):
     need("iperf3")
     net = lab(4)
