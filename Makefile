@@ -11,10 +11,12 @@ WEIR := $(abspath $(TARGET))/release/weir
 PYTHON := .venv/bin/python
 # Says what it does and how long it took.
 STEP := scripts/step
-# Tests without assertions, of some of these crates, choose all of them, so that Cargo resolves one set of features and builds each crate once.
-HEAVY := --config .cargo/without-assertions.toml -p weir-dpdk-driver -p weir-bench -p weir-real -p weir-sim
-# What wire tests judge: the command as the other tests have it, with its assertions.
-WEIR_OF_TESTS := $(abspath $(TARGET))/debug/weir
+# Tests without assertions, of some of these crates, choose all of them, so that Cargo resolves one set of features and builds each
+# crate once; with the command among them that set is the workspace's, and crates of others are there already.
+HEAVY := --config .cargo/without-assertions.toml -p weir -p weir-dpdk-driver -p weir-bench -p weir-real -p weir-sim
+# What wire tests judge: the command as the other tests have it, with its assertions. A copy, since builds without them leave theirs
+# where Cargo left this one.
+WEIR_OF_TESTS := $(abspath $(TARGET))/wire-tests/weir
 # Where `make sim` builds: a folder of its own, so that the full command stays where it is; and by which of Cargo's profiles.
 SIM_TARGET ?= $(TARGET)/sim
 SIM_PROFILE ?= release
@@ -29,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs unit papers beside sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs unit papers beside command-of-tests sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -62,9 +64,9 @@ test: setup lint docs unit beside wire-tests-by-the-clock examples release-tests
 	@echo "all checks and tests passed"
 
 # Wire tests wait for most of their time: for a guest's boot, for a pause's end. What computes has the CPUs meanwhile.
-beside: venv
-	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-together" \
-		"$(MAKE) --no-print-directory papers loom sim-test examples-build release-build"
+beside: venv command-of-tests
+	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
+		"$(MAKE) --no-print-directory release-build papers loom sim-test examples-build"
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
@@ -81,7 +83,7 @@ unit: setup ## Tests of all crates
 	@$(STEP) "tests of all crates" $(CARGO) test --workspace
 
 papers: setup ## The papers' experiments, quick: each comes to its verdict, and to another one where a scheme is broken on purpose
-	@$(STEP) "the papers' experiments" $(CARGO) test --workspace --test it papers:: -- --ignored
+	@$(STEP) "the papers' experiments" $(CARGO) test $(HEAVY) --test commands papers:: -- --ignored
 
 examples: setup ## Programs of one's own with kinds that Weir does not have, on both backends (examples/)
 	@$(STEP) "examples" scripts/examples
@@ -100,7 +102,7 @@ loom: setup ## What lcores share, under every interleaving
 		$(CARGO) test -p weir-mmu -p weir-flowctl --profile loom --lib loom_models
 
 release-build: setup
-	@$(STEP) "build of tests without assertions" $(CARGO) test $(HEAVY) --test it --no-run
+	@$(STEP) "build of tests without assertions" $(CARGO) test $(HEAVY) --test it --test commands --no-run
 
 release-tests: setup ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it
@@ -114,19 +116,23 @@ instructions: setup ## What a packet-hop in virtual time and a packet on DPDK ta
 
 wire-tests: wire-tests-together wire-tests-by-the-clock ## Frames judged by other programs: scapy, tshark, Linux
 
-wire-tests-together: venv
+command-of-tests: setup
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
+	@mkdir -p $(dir $(WEIR_OF_TESTS)) && cp $(TARGET)/debug/weir $(TARGET)/debug/weir-dpdk $(dir $(WEIR_OF_TESTS))
+
+wire-tests-together: venv command-of-tests wire-tests-of-that
+
+wire-tests-of-that:
 	@$(WIRE_TESTS) $(STEP) "wire tests, side by side" $(PYTEST) -m "not idle_machine" -n $(WIRE_WORKERS) --dist loadfile --no-loadscope-reorder
 
-wire-tests-by-the-clock: venv
-	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
+wire-tests-by-the-clock: venv command-of-tests
 	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m idle_machine
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
 
 slurm-test: setup ## A sweep as a job array on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
-	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test it sweep_slurm::
+	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test commands sweep_slurm::
 
 venv: setup ## .venv with the Python packages of the wire tests
 	@$(STEP) "Python packages of the wire tests" scripts/make-venv

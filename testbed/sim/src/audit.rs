@@ -1,7 +1,8 @@
 //! In debug builds: whether frames and bytes are accounted for while a scenario runs, and not only at its end.
 //!
-//! Frames are counted at every event, on each wire and in each half of a switch. Bytes, and all books together, take longer to add
-//! up. These hold between any two instants, however far each node has got, and are looked at after a window, now and then.
+//! Frames are counted on each wire at every event, and in each half of a switch after each of its windows. Bytes, and all books
+//! together, take longer to add up. These hold between any two instants, however far each node has got, and are looked at after a
+//! window, now and then.
 
 use weir_switch_core::Shared;
 use weir_units::{Class, PortId, QueueId, Time};

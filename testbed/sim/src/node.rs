@@ -158,6 +158,7 @@ impl SimSwitch {
             let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);
             if now > limit {
                 network.sleep(self.node as usize, now);
+                self.pipeline.audit();
                 return instants;
             }
             self.run(now, network);
@@ -202,7 +203,6 @@ impl SimSwitch {
         if !self.pipeline.off_ports().is_empty() && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
-        self.pipeline.audit();
     }
 
     /// Forwards what has arrived besides at this instant.
