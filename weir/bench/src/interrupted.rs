@@ -19,11 +19,12 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// Of so many rounds of several things, of which so many rounds each are finished.
-    pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Interrupted {
+    /// Of so many rounds of several things, of which so many rounds each are finished; `None` if all are.
+    pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Option<Interrupted> {
         let finished: Vec<usize> = finished.collect();
         let whole = finished.iter().min().copied().unwrap_or(0);
-        Interrupted { done: finished.iter().sum(), planned: rounds * finished.len(), rounds_left: Some(rounds - whole) }
+        let (done, planned) = (finished.iter().sum(), rounds * finished.len());
+        (done < planned).then_some(Interrupted { done, planned, rounds_left: Some(rounds - whole) })
     }
 }
 
@@ -33,8 +34,9 @@ mod tests {
 
     #[test]
     fn a_round_in_hand_is_left() {
-        let interrupted = Interrupted::after_rounds(5, [3, 3, 2].into_iter());
-        assert_eq!(interrupted, Interrupted { done: 8, planned: 15, rounds_left: Some(3) });
-        assert_eq!(Interrupted::after_rounds(1, [0].into_iter()).rounds_left, Some(1));
+        let after = |rounds, finished: &[usize]| Interrupted::after_rounds(rounds, finished.iter().copied());
+        assert_eq!(after(5, &[3, 3, 2]), Some(Interrupted { done: 8, planned: 15, rounds_left: Some(3) }));
+        assert_eq!(after(1, &[0]), Some(Interrupted { done: 0, planned: 1, rounds_left: Some(1) }));
+        assert_eq!(after(2, &[2, 2]), None);
     }
 }

@@ -6,8 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -26,7 +25,10 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
     let common = command.common();
     let eal = &common.eal[..];
     let stop = experiment::stopped_by_signals()?;
-    announce(stop.clone());
+    // At once, since the measurement in hand may take a while.
+    experiment::once_stopped(stop.clone(), || {
+        tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
+    });
     let tell = &mut |what: &str| {
         if stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
@@ -61,18 +63,6 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
         }
     }
 }
-
-/// Says at once that the command was heard, which may take until the measurement in hand is over.
-fn announce(stop: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
-    });
-}
-
-const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Prints and writes what was measured; of an interrupted measurement what is finished, and how to go on.
 fn finish_as_far_as(
