@@ -129,14 +129,14 @@ fn when_a_queue_went_off_is_known_as_soon_as_it_is_off() {
         let mmu = Arc::new(mmu());
         let transmitter = beside(&mmu, move |mmu| {
             let off = advertise(mmu, ClassSet::EMPTY);
-            (off, mmu.off_after(INGRESS, CLASS, Time::ZERO))
+            (off, mmu.off_since(INGRESS, CLASS))
         });
         let _ = admit(&mmu);
         let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
         mmu.admit(&mut PortWriter::new(INGRESS), LATER, &[PACKET], &mut verdicts);
         let (off, at) = transmitter.join().unwrap();
         assert!(off.is_empty() || at == Some(LATER), "{off:?}, {at:?}");
-        assert_eq!((advertise(&mmu, off), mmu.off_after(INGRESS, CLASS, Time::ZERO)), (CLASS.alone(), Some(LATER)));
+        assert_eq!((advertise(&mmu, off), mmu.off_since(INGRESS, CLASS)), (CLASS.alone(), Some(LATER)));
     });
 }
 

@@ -246,12 +246,14 @@ impl Mmu {
         })
     }
 
-    /// When the first arrival after `after` came that turned a class of `port` OFF, or under port-level flow control the port;
-    /// `None` if none has since then. Of a class that [`Mmu::off_classes`] tells is OFF.
-    pub fn off_after(&self, port: PortId, class: Class, after: Time) -> Option<Time> {
-        let queue = self.ingress[QueueId::new(port, class).index()].off_at();
-        let instants = [queue, self.ports[port.index()].off_at.get()];
-        instants.into_iter().filter(|at| *at > after).min()
+    /// When the arrival came that turned a class of `port` OFF, by its own queue or under port-level flow control by the port;
+    /// `None` if it is ON (again).
+    pub fn off_since(&self, port: PortId, class: Class) -> Option<Time> {
+        let (port, queue) = (&self.ports[port.index()], &self.ingress[QueueId::new(port, class).index()]);
+        let whole_port = self.rules.port_xon_offset.is_some() && port.levels.load().off;
+        let of_port = whole_port.then(|| port.off_at.get());
+        let of_queue = queue.levels.load().off.then(|| queue.off_at());
+        of_queue.into_iter().chain(of_port).min()
     }
 
     #[inline]

@@ -202,14 +202,14 @@ impl<O> OutPort<O> {
         self.tx_bytes += wire.get();
     }
 
-    /// When the arrival came that a message is for which slows the peer down at `now`; `None` if none was: what is forced is told
-    /// though nothing crossed a threshold.
+    /// When the arrival came that a message is for which slows the peer down at `now`. `None` if none was, as what is forced is told
+    /// though nothing crossed a threshold, or if the classes are ON again.
     fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
         let state = shared.port(self.id);
         match state.mechanism.tells() {
             Tells::Pfc | Tells::Pause => {
                 let turned = self.off - self.generator.advertised_off() - self.forced;
-                turned.iter().map(|class| self.turned_off_at(class, shared)).min()
+                turned.iter().filter_map(|class| self.turned_off_at(class, shared)).min()
             }
             Tells::Stages => Some(state.admitted_at()),
             _ => Some(now),
@@ -217,10 +217,10 @@ impl<O> OutPort<O> {
     }
 
     /// When a class that the peer knows as ON was turned OFF, by this port's own queue or a clone's.
-    fn turned_off_at(&self, class: Class, shared: &Shared) -> Time {
-        let told = self.told_at[class.index()];
+    fn turned_off_at(&self, class: Class, shared: &Shared) -> Option<Time> {
         let ports = std::iter::once(self.id).chain(self.clones_off.iter().map(|(clone, _)| *clone));
-        ports.filter_map(|port| shared.mmu.off_after(port, class, told)).min().unwrap_or(told)
+        let off_since = ports.filter_map(|port| shared.mmu.off_since(port, class)).min()?;
+        Some(off_since.max(self.told_at[class.index()]))
     }
 
     /// Classes that a pause holds.
