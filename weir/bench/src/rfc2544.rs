@@ -429,6 +429,7 @@ impl<'p> Test<'p> {
                 let tried = bed.carry_out(Order { frames, ..self.order(frame_bytes, fps) })?;
                 let outcome = &tried.outcome;
                 let is_whole = outcome.late == 0 && verdict(outcome, 0.0) == Verdict::Carried;
+                go_on(tell, &format!("{frame_bytes} B: a burst of {frames} frames: {}", told(&tried)))?;
                 Ok::<_, BenchError>(if is_whole { Verdict::Carried } else { Verdict::Lost })
             })?;
             is_longest &= found.is_top;
