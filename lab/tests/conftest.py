@@ -3,9 +3,11 @@
 import collections
 import contextlib
 import os
+import pathlib
 import shutil
 import signal
 import sys
+import tempfile
 
 import pytest
 
@@ -70,6 +72,14 @@ def cleanup():
     """A stack of what is to be undone when the test ends, however it ends."""
     with contextlib.ExitStack() as stack:
         yield stack
+
+
+@pytest.fixture
+def place(cleanup):
+    """A directory that all may enter, as those of pytest are not, and short as sockets' paths must be."""
+    directory = pathlib.Path(cleanup.enter_context(tempfile.TemporaryDirectory(prefix="weir-")))
+    directory.chmod(0o755)
+    return directory
 
 
 @pytest.fixture

@@ -5,10 +5,7 @@ host's, and they are compared with what Weir says within the longest time that a
 """
 
 import json
-import pathlib
-import shutil
 import subprocess
-import tempfile
 import threading
 import time
 
@@ -17,7 +14,7 @@ from pfc import Stream, is_control, pfc
 from scapy.contrib.mac_control import MACControlClassBasedFlowControl
 from scapy.layers.l2 import Ether
 
-from weirlab.switch import Switch, weir_binary
+from weirlab.switch import Switch, cable_ports, weir_binary
 
 pytestmark = pytest.mark.root
 PATIENCE_S = 120
@@ -25,7 +22,8 @@ A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 CLASS, DSCP = 3, 26
 # Ten times as long as most machines keep an lcore from polling, so that something is advised.
 DELAY_NS = 40_000_000
-SWITCH = """
+SWITCH = (
+    """
 [switch]
 name = "lab"
 idle = "sleep"
@@ -36,18 +34,14 @@ size = "32MB"
 mean_frame = 1000
 [classes]
 preset = "roce"
-[[ports]]
-name = "a"
-af_packet = "sw-a"
-rate = "1Gbps"
-[[ports]]
-name = "b"
-af_packet = "sw-b"
-rate = "1Gbps"
+"""
+    + cable_ports(a="1Gbps", b="1Gbps")
+    + f"""
 [[static_macs]]
-mac = "02:00:00:00:00:0b"
+mac = "{B}"
 port = "b"
 """
+)
 
 
 class Host:
@@ -88,15 +82,13 @@ class Host:
 
 
 @pytest.fixture
-def cabled(cleanup, cables):
+def cabled(cleanup, cables, place):
     """A switch with two cables, and a host's end of the first."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="weir-calibrate-"))
-    cleanup.callback(shutil.rmtree, directory)
-    (directory / "switch.toml").write_text(SWITCH)
+    (place / "switch.toml").write_text(SWITCH)
     here, wires = cables("sw", ["a", "b"])
-    arguments = ["--control", str(directory / "c.sock")]
-    cleanup.enter_context(Switch(directory / "switch.toml", namespace=here, arguments=arguments))
-    return directory, wires
+    arguments = ["--control", str(place / "c.sock")]
+    cleanup.enter_context(Switch(place / "switch.toml", namespace=here, arguments=arguments))
+    return place, wires
 
 
 def calibrate(directory, *arguments):

@@ -4,18 +4,15 @@ read it, does a dropped frame carry its reason, and does a reader that is too sl
 import collections
 import json
 import os
-import pathlib
-import shutil
 import signal
 import subprocess
-import tempfile
 import time
 
 import pytest
 from pfc import Stream, is_control, pfc
 from scapy.utils import PcapNgReader
 
-from weirlab.switch import Switch, weir_binary
+from weirlab.switch import Switch, cable_ports, weir_binary
 
 # Much, for machines that do much else.
 PATIENCE_S = 60
@@ -23,7 +20,8 @@ A, B = "02:00:00:00:00:0a", "02:00:00:00:00:0b"
 CLASS, DSCP = 3, 26
 LENGTH, FCS = 1_000, 4
 # B's port is slow, so that frames wait there: those of class 3 have A's port paused, and those of class 0 find their queue full.
-CABLED = """
+CABLED = (
+    """
 [switch]
 name = "lab"
 idle = "sleep"
@@ -41,27 +39,14 @@ lossless = [3]
 [classes.dscp]
 0 = 0
 26 = 3
-[[ports]]
-name = "a"
-af_packet = "sw-a"
-rate = "1Gbps"
-[[ports]]
-name = "b"
-af_packet = "sw-b"
-rate = "{rate}"
+"""
+    + cable_ports(a="1Gbps", b="{rate}")
+    + f"""
 [[static_macs]]
-mac = "02:00:00:00:00:0b"
+mac = "{B}"
 port = "b"
 """
-
-
-@pytest.fixture
-def place():
-    """For a control socket and captures, in a directory that all may enter, and short as sockets' paths must be."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="weir-capture-"))
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory)
+)
 
 
 class Capturing:

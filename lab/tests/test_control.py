@@ -11,14 +11,13 @@ import socket
 import stat
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 
 import pytest
 from pfc import Stream, pfc
 
-from weirlab.switch import Switch, weir_binary
+from weirlab.switch import Switch, cable_ports, weir_binary
 
 # Much, for machines that do much else.
 PATIENCE_S = 60
@@ -56,15 +55,7 @@ lossless = [3]
 [classes.dscp]
 0 = 0
 26 = 3
-[[ports]]
-name = "a"
-af_packet = "sw-a"
-rate = "1Gbps"
-[[ports]]
-name = "b"
-af_packet = "sw-b"
-rate = "5Mbps"
-"""
+""" + cable_ports(a="1Gbps", b="5Mbps")
 
 
 def quiet(directory, name="lab", more="", rings=None):
@@ -75,12 +66,9 @@ def quiet(directory, name="lab", more="", rings=None):
 
 
 @pytest.fixture
-def path():
-    """For a control socket, in a directory that all may enter, and short as sockets' paths must be."""
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="weir-control-"))
-    directory.chmod(0o755)
-    yield directory / "c.sock"
-    shutil.rmtree(directory)
+def path(place):
+    """For a control socket."""
+    return place / "c.sock"
 
 
 def started(file, path, **more):

@@ -15,6 +15,7 @@ from pfc import LONGEST, pfc
 from weirlab.guest import machine, packages
 from weirlab.guest.switch import GuestSwitch
 from weirlab.switch import weir_binary
+from weirlab.waiting import until
 
 # An emulator that crashes is not what is tested here; one that crashes twice in the same test is a failure.
 pytestmark = [pytest.mark.guest, pytest.mark.flaky(reruns=1, only_rerun=["EmulatorEnded"])]
@@ -212,7 +213,7 @@ def check_flow_control_off(guest, names):
     """The emulator's 82574 switches PAUSE on by itself when its negotiation ends, whatever the driver asked for; the driver
     switches it off again as the switch asks for the link's state."""
     for name in names:
-        wait_until(
+        until(
             lambda name=name: guest.register(name, CTRL) & (RFCE | TFCE) == 0,
             lambda name=name: f"{name} obeys or sends PAUSE by itself: CTRL {guest.register(name, CTRL):#x}",
         )
@@ -235,7 +236,7 @@ def test_behind_the_iommu(guest, nics, kind, hugepages, mtu):
         for up in (False, True):
             seen = link_changes(switch, names[1], up)
             guest.set_link(names[1], up)
-            wait_until(lambda: link_changes(switch, names[1], up) > seen, switch.log)
+            until(lambda: link_changes(switch, names[1], up) > seen, switch.log)
         check_identical(left, right, 20, mtu)
         check_flow_control_off(guest, names)
         log = switch.log()
@@ -301,7 +302,7 @@ def test_a_port_without_a_rate_has_its_links(guest, nics):
         control = guest.register(names[1], CTRL)
         for value, new, before in ((control & ~SPEED | FRCSPD | SPEED_100, "100Mbps", "1Gbps"), (control, "1Gbps", "100Mbps")):
             guest.set_register(names[1], CTRL, value)
-            wait_until(lambda told=f"the port has its link's new rate, {new} (was {before})": told in switch.log(), switch.log)
+            until(lambda told=f"the port has its link's new rate, {new} (was {before})": told in switch.log(), switch.log)
             if new == "100Mbps":
                 # 336 ms.
                 cables[1].send(pfc({3: LONGEST}))
@@ -362,10 +363,3 @@ def link_changes(switch, name, up):
     """How often the log tells of it."""
     text = f"link {'up' if up else 'down'}"
     return sum(text in line and f"port={name}" in line for line in switch.log().splitlines())
-
-
-def wait_until(condition, explain, within=30):
-    deadline = time.monotonic() + within
-    while not condition():
-        assert time.monotonic() < deadline, explain()
-        time.sleep(0.1)

@@ -2,13 +2,11 @@
 
 import grp
 import os
-import pathlib
 import shutil
 import socket
 import stat
 import subprocess
 import sys
-import tempfile
 
 import pytest
 from test_instances import check_refused, run
@@ -34,18 +32,9 @@ SOCKETS = {"vm.sock": socket.SOCK_STREAM, "memif.sock": socket.SOCK_SEQPACKET}
 USER, GROUP, OTHER_GROUP = 65534, 64321, 64322
 
 
-@pytest.fixture
-def folder():
-    """A directory that others may enter; those of pytest are closed to them."""
-    path = pathlib.Path(tempfile.mkdtemp(prefix="weir-sockets-"))
-    path.chmod(0o755)
-    yield path
-    shutil.rmtree(path)
-
-
-def config(folder, access):
-    file = folder / "switch.toml"
-    file.write_text(CONFIG.format(folder=folder, access="".join(f', {key} = "{value}"' for key, value in access.items())))
+def config(place, access):
+    file = place / "switch.toml"
+    file.write_text(CONFIG.format(folder=place, access="".join(f', {key} = "{value}"' for key, value in access.items())))
     return file
 
 
@@ -67,67 +56,67 @@ def connects_as(path, kind, group):
     return done.returncode == 0
 
 
-def test_sockets_have_the_mode_that_the_file_gives(folder):
+def test_sockets_have_the_mode_that_the_file_gives(place):
     before = os.umask(0o022)
     try:
-        with Switch(config(folder, {"mode": "0622"})) as switch:
-            assert [of(folder / name)[0] for name in SOCKETS] == [0o622, 0o622]
+        with Switch(config(place, {"mode": "0622"})) as switch:
+            assert [of(place / name)[0] for name in SOCKETS] == [0o622, 0o622]
             switch.stop().check_sound()
     finally:
         os.umask(before)
 
 
 @pytest.mark.root
-def test_a_group_may_connect_and_others_may_not(folder):
+def test_a_group_may_connect_and_others_may_not(place):
     if not shutil.which("setpriv"):
         pytest.skip("setpriv is not installed (util-linux)")
-    with Switch(config(folder, {"group": GROUP})) as switch:
+    with Switch(config(place, {"group": GROUP})) as switch:
         for name, kind in SOCKETS.items():
-            path = folder / name
+            path = place / name
             assert of(path) == (0o660, GROUP)
             assert connects_as(path, kind, GROUP), name
             assert not connects_as(path, kind, OTHER_GROUP), name
         switch.stop().check_sound()
-    with Switch(config(folder, {"group": GROUP, "mode": "0600"})) as switch:
+    with Switch(config(place, {"group": GROUP, "mode": "0600"})) as switch:
         for name, kind in SOCKETS.items():
-            assert of(folder / name) == (0o600, GROUP)
-            assert not connects_as(folder / name, kind, GROUP), name
+            assert of(place / name) == (0o600, GROUP)
+            assert not connects_as(place / name, kind, GROUP), name
         switch.stop()
 
 
-def test_a_group_by_name(folder):
+def test_a_group_by_name(place):
     name = grp.getgrgid(os.getegid()).gr_name
-    with Switch(config(folder, {"group": name})) as switch:
-        assert [of(folder / path) for path in SOCKETS] == [(0o660, os.getegid())] * 2
+    with Switch(config(place, {"group": name})) as switch:
+        assert [of(place / path) for path in SOCKETS] == [(0o660, os.getegid())] * 2
         switch.stop()
 
 
 @pytest.mark.parametrize("command", [["check"], ["run", "--duration", "1"]], ids=["check", "run"])
-def test_what_can_not_be_is_refused(folder, command):
-    file = config(folder, {"group": "no-such-group"})
+def test_what_can_not_be_is_refused(place, command):
+    file = config(place, {"group": "no-such-group"})
     done = run(*command, file)
     text = " ".join(done.stderr.replace("|", " ").split())
     assert done.returncode == 3 and "no group no-such-group" in text and "getent group" in text, done.stderr
     assert f"{file.name}:8" in text and f"{file.name}:12" in text, done.stderr
-    done = run(*command, config(folder, {"mode": "rw"}))
+    done = run(*command, config(place, {"mode": "rw"}))
     assert done.returncode == 2 and 'mode = "0660"' in done.stderr, done.stderr
-    assert not any((folder / name).exists() for name in SOCKETS)
+    assert not any((place / name).exists() for name in SOCKETS)
 
 
-def test_two_instances_do_not_share_a_guest(folder):
+def test_two_instances_do_not_share_a_guest(place):
     """Neither two that connect to a guest's socket, nor one that connects and one that listens."""
     ports = '[[ports]]\nname = "vm"\nvhost_user = {{ socket = "{0}/vm.sock"{1} }}\nrate = "1Gbps"\n'
     ports += '[[ports]]\nname = "other"\nnull = {{}}\nrate = "1Gbps"\n'
     files = {}
     for name, more in (("client", ", client = true"), ("server", "")):
-        files[name] = folder / f"{name}.switch.toml"
-        files[name].write_text('[buffer]\nsize = "1MB"\n' + ports.format(folder, more))
+        files[name] = place / f"{name}.switch.toml"
+        files[name].write_text('[buffer]\nsize = "1MB"\n' + ports.format(place, more))
     with Switch(files["client"], arguments=["--quiet"]) as first:
         for file in files.values():
             check_refused(run("run", file, "--duration", "1"), first)
-        assert not (folder / "vm.sock").exists()
+        assert not (place / "vm.sock").exists()
         first.stop()
-    (folder / "vm.sock").write_text("mine")
+    (place / "vm.sock").write_text("mine")
     done = run("check", files["client"])
     text = " ".join(done.stderr.replace("|", " ").split())
     assert done.returncode == 3 and "and it is no socket" in text, done.stderr

@@ -1,10 +1,7 @@
 """SONiC's tables as a switch file that runs, and its counters under SAI's names: do they say what scapy sent?"""
 
 import json
-import pathlib
-import shutil
 import subprocess
-import tempfile
 import time
 
 import pytest
@@ -20,14 +17,6 @@ TABLES = REPOSITORY / "weir" / "tests" / "sonic"
 
 def weir(*arguments):
     return subprocess.run([weir_binary(), *map(str, arguments)], capture_output=True, text=True, timeout=PATIENCE_S)
-
-
-@pytest.fixture
-def place():
-    directory = pathlib.Path(tempfile.mkdtemp(prefix="weir-sonic-"))
-    directory.chmod(0o755)
-    yield directory
-    shutil.rmtree(directory)
 
 
 def counters(*arguments):

@@ -16,7 +16,7 @@ from scapy.utils import wrpcap
 from test_control import path, refused, row, shown, told, until, weir  # noqa: F401 (`path` is a fixture)
 
 from weirlab.lab import Hosts, Iperf3
-from weirlab.switch import Switch, weir_binary
+from weirlab.switch import Switch, cable_ports, weir_binary
 from weirlab.wire import Recorder
 
 A, B, C = "02:00:00:00:00:0a", "02:00:00:00:00:0b", "02:00:00:00:00:0c"
@@ -50,9 +50,8 @@ port = "a"
 
 
 def configuration(directory, ports="abc", more=""):
-    text = "".join(f'\n[[ports]]\nname = "{port}"\naf_packet = "sw-{port}"\nrate = "100Mbps"\n' for port in ports)
     file = directory / "lab.toml"
-    file.write_text(FILE.format(ports=text) + more)
+    file.write_text(FILE.format(ports=cable_ports(**dict.fromkeys(ports, "100Mbps"))) + more)
     return file
 
 

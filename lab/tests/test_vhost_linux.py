@@ -8,9 +8,10 @@ import time
 
 import pytest
 from pfc import LONGEST, Stream, pfc
-from test_vhost_ports import CLASSES, GUEST, OTHER, QUEUES, Bench, numbers, tshark, wait_for_frames, wait_until
+from test_vhost_ports import CLASSES, GUEST, OTHER, QUEUES, Bench, numbers, tshark, wait_for_frames
 
 from weirlab.guest import linux
+from weirlab.waiting import until
 from weirlab.wire import Recorder
 
 pytestmark = [pytest.mark.root, pytest.mark.guest]
@@ -119,7 +120,7 @@ def check_pauses_sent(bench, guest):
     def last_is_xon():
         return guest.cable.control and guest.cable.control[-1][1][24:26] == b"\0\0"
 
-    wait_until(last_is_xon, lambda: "no XON at the end")
+    until(last_is_xon, lambda: "no XON at the end")
     control = [frame for _, frame in guest.cable.control]
     read = tshark(control, bench.folder / "guest.pcap")
     for frame in read:
@@ -137,7 +138,7 @@ def check_restart(bench, guest, client, stream):
     with bench.switch(client=client, **RATES) as switch:
         bench.wait_until_told("queue 0, 1, 2, 3 of 4")
         # The link may follow its queues. As a client the switch may be connected before it forwards: its link was never down then.
-        wait_until(lambda: bench.count("link up") >= bench.count("link down"), lambda: f"no link: {bench.log}")
+        until(lambda: bench.count("link up") >= bench.count("link down"), lambda: f"no link: {bench.log}")
         bench.wires["other"].send(stream.next())
         wait_for_frames(guest.cable, {0: 1})
         downs = bench.count("link down")

@@ -13,6 +13,7 @@ from pfc import LONGEST, Stream, is_control, pfc, stamp_of
 
 from weirlab import testpmd
 from weirlab.switch import Switch
+from weirlab.waiting import until
 from weirlab.wire import Recorder
 
 pytestmark = pytest.mark.root
@@ -20,8 +21,6 @@ pytestmark = pytest.mark.root
 GUEST, OTHER = "02:00:00:00:00:01", "02:00:00:00:00:02"
 CLASSES = range(8)
 QUEUES = 4
-# A machine that does much else must not fail a test.
-WITHIN_S = 60
 
 CONFIG = """
 [switch]
@@ -94,14 +93,7 @@ class Bench:
         return sum(text in line for line in list(self.log))
 
     def wait_until_told(self, text, times=1):
-        wait_until(lambda: self.count(text) >= times, lambda: f"{text!r} {times} times in {self.log}")
-
-
-def wait_until(is_so, what):
-    deadline = time.monotonic() + WITHIN_S
-    while not is_so():
-        assert time.monotonic() < deadline, what()
-        time.sleep(0.02)
+        until(lambda: self.count(text) >= times, lambda: f"{text!r} {times} times in {self.log}")
 
 
 def numbers(recorder):
@@ -117,7 +109,7 @@ def wait_for_frames(recorder, counts):
     def have():
         return {number: len(arrivals) for number, arrivals in numbers(recorder).items() if arrivals}
 
-    wait_until(lambda: have() == counts, lambda: f"expected {counts}, measured {have()}")
+    until(lambda: have() == counts, lambda: f"expected {counts}, measured {have()}")
 
 
 def test_each_class_has_its_queue(bench):
@@ -256,7 +248,7 @@ def test_a_queue_that_grows_pauses_the_guest(bench):
                     bench.wires["vm"].send(stream.next())
             wait_for_frames(other, {3: frames})
             # The last message of all resumes.
-            wait_until(
+            until(
                 lambda: any(is_control(frame) for _, frame in recorder.frames[-1:]) and recorder.frames[-1][1][24:26] == b"\0\0",
                 lambda: "no XON at the end",
             )

@@ -32,6 +32,11 @@ START_S = 60
 STOP_S = 30
 
 
+def cable_ports(**rates):
+    """Ports of a switch's file at the cables of fixture `cables`, each with its rate: `cable_ports(a="1Gbps")`."""
+    return "".join(f'[[ports]]\nname = "{port}"\naf_packet = "sw-{port}"\nrate = "{rate}"\n' for port, rate in rates.items())
+
+
 def weir_binary():
     """The command under test: `WEIR_BIN`, or the release build of this tree."""
     return os.environ.get("WEIR_BIN") or str(REPOSITORY / "target" / "release" / "weir")

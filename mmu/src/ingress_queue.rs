@@ -1,7 +1,10 @@
 //! An ingress queue: what a port and class of arrival hold, and what bounds them.
 
+use weir_units::Time;
+
 use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::Average;
+use crate::signal::Instant;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::watermark::{Former, Watermark};
 
@@ -22,6 +25,8 @@ pub(crate) struct IngressQueue {
     pub(crate) average: Average,
     /// How often the queue went from ON to OFF.
     pauses: AtomicU64,
+    /// When it last did.
+    off_at: Instant,
     /// Of `held_max`, `shared_max` and `headroom_max`.
     former: [Former; 3],
 }
@@ -52,6 +57,7 @@ impl IngressQueue {
             headroom_limit: AtomicU32::new(limits.headroom),
             average: Average::default(),
             pauses: AtomicU64::new(0),
+            off_at: Instant::default(),
             former: Default::default(),
         }
     }
@@ -113,8 +119,15 @@ impl IngressQueue {
         });
     }
 
-    pub(crate) fn count_pause(&self) {
+    /// Counts that the queue went OFF with an arrival at `now`.
+    pub(crate) fn note_off(&self, now: Time) {
         self.pauses.fetch_add(1, Ordering::Relaxed);
+        self.off_at.set(now);
+    }
+
+    /// When the arrival came that last turned it OFF; [`Time::ZERO`] if none has.
+    pub(crate) fn off_at(&self) -> Time {
+        self.off_at.get()
     }
 
     pub(crate) fn pauses(&self) -> u64 {

@@ -20,6 +20,8 @@ const INGRESS: PortId = PortId(0);
 const PACKET: Arrival =
     Arrival { ingress: QueueId::new(INGRESS, CLASS), egress: QueueId::new(PortId(1), CLASS), bytes: 1_000 };
 
+const LATER: Time = Time::from_nanos(7);
+
 /// Two ports, one lossless class, T = 2 packets, room for 2 more in headroom.
 fn mmu() -> Mmu {
     let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
@@ -117,6 +119,24 @@ fn a_pause_is_never_lost() {
         assert_eq!((held.shared, held.headroom), (Bytes::new(2_000), Bytes::ZERO));
         assert!(held.off);
         assert_eq!(advertised, CLASS.alone());
+    });
+}
+
+/// Whoever sees that a queue is OFF sees which arrival turned it so, from which delays are reckoned.
+#[test]
+fn when_a_queue_went_off_is_known_as_soon_as_it_is_off() {
+    explore(|| {
+        let mmu = Arc::new(mmu());
+        let transmitter = beside(&mmu, move |mmu| {
+            let off = advertise(mmu, ClassSet::EMPTY);
+            (off, mmu.off_since(INGRESS, CLASS))
+        });
+        let _ = admit(&mmu);
+        let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
+        mmu.admit(&mut PortWriter::new(INGRESS), LATER, &[PACKET], &mut verdicts);
+        let (off, at) = transmitter.join().unwrap();
+        assert!(off.is_empty() || at == Some(LATER), "{off:?}, {at:?}");
+        assert_eq!((advertise(&mmu, off), mmu.off_since(INGRESS, CLASS)), (CLASS.alone(), Some(LATER)));
     });
 }
 

@@ -24,7 +24,7 @@ use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
 use crate::policy::{LiveAlpha, LiveBytes, Policy, PolicySettings, PortRate, QueueView};
 use crate::pool::{Pool, PoolLevel};
-use crate::signal::{Changed, OffQueues};
+use crate::signal::{Changed, Instant, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
 
 pub use departure::DepartureRow;
@@ -82,6 +82,8 @@ struct IngressPort {
     off_queues: OffQueues,
     /// Under port-level flow control: the shared bytes of all its queues, its insurance headroom, and its own state.
     levels: AtomicLevels,
+    /// When that last went OFF.
+    off_at: Instant,
     /// What the insurance headroom holds.
     insurance: u32,
     /// Classes that are paused together.
@@ -244,6 +246,16 @@ impl Mmu {
         })
     }
 
+    /// When the arrival came that turned a class of `port` OFF, by its own queue or under port-level flow control by the port;
+    /// `None` if it is ON (again).
+    pub fn off_since(&self, port: PortId, class: Class) -> Option<Time> {
+        let (port, queue) = (&self.ports[port.index()], &self.ingress[QueueId::new(port, class).index()]);
+        let whole_port = self.rules.port_xon_offset.is_some() && port.levels.load().off;
+        let of_port = whole_port.then(|| port.off_at.get());
+        let of_queue = queue.levels.load().off.then(|| queue.off_at());
+        of_queue.into_iter().chain(of_port).min()
+    }
+
     #[inline]
     fn terms(&self) -> Terms<'_> {
         Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
@@ -313,13 +325,13 @@ impl Mmu {
 
     /// A queue went from ON to OFF or back: whoever looks for that is told.
     #[inline]
-    fn note_turn(&self, id: QueueId, off: bool) {
+    fn note_turn(&self, id: QueueId, off: bool, now: Time) {
         let port = &self.ports[id.port().index()];
         port.off_queues.note(off);
-        port.changed.mark(id.class().alone());
         if off {
-            self.ingress[id.index()].count_pause();
+            self.ingress[id.index()].note_off(now);
         }
+        port.changed.mark(id.class().alone());
     }
 }
 
@@ -353,6 +365,7 @@ impl IngressPort {
             changed: Changed::default(),
             off_queues: OffQueues::default(),
             levels: AtomicLevels::default(),
+            off_at: Instant::default(),
             insurance: match layout.headroom_from() {
                 Headroom::PerPort => port.headroom_max().get() as u32,
                 _ => 0,

@@ -5,9 +5,9 @@
 //! then reads the bits, so whatever order marks arrive in, the last look sees the last state. A flood of changes
 //! coalesces into one look, and none is lost.
 
-use weir_units::ClassSet;
+use weir_units::{ClassSet, Time};
 
-use crate::sync::{AtomicU8, AtomicU32, Ordering};
+use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Classes of one ingress port whose state changed since the transmitter last looked.
 #[derive(Debug, Default)]
@@ -28,6 +28,24 @@ impl Changed {
         } else {
             ClassSet::from_bits(self.0.swap(0, Ordering::Acquire))
         }
+    }
+}
+
+/// When something last went OFF.
+///
+/// Relaxed: it is set before [`Changed::mark`], which orders it, so that who takes the mark sees an instant no earlier than the
+/// turn's.
+#[derive(Debug, Default)]
+pub(crate) struct Instant(AtomicU64);
+
+impl Instant {
+    #[inline]
+    pub(crate) fn set(&self, now: Time) {
+        self.0.store(now.as_picos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn get(&self) -> Time {
+        Time::from_picos(self.0.load(Ordering::Relaxed))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::ecmp;
 use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, Queued};
 use crate::packet_memory::MemoryShare;
-use crate::shared::Shared;
+use crate::shared::{PortState, Shared};
 
 /// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
 /// and bursts last.
@@ -456,8 +456,10 @@ impl<P: Packet> Forwarding<P> {
     pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
         let port = charged.ingress.port();
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
+        let state = self.shared.port(port);
+        state.note_admitted(now);
         let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
-        self.stirred |= note_decided(&self.shared, now, port, went_off);
+        self.stirred |= told_of(state, went_off);
         match verdict {
             Verdict::Keep(_) => {
                 if !self.shared.port(port).in_storm().is_empty() {
@@ -490,8 +492,10 @@ impl<P: Packet> Forwarding<P> {
         }
         let Forwarding { shared, counters, intake, .. } = self;
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
+        let state = shared.port(port);
+        state.note_admitted(now);
         let went_off = shared.mmu.admit_burst(writer, now, intake);
-        self.stirred |= note_decided(shared, now, port, went_off);
+        self.stirred |= told_of(state, went_off);
         let has_storm = !shared.port(port).in_storm().is_empty();
         if intake.is_kept_whole() && !has_storm {
             for bundle in intake.bundles() {
@@ -569,19 +573,11 @@ impl<P: Packet> Forwarding<P> {
     }
 }
 
-/// Notes for flow control that the MMU has decided on packets of a port, of which these classes went OFF. Returns the port whose
-/// peer may have to be told something.
+/// The port whose peer may have to be told something when the MMU has decided on packets of a port, of which these classes went
+/// OFF: the real port's.
 #[inline]
-fn note_decided(shared: &Shared, now: Time, port: PortId, went_off: ClassSet) -> PortSet {
-    let state = shared.port(port);
-    let mut news = state.by_length;
-    if !went_off.is_empty() {
-        // The peer of the real port is who must pause.
-        shared.port(state.real_port).note_xoff(now);
-        news = true;
-    }
-    state.note_admitted(now);
-    if news { state.real_port.alone() } else { PortSet::EMPTY }
+fn told_of(state: &PortState, went_off: ClassSet) -> PortSet {
+    if state.by_length || !went_off.is_empty() { state.real_port.alone() } else { PortSet::EMPTY }
 }
 
 /// Counts a frame that is dropped; in a storm of its port and class, there too.

@@ -81,9 +81,7 @@ pub struct PortState {
     storms: Option<Box<CachePadded<StormTally>>>,
     /// Line time of a shaped port that polls may come late to.
     line: Option<Box<LineTally>>,
-    /// When the arrival came that last turned an ingress queue of this port, or of a clone, OFF, in picoseconds.
-    xoff_at: AtomicU64,
-    /// When packets of this port were last admitted, in picoseconds: kept under GFC by stages.
+    /// When packets of this port last came to be admitted, in picoseconds: kept under GFC by stages.
     admitted_at: AtomicU64,
     feedback: Feedback,
     /// The classes that the peer is to pause whatever the buffer holds, one bit each.
@@ -237,7 +235,6 @@ impl PortState {
             closed: AtomicU32::new(0),
             storms: None,
             line: None,
-            xoff_at: AtomicU64::new(0),
             admitted_at: AtomicU64::new(0),
             feedback: Feedback::default(),
             forced: AtomicU8::new(0),
@@ -359,27 +356,9 @@ impl PortState {
         Some(self.line_tally()?.read())
     }
 
-    /// Relaxed: the mark that makes the transmitter look is released after this, in the MMU; at worst a delay is
-    /// measured from the Xoff before.
-    #[inline]
-    pub(crate) fn note_xoff(&self, now: Time) {
-        self.xoff_at.store(now.as_picos(), Ordering::Relaxed);
-    }
-
-    #[inline]
-    pub(crate) fn xoff_at(&self) -> Time {
-        Time::from_picos(self.xoff_at.load(Ordering::Relaxed))
-    }
-
-    /// Notes that the peer is told to slow down at `now`; returns when the arrival came that it is told for.
-    pub(crate) fn note_slowed(&self, now: Time) -> Time {
-        let crossed = match self.mechanism.tells() {
-            Tells::Pfc | Tells::Pause => self.xoff_at(),
-            Tells::Stages => Time::from_picos(self.admitted_at.load(Ordering::Relaxed)),
-            _ => now,
-        };
+    /// Notes that the peer is told to slow down for what arrived at `crossed`.
+    pub(crate) fn note_slowed(&self, crossed: Time) {
         self.feedback.crossed_at.store(crossed.as_picos(), Ordering::Relaxed);
-        crossed
     }
 
     /// Notes that the transmitter does from `now` on what the peer said.
@@ -387,12 +366,18 @@ impl PortState {
         self.feedback.applied_at.store(now.as_picos(), Ordering::Relaxed);
     }
 
-    /// Notes that packets of this port were admitted.
+    /// Notes that packets of this port are about to be admitted: before it, as the transmitter may see at once what they are
+    /// counted in. Relaxed: that counting orders nothing, so at worst a delay is measured from the packets before.
     #[inline]
     pub(crate) fn note_admitted(&self, now: Time) {
         if self.notes_admitted {
             self.admitted_at.store(now.as_picos(), Ordering::Relaxed);
         }
+    }
+
+    /// When that last was; [`Time::ZERO`] but under GFC by stages.
+    pub(crate) fn admitted_at(&self) -> Time {
+        Time::from_picos(self.admitted_at.load(Ordering::Relaxed))
     }
 
     /// The instants that its feedback delay is measured from.

@@ -5,7 +5,7 @@ mod link;
 
 use std::sync::Arc;
 
-use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, Tells, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Span, Time};
 use weir_wire::mac_control::ControlFrame;
@@ -135,8 +135,9 @@ pub(crate) struct OutPort<O> {
     forced: ClassSet,
     /// `own_off` and every clone's and `forced`, minus classes that a PFC storm is dropping.
     off: ClassSet,
-    /// When each class advertised OFF went OFF.
-    off_since: [Time; CLASSES],
+    /// When the peer was last told that each class is OFF, or that it is ON again. What turned a class OFF before that is told, or
+    /// nobody was to be told of it: while there was no link, or in a storm.
+    told_at: [Time; CLASSES],
 }
 
 /// What decides when a port's frames leave, and which is next.
@@ -171,7 +172,7 @@ impl<O> OutPort<O> {
             paused: ClassSet::EMPTY,
             backlog: ClassSet::EMPTY,
             own,
-            off_since: [Time::ZERO; CLASSES],
+            told_at: [Time::ZERO; CLASSES],
             tx_bytes: 0,
             ecn_scale: EcnMarker::scale_of(state.rate()),
             in_rows: ClassSet::EMPTY,
@@ -199,6 +200,27 @@ impl<O> OutPort<O> {
     #[inline]
     pub(crate) fn count_wire(&mut self, wire: Bytes) {
         self.tx_bytes += wire.get();
+    }
+
+    /// When the arrival came that a message is for which slows the peer down at `now`. `None` if none was, as what is forced is told
+    /// though nothing crossed a threshold, or if the classes are ON again.
+    fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
+        let state = shared.port(self.id);
+        match state.mechanism.tells() {
+            Tells::Pfc | Tells::Pause => {
+                let turned = self.off - self.generator.advertised_off() - self.forced;
+                turned.iter().filter_map(|class| self.turned_off_at(class, shared)).min()
+            }
+            Tells::Stages => Some(state.admitted_at()),
+            _ => Some(now),
+        }
+    }
+
+    /// When a class that the peer knows as ON was turned OFF, by this port's own queue or a clone's.
+    fn turned_off_at(&self, class: Class, shared: &Shared) -> Option<Time> {
+        let ports = std::iter::once(self.id).chain(self.clones_off.iter().map(|(clone, _)| *clone));
+        let off_since = ports.filter_map(|port| shared.mmu.off_since(port, class)).min()?;
+        Some(off_since.max(self.told_at[class.index()]))
     }
 
     /// Classes that a pause holds.
@@ -357,9 +379,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
             shared.set_storms(id, in_storm, dropping);
         }
-        if !(dropped - dropping).is_empty() {
-            // A queue that went OFF before or in the storm is advertised only now, and no delay of the switch's.
-            shared.port(port.id).note_xoff(now);
+        for class in (dropped - dropping).iter() {
+            // A queue that went OFF before or in the storm is advertised only now, and that is no delay of the switch's.
+            port.told_at[class.index()] = now;
         }
     }
 
@@ -421,12 +443,11 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         // A control frame is not held back by the shaper, but its time on the wire is the port's.
         port.shaper.send(now, wire_bytes(frame_bytes, self.link_overhead));
-        // What is forced is told though nothing crossed a threshold.
-        let is_forced =
-            !port.forced.is_empty() && (port.off - port.generator.advertised_off() - port.forced).is_empty();
-        if port.generator.slows(frame) && !is_forced {
-            let crossed = state.note_slowed(now);
-            self.manner.note_message(now.since(crossed));
+        if port.generator.slows(frame) {
+            if let Some(crossed) = port.crossed_at(now, &self.shared) {
+                state.note_slowed(crossed);
+                self.manner.note_message(now.since(crossed));
+            }
         } else if matches!(frame, ControlFrame::Credit(_)) {
             // Sent when its time has come, whatever arrived.
             state.note_slowed(now);
@@ -450,7 +471,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         for class in (after - before).iter() {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
-            port.off_since[class.index()] = now;
+            port.told_at[class.index()] = now;
         }
         self.count_off(now, index, before & !after);
         1
@@ -460,7 +481,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     fn count_off(&mut self, now: Time, index: usize, classes: ClassSet) {
         let port = &mut self.ports[index];
         for class in classes.iter() {
-            let since = std::mem::replace(&mut port.off_since[class.index()], now);
+            let since = std::mem::replace(&mut port.told_at[class.index()], now);
             let off_for: Span = now.since(since);
             self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
         }

@@ -3,7 +3,6 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use clap::ValueEnum;
@@ -11,7 +10,7 @@ use jiff::Timestamp;
 use weir_control::capture::{Capture, Capturing, Passing, Way};
 use weir_control::protocol::{Reply, Request};
 use weir_experiments::Failure;
-use weir_experiments::experiment::stopped_by_signals;
+use weir_experiments::experiment::{once_stopped, stopped_by_signals};
 use weir_units::Bytes;
 
 use crate::control::{Place, failure};
@@ -90,10 +89,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     let mut output = Output::new(arguments)?;
     let stop = stopped_by_signals()?;
     let (mut frames, ender) = client.follow()?;
-    std::thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(Duration::from_millis(20));
-        }
+    once_stopped(stop, move || {
         // It may have ended by itself.
         let _ = ender.end();
     });
@@ -109,9 +105,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
         }
         // Whoever reads has had enough.
         Err(CopyError::Write(error)) if is_stdout && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        Err(CopyError::Write(error)) => Err(Failure::Run(format!("{}: {error}", output.path.display()))),
-        Err(CopyError::Read(error)) => Err(Failure::Run(format!("the switch broke off: {error}"))),
-        Err(CopyError::Odd(what)) => Err(Failure::Run(format!("what the switch sends is no capture: {what}"))),
+        Err(error) => Err(error.into_failure(&output.path)),
     }
 }
 
@@ -157,6 +151,17 @@ pub(crate) enum CopyError {
     Write(io::Error),
     /// It is no capture.
     Odd(String),
+}
+
+impl CopyError {
+    /// As users are told, of a capture that goes there.
+    pub(crate) fn into_failure(self, output: &Path) -> Failure {
+        Failure::Run(match self {
+            CopyError::Read(error) => format!("the switch broke off: {error}"),
+            CopyError::Write(error) => format!("{}: {error}", output.display()),
+            CopyError::Odd(what) => format!("what the switch sends is no capture: {what}"),
+        })
+    }
 }
 
 /// Types of pcapng's blocks.

@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use serde::Serialize;
 use weir_config::{Device, SwitchConfig, VhostUser};
 use weir_experiments::Failure;
-use weir_experiments::files::quoted;
+use weir_experiments::files::{json_text, quoted};
+use weir_experiments::table::Table;
 use weir_hosts::guest::{
     AcceleratorChoice, Fleet, GuestError, GuestPlan, Image, Life, Running, State, refuse_more_than_fits, store,
 };
@@ -28,7 +30,7 @@ pub(crate) enum Command {
     /// End guests: those named, or all.
     Down(DownArguments),
     /// The guests that were booted.
-    List(Place),
+    List(ListArguments),
     /// Make the guests' image, if it is not made, and say where it is.
     Image,
 }
@@ -38,6 +40,15 @@ pub(crate) struct Place {
     /// The folder of the guests; by default one of this user's own.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
+}
+
+#[derive(clap::Args)]
+pub(crate) struct ListArguments {
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    place: Place,
 }
 
 #[derive(clap::Args)]
@@ -104,7 +115,7 @@ pub(crate) fn vm(command: &Command) -> Result<u8, Failure> {
         Command::Up(arguments) => up(arguments).map(|()| 0),
         Command::Run(arguments) => run(arguments),
         Command::Down(arguments) => down(arguments).map(|()| 0),
-        Command::List(place) => list(place).map(|()| 0),
+        Command::List(arguments) => list(arguments).map(|()| 0),
         Command::Image => {
             let image = image()?;
             println!("kernel: {}", image.kernel.display());
@@ -249,28 +260,58 @@ fn down(arguments: &DownArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn list(place: &Place) -> Result<(), Failure> {
-    let guests = place.fleet()?.all();
+/// A guest, as it is listed.
+#[derive(Serialize)]
+struct Listed {
+    name: String,
+    state: &'static str,
+    address: String,
+    mac: String,
+    socket: PathBuf,
+    memory_mb: u64,
+    accelerator: &'static str,
+    process: Option<i32>,
+}
+
+impl Listed {
+    fn of(guest: Running) -> Listed {
+        Listed {
+            state: match guest.state() {
+                State::Ready => "ready",
+                State::Boots => "boots",
+                State::Ended => "ended",
+            },
+            accelerator: guest.accelerator.name(),
+            process: guest.process(),
+            name: guest.plan.name,
+            address: guest.plan.address,
+            mac: guest.plan.mac,
+            socket: guest.plan.socket,
+            memory_mb: guest.plan.memory_mb,
+        }
+    }
+}
+
+fn list(arguments: &ListArguments) -> Result<(), Failure> {
+    let guests: Vec<Listed> = arguments.place.fleet()?.all().into_iter().map(Listed::of).collect();
+    if arguments.json {
+        print!("{}", json_text(&guests));
+        return Ok(());
+    }
     if guests.is_empty() {
         println!("no guests; weir vm up SWITCH.toml boots them");
         return Ok(());
     }
-    let mut table =
-        weir_experiments::table::Table::new(["guest", "state", "address", "socket", "memory", "by", "process"]);
+    let mut table = Table::new(["guest", "state", "address", "socket", "memory", "by", "process"]);
     for guest in guests {
-        let state = match guest.state() {
-            State::Ready => "ready",
-            State::Boots => "boots",
-            State::Ended => "ended",
-        };
         table.row([
-            guest.plan.name.clone(),
-            state.to_owned(),
-            guest.plan.address.clone(),
-            guest.plan.socket.display().to_string(),
-            format!("{} MB", guest.plan.memory_mb),
-            guest.accelerator.name().to_owned(),
-            guest.process().map_or("-".to_owned(), |process| process.to_string()),
+            guest.name,
+            guest.state.to_owned(),
+            guest.address,
+            guest.socket.display().to_string(),
+            format!("{} MB", guest.memory_mb),
+            guest.accelerator.to_owned(),
+            guest.process.map_or("-".to_owned(), |process| process.to_string()),
         ]);
     }
     print!("{table}");

@@ -8,6 +8,7 @@ use weir_dpdk_io::{Arrival, Clock, cpu};
 use weir_units::{Span, Time};
 
 use crate::cpu_use::CpuUse;
+use crate::lcore_work::{Taken, Work, WorkCount, WorkStats};
 use crate::poll_gaps::PollGaps;
 use crate::sleep::Sleeper;
 
@@ -26,6 +27,11 @@ pub trait Task: Send {
 
     /// Looks for what the control thread has for it. Called between two polls, when it is told that there is something.
     fn attend(&mut self) {}
+
+    /// Packets that the task took so far. One that takes none, or whose work is not a switch's, has none to tell.
+    fn taken(&self) -> Taken {
+        Taken::default()
+    }
 
     /// What tells that something has arrived for the task; `None` where only a poll does.
     fn arrivals(&self) -> Option<Vec<Arrival>> {
@@ -64,6 +70,7 @@ pub struct LcoreStats {
     busy_loops: AtomicU64,
     /// The times between two polls.
     gaps: PollGaps,
+    work: WorkStats,
     /// The loop's thread; 0 before it has begun.
     thread: AtomicU32,
     /// What the kernel told of the thread and its CPU when the loop began, and before it was stopped.
@@ -129,6 +136,11 @@ impl LcoreStats {
         &self.gaps
     }
 
+    /// Packets that its tasks took, and the time that they took.
+    pub fn work(&self) -> Work {
+        self.work.read()
+    }
+
     /// What has kept the loop from its CPU since it began; as of the stop, once it is stopped.
     pub fn cpu_use(&self, cpu: u32) -> CpuUse {
         let [before, last] = &self.cpu_use;
@@ -161,6 +173,9 @@ pub(crate) fn run(
     stats.cpu_use[0].get_or_init(|| CpuUse::read(thread, cpu::current().unwrap_or(u32::MAX)));
     let dilation = u64::from(clock.dilation());
     let mut last = Time::from_picos(clock.now_ps());
+    // When this poll began: others may have had the CPU between it and the last.
+    let mut began = last;
+    let mut work = WorkCount::default();
     let mut sleeper = Sleeper::new(&tasks, last);
     let started = cpu::thread_time_ns();
     let mut seen = 0;
@@ -183,21 +198,26 @@ pub(crate) fn run(
             empty_polls = 0;
             sleeper.note_moved(now);
             stats.busy_loops.store(busy, Ordering::Relaxed);
+            work.note(tasks.iter().map(|task| task.taken()).sum(), now.since(began) * dilation, &stats.work);
         } else {
             empty_polls = empty_polls.saturating_add(1);
         }
         if phase == Phase::Stop {
             break;
         }
+        began = now;
         if moved == 0 {
             match idle {
                 Idle::Poll => cpu::pause(),
-                Idle::Yield => std::thread::yield_now(),
                 Idle::Sleep if empty_polls >= POLLS_BEFORE_SLEEP => {
                     last = sleeper.sleep(&tasks, &clock, now);
                     stats.gaps.note_slept(last.since(now) * dilation);
+                    began = last;
                 }
-                Idle::Sleep => std::thread::yield_now(),
+                Idle::Yield | Idle::Sleep => {
+                    std::thread::yield_now();
+                    began = Time::from_picos(clock.now_ps());
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ use weir_wire::mac_control::ControlFrame;
 use crate::capture::Captures;
 use crate::frame::{Frame, FrameStore};
 use crate::lcore_loop::{Phase, Task};
+use crate::lcore_work::Taken;
 use crate::tap::Tap;
 
 /// Frames received from a port at once.
@@ -27,6 +28,7 @@ pub struct SwitchLcore {
     batch: Batch,
     burst: Burst<Frame>,
     may_rest: bool,
+    taken: Taken,
 }
 
 /// A port's way in.
@@ -138,7 +140,15 @@ impl SwitchLcore {
         let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
         let batch = Batch::new();
         let world = World { store, tx: by_port, batch, is_tapped, is_watched: is_tapped, captures, now: Time::ZERO };
-        SwitchLcore { lcore, rx, world, batch: Batch::new(), burst: Burst::new(), may_rest: false }
+        SwitchLcore {
+            lcore,
+            rx,
+            world,
+            batch: Batch::new(),
+            burst: Burst::new(),
+            may_rest: false,
+            taken: Taken::default(),
+        }
     }
 
     /// The switch has no other lcore, and whatever sends to one of its ports either waits while the port is not polled, or can be
@@ -158,6 +168,7 @@ impl SwitchLcore {
                 continue;
             }
             moved += received;
+            self.taken.note(received);
             let now = now(clock);
             for mbuf in self.batch.as_slice() {
                 mbuf.prefetch();
@@ -177,7 +188,12 @@ impl SwitchLcore {
         if self.world.is_watched {
             self.world.now = now(clock);
         }
-        let moved = forwarded + self.lcore.transmit(|| now(clock), &mut self.world);
+        let sent = self.lcore.transmit(|| now(clock), &mut self.world);
+        let moved = forwarded + sent;
+        if self.rx.is_empty() && moved > 0 {
+            // Of other lcores.
+            self.taken.note(moved);
+        }
         if self.lcore.is_behind() { moved.max(1) } else { moved }
     }
 }
@@ -212,6 +228,10 @@ impl Task for SwitchLcore {
 
     fn rests_until(&self, now: Time) -> Option<Time> {
         self.may_rest.then(|| self.lcore.next_wakeup(now))
+    }
+
+    fn taken(&self) -> Taken {
+        self.taken
     }
 
     fn arrivals(&self) -> Option<Vec<Arrival>> {

@@ -489,6 +489,11 @@ impl RunningSwitches {
         Time::from_picos(self.clock.now_ps())
     }
 
+    /// How fast the counter runs that the clock goes by, in Hz.
+    pub fn counter_hz(&self) -> u64 {
+        self.clock.frequency_hz()
+    }
+
     /// A report of switch `index`.
     pub fn report(&self, index: usize) -> Result<Report, DriverError> {
         self.switches[index].reporter.collect(self.now(), self.patience()).ok_or_else(|| {

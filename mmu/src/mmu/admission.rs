@@ -263,7 +263,7 @@ impl Mmu {
         }
         queue.average.advance(average_before, average);
         if change.went_off() {
-            self.note_turn(id, true);
+            self.note_turn(id, true, room.now);
         }
         self.settle(terms, writer, run, verdicts, view, change.after, average, sums, room);
         if change.went_off() { id.class().alone() } else { ClassSet::EMPTY }
@@ -304,10 +304,11 @@ impl Mmu {
             after
         });
         if change.went_off() {
-            self.note_turn(id, true);
+            self.note_turn(id, true, room.now);
         }
         let mut went_off = if change.went_off() { id.class().alone() } else { ClassSet::EMPTY };
         if port_change.went_off() {
+            port.off_at.set(room.now);
             port.changed.mark(port.lossless);
             went_off |= port.lossless;
         }

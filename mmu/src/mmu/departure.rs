@@ -300,7 +300,7 @@ impl Mmu {
             Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.xon_offset.get().get()), ..levels }
         });
         if change.went_on() {
-            self.note_turn(id, false);
+            self.note_turn(id, false, now);
         }
     }
 

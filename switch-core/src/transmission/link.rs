@@ -1,7 +1,7 @@
 //! A port's link that comes, goes or changes its speed: flow control starts anew with it, or goes on by the new speed.
 
 use weir_mmu::EcnMarker;
-use weir_units::{ClassSet, Time};
+use weir_units::{CLASSES, ClassSet, Time};
 
 use super::{Manner, Transmission};
 use crate::packet::Packet;
@@ -33,7 +33,6 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let Some(is_up) = state.take_link_change() else { return state.link_up() };
         if is_up {
             // Queues that went OFF or grew before are told of now only, and that is no delay of the switch's.
-            state.note_xoff(now);
             state.note_admitted(now);
         } else {
             state.regulator.forget(now);
@@ -41,6 +40,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         self.count_off(now, index, self.ports[index].generator.advertised_off());
         let port = &mut self.ports[index];
+        port.told_at = [now; CLASSES];
         port.generator.restart(if is_up { now } else { Time::NEVER });
         port.paused = port.paused(now, &self.shared.port(port.id).regulator);
         // Taken over here, as nothing is obeyed by it.

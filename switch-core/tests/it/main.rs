@@ -2,6 +2,7 @@
 
 mod clones;
 mod common;
+mod delays;
 mod lanes;
 mod late_polls;
 mod link_rate;

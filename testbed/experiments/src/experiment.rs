@@ -3,7 +3,8 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::{Duration, SystemTime};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -56,6 +57,18 @@ pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     }
     Ok(stop)
 }
+
+/// Does something as soon as signals have set `stop`, beside what goes on meanwhile.
+pub fn once_stopped(stop: Arc<AtomicBool>, act: impl FnOnce() + Send + 'static) {
+    thread::spawn(move || {
+        while !stop.load(Ordering::Relaxed) {
+            thread::sleep(LOOK_EVERY);
+        }
+        act();
+    });
+}
+
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Ignores SIGINT and SIGTERM, which a process that is part of a job leaves to the one that started it.
 pub fn deaf_to_signals() -> io::Result<()> {

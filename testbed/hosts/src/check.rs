@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde::Serialize;
 use weir_nic::host::Transport;
 use weir_scenario::{Reach, RealPlan, Scenario};
 
@@ -13,7 +14,7 @@ use crate::host::Host;
 use crate::probe::Found;
 
 /// A thing that a host has or lacks.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
     /// The host.
     pub host: String,
@@ -28,7 +29,8 @@ pub struct Finding {
 }
 
 /// Whether a thing does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Verdict {
     /// It does.
     Good,

@@ -304,14 +304,12 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
     let runtime = Runtime::start("weir-bench", &allowed[allowed.len() - most..], &[], &options)?;
     let watch = NeighbourWatch::start();
     let mut rounds: Vec<Vec<Forwarded>> = vec![Vec::new(); setups.len()];
-    let mut is_cut_short = false;
     'rounds: for round in 1..=plan.rounds {
         for ((setup, switch), forwarded) in setups.iter().zip(&mut rounds) {
             let Setup { frame_bytes, case, lcores, .. } = setup;
             let next =
                 format!("round {round} of {}: {}, {frame_bytes} B, {} lcores", plan.rounds, case.what, lcores.len());
             if tell(&next).is_break() {
-                is_cut_short = true;
                 break 'rounds;
             }
             forwarded.push(forward(&runtime, switch, plan.until)?);
@@ -334,7 +332,7 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
         flow_control: plan.flow_control.clone(),
         across: plan.across,
         rounds: plan.rounds,
-        interrupted: is_cut_short.then(|| Interrupted::after_rounds(plan.rounds, rounds.iter().map(Vec::len))),
+        interrupted: Interrupted::after_rounds(plan.rounds, rounds.iter().map(Vec::len)),
         rows: rows.collect(),
     })
 }

@@ -110,11 +110,9 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleRepor
     let mut clock_ns = f64::INFINITY;
     let mut direct = Vec::new();
     let mut modes: Vec<Rounds> = plan.modes.iter().map(|_| Rounds::default()).collect();
-    let mut is_cut_short = false;
     'rounds: for round in 1..=plan.rounds {
         for (index, (switch, rounds)) in switches.iter().zip(&mut modes).enumerate() {
             if tell(&format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0)).is_break() {
-                is_cut_short = true;
                 break 'rounds;
             }
             let test = Test { plan, runtime: &runtime, seats: &seats, switch };
@@ -133,7 +131,7 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleRepor
         kept_from_cpu_ms: rounds.kept.as_millis() as u64,
     };
     let rounds = modes.iter().map(|rounds| rounds.latency.len());
-    let interrupted = is_cut_short.then(|| Interrupted::after_rounds(plan.rounds, rounds));
+    let interrupted = Interrupted::after_rounds(plan.rounds, rounds);
     Ok(IdleReport {
         machine: Machine::with(&runtime),
         neighbours: watch.read(),

@@ -8,7 +8,7 @@ use serde::Serialize;
 pub type Tell<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
 
 /// What there is of a measurement that was ended before its end.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interrupted {
     /// Finished measurements.
     pub done: usize,
@@ -16,14 +16,28 @@ pub struct Interrupted {
     pub planned: usize,
     /// Rounds that are not finished; `None` of a measurement without rounds.
     pub rounds_left: Option<usize>,
+    /// Frame sizes that are not finished, of a measurement of sizes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub frame_bytes_left: Vec<u16>,
 }
 
 impl Interrupted {
-    /// Of so many rounds of several things, of which so many rounds each are finished.
-    pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Interrupted {
+    /// Of so many rounds of several things, of which so many rounds each are finished; `None` if all are.
+    pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Option<Interrupted> {
         let finished: Vec<usize> = finished.collect();
         let whole = finished.iter().min().copied().unwrap_or(0);
-        Interrupted { done: finished.iter().sum(), planned: rounds * finished.len(), rounds_left: Some(rounds - whole) }
+        let (done, planned) = (finished.iter().sum(), rounds * finished.len());
+        (done < planned).then(|| Interrupted {
+            done,
+            planned,
+            rounds_left: Some(rounds - whole),
+            frame_bytes_left: Vec::new(),
+        })
+    }
+
+    /// Of these frame sizes, of which the first are finished.
+    pub(crate) fn after_sizes(sizes: &[u16], done: usize) -> Interrupted {
+        Interrupted { done, planned: sizes.len(), rounds_left: None, frame_bytes_left: sizes[done..].to_vec() }
     }
 }
 
@@ -33,8 +47,12 @@ mod tests {
 
     #[test]
     fn a_round_in_hand_is_left() {
-        let interrupted = Interrupted::after_rounds(5, [3, 3, 2].into_iter());
-        assert_eq!(interrupted, Interrupted { done: 8, planned: 15, rounds_left: Some(3) });
-        assert_eq!(Interrupted::after_rounds(1, [0].into_iter()).rounds_left, Some(1));
+        let after = |rounds, finished: &[usize]| Interrupted::after_rounds(rounds, finished.iter().copied());
+        let interrupted = |done, planned, rounds| {
+            Some(Interrupted { done, planned, rounds_left: Some(rounds), frame_bytes_left: Vec::new() })
+        };
+        assert_eq!(after(5, &[3, 3, 2]), interrupted(8, 15, 3));
+        assert_eq!(after(1, &[0]), interrupted(0, 1, 1));
+        assert_eq!(after(2, &[2, 2]), None);
     }
 }

@@ -151,18 +151,16 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseRepo
             rounds: Vec::new(),
         })
         .collect();
-    let mut is_cut_short = false;
     'rounds: for round in 1..=plan.rounds {
         for (told, (switch, seats)) in layouts.iter_mut().zip(&all) {
             if tell(&format!("round {round} of {}: {}", plan.rounds, told.layout)).is_break() {
-                is_cut_short = true;
                 break 'rounds;
             }
             told.rounds.push(measure(plan, &runtime, switch, seats)?);
         }
     }
     let rounds = layouts.iter().map(|layout| layout.rounds.len());
-    let interrupted = is_cut_short.then(|| Interrupted::after_rounds(plan.rounds, rounds));
+    let interrupted = Interrupted::after_rounds(plan.rounds, rounds);
     layouts.retain(|layout| !layout.rounds.is_empty());
     Ok(PauseReport {
         machine: Machine::with(&runtime),

@@ -120,17 +120,21 @@ pub struct Rfc2544Report {
     pub drops: BTreeMap<&'static str, u64>,
 }
 
-/// One frame size.
-#[derive(Clone, Debug, Serialize)]
+/// One frame size: all of it, or as far as the measurement came.
+#[derive(Clone, Debug, Default, Serialize)]
 pub struct SizeReport {
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
+    /// Whether it is finished.
+    pub is_whole: bool,
     /// Frames a second at the ports' rate.
     pub line_fps: f64,
     /// Frames a second that the generator can do with nothing between its ends.
     pub generator_fps: f64,
-    /// The throughput; `None` if not even the lowest rate tried is carried.
+    /// The throughput; `None` if not even the lowest rate tried is carried, or while it is searched for.
     pub throughput: Option<Throughput>,
+    /// How far a search has come that is not finished.
+    pub searched: Option<Searched>,
     /// Trials that the search took.
     pub trials: u32,
     /// Time that others had the switch's CPUs during the search, in milliseconds.
@@ -139,6 +143,15 @@ pub struct SizeReport {
     pub latency: Vec<LatencyAt>,
     /// Frames of the longest burst, over all searches.
     pub back_to_back: Option<BackToBack>,
+}
+
+/// A throughput's search that was ended before its end.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Searched {
+    /// The highest rate that was carried, in frames a second; `None` if none was so far.
+    pub carried_fps: Option<f64>,
+    /// The lowest that was not, when last tried.
+    pub lost_fps: Option<f64>,
 }
 
 /// A throughput.
@@ -242,12 +255,18 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Re
     let mut sizes = Vec::new();
     let mut interrupted = None;
     for (done, frame_bytes) in test.frame_bytes.iter().enumerate() {
-        match test.size(&mut bed, *frame_bytes, tell) {
+        let mut size = SizeReport { frame_bytes: *frame_bytes, ..SizeReport::default() };
+        let measured = test.size(&mut bed, &mut size, tell);
+        size.is_whole = measured.is_ok();
+        if size.is_whole || size.throughput.is_some() || size.searched.is_some() {
+            sizes.push(size);
+        }
+        match measured {
             Err(BenchError::Interrupted) => {
-                interrupted = Some(Interrupted { done, planned: test.frame_bytes.len(), rounds_left: None });
+                interrupted = Some(Interrupted::after_sizes(&test.frame_bytes, done));
                 break;
             }
-            size => sizes.push(size?),
+            measured => measured?,
         }
     }
     let stopped = bed.stop()?;
@@ -342,11 +361,12 @@ impl<'p> Test<'p> {
         }
     }
 
-    /// All tests with one frame size.
-    fn size(&self, bed: &mut Bed, frame_bytes: u16, tell: &mut Tell<'_>) -> Result<SizeReport, BenchError> {
-        let plan = self.plan;
+    /// All tests with one frame size, whose report has what is finished at any time.
+    fn size(&self, bed: &mut Bed, report: &mut SizeReport, tell: &mut Tell<'_>) -> Result<(), BenchError> {
+        let (plan, frame_bytes) = (self.plan, report.frame_bytes);
         let wire_bits = (u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
         let line_fps = self.rate.as_bps() as f64 / wire_bits as f64;
+        report.line_fps = line_fps;
         go_on(tell, &format!("{frame_bytes} B: the generator's own rate"))?;
         let own = bed.carry_out(Order {
             circuit: DIRECTLY,
@@ -356,16 +376,22 @@ impl<'p> Test<'p> {
             ..self.order(frame_bytes, line_fps)
         })?;
         let generator_fps = own.outcome.sent as f64 / own.outcome.took.as_secs_f64().max(1e-9);
+        report.generator_fps = generator_fps;
         let top = line_fps.min(generator_fps * OWN_RATE_SHARE);
         let mut kept = Duration::ZERO;
         let search = Search { resolution: plan.resolution, trials: plan.trials, least: RATE_LEAST.min(top) };
         let found: Found = search.highest(top, |fps| {
             let tried = bed.carry_out(self.order(frame_bytes, fps))?;
             kept += tried.kept_from_cpu;
+            report.trials += 1;
+            report.kept_from_cpu_ms = kept.as_millis() as u64;
+            let verdict = verdict(&tried.outcome, plan.loss);
+            report.searched.get_or_insert_default().note(fps, verdict);
             go_on(tell, &format!("{frame_bytes} B: {:.4} M frames a second: {}", fps / 1e6, told(&tried)))?;
-            Ok::<_, BenchError>(verdict(&tried.outcome, plan.loss))
+            Ok::<_, BenchError>(verdict)
         })?;
-        let throughput = found.value.map(|fps| Throughput {
+        report.searched = None;
+        report.throughput = found.value.map(|fps| Throughput {
             fps,
             gbps: fps * wire_bits as f64 / 1e9,
             line_percent: fps * 100.0 / line_fps,
@@ -375,37 +401,24 @@ impl<'p> Test<'p> {
                 true => Limit::Line,
             },
         });
-        let mut latency = Vec::new();
-        for percent in plan.shares.iter().filter(|_| throughput.is_some()) {
+        for percent in plan.shares.iter().filter(|_| found.value.is_some()) {
             let fps = found.value.unwrap_or_default() * f64::from(*percent) / 100.0;
             go_on(tell, &format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6))?;
             let timed = |circuit| Order { circuit, is_timed: true, ..self.order(frame_bytes, fps) };
             let direct = bed.carry_out(timed(DIRECTLY))?;
-            latency.push(latency_at(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
+            report.latency.push(latency_at(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
         }
-        let back_to_back = match plan.bursts {
-            0 => None,
-            _ => self.back_to_back(bed, frame_bytes, top, tell)?,
-        };
-        Ok(SizeReport {
-            frame_bytes,
-            line_fps,
-            generator_fps,
-            throughput,
-            trials: found.trials,
-            kept_from_cpu_ms: kept.as_millis() as u64,
-            latency,
-            back_to_back,
-        })
+        self.back_to_back(bed, report, top, tell)
     }
 
     fn back_to_back(
         &self,
         bed: &mut Bed,
-        frame_bytes: u16,
+        report: &mut SizeReport,
         fps: f64,
         tell: &mut Tell<'_>,
-    ) -> Result<Option<BackToBack>, BenchError> {
+    ) -> Result<(), BenchError> {
+        let frame_bytes = report.frame_bytes;
         let longest = (fps * BURST_MAX_S).min(FRAMES_MAX).floor();
         let search = Search { resolution: self.plan.resolution, trials: 1, least: 1.0 };
         let (mut frames, mut is_longest) = (Vec::new(), true);
@@ -416,12 +429,14 @@ impl<'p> Test<'p> {
                 let tried = bed.carry_out(Order { frames, ..self.order(frame_bytes, fps) })?;
                 let outcome = &tried.outcome;
                 let is_whole = outcome.late == 0 && verdict(outcome, 0.0) == Verdict::Carried;
+                go_on(tell, &format!("{frame_bytes} B: a burst of {frames} frames: {}", told(&tried)))?;
                 Ok::<_, BenchError>(if is_whole { Verdict::Carried } else { Verdict::Lost })
             })?;
             is_longest &= found.is_top;
             frames.push(found.value.unwrap_or(0.0).floor());
+            report.back_to_back = Some(BackToBack { fps, frames: Spread::of(frames.clone()), is_longest });
         }
-        Ok((!frames.is_empty()).then(|| BackToBack { fps, frames: Spread::of(frames), is_longest }))
+        Ok(())
     }
 
     /// A trial at this rate.
@@ -436,6 +451,15 @@ impl<'p> Test<'p> {
             wait: self.plan.wait,
             at_most: Span::from_secs(3_600),
             is_timed: false,
+        }
+    }
+}
+
+impl Searched {
+    fn note(&mut self, fps: f64, verdict: Verdict) {
+        match verdict {
+            Verdict::Carried => self.carried_fps = Some(self.carried_fps.map_or(fps, |most| most.max(fps))),
+            Verdict::Lost => self.lost_fps = Some(self.lost_fps.map_or(fps, |least| least.min(fps))),
         }
     }
 }

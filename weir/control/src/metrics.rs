@@ -273,6 +273,9 @@ impl Metrics {
         families.counter("weir_lcore_polls", "Polls of the lcore.", None, rows(|lcore| lcore.polls))?;
         let busy: Count = |lcore| lcore.busy_polls;
         families.counter("weir_lcore_busy_polls", "Polls in which a frame moved, or was overdue.", None, rows(busy))?;
+        let help = "Packets that the lcore received; of one that receives none, those that it got of other lcores.";
+        families.counter("weir_lcore_packets", help, None, rows(|lcore| lcore.work.packets))?;
+        families.counter("weir_lcore_bursts", "Bursts that they came in.", None, rows(|lcore| lcore.work.bursts))?;
         let gaps =
             self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), LengthHistogram::of_gaps(&of.gaps)));
         let help = "Time between two polls; the sum is up to a quarter too high.";

@@ -370,6 +370,9 @@ pub struct Lcore {
     pub polls: u64,
     /// Polls in which a frame moved, or was overdue.
     pub busy_polls: u64,
+    /// What it did in them.
+    #[serde(default)]
+    pub work: LcoreWork,
     /// The times between two polls.
     pub gap_p50_ns: u64,
     /// Their 99th percentile.
@@ -386,6 +389,49 @@ pub struct Lcore {
     pub cpu_preempted: Option<u64>,
     /// How long a hypervisor had the CPU.
     pub cpu_stolen_ms: Option<u64>,
+}
+
+/// The packets of an lcore: those that it received; of one that receives none, those that it got of other lcores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LcoreWork {
+    /// Packets.
+    pub packets: u64,
+    /// Bursts that they came in, none of them empty.
+    pub bursts: u64,
+    /// Packets whose time was taken: all but those of polls that were interrupted for a millisecond.
+    pub timed_packets: u64,
+    /// The time of all polls with frames, but for such ones.
+    pub timed_ns: u64,
+    /// How fast the CPU's time-stamp counter runs.
+    pub tsc_hz: u64,
+}
+
+impl LcoreWork {
+    /// Packets a burst; `None` if there was none.
+    pub fn packets_a_burst(&self) -> Option<f64> {
+        (self.bursts > 0).then(|| self.packets as f64 / self.bursts as f64)
+    }
+
+    /// Nanoseconds a packet.
+    pub fn ns_a_packet(&self) -> Option<f64> {
+        (self.timed_packets > 0).then(|| self.timed_ns as f64 / self.timed_packets as f64)
+    }
+
+    /// Cycles of the time-stamp counter a packet.
+    pub fn cycles_a_packet(&self) -> Option<f64> {
+        Some(self.ns_a_packet()? * self.tsc_hz as f64 / 1e9)
+    }
+
+    /// What was done since an earlier look.
+    pub fn since(&self, earlier: &LcoreWork) -> LcoreWork {
+        LcoreWork {
+            packets: self.packets.saturating_sub(earlier.packets),
+            bursts: self.bursts.saturating_sub(earlier.bursts),
+            timed_packets: self.timed_packets.saturating_sub(earlier.timed_packets),
+            timed_ns: self.timed_ns.saturating_sub(earlier.timed_ns),
+            tsc_hz: self.tsc_hz,
+        }
+    }
 }
 
 /// Gaps of about one length.

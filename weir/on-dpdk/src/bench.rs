@@ -6,8 +6,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -26,7 +25,10 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
     let common = command.common();
     let eal = &common.eal[..];
     let stop = experiment::stopped_by_signals()?;
-    announce(stop.clone());
+    // At once, since the measurement in hand may take a while.
+    experiment::once_stopped(stop.clone(), || {
+        tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
+    });
     let tell = &mut |what: &str| {
         if stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
@@ -39,57 +41,53 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
             let plan = forwarding_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
             let report = forwarding::run(&plan, eal, tell)?;
-            finish_as_far_as(report.interrupted, || tables::forwarding(&report), &report, json)
+            let text = (!report.rows.is_empty()).then(|| tables::forwarding(&report));
+            finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
         BenchCommand::Rfc2544(arguments) => {
             let plan = rfc2544_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
             let report = rfc2544::run(&plan, eal, tell)?;
-            finish_as_far_as(report.interrupted, || tables::rfc2544(&report), &report, json)
+            let text = (!report.sizes.is_empty()).then(|| tables::rfc2544(&report));
+            finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
         BenchCommand::Pause(arguments) => {
             let plan = pause_plan(arguments);
             let json = create_json(common.json.as_deref())?;
             let report = pause::run(&plan, eal, tell)?;
-            finish_as_far_as(report.interrupted, || tables::pause(&report), &report, json)
+            let text = (!report.layouts.is_empty()).then(|| tables::pause(&report));
+            finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
         BenchCommand::Idle(arguments) => {
             let plan = idle_plan(arguments)?;
             let json = create_json(common.json.as_deref())?;
             let report = idle::run(&plan, eal, tell)?;
-            finish_as_far_as(report.interrupted, || tables::idle(&report), &report, json)
+            let text = (!report.modes.is_empty()).then(|| tables::idle(&report));
+            finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
     }
 }
 
-/// Says at once that the command was heard, which may take until the measurement in hand is over.
-fn announce(stop: Arc<AtomicBool>) {
-    std::thread::spawn(move || {
-        while !stop.load(Ordering::Relaxed) {
-            std::thread::sleep(LOOK_EVERY);
-        }
-        tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
-    });
-}
-
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
-/// Prints and writes what was measured; of an interrupted measurement what is finished, and how to go on.
+/// Prints and writes what was measured, if anything was; of an interrupted measurement also how to go on.
 fn finish_as_far_as(
-    interrupted: Option<Interrupted>,
-    text: impl FnOnce() -> String,
+    interrupted: Option<&Interrupted>,
+    text: Option<String>,
     report: &impl Serialize,
     json: Option<Json<'_>>,
 ) -> Result<(), Fault> {
-    let Some(Interrupted { done, planned, rounds_left }) = interrupted else { return finish(&text(), report, json) };
-    let again = match rounds_left {
-        _ if done == 0 => "the same command begins anew".to_owned(),
-        Some(rounds) => format!("for the rest: the same command with --rounds {rounds}"),
-        None => "for the rest: the same command, with --frame-bytes and the sizes that are left".to_owned(),
-    };
-    if done > 0 {
-        finish(&text(), report, json)?;
+    let has_figures = text.is_some();
+    if let Some(text) = text {
+        finish(&text, report, json)?;
     }
+    let Some(Interrupted { done, planned, rounds_left, frame_bytes_left }) = interrupted else { return Ok(()) };
+    let again = match rounds_left {
+        _ if !has_figures => "the same command begins anew".to_owned(),
+        Some(rounds) => format!("for the rest: the same command with --rounds {rounds}"),
+        None => {
+            let left: Vec<String> = frame_bytes_left.iter().map(u16::to_string).collect();
+            format!("for the rest: the same command with --frame-bytes {}", left.join(","))
+        }
+    };
     Err(Failure::Run(format!("interrupted: {done} of {planned} measurements are finished; {again}")).into())
 }
 

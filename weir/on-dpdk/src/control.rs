@@ -14,10 +14,10 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 use weir_config::{ControlConfig, ControlSocket, SwitchConfig, port_of_key};
 use weir_control::metrics::Metrics;
 use weir_control::protocol::{Clear, Clearable, Hello, Refusal, RefusalKind, Reply, Request, Show, What};
-use weir_control::state::{GapBucket, Lcore, Shown};
+use weir_control::state::{GapBucket, Lcore, LcoreWork, Shown};
 use weir_control::steering::{Changed, Chosen, Outcome, Set};
 use weir_control::{Answer, BindError, Bound, Question, Server};
-use weir_dpdk_driver::{CpuUse, GapCounts, LcoreStats, Placement, RunningSwitches, check_access, let_in};
+use weir_dpdk_driver::{CpuUse, GapCounts, LcoreStats, Placement, RunningSwitches, Work, check_access, let_in};
 use weir_experiments::Failure;
 use weir_results::run_dir::EventKind;
 use weir_switch_core::Report;
@@ -76,6 +76,7 @@ pub(crate) struct Asked<'a> {
 struct LcoreBase {
     polls: u64,
     busy_polls: u64,
+    work: Work,
     gaps: GapCounts,
     cpu_use: CpuUse,
 }
@@ -468,7 +469,7 @@ impl Control {
 impl LcoreBase {
     fn of(cpu: u32, stats: &LcoreStats) -> LcoreBase {
         let (polls, busy_polls) = stats.polls();
-        LcoreBase { polls, busy_polls, gaps: stats.gaps().counts(), cpu_use: stats.cpu_use(cpu) }
+        LcoreBase { polls, busy_polls, work: stats.work(), gaps: stats.gaps().counts(), cpu_use: stats.cpu_use(cpu) }
     }
 }
 
@@ -525,6 +526,7 @@ fn lcores(asked: Asked<'_>, bases: &[LcoreBase]) -> Vec<Lcore> {
         if let Some(base) = bases.get(number) {
             now.polls = now.polls.saturating_sub(base.polls);
             now.busy_polls = now.busy_polls.saturating_sub(base.busy_polls);
+            now.work = now.work.since(&base.work);
             now.gaps = now.gaps.since(&base.gaps);
             now.cpu_use = now.cpu_use.since(&base.cpu_use);
         }
@@ -535,6 +537,13 @@ fn lcores(asked: Asked<'_>, bases: &[LcoreBase]) -> Vec<Lcore> {
             roles: roles(cpu),
             polls: now.polls,
             busy_polls: now.busy_polls,
+            work: LcoreWork {
+                packets: now.work.taken.packets,
+                bursts: now.work.taken.bursts,
+                timed_packets: now.work.timed_packets,
+                timed_ns: nanos(now.work.timed),
+                tsc_hz: running.counter_hz(),
+            },
             gap_p50_ns: nanos(gaps.p50),
             gap_p99_ns: nanos(gaps.p99),
             gap_p999_ns: nanos(gaps.p999),

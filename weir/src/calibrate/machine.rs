@@ -106,6 +106,7 @@ mod tests {
             roles: Vec::new(),
             polls: 0,
             busy_polls: 0,
+            work: Default::default(),
             gap_p50_ns: 0,
             gap_p99_ns: 0,
             gap_p999_ns: 0,

@@ -298,29 +298,29 @@ fn loss_table(losses: &[Loss]) -> Table {
 }
 
 fn lcores_text(lcores: &[Lcore]) -> String {
-    let mut table = Table::new([
-        "CPU",
-        "Busy %",
-        "Polls",
-        "Gap p50 us",
-        "p99 us",
-        "p99.9 us",
-        "Longest us",
-        "Waited ms",
-        "Preempted",
-        "Stolen ms",
-        "Does",
-    ])
-    .with_text_last();
+    let head = ["CPU", "Busy %", "Polls", "Packets", "Packets a burst", "Cycles a packet", "ns a packet", "Does"];
+    let mut work = Table::new(head).with_text_last();
+    let head = ["CPU", "Gap p50 us", "p99 us", "p99.9 us", "Longest us", "Waited ms", "Preempted", "Stolen ms"];
+    let mut gaps = Table::new(head);
     let micros = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+    let or_none = |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
     for lcore in lcores {
         let busy = lcore.busy_polls as f64 * 100.0 / lcore.polls.max(1) as f64;
-        let gaps = [lcore.gap_p50_ns, lcore.gap_p99_ns, lcore.gap_p999_ns, lcore.gap_max_ns].map(micros);
+        work.row([
+            lcore.cpu.to_string(),
+            format!("{busy:.1}"),
+            count(lcore.polls),
+            count(lcore.work.packets),
+            or_none(lcore.work.packets_a_burst(), 1),
+            or_none(lcore.work.cycles_a_packet(), 0),
+            or_none(lcore.work.ns_a_packet(), 1),
+            lcore.roles.join("; "),
+        ]);
+        let lengths = [lcore.gap_p50_ns, lcore.gap_p99_ns, lcore.gap_p999_ns, lcore.gap_max_ns].map(micros);
         let others = [lcore.cpu_waited_ms, lcore.cpu_preempted, lcore.cpu_stolen_ms].map(known);
-        let first = [lcore.cpu.to_string(), format!("{busy:.1}"), count(lcore.polls)];
-        table.row(first.into_iter().chain(gaps).chain(others).chain([lcore.roles.join("; ")]));
+        gaps.row(std::iter::once(lcore.cpu.to_string()).chain(lengths).chain(others));
     }
-    format!("{table}\n{}\nPackets a burst and cycles a packet are not counted.\n", gap_table(lcores))
+    format!("{work}\n{gaps}\n{}", gap_table(lcores))
 }
 
 /// Gaps by powers of two.

@@ -408,9 +408,14 @@ impl Screen {
             let polls = since(lcore.polls, |of| of.polls);
             let busy = since(lcore.busy_polls, |of| of.busy_polls) as f64 * 100.0 / polls.max(1) as f64;
             let us = |ns: u64| format!("{:.1}", ns as f64 / 1e3);
+            let work = before.map_or(lcore.work, |before| lcore.work.since(&before.work));
+            let or_none =
+                |value: Option<f64>, digits: usize| value.map_or("-".to_owned(), |value| format!("{value:.digits$}"));
             Line::raw(format!(
-                "{:>3} {busy:>6.1} {polls:>11} {:>10} {:>10} {:>10}  {}",
+                "{:>3} {busy:>6.1} {polls:>9} {:>5} {:>7} {:>7} {:>8} {:>9}  {}",
                 lcore.cpu,
+                or_none(work.packets_a_burst(), 1),
+                or_none(work.cycles_a_packet(), 0),
                 us(lcore.gap_p50_ns),
                 us(lcore.gap_p999_ns),
                 us(lcore.gap_max_ns),
@@ -418,8 +423,8 @@ impl Screen {
             ))
         });
         let head = format!(
-            "{:>3} {:>6} {:>11} {:>10} {:>10} {:>10}  Does",
-            "CPU", "Busy %", "Polls", "p50 us", "p99.9 us", "Gap max us"
+            "{:>3} {:>6} {:>9} {:>5} {:>7} {:>7} {:>8} {:>9}  Does",
+            "CPU", "Busy %", "Polls", "Burst", "Cycles", "Gap p50", "p99.9 us", "max us"
         );
         (head, lines.collect())
     }

@@ -2,12 +2,14 @@
 
 use std::path::{Path, PathBuf};
 
-use weir_hosts::check::{self, Verdict};
+use serde::Serialize;
+use weir_hosts::check::{self, Finding, Verdict};
 use weir_hosts::{Experiment, HostError};
 use weir_scenario::file::{self, ScenarioRun};
 use weir_scenario::{Reach, Scenario};
 
 use crate::Failure;
+use crate::files::json_text;
 use crate::switches;
 use crate::table::Table;
 
@@ -20,6 +22,18 @@ pub struct CheckArguments {
     /// Look at the hosts that say how they are reached, too.
     #[arg(long)]
     hosts: bool,
+    /// As JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+/// All that is said.
+#[derive(Serialize)]
+struct Checked<'c> {
+    scenario: &'c str,
+    runs: Vec<&'c str>,
+    /// Nothing if hosts were not looked at.
+    hosts: Option<Vec<Finding>>,
 }
 
 /// The scenarios of runs with their real hosts, and these hosts.
@@ -82,20 +96,32 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         return Err(Failure::Argument(format!("{name} is a switch and not a scenario: weir check {name}")));
     }
     let runs = file::load(&arguments.file)?;
-    println!(
-        "{name}: {} of {}",
-        if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) },
-        runs[0].scenario.name
-    );
-    if !arguments.hosts {
-        return Ok(());
+    let findings = arguments.hosts.then(|| look(&arguments.file, &runs)).transpose()?;
+    let scenario = &runs[0].scenario.name;
+    if arguments.json {
+        let names = runs.iter().map(|run| run.name.as_str()).collect();
+        print!("{}", json_text(&Checked { scenario, runs: names, hosts: findings.clone() }));
+    } else {
+        let count = if runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", runs.len()) };
+        println!("{name}: {count} of {scenario}");
+        findings.iter().for_each(|findings| print(findings));
     }
-    let (scenarios, (ports, _folder)) = with_real_hosts(&arguments.file, &runs[..1], None)?;
-    let scenario = &scenarios[0];
-    let real = scenario.real.as_ref().expect("made with real hosts");
-    let findings = check::look(scenario, real, &ports.folder);
+    match findings.iter().flatten().filter(|finding| finding.verdict == Verdict::Bad).count() {
+        0 => Ok(()),
+        1 => Err(Failure::Run("a host lacks something".to_owned())),
+        several => Err(Failure::Run(format!("hosts lack {several} things"))),
+    }
+}
+
+fn look(file: &Path, runs: &[ScenarioRun]) -> Result<Vec<Finding>, Failure> {
+    let (scenarios, (ports, _folder)) = with_real_hosts(file, &runs[..1], None)?;
+    let real = scenarios[0].real.as_ref().expect("made with real hosts");
+    Ok(check::look(&scenarios[0], real, &ports.folder))
+}
+
+fn print(findings: &[Finding]) {
     let mut table = Table::new(["host", "", "what", "found"]).with_text_last();
-    for finding in &findings {
+    for finding in findings {
         let mark = match finding.verdict {
             Verdict::Good => "ok",
             Verdict::Bad => "LACKS",
@@ -104,20 +130,13 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         table.row([finding.host.as_str(), mark, &finding.what, &finding.found]);
     }
     print!("{table}");
-    let commands = findings.iter().filter(|finding| finding.verdict != Verdict::Good);
-    for finding in commands.clone() {
+    for finding in findings.iter().filter(|finding| finding.verdict != Verdict::Good) {
         if let Some(command) = &finding.command {
             println!("{}, {}: {command}", finding.host, finding.what);
         }
     }
-    let lacks = commands.filter(|finding| finding.verdict == Verdict::Bad).count();
-    match lacks {
-        0 => {
-            println!("the hosts have what the scenario needs");
-            Ok(())
-        }
-        1 => Err(Failure::Run("a host lacks something".to_owned())),
-        several => Err(Failure::Run(format!("hosts lack {several} things"))),
+    if findings.iter().all(|finding| finding.verdict != Verdict::Bad) {
+        println!("the hosts have what the scenario needs");
     }
 }
 

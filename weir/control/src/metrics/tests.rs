@@ -1,5 +1,5 @@
 use super::*;
-use crate::state::{DelayBucket, Traffic};
+use crate::state::{DelayBucket, LcoreWork, Traffic};
 
 fn metrics() -> Metrics {
     let at_three = |n: u64| std::array::from_fn(|class| if class == 3 { n } else { 0 });
@@ -79,6 +79,7 @@ fn metrics() -> Metrics {
             roles: Vec::new(),
             polls: 12,
             busy_polls: 3,
+            work: LcoreWork { packets: 64, bursts: 2, ..LcoreWork::default() },
             gap_p50_ns: 100,
             gap_p99_ns: 200,
             gap_p999_ns: 300,

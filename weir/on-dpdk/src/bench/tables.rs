@@ -6,7 +6,7 @@ use weir_bench::forwarding::ForwardingReport;
 use weir_bench::idle::IdleReport;
 use weir_bench::machine::{Machine, Neighbours};
 use weir_bench::pause::PauseReport;
-use weir_bench::rfc2544::{Limit, Rfc2544Report};
+use weir_bench::rfc2544::{Limit, Rfc2544Report, Searched};
 use weir_bench::{Latency, Spread};
 use weir_experiments::table::{Table, count};
 use weir_units::{BitRate, Span};
@@ -91,8 +91,9 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
         "Back-to-back frames",
     ]);
     for size in &report.sizes {
+        let none = if size.searched.is_some() { "?" } else { "none" };
         let throughput =
-            |of: fn(&weir_bench::rfc2544::Throughput) -> String| size.throughput.as_ref().map_or("none".to_owned(), of);
+            |of: fn(&weir_bench::rfc2544::Throughput) -> String| size.throughput.as_ref().map_or(none.to_owned(), of);
         table.row([
             count(u64::from(size.frame_bytes)),
             throughput(|found| format!("{:.4}", found.fps / 1e6)),
@@ -116,6 +117,10 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
         ]);
     }
     line(&mut text, format_args!("{table}"));
+    for size in report.sizes.iter().filter(|size| !size.is_whole) {
+        let searched = size.searched.as_ref().map_or(String::new(), searched);
+        line(&mut text, format_args!("{} B: not finished{searched}\n", size.frame_bytes));
+    }
     if report.sizes.iter().all(|size| size.latency.is_empty()) {
         return text;
     }
@@ -168,6 +173,14 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
     let (received, sent) = (count(report.received), count(report.sent));
     line(&mut text, format_args!("the switch received {received} frames and sent {sent}; dropped: {drops}"));
     text
+}
+
+/// What is known of a throughput whose search was interrupted.
+fn searched(Searched { carried_fps, lost_fps }: &Searched) -> String {
+    let millions = |fps: &f64| format!("{:.4} M frames/s", fps / 1e6);
+    let carried = carried_fps.as_ref().map(|fps| format!("; {} were carried", millions(fps)));
+    let lost = lost_fps.as_ref().map(|fps| format!("; {} were not", millions(fps)));
+    carried.into_iter().chain(lost).collect()
 }
 
 /// What came of `weir bench pause`.

@@ -1,0 +1,133 @@
+//! What an lcore's work is: packets, the bursts that they came in, and the time that they took.
+
+use std::iter::Sum;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use weir_units::Span;
+
+/// Packets that a task took since the start, and the bursts that they came in: those that it received; of one that receives none,
+/// those that it got of other lcores.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Taken {
+    /// Packets.
+    pub packets: u64,
+    /// Bursts, none of them empty.
+    pub bursts: u64,
+}
+
+impl Taken {
+    /// Counts a burst of so many packets.
+    #[inline(always)]
+    pub(crate) fn note(&mut self, packets: usize) {
+        self.packets += packets as u64;
+        self.bursts += 1;
+    }
+}
+
+impl Sum for Taken {
+    fn sum<I: Iterator<Item = Taken>>(taken: I) -> Taken {
+        taken.fold(Taken::default(), |sum, one| Taken {
+            packets: sum.packets + one.packets,
+            bursts: sum.bursts + one.bursts,
+        })
+    }
+}
+
+/// A lcore's work as it was at an instant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Work {
+    /// All that its tasks took.
+    pub taken: Taken,
+    /// Packets whose time was taken.
+    pub timed_packets: u64,
+    /// The time of the polls in which they were taken, and in which others moved on, in real time.
+    pub timed: Span,
+}
+
+impl Work {
+    /// What was done since `earlier`.
+    pub fn since(&self, earlier: &Work) -> Work {
+        Work {
+            taken: Taken {
+                packets: self.taken.packets.saturating_sub(earlier.taken.packets),
+                bursts: self.taken.bursts.saturating_sub(earlier.taken.bursts),
+            },
+            timed_packets: self.timed_packets.saturating_sub(earlier.timed_packets),
+            timed: self.timed - earlier.timed.min(self.timed),
+        }
+    }
+}
+
+/// A poll that took longer was interrupted: neither its time nor its packets are timed.
+const POLL_MAX: Span = Span::from_millis(1);
+
+/// Counts work, for the loop that does it.
+#[derive(Debug, Default)]
+pub(crate) struct WorkCount(Work);
+
+impl WorkCount {
+    /// Counts a poll that took so long, in which packets moved; `taken` is all that tasks took so far.
+    #[inline]
+    pub(crate) fn note(&mut self, taken: Taken, took: Span, told: &WorkStats) {
+        let Work { taken: before, timed_packets, timed } = self.0;
+        self.0.taken = taken;
+        if took <= POLL_MAX {
+            self.0.timed_packets = timed_packets + (taken.packets - before.packets);
+            self.0.timed = timed + took;
+        }
+        told.store(&self.0);
+    }
+}
+
+/// An lcore's work, for anybody to read. Relaxed: the loop alone writes, and a reader may be a poll behind.
+#[derive(Debug, Default)]
+pub(crate) struct WorkStats {
+    packets: AtomicU64,
+    bursts: AtomicU64,
+    timed_packets: AtomicU64,
+    timed_picos: AtomicU64,
+}
+
+impl WorkStats {
+    #[inline]
+    fn store(&self, work: &Work) {
+        self.packets.store(work.taken.packets, Ordering::Relaxed);
+        self.bursts.store(work.taken.bursts, Ordering::Relaxed);
+        self.timed_packets.store(work.timed_packets, Ordering::Relaxed);
+        self.timed_picos.store(work.timed.as_picos(), Ordering::Relaxed);
+    }
+
+    pub(crate) fn read(&self) -> Work {
+        let read = |of: &AtomicU64| of.load(Ordering::Relaxed);
+        Work {
+            taken: Taken { packets: read(&self.packets), bursts: read(&self.bursts) },
+            timed_packets: read(&self.timed_packets),
+            timed: Span::from_picos(read(&self.timed_picos)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_poll_that_was_interrupted_is_counted_and_not_timed() {
+        let (mut count, told) = (WorkCount::default(), WorkStats::default());
+        let mut taken = Taken::default();
+        let mut poll = |packets: &[usize], took| {
+            packets.iter().for_each(|packets| taken.note(*packets));
+            count.note(taken, took, &told);
+            told.read()
+        };
+        poll(&[32, 8], Span::from_micros(2));
+        let before = poll(&[32], Span::from_millis(9));
+        assert_eq!((before.taken, before.timed_packets), (Taken { packets: 72, bursts: 3 }, 40));
+        // Packets that only left take time too.
+        poll(&[], Span::from_micros(1));
+        let work = poll(&[4], Span::from_micros(1));
+        assert_eq!((work.timed_packets, work.timed), (44, Span::from_micros(4)));
+        let since = Work { taken: Taken { packets: 4, bursts: 1 }, timed_packets: 4, timed: Span::from_micros(2) };
+        assert_eq!(work.since(&before), since);
+    }
+}
