@@ -5,8 +5,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
-use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig};
+use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Transport};
 use weir_nic::parameters::Network;
+use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, mechanism};
 use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
@@ -231,7 +232,7 @@ impl<'p> Build<'p> {
         }
         let mut point = |key: String, class: Class, carriage: &Carriage| {
             self.check_tcp(carriage, &key, complaints);
-            self.dscp(class, &key, complaints)
+            self.dscp(class, &format!("{key}.class"), complaints)
         };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
@@ -268,6 +269,14 @@ impl<'p> Build<'p> {
         }
     }
 
+    /// What carries messages, with the code point of acknowledgements that have a class of their own.
+    fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
+        let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
+        let places = [format!("{key}.tcp.ack_class"), "nic.tcp.ack_class".to_owned()];
+        let place = places.iter().find(|place| self.plan.source.line_of(place).is_some()).unwrap_or(&places[1]);
+        Some(carriage.with_acks(AckPoint { class, dscp: self.dscp(class, place, complaints)? }))
+    }
+
     fn traffic_plan(
         &self,
         number: usize,
@@ -302,7 +311,7 @@ impl<'p> Build<'p> {
             name: workload.name.clone(),
             class: workload.class,
             dscp,
-            transport: carriage.transport.clone(),
+            transport: self.transport(carriage, &key, complaints)?,
             congestion_control,
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
@@ -357,7 +366,7 @@ impl<'p> Build<'p> {
             total: flow.total,
             ack_every: flow.carriage.ack_every,
             retransmission: flow.carriage.retransmission,
-            transport: flow.carriage.transport.clone(),
+            transport: self.transport(&flow.carriage, &key, complaints)?,
         };
         Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
     }
@@ -376,8 +385,8 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// The first code point that all switches give a class to; `key` is what has the class.
-    fn dscp(&self, class: Class, key: &str, complaints: &mut Complaints) -> Option<Dscp> {
+    /// The first code point that all switches give a class to; `place` is the key that has the class.
+    fn dscp(&self, class: Class, place: &str, complaints: &mut Complaints) -> Option<Dscp> {
         let class = class.index();
         let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
@@ -392,7 +401,7 @@ impl<'p> Build<'p> {
                 None => format!("the switches give class {class} to different DSCPs"),
             };
             let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
-            self.refuse(&format!("{key}.class"), message, help, complaints);
+            self.refuse(place, message, help, complaints);
         }
         common.map(|point| Dscp::new(point as u8))
     }

@@ -4,9 +4,9 @@ use std::num::NonZeroU32;
 
 use weir_nic::host::congestion::{self, NONE};
 use weir_nic::host::{FrameSizes, Stamps, Transport};
-use weir_nic::tcp::{self, TcpControlKind};
+use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpControlKind};
 use weir_reader::{Problem, TIME, Table};
-use weir_units::{Bytes, Span};
+use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::PathMtu;
 
 use super::control::{ControlChoice, KindTables};
@@ -161,6 +161,22 @@ impl Carriage {
     /// What its frames bring.
     pub(super) fn stamps(&self) -> Stamps {
         self.control.anywhere().stamps()
+    }
+
+    /// The class of TCP's acknowledgements, if they have one of their own.
+    pub(super) fn ack_class(&self) -> Option<Class> {
+        match &self.transport {
+            Transport::Rdma => None,
+            Transport::Tcp(tcp) => tcp.acks.map(|acks| acks.class),
+        }
+    }
+
+    /// What carries messages, with TCP's acknowledgements at this point.
+    pub(super) fn with_acks(&self, acks: AckPoint) -> Transport {
+        match &self.transport {
+            Transport::Rdma => Transport::Rdma,
+            Transport::Tcp(tcp) => Transport::tcp(TcpConfig { acks: Some(acks), ..TcpConfig::clone(tcp) }),
+        }
     }
 
     /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.
