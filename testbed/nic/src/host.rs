@@ -30,6 +30,7 @@ pub use congestion::CongestionControl;
 pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
+pub use schedule::Turns;
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 
@@ -135,7 +136,7 @@ impl Host {
             senders: Slots::new(senders),
             receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
             ends: ends.into(),
-            schedule: Schedule::default(),
+            schedule: Schedule::of(config.turns),
             timers: BinaryHeap::new(),
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),

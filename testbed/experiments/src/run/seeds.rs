@@ -106,6 +106,9 @@ pub(super) fn table(figures: &[Figure]) -> Table {
     table
 }
 
+/// A value of a distribution, if it has one.
+type Part = fn(&Distribution) -> Option<u64>;
+
 /// Flows that have figures of their own.
 const FLOWS_MAX: usize = 8;
 
@@ -131,8 +134,7 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
         let name = &traffic.name;
         let all: Option<&BinSummary> = traffic.bins.iter().find(|bin| bin.sizes == "all");
         add(&format!("{name}: unfinished"), Some(traffic.unfinished as f64));
-        let parts: [(&str, fn(&Distribution) -> Option<u64>); 3] =
-            [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
+        let parts: [(&str, Part); 3] = [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
         for (what, value) in parts {
             let slowdown = all.and_then(|bin| value(bin.slowdown_permille.as_ref()?));
             add(&format!("{name}: slowdown {what}"), slowdown.map(|permille| permille as f64 / 1e3));
@@ -161,9 +163,9 @@ mod tests {
 
     #[test]
     fn runs_differ_in_their_seeds_alone() {
-        let text = "[scenario]\nend = '1ms'\nname = 'x'\nseed = 7\n[topology]\nkind = 'dumbbell'\nleft = 1\nright = 1\n\
-                    host_rate = '10Gbps'\nbottleneck_rate = '10Gbps'\ndelay = '1us'\n[switch.pfc]\nreaction = '0s'\n\
-                    [[flows]]\nfrom = 'H0'\nto = 'H1'\nclass = 3\n[[runs]]\nname = 'a'\n[[runs]]\nname = 'b'\n[[runs]]\nname = 'c'\n";
+        let text = "[scenario]\nend = '1ms'\nname = 'x'\nseed = 7\n[topology]\nkind = 'single'\nhosts = 2\nrate = '10Gbps'\n\
+                    delay = '1us'\n[switch.classes]\npreset = 'roce'\n[[flows]]\nfrom = 'H0'\nto = 'H1'\nclass = 3\n\
+                    [[runs]]\nname = 'a'\n[[runs]]\nname = 'b'\n[[runs]]\nname = 'c'\n";
         let names = ["c".to_owned(), "a".to_owned()];
         let all = seeded(Path::new("x.toml"), text, &names, 2).unwrap_or_else(|error| panic!("{error:?}"));
         let told: Vec<(&str, u32, u64)> =

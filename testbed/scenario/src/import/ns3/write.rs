@@ -126,6 +126,9 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
     if experiment.has_low_acks {
         document.word("acks", "with-data");
     }
+    if experiment.switches.policy.is_some() {
+        document.word("turns", "classes");
+    }
     document.word("retransmit", "4ms");
     let control = &experiment.control;
     if !control.keys.is_empty() {

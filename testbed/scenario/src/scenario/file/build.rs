@@ -181,6 +181,7 @@ impl<'p> Build<'p> {
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
                 acks_with_data: self.plan.nic.acks_with_data,
+                turns: self.plan.nic.turns,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,
@@ -272,8 +273,7 @@ impl<'p> Build<'p> {
     /// What carries messages, with the code point of acknowledgements that have a class of their own.
     fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
         let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
-        let places = [format!("{key}.tcp.ack_class"), "nic.tcp.ack_class".to_owned()];
-        let place = places.iter().find(|place| self.plan.source.line_of(place).is_some()).unwrap_or(&places[1]);
+        let place = carriage.ack_class_place.as_deref().unwrap_or(key);
         Some(carriage.with_acks(AckPoint { class, dscp: self.dscp(class, place, complaints)? }))
     }
 
