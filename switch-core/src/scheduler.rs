@@ -241,7 +241,9 @@ mod tests {
         (0..12).for_each(|_| order.push(scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()));
         assert_eq!(order, [0, 1, 3, 4, 4, 4, 0, 1, 3, 4, 4, 4]);
         // A row has what is left of the turn: two more of class 4 after the first, none of class 0; one alone goes on.
-        (0..4).for_each(|_| drop(scheduler.next(ready, |class| lengths[class.index()])));
+        let first: Vec<_> =
+            (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
+        assert_eq!(first, [0, 1, 3, 4]);
         let mut row = scheduler.row(Class::new(4), ready);
         assert_eq!((row.go_on(&[1_500, 9_000, 60]), row.goes_on(60)), (2, false));
         scheduler.end_row(&row);
