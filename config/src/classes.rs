@@ -14,8 +14,20 @@ pub struct ClassConfig {
     pub dscp: [u8; 64],
     /// Class of each PCP.
     pub pcp: [u8; 8],
+    /// How egress queues that are not strict take turns.
+    pub scheduler: SchedulerKind,
     /// How each class's egress queue is served.
     pub queues: [QueueConfig; 8],
+}
+
+/// How egress queues that are not strict take turns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SchedulerKind {
+    /// By bytes: deficit weighted round robin.
+    #[default]
+    Dwrr,
+    /// By frames, whatever their lengths: weighted round robin.
+    PacketRr,
 }
 
 /// The header field that a frame's class is read from.
@@ -32,9 +44,9 @@ pub enum Trust {
 /// How one class's egress queue is served and marked.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
-    /// Served before every DWRR queue; among strict queues the higher class first.
+    /// Served before every queue that is not; among strict queues the higher class first.
     pub strict: bool,
-    /// DWRR quantum: bytes served a round.
+    /// What is served a round: bytes by DWRR, frames where packets take turns.
     pub quantum: u32,
     /// The rate that the queue may not exceed; `None` is the port's.
     pub rate: Option<BitRate>,

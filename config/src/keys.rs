@@ -35,7 +35,7 @@ const BEFORE_BUFFER: &[KnownTable] = &[
 ];
 
 const AFTER_BUFFER: &[KnownTable] = &[
-    KnownTable::table("classes", &["preset", "lossless", "trust", "dscp", "pcp", "queues"]),
+    KnownTable::table("classes", &["preset", "lossless", "trust", "scheduler", "dscp", "pcp", "queues"]),
     // The keys of these two are code points.
     KnownTable::table("classes.dscp", &[]),
     KnownTable::table("classes.pcp", &[]),

@@ -45,7 +45,7 @@ mod switch;
 mod together;
 
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
-pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, Trust};
+pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use live::{port_of_key, why_not_live};
 pub use load::{load, parse, read_device};

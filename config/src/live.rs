@@ -41,6 +41,7 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
         ["classes", "queues", ..] => {
             Some("frames that wait stand in queues that are made for one arbitration at the start")
         }
+        ["classes", "scheduler"] => Some("what queues have left of their turns is counted in its unit from the start"),
         ["classes", ..] => {
             Some("headroom is cut for the lossless classes, and lcores have the maps to classes, from the start")
         }

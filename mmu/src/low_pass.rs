@@ -1,12 +1,17 @@
 //! A first-order low-pass filter on a queue's length (reverie 3.2), in integers.
 
+use crate::levels::Levels;
 use crate::sync::{Ordering, Word};
 
-/// The filter `q̂ ← γ·q̂ + (1 − γ)·q`, one step for each packet event.
+/// The filter `q̂ ← γ·q̂ + (1 − γ)·q`, one step for each packet event: arrivals and departures, q being w_s of a lossless ingress
+/// queue, and the whole length of a lossy egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowPass {
     /// 1 − γ, in units of 2^-32.
     weight: u32,
+    departures_only: bool,
+    is_cut: bool,
+    counts_headroom: bool,
 }
 
 /// q̂ of one queue, in units of 2^-20 bytes.
@@ -27,7 +32,42 @@ impl LowPass {
         const BILLION: u64 = 1_000_000_000;
         assert!(u64::from(gamma_ppb) < BILLION, "γ is below 1");
         let weight = ((BILLION - u64::from(gamma_ppb)) << 32).div_ceil(BILLION);
-        LowPass { weight: u32::try_from(weight).unwrap_or(u32::MAX) }
+        let weight = u32::try_from(weight).unwrap_or(u32::MAX);
+        LowPass { weight, departures_only: false, is_cut: false, counts_headroom: false }
+    }
+
+    /// Whether arrivals are no steps.
+    pub fn at_departures_only(self, departures_only: bool) -> LowPass {
+        LowPass { departures_only, ..self }
+    }
+
+    /// Whether a departure leaves no q̂ above q.
+    pub fn cut_to_length(self, is_cut: bool) -> LowPass {
+        LowPass { is_cut, ..self }
+    }
+
+    /// Whether headroom counts in q of a lossless ingress queue.
+    pub fn with_headroom(self, counts_headroom: bool) -> LowPass {
+        LowPass { counts_headroom, ..self }
+    }
+
+    /// q of a lossless ingress queue.
+    #[inline]
+    pub(crate) fn length_of(self, levels: Levels) -> u64 {
+        u64::from(levels.shared) + if self.counts_headroom { u64::from(levels.headroom) } else { 0 }
+    }
+
+    /// A packet has arrived, or was refused; the queue's length is this now.
+    #[inline]
+    pub(crate) fn arrive(self, average: u64, length: u64) -> u64 {
+        if self.departures_only { average } else { self.step(average, length) }
+    }
+
+    /// A packet has departed; the queue's length is this now.
+    #[inline]
+    pub(crate) fn depart(self, average: u64, length: u64) -> u64 {
+        let stepped = self.step(average, length);
+        if self.is_cut { stepped.min(length << FRACTION_BITS) } else { stepped }
     }
 
     /// One step of `average` (in the filter's fixed point) toward a length in bytes. Rounds toward q.
@@ -118,6 +158,20 @@ mod tests {
     fn without_a_filter_the_average_is_the_length() {
         let filter = LowPass::with_gamma_ppb(0);
         assert_eq!(whole_bytes(filter.step(77 << FRACTION_BITS, 5_000)), 5_000);
+    }
+
+    #[test]
+    fn the_public_simulators_filter_by_hand() {
+        // γ = 1/2. 1,000 B arrive: no step. 400 B leave: (0 + 600) / 2. All the rest leaves: 150, which is cut to nothing.
+        let filter = LowPass::with_gamma_ppb(500_000_000).at_departures_only(true).cut_to_length(true);
+        let mut average = filter.arrive(0, 1_000);
+        assert_eq!(average, 0);
+        average = filter.depart(average, 600);
+        assert_eq!(whole_bytes(average), 300);
+        assert_eq!(whole_bytes(filter.depart(average, 0)), 0);
+        assert_eq!(whole_bytes(filter.cut_to_length(false).depart(average, 0)), 150);
+        let levels = Levels { off: true, headroom: 4_000, shared: 1_000 };
+        assert_eq!((filter.length_of(levels), filter.with_headroom(true).length_of(levels)), (1_000, 5_000));
     }
 
     #[test]

@@ -1,17 +1,19 @@
-//! Which class sends next: strict priority over deficit weighted round robin.
+//! Which class sends next: strict priority over deficit weighted round robin, by bytes or by frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use weir_config::QueueConfig;
+use weir_config::{QueueConfig, SchedulerKind};
 use weir_units::{CLASSES, Class, ClassSet};
 
 /// One port's scheduler. Strict classes come first, the highest of them; the rest share what is left by DWRR
-/// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum.
+/// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum. Where packets
+/// take turns, the same is counted in frames: each costs 1, and a quantum is a number of them.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheduler {
-    /// Bytes that each class may send in a turn of DWRR; the ports of a switch share them.
+    /// What each class may send in a turn, in bytes or frames; the ports of a switch share them.
     quanta: Arc<[AtomicU32; CLASSES]>,
+    counts: Counts,
     deficit: [u32; CLASSES],
     strict: ClassSet,
     /// The class whose turn it is.
@@ -20,11 +22,30 @@ pub(crate) struct Scheduler {
     granted: bool,
 }
 
+/// What a turn is counted in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Counts {
+    Bytes,
+    Frames,
+}
+
+impl Counts {
+    /// What a frame of this length takes of a turn.
+    #[inline(always)]
+    fn of(self, length: u32) -> u32 {
+        match self {
+            Counts::Bytes => length,
+            Counts::Frames => 1,
+        }
+    }
+}
+
 /// Frames of one class in a row, of which the first was scheduled.
 #[derive(Debug)]
 pub(crate) struct Row {
     class: Class,
     is_strict: bool,
+    counts: Counts,
     /// What the class gets whenever it needs it, as no other has a turn; 0 if others do.
     quantum: u32,
     deficit: u32,
@@ -37,13 +58,14 @@ impl Row {
         if self.is_strict {
             return true;
         }
-        while self.deficit < length {
+        let cost = self.counts.of(length);
+        while self.deficit < cost {
             if self.quantum == 0 {
                 return false;
             }
             self.deficit += self.quantum;
         }
-        self.deficit -= length;
+        self.deficit -= cost;
         true
     }
 }
@@ -52,7 +74,10 @@ impl Row {
     /// How many of the frames of these lengths go next, one after the other: as [`Row::goes_on`] says of each. They count as sent then.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, lengths: &[u32]) -> usize {
-        let total: u32 = lengths.iter().sum();
+        let total = match self.counts {
+            Counts::Bytes => lengths.iter().sum(),
+            Counts::Frames => lengths.len() as u32,
+        };
         if !self.is_strict {
             if self.deficit < total {
                 if self.quantum == 0 {
@@ -69,10 +94,14 @@ impl Row {
 
 impl Scheduler {
     /// A scheduler for queues served as configured; a clone of it does for another port.
-    pub(crate) fn new(queues: &[QueueConfig; CLASSES]) -> Scheduler {
+    pub(crate) fn new(kind: SchedulerKind, queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
             quanta: Arc::new(queues.each_ref().map(|queue| queue.quantum.max(1).into())),
+            counts: match kind {
+                SchedulerKind::Dwrr => Counts::Bytes,
+                SchedulerKind::PacketRr => Counts::Frames,
+            },
             deficit: [0; CLASSES],
             strict: ClassSet::from_iter(strict),
             turn: Class::new(0),
@@ -115,7 +144,8 @@ impl Scheduler {
     pub(crate) fn row(&self, class: Class, ready: ClassSet) -> Row {
         let alone = ready.only() == Some(class);
         let quantum = if alone { self.quantum(class) } else { 0 };
-        Row { class, is_strict: self.strict.contains(class), quantum, deficit: self.deficit[class.index()] }
+        let (is_strict, deficit) = (self.strict.contains(class), self.deficit[class.index()]);
+        Row { class, is_strict, counts: self.counts, quantum, deficit }
     }
 
     /// Takes over what a row has sent.
@@ -124,7 +154,7 @@ impl Scheduler {
         self.deficit[row.class.index()] = row.deficit;
     }
 
-    /// The next of several classes by DWRR.
+    /// The next of several classes in turn.
     #[inline]
     fn next_in_turn(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Class {
         // A frame longer than the quantum takes several rounds, so this ends after finitely many turns.
@@ -136,9 +166,9 @@ impl Scheduler {
                     *deficit += self.quanta[class.index()].load(Ordering::Relaxed);
                     self.granted = true;
                 }
-                let length = head(class);
-                if length <= *deficit {
-                    *deficit -= length;
+                let cost = self.counts.of(head(class));
+                if cost <= *deficit {
+                    *deficit -= cost;
                     return class;
                 }
             }
@@ -154,11 +184,11 @@ impl Scheduler {
         if self.turn != class || !self.granted {
             *deficit += quantum;
         }
-        let length = head(class);
-        while *deficit < length {
+        let cost = self.counts.of(head(class));
+        while *deficit < cost {
             *deficit += quantum;
         }
-        *deficit -= length;
+        *deficit -= cost;
         (self.turn, self.granted) = (class, true);
         class
     }
@@ -201,11 +231,33 @@ mod tests {
     }
 
     #[test]
+    fn packets_take_turns_whatever_their_lengths() {
+        let mut queues: [QueueConfig; 8] = std::array::from_fn(|_| queue(false, 1));
+        queues[4].quantum = 3;
+        let mut scheduler = Scheduler::new(SchedulerKind::PacketRr, &queues);
+        let lengths = [60, 9_000, 0, 60, 1_500, 0, 0, 0];
+        let mut order = Vec::new();
+        let ready = ClassSet::from_bits(0b0001_1011);
+        (0..12).for_each(|_| order.push(scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()));
+        assert_eq!(order, [0, 1, 3, 4, 4, 4, 0, 1, 3, 4, 4, 4]);
+        // A row has what is left of the turn: two more of class 4 after the first, none of class 0; one alone goes on.
+        let first: Vec<_> =
+            (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
+        assert_eq!(first, [0, 1, 3, 4]);
+        let mut row = scheduler.row(Class::new(4), ready);
+        assert_eq!((row.go_on(&[1_500, 9_000, 60]), row.goes_on(60)), (2, false));
+        scheduler.end_row(&row);
+        assert_eq!(scheduler.next(ready, |class| lengths[class.index()]), Some(Class::new(0)));
+        assert_eq!(scheduler.row(Class::new(0), ready).go_on(&[60]), 0);
+        assert_eq!(scheduler.row(Class::new(0), Class::new(0).alone()).go_on(&[60, 60]), 2);
+    }
+
+    #[test]
     fn strict_goes_first_highest_first() {
         let mut queues = std::array::from_fn(|_| queue(false, 1_600));
         queues[6] = queue(true, 1_600);
         queues[7] = queue(true, 1_600);
-        let mut scheduler = Scheduler::new(&queues);
+        let mut scheduler = Scheduler::new(SchedulerKind::Dwrr, &queues);
         assert_eq!(scheduler.next(ClassSet::from_bits(0b1100_1000), |_| 64), Some(Class::new(7)));
         assert_eq!(scheduler.next(ClassSet::from_bits(0b0100_1000), |_| 64), Some(Class::new(6)));
         assert_eq!(scheduler.next(ClassSet::from_bits(0b0000_1000), |_| 64), Some(Class::new(3)));
@@ -216,7 +268,7 @@ mod tests {
     fn bytes_are_shared_by_quantum_whatever_the_frames() {
         let mut queues = std::array::from_fn(|_| queue(false, 1_600));
         queues[4] = queue(false, 4_800);
-        let mut scheduler = Scheduler::new(&queues);
+        let mut scheduler = Scheduler::new(SchedulerKind::Dwrr, &queues);
         let bytes = serve(&mut scheduler, ClassSet::from_bits(0b0001_1001), [1_500, 0, 0, 64, 700, 0, 0, 0], 100_000);
         let share = |class: usize| bytes[class] as f64 / bytes[0] as f64;
         assert!((share(3) - 1.0).abs() < 0.01, "equal quanta, frames of 64 B against 1,500 B: {bytes:?}");
@@ -225,7 +277,7 @@ mod tests {
 
     #[test]
     fn a_frame_longer_than_the_quantum_still_leaves() {
-        let mut scheduler = Scheduler::new(&std::array::from_fn(|_| queue(false, 100)));
+        let mut scheduler = Scheduler::new(SchedulerKind::Dwrr, &std::array::from_fn(|_| queue(false, 100)));
         let bytes = serve(&mut scheduler, ClassSet::from_bits(0b11), [9_000, 100, 0, 0, 0, 0, 0, 0], 1_000);
         let share = bytes[0] as f64 / bytes[1] as f64;
         assert!((share - 1.0).abs() < 0.15, "{bytes:?}");
@@ -236,9 +288,10 @@ mod tests {
         #[test]
         fn a_row_at_once_is_as_each_by_itself(
             (strict, quantum, deficit) in (any::<bool>(), prop::sample::select(vec![0, 1, 300, 1_500, 1_518, 64_000]), 0..5_000u32),
+            counts in prop::sample::select(vec![Counts::Bytes, Counts::Frames]),
             lengths in prop::collection::vec(60..1_515u32, 0..64),
         ) {
-            let row = || Row { class: Class::new(3), is_strict: strict, quantum, deficit };
+            let row = || Row { class: Class::new(3), is_strict: strict, counts, quantum, deficit };
             let (mut at_once, mut each) = (row(), row());
             let count = lengths.iter().take_while(|length| each.goes_on(**length)).count();
             prop_assert_eq!((at_once.go_on(&lengths), at_once.deficit), (count, each.deficit));
@@ -250,7 +303,7 @@ mod tests {
             calls in prop::collection::vec((0..8u8, any::<u8>(), 1..9_000u32, any::<bool>()), 1..200),
         ) {
             let queues: [QueueConfig; 8] = std::array::from_fn(|class| queue(false, 200 + 700 * class as u32));
-            let (mut scheduler, mut in_turn) = (Scheduler::new(&queues), Scheduler::new(&queues));
+            let (mut scheduler, mut in_turn) = (Scheduler::new(SchedulerKind::Dwrr, &queues), Scheduler::new(SchedulerKind::Dwrr, &queues));
             for (alone, others, length, runs_empty) in calls {
                 // Mostly one class alone.
                 let ready = ClassSet::from_bits(1 << alone | if others < 64 { others << 2 } else { 0 });
@@ -274,7 +327,7 @@ mod tests {
         ) {
             let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| queue(false, 200 + 700 * class as u32));
             queues.iter_mut().enumerate().for_each(|(class, queue)| queue.strict = strict >> class & strict >> 4 & 1 != 0);
-            let (mut rows, mut frames, ready) = (Scheduler::new(&queues), Scheduler::new(&queues), ClassSet::from_bits(ready));
+            let (mut rows, mut frames, ready) = (Scheduler::new(SchedulerKind::Dwrr, &queues), Scheduler::new(SchedulerKind::Dwrr, &queues), ClassSet::from_bits(ready));
             // Each class has its own lengths, one after the other.
             let mut heads = [0; 8];
             let head = |heads: [usize; 8], class: Class| lengths[(heads[class.index()] * 8 + class.index()) % lengths.len()];
@@ -296,7 +349,7 @@ mod tests {
 
     #[test]
     fn an_empty_queue_saves_nothing_up() {
-        let mut scheduler = Scheduler::new(&std::array::from_fn(|_| queue(false, 1_600)));
+        let mut scheduler = Scheduler::new(SchedulerKind::Dwrr, &std::array::from_fn(|_| queue(false, 1_600)));
         for _ in 0..100 {
             assert_eq!(scheduler.next(ClassSet::from_bits(1), |_| 64), Some(Class::new(0)));
             scheduler.handle_empty(Class::new(0));

@@ -174,7 +174,7 @@ impl Switch {
         let Switch { shared, config, surroundings } = self;
         // Each poll gives up the part of this that it may not make up.
         let slack = surroundings.catch_up.most;
-        let scheduler = Scheduler::new(&config.classes.queues);
+        let scheduler = Scheduler::new(config.classes.scheduler, &config.classes.queues);
         let out_ports = ports.iter().map(|id| {
             let state = shared.port(*id);
             let generator = MessageGenerator::new(&state.mechanism, state.rate(), config.classes.lossless);

@@ -36,6 +36,9 @@ pub(crate) struct Ns3Arguments {
     /// A congestion control in place of the one that CC_MODE says.
     #[arg(long, value_name = "NAME")]
     congestion_control: Option<String>,
+    /// The command line of inet-tub's program, in quotes: "--bufferModel=reverie --rdmaload=0.8 …". It goes before the configuration.
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    arguments: Option<String>,
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
@@ -47,8 +50,10 @@ pub(crate) struct Ns3Arguments {
 /// Makes the scenario, writes it, and tells what it took, what it approximated and what it left.
 pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let wrong = |errors: ImportErrors| Failure::Argument(errors.to_string());
-    let options = Options { stem: stem(&arguments.output)?, congestion_control: arguments.congestion_control.clone() };
-    let sources = Sources::find(&arguments.paths).map_err(wrong)?;
+    let line = arguments.arguments.as_deref().map(ns3::Arguments::parse).transpose().map_err(wrong)?;
+    let (stem, congestion_control) = (stem(&arguments.output)?, arguments.congestion_control.clone());
+    let options = Options { stem, congestion_control, arguments: line };
+    let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
     let imported = ns3::import(&sources, &options).map_err(wrong)?;
     let written = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
     if arguments.json {
@@ -103,7 +108,14 @@ mod tests {
     use super::*;
 
     fn arguments(folder: &Path, output: PathBuf, force: bool) -> Ns3Arguments {
-        Ns3Arguments { paths: vec![folder.to_owned()], output, congestion_control: None, force, json: false }
+        Ns3Arguments {
+            paths: vec![folder.to_owned()],
+            output,
+            congestion_control: None,
+            arguments: None,
+            force,
+            json: false,
+        }
     }
 
     #[test]

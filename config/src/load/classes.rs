@@ -5,7 +5,7 @@ use weir_reader::{Problem, RATE, SIZE, TIME, Table, rates};
 use weir_units::{Bytes, Class, ClassSet, Span};
 
 use super::kinds::{keys_of_kinds, listed};
-use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SwitchConfig, Trust};
+use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, SwitchConfig, Trust};
 
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
@@ -46,6 +46,9 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
     let mut pcp = [0, 1, 2, 3, 4, 5, 6, 7];
     override_map(&table.table("dscp", "classes.dscp"), "DSCP", &mut dscp);
     override_map(&table.table("pcp", "classes.pcp"), "PCP", &mut pcp);
+    let scheduler = table
+        .choice("scheduler", &[("dwrr", SchedulerKind::Dwrr), ("packet-rr", SchedulerKind::PacketRr)])
+        .unwrap_or_default();
     let classes = ClassConfig {
         lossless: lossless(&table).unwrap_or(preset.lossless),
         trust: table
@@ -53,7 +56,8 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
             .unwrap_or(Trust::Dscp),
         dscp,
         pcp,
-        queues: queues(&table, preset, mtu),
+        scheduler,
+        queues: queues(&table, preset, mtu, scheduler),
     };
     let pfc = root.table("pfc", "pfc");
     let pfc = PfcConfig {
@@ -122,9 +126,12 @@ fn code_points(key: &str) -> Option<(usize, usize)> {
     }
 }
 
-fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
+fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKind) -> [QueueConfig; 8] {
     let frame = mtu + SwitchConfig::FRAME_OVERHEAD_BYTES;
-    let quantum = frame.max(QUANTUM_LEAST);
+    let quantum = match scheduler {
+        SchedulerKind::Dwrr => frame.max(QUANTUM_LEAST),
+        SchedulerKind::PacketRr => 1,
+    };
     let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| QueueConfig {
         strict: preset.strict.contains(Class::new(class as u8)),
         quantum: quantum as u32,
@@ -150,6 +157,11 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64) -> [QueueConfig; 8] {
         let mut spare = queues[0].clone();
         let queue = class.map_or(&mut spare, |class| &mut queues[class]);
         read_queue(&table, queue, frame, quantum);
+        if scheduler == SchedulerKind::PacketRr && table.has("quantum") {
+            let message = "`quantum` is bytes, but `scheduler` \"packet-rr\" counts frames";
+            let problem = Problem::new(message, "write `weight`, the frames served in each round, in its place");
+            table.doc().note(problem.at(table.at("quantum"), "").at("classes.scheduler", "the scheduler"));
+        }
     }
     queues
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use weir_config::{
     CatchUp, ControlConfig, ControlSocket, Device, DeviceFlowControl, EcnConfig, Headroom, Idle, Layout, PciDevice,
-    SocketAccess, Trust, VhostUser, known_keys, load, parse,
+    SchedulerKind, SocketAccess, Trust, VhostUser, known_keys, load, parse,
 };
 use weir_mmu::policy::{DtSettings, StaticSettings};
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, MacAddr, Span};
@@ -250,4 +250,12 @@ rate = \"1Gbps\"
     );
     assert_eq!((device(2).own_socket(), device(2).queues()), (None, 2));
     assert_eq!(device(3).own_socket().unwrap().1.wanted_mode(), Some(SocketAccess::GROUP_MODE));
+}
+
+#[test]
+fn packets_that_take_turns_have_weights_in_frames() {
+    let text = format!("[classes]\nscheduler = 'packet-rr'\n[[classes.queues]]\nclass = 4\nweight = 3\n{LEAST}");
+    let classes = good(&text).classes;
+    let quanta = classes.queues.each_ref().map(|queue| queue.quantum);
+    assert_eq!((classes.scheduler, quanta), (SchedulerKind::PacketRr, [1, 1, 1, 1, 3, 1, 1, 1]));
 }

@@ -54,8 +54,8 @@ fn defaults_are_those_of_the_reference() {
         Arc::new(AdaptiveSettings { alpha, samples: 8 }),
         Arc::new(dsh),
         Arc::new(SonicSettings { alpha, pools }),
-        Arc::new(AbmSettings { alpha, pools, congested: CONGESTED, interval: Span::from_micros(25) }),
-        Arc::new(ReverieSettings { alpha, gamma_ppb: 999_000_000, congested: CONGESTED }),
+        Arc::new(AbmSettings::paper(alpha, pools, CONGESTED, Span::from_micros(25))),
+        Arc::new(ReverieSettings::paper(alpha, 999_000_000, CONGESTED)),
     ];
     assert_eq!(defaults.each_ref().map(|policy| policy.name())[..], POLICIES.names().collect::<Vec<_>>()[..]);
     for expected in defaults {
@@ -86,11 +86,11 @@ fn values_arrive_where_they_belong() {
     assert_eq!(policy::<SonicSettings>("sonic", pool_keys), SonicSettings { alpha, pools });
     assert_eq!(
         policy::<AbmSettings>("abm", &format!("{pool_keys}congested = \"1B\"\ninterval = \"1us\"")),
-        AbmSettings { alpha, pools, congested: Bytes::new(1), interval: Span::from_micros(1) }
+        AbmSettings::paper(alpha, pools, Bytes::new(1), Span::from_micros(1))
     );
     assert_eq!(
         policy::<ReverieSettings>("reverie", "alpha = 0.125\ngamma = 0.999_999_999\ncongested = \"1MB\""),
-        ReverieSettings { alpha, gamma_ppb: 999_999_999, congested: Bytes::mb(1) }
+        ReverieSettings::paper(alpha, 999_999_999, Bytes::mb(1))
     );
 }
 

@@ -214,7 +214,7 @@ impl Mmu {
                     departed = Departed::default();
                     for departure in run {
                         departed += after.depart(departure.bytes);
-                        average = filter.step(average, u64::from(after.shared));
+                        average = filter.depart(average, filter.length_of(after));
                     }
                 }
                 None => departed = after.depart(bytes),
@@ -254,7 +254,7 @@ impl Mmu {
             let before = egress_queue.average.load();
             let step = |(average, length): (u64, u64), departure: &Departure| {
                 let length = length - u64::from(departure.bytes);
-                (filter.step(average, length), length)
+                (filter.depart(average, length), length)
             };
             let (average, _) = run.iter().fold((before, length + u64::from(bytes)), step);
             egress_queue.average.advance(before, average);

@@ -196,7 +196,7 @@ impl Segments for LosslessQueue<'_> {
     #[inline(always)]
     fn step(&mut self, _: &Placed) {
         if let Some(filter) = self.asking.terms.rules.low_pass {
-            self.average = filter.step(self.average, u64::from(self.levels.shared));
+            self.average = filter.arrive(self.average, filter.length_of(self.levels));
         }
     }
 }
@@ -278,7 +278,7 @@ impl Segments for LossyQueue<'_> {
     #[inline(always)]
     fn step(&mut self, placed: &Placed) {
         if let Some(filter) = self.asking.terms.rules.low_pass {
-            self.average = filter.step(self.average, self.length + placed.kept());
+            self.average = filter.arrive(self.average, self.length + placed.kept());
         }
     }
 }

@@ -59,11 +59,11 @@ fn grow(length: &mut u64, bytes: u32) -> Option<u64> {
 }
 
 impl Rules {
-    /// q̂ after a step toward each of these lengths, under a policy that filters.
+    /// q̂ after an arrival to each of these lengths, under a policy that filters. A queue with headroom in use is not kept as a whole.
     #[inline(always)]
     fn steps(&self, average: u64, lengths: impl Iterator<Item = u64>) -> u64 {
         match self.low_pass {
-            Some(filter) => lengths.fold(average, |average, length| filter.step(average, length)),
+            Some(filter) => lengths.fold(average, |average, length| filter.arrive(average, length)),
             None => average,
         }
     }

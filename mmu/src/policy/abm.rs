@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use weir_reader::{Key, Named, TIME, Table};
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span, Time};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span};
 
 use super::congestion::CongestedQueues;
-use super::departures::{Departures, Windows};
-use super::kind::{CONGESTED, size_or};
+use super::departures::{Departures, LengthAtEnd, Windows};
+use super::kind::{CONGESTED, CONGESTED_PARTLY, size_or};
 use super::pools::{self, Pools};
 use super::{
     ALPHA, BuildContext, FileFacts, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings,
@@ -21,12 +21,12 @@ use crate::sync::{AtomicU64, Ordering};
 /// lossy egress queues; μ is the queue's drain rate as a part of its port's rate.
 ///
 /// μ is what departed in the last interval. It counts for queues that are congested and drained more than 2 KiB in it;
-/// for others it is 1, as in the public simulator, since a queue that had nothing to drain would never get a share.
+/// for others it is 1, as in the public simulator, since a queue that had nothing to drain would never get a share. Which queues
+/// are congested is seen when a threshold is asked for, or at the interval's end, as there.
 #[derive(Debug)]
 pub struct Abm {
     alpha: LiveAlpha,
-    congested_from: Bytes,
-    interval: Span,
+    settings: AbmSettings,
     windows: Windows,
     ingress: Side,
     egress: Side,
@@ -38,24 +38,34 @@ pub struct Abm {
 #[derive(Debug)]
 struct Side {
     congested: CongestedQueues,
-    departures: Box<[CachePadded<Departures>]>,
+    departures: Box<[CachePadded<Drain>]>,
 }
+
+/// What μ of a queue comes of.
+#[derive(Debug, Default)]
+struct Drain {
+    departures: Departures,
+    /// Its length at the end of the last window, where that is asked for.
+    at_end: LengthAtEnd,
+}
+
+/// μ = 1.
+const ONE: u64 = 1 << 16;
 
 /// A queue that drained no more than this in an interval says nothing about its share.
 const DRAINED_MIN: u64 = 2_048;
 
 impl Abm {
-    /// With α of lossless queues, for ports of these rates; queues from `congested` bytes on are counted in n_p, drain
-    /// rates are measured over `interval`. `None` if an interval carries more than [`Windows::BYTES_MAX`] at C.
-    pub fn new(alpha: Alpha, congested: Bytes, interval: Span, rates: &[BitRate]) -> Option<Abm> {
+    /// With these settings, for ports of these rates. `None` if an interval carries more than [`Windows::BYTES_MAX`] at C.
+    pub fn new(settings: &AbmSettings, rates: &[BitRate]) -> Option<Abm> {
         let side = || Side {
-            congested: CongestedQueues::new(rates.len(), congested.get()),
+            congested: CongestedQueues::new(rates.len(), settings.congested.get()).partial(settings.congested_partly),
             departures: (0..rates.len() * CLASSES).map(|_| CachePadded::default()).collect(),
         };
+        let interval = settings.interval;
         Some(Abm {
-            alpha: LiveAlpha::new(alpha),
-            congested_from: congested,
-            interval,
+            alpha: LiveAlpha::new(settings.alpha),
+            settings: *settings,
             windows: Windows::of(interval),
             ingress: side(),
             egress: side(),
@@ -74,36 +84,45 @@ impl Abm {
     /// Γ over a pool.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha, pool: PoolLevel) -> u64 {
-        let n = self.side(queue).congested.count(queue.queue.class());
-        let share = alpha.of(Bytes::new(pool.free())).get() / n;
-        // Free buffer of 2^31 and α of 2^14 leave 19 bits: μ is cut to 16.
-        (share * self.drain_share(queue)) >> 16
+        let of_all = alpha.of(Bytes::new(pool.free())).get();
+        let share = self.side(queue).congested.share(queue.queue.class(), of_all);
+        match self.drain_share(queue) {
+            ONE => share,
+            // Free buffer of 2^31 and α of 2^14 leave 19 bits: a μ up to 1 has 17.
+            drain if drain < ONE => (share * drain) >> 16,
+            drain => u64::try_from((u128::from(share) * u128::from(drain)) >> 16).unwrap_or(u64::MAX),
+        }
     }
 
-    /// μ in units of 2^-16, at most 1.
+    /// μ in units of 2^-16, at most 1 unless it is not capped.
     #[inline]
     fn drain_share(&self, queue: &QueueView) -> u64 {
-        const ONE: u64 = 1 << 16;
-        if queue.length < self.congested_from.get() {
+        let drain = &self.side(queue).departures[queue.queue.index()];
+        let is_judged = match self.settings.drain_of {
+            DrainOf::Congested => queue.length >= self.settings.congested.get(),
+            DrainOf::CongestedAtEnd => drain.at_end.before(self.windows, queue.now) > self.settings.congested.get(),
+        };
+        if !is_judged {
             return ONE;
         }
-        match self.drained(queue.queue, self.side(queue), queue.now) {
+        match drain.departures.in_last_window(self.windows, queue.now) {
             0..=DRAINED_MIN => ONE,
             drained => {
                 let reciprocal = self.reciprocal[queue.queue.port().index()].load(Ordering::Relaxed);
-                ((drained * reciprocal) >> 24).min(ONE)
+                let share = (drained * reciprocal) >> 24;
+                if self.settings.drain_cap { share.min(ONE) } else { share }
             }
         }
     }
 
-    #[inline]
-    fn drained(&self, queue: QueueId, side: &Side, now: Time) -> u64 {
-        side.departures[queue.index()].in_last_window(self.windows, now)
-    }
-
+    /// Takes note of a queue's length after an event.
     #[inline]
     fn note(&self, queue: &QueueView) {
-        self.side(queue).congested.note(queue.queue, queue.length);
+        let side = self.side(queue);
+        side.congested.note(queue.queue, queue.length);
+        if self.settings.drain_of == DrainOf::CongestedAtEnd {
+            side.departures[queue.queue.index()].at_end.note(self.windows, queue.now, queue.length);
+        }
     }
 }
 
@@ -140,13 +159,13 @@ impl Policy for Abm {
 
     #[inline]
     fn released(&self, _ingress: QueueId, bytes: u64, queue: &QueueView) {
-        self.side(queue).departures[queue.queue.index()].add(self.windows, queue.now, bytes);
+        self.side(queue).departures[queue.queue.index()].departures.add(self.windows, queue.now, bytes);
         self.note(queue);
     }
 
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         let set = |reciprocal| self.reciprocal[port.index()].store(reciprocal, Ordering::Relaxed);
-        reciprocal(rate.line, self.interval).map(set).is_some()
+        reciprocal(rate.line, self.settings.interval).map(set).is_some()
     }
 
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
@@ -162,16 +181,19 @@ impl Policy for Abm {
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![
+        let AbmSettings { congested, interval, .. } = self.settings;
+        let mut lines = vec![
             format!(
                 "ABM extended to lossless (reverie 2.3): Γ = α/n_p (b − Q) μ in the ingress and egress lossy pools, α● = {}",
                 self.alpha.get()
             ),
-            format!(
-                "n_p counts queues of {} or more; μ, the drain rate, is measured over {}",
-                self.congested_from, self.interval
-            ),
-        ]
+            format!("n_p counts queues of {congested} or more; μ, the drain rate, is measured over {interval}"),
+        ];
+        let others = self.settings.other_than_the_usual();
+        if !others.is_empty() {
+            lines.push(format!("as in the public simulator: {}", others.join("; ")));
+        }
+        lines
     }
 }
 
@@ -188,11 +210,33 @@ pub struct AbmSettings {
     pub pools: Pools,
     /// `congested`: a queue counts in n_p from this length on.
     pub congested: Bytes,
+    /// `congested_partly`: whether a shorter one counts by its part of that length.
+    pub congested_partly: bool,
     /// `interval`: the time over which μ, a queue's rate of departures, is measured.
     pub interval: Span,
+    /// `drain_of`: the queues whose μ counts.
+    pub drain_of: DrainOf,
+    /// `drain_cap`: whether μ is 1 at most.
+    pub drain_cap: bool,
+}
+
+/// The queues whose μ counts; it is 1 for all others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainOf {
+    /// Those that are congested when a threshold is asked for.
+    Congested,
+    /// Those that were longer than `congested` at the end of the interval in which μ was measured.
+    CongestedAtEnd,
 }
 
 const INTERVAL: Key = Key::new("interval", "25us", "the time over which μ, a queue's drain rate, is measured");
+
+const DRAIN_OF: Key = Key::new(
+    "drain_of",
+    "congested",
+    "whose μ counts: of queues congested now, or at the interval's end (congested-at-end)",
+);
+const DRAIN_CAP: Key = Key::new("drain_cap", "true", "whether μ is 1 at most");
 
 impl Named for Kind {
     fn name(&self) -> &'static str {
@@ -200,7 +244,17 @@ impl Named for Kind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[ALPHA, pools::INGRESS, pools::HEADROOM, pools::EGRESS_LOSSY, CONGESTED, INTERVAL]
+        &[
+            ALPHA,
+            pools::INGRESS,
+            pools::HEADROOM,
+            pools::EGRESS_LOSSY,
+            CONGESTED,
+            CONGESTED_PARTLY,
+            INTERVAL,
+            DRAIN_OF,
+            DRAIN_CAP,
+        ]
     }
 }
 
@@ -210,7 +264,13 @@ impl PolicyKind for Kind {
             alpha: table.alpha_or(&ALPHA),
             pools: Pools::read(table),
             congested: size_or(table, &CONGESTED),
+            congested_partly: table.boolean_or(&CONGESTED_PARTLY),
             interval: table.quantity_or(&INTERVAL, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
+            drain_of: table.choice_or(
+                &DRAIN_OF,
+                &[("congested", DrainOf::Congested), ("congested-at-end", DrainOf::CongestedAtEnd)],
+            ),
+            drain_cap: table.boolean_or(&DRAIN_CAP),
         })
     }
 }
@@ -233,7 +293,7 @@ impl PolicySettings for AbmSettings {
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        match Abm::new(self.alpha, self.congested, self.interval, context.rates) {
+        match Abm::new(self, context.rates) {
             Some(abm) => Ok(Box::new(abm)),
             None => Err(PolicyError::window(&INTERVAL, context.rates)),
         }
@@ -244,14 +304,37 @@ impl PolicySettings for AbmSettings {
     }
 }
 
+impl AbmSettings {
+    /// The usual, with these parameters.
+    pub fn paper(alpha: Alpha, pools: Pools, congested: Bytes, interval: Span) -> AbmSettings {
+        let (congested_partly, drain_of, drain_cap) = (false, DrainOf::Congested, true);
+        AbmSettings { alpha, pools, congested, congested_partly, interval, drain_of, drain_cap }
+    }
+
+    /// What is as in the public simulator, and not as usual.
+    fn other_than_the_usual(&self) -> Vec<&'static str> {
+        let parts = [
+            (self.congested_partly, "shorter queues count in n_p by their part"),
+            (self.drain_of == DrainOf::CongestedAtEnd, "μ is of queues that were congested at the interval's end"),
+            (!self.drain_cap, "μ may exceed 1"),
+        ];
+        parts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what).collect()
+    }
+}
+
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
     use crate::policy::tests::view;
-    use weir_units::PortId;
+    use weir_units::{PortId, Time};
 
     fn abm() -> Abm {
-        Abm::new(Alpha::ONE, Bytes::new(20_480), Span::from_micros(25), &[BitRate::gbps(100); 4]).unwrap()
+        abm_with(|settings| settings)
+    }
+
+    fn abm_with(change: impl Fn(AbmSettings) -> AbmSettings) -> Abm {
+        let settings = AbmSettings::paper(Alpha::ONE, Pools::default(), Bytes::new(20_480), Span::from_micros(25));
+        Abm::new(&change(settings), &[BitRate::gbps(100); 4]).unwrap()
     }
 
     fn at(port: u16, us: u64) -> QueueView {
@@ -303,5 +386,38 @@ mod tests {
             ..at(0, 0)
         };
         assert_eq!(abm.lossy_threshold(&lossy, Alpha::ONE), 3_000_000);
+    }
+
+    #[test]
+    fn the_drain_rate_may_be_of_queues_congested_at_the_intervals_end() {
+        let abm = abm_with(|settings| AbmSettings { drain_of: DrainOf::CongestedAtEnd, ..settings });
+        let mut writer = PortWriter::new(PortId(0));
+        let long = |us| QueueView { length: 20_481, ..at(0, us) };
+        let short = |us| QueueView { length: 20_480, ..at(0, us) };
+        let threshold = |us| abm.threshold(&short(us)).xoff;
+        // A quarter departs of a queue that is long at 25 us, whatever it is later.
+        depart(&abm, &long(10), 78_125);
+        assert_eq!(threshold(20), 8_000_000);
+        assert!(threshold(30).abs_diff(2_000_000) <= 2_000);
+        abm.admitted(&mut writer, &short(31));
+        assert!(threshold(32).abs_diff(2_000_000) <= 2_000);
+        // It is short at 50 us, and long a moment later.
+        depart(&abm, &short(49), 78_125);
+        abm.admitted(&mut writer, &long(51));
+        assert_eq!((threshold(52), abm.threshold(&long(52)).xoff), (8_000_000, 8_000_000));
+        // Long at 75 us and ever since, without anything that would have told it.
+        depart(&abm, &long(74), 78_125);
+        assert!(threshold(76).abs_diff(2_000_000) <= 2_000);
+    }
+
+    #[test]
+    fn the_drain_rate_may_exceed_the_ports() {
+        let more_than_all = |drain_cap| {
+            let abm = abm_with(|settings| AbmSettings { drain_cap, ..settings });
+            depart(&abm, &at(0, 10), 625_000);
+            abm.threshold(&at(0, 30)).xoff
+        };
+        assert_eq!(more_than_all(true), 8_000_000);
+        assert!(more_than_all(false).abs_diff(16_000_000) <= 4_000, "{}", more_than_all(false));
     }
 }

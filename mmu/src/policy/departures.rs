@@ -26,6 +26,40 @@ struct Counts {
     current: u32,
 }
 
+/// A queue's length at the end of the last whole window, in one word that any lcore may change.
+///
+/// Nobody looks at the queue when a window ends: the first event in the next one finds what the last event before it left.
+#[derive(Debug, Default)]
+pub struct LengthAtEnd(AtomicU64);
+
+impl LengthAtEnd {
+    /// Lengths are kept up to that.
+    const LENGTH_MAX: u64 = (1 << 24) - 1;
+
+    /// The queue has this length after an event. Relaxed: it orders nothing.
+    #[inline]
+    pub fn note(&self, windows: Windows, now: Time, length: u64) {
+        let number = windows.number(now);
+        let mut word = self.0.load(Ordering::Relaxed);
+        loop {
+            let counts = Counts::unpack(word);
+            let last = if counts.window == number { counts.last } else { counts.current };
+            let next = Counts { window: number, last, current: length.min(Self::LENGTH_MAX) as u32 }.pack();
+            match self.0.compare_exchange_weak(word, next, Ordering::Relaxed, Ordering::Relaxed) {
+                Ok(_) => return,
+                Err(now) => word = now,
+            }
+        }
+    }
+
+    /// The length at the end of the last whole window before now; 16 MiB for any that is more.
+    #[inline]
+    pub fn before(&self, windows: Windows, now: Time) -> u64 {
+        let counts = Counts::unpack(self.0.load(Ordering::Relaxed));
+        u64::from(if counts.window == windows.number(now) { counts.last } else { counts.current })
+    }
+}
+
 impl Windows {
     /// Windows of this length.
     ///

@@ -175,6 +175,10 @@ pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
 /// The length from which a queue is congested: that of Reverie's public simulator.
 pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue counts in n_p from this length on");
 
+/// Whether shorter queues count in n_p by their part.
+pub(super) const CONGESTED_PARTLY: Key =
+    Key::new("congested_partly", "false", "whether a shorter queue counts in n_p by its part of that length");
+
 /// The tables of all policies, `buffer.NAME`.
 pub fn known_tables() -> impl Iterator<Item = KnownTable> {
     POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
@@ -215,6 +219,11 @@ pub(super) fn size(table: &Table<'_>, key: &Key) -> Option<Bytes> {
 /// A size that is not nothing, or its default.
 pub(super) fn size_or(table: &Table<'_>, key: &Key) -> Bytes {
     table.quantity_or(key, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
+}
+
+/// A size that may be nothing.
+pub(super) fn size_or_none(table: &Table<'_>, key: &Key) -> Bytes {
+    table.quantity_or(key, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX)
 }
 
 impl FileFacts<'_> {

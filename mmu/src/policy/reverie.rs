@@ -7,7 +7,7 @@ use weir_reader::{Key, Named, Table};
 use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
-use super::kind::{CONGESTED, size_or};
+use super::kind::{CONGESTED, CONGESTED_PARTLY, size_or, size_or_none};
 use super::{
     ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, LowPass, Policy, PolicyError, PolicyKind, PolicySettings,
     PortWriter, QueueView, SteadyState, Threshold,
@@ -19,28 +19,36 @@ use crate::layout::BufferLayout;
 ///
 /// A lossy packet that is not admitted is dropped. A lossless one turns its queue OFF, and all that follow go to the
 /// queue's headroom until that is empty and the condition holds again.
+///
+/// That is the paper's. The public simulator of its authors differs in the filter, in n_p, and in when queues resume; each
+/// difference is a parameter.
 #[derive(Debug)]
 pub struct Reverie {
     alpha: LiveAlpha,
-    gamma_ppb: u32,
+    settings: ReverieSettings,
     /// The counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
-    congested_from: Bytes,
 }
 
 impl Reverie {
-    /// With α of lossless queues and γ in parts per billion (0.999 is 999_000_000), for `ports` ports; queues from
-    /// `congested` bytes on are counted in n_p.
-    pub fn new(alpha: Alpha, gamma_ppb: u32, congested: Bytes, ports: usize) -> Reverie {
-        let count = || CongestedQueues::new(ports, congested.get());
-        Reverie { alpha: LiveAlpha::new(alpha), gamma_ppb, congested: [count(), count()], congested_from: congested }
+    /// With these settings, for `ports` ports.
+    pub fn new(settings: &ReverieSettings, ports: usize) -> Reverie {
+        let count = || CongestedQueues::new(ports, settings.congested.get()).partial(settings.congested_partly);
+        Reverie { alpha: LiveAlpha::new(settings.alpha), settings: *settings, congested: [count(), count()] }
     }
 
     /// Γ.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha) -> u64 {
-        let n = self.congested[usize::from(!queue.lossless)].count(queue.queue.class());
-        alpha.of(Bytes::new(queue.shared_pool.free())).get() / n
+        let of_all = alpha.of(Bytes::new(queue.shared_pool.free())).get();
+        self.congested[usize::from(!queue.lossless)].share(queue.queue.class(), of_all)
+    }
+
+    /// Whether an OFF queue may run again, if its headroom is empty.
+    #[inline]
+    fn resumes(&self, queue: &QueueView, bound: u64) -> bool {
+        queue.average < self.settings.resume_floor.get()
+            || queue.average.saturating_add(self.settings.resume_offset.get()) <= bound
     }
 
     #[inline]
@@ -61,12 +69,12 @@ impl Policy for Reverie {
 
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
-        let holds = queue.average <= self.bound(queue, self.alpha.get());
-        Threshold {
-            // An OFF queue's packets go to headroom even if the condition holds.
-            admit: if holds && !queue.off { u64::MAX } else { 0 },
-            xoff: if holds { u64::MAX } else { 0 },
+        let bound = self.bound(queue, self.alpha.get());
+        if queue.off {
+            // Its packets go to headroom even if the condition holds.
+            return Threshold { admit: 0, xoff: if self.resumes(queue, bound) { u64::MAX } else { 0 } };
         }
+        Threshold::at(if queue.average <= bound { u64::MAX } else { 0 })
     }
 
     fn threshold_shown(&self, queue: &QueueView) -> u64 {
@@ -89,10 +97,12 @@ impl Policy for Reverie {
     }
 
     fn low_pass(&self) -> Option<LowPass> {
-        Some(LowPass::with_gamma_ppb(self.gamma_ppb))
+        let ReverieSettings { gamma_ppb, filter_at, filter_cut, filter_headroom, .. } = self.settings;
+        let filter = LowPass::with_gamma_ppb(gamma_ppb).at_departures_only(filter_at == FilterAt::Departures);
+        Some(filter.cut_to_length(filter_cut).with_headroom(filter_headroom))
     }
 
-    /// RESUME when the condition holds again and the headroom is empty, says the paper; no more.
+    /// RESUME when the condition holds again and the headroom is empty, says the paper; no more. What goes beyond compares q̂, not w_s.
     fn has_hysteresis(&self) -> bool {
         false
     }
@@ -110,14 +120,20 @@ impl Policy for Reverie {
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![
+        let ReverieSettings { gamma_ppb, congested, .. } = self.settings;
+        let mut lines = vec![
             format!(
                 "Reverie (reverie 3): q̂ ≤ Γ = α/n_p (b* − q*), α● = {}, q̂ by a low-pass filter with γ = {}",
                 self.alpha.get(),
-                f64::from(self.gamma_ppb) / 1e9
+                f64::from(gamma_ppb) / 1e9
             ),
-            format!("n_p counts queues whose q̂ is {} or more", self.congested_from),
-        ]
+            format!("n_p counts queues whose q̂ is {congested} or more"),
+        ];
+        let others = self.settings.other_than_the_papers();
+        if !others.is_empty() {
+            lines.push(format!("other than in the paper: {}", others.join("; ")));
+        }
+        lines
     }
 }
 
@@ -134,9 +150,37 @@ pub struct ReverieSettings {
     pub gamma_ppb: u32,
     /// `congested`: a queue counts in n_p from this length on.
     pub congested: Bytes,
+    /// `congested_partly`: whether a shorter one counts by its part of that length.
+    pub congested_partly: bool,
+    /// `filter_at`: which events are steps of the filter.
+    pub filter_at: FilterAt,
+    /// `filter_cut`: whether a departure leaves no q̂ above q.
+    pub filter_cut: bool,
+    /// `filter_headroom`: whether headroom counts in q of a lossless queue.
+    pub filter_headroom: bool,
+    /// `resume_offset`: an OFF queue runs again with q̂ so far below Γ,
+    pub resume_offset: Bytes,
+    /// `resume_floor`: or with q̂ below this, whatever Γ is.
+    pub resume_floor: Bytes,
+}
+
+/// Which events of a queue are steps of its filter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FilterAt {
+    /// Arrivals and departures (reverie 3.2).
+    Events,
+    /// Departures.
+    Departures,
 }
 
 const GAMMA: Key = Key::new("gamma", "0.999", "γ: the weight of a queue's past in its average");
+const FILTER_AT: Key = Key::new("filter_at", "events", "which events are steps of the filter: events or departures");
+const FILTER_CUT: Key =
+    Key::new("filter_cut", "false", "whether a departure leaves no average above the queue's length");
+const FILTER_HEADROOM: Key =
+    Key::new("filter_headroom", "false", "whether headroom counts in the length that is averaged");
+const RESUME_OFFSET: Key = Key::new("resume_offset", "0B", "an OFF queue runs again with its average so far below Γ,");
+const RESUME_FLOOR: Key = Key::new("resume_floor", "0B", "or with an average below this");
 
 impl Named for Kind {
     fn name(&self) -> &'static str {
@@ -144,15 +188,35 @@ impl Named for Kind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[ALPHA, GAMMA, CONGESTED]
+        &[
+            ALPHA,
+            GAMMA,
+            CONGESTED,
+            CONGESTED_PARTLY,
+            FILTER_AT,
+            FILTER_CUT,
+            FILTER_HEADROOM,
+            RESUME_OFFSET,
+            RESUME_FLOOR,
+        ]
     }
 }
 
 impl PolicyKind for Kind {
     fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings> {
         let PartsPerBillion(gamma_ppb) = table.number_or(&GAMMA);
-        let congested = size_or(table, &CONGESTED);
-        Arc::new(ReverieSettings { alpha: table.alpha_or(&ALPHA), gamma_ppb, congested })
+        Arc::new(ReverieSettings {
+            alpha: table.alpha_or(&ALPHA),
+            gamma_ppb,
+            congested: size_or(table, &CONGESTED),
+            congested_partly: table.boolean_or(&CONGESTED_PARTLY),
+            filter_at: table
+                .choice_or(&FILTER_AT, &[("events", FilterAt::Events), ("departures", FilterAt::Departures)]),
+            filter_cut: table.boolean_or(&FILTER_CUT),
+            filter_headroom: table.boolean_or(&FILTER_HEADROOM),
+            resume_offset: size_or_none(table, &RESUME_OFFSET),
+            resume_floor: size_or_none(table, &RESUME_FLOOR),
+        })
     }
 }
 
@@ -171,7 +235,37 @@ impl PolicySettings for ReverieSettings {
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
         let ports = context.layout.ports().len();
-        Ok(Box::new(Reverie::new(self.alpha, self.gamma_ppb, self.congested, ports)))
+        Ok(Box::new(Reverie::new(self, ports)))
+    }
+}
+
+impl ReverieSettings {
+    /// The paper's, with these parameters.
+    pub fn paper(alpha: Alpha, gamma_ppb: u32, congested: Bytes) -> ReverieSettings {
+        ReverieSettings {
+            alpha,
+            gamma_ppb,
+            congested,
+            congested_partly: false,
+            filter_at: FilterAt::Events,
+            filter_cut: false,
+            filter_headroom: false,
+            resume_offset: Bytes::ZERO,
+            resume_floor: Bytes::ZERO,
+        }
+    }
+
+    /// What is other than in the paper.
+    fn other_than_the_papers(&self) -> Vec<String> {
+        let parts = [
+            self.congested_partly.then(|| "shorter queues count in n_p by their part".to_owned()),
+            (self.filter_at == FilterAt::Departures).then(|| "q̂ steps at departures only".to_owned()),
+            self.filter_cut.then(|| "q̂ is cut to the queue's length".to_owned()),
+            self.filter_headroom.then(|| "headroom counts in q".to_owned()),
+            (self.resume_offset > Bytes::ZERO).then(|| format!("RESUME with q̂ {} below Γ", self.resume_offset)),
+            (self.resume_floor > Bytes::ZERO).then(|| format!("RESUME with q̂ below {}", self.resume_floor)),
+        ];
+        parts.into_iter().flatten().collect()
     }
 }
 
@@ -224,7 +318,7 @@ mod tests {
     use crate::policy::tests::{load, view};
 
     fn reverie() -> Reverie {
-        Reverie::new("2".parse().unwrap(), 999_000_000, Bytes::new(20_480), 4)
+        Reverie::new(&ReverieSettings::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)), 4)
     }
 
     #[test]
@@ -272,5 +366,21 @@ mod tests {
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 200_000);
         // Lossy egress queues are counted apart.
         assert_eq!(reverie.bound(&QueueView { lossless: false, ..queue(0) }, Alpha::ONE), 600_000);
+    }
+
+    #[test]
+    fn the_public_simulator_resumes_further_below() {
+        let paper = ReverieSettings::paper(Alpha::ONE, 999_000_000, Bytes::new(20_480));
+        let resume_offset = Bytes::new(2_496);
+        let theirs = Reverie::new(&ReverieSettings { resume_offset, resume_floor: Bytes::new(1_248), ..paper }, 4);
+        // Γ = 500,000: OFF until q̂ is 497,504.
+        let off = |average, used| QueueView { off: true, average, ..view(0, 1_000_000, used) };
+        let resumes = |queue: QueueView| theirs.threshold(&queue).xoff == u64::MAX;
+        assert!(!resumes(off(497_505, 500_000)) && resumes(off(497_504, 500_000)));
+        assert_eq!(theirs.threshold(&QueueView { off: false, ..off(500_000, 500_000) }).admit, u64::MAX);
+        // Γ = 0.
+        assert!(!resumes(off(1_248, 1_000_000)) && resumes(off(1_247, 1_000_000)));
+        assert!(theirs.describe()[2].ends_with("RESUME with q̂ 2496B below Γ; RESUME with q̂ below 1248B"));
+        assert_eq!(Reverie::new(&paper, 4).describe().len(), 2);
     }
 }

@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use weir_mmu::policy::{Load, Reverie, SteadyState};
+use weir_mmu::policy::{Load, Reverie, ReverieSettings, SteadyState};
 use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Mmu, PortLayout, PortWriter, Verdict};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
 
@@ -164,7 +164,10 @@ fn reverie_theorems_1_and_2() {
         let ports = vec![port; usize::from(PORTS)];
         let headroom = port.headroom_max() * u64::from(PORTS);
         let layout = BufferLayout::new(Bytes::mb(12) + headroom, ports, Headroom::PerQueue).unwrap();
-        let policy = Reverie::new("2".parse().unwrap(), 999_000_000, Bytes::new(20_480), usize::from(PORTS));
+        let policy = Reverie::new(
+            &ReverieSettings::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)),
+            usize::from(PORTS),
+        );
         let mmu = Mmu::new(layout, Box::new(policy), Bytes::ZERO, Alpha::ONE);
         let mut saturated = Saturated::new(mmu, lossless, lossy);
         for every in [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096] {

@@ -13,7 +13,7 @@ mod outcome;
 mod page;
 mod paper;
 mod rows;
-mod statistics;
+pub(crate) mod statistics;
 mod units;
 mod verdict;
 

@@ -4,6 +4,7 @@
 mod figure;
 mod hosts;
 mod outcome;
+mod seeds;
 pub(crate) mod traffic;
 
 use std::cell::Cell;
@@ -19,7 +20,7 @@ use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
 use weir_sim::{SimBackend, Threads};
-use weir_units::Time;
+use weir_units::{Span, Time};
 
 use crate::Failure;
 use crate::experiment;
@@ -86,6 +87,13 @@ pub struct RunArguments {
     /// process may use cores. The results are the same for any number.
     #[arg(short = 'j', long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1_024))]
     threads: Option<u32>,
+    /// Each run with so many seeds: `seed` of the scenario, and the numbers that follow. What comes of them is told with its
+    /// confidence, and stands in seeds.json; with sim only.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..=10_000))]
+    seeds: Option<u32>,
+    /// End the runs at this time of the scenario's clock, 2ms, before the scenario's own end. Nothing starts from then on.
+    #[arg(long, value_name = "TIME", value_parser = time_of)]
+    until: Option<Span>,
     /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.
     #[arg(long)]
     ns3_files: bool,
@@ -95,6 +103,12 @@ pub struct RunArguments {
     /// Print what came of each run as JSON, its summary included, in place of the comparison.
     #[arg(long)]
     json: bool,
+}
+
+/// A time with its unit, 1 us or more.
+fn time_of(text: &str) -> Result<Span, String> {
+    let time: Span = text.parse().map_err(|_| "this is no time; write for example 2ms".to_owned())?;
+    if time < Span::from_micros(1) { Err("write 1us or more".to_owned()) } else { Ok(time) }
 }
 
 impl RunArguments {
@@ -107,6 +121,8 @@ impl RunArguments {
             runs,
             dilation,
             threads,
+            seeds: None,
+            until: None,
             ns3_files: false,
             output,
             json: false,
@@ -151,9 +167,12 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     }
     let runs = chosen(arguments, file::load(&arguments.file)?)?;
     let backend = backend(arguments, &runs)?;
+    if let Some(seeds) = arguments.seeds {
+        return run_with_seeds(arguments, &runs, backend, seeds);
+    }
     // Before anything is made: another program may begin the command anew.
     let real_frames = if backend == Backend::Sim { None } else { Some(real_frames::reach()?) };
-    let (scenarios, mut hosts) = match backend {
+    let (mut scenarios, mut hosts) = match backend {
         Backend::Hosts => {
             let (scenarios, hosts) = hosts::prepared(&arguments.file, &runs, arguments.dilation)?;
             refuse_virtual_time(&scenarios)?;
@@ -161,6 +180,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         }
         _ => (at_dilation(arguments, &runs, backend)?, None),
     };
+    scenarios.iter_mut().try_for_each(|scenario| arguments.end_early(scenario))?;
     if let Some(real_frames) = real_frames {
         real_frames.check_machine(&scenarios)?;
     }
@@ -206,13 +226,68 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     outcome::verdict(&ended)
 }
 
+/// Each run with several seeds, in virtual time. Prints figures with their confidence.
+fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend, count: u32) -> Result<(), Failure> {
+    if backend != Backend::Sim {
+        let message = "--seeds: only runs in virtual time depend on nothing else; add --backend sim";
+        return Err(Failure::Argument(message.to_owned()));
+    }
+    let text = fs::read_to_string(&arguments.file)?;
+    let names: Vec<String> = runs.iter().map(|run| run.name.clone()).collect();
+    let name = runs.first().map_or("", |run| run.scenario.name.as_str()).to_owned();
+    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&name));
+    let stop = experiment::stopped_by_signals()?;
+    let (mut planned, mut of) = (Vec::new(), Vec::new());
+    for seeds::Seeded { of: run_of, seed, run, text } in seeds::seeded(&arguments.file, &text, &names, count)? {
+        let [scenario] = <[Scenario; 1]>::try_from(at_dilation(arguments, std::slice::from_ref(&run), backend)?)
+            .map_err(|_| Failure::Argument("a run is one scenario".to_owned()))?;
+        let mut scenario = scenario;
+        arguments.end_early(&mut scenario)?;
+        let directory = output.join(slug(&run.name));
+        let run_dir = experiment::directory(&directory)?;
+        run_dir.write_scenario(&text)?;
+        of.push((run_of, seed));
+        planned.push(Planned { run, scenario, run_dir, directory });
+    }
+    if !arguments.json {
+        introduce(&planned.iter().map(|planned| planned.scenario.clone()).collect::<Vec<_>>(), backend);
+    }
+    let all = planned.len();
+    let ended = run_in_virtual_time(planned, arguments, &stop)?;
+    let figures = seeds::figures(&ended, &of);
+    let summary = json_text(&figures);
+    fs::write(output.join("seeds.json"), &summary)?;
+    if arguments.json {
+        print!("{summary}");
+        return outcome::verdict(&ended);
+    }
+    println!("{}", seeds::table(&figures));
+    println!("results: {0}/*/, one for each seed, and {0}/seeds.json", output.display());
+    if stop.load(Ordering::Relaxed) {
+        println!("INTERRUPTED: {} of {all} runs have results.", ended.len());
+    }
+    outcome::verdict(&ended)
+}
+
 impl RunArguments {
+    /// What `--until` asks for.
+    fn end_early(&self, scenario: &mut Scenario) -> Result<(), Failure> {
+        let Some(until) = self.until else { return Ok(()) };
+        let end = scenario.end.since(Time::ZERO);
+        if until >= end {
+            return Err(Failure::Argument(format!("--until {until}: the scenario ends at {end} anyway; write less")));
+        }
+        scenario.end_at(Time::ZERO + until);
+        Ok(())
+    }
+
     /// The command that runs these of the file's runs as this one would have.
     fn again(&self, backend: Backend, runs: &[&str]) -> String {
         let mut words = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
         words.push(format!("--backend {}", backend.name()));
         words.extend(runs.iter().map(|run| format!("--run {}", quoted(run))));
         words.extend(self.dilation.map(|dilation| format!("--dilation {dilation}")));
+        words.extend(self.until.map(|until| format!("--until {until}")));
         words.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
         words.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
         words.join(" ")
@@ -368,6 +443,11 @@ fn chosen(arguments: &RunArguments, runs: Vec<ScenarioRun>) -> Result<Vec<Scenar
     let is_chosen =
         |run: &ScenarioRun| arguments.runs.is_empty() || arguments.runs.iter().any(|name| is_meant(&run.name, name));
     Ok(runs.into_iter().filter(is_chosen).collect())
+}
+
+/// The runs with these names.
+fn chosen_of(names: &[String], runs: Vec<ScenarioRun>) -> Vec<ScenarioRun> {
+    runs.into_iter().filter(|run| names.contains(&run.name)).collect()
 }
 
 /// Whether `name` is how the name of a run begins, in whatever case.

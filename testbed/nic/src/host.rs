@@ -30,6 +30,7 @@ pub use congestion::CongestionControl;
 pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
+pub use schedule::Turns;
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
 
@@ -135,7 +136,7 @@ impl Host {
             senders: Slots::new(senders),
             receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
             ends: ends.into(),
-            schedule: Schedule::default(),
+            schedule: Schedule::of(config.turns),
             timers: BinaryHeap::new(),
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),
@@ -368,7 +369,7 @@ impl Host {
             (Some(End::Receiver(receiver)), Says::Segment(segment)) => {
                 let generation = self.receivers.generation(receiver);
                 let state = &mut self.receivers[receiver];
-                let class = state.config().class;
+                let (class, _) = state.ack_point();
                 let answer = |ack| self.tcp_acks.push(class, receiver, ack);
                 state.handle_segment(now, segment, packet.ecn == Ecn::Ce, answer);
                 self.tcp_acks.wake(state, receiver, generation);
@@ -627,7 +628,7 @@ impl Host {
         }
     }
 
-    /// An acknowledgement of TCP, in its flow's class.
+    /// An acknowledgement of TCP, in its own class or its flow's.
     #[inline]
     fn poll_tcp_ack(&mut self, now: Time, held_back: ClassSet) -> Option<Outgoing> {
         while let Some((receiver, generation)) = self.tcp_acks.take_due(now) {
@@ -635,14 +636,14 @@ impl Host {
                 continue;
             }
             let state = &mut self.receivers[receiver];
-            let class = state.config().class;
+            let (class, _) = state.ack_point();
             state.handle_delay_over(now, |ack| self.tcp_acks.push(class, receiver, ack));
             self.tcp_acks.wake(state, receiver, generation);
         }
         let (class, place, ack) = self.tcp_acks.next(held_back)?;
         let receiver = &mut self.receivers[place];
         receiver.queued -= 1;
-        let (dscp, frame_bytes) = (receiver.config().dscp, self.config.sizes.of_tcp_ack(&ack));
+        let ((_, dscp), frame_bytes) = (receiver.ack_point(), self.config.sizes.of_tcp_ack(&ack));
         // No switch is to mark it (RFC 3168, 6.1.4).
         let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, Says::TcpAck(ack));
         if let NicFrame::Packet(packet) = &mut outgoing.0 {

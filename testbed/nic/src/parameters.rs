@@ -185,6 +185,17 @@ impl<'p> Parameters<'p> {
         })
     }
 
+    /// One of several words.
+    pub fn choice<T: Copy>(&self, key: &Key, choices: &[(&str, T)]) -> T {
+        self.value(key, |text| {
+            let chosen = choices.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
+            chosen.ok_or_else(|| {
+                let words: Vec<String> = choices.iter().map(|(word, _)| format!("\"{word}\"")).collect();
+                (format!("\"{text}\" is none of {}", words.join(", ")), format!("write {} = {}", key.name, words[0]))
+            })
+        })
+    }
+
     /// True or false.
     pub fn boolean(&self, key: &Key) -> bool {
         self.value(key, |text| text.parse().map_err(|_| told(key, text, "true or false", "true")))

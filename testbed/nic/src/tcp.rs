@@ -16,6 +16,7 @@
 mod control;
 mod cubic;
 mod dctcp;
+mod hystart;
 mod keys;
 mod proportional;
 mod ranges;
@@ -27,9 +28,10 @@ mod scoreboard;
 mod sender;
 mod window;
 
-use weir_units::{Bytes, Span, Time};
+use weir_units::{Bytes, Class, Span, Time};
+use weir_wire::rocev2::Dscp;
 
-pub use control::{Control, TcpControlKind, WindowControl, WindowLaw};
+pub use control::{Control, RoundTrip, TcpControlKind, WindowControl, WindowLaw};
 pub use keys::{GAUGES, TcpKeys, WrongTcp};
 pub use receiver::TcpReceiver;
 pub use registry::{add, kinds};
@@ -58,6 +60,8 @@ pub struct TcpConfig {
     pub granularity: Span,
     /// None: each segment is acknowledged at once.
     pub delayed_ack: Option<DelayedAck>,
+    /// What acknowledgements travel as; `None` for the class and the code point of the data.
+    pub acks: Option<AckPoint>,
     /// Whether a sender that was silent for a retransmission timeout starts with the initial window again (RFC 5681,
     /// 4.1).
     pub restart_after_idle: bool,
@@ -71,6 +75,15 @@ pub struct DelayedAck {
     pub every: u32,
     /// and so long after the first of them at the latest.
     pub at_most: Span,
+}
+
+/// A class for acknowledgements, and the code point that switches give it to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AckPoint {
+    /// The class.
+    pub class: Class,
+    /// Its code point. As read from a file it is the class selector of that number; who knows the switches' maps sets it.
+    pub dscp: Dscp,
 }
 
 /// Data on its way to the receiver.

@@ -218,6 +218,26 @@ pub struct HostFlows {
 }
 
 impl Scenario {
+    /// Ends the scenario at an instant before its own end: flows stop then, messages that would start later are left out, and windows
+    /// go no further. Without any window left there is one, of the last quarter.
+    pub fn end_at(&mut self, end: Time) {
+        self.end = self.end.min(end);
+        for flow in &mut self.flows {
+            flow.config.stop = flow.config.stop.min(end);
+        }
+        for plan in &mut self.traffic {
+            let count = plan.messages.partition_point(|message| message.start < end);
+            plan.messages = plan.messages[..count].into();
+        }
+        self.windows.retain(|window| window.from < end);
+        self.windows.iter_mut().for_each(|window| window.to = window.to.min(end));
+        if self.windows.is_empty() {
+            let from = Time::ZERO + (self.end.since(Time::ZERO) * 3).divided_by(4);
+            self.windows.push(WindowPlan { name: "last-quarter".to_owned(), from, to: self.end });
+        }
+        self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
+    }
+
     /// What a switch, by its place, mixes flows' hashes with to choose among ways of equal cost.
     pub fn hash_seed(&self, switch: usize) -> u32 {
         match self.ecmp_seed {

@@ -9,12 +9,19 @@ use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
-const FORMS: [(&str, &str, &str); 4] = [
+const FORMS: [(&str, &str, &str); 6] = [
     // Tests are too short for the 8 PAUSEs of the default.
     ("adaptive", "adaptive", "samples = 4"),
     ("dsh-table", "dsh", "estimator = \"table\""),
     ("dsh-no-insurance", "dsh", "insurance = false"),
     ("dsh-no-shared", "dsh", "shared_headroom = false"),
+    ("abm-simulator", "abm", "congested_partly = true\ndrain_of = \"congested-at-end\"\ndrain_cap = false"),
+    (
+        "reverie-simulator",
+        "reverie",
+        "congested_partly = true\nfilter_at = \"departures\"\nfilter_cut = true\nfilter_headroom = true\n\
+         resume_offset = \"2496B\"\nresume_floor = \"1248B\"",
+    ),
 ];
 
 /// All policies in the order of the registry, each with its forms.

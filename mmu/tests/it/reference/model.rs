@@ -31,7 +31,8 @@ pub(crate) struct Queue {
     pub limit: u64,
     /// q̂, in units of 2^-20 bytes.
     average: u64,
-    congested: bool,
+    /// What it counts in n_p, in units of 2^-16.
+    congested: u64,
     growth: Growth,
     delay: Delay,
 }
@@ -41,7 +42,7 @@ pub(crate) struct Queue {
 pub(crate) struct Egress {
     pub length: u64,
     average: u64,
-    congested: bool,
+    congested: u64,
 }
 
 /// DSH, Algorithm 2, in units of 2^-20 bytes a nanosecond.
@@ -103,6 +104,11 @@ impl Model {
         let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
         let kept: u64 = self.queues.iter().map(|queue| queue.limit).sum();
         (self.layout.shared().get() + given - kept, self.queues.iter().map(|queue| queue.shared).sum())
+    }
+
+    /// Reverie as its authors' simulator has it.
+    fn is_simulators(&self) -> bool {
+        self.name == "reverie-simulator"
     }
 
     fn free(&self) -> u64 {
@@ -189,7 +195,9 @@ impl Model {
         if matches!(verdict, Verdict::Keep(_)) {
             self.egress[to.index()].length += bytes;
         }
-        if lossless {
+        if self.is_simulators() {
+            // Departures alone are steps.
+        } else if lossless {
             let queue = &mut self.queues[id.index()];
             filter(&mut queue.average, queue.shared);
         } else {
@@ -252,12 +260,16 @@ impl Model {
                 (threshold, threshold)
             }
             "abm" => {
-                let n = self.congested(id.class(), true);
-                let threshold = ((free / n) * self.drain_share(id, queue.shared, true)) >> 16;
+                let threshold =
+                    (self.shared_out(free, id.class(), true) * self.drain_share(id, queue.shared, true)) >> 16;
                 (threshold, threshold)
             }
-            "reverie" => {
-                let holds = queue.average.div_ceil(1 << 20) <= free / self.congested(id.class(), true);
+            "reverie" | "reverie-simulator" => {
+                let (average, bound) = (queue.average.div_ceil(1 << 20), self.shared_out(free, id.class(), true));
+                let holds = match self.is_simulators() && queue.off {
+                    true => average < 1_248 || average + 2_496 <= bound,
+                    false => average <= bound,
+                };
                 (if holds && !queue.off { u64::MAX } else { 0 }, if holds { u64::MAX } else { 0 })
             }
             "dsh-no-shared" => (free, free),
@@ -279,11 +291,11 @@ impl Model {
         match self.name {
             "sonic" => lossy_free(),
             "abm" => {
-                let share = lossy_free() / self.congested(to.class(), false);
+                let share = self.shared_out(lossy_free(), to.class(), false);
                 (share * self.drain_share(to, queue.length, false)) >> 16
             }
-            "reverie" => {
-                let holds = queue.average.div_ceil(1 << 20) <= self.free() / self.congested(to.class(), false);
+            "reverie" | "reverie-simulator" => {
+                let holds = queue.average.div_ceil(1 << 20) <= self.shared_out(self.free(), to.class(), false);
                 if holds { u64::MAX } else { 0 }
             }
             _ => self.free(),
@@ -304,10 +316,18 @@ impl Model {
             let egress = &mut self.egress[departure.egress.index()];
             egress.length -= u64::from(departure.bytes);
             if lossless {
+                let is_simulators = self.is_simulators();
                 let queue = &mut self.queues[id.index()];
-                filter(&mut queue.average, queue.shared);
+                let length = queue.shared + if is_simulators { queue.headroom } else { 0 };
+                filter(&mut queue.average, length);
+                if is_simulators {
+                    queue.average = queue.average.min(length << 20);
+                }
             } else {
                 filter(&mut egress.average, egress.length);
+                if self.name == "reverie-simulator" {
+                    egress.average = egress.average.min(egress.length << 20);
+                }
             }
             self.departures.push(Departed {
                 at: self.now,
@@ -393,24 +413,31 @@ impl Model {
         last.filter(|departed| which(departed)).map(|departed| departed.bytes).sum()
     }
 
-    fn congested(&self, class: Class, ingress: bool) -> u64 {
-        let count = if ingress {
-            self.queues.iter().skip(class.index()).step_by(8).filter(|queue| queue.congested).count()
-        } else {
-            self.egress.iter().skip(class.index()).step_by(8).filter(|queue| queue.congested).count()
+    /// A number divided by n_p.
+    fn shared_out(&self, number: u64, class: Class, ingress: bool) -> u64 {
+        let parts: Vec<u64> = match ingress {
+            true => self.queues.iter().skip(class.index()).step_by(8).map(|queue| queue.congested).collect(),
+            false => self.egress.iter().skip(class.index()).step_by(8).map(|queue| queue.congested).collect(),
         };
-        (count as u64).max(1)
+        (number << 16) / parts.iter().sum::<u64>().max(1 << 16)
     }
 
     /// By real length for ABM, by the filtered one for Reverie.
     fn note_congestion(&mut self, ingress: QueueId, egress: QueueId) {
-        let by = |average: u64, length: u64| if self.name == "reverie" { average.div_ceil(1 << 20) } else { length };
+        let part = |average: u64, length: u64| {
+            let by = if self.name.starts_with("reverie") { average.div_ceil(1 << 20) } else { length };
+            match by {
+                CONGESTED.. => 1 << 16,
+                _ if self.is_simulators() => (by << 16) / CONGESTED,
+                _ => 0,
+            }
+        };
         if self.is_lossless(ingress) {
             let queue = &self.queues[ingress.index()];
-            self.queues[ingress.index()].congested = by(queue.average, queue.shared) >= CONGESTED;
+            self.queues[ingress.index()].congested = part(queue.average, queue.shared);
         } else {
             let queue = &self.egress[egress.index()];
-            self.egress[egress.index()].congested = by(queue.average, queue.length) >= CONGESTED;
+            self.egress[egress.index()].congested = part(queue.average, queue.length);
         }
     }
 

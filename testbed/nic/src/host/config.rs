@@ -8,7 +8,7 @@ use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, Span, 
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
-use super::{FrameSizes, Stamps};
+use super::{FrameSizes, Stamps, Turns};
 
 /// A host's NIC.
 #[derive(Clone, Debug)]
@@ -29,6 +29,8 @@ pub struct HostConfig {
     pub ack_class: Class,
     /// Whether acknowledgements of RDMA have the class and the code point of the data that they answer in place of these.
     pub acks_with_data: bool,
+    /// Who takes turns to send data.
+    pub turns: Turns,
     /// How far a late poll may catch up on rates: zero in virtual time.
     pub slack: Span,
     /// What it speaks with the switch's port, which must speak the same.
@@ -112,6 +114,7 @@ impl HostConfig {
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),
             acks_with_data: false,
+            turns: Turns::Flows,
             slack: Span::ZERO,
             flow_control: Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,

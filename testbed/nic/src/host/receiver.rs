@@ -6,7 +6,7 @@ use weir_wire::rocev2::{Dscp, Psn, QueuePair};
 use super::packet::{Ack, TcpAck, Write};
 use super::stream::Receiving;
 use super::{HostConfig, Peer, Stamps, Transport, codec};
-use crate::tcp::Segment;
+use crate::tcp::{AckPoint, Segment};
 
 /// A packet that is missing is not asked for twice within this time (as in the public simulators of RDMA networks).
 const ASKED_AGAIN: Span = Span::from_micros(500);
@@ -34,7 +34,8 @@ pub struct ReceiverConfig {
     pub transport: Transport,
     /// The flow's class,
     pub class: Class,
-    /// and its code point. Acknowledgements of TCP have both, too; RDMA's have the host's own.
+    /// and its code point. Acknowledgements of TCP have both, unless they have [their own](crate::tcp::TcpConfig::acks); RDMA's
+    /// have the host's.
     pub dscp: Dscp,
 }
 
@@ -113,6 +114,15 @@ impl Receiver {
             queued: 0,
             is_closing: false,
         }
+    }
+
+    /// The class and the code point of TCP's acknowledgements.
+    pub(super) fn ack_point(&self) -> (Class, Dscp) {
+        let own = match &self.config.transport {
+            Transport::Rdma => None,
+            Transport::Tcp(tcp) => tcp.acks,
+        };
+        own.map_or((self.config.class, self.config.dscp), |AckPoint { class, dscp }| (class, dscp))
     }
 
     /// Whether an acknowledgement or a notification is due.

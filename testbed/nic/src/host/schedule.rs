@@ -15,11 +15,29 @@ pub(super) struct Schedule {
     /// The classes with such flows.
     ready_classes: ClassSet,
     turns: u64,
+    by: Turns,
+    /// The class that was served last.
+    last: Class,
     /// Flows whose time will come.
     later: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
+/// Who takes turns at a host, a frame each.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Turns {
+    /// Flows, whatever their class.
+    #[default]
+    Flows,
+    /// Classes, and in each of them its flows, as queues of a NIC do.
+    Classes,
+}
+
 impl Schedule {
+    /// Nothing to send, and these take turns.
+    pub(super) fn of(by: Turns) -> Schedule {
+        Schedule { by, ..Schedule::default() }
+    }
+
     /// A flow of a class may send from `due` on.
     #[inline]
     pub(super) fn add(&mut self, now: Time, flow: u32, class: Class, due: Time) {
@@ -49,7 +67,11 @@ impl Schedule {
     pub(super) fn next(&mut self, held: ClassSet) -> Option<u32> {
         let open = self.ready_classes & !held;
         let turn = |class: &Class| self.ready[class.index()].front().map_or(u64::MAX, |(turn, _)| *turn);
-        let class = open.iter().min_by_key(turn)?;
+        let class = match self.by {
+            Turns::Flows => open.iter().min_by_key(turn)?,
+            Turns::Classes => open.iter().find(|class| *class > self.last).or(open.first())?,
+        };
+        self.last = class;
         let queue = &mut self.ready[class.index()];
         let (_, flow) = queue.pop_front()?;
         if queue.is_empty() {
@@ -95,6 +117,22 @@ mod tests {
             schedule.add(at(0), flow, if flow == 1 { FAST } else { SLOW }, at(0));
         }
         assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+    }
+
+    #[test]
+    fn classes_may_take_turns_and_their_flows_in_them() {
+        let mut schedule = Schedule::of(Turns::Classes);
+        for (flow, class) in [(0, SLOW), (1, FAST), (2, SLOW), (3, SLOW)] {
+            schedule.add(at(0), flow, class, at(0));
+        }
+        let mut order = Vec::new();
+        for _ in 0..8 {
+            let flow = schedule.next(ClassSet::EMPTY).unwrap();
+            order.push(flow);
+            schedule.add(at(0), flow, if flow == 1 { FAST } else { SLOW }, at(0));
+        }
+        assert_eq!(order, [0, 1, 2, 1, 3, 1, 0, 1]);
+        assert_eq!((schedule.next(FAST.alone()), schedule.next(FAST.alone())), (Some(2), Some(3)));
     }
 
     #[test]

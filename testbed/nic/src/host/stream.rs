@@ -1,7 +1,7 @@
-//! TCP on a host: messages as one stream of bytes, and acknowledgements in their flow's class.
+//! TCP on a host: messages as one stream of bytes, and acknowledgements in their flow's class or one of their own.
 //!
-//! An acknowledgement travels in the class and with the code point of the data that it acknowledges, as those of a socket do
-//! whose application has set the same on both sides.
+//! Without `ack_class` an acknowledgement travels in the class and with the code point of the data that it acknowledges, as those
+//! of a socket do whose application has set the same on both sides.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

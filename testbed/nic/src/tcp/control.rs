@@ -26,12 +26,39 @@ pub trait WindowControl: fmt::Debug + Send + Sync {
     fn law(&self) -> Box<dyn WindowLaw>;
 }
 
+/// A round trip that was measured, and the connection by then.
+#[derive(Clone, Copy, Debug)]
+pub struct RoundTrip {
+    /// When the acknowledgement came.
+    pub now: Time,
+    /// How long the data that it acknowledges and the acknowledgement were under way.
+    pub rtt: Span,
+    /// The smoothed round-trip time.
+    pub smoothed_rtt: Span,
+    /// Whether the window is below the slow-start threshold.
+    pub is_slow_start: bool,
+    /// The window in bytes.
+    pub cwnd: f64,
+    /// Bytes of a segment.
+    pub mss: f64,
+    /// All before is acknowledged.
+    pub una: u64,
+    /// All before is sent.
+    pub next: u64,
+}
+
 /// What differs between controls: how fast the window grows in congestion avoidance, and what cuts leave of it. Windows are in
 /// bytes; slow start, thresholds and the least window are those of all.
 pub trait WindowLaw: fmt::Debug + Send {
     /// An acknowledgement has arrived, with ECE or without, of so many bytes up to `una`; up to `next` data is sent. Called before
     /// the window grows or is cut for it.
     fn handle_ack(&mut self, _acked: u64, _ece: bool, _una: u64, _next: u64) {}
+
+    /// A round trip was measured while nothing was known to be lost. Called after [`WindowLaw::handle_ack`] and before the window grows.
+    /// Returns whether slow start ends here, with the window as it is.
+    fn ends_slow_start(&mut self, _trip: &RoundTrip) -> bool {
+        false
+    }
 
     /// The window after so many bytes were acknowledged in congestion avoidance. `prior` is what it was before the last cut. By default
     /// Reno's: a segment more a round trip.

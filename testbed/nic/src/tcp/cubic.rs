@@ -5,7 +5,8 @@ use std::sync::Arc;
 use weir_reader::{Gauge, Key, Named};
 use weir_units::{Span, Time};
 
-use super::{TcpControlKind, WindowControl, WindowLaw};
+use super::hystart::{self, HyStart, HyStartConfig};
+use super::{RoundTrip, TcpControlKind, WindowControl, WindowLaw};
 use crate::parameters::Parameters;
 
 /// `transport = "tcp-cubic"`.
@@ -23,6 +24,8 @@ struct CubicConfig {
     fast_convergence: bool,
     /// Whether it grows at least as Reno does (4.3).
     reno_friendly: bool,
+    /// How slow start ends early; `None` if only losses and marks end it.
+    hystart: Option<HyStartConfig>,
 }
 
 /// A flow's state. Windows are in bytes, times in seconds.
@@ -36,6 +39,7 @@ struct Law {
     w_max: f64,
     /// Since the window began to grow by the cubic function; none before, and in slow start.
     epoch: Option<Epoch>,
+    hystart: Option<HyStart>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -56,13 +60,18 @@ const FAST_CONVERGENCE: Key =
     Key::new("fast_convergence", "true", "whether a flow that is cut below its last W_max leaves more for others");
 const RENO_FRIENDLY: Key = Key::new("reno_friendly", "true", "whether it grows at least as Reno does");
 
+const ALL: [Key; 12] = {
+    let [a, b, c, d, e, f, g, h] = hystart::KEYS;
+    [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, a, b, c, d, e, f, g, h]
+};
+
 impl Named for Cubic {
     fn name(&self) -> &'static str {
         "tcp-cubic"
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY]
+        &ALL
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -83,6 +92,7 @@ impl CubicConfig {
             beta_ppm: parameters.share(&BETA),
             fast_convergence: parameters.boolean(&FAST_CONVERGENCE),
             reno_friendly: parameters.boolean(&RENO_FRIENDLY),
+            hystart: HyStartConfig::read(parameters),
         }
     }
 }
@@ -102,6 +112,7 @@ impl Law {
             reno_friendly: config.reno_friendly,
             w_max: 0.0,
             epoch: None,
+            hystart: config.hystart.map(HyStart::new),
         }
     }
 
@@ -135,6 +146,11 @@ impl WindowLaw for Law {
     fn handle_timeout(&mut self) {
         self.w_max = 0.0;
         self.epoch = None;
+        self.hystart.iter_mut().for_each(HyStart::handle_timeout);
+    }
+
+    fn ends_slow_start(&mut self, trip: &RoundTrip) -> bool {
+        self.hystart.as_mut().is_some_and(|hystart| hystart.handle_round_trip(trip))
     }
 
     /// Nothing was sent for so long: time stood still (5.8).

@@ -1,9 +1,10 @@
 //! What a connection is made of, as files have it.
 
 use weir_reader::{Gauge, Key, Named};
-use weir_units::{Bytes, Span};
+use weir_units::{Bytes, CLASSES, Class, Span};
+use weir_wire::rocev2::Dscp;
 
-use super::{Control, DelayedAck, TcpConfig, TcpControlKind};
+use super::{AckPoint, Control, DelayedAck, TcpConfig, TcpControlKind};
 use crate::parameters::{Parameters, Preset, WrongValue};
 
 /// What every connection has, whatever controls its window: the table `[nic.tcp]`.
@@ -40,6 +41,7 @@ const GRANULARITY: Key =
     Key::new("granularity", "10us", "G: the timeout exceeds the smoothed round trip by that much at least");
 const ACK_EVERY: Key = Key::new("ack_every", "2", "so many segments are acknowledged together");
 const ACK_DELAY: Key = Key::new("ack_delay", "1ms", "and so long after the first of them at the latest");
+const ACK_CLASS: Key = Key::new("ack_class", "data", "the class of acknowledgements, or \"data\" for that of the data");
 const RESTART_AFTER_IDLE: Key =
     Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
 
@@ -82,6 +84,7 @@ impl Named for TcpKeys {
             GRANULARITY,
             ACK_EVERY,
             ACK_DELAY,
+            ACK_CLASS,
             RESTART_AFTER_IDLE,
         ]
     }
@@ -147,6 +150,7 @@ impl TcpConfig {
             granularity: parameters.time(&GRANULARITY, times),
             // One by one is at once.
             delayed_ack: (every > 1).then_some(DelayedAck { every, at_most }),
+            acks: parameters.choice(&ACK_CLASS, &ack_points()),
             restart_after_idle: parameters.boolean(&RESTART_AFTER_IDLE),
         }
     }
@@ -160,6 +164,13 @@ impl TcpConfig {
     pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
         GAUGES.iter().chain(self.control.gauges())
     }
+}
+
+/// What `ack_class` may say.
+fn ack_points() -> Vec<(&'static str, Option<AckPoint>)> {
+    const NUMBERS: [&str; CLASSES] = ["0", "1", "2", "3", "4", "5", "6", "7"];
+    let of_class = |(class, number)| (number, Some(AckPoint { class: Class::new(class), dscp: Dscp::new(8 * class) }));
+    std::iter::once(("data", None)).chain((0..).zip(NUMBERS).map(of_class)).collect()
 }
 
 #[cfg(test)]
@@ -180,6 +191,8 @@ mod tests {
         let delayed = |config: &TcpConfig| config.delayed_ack.map(|ack| (ack.every, ack.at_most));
         assert_eq!(delayed(&linux), Some((2, Span::from_millis(40))));
         assert_eq!(delayed(&read(&[("ack_every", "1")]).unwrap()), None);
+        let class_0 = Some(AckPoint { class: Class::new(0), dscp: Dscp::new(0) });
+        assert_eq!((linux.acks, read(&[("ack_class", "0")]).unwrap().acks), (None, class_0));
         assert_eq!(read(&[("preset", "linux"), ("rto_min", "5ms")]).unwrap().rto_min, Span::from_millis(5));
     }
 

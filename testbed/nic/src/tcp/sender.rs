@@ -306,7 +306,12 @@ impl TcpSender {
     /// Data was acknowledged for the first time.
     fn handle_progress(&mut self, now: Time, echo: Time) {
         if echo <= now {
-            self.retransmission.measured(now.since(echo));
+            let rtt = now.since(echo);
+            self.retransmission.measured(rtt);
+            if !matches!(self.phase, Phase::Recovery { .. }) {
+                let smoothed = self.retransmission.smoothed_rtt().unwrap_or(rtt);
+                self.window.handle_round_trip(now, rtt, smoothed, [self.board.una(), self.board.next()]);
+            }
         }
         self.duplicates = 0;
         self.timeouts_in_turn = 0;

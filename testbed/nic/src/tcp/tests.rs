@@ -333,6 +333,23 @@ fn what_slow_start_loses_beyond_a_long_path_is_repaired() {
 }
 
 #[test]
+fn hystart_lets_slow_start_overshoot_by_less() {
+    // 1650 segments and a queue of 600. Rounds begin in the midst of a window's acknowledgements, where the window was 16
+    // segments, so a train is seen from there on only: the queue overflows with HyStart too, by what half a window more brings.
+    let long = Path { rate: BitRate::gbps(1), rtt: Span::from_millis(20), ..slow_path(600) };
+    let drops = ["true", "false"].map(|hystart| {
+        let kind = kinds().find(|kind| kind.name() == "tcp-cubic").unwrap();
+        let connection = [("preset", "linux"), ("window_max", "64MB")];
+        let config = TcpConfig::read(kind, &connection, &[("hystart", hystart)]).unwrap();
+        let mut path = Bottleneck::new(long, &[config]);
+        path.start(0);
+        path.run_for(Span::from_millis(300));
+        path.drops
+    });
+    assert!(drops[0] > 0 && 2 * drops[0] < drops[1], "{drops:?}");
+}
+
+#[test]
 fn cubic_does_as_reno_does_over_a_short_path() {
     // One of a hundred is lost: sqrt(3/2 · 100) = 12.2 segments a round trip of 10 ms, for Reno and for AIMD with β = 0.7
     // and α = 3 · 0.3 / 1.7 (RFC 9438, 4.3), less what whole segments and a round trip without growth at each loss take.

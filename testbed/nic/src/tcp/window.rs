@@ -2,7 +2,7 @@
 
 use weir_units::{Span, Time};
 
-use super::{TcpConfig, WindowLaw};
+use super::{RoundTrip, TcpConfig, WindowLaw};
 
 /// A flow's window, in bytes.
 #[derive(Debug)]
@@ -49,6 +49,15 @@ impl Window {
     /// Data was acknowledged, whatever that means for the window.
     pub(super) fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.law.handle_ack(acked, ece, una, next);
+    }
+
+    /// A round trip was measured. Slow start may end by it, without a cut.
+    pub(super) fn handle_round_trip(&mut self, now: Time, rtt: Span, smoothed_rtt: Span, [una, next]: [u64; 2]) {
+        let (is_slow_start, cwnd, mss) = (self.is_slow_start(), self.cwnd, self.mss);
+        let trip = RoundTrip { now, rtt, smoothed_rtt, is_slow_start, cwnd, mss, una, next };
+        if self.law.ends_slow_start(&trip) && is_slow_start {
+            self.ssthresh = self.cwnd;
+        }
     }
 
     /// So many bytes arrived without a sign of congestion, while the window was all used. Slow start counts all of

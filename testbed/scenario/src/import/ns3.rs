@@ -11,11 +11,13 @@
 //!
 //! `docs/IMPORT.md` has what becomes of what.
 
+mod arguments;
 mod config;
 mod control;
 mod detect;
 mod document;
 mod flows;
+mod inet_tub;
 mod round_trips;
 mod sources;
 mod switches;
@@ -35,12 +37,13 @@ use times::Times;
 use weir_units::SplitMix64;
 use workloads::Workload;
 
+pub use arguments::{Algorithm, Arguments, RdmaCc, Traffic};
 pub use config::Config;
 pub use detect::{FileKind, detect};
 pub use flows::{Flow, FlowList, TraceList};
 pub use sources::Sources;
 pub use text::Source;
-pub use topology::{Link, Topology};
+pub use topology::{Link, Tiers, Topology};
 
 /// What a caller chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,6 +52,8 @@ pub struct Options {
     pub stem: String,
     /// A preset of [`CongestionControl`](weir_nic::host::CongestionControl) in place of CC_MODE.
     pub congestion_control: Option<String>,
+    /// The command line of inet-tub's program, which goes before the configuration.
+    pub arguments: Option<Arguments>,
 }
 
 /// Whose simulator the files are for. Its switches and hosts have properties that no file says.
@@ -78,6 +83,8 @@ struct Experiment {
     classes: Vec<u8>,
     /// Whether acknowledgements wait with data in switches.
     has_low_acks: bool,
+    /// Tables of TCP in `[nic]`, where there is TCP.
+    tcp: Vec<(&'static str, Vec<(&'static str, String)>)>,
 }
 
 /// Makes a scenario.
@@ -87,10 +94,18 @@ struct Experiment {
 pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
     let mut report = Report { left: sources.left.clone(), ..Report::default() };
     let mut topology = Topology::parse(&sources.topology)?;
-    let mut flows = sources.flows.as_ref().map(|source| FlowList::parse(source, &topology)).transpose()?;
+    let arguments = options.arguments.as_ref();
+    let listed = sources.flows.as_ref().filter(|_| arguments.is_none());
+    let mut flows = listed.map(|source| FlowList::parse(source, &topology)).transpose()?;
     let trace = sources.trace.as_ref().map(|source| TraceList::parse(source, &topology)).transpose()?;
-    let config = sources.config.clone().unwrap_or_default();
-    let simulator = Simulator::of(&config, &topology, flows.as_ref());
+    let mut config = sources.config.clone().unwrap_or_default();
+    let simulator = match arguments {
+        Some(arguments) => {
+            inet_tub::lay_over(&mut config, arguments);
+            Simulator::InetTub
+        }
+        None => Simulator::of(&config, &topology, flows.as_ref()),
+    };
     tell_of_files(sources, simulator, &topology, flows.as_ref(), trace.as_ref(), &mut report);
     let payload = payload(&config)?;
     let trips = round_trips::RoundTrips::of(&topology, payload);
@@ -99,9 +114,31 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     let first_host = topology.links.iter().find(|link| link.ends.iter().any(|node| !topology.is_switch(*node)));
     let line = first_host.expect("each host has a link, and there is one").rate;
     let wanted = options.congestion_control.as_deref();
-    let control = control::choose(&config, simulator, line, &trips, wanted, &mut report)?;
-    let times = Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?;
+    let power_tcp = arguments.filter(|_| wanted.is_none()).and_then(|arguments| inet_tub::control(arguments, &trips));
+    let control = match power_tcp {
+        Some(control) => control,
+        None => {
+            let wanted = (wanted, arguments.is_some());
+            control::choose(&config, simulator, line, &trips, wanted, &mut report)?
+        }
+    };
+    let times = match arguments {
+        Some(arguments) => Times::of_arguments(arguments, &mut report),
+        None => Times::of(sources, &config, flows.as_ref(), simulator, &mut report)?,
+    };
+    let alphas = arguments.map(|_| inet_tub::Alphas::read(sources.alphas.as_ref(), &mut report)).transpose()?;
     let workloads = match (&flows, &sources.sizes) {
+        _ if arguments.is_some() => {
+            let arguments = arguments.expect("it is there");
+            if let Some(flows) = &sources.flows {
+                report
+                    .left
+                    .push(Note::of(&flows.name, "the program sends what its command line says, and none of a list"));
+            }
+            inet_tub::tell(arguments, &mut report);
+            let (file, sizes) = (&sources.topology.name, sources.sizes.as_ref());
+            inet_tub::workloads(arguments, &topology, file, sizes, (payload, &trips), options, &mut report)?
+        }
         (Some(list), sizes) => {
             if let Some(sizes) = sizes {
                 report.left.push(Note::of(&sizes.name, "the flow list says the sizes"));
@@ -114,13 +151,21 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
             Vec::new()
         }
     };
-    let mut classes: Vec<u8> = workloads.iter().map(|workload| workload.class).collect();
+    let lossless = workloads.iter().map(|workload| workload.class);
+    // The program keeps headroom for the queue of acknowledgements too.
+    let mut classes: Vec<u8> = match arguments {
+        Some(_) => vec![3, inet_tub::TCP_ACK_CLASS],
+        None => lossless.collect(),
+    };
     // ACK_HIGH_PRIO reaches hosts only; ConWeave's switches have it on.
     let has_low_acks = simulator != Simulator::ConWeave;
     classes.extend(Some(3).filter(|_| classes.is_empty()));
     classes.sort();
     classes.dedup();
-    let switches = switches::settings(&config, &topology, simulator, payload, (classes.len(), idle), &mut report)?;
+    let given = switches::Given { lossless: classes.len(), idle, line: arguments.zip(alphas.as_ref()) };
+    let switches = switches::settings(&config, &topology, simulator, (payload, &trips), given, &mut report)?;
+    let has_tcp = workloads.iter().any(|workload| workload.class == inet_tub::TCP_CLASS);
+    let tcp = arguments.filter(|_| has_tcp).map_or(Vec::new(), |arguments| inet_tub::tcp_tables(arguments, payload));
     let experiment = Experiment {
         simulator,
         trace: trace.map_or(Vec::new(), |trace| trace.nodes),
@@ -131,13 +176,20 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
         workloads,
         classes,
         has_low_acks,
+        tcp,
         config,
         topology,
     };
     experiment.tell_of_links(&sources.topology.name, &mut report);
     experiment.tell_of_keys(&mut report);
     let scenario = write::scenario(&experiment, sources, &mut report);
-    let beside = experiment.workloads.into_iter().map(|workload| (workload.file, workload.text)).collect();
+    let mut beside: Vec<(String, String)> = Vec::new();
+    for Workload { file, text, .. } in experiment.workloads {
+        // Several workloads may draw from one distribution.
+        if !file.is_empty() && !beside.iter().any(|(name, _)| *name == file) {
+            beside.push((file, text));
+        }
+    }
     Ok(Imported { scenario, beside, report })
 }
 

@@ -1,7 +1,7 @@
 //! TCP through two switches with a bottleneck between them.
 
 use weir_nic::host::{FlowConfig, Repeat, Transport};
-use weir_nic::tcp::{Control, TcpConfig};
+use weir_nic::tcp::{AckPoint, Control, TcpConfig};
 use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
 use weir_scenario::topology::{Cable, Dumbbell, Fabric};
 use weir_scenario::workload::Message;
@@ -125,6 +125,27 @@ fn cubic_fills_a_link_whose_queue_drops_and_leaves_seven_tenths_of_its_window() 
     // From 7/10 of 35 + 50 KB, less the 35 KB that are on the way, up to 50 KB.
     assert!((15_000..35_000).contains(&outcome.queue_min), "{outcome:?}");
     assert!((46_000..51_000).contains(&outcome.queue_max) && outcome.timeouts == 0, "{outcome:?}");
+}
+
+#[test]
+fn acknowledgements_have_the_class_that_the_connection_gives_them() {
+    // Its class by the preset `sonic`.
+    const ACK_POINT: u8 = 10;
+    let acks_of = |class: Option<Class>| {
+        let acks = class.map(|class| AckPoint { class, dscp: Dscp::new(ACK_POINT) });
+        let scenario = one(TcpConfig { acks, ..cubic() }, 100_000, |_| {});
+        let of_point = usize::from(scenario.hosts[0].nic.class_of_dscp[usize::from(ACK_POINT)]);
+        assert!(class.is_none_or(|class| class.index() == of_point));
+        let mut sim = Sim::new(&scenario).unwrap();
+        sim.run_until(Time::ZERO + Span::from_millis(2));
+        // To the sender's host, by class.
+        let sent = &sim.report(0).ports[0].classes;
+        assert_eq!(sim.host(0).sender_stats(0).messages_done, 1);
+        (sent[CLASS.index()].tx_frames, sent[1].tx_frames)
+    };
+    let (with_data, none) = acks_of(None);
+    assert!(with_data >= 35 && none == 0, "{with_data} {none}");
+    assert_eq!(acks_of(Some(Class::new(1))), (0, with_data));
 }
 
 #[test]

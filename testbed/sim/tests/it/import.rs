@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tempfile::TempDir;
 use weir_scenario::file::parse;
-use weir_scenario::import::ns3::{Options, Sources, import};
+use weir_scenario::import::ns3::{Arguments, Options, Sources, import};
 use weir_scenario::import::{Imported, Note};
 use weir_scenario::workload::{SizeCdf, list};
 use weir_sim::Sim;
@@ -16,8 +16,10 @@ fn here(path: &str) -> PathBuf {
 }
 
 fn imported(folder: &str) -> Imported {
-    let sources = Sources::find(&[here(folder)]).unwrap_or_else(|errors| panic!("{errors}"));
-    let options = Options { stem: folder.to_owned(), ..Options::default() };
+    let line = fs::read_to_string(here(folder).join("arguments")).ok();
+    let arguments = line.map(|line| Arguments::parse(&line).unwrap_or_else(|errors| panic!("{errors}")));
+    let sources = Sources::find_for(&[here(folder)], arguments.as_ref()).unwrap_or_else(|errors| panic!("{errors}"));
+    let options = Options { stem: folder.to_owned(), arguments, ..Options::default() };
     import(&sources, &options).unwrap_or_else(|errors| panic!("{errors}"))
 }
 
@@ -42,7 +44,7 @@ fn report(imported: &Imported) -> String {
 
 #[test]
 fn each_experiment_becomes_its_scenario() {
-    for folder in ["hpcc", "conweave", "inet-tub"] {
+    for folder in ["hpcc", "conweave", "inet-tub", "reverie"] {
         let imported = imported(folder);
         check(&format!("{folder}.toml"), &imported.scenario);
         check(&format!("{folder}.report.txt"), &report(&imported));
@@ -54,7 +56,7 @@ fn each_experiment_becomes_its_scenario() {
 
 #[test]
 fn what_is_written_can_be_read() {
-    for folder in ["hpcc", "conweave", "inet-tub"] {
+    for folder in ["hpcc", "conweave", "inet-tub", "reverie"] {
         let imported = imported(folder);
         let scenario: toml::Table = imported.scenario.parse().unwrap();
         let names = |key: &str| -> Vec<String> {
@@ -63,7 +65,8 @@ fn what_is_written_can_be_read() {
         };
         let hosts = names("hosts");
         for workload in scenario["workloads"].as_array().unwrap() {
-            let file = workload.get("file").or_else(|| workload["sizes"].get("file")).unwrap().as_str().unwrap();
+            let Some(file) = workload.get("file").or_else(|| workload["sizes"].get("file")) else { continue };
+            let file = file.as_str().unwrap();
             let (_, text) = imported.beside.iter().find(|(name, _)| name == file).unwrap();
             if workload["kind"].as_str() == Some("list") {
                 let place = |name: &str| hosts.iter().position(|host| host == name).map(|n| n as u32);
@@ -77,7 +80,9 @@ fn what_is_written_can_be_read() {
 
 #[test]
 fn each_experiment_runs_and_its_messages_arrive() {
-    for (folder, switches, links, hosts) in [("hpcc", 4, 5, 6), ("conweave", 4, 4, 4), ("inet-tub", 2, 1, 4)] {
+    for (folder, switches, links, hosts) in
+        [("hpcc", 4, 5, 6), ("conweave", 4, 4, 4), ("inet-tub", 2, 1, 4), ("reverie", 3, 2, 4)]
+    {
         let imported = imported(folder);
         let beside = TempDir::new().unwrap();
         for (name, text) in &imported.beside {

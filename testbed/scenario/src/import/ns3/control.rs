@@ -19,13 +19,14 @@ pub(super) struct Control {
     pub keys: Vec<(&'static str, String)>,
 }
 
-/// Chooses the preset for hosts on a line of this rate; `wanted` goes before what the configuration says.
+/// Chooses the preset for hosts on a line of this rate; what is wanted goes before what the configuration says. `has_line`: a
+/// command line has said which mode.
 pub(super) fn choose(
     config: &Config,
     simulator: Simulator,
     line: BitRate,
     trips: &RoundTrips,
-    wanted: Option<&str>,
+    (wanted, has_line): (Option<&str>, bool),
     report: &mut Report,
 ) -> Result<Control, ImportErrors> {
     let plain = |preset: &str| Control { preset: preset.to_owned(), kind: "", keys: Vec::new() };
@@ -64,8 +65,12 @@ pub(super) fn choose(
         }
     };
     differs.window(*mode, trips, report);
-    report.taken.push(Note::at(&config.file, at, format!("CC_MODE {mode}: congestion control {preset}")));
-    if simulator == Simulator::InetTub {
+    let is_of_file = config.has("CC_MODE") && config.text("CC_MODE") == Some(mode.to_string().as_str());
+    report.taken.push(match is_of_file {
+        true => Note::at(&config.file, at, format!("CC_MODE {mode}: congestion control {preset}")),
+        false => Note::on_nothing(format!("CC_MODE {mode}: congestion control {preset}")),
+    });
+    if simulator == Simulator::InetTub && !has_line {
         let text = format!("CC_MODE {mode} counts, though this simulator's command line may choose another");
         report.approximated.push(Note::at(&config.file, at, text));
     }

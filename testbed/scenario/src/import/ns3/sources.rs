@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::arguments::Arguments;
 use super::config::Config;
 use super::detect::{EXPECTED, FileKind, detect};
 use super::text::Source;
@@ -21,6 +22,8 @@ pub struct Sources {
     pub trace: Option<Source>,
     /// A distribution of flow sizes, if there is one.
     pub sizes: Option<Source>,
+    /// α of each queue, if a command line names its file.
+    pub alphas: Option<Source>,
     /// Files that were passed over, and why.
     pub left: Vec<Note>,
 }
@@ -41,6 +44,15 @@ impl Sources {
     /// # Errors
     /// Files that can't be read or are of no kind that is known, two of one kind, and no topology.
     pub fn find(paths: &[PathBuf]) -> Result<Sources, ImportErrors> {
+        Sources::find_for(paths, None)
+    }
+
+    /// The same, for a program with a command line: the files that it names are looked for as they are written and beside what is
+    /// looked at, and go before others. Its program sends nothing of a flow list.
+    ///
+    /// # Errors
+    /// As of [`Sources::find`], and files of the command line that are not there.
+    pub fn find_for(paths: &[PathBuf], arguments: Option<&Arguments>) -> Result<Sources, ImportErrors> {
         let mut candidates = Vec::new();
         for path in paths {
             if path.is_dir() {
@@ -49,11 +61,23 @@ impl Sources {
                 candidates.push(named(path)?);
             }
         }
+        let mut alphas = None;
+        for (key, written) in arguments.iter().flat_map(|arguments| &arguments.files) {
+            let path = beside(paths, written).ok_or_else(|| {
+                let problem = format!("--{key}={written} is not there, nor beside the other files");
+                ImportErrors::one("--arguments", None, problem, "put it there, or name the folder that it is in")
+            })?;
+            candidates.retain(|one: &Candidate| one.source.name != file_name(&path));
+            match *key {
+                "alphasFile" => alphas = Some(read(&path)?),
+                _ => candidates.push(named(&path)?),
+            }
+        }
         let explains = drop_explanation(&mut candidates);
         let config = only(&candidates, FileKind::Config)?;
         let folder = config.and_then(|config| config.path.parent()).map(Path::to_path_buf);
         let config = config.map(|config| Config::parse(&config.source)).transpose()?;
-        let mut found = Sources::default();
+        let mut found = Sources { alphas, ..Sources::default() };
         let has_sizes = candidates.iter().any(|one| one.kind == Some(FileKind::Sizes));
         let mut used = Vec::new();
         let mut choose = |kind: FileKind, key: &str| -> Result<Option<Source>, ImportErrors> {
@@ -61,7 +85,9 @@ impl Sources {
             let of_config = config.as_ref().zip(folder.as_deref()).filter(|(config, _)| !by_name && config.has(key));
             let source = match of_config {
                 // What would be drawn from a distribution need not be there.
-                Some((config, folder)) => referred(config, key, folder, kind == FileKind::Flows && has_sizes)?,
+                Some((config, folder)) => {
+                    referred(config, key, folder, kind == FileKind::Flows && (has_sizes || arguments.is_some()))?
+                }
                 None => only(&candidates, kind)?.map(|one| one.source.clone()),
             };
             used.extend(source.as_ref().map(|source| source.name.clone()));
@@ -98,6 +124,15 @@ impl Sources {
         found.config = config;
         Ok(found)
     }
+}
+
+/// A file that a command line names: where it is written, or beside one of the paths.
+fn beside(paths: &[PathBuf], written: &str) -> Option<PathBuf> {
+    let written = Path::new(written);
+    let folder = |path: &PathBuf| if path.is_dir() { path.clone() } else { path.with_file_name("") };
+    let name = written.file_name()?;
+    let places = std::iter::once(written.to_owned()).chain(paths.iter().map(|path| folder(path).join(name)));
+    places.into_iter().find(|path| path.is_file())
 }
 
 /// Takes `config_doc.txt` out, which explains a configuration's keys in braces, where a folder has another configuration too.

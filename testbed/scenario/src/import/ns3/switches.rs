@@ -5,7 +5,10 @@ use std::collections::BTreeMap;
 use weir_units::{BitRate, Bytes, Span};
 
 use super::Simulator;
+use super::arguments::Arguments;
 use super::config::Config;
+use super::inet_tub::{self, Alphas, Policy};
+use super::round_trips::RoundTrips;
 use super::text::count;
 use super::topology::{Link, Topology};
 use crate::import::{ImportErrors, Note, Report};
@@ -26,6 +29,18 @@ pub(super) struct Switches {
     pub alpha_at_rate: Option<BitRate>,
     pub has_pfc: bool,
     pub ecn: Option<Ecn>,
+    /// In place of dynamic thresholds, what a command line chooses.
+    pub policy: Option<Policy>,
+}
+
+/// What settings depend on besides.
+pub(super) struct Given<'g> {
+    /// How many classes are lossless,
+    pub lossless: usize,
+    /// and how many hosts are left out.
+    pub idle: usize,
+    /// A command line, and the α of its file.
+    pub line: Option<(&'g Arguments, &'g Alphas)>,
 }
 
 /// Thresholds of ECN marking.
@@ -92,8 +107,8 @@ pub(super) fn settings(
     config: &Config,
     topology: &Topology,
     simulator: Simulator,
-    payload: u64,
-    (lossless, idle): (usize, usize),
+    (payload, trips): (u64, &RoundTrips),
+    Given { lossless, idle, line }: Given<'_>,
     report: &mut Report,
 ) -> Result<Switches, ImportErrors> {
     let model = simulator.model(payload);
@@ -108,7 +123,15 @@ pub(super) fn settings(
     let mtu = if payload + 100 <= 1_500 { 1_500 } else { payload + 100 };
     let mut switches = Switches {
         mtu,
-        size: size(config, nic, report),
+        size: match line {
+            None => size(config, nic, report),
+            Some((arguments, _)) => {
+                if let Some(line) = config.line("BUFFER_SIZE") {
+                    report.left.push(Note::at(&config.file, line, "BUFFER_SIZE: the command line's buffersize counts"));
+                }
+                arguments.buffer
+            }
+        },
         private: model.private,
         headroom: model.headroom(topology, report),
         rule: (model.delays, model.and),
@@ -117,7 +140,14 @@ pub(super) fn settings(
         alpha_at_rate: None,
         has_pfc,
         ecn: ecn(config, topology, report)?,
+        policy: None,
     };
+    if let Some((arguments, alphas)) = line {
+        let usual =
+            most_common(topology.switches.iter().map(|switch| switches.headroom_at(topology, *switch, lossless)));
+        let policy = inet_tub::policy(arguments, alphas, usual.unwrap_or(Bytes::ZERO), trips, report);
+        switches.policy = Some(policy);
+    }
     if idle > 0 {
         // Each would have its private buffer and its headroom.
         let own = if has_pfc { switches.headroom } else { Bytes::ZERO } + model.private;
@@ -128,7 +158,7 @@ pub(super) fn settings(
         switches.size = switches.size.saturating_sub(less);
     }
     model.tell(config, topology, &mut switches, nic, report);
-    if has_pfc && lossless > 1 {
+    if has_pfc && lossless > 1 && line.is_none() {
         let text = format!("headroom is kept for each of {lossless} lossless classes, in the simulator once a port");
         report.approximated.push(Note::on_nothing(text));
     }
@@ -195,7 +225,7 @@ impl Model {
                 let text = format!("alpha is {}, and {}", self.alpha, told.join(", "));
                 report.taken.push(Note::on_nothing(text));
             }
-        } else if topology.is_extended {
+        } else if topology.is_extended && switches.policy.is_none() {
             approximated(format!(
                 "dynamic thresholds with alpha {}: the simulator's command line chooses the buffer's policy and its parameters",
                 self.alpha
@@ -220,19 +250,31 @@ impl Switches {
         Some(self.by_rule(link)).filter(|headroom| *headroom != self.headroom)
     }
 
+    /// What all ports of a switch keep for lossless classes.
+    fn headroom_at(&self, topology: &Topology, switch: u32, lossless: usize) -> Bytes {
+        topology.links_of(switch).map(|link| self.by_rule(link)).sum::<Bytes>() * lossless as u64
+    }
+
     /// What private buffers and headroom take must be less than the buffer.
     fn check_size(&self, config: &Config, topology: &Topology, lossless: usize) -> Result<(), ImportErrors> {
         let lossless = if self.has_pfc { lossless as u64 } else { 0 };
         for switch in &topology.switches {
             let ports = topology.links_of(*switch).count() as u64;
-            let headroom: Bytes = topology.links_of(*switch).map(|link| self.by_rule(link)).sum();
-            let kept = self.private * CLASSES * ports + headroom * lossless;
+            let kept = self.private * CLASSES * ports + self.headroom_at(topology, *switch, lossless as usize);
             if kept >= self.size {
                 let problem = format!(
                     "private buffers and headroom of switch {switch}, with {ports} ports, take {} B, and its buffer has {} B",
                     kept.get(),
                     self.size.get()
                 );
+                if self.policy.is_some() {
+                    return Err(ImportErrors::one(
+                        "--arguments",
+                        None,
+                        problem,
+                        "write a larger --buffersize, in bytes",
+                    ));
+                }
                 let file = if config.has("BUFFER_SIZE") { &config.file } else { "BUFFER_SIZE" };
                 return Err(ImportErrors::one(
                     file,

@@ -24,7 +24,7 @@ fn with(topology: &str, config: &str, flows: &str) -> Result<Imported, ImportErr
         flows: Some(source("f", flows)),
         ..Sources::default()
     };
-    import(&sources, &Options { stem: "x".to_owned(), congestion_control: None })
+    import(&sources, &Options { stem: "x".to_owned(), ..Options::default() })
 }
 
 fn problems<T: std::fmt::Debug>(result: Result<T, ImportErrors>) -> Vec<(Option<usize>, String)> {

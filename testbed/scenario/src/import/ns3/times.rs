@@ -2,6 +2,7 @@
 
 use weir_units::Span;
 
+use super::arguments::Arguments;
 use super::config::Config;
 use super::document::exact_span;
 use super::flows::FlowList;
@@ -91,6 +92,15 @@ impl Times {
         }
         let warm_up = Some(WARM_UP).filter(|warm_up| simulator == Simulator::ConWeave && end > *warm_up + DRAIN);
         Ok(Times { shift, end, warm_up, sample_every: sample_every(end) })
+    }
+
+    /// Those of a command line, whose instants count from START_TIME.
+    pub(super) fn of_arguments(arguments: &Arguments, report: &mut Report) -> Times {
+        let [start, _, end] = arguments.times;
+        let end = end.saturating_sub(start);
+        let text = format!("the run ends at {}; all instants are {} earlier", exact_span(end), exact_span(start));
+        report.taken.push(Note::of("--arguments", text));
+        Times { shift: start, end, warm_up: None, sample_every: sample_every(end) }
     }
 
     /// An instant of the files; `None` if it is before the scenario.

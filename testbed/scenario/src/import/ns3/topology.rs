@@ -23,6 +23,8 @@ pub struct Topology {
     pub left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
     pub is_extended: bool,
+    /// What inet-tub's first line has more.
+    pub tiers: Option<Tiers>,
     /// Lines after the last link, which the simulators do not read.
     pub left_over: usize,
 }
@@ -40,6 +42,15 @@ pub struct Link {
     pub loss_ppb: u64,
     /// Its line, from 1.
     pub line: usize,
+}
+
+/// What inet-tub's first line says besides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tiers {
+    /// How many of the switches have hosts: the first ones.
+    pub tors: u32,
+    /// The rates of links to hosts, and between switches, if they are there.
+    pub rates: Option<[BitRate; 2]>,
 }
 
 /// Ports of a switch.
@@ -104,9 +115,10 @@ impl Topology {
             last = line.number;
             links.extend(link(&line, &header, complaints));
         }
-        let is_extended = header.is_extended;
+        let Header { nodes, tiers, .. } = header;
         let (nics, left_out) = Default::default();
-        Some(Topology { nodes: header.nodes, switches, links, nics, left_out, is_extended, left_over: lines.count() })
+        let (is_extended, left_over) = (tiers.is_some(), lines.count());
+        Some(Topology { nodes, switches, links, nics, left_out, is_extended, tiers, left_over })
     }
 
     /// Whether a node is a switch.
@@ -234,7 +246,7 @@ struct Header {
     nodes: u32,
     switches: usize,
     links: usize,
-    is_extended: bool,
+    tiers: Option<Tiers>,
     line: usize,
 }
 
@@ -257,6 +269,12 @@ impl Header {
         let nodes = number(0, "the number of nodes", "324")?;
         let switches = number(1, "the number of switches", "4")?;
         let links = number(links, "the number of links", "328")?;
+        let tors = if is_extended { Some(number(2, "the number of ToRs", "16")?) } else { None };
+        let rates = match line.fields[..] {
+            [_, _, _, _, servers, fabric] => rate(servers).zip(rate(fabric)).map(|(servers, fabric)| [servers, fabric]),
+            _ => None,
+        };
+        let tiers = tors.map(|tors| Tiers { tors, rates });
         if nodes > NODES_MAX || switches > nodes {
             let problem = format!("{nodes} nodes of which {switches} are switches can't be");
             complaints.add(line.number, problem, format!("write at most {NODES_MAX} nodes, and no more switches"));
@@ -266,7 +284,7 @@ impl Header {
             complaints.add(line.number, "there is no switch", "write a topology with one switch at least");
             return None;
         }
-        Some(Header { nodes, switches: switches as usize, links: links as usize, is_extended, line: line.number })
+        Some(Header { nodes, switches: switches as usize, links: links as usize, tiers, line: line.number })
     }
 
     fn node(&self, node: u32, line: usize, complaints: &mut Complaints<'_>) -> Option<u32> {

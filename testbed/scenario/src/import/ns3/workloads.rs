@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use weir_units::{Bytes, Span};
+
 use super::Options;
 use super::document::decimal_micros;
 use super::flows::{Flow, FlowList};
@@ -26,12 +28,31 @@ pub(super) struct Workload {
 }
 
 /// What a workload's file is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Messages.
     List,
     /// Sizes of messages that are drawn, with a load in units of 10^-9.
     Drawn(u64),
+    /// The same between some hosts, or no file.
+    Pattern(Pattern),
+}
+
+/// Messages that are drawn between some hosts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Pattern {
+    /// `poisson`, or `incast`.
+    pub kind: &'static str,
+    /// Senders and receivers.
+    pub hosts: [Vec<String>; 2],
+    /// In units of 10^-9.
+    pub load: u64,
+    /// Of each message; without it they are drawn from the file's distribution.
+    pub size: Option<Bytes>,
+    /// Messages start before.
+    pub until: Span,
+    /// TCP's transport, and the window that it begins with, in segments.
+    pub tcp: Option<(&'static str, u64)>,
 }
 
 /// The class of drawn traffic, as the simulators' generators have it.

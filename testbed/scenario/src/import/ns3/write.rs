@@ -6,6 +6,7 @@ use weir_units::Bytes;
 use weir_units::Span;
 
 use super::document::{Document, array, exact_rate, exact_size, exact_span, quoted, share};
+use super::inet_tub;
 use super::switches::Ecn;
 use super::times::Times;
 use super::topology::{Link, Topology};
@@ -34,15 +35,34 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
     for workload in &experiment.workloads {
         document.table("[[workloads]]");
         document.word("name", &workload.name);
-        match workload.what {
+        match &workload.what {
             What::List => {
                 document.word("kind", "list");
                 document.word("file", &workload.file);
             }
+            What::Pattern(_) => {}
             What::Drawn(load) => {
                 document.word("kind", "poisson");
                 document.bare("sizes", format!("{{ file = {} }}", quoted(&workload.file)));
-                document.bare("load", share(load));
+                document.bare("load", share(*load));
+            }
+        }
+        if let What::Pattern(pattern) = &workload.what {
+            let [senders, receivers] = &pattern.hosts;
+            document.word("kind", pattern.kind);
+            document.bare("senders", array(senders));
+            document.bare("receivers", array(receivers));
+            match pattern.size {
+                Some(size) => document.word("sizes", exact_size(size)),
+                None => document.bare("sizes", format!("{{ file = {} }}", quoted(&workload.file))),
+            }
+            document.bare("load", share(pattern.load));
+            document.word("until", exact_span(pattern.until));
+            if let Some((transport, window)) = pattern.tcp {
+                document.bare("class", workload.class);
+                document.word("transport", transport);
+                document.bare("tcp", format!("{{ initial_window = {window} }}"));
+                continue;
             }
         }
         document.bare("class", workload.class);
@@ -106,11 +126,18 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
     if experiment.has_low_acks {
         document.word("acks", "with-data");
     }
+    if experiment.switches.policy.is_some() {
+        document.word("turns", "classes");
+    }
     document.word("retransmit", "4ms");
     let control = &experiment.control;
     if !control.keys.is_empty() {
         document.table(&format!("[nic.{}]", control.kind));
         control.keys.iter().for_each(|(key, value)| document.bare(key, value));
+    }
+    for (table, keys) in &experiment.tcp {
+        document.table(table);
+        keys.iter().for_each(|(key, value)| document.bare(key, value));
     }
 }
 
@@ -123,19 +150,34 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     document.word("private", exact_size(switches.private));
     document.word("headroom", exact_size(switches.headroom));
     document.word("xon_offset", exact_size(switches.xon_offset));
-    document.word("policy", "dt");
-    document.table("[switch.buffer.dt]");
-    document.word("alpha", switches.alpha);
-    if let Some(rate) = switches.alpha_at_rate {
-        document.word("alpha_at_rate", exact_rate(rate));
+    match &switches.policy {
+        Some(policy) => {
+            document.bare("lossy_alpha", quoted(&policy.lossy_alpha));
+            document.word("policy", policy.name);
+            document.table(&format!("[switch.buffer.{}]", policy.name));
+            policy.keys.iter().for_each(|(key, value)| document.bare(key, value));
+        }
+        None => {
+            document.word("policy", "dt");
+            document.table("[switch.buffer.dt]");
+            document.word("alpha", switches.alpha);
+            if let Some(rate) = switches.alpha_at_rate {
+                document.word("alpha_at_rate", exact_rate(rate));
+            }
+        }
     }
     document.table("[switch.classes]");
     document.word("preset", "roce");
+    if switches.policy.is_some() {
+        document.word("scheduler", "packet-rr");
+    }
     let lossless: Vec<String> = experiment.classes.iter().filter(|_| switches.has_pfc).map(u8::to_string).collect();
     document.bare("lossless", format!("[{}]", lossless.join(", ")));
     // The preset has code points for class 3; others have 8 times the class.
-    let mut points: Vec<(u8, u8)> =
-        experiment.classes.iter().filter(|class| **class != 3).map(|class| (class * 8, *class)).collect();
+    // TCP's data is lossy.
+    let tcp = Some(inet_tub::TCP_CLASS).filter(|_| !experiment.tcp.is_empty());
+    let carried = || experiment.classes.iter().copied().chain(tcp);
+    let mut points: Vec<(u8, u8)> = carried().filter(|class| *class != 3).map(|class| (class * 8, class)).collect();
     points.sort();
     if !points.is_empty() {
         document.table("[switch.classes.dscp]");
@@ -144,13 +186,18 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     if let Some(Ecn { kmin, kmax, pmax_ppb, at_rate }) = switches.ecn {
         let least = Bytes::new(1);
         let [kmin, kmax] = [kmin, kmax].map(|size| quoted(exact_size(size.max(least))));
-        for class in &experiment.classes {
+        for class in carried().filter(|class| *class != inet_tub::TCP_ACK_CLASS) {
             document.table("[[switch.classes.queues]]");
             document.bare("class", class);
             let at_rate = at_rate.map_or(String::new(), |rate| format!(", at_rate = {}", quoted(exact_rate(rate))));
             let pmax = share(pmax_ppb);
             document.bare("ecn", format!("{{ kmin = {kmin}, kmax = {kmax}, pmax = {pmax}{at_rate} }}"));
         }
+    }
+    if switches.policy.is_some() {
+        document.table("[[switch.classes.queues]]");
+        document.bare("class", inet_tub::TCP_ACK_CLASS);
+        document.bare("strict", true);
     }
     document.table("[switch.pfc]");
     document.word("reaction", "0s");

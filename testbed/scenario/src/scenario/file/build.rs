@@ -5,8 +5,9 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
-use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig};
+use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Transport};
 use weir_nic::parameters::Network;
+use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, mechanism};
 use weir_units::{Class, Span};
 use weir_wire::rocev2::{Dscp, QueuePair};
@@ -180,6 +181,7 @@ impl<'p> Build<'p> {
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
                 acks_with_data: self.plan.nic.acks_with_data,
+                turns: self.plan.nic.turns,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,
@@ -231,7 +233,7 @@ impl<'p> Build<'p> {
         }
         let mut point = |key: String, class: Class, carriage: &Carriage| {
             self.check_tcp(carriage, &key, complaints);
-            self.dscp(class, &key, complaints)
+            self.dscp(class, &format!("{key}.class"), complaints)
         };
         let of_flows = plan.flows.iter().map(|flow| {
             let key = format!("flows[{}]", flow.number);
@@ -268,6 +270,13 @@ impl<'p> Build<'p> {
         }
     }
 
+    /// What carries messages, with the code point of acknowledgements that have a class of their own.
+    fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
+        let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
+        let place = carriage.ack_class_place.as_deref().unwrap_or(key);
+        Some(carriage.with_acks(AckPoint { class, dscp: self.dscp(class, place, complaints)? }))
+    }
+
     fn traffic_plan(
         &self,
         number: usize,
@@ -302,7 +311,7 @@ impl<'p> Build<'p> {
             name: workload.name.clone(),
             class: workload.class,
             dscp,
-            transport: carriage.transport.clone(),
+            transport: self.transport(carriage, &key, complaints)?,
             congestion_control,
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
@@ -357,7 +366,7 @@ impl<'p> Build<'p> {
             total: flow.total,
             ack_every: flow.carriage.ack_every,
             retransmission: flow.carriage.retransmission,
-            transport: flow.carriage.transport.clone(),
+            transport: self.transport(&flow.carriage, &key, complaints)?,
         };
         Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
     }
@@ -376,8 +385,8 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// The first code point that all switches give a class to; `key` is what has the class.
-    fn dscp(&self, class: Class, key: &str, complaints: &mut Complaints) -> Option<Dscp> {
+    /// The first code point that all switches give a class to; `place` is the key that has the class.
+    fn dscp(&self, class: Class, place: &str, complaints: &mut Complaints) -> Option<Dscp> {
         let class = class.index();
         let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);
         let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
@@ -392,7 +401,7 @@ impl<'p> Build<'p> {
                 None => format!("the switches give class {class} to different DSCPs"),
             };
             let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
-            self.refuse(&format!("{key}.class"), message, help, complaints);
+            self.refuse(place, message, help, complaints);
         }
         common.map(|point| Dscp::new(point as u8))
     }

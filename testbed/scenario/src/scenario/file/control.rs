@@ -105,6 +105,12 @@ impl KindTables {
         })
     }
 
+    /// The path in the file of a key that all of TCP has, if it is there.
+    pub(super) fn place_of_tcp(&self, key: &str) -> Option<String> {
+        let given = self.0.get(TcpKeys.name())?.iter().find(|given| given.key == key)?;
+        Some(given.place.clone())
+    }
+
     fn of(&self, kind: &str) -> Vec<Given> {
         self.0.get(kind).cloned().unwrap_or_default()
     }

@@ -84,7 +84,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "dport",
 ];
 
-const NIC: &[&str] = &["frames", "mtu", "acks", "ack_every", "retransmit", "congestion_control", "transport"];
+const NIC: &[&str] = &["frames", "mtu", "acks", "turns", "ack_every", "retransmit", "congestion_control", "transport"];
 
 const FLOW: &[&str] = &[
     "name",

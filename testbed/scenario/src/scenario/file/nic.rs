@@ -3,10 +3,10 @@
 use std::num::NonZeroU32;
 
 use weir_nic::host::congestion::{self, NONE};
-use weir_nic::host::{FrameSizes, Stamps, Transport};
-use weir_nic::tcp::{self, TcpControlKind};
+use weir_nic::host::{FrameSizes, Stamps, Transport, Turns};
+use weir_nic::tcp::{self, AckPoint, TcpConfig, TcpControlKind};
 use weir_reader::{Problem, TIME, Table};
-use weir_units::{Bytes, Span};
+use weir_units::{Bytes, Class, Span};
 use weir_wire::rocev2::PathMtu;
 
 use super::control::{ControlChoice, KindTables};
@@ -24,6 +24,8 @@ pub(super) struct Nic {
     frames: Frames,
     /// Whether acknowledgements have the class of their data.
     pub acks_with_data: bool,
+    /// Who takes turns to send data.
+    pub turns: Turns,
     /// Payload of a full frame.
     pub mtu: u16,
     /// Where the file says it.
@@ -51,6 +53,8 @@ pub(super) enum Frames {
 #[derive(Clone, Debug)]
 pub(super) struct Carriage {
     pub transport: Transport,
+    /// The path in the file of the class of TCP's acknowledgements, if it is there.
+    pub ack_class_place: Option<String>,
     pub control: ControlChoice,
     pub ack_every: Option<NonZeroU32>,
     pub retransmission: Option<Span>,
@@ -74,6 +78,7 @@ impl Nic {
             kinds,
             frames,
             acks_with_data: table.choice("acks", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
+            turns: table.choice("turns", &[("flows", Turns::Flows), ("classes", Turns::Classes)]).unwrap_or_default(),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
             retransmission: retransmission(&table),
@@ -151,6 +156,7 @@ impl Carriage {
             control = NONE;
         }
         Carriage {
+            ack_class_place: kinds.place_of_tcp("ack_class"),
             transport: transport.map_or(Transport::Rdma, |kind| Transport::tcp(kinds.tcp(table, kind))),
             control: kinds.control(table, control),
             ack_every: None,
@@ -161,6 +167,22 @@ impl Carriage {
     /// What its frames bring.
     pub(super) fn stamps(&self) -> Stamps {
         self.control.anywhere().stamps()
+    }
+
+    /// The class of TCP's acknowledgements, if they have one of their own.
+    pub(super) fn ack_class(&self) -> Option<Class> {
+        match &self.transport {
+            Transport::Rdma => None,
+            Transport::Tcp(tcp) => tcp.acks.map(|acks| acks.class),
+        }
+    }
+
+    /// What carries messages, with TCP's acknowledgements at this point.
+    pub(super) fn with_acks(&self, acks: AckPoint) -> Transport {
+        match &self.transport {
+            Transport::Rdma => Transport::Rdma,
+            Transport::Tcp(tcp) => Transport::tcp(TcpConfig { acks: Some(acks), ..TcpConfig::clone(tcp) }),
+        }
     }
 
     /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.

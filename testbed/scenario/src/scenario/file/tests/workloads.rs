@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use weir_nic::host::Transport;
+use weir_nic::tcp::AckPoint;
+
 use super::*;
 use crate::scenario::TrafficPlan;
 use crate::workload::Message;
@@ -135,6 +138,21 @@ fn workloads_have_presets_and_transports() {
     let expected = CongestionControl::preset("hpcc", BitRate::gbps(100), t).unwrap();
     assert_eq!(format!("{:?}", hpcc.congestion_control), format!("{expected:?}"));
     assert!(at("transport = \"tcp-cubic\"\n").transport.is_tcp());
+}
+
+#[test]
+fn acknowledgements_of_tcp_may_have_a_class() {
+    let acks = |class: &str| {
+        let workload = "kind = \"permutation\"\nsizes = \"1KB\"\ntransport = \"tcp-cubic\"\n";
+        match plan(&format!("{workload}tcp = {{ ack_class = {class} }}\n")).transport {
+            Transport::Tcp(tcp) => tcp.acks,
+            Transport::Rdma => panic!("TCP"),
+        }
+    };
+    // The first code points of these classes in the preset `roce`.
+    assert_eq!(acks("6"), Some(AckPoint { class: Class::new(6), dscp: Dscp::new(48) }));
+    assert_eq!(acks("\"0\""), Some(AckPoint { class: Class::new(0), dscp: Dscp::new(0) }));
+    assert_eq!(acks("\"data\""), None);
 }
 
 #[test]

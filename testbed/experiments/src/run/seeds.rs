@@ -1,0 +1,180 @@
+//! A scenario's runs with several seeds, and what they have in common: means with their confidence.
+
+use std::path::Path;
+
+use serde::Serialize;
+use weir_results::run_dir::{BinSummary, Distribution, Summary};
+use weir_scenario::file::{self, ScenarioRun};
+
+use super::{Ended, chosen_of};
+use crate::Failure;
+use crate::reproduce::statistics::mean;
+use crate::table::Table;
+
+/// Runs that differ in `scenario.seed` alone.
+pub(super) struct Seeded {
+    /// The file's run.
+    pub of: String,
+    pub seed: u32,
+    pub run: ScenarioRun,
+    /// The scenario's file, with this seed.
+    pub text: String,
+}
+
+/// Each of these of a file's runs with `count` seeds: the file's own, and those that follow it.
+pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> Result<Vec<Seeded>, Failure> {
+    let mut all = Vec::new();
+    for n in 0..count {
+        // It was read as a scenario before.
+        let mut document: toml::Table = text.parse().map_err(|error| Failure::Argument(format!("{error}")))?;
+        let scenario = document.entry("scenario").or_insert_with(|| toml::Table::new().into());
+        let table = scenario.as_table_mut().ok_or_else(|| Failure::Argument("`scenario` is no table".to_owned()))?;
+        let first = table.get("seed").and_then(toml::Value::as_integer).unwrap_or(1) as u32;
+        let seed = first.checked_add(n).ok_or_else(|| {
+            Failure::Argument(format!("--seeds {count}: seeds from {first} on end at {}; write fewer", u32::MAX))
+        })?;
+        table.insert("seed".to_owned(), i64::from(seed).into());
+        let text = toml::to_string(&document).expect("a table that was read can be written");
+        for mut run in chosen_of(names, file::parse(path, &text)?) {
+            let of = run.name.clone();
+            run.name = format!("{of} seed {seed}");
+            all.push(Seeded { of, seed, run, text: text.clone() });
+        }
+    }
+    all.sort_by_key(|seeded| names.iter().position(|name| *name == seeded.of));
+    Ok(all)
+}
+
+/// A figure of a run over its seeds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(super) struct Figure {
+    pub run: String,
+    pub figure: String,
+    /// How many runs have it: a figure that falls on messages that did not finish is none.
+    pub seeds: usize,
+    pub mean: f64,
+    /// The 95 % confidence interval of the mean (Student's t), of two seeds or more.
+    pub interval: Option<(f64, f64)>,
+    pub least: f64,
+    pub most: f64,
+}
+
+/// All figures of all runs; `of` has the file's run and the seed of each that has ended.
+pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
+    let mut figures: Vec<(String, String, Vec<f64>)> = Vec::new();
+    for (ended, (run, _)) in ended.iter().zip(of) {
+        for (figure, value) in values(&ended.summary) {
+            match figures.iter_mut().find(|(of, name, _)| of == run && *name == figure) {
+                Some((.., values)) => values.push(value),
+                None => figures.push((run.clone(), figure, vec![value])),
+            }
+        }
+    }
+    let figure = |(run, figure, values): (String, String, Vec<f64>)| {
+        let estimate = mean(&values)?;
+        Some(Figure {
+            run,
+            figure,
+            seeds: values.len(),
+            mean: estimate.value,
+            interval: estimate.interval,
+            least: values.iter().copied().fold(f64::INFINITY, f64::min),
+            most: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
+        })
+    };
+    figures.into_iter().filter_map(figure).collect()
+}
+
+/// As a table.
+pub(super) fn table(figures: &[Figure]) -> Table {
+    let mut table = Table::new(["run", "figure", "mean", "95 % interval", "least", "most", "seeds"]);
+    for figure in figures {
+        let interval = match figure.interval {
+            None => "-".to_owned(),
+            Some((low, high)) => format!("{} to {}", shown(low), shown(high)),
+        };
+        table.row([
+            figure.run.clone(),
+            figure.figure.clone(),
+            shown(figure.mean),
+            interval,
+            shown(figure.least),
+            shown(figure.most),
+            figure.seeds.to_string(),
+        ]);
+    }
+    table
+}
+
+/// A value of a distribution, if it has one.
+type Part = fn(&Distribution) -> Option<u64>;
+
+/// Flows that have figures of their own.
+const FLOWS_MAX: usize = 8;
+
+/// What is compared, in the order of a table.
+fn values(summary: &Summary) -> Vec<(String, f64)> {
+    let mut values = Vec::new();
+    let mut add = |name: &str, value: Option<f64>| values.extend(value.map(|value| (name.to_owned(), value)));
+    let flow_control = summary.flow_control;
+    add("PAUSEs sent by switches", flow_control.map(|of| of.pauses_sent as f64));
+    add("paused, all ports added up, ms", flow_control.map(|of| of.paused_ns as f64 / 1e6));
+    add("lossless frames dropped", Some(summary.lossless_drops_with_hosts() as f64));
+    let dropped = summary.frames.as_ref().map(|frames| frames.dropped.values().sum::<u64>());
+    add("all frames dropped", dropped.map(|frames| frames as f64));
+    if summary.flows.len() <= FLOWS_MAX {
+        for flow in &summary.flows {
+            add(&format!("{}, Gb/s of payload", flow.name), Some(flow.throughput_bps as f64 / 1e9));
+        }
+    } else {
+        let all: u64 = summary.flows.iter().map(|flow| flow.throughput_bps).sum();
+        add("all flows, Gb/s of payload", Some(all as f64 / 1e9));
+    }
+    for traffic in &summary.traffic {
+        let name = &traffic.name;
+        let all: Option<&BinSummary> = traffic.bins.iter().find(|bin| bin.sizes == "all");
+        add(&format!("{name}: unfinished"), Some(traffic.unfinished as f64));
+        let parts: [(&str, Part); 3] = [("mean", |of| of.mean), ("50 %", |of| of.p50), ("99 %", |of| of.p99)];
+        for (what, value) in parts {
+            let slowdown = all.and_then(|bin| value(bin.slowdown_permille.as_ref()?));
+            add(&format!("{name}: slowdown {what}"), slowdown.map(|permille| permille as f64 / 1e3));
+        }
+        for (what, value) in parts {
+            let fct = all.and_then(|bin| value(&bin.fct_ns));
+            add(&format!("{name}: FCT {what}, us"), fct.map(|ns| ns as f64 / 1e3));
+        }
+    }
+    values
+}
+
+/// With as many places as say something.
+fn shown(value: f64) -> String {
+    match value.abs() {
+        0.0 => "0".to_owned(),
+        size if size >= 1_000.0 => format!("{value:.0}"),
+        size if size >= 10.0 => format!("{value:.1}"),
+        _ => format!("{value:.3}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_differ_in_their_seeds_alone() {
+        let text = "[scenario]\nend = '1ms'\nname = 'x'\nseed = 7\n[topology]\nkind = 'single'\nhosts = 2\nrate = '10Gbps'\n\
+                    delay = '1us'\n[switch.classes]\npreset = 'roce'\n[[flows]]\nfrom = 'H0'\nto = 'H1'\nclass = 3\n\
+                    [[runs]]\nname = 'a'\n[[runs]]\nname = 'b'\n[[runs]]\nname = 'c'\n";
+        let names = ["c".to_owned(), "a".to_owned()];
+        let all = seeded(Path::new("x.toml"), text, &names, 2).unwrap_or_else(|error| panic!("{error:?}"));
+        let told: Vec<(&str, u32, u64)> =
+            all.iter().map(|one| (one.run.name.as_str(), one.seed, one.run.scenario.seed)).collect();
+        assert_eq!(told, [("c seed 7", 7, 7), ("c seed 8", 8, 8), ("a seed 7", 7, 7), ("a seed 8", 8, 8)]);
+    }
+
+    #[test]
+    fn figures_are_shown_with_the_places_that_say_something() {
+        assert_eq!([0.0, 1.23456, 12.3456, 12_345.6].map(shown), ["0", "1.235", "12.3", "12346"]);
+    }
+}

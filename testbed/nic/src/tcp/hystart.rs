@@ -1,0 +1,262 @@
+//! HyStart: Cubic's slow start ends before the queue overflows (Ha and Rhee, 2011), as Linux has it in `tcp_cubic.c`.
+//!
+//! Two signs are watched, round by round. Acknowledgements that follow each other closely for longer than half of the shortest
+//! round trip say that the path is full of data. A round whose shortest round trip is well above the shortest of all says that a
+//! queue grows. Either makes the window the threshold: slow start ends without a cut.
+
+use weir_reader::Key;
+use weir_units::{Bytes, Span, Time};
+
+use super::RoundTrip;
+use crate::parameters::Parameters;
+
+/// HyStart's parameters, keys of Cubic's table. Defaults are Linux's (6.18).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct HyStartConfig {
+    /// The signs that are heeded.
+    detect: Signs,
+    /// Below that many segments nothing is watched.
+    low_window: u32,
+    /// Acknowledgements further apart are no train.
+    ack_delta: Span,
+    /// How long a train may last, in millionths of the shortest round trip.
+    train_ppm: u32,
+    /// What a sender hands to its NIC in one piece. It lengthens the train that is allowed.
+    burst: Bytes,
+    /// A round trip may exceed the shortest by an eighth of it, but by this at least,
+    delay_min: Span,
+    /// and by that at most.
+    delay_max: Span,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Signs {
+    train: bool,
+    delay: bool,
+}
+
+/// A flow's state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HyStart {
+    config: HyStartConfig,
+    /// The shortest round trip; none before the first measurement, and after a timeout.
+    shortest: Option<Span>,
+    /// Whether it has ended slow start. It does so once, until a timeout.
+    has_ended: bool,
+    round: Round,
+}
+
+/// A round: from the first acknowledgement of data until that of what was sent last by then.
+#[derive(Clone, Copy, Debug)]
+struct Round {
+    began: Time,
+    /// The last acknowledgement of the train.
+    train: Time,
+    /// The data that ends it.
+    end: u64,
+    /// The shortest round trip of its first [`SAMPLES`], or of all so far.
+    shortest: Span,
+    samples: u32,
+}
+
+/// Round trips of a round without which it says nothing.
+const SAMPLES: u32 = 8;
+/// What bursts add to a train at most.
+const BURSTS_MAX: Span = Span::from_millis(1);
+/// The pace of slow start, in windows a round trip, by which the time that bursts take is estimated.
+const PACE: f64 = 2.0;
+/// Bursts that a train may be longer by.
+const BURSTS: f64 = 4.0;
+
+const HYSTART: Key =
+    Key::new("hystart", "true", "whether slow start ends when round trips or trains of acknowledgements grow");
+const DETECT: Key = Key::new("hystart_detect", "both", "which of the two signs: train, delay or both");
+const LOW_WINDOW: Key = Key::new("hystart_low_window", "16", "below that many segments nothing is watched");
+const ACK_DELTA: Key = Key::new("hystart_ack_delta", "2ms", "acknowledgements further apart are no train");
+const TRAIN: Key = Key::new("hystart_train", "1/2", "how long a train may last, in shortest round trips");
+const BURST: Key = Key::new("hystart_burst", "64KiB", "what a sender hands to its NIC at once, which lengthens trains");
+const DELAY_MIN: Key = Key::new("hystart_delay_min", "4ms", "what round trips must grow by at least");
+const DELAY_MAX: Key = Key::new("hystart_delay_max", "16ms", "and need not exceed; between the two, an eighth");
+
+/// HyStart's keys.
+pub(super) const KEYS: [Key; 8] = [HYSTART, DETECT, LOW_WINDOW, ACK_DELTA, TRAIN, BURST, DELAY_MIN, DELAY_MAX];
+
+impl HyStartConfig {
+    /// Reads the keys; `None` if it is off.
+    pub(super) fn read(parameters: &Parameters<'_>) -> Option<HyStartConfig> {
+        let times = Span::ZERO..=Span::from_secs(10);
+        let (delay_min, delay_max) =
+            (parameters.time(&DELAY_MIN, times.clone()), parameters.time(&DELAY_MAX, times.clone()));
+        if delay_min > delay_max {
+            let message = format!("{}, {delay_min}, is above {}, {delay_max}", DELAY_MIN.name, DELAY_MAX.name);
+            let help = format!("write a shorter `{}` or a longer `{}`", DELAY_MIN.name, DELAY_MAX.name);
+            parameters.refuse(&DELAY_MIN, message, help);
+        }
+        let signs = [
+            ("both", Signs { train: true, delay: true }),
+            ("train", Signs { train: true, delay: false }),
+            ("delay", Signs { train: false, delay: true }),
+        ];
+        let config = HyStartConfig {
+            detect: parameters.choice(&DETECT, &signs),
+            low_window: parameters.integer(&LOW_WINDOW, 0..=1_000_000),
+            ack_delta: parameters.time(&ACK_DELTA, times),
+            train_ppm: parameters.millionths(&TRAIN, 0..=1_000_000_000),
+            burst: parameters.size(&BURST, Bytes::ZERO..=Bytes::mb(1_000)),
+            delay_min,
+            delay_max,
+        };
+        parameters.boolean(&HYSTART).then_some(config)
+    }
+}
+
+impl HyStart {
+    pub(super) fn new(config: HyStartConfig) -> HyStart {
+        HyStart { config, shortest: None, has_ended: false, round: Round::at(Time::ZERO, 0) }
+    }
+
+    /// A round trip was measured. Returns whether slow start, in which the flow is or is not, ends by it.
+    pub(super) fn handle_round_trip(&mut self, trip: &RoundTrip) -> bool {
+        let shortest = self.shortest.map_or(trip.rtt, |shortest| shortest.min(trip.rtt));
+        self.shortest = Some(shortest);
+        let is_watched = trip.is_slow_start && trip.cwnd >= f64::from(self.config.low_window) * trip.mss;
+        if self.has_ended || !is_watched {
+            return false;
+        }
+        if trip.una > self.round.end {
+            self.round = Round::at(trip.now, trip.next);
+        }
+        let (is_train, is_delay) = (self.is_train_long(trip, shortest), self.is_delay_long(trip.rtt, shortest));
+        self.has_ended = (is_train && self.config.detect.train) || (is_delay && self.config.detect.delay);
+        self.has_ended
+    }
+
+    /// The retransmission timer has struck: the path may be another.
+    pub(super) fn handle_timeout(&mut self) {
+        *self = HyStart::new(self.config);
+    }
+
+    fn is_train_long(&mut self, trip: &RoundTrip, shortest: Span) -> bool {
+        if trip.now.since(self.round.train) > self.config.ack_delta {
+            return false;
+        }
+        self.round.train = trip.now;
+        let pace = PACE * trip.cwnd / trip.smoothed_rtt.max(Span::from_picos(1)).as_picos() as f64;
+        let bursts = (BURSTS * self.config.burst.get() as f64 / pace).min(BURSTS_MAX.as_picos() as f64);
+        let allowed = (shortest.as_picos() as f64 + bursts) * f64::from(self.config.train_ppm) / 1e6;
+        trip.now.since(self.round.began).as_picos() as f64 > allowed
+    }
+
+    fn is_delay_long(&mut self, rtt: Span, shortest: Span) -> bool {
+        let round = &mut self.round;
+        round.shortest = round.shortest.min(rtt);
+        if round.samples < SAMPLES {
+            round.samples += 1;
+            return false;
+        }
+        let growth = shortest.divided_by(8).max(self.config.delay_min).min(self.config.delay_max);
+        round.shortest > shortest + growth
+    }
+}
+
+impl Round {
+    fn at(now: Time, end: u64) -> Round {
+        Round { began: now, train: now, end, shortest: Span::from_secs(1_000_000), samples: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MSS: f64 = 1_000.0;
+
+    fn us(us: u64) -> Span {
+        Span::from_micros(us)
+    }
+
+    fn at(micros: u64) -> Time {
+        Time::ZERO + us(micros)
+    }
+
+    fn hystart(given: &[(&str, &str)]) -> HyStart {
+        HyStart::new(HyStartConfig::read(&Parameters::defaults_over(given, &[])).unwrap())
+    }
+
+    /// An acknowledgement of segment n, of a window of `segments`.
+    fn trip(now: u64, rtt: u64, segments: u64, n: u64) -> RoundTrip {
+        let (una, next) = (n * 1_000, (n + segments) * 1_000);
+        let cwnd = segments as f64 * MSS;
+        RoundTrip { now: at(now), rtt: us(rtt), smoothed_rtt: us(rtt), is_slow_start: true, cwnd, mss: MSS, una, next }
+    }
+
+    /// Ends with which acknowledgement of a round of 100 segments, each 10 us after the other, over 1,000 us.
+    fn ends_at(mut hystart: HyStart, rtt: impl Fn(u64) -> u64) -> Option<u64> {
+        (1..=100).find(|n| hystart.handle_round_trip(&trip(10_000 + 10 * n, rtt(*n), 100, *n)))
+    }
+
+    #[test]
+    fn a_train_longer_than_half_of_the_shortest_round_trip_ends_it() {
+        // Without bursts: more than 500 us after the first of the round, which is acknowledgement 1.
+        let no_bursts = [("hystart_burst", "0B")];
+        assert_eq!(ends_at(hystart(&no_bursts), |_| 1_000), Some(52));
+        let whole = [("hystart_burst", "0B"), ("hystart_train", "1")];
+        assert_eq!(ends_at(hystart(&whole), |_| 1_000), None, "990 us");
+        // 4 bursts of 16 KiB at 200 KB a millisecond: 327.68 us, half of which is 163.84.
+        assert_eq!(ends_at(hystart(&[("hystart_burst", "16KiB")]), |_| 1_000), Some(68), "663.84 us after the first");
+        // 64 KiB: 1 ms at most, so that 1,000 us are allowed.
+        assert_eq!(ends_at(hystart(&[]), |_| 1_000), None);
+        assert_eq!(ends_at(hystart(&[("hystart_burst", "0B"), ("hystart_detect", "delay")]), |_| 1_000), None);
+        // Gaps of more than 2 ms break it.
+        let mut gaps = hystart(&no_bursts);
+        assert!((1..=100).all(|n| !gaps.handle_round_trip(&trip(10_000 + 3_000 * n, 1_000, 100, n))));
+    }
+
+    #[test]
+    fn a_round_of_longer_round_trips_ends_it_after_eight_of_them() {
+        let only = |given: &[(&'static str, &'static str)]| {
+            let mut all = vec![("hystart_detect", "delay")];
+            all.extend(given);
+            hystart(&all)
+        };
+        // The first round, whose round trips are 40 ms; then they are 40 ms and an eighth, and more.
+        let second = |mut hystart: HyStart, rtt: u64| {
+            (1..=20).for_each(|n| assert!(!hystart.handle_round_trip(&trip(100 * n, 40_000, 20, n))));
+            (1..=20).find(|n| hystart.handle_round_trip(&trip(40_000 + 100 * n, rtt, 40, 21 + n)))
+        };
+        assert_eq!(second(only(&[]), 45_001), Some(9), "eight say nothing alone");
+        assert_eq!(second(only(&[]), 45_000), None);
+        assert_eq!(second(only(&[("hystart_delay_max", "4ms")]), 44_001), Some(9));
+        // A short path: 4 ms at least.
+        let short = |hystart: HyStart, rtt| ends_at(hystart, move |n| if n == 1 { 100 } else { rtt });
+        assert_eq!(short(only(&[]), 4_000), None);
+        assert_eq!(short(only(&[("hystart_delay_min", "0us")]), 100), None);
+    }
+
+    #[test]
+    fn it_watches_slow_start_from_16_segments_on_and_ends_it_once() {
+        let mut hystart = hystart(&[("hystart_burst", "0B")]);
+        assert!((1..=100).all(|n| !hystart.handle_round_trip(&trip(10 * n, 100, 15, n))));
+        let mut later = trip(2_000, 100, 100, 101);
+        later.is_slow_start = false;
+        assert!(!hystart.handle_round_trip(&later));
+        assert!((1..=5).all(|n| !hystart.handle_round_trip(&trip(3_000 + 10 * n, 100, 100, 101 + n))));
+        assert!(hystart.handle_round_trip(&trip(3_061, 100, 100, 107)));
+        assert!(!hystart.handle_round_trip(&trip(3_070, 100, 100, 108)), "once");
+        hystart.handle_timeout();
+        assert!((1..=5).all(|n| !hystart.handle_round_trip(&trip(9_000 + 10 * n, 100, 100, 201 + n))));
+        assert!(hystart.handle_round_trip(&trip(9_061, 100, 100, 207)), "again after a timeout");
+    }
+
+    #[test]
+    fn linux_has_it_and_it_can_be_off() {
+        let read = |given: &[(&str, &str)]| HyStartConfig::read(&Parameters::defaults_over(given, &[]));
+        assert!(read(&[]).is_some() && read(&[("hystart", "false")]).is_none());
+        let parameters = Parameters::defaults_over(&[("hystart_delay_min", "20ms")], &[]);
+        HyStartConfig::read(&parameters);
+        assert_eq!(parameters.into_wrong()[0].message, "hystart_delay_min, 20ms, is above hystart_delay_max, 16ms");
+        let parameters = Parameters::defaults_over(&[("hystart_detect", "rtt")], &[]);
+        HyStartConfig::read(&parameters);
+        assert_eq!(parameters.into_wrong()[0].message, "\"rtt\" is none of \"both\", \"train\", \"delay\"");
+    }
+}

@@ -1,0 +1,294 @@
+//! What inet-tub's program for the Reverie paper makes of its [command line](super::arguments): the policy of its switches, TCP at
+//! its hosts, and the messages that it draws.
+
+use weir_units::Bytes;
+
+use super::arguments::{Algorithm, Arguments, RdmaCc, Traffic};
+use super::config::Config;
+use super::control::Control;
+use super::document::{exact_size, exact_span, quoted, share};
+use super::round_trips::RoundTrips;
+use super::text::{Source, decimal, lines};
+use super::topology::Topology;
+use super::workloads::{Pattern, What, Workload};
+use super::{Options, count};
+use crate::import::{ImportErrors, Note, Report};
+
+/// The class of TCP's data, and of its acknowledgements.
+pub(super) const TCP_CLASS: u8 = 1;
+pub(super) const TCP_ACK_CLASS: u8 = 0;
+/// Of RDMA, its acknowledgements too.
+const RDMA_CLASS: u8 = 3;
+/// What the program sets in its code.
+const WINDOW_MAX: Bytes = Bytes::new(1_073_725_440);
+
+/// α of each queue.
+pub(super) struct Alphas {
+    pub lossless: String,
+    pub lossy: String,
+}
+
+/// A policy and its table.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Policy {
+    pub name: &'static str,
+    pub keys: Vec<(&'static str, String)>,
+    /// α of lossy queues.
+    pub lossy_alpha: String,
+}
+
+/// The command line's values go before those of the configuration.
+pub(super) fn lay_over(config: &mut Config, arguments: &Arguments) {
+    let mode = match arguments.rdma_cc {
+        RdmaCc::Mode(mode) => mode,
+        RdmaCc::PowerTcp | RdmaCc::ThetaPowerTcp => 3,
+    };
+    let [has_window, varies] = arguments.window;
+    for (key, value) in [
+        ("CC_MODE", mode),
+        ("HAS_WIN", u64::from(has_window)),
+        ("VAR_WIN", u64::from(varies)),
+        ("ENABLE_QCN", u64::from(arguments.ecn)),
+        ("RANDOM_SEED", arguments.seed),
+    ] {
+        config.numbers.insert(key, value);
+    }
+    // The program does not know these keys.
+    config.numbers.remove("ENABLE_PFC");
+    config.instants.clear();
+}
+
+/// PowerTCP, which no CC_MODE stands for.
+pub(super) fn control(arguments: &Arguments, trips: &RoundTrips) -> Option<Control> {
+    let preset = match arguments.rdma_cc {
+        RdmaCc::Mode(_) => return None,
+        RdmaCc::PowerTcp => "powertcp",
+        RdmaCc::ThetaPowerTcp => "theta-powertcp",
+    };
+    let keys = vec![("base_rtt", quoted(exact_span(trips.base_rtt)))];
+    Some(Control { preset: preset.to_owned(), kind: preset, keys })
+}
+
+impl Alphas {
+    /// Reads the file: α of a queue on each line.
+    pub(super) fn read(source: Option<&Source>, report: &mut Report) -> Result<Alphas, ImportErrors> {
+        let Some(source) = source else {
+            report.approximated.push(Note::on_nothing("no --alphasFile: α is 1 of all queues, as in the program"));
+            return Ok(Alphas { lossless: "1".to_owned(), lossy: "1".to_owned() });
+        };
+        let of_queue = |queue: u8| {
+            let line = lines(&source.text).nth(usize::from(queue));
+            let ppb = line.as_ref().and_then(|line| decimal(line.fields[0], 9)).filter(|ppb| *ppb > 0);
+            ppb.map(share).ok_or_else(|| {
+                let problem = format!("there is no α of queue {queue}");
+                let number = line.map_or(usize::from(queue) + 1, |line| line.number);
+                ImportErrors::one(&source.name, Some(number), problem, "write a number above 0 on each of 8 lines")
+            })
+        };
+        let alphas = Alphas { lossless: of_queue(RDMA_CLASS)?, lossy: of_queue(TCP_CLASS)? };
+        let text = format!("α is {} of lossless queues and {} of TCP's", alphas.lossless, alphas.lossy);
+        report.taken.push(Note::of(&source.name, text));
+        Ok(alphas)
+    }
+}
+
+/// The policy of all switches; headroom takes `headroom` bytes of the buffer of most of them.
+pub(super) fn policy(
+    arguments: &Arguments,
+    alphas: &Alphas,
+    headroom: Bytes,
+    trips: &RoundTrips,
+    report: &mut Report,
+) -> Policy {
+    let mut keys = vec![("alpha", quoted(&alphas.lossless))];
+    let [ingress, egress] = arguments.algorithms;
+    let own = |note: &str| Note::of("--arguments", note);
+    let name = if arguments.is_reverie {
+        keys.extend([
+            ("gamma", share(arguments.gamma)),
+            ("congested_partly", "true".to_owned()),
+            ("filter_at", quoted("departures")),
+            ("filter_cut", "true".to_owned()),
+            ("filter_headroom", "true".to_owned()),
+            ("resume_offset", quoted("2496B")),
+            ("resume_floor", quoted("1248B")),
+        ]);
+        "reverie"
+    } else if ingress == Algorithm::Abm {
+        keys.extend([
+            ("congested_partly", "true".to_owned()),
+            ("interval", quoted(exact_span(trips.base_rtt))),
+            ("drain_of", quoted("congested-at-end")),
+            ("drain_cap", "false".to_owned()),
+        ]);
+        "abm"
+    } else {
+        "sonic"
+    };
+    report.taken.push(own(&format!("buffer policy \"{name}\", as the program has it")));
+    if !arguments.is_reverie {
+        if ingress != egress {
+            let text = format!("--bufferalgEgress is another than --bufferalgIngress: \"{name}\" is that of both");
+            report.approximated.push(own(&text));
+        }
+        if let Algorithm::Other(number) = ingress {
+            report.approximated.push(own(&format!("--bufferalgIngress={number} counts as DT, as in the program")));
+        }
+        // 80 % is Weir's default.
+        if arguments.lossy_share != 800_000_000 {
+            let pool = arguments.buffer.saturating_sub(headroom).get();
+            let size = u128::from(pool) * u128::from(arguments.lossy_share) / 1_000_000_000;
+            keys.push(("egress_lossy_pool", quoted(exact_size(Bytes::new((size as u64).max(1))))));
+        }
+    }
+    if arguments.is_reverie || [ingress, egress].iter().any(|of| [Algorithm::Abm, Algorithm::Fab].contains(of)) {
+        let text = "the first packets of a flow (100 of TCP, a bandwidth-delay product of RDMA) have no α of 1024 in lossy queues, and under ABM and FAB in none";
+        report.approximated.push(own(text));
+    }
+    Policy { name, keys, lossy_alpha: alphas.lossy.clone() }
+}
+
+/// The tables of `[nic]` for TCP.
+pub(super) fn tcp_tables(arguments: &Arguments, payload: u64) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
+    let connection = vec![
+        ("mss", payload.to_string()),
+        ("window_max", quoted(exact_size(WINDOW_MAX))),
+        ("initial_rto", quoted("1ms")),
+        ("rto_min", quoted("1ms")),
+        ("granularity", quoted("100ns")),
+        ("ack_every", "1".to_owned()),
+        ("ack_class", TCP_ACK_CLASS.to_string()),
+        ("restart_after_idle", "false".to_owned()),
+    ];
+    let mut tables = vec![("[nic.tcp]", connection)];
+    if !arguments.is_dctcp {
+        let cubic = vec![
+            ("reno_friendly", "false".to_owned()),
+            ("hystart_train", "1".to_owned()),
+            ("hystart_burst", quoted("0B")),
+            ("hystart_delay_max", quoted("1s")),
+        ];
+        tables.push(("[nic.tcp-cubic]", cubic));
+    }
+    tables
+}
+
+/// The racks that the program sees: as many hosts each as there are in all by the number of ToRs, by their nodes.
+struct Racks {
+    hosts: Vec<Vec<u32>>,
+    /// The capacity of a rack's hosts over that of its links to spines, in units of 10^-9.
+    oversubscription: u64,
+}
+
+impl Racks {
+    fn of(topology: &Topology, file: &str) -> Result<Racks, ImportErrors> {
+        let wrong = |problem: &str| {
+            let help = "write `nodes switches tors links server-rate fabric-rate`";
+            ImportErrors::one(file, Some(1), problem.to_owned(), help)
+        };
+        let tiers = topology.tiers.ok_or_else(|| wrong("the program's topology says its ToRs and two rates"))?;
+        let [servers, fabric] = tiers.rates.ok_or_else(|| wrong("the program's topology says two rates"))?;
+        let all: Vec<u32> = topology.hosts().collect();
+        let (tors, spines) = (tiers.tors as usize, topology.switches.len().saturating_sub(tiers.tors as usize));
+        if tors < 2 || !all.len().is_multiple_of(tors) || all.is_empty() || spines == 0 {
+            return Err(wrong("racks are two or more of as many hosts each, below spines"));
+        }
+        let size = all.len() / tors;
+        let uplinks = (topology.links.len() - all.len()) / (tors * spines);
+        let up = fabric.as_bps() as u128 * (spines * uplinks) as u128;
+        if up == 0 {
+            return Err(wrong("ToRs have no links to spines"));
+        }
+        let oversubscription = (servers.as_bps() as u128 * size as u128 * 1_000_000_000 / up) as u64;
+        Ok(Racks { hosts: all.chunks(size).map(<[u32]>::to_vec).collect(), oversubscription })
+    }
+}
+
+/// The messages of RDMA and of TCP: background between each rack and the next, and requests of each host that all hosts of the next
+/// rack answer together.
+pub(super) fn workloads(
+    arguments: &Arguments,
+    topology: &Topology,
+    file: &str,
+    sizes: Option<&Source>,
+    (payload, trips): (u64, &RoundTrips),
+    options: &Options,
+    report: &mut Report,
+) -> Result<Vec<Workload>, ImportErrors> {
+    let racks = Racks::of(topology, file)?;
+    let until = arguments.times[1].saturating_sub(arguments.times[0]);
+    let line = topology.tiers.and_then(|tiers| tiers.rates).map_or(1, |[servers, _]| servers.as_bps());
+    let mut workloads = Vec::new();
+    for (traffic, is_tcp) in arguments.traffic.iter().zip([false, true]) {
+        let (word, class) = if is_tcp { ("tcp", TCP_CLASS) } else { ("rdma", RDMA_CLASS) };
+        let transport = is_tcp.then_some(if arguments.is_dctcp { "tcp-dctcp" } else { "tcp-cubic" });
+        let mut push =
+            |kind: &'static str, n: usize, hosts: [Vec<String>; 2], load: u64, size: Option<Bytes>, window: u64| {
+                let (file, text) = match (size, sizes) {
+                    (None, Some(sizes)) => (format!("{}-sizes.txt", options.stem), sizes.text.clone()),
+                    _ => (String::new(), String::new()),
+                };
+                let tcp = transport.map(|transport| (transport, window));
+                let pattern = Pattern { kind, hosts, load, size, until, tcp };
+                let name = format!("{word}-{}-{n}", if kind == "poisson" { "background" } else { "incast" });
+                workloads.push(Workload { name, class, dport: None, what: What::Pattern(pattern), file, text });
+            };
+        let Traffic { load, requests, request } = *traffic;
+        let of_link = (u128::from(load) * 1_000_000_000 / u128::from(racks.oversubscription.max(1))) as u64;
+        let per_answer = Bytes::new(request.get() / racks.hosts[0].len() as u64);
+        // What requests bring, as a share of the answering hosts' links.
+        let of_requests = (u128::from(requests) * u128::from(per_answer.get()) * racks.hosts[0].len() as u128 * 8
+            / u128::from(line)) as u64;
+        let names =
+            |rack: usize| racks.hosts[rack % racks.hosts.len()].iter().map(|host| topology.host_name(*host)).collect();
+        for rack in 0..racks.hosts.len() {
+            if of_link > 0 {
+                if sizes.is_none() {
+                    let help = "name the file of --cdfFileName too";
+                    return Err(ImportErrors::one("--arguments", None, "there is no distribution of sizes", help));
+                }
+                push("poisson", rack, [names(rack), names(rack + 1)], of_link, None, trips.bdp.get() / payload + 1);
+            }
+            if of_requests > 0 && per_answer > Bytes::ZERO {
+                push(
+                    "incast",
+                    rack,
+                    [names(rack + 1), names(rack)],
+                    of_requests,
+                    Some(per_answer),
+                    per_answer.get() / payload + 1,
+                );
+            }
+        }
+        let text = format!(
+            "{}: load {} over an oversubscription of {} from each of {} to the next, and {} requests a second of each host for {} B together",
+            word.to_uppercase(),
+            share(load),
+            share(racks.oversubscription),
+            count(racks.hosts.len(), "rack"),
+            share(requests),
+            request.get()
+        );
+        report.taken.push(Note::of("--arguments", text));
+    }
+    Ok(workloads)
+}
+
+/// What differs that no value says.
+pub(super) fn tell(arguments: &Arguments, report: &mut Report) {
+    let text = "queues take turns packet by packet; headroom is kept for queues 0 and 3; all queues of a port are marked by its ECN thresholds";
+    report.taken.push(Note::on_nothing(text));
+    if arguments.traffic[1].load > 0 || arguments.traffic[1].requests > 0 {
+        for text in [
+            "TCP's acknowledgements are of class 0, which is lossless and goes first, and count in the buffer; in the simulator they bypass it",
+            "TCP's connections exist when a message starts; in the simulator a handshake takes a round trip before",
+            "answers to TCP's requests have acknowledgements in class 0; in the simulator in the data's",
+        ] {
+            report.approximated.push(Note::on_nothing(text));
+        }
+    }
+    if !arguments.outputs.is_empty() {
+        let text = format!("{}: Weir's run directory has its own results", arguments.outputs.join(", "));
+        report.left.push(Note::of("--arguments", text));
+    }
+}
