@@ -8,7 +8,7 @@ use weir_config::SwitchConfig;
 use weir_control::Client;
 use weir_control::capture::Capture;
 use weir_control::protocol::{Reply, Request, Show, What};
-use weir_control::state::{Interface, Lcore, State};
+use weir_control::state::{Delay, Interface, Lcore, State};
 use weir_control::steering::{Assignment, Chosen, Outcome, Set};
 use weir_experiments::Failure;
 use weir_units::{BitRate, Class};
@@ -33,6 +33,14 @@ pub(super) struct Percentiles {
     pub(super) p99_ns: u64,
     pub(super) p999_ns: u64,
     pub(super) max_ns: u64,
+}
+
+impl Percentiles {
+    /// `None` where none was measured.
+    fn of(delay: &Delay) -> Option<Percentiles> {
+        let Delay { count, p50_ns, p99_ns, p999_ns, max_ns, .. } = *delay;
+        (count > 0).then_some(Percentiles { p50_ns, p99_ns, p999_ns, max_ns })
+    }
 }
 
 /// So much of what comes before a pause is seen, at least.
@@ -137,14 +145,10 @@ impl Session {
 
     /// From Xoff to PAUSE, and from a peer's PAUSE to obeying it, since the start; `None` of what never was.
     pub(super) fn delays(&mut self) -> Result<[Option<Percentiles>; 2], Failure> {
-        let show = Show { what: What::Metrics, switch: None, ports: Vec::new() };
-        match self.client.ask(&Request::Show(show)).map_err(failure)? {
-            Reply::Metrics(text) => {
-                let of = |name| percentiles(&text, name, &self.switch.name);
-                Ok([of("weir_pause_message_delay"), of("weir_pause_reaction")])
-            }
-            _ => Err(failure(self.client.unfit())),
-        }
+        let State::PauseDelays(delays) = self.show(What::PauseDelays)? else {
+            return Err(failure(self.client.unfit()));
+        };
+        Ok([Percentiles::of(&delays.message), Percentiles::of(&delays.reaction)])
     }
 
     /// Pauses a class for so long; what passed the port from before it to after it.
@@ -234,37 +238,17 @@ fn why_not(rate: Option<BitRate>, interface: Option<&Interface>, flow_control: &
     None
 }
 
-/// Gauges of OpenMetrics with the label `percentile`, of one switch; `None` where nothing was counted.
-fn percentiles(text: &str, name: &str, switch: &str) -> Option<Percentiles> {
-    let labels = format!("{name}_seconds{{");
-    let own = format!("switch=\"{switch}\"");
-    let of = |percentile: &str| {
-        let wanted = format!("percentile=\"{percentile}\"");
-        let mut lines = text.lines().filter(|line| line.starts_with(&labels));
-        let line = lines.find(|line| line.contains(&own) && line.contains(&wanted))?;
-        let seconds: f64 = line.rsplit(' ').next()?.parse().ok()?;
-        Some((seconds * 1e9).round() as u64)
-    };
-    let all = Percentiles { p50_ns: of("50")?, p99_ns: of("99")?, p999_ns: of("99.9")?, max_ns: of("100")? };
-    (all.max_ns > 0).then_some(all)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_read_from_metrics() {
-        let text = "# TYPE weir_pause_reaction_seconds gauge\n\
-            weir_pause_reaction_seconds{switch=\"other\",percentile=\"50\"} 9\n\
-            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"50\"} 0.000001\n\
-            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"99\"} 0.000002\n\
-            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"99.9\"} 0.0000035\n\
-            weir_pause_reaction_seconds{switch=\"lab\",percentile=\"100\"} 0.004\n";
-        let read = percentiles(text, "weir_pause_reaction", "lab");
-        assert_eq!(read, Some(Percentiles { p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000 }));
-        assert_eq!(percentiles(text, "weir_pause_message_delay", "lab"), None);
-        assert_eq!(percentiles(&text.replace("0.004", "0"), "weir_pause_reaction", "lab"), None, "none was measured");
+    fn a_delay_that_never_was_has_no_percentiles() {
+        let delay =
+            Delay { count: 5, p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000, ..Delay::default() };
+        let told = Percentiles { p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000 };
+        assert_eq!(Percentiles::of(&delay), Some(told));
+        assert_eq!(Percentiles::of(&Delay::default()), None);
     }
 
     #[test]
