@@ -65,16 +65,16 @@ name = "in"
 from = "R"
 to = "E"
 class = 3
-message = {MESSAGE}
-total = {TOTAL}
+message = "{MESSAGE}B"
+total = "{TOTAL}B"
 
 [[flows]]
 name = "out"
 from = "E"
 to = "R"
 class = 3
-message = {MESSAGE}
-total = {TOTAL}
+message = "{MESSAGE}B"
+total = "{TOTAL}B"
 
 [capture]
 host = "E"

@@ -195,9 +195,14 @@ impl Exchange {
         self.ask();
     }
 
+    /// Whether both ends have said all but their farewells: the other one may close the connection.
+    pub fn may_close(&self) -> bool {
+        self.step == STEPS.len()
+    }
+
     /// Whether all is said.
     pub fn is_done(&self) -> bool {
-        self.step == STEPS.len() && self.outbox.is_empty()
+        self.may_close() && self.outbox.is_empty()
     }
 
     /// What the client has told of its test, at its server.
@@ -334,7 +339,13 @@ mod tests {
 
     fn keys(n: u8) -> Keys {
         let gid = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, n];
-        Keys { queue_pair: 0x10 + u32::from(n), psn: 0x859076, remote_key: 0x2f7, virtual_address: 0x7fdf_32a4_7000, gid }
+        Keys {
+            queue_pair: 0x10 + u32::from(n),
+            psn: 0x859076,
+            remote_key: 0x2f7,
+            virtual_address: 0x7fdf_32a4_7000,
+            gid,
+        }
     }
 
     /// Carries messages until neither end has one; returns their lengths, the client's first.
@@ -404,7 +415,8 @@ mod tests {
         assert!(no_keys.unwrap_err().to_string().contains("a queue pair that is none: xxx"));
         // A client can't send shorter packets than it was made for; a server takes any.
         let mut client = Exchange::new(Side::Client, keys(1), 1_024);
-        let short = client.handle(&version("6.06")).and_then(|()| client.handle(&[0; 8])).and_then(|()| client.handle(b"2\0"));
+        let short =
+            client.handle(&version("6.06")).and_then(|()| client.handle(&[0; 8])).and_then(|()| client.handle(b"2\0"));
         assert_eq!(short, Err(ExchangeError::Mtu { own: 1_024, theirs: 512 }));
         assert!(after_version(b"2\0").is_ok());
     }

@@ -144,12 +144,7 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
 }
 
 /// What the programs counted of each flow, in place of what emulated hosts would have.
-pub(super) fn count(
-    scenario: &Scenario,
-    outcome: &Outcome,
-    sent: &mut [SenderStats],
-    arrived: &mut [ReceiverStats],
-) {
+pub(super) fn count(scenario: &Scenario, outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
     for (n, flow) in scenario.flows.iter().enumerate() {
         if !scenario.is_real(flow.from) && scenario.is_real(flow.to) {
             // Soft-RoCE counts no payload; what it has acknowledged has arrived.

@@ -38,7 +38,9 @@ pub(super) fn summary(
         .zip(&scenario.flows)
         // Of flows with a real end one side's counters are not there; an emulated sender tells whether all was acknowledged.
         .filter(|(_, flow)| !scenario.is_real(flow.from) && !scenario.is_real(flow.to))
-        .all(|((sent, arrived), _)| (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload));
+        .all(|((sent, arrived), _)| {
+            (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload)
+        });
     let late_hosts = board.unfinished();
     let is_stuck = record.deadlock().is_some_and(|deadlock| deadlock.persists());
     let (end, interrupted) = match came_to {

@@ -167,7 +167,8 @@ impl HostSoftware {
         let mut link = Link::new(scenario, host, inside);
         let mut config = Config::new(EthernetAddress(nic.mac.0).into());
         // Sequence numbers of TCP that differ from run to run: a guest may know the last run's connections still.
-        config.random_seed = u64::from(std::process::id()) << 32 | RealInstant::now().elapsed().as_nanos() as u64 ^ host as u64;
+        config.random_seed =
+            u64::from(std::process::id()) << 32 | RealInstant::now().elapsed().as_nanos() as u64 ^ host as u64;
         let mut interface = Interface::new(config, &mut link, Instant::ZERO);
         interface.update_ip_addrs(|addresses| {
             // All hosts of a scenario are in one network.

@@ -81,8 +81,13 @@ mod tests {
     #[test]
     fn keys_are_perftests() {
         let keys = Keys::parse(SENT).unwrap();
-        let bare =
-            Keys { queue_pair: 0x11, psn: 0x859076, remote_key: 0x2f7, virtual_address: 0x7fdf_32a4_7000, gid: [0; 16] };
+        let bare = Keys {
+            queue_pair: 0x11,
+            psn: 0x859076,
+            remote_key: 0x2f7,
+            virtual_address: 0x7fdf_32a4_7000,
+            gid: [0; 16],
+        };
         assert_eq!(keys, bare.with_ip([10, 0, 0, 2].into()));
         assert_eq!((keys.ip(), bare.ip()), (Some([10, 0, 0, 2].into()), None));
         assert_eq!(keys.to_bytes(), SENT);

@@ -37,11 +37,15 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
         if real[0] != real[1] {
             let tool = tool(scenario, n);
             let why = match () {
-                () if flow.config.transport.is_tcp() => "and TCP has frames between two of a kind only: give both `reach`, or neither".to_owned(),
+                () if flow.config.transport.is_tcp() => {
+                    "and TCP has frames between two of a kind only: give both `reach`, or neither".to_owned()
+                }
                 () if tool.test != PerfTest::WriteBw => {
                     format!("and emulated hosts speak ib_write_bw: take perftest = \"{}\" out", tool.test.name())
                 }
-                () if tool.queue_pairs > 1 => "and an emulated host has one queue pair a flow: take `qps` out".to_owned(),
+                () if tool.queue_pairs > 1 => {
+                    "and an emulated host has one queue pair a flow: take `qps` out".to_owned()
+                }
                 () if flow.config.congestion_control.stamps() != Stamps::None => format!(
                     "and {} needs an echo that real NICs do not send: take `congestion_control` out, or write \"dcqcn\"",
                     flow.config.congestion_control.name()

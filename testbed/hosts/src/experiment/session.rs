@@ -116,7 +116,8 @@ impl Run {
         let known = self.get_ready()?;
         // An emulated host's end is its own business.
         let all = &known;
-        let at = |end: fn(&Task) -> usize| self.tasks.iter().filter_map(move |task| Some((task, all[end(task)].as_ref()?)));
+        let at =
+            |end: fn(&Task) -> usize| self.tasks.iter().filter_map(move |task| Some((task, all[end(task)].as_ref()?)));
         let servers: Mutex<BTreeMap<usize, String>> = Mutex::default();
         thread::scope(|scope| {
             for (task, server) in at(|task| task.to) {

@@ -205,7 +205,8 @@ mod tests {
 
     fn written(packet: &NicPacket) -> Vec<u8> {
         let mut buffer = vec![0xaa; 2_000];
-        let length = encode(packet, host(1).ip, OWN, (host(2).ip, RemoteMemory::EMULATED), &[7; 1_024], &mut buffer).unwrap();
+        let length =
+            encode(packet, host(1).ip, OWN, (host(2).ip, RemoteMemory::EMULATED), &[7; 1_024], &mut buffer).unwrap();
         buffer.truncate(length);
         buffer
     }

@@ -182,12 +182,16 @@ impl Talk {
         {
             socket.send_slice(&message).map_err(|error| error.to_string())?;
         }
-        if self.exchange.is_done() && socket.send_queue() == 0 {
+        let has_said_all = self.exchange.is_done() && socket.send_queue() == 0;
+        if has_said_all || (self.exchange.may_close() && !socket.is_active()) {
             socket.close();
             self.state = State::Over;
-        } else if !socket.is_open() || (!socket.may_recv() && socket.may_send()) {
+        } else if !self.exchange.may_close() && (!socket.is_open() || (!socket.may_recv() && socket.may_send())) {
             let when = if self.exchange.is_connected() { "in the middle of the test" } else { "before the test" };
-            return Err(format!("its ib_write_bw closed the connection {when}, or did not answer at {}:{}", self.server, self.port));
+            return Err(format!(
+                "its ib_write_bw closed the connection {when}, or did not answer at {}:{}",
+                self.server, self.port
+            ));
         }
         Ok(())
     }
@@ -198,8 +202,13 @@ impl Talk {
         match self.state {
             State::Open => {
                 if keys.ip() != Some(self.peer.ip) {
-                    let gid: Vec<String> = keys.gid.chunks(2).map(|two| format!("{:02x}{:02x}", two[0], two[1])).collect();
-                    return Err(format!("its GID is {}, and not its address {}: choose another by -x", gid.join(":"), self.peer.ip));
+                    let gid: Vec<String> =
+                        keys.gid.chunks(2).map(|two| format!("{:02x}{:02x}", two[0], two[1])).collect();
+                    return Err(format!(
+                        "its GID is {}, and not its address {}: choose another by -x",
+                        gid.join(":"),
+                        self.peer.ip
+                    ));
                 }
                 let Keys { queue_pair, psn, remote_key, virtual_address, .. } = *keys;
                 let memory = RemoteMemory { virtual_address, remote_key };
