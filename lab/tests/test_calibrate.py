@@ -164,6 +164,9 @@ def test_how_long_the_switch_takes_to_stop_is_told_too(cabled):
     # Nobody sends to the switch there.
     assert done.returncode == 1 and "no frames of class 3 came" in done.stderr, done.stderr
     told = json.loads(done.stdout)
+    # The switch's own histogram has each of these messages.
+    reaction = told["reaction"]
+    assert 0 < reaction["p50_ns"] <= reaction["p99_ns"] <= reaction["p999_ns"] <= reaction["max_ns"], told
     stops = told["links"][0]["switch_stops"]
     assert len(stops["samples"]) + stops["left_out"]["too_short"] > 5, stops
     # A frame or two that its device had, but no more than were sent between two polls.

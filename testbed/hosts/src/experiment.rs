@@ -21,6 +21,7 @@ use crate::guest::{
 use crate::host::Host;
 use crate::netns::{self, Namespace};
 
+pub use flows::perftest_port;
 pub use session::Session;
 
 /// Flows that begin or end at a guest at most: it runs no more commands at a time.

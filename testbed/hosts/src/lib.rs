@@ -9,6 +9,7 @@
 mod access;
 pub mod check;
 mod counters;
+pub mod exchange;
 mod experiment;
 pub mod guest;
 mod host;
@@ -18,7 +19,7 @@ mod perftest;
 mod probe;
 mod script;
 
-pub use experiment::{Experiment, Outcome, Session};
+pub use experiment::{Experiment, Outcome, Session, perftest_port};
 
 use guest::GuestError;
 

@@ -25,7 +25,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 
-pub use config::{HostConfig, HostError, Peer, ReceiveLimit};
+pub use config::{HostConfig, HostError, Peer, ReceiveLimit, RemoteMemory};
 pub use congestion::CongestionControl;
 pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
@@ -45,7 +45,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::ethernet;
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
-use weir_wire::rocev2::{Ecn, Packet, QueuePair};
+use weir_wire::rocev2::{Ecn, Packet, Psn, QueuePair};
 
 use crate::tcp::TcpSender;
 use intake::Intake;
@@ -193,6 +193,31 @@ impl Host {
     /// Tells a receiving end, by its place, who sends to it.
     pub fn set_sender(&mut self, receiver: usize, queue_pair: QueuePair) {
         self.receivers[receiver].set_peer(queue_pair, &self.config);
+    }
+
+    /// Names the sender of a receiving end, by its place, that had none, and the number of the first packet that it sends: what
+    /// two hosts tell each other before they use a reliable connection.
+    pub fn connect_receiver(&mut self, place: usize, peer: Peer, first: Psn) {
+        self.receivers[place].connect(peer, first, &self.config);
+    }
+
+    /// Names the receiver of a flow, by its place, whose peer was [`Peer::UNKNOWN`], and the number of its first packet. It sends
+    /// from now on, or from its start.
+    pub fn connect_sender(&mut self, now: Time, place: usize, peer: Peer, first: Psn) {
+        self.senders[place].connect(peer, first, &self.config);
+        self.give_turn(now, place);
+    }
+
+    /// Whether another frame than those of [`Host::poll_transmit`], which the host's own software sends, may go at `now`: the wire
+    /// is free, and flow control lets its class send. It counts as sent then.
+    pub fn send_beside(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+        self.limits.follow(now, &self.regulator);
+        if now < self.wire.free_at() || self.held_back(now).contains(class) {
+            return false;
+        }
+        self.note_sent(now, class, frame_bytes);
+        self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
+        true
     }
 
     /// Closes a receiving end; what comes for it from now on is for nobody.
@@ -423,7 +448,11 @@ impl Host {
             }
             NicFrame::Packet(packet) => packet,
         };
-        let written = codec::encode(&packet, self.config.ip, own, peer_ip, &self.payload, buffer);
+        let memory = match (&packet.says, self.end(own)) {
+            (Says::Write(_), Some(End::Sender(flow))) => self.senders[flow].terms().peer.memory,
+            _ => RemoteMemory::EMULATED,
+        };
+        let written = codec::encode(&packet, self.config.ip, own, (peer_ip, memory), &self.payload, buffer);
         assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
         self.spare_hops.extend(packet.telemetry);
         written.ok()
@@ -699,6 +728,11 @@ impl Host {
     /// Whether all flows have sent all that they will ever send, and have it acknowledged.
     pub fn is_finished(&self) -> bool {
         self.senders.iter().all(Sender::is_finished)
+    }
+
+    /// Whether a flow, by its place, has sent all that it will ever send, and has it acknowledged.
+    pub fn is_flow_finished(&self, flow: usize) -> bool {
+        self.senders[flow].is_finished()
     }
 
     /// No frame that the host sends is longer, without FCS.

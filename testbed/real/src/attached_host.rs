@@ -9,11 +9,12 @@ use weir_nic::host::{Completion, Host};
 use weir_results::record::Teller;
 use weir_scenario::{CapturePlan, PortPlace};
 use weir_switch_core::Direction;
-use weir_units::{Span, Time};
+use weir_units::{Class, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::attachment::Attachment;
 use super::board::{Board, LastWords};
+use super::door::{Door, Order};
 use super::instants::PortInstants;
 use super::on_link::{LinkShape, OnLink};
 use crate::lane::{self, Lane};
@@ -66,6 +67,8 @@ pub(super) struct AttachedHost {
     port: PortPlace,
     instants: PortInstants,
     attachment: Attachment,
+    /// The way to the host's own software, if it has any.
+    door: Option<Door>,
     pool: Mempool,
     /// A frame's memory, taken before it is known whether there is a frame to send.
     blank: Option<Mbuf>,
@@ -91,6 +94,7 @@ pub(super) struct HostEnd {
     /// What the port tells of its flow control.
     pub(super) instants: PortInstants,
     pub(super) attachment: Attachment,
+    pub(super) door: Option<Door>,
 }
 
 impl AttachedHost {
@@ -102,7 +106,7 @@ impl AttachedHost {
         board: Arc<Board>,
         capture: Option<&CapturePlan>,
     ) -> (AttachedHost, Reader) {
-        let HostEnd { number, host, port, instants, attachment } = end;
+        let HostEnd { number, host, port, instants, attachment, door } = end;
         let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
         let (tap, captured) = capture.map(plan).map(tap).unzip();
         let (notes, reader) = notes(Some(number), captured);
@@ -113,6 +117,7 @@ impl AttachedHost {
             port,
             instants,
             attachment,
+            door,
             pool,
             blank: None,
             to_switch: to_switch.with_probe(),
@@ -146,7 +151,9 @@ impl AttachedHost {
             && let Some(frame) = self.to_host.poll(now)
         {
             frame.tell(now, self.to_switch.probe_mut());
-            self.host.handle_frame(now, frame.bytes());
+            if !self.door.as_mut().is_some_and(|door| door.take(frame.bytes())) {
+                self.host.handle_frame(now, frame.bytes());
+            }
             delivered += 1;
         }
         // A host obeys at once, and only then sends more.
@@ -160,7 +167,7 @@ impl AttachedHost {
     fn transmit(&mut self, now: Time) -> usize {
         let mut moved = 0;
         while moved < BURST && self.to_switch.room() > 0 {
-            let Some(frame) = self.next_frame(now) else { break };
+            let Some(frame) = self.next_of_software(now).or_else(|| self.next_frame(now)) else { break };
             self.to_switch.handle(now, OnLink { mbuf: frame, crossed: None }, |frame| frame.copy(&self.pool));
             moved += 1;
         }
@@ -174,6 +181,48 @@ impl AttachedHost {
             assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
         }
         if self.unsent.is_empty() { moved } else { moved + self.attachment.send(&mut self.unsent) }
+    }
+
+    /// The next frame of the host's own software, when the wire is free for it.
+    fn next_of_software(&mut self, now: Time) -> Option<Mbuf> {
+        let frame = self.door.as_mut()?.next()?;
+        let class = Class::new(self.host.config().class_of_dscp[0]);
+        if !self.host.send_beside(now, class, frame.bytes().len() as u32) {
+            return None;
+        }
+        let mut mbuf = self.blank.take().or_else(|| self.pool.alloc())?;
+        frame.write(&mut mbuf);
+        self.door.as_mut()?.advance();
+        Some(mbuf)
+    }
+
+    /// What the host's software is told of its connections.
+    fn obey(&mut self, now: Time) {
+        while let Some(order) = self.door.as_mut().and_then(Door::next_order) {
+            match order {
+                Order::Send { place, peer, first } => self.host.connect_sender(now, place, peer, first),
+                Order::Receive { place, peer, first } => self.host.connect_receiver(place, peer, first),
+            }
+        }
+    }
+
+    /// Before the scenario's start hosts send nothing of their own, and links have no delay: real hosts find the way to this one.
+    fn talk(&mut self) -> usize {
+        self.obey(Time::ZERO);
+        let Some(door) = &mut self.door else { return 0 };
+        let received = self.attachment.receive(&mut self.arrived, BURST);
+        for mbuf in self.arrived.drain() {
+            door.take(mbuf.data());
+        }
+        while self.unsent.len() < BURST
+            && let Some(frame) = door.next()
+            && let Some(mut mbuf) = self.pool.alloc()
+        {
+            frame.write(&mut mbuf);
+            assert!(self.unsent.push(mbuf).is_ok(), "a burst fits a batch");
+            door.advance();
+        }
+        if self.unsent.is_empty() { received } else { received + self.attachment.send(&mut self.unsent) }
     }
 
     fn next_frame(&mut self, now: Time) -> Option<Mbuf> {
@@ -225,7 +274,9 @@ impl AttachedHost {
 
 impl Task for AttachedHost {
     fn poll(&mut self, clock: &Clock, phase: Phase) -> usize {
-        let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else { return 0 };
+        let Some(now) = self.board.scenario_time(Time::from_picos(clock.now_ps())) else {
+            return if phase >= Phase::Discard { 0 } else { self.talk() };
+        };
         if phase >= Phase::Discard {
             self.leave(now);
             return 0;
@@ -234,6 +285,7 @@ impl Task for AttachedHost {
         self.gap_max = self.gap_max.max(gap);
         self.late += gap.saturating_sub(self.host.config().slack);
         self.polled = now;
+        self.obey(now);
         let moved = self.receive(now) + self.transmit(now);
         if moved > 0 {
             self.note_completions();

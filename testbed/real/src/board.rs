@@ -30,6 +30,9 @@ const NOT_BEGUN: u64 = u64::MAX;
 struct FlowCell {
     sent: AtomicU64,
     received: AtomicU64,
+    /// Messages acknowledged, and whether all will ever be.
+    messages_done: AtomicU64,
+    is_over: AtomicBool,
     /// The bits of each gauge's value, if the series shows them.
     gauges: Box<[AtomicU64]>,
 }
@@ -119,6 +122,8 @@ impl Board {
         let cell = &self.hosts[host];
         for (n, flow) in cell.sends.iter().enumerate() {
             self.flows[*flow].sent.store(state.sender_stats(n).payload.get(), Ordering::Relaxed);
+            self.flows[*flow].messages_done.store(state.sender_stats(n).messages_done, Ordering::Relaxed);
+            self.flows[*flow].is_over.store(state.is_flow_finished(n), Ordering::Relaxed);
             self.flows[*flow].publish_gauges(n, state);
         }
         for (n, flow) in cell.receives.iter().enumerate() {
@@ -159,10 +164,22 @@ impl Board {
         *self.links[link].lock().expect("nobody panics with this lock held")
     }
 
-    /// How far a flow of real hosts is.
-    pub(super) fn set_flow(&self, flow: usize, sample: FlowSample) {
-        self.flows[flow].sent.store(sample.sent.get(), Ordering::Relaxed);
-        self.flows[flow].received.store(sample.received.get(), Ordering::Relaxed);
+    /// How far a flow is at those of its ends that are real.
+    pub(super) fn set_flow(&self, flow: usize, sent: Option<Bytes>, received: Option<Bytes>) {
+        let set = |cell: &AtomicU64, bytes: Bytes| cell.store(bytes.get(), Ordering::Relaxed);
+        sent.into_iter().for_each(|sent| set(&self.flows[flow].sent, sent));
+        received.into_iter().for_each(|received| set(&self.flows[flow].received, received));
+    }
+
+    /// The messages of an emulated sender's flow that are acknowledged, and whether the flow is over.
+    pub(super) fn acknowledged(&self, flow: usize) -> (u64, bool) {
+        let cell = &self.flows[flow];
+        (cell.messages_done.load(Ordering::Relaxed), cell.is_over.load(Ordering::Relaxed))
+    }
+
+    /// Payload that an emulated sender's flow has sent.
+    pub(super) fn sent(&self, flow: usize) -> Bytes {
+        Bytes::new(self.flows[flow].sent.load(Ordering::Relaxed))
     }
 
     /// How far each flow is.

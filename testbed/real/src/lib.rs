@@ -33,6 +33,7 @@ mod attached_host;
 mod attachment;
 mod board;
 mod connections;
+mod door;
 mod fit;
 mod instants;
 mod lane;
@@ -40,6 +41,7 @@ mod on_link;
 mod real_hosts;
 mod recorder;
 mod results;
+mod software;
 mod switch_link;
 
 use std::sync::Arc;
@@ -68,6 +70,7 @@ use instants::PortInstants;
 use on_link::LinkShape;
 use real_hosts::RealHosts;
 use recorder::Recorder;
+use software::{Doors, Software};
 use switch_link::{SwitchLink, SwitchLinkEnd};
 
 pub use fit::fitting_dilation;
@@ -83,6 +86,8 @@ const LEAD: Duration = Duration::from_millis(20);
 const COLLECT_EVERY: Duration = Duration::from_millis(2);
 /// How long hosts may take to finish after the scenario's end, in real time.
 const FINISH_WITHIN: Duration = Duration::from_secs(20);
+/// How long the connections of emulated hosts to real ones may take to close.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 /// How long the switch may take to send what it holds.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -205,14 +210,19 @@ impl DpdkBackend {
         let scenario = &in_step(scenario.with_static_macs());
         write_configs(scenario, &run)?;
         let board = Arc::new(Board::new(scenario));
-        let Prepared { prepared, readers, connections } = self.prepare(scenario, &board)?;
+        let Prepared { prepared, readers, connections, doors } = self.prepare(scenario, &board)?;
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
         let running = prepared.start()?;
-        let outcome = conduct(scenario, &running, hosts, &board, &mut recorder, observe, stop);
+        let software = Software::start(scenario, doors, &board)?;
+        let outcome = conduct(scenario, &running, (hosts, &software), &board, &mut recorder, observe, stop);
+        let failures = software.finish();
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
         let (record, traffic) = recorder.finish()?;
-        let (came_to, real) = outcome?;
+        let (came_to, mut real) = outcome?;
+        if let Some(real) = &mut real {
+            real.failures.extend(failures);
+        }
         if let Some(real) = &real {
             real.write(run.path())?;
         }
@@ -246,6 +256,7 @@ impl DpdkBackend {
         });
         let mut hosts = hosts.collect::<Result<Vec<Host>, _>>()?;
         let connections = Connections::open(scenario, &mut hosts).map_err(|(n, error)| of_host(n, error))?;
+        let mut doors = Doors::of(scenario);
         let emulated = scenario.hosts.iter().zip(hosts).enumerate().filter(|(n, _)| !scenario.is_real(*n));
         for (n, (plan, host)) in emulated {
             let attachment = match &plan.device {
@@ -260,7 +271,7 @@ impl DpdkBackend {
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (shape, pool) = (host_link(scenario, plan), prepared.store().data.clone());
             let (port, instants) = (plan.place(), instants(&prepared, plan.place()));
-            let end = HostEnd { number: n, host, port, instants, attachment };
+            let end = HostEnd { number: n, host, port, instants, attachment, door: doors.doors[n].take() };
             let (attached, reader) = AttachedHost::new(end, shape, pool, board.clone(), capture);
             prepared.add_task(cpu(n), Box::new(attached));
             readers.push(reader);
@@ -276,7 +287,7 @@ impl DpdkBackend {
             prepared.add_task(cpu(scenario.hosts.len() + n), Box::new(wire));
             readers.push(reader);
         }
-        Ok(Prepared { prepared, readers, connections })
+        Ok(Prepared { prepared, readers, connections, doors })
     }
 }
 
@@ -301,6 +312,7 @@ struct Prepared<'a> {
     prepared: PreparedSwitches<'a>,
     readers: Vec<Reader>,
     connections: Connections,
+    doors: Doors,
 }
 
 /// The far end of a port's ring.
@@ -331,7 +343,7 @@ enum CameTo {
 fn conduct(
     scenario: &Scenario,
     running: &RunningSwitches,
-    hosts: Option<&mut Experiment>,
+    (hosts, software): (Option<&mut Experiment>, &Software),
     board: &Board,
     recorder: &mut Recorder<'_>,
     observe: &mut dyn FnMut(&Progress),
@@ -339,12 +351,12 @@ fn conduct(
 ) -> Result<(CameTo, Option<Outcome>), BackendError> {
     let real = match hosts {
         None => None,
-        Some(experiment) => match RealHosts::get_ready(experiment, scenario, running, stop)? {
+        Some(experiment) => match RealHosts::get_ready(experiment, scenario, (running, software), stop)? {
             None => return Ok((CameTo::Interruption(Time::ZERO), None)),
             ready => ready,
         },
     };
-    let came_to = sample_all(scenario, running, real.as_ref(), board, recorder, observe, stop)?;
+    let came_to = sample_all(scenario, running, (real.as_ref(), software), board, recorder, observe, stop)?;
     let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
     Ok((came_to, real.map(|real| real.finish(is_interrupted)).transpose()?))
 }
@@ -353,7 +365,7 @@ fn conduct(
 fn sample_all(
     scenario: &Scenario,
     running: &RunningSwitches,
-    real: Option<&RealHosts>,
+    (real, software): (Option<&RealHosts>, &Software),
     board: &Board,
     recorder: &mut Recorder<'_>,
     observe: &mut dyn FnMut(&Progress),
@@ -374,9 +386,10 @@ fn sample_all(
                 continue;
             };
             let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
-            let sample =
-                FlowSample { sent: since(now.sent, start.sent), received: since(now.received, start.received) };
-            board.set_flow(flow, sample);
+            // An emulated end tells itself.
+            let [from, to] = [scenario.flows[flow].from, scenario.flows[flow].to].map(|host| scenario.is_real(host));
+            let (sent, received) = (since(now.sent, start.sent), since(now.received, start.received));
+            board.set_flow(flow, from.then_some(sent), to.then_some(received));
         }
     };
     for next in recorder.schedule() {
@@ -411,9 +424,22 @@ fn sample_all(
         || (!board.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
     while are_awaited() && !recorder.is_deadlocked() && !stop.load(Ordering::Relaxed) {
         std::thread::park_timeout(COLLECT_EVERY);
+        if Instant::now() > deadline {
+            software.give_up();
+        }
+        // The other end of a flow that has failed waits for it.
+        if let Some(real) = real.filter(|_| software.has_failed()) {
+            real.stop();
+        }
         recorder.collect()?;
         let (now, reports) = reports(running, board)?;
         recorder.look_for_deadlock(now, &reports)?;
+    }
+    // Farewells of programs that have ended.
+    let said_within = Instant::now() + FAREWELL_WITHIN;
+    while !software.is_done() && Instant::now() < said_within && !stop.load(Ordering::Relaxed) {
+        std::thread::park_timeout(COLLECT_EVERY);
+        recorder.collect()?;
     }
     // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
     let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());

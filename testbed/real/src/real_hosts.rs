@@ -14,6 +14,8 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, CLASSES, Span};
 
+use crate::software::Software;
+
 /// How often links and hosts are looked at while hosts get ready, in real time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Headers of a frame of RoCEv2, without FCS: Ethernet 14 B, IPv4 20 B, UDP 8 B, BTH 12 B, ICRC 4 B.
@@ -42,7 +44,7 @@ impl RealHosts {
     pub(super) fn get_ready(
         experiment: &mut Experiment,
         scenario: &Scenario,
-        running: &RunningSwitches,
+        (running, software): (&RunningSwitches, &Software),
         stop: &AtomicBool,
     ) -> Result<Option<RealHosts>, HostError> {
         experiment.boot()?;
@@ -72,7 +74,22 @@ impl RealHosts {
             }
             std::thread::park_timeout(LOOK_EVERY);
         }
+        // Emulated hosts' connections are there when the scenario begins, so that their flows start in time.
+        software.connect();
+        while !software.is_connected() && !session.is_done() {
+            if stop.load(Ordering::Relaxed) {
+                session.stop();
+                let _ = session.finish();
+                return Ok(None);
+            }
+            std::thread::park_timeout(LOOK_EVERY);
+        }
         Ok(Some(RealHosts { session, seen: seen(scenario) }))
+    }
+
+    /// Has what still runs end soon.
+    pub(super) fn stop(&self) {
+        self.session.stop();
     }
 
     /// The scenario begins so much later than now, in real time.
@@ -115,7 +132,8 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
     };
     let of_flow = |n: usize| {
         let flow = &scenario.flows[n];
-        if !scenario.is_real(flow.from) || !alone(n, &|other| scenario.flows[other].from == flow.from) {
+        let is_real = scenario.is_real(flow.from) || scenario.is_real(flow.to);
+        if !is_real || !alone(n, &|other| scenario.flows[other].from == flow.from) {
             return None;
         }
         let to = alone(n, &|other| scenario.flows[other].to == flow.to).then(|| place(flow.to));
@@ -126,12 +144,20 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
 }
 
 /// What the programs counted of each flow, in place of what emulated hosts would have.
-pub(super) fn count(outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
+pub(super) fn count(scenario: &Scenario, outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
+    for (n, flow) in scenario.flows.iter().enumerate() {
+        if !scenario.is_real(flow.from) && scenario.is_real(flow.to) {
+            // Soft-RoCE counts no payload; what it has acknowledged has arrived.
+            arrived[n].payload = sent[n].payload_done;
+        }
+    }
     for (n, flow) in outcome.flows.iter().enumerate().filter_map(|(n, flow)| Some((n, flow.as_ref()?))) {
         let (messages_sent, messages_done) = (flow.messages, flow.messages);
         sent[n] =
             SenderStats { payload: Bytes::new(flow.sent), messages_sent, messages_done, ..SenderStats::default() };
-        arrived[n] = ReceiverStats { payload: Bytes::new(flow.received), ..ReceiverStats::default() };
+        if scenario.is_real(scenario.flows[n].to) {
+            arrived[n] = ReceiverStats { payload: Bytes::new(flow.received), ..ReceiverStats::default() };
+        }
     }
 }
 

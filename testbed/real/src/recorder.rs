@@ -97,11 +97,8 @@ impl<'a> Recorder<'a> {
     fn note_unfinished(&mut self) -> io::Result<()> {
         let scenario = self.scenario;
         for (number, plan) in scenario.traffic.iter().enumerate() {
-            for message in self.connections.measures(number).unfinished(plan.before(scenario.end)) {
-                let [from, to] = [message.from, message.to].map(|host| scenario.hosts[host as usize].name.as_str());
-                let (flow, released, size) = (plan.name.as_str(), message.start, message.size);
-                self.record.note_message(&FctRow { flow, from, to, released, size, fct: None, ideal: None })?;
-            }
+            let unfinished = self.connections.measures(number).unfinished(plan.before(scenario.end));
+            self.record.note_unfinished(plan, unfinished, |_| None)?;
         }
         Ok(())
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{
-    CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Transport,
+    CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
 };
 use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, SplitMix64, Time};
 use weir_wire::mac_control::FRAME_BYTES;
@@ -21,6 +21,9 @@ use crate::topology::Routes;
 use crate::workload::Message;
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 
+/// What a flow to a real host waits for an acknowledgement that it has no word of: the timeout 18 of a queue pair, as perftest is
+/// given it for real hosts' own flows.
+const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
 /// Messages of workloads with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;
 
@@ -298,11 +301,29 @@ impl Scenario {
     /// The flows that begin or end at a host.
     pub fn flows_of(&self, host: usize) -> HostFlows {
         let numbered = || self.flows.iter().enumerate();
-        let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, flow.config.clone()));
-        let receives = numbered()
-            .filter(|(_, flow)| flow.to == host)
-            .map(|(n, flow)| (n, flow.config.receiver(&self.hosts[flow.from].nic)));
+        let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, self.sender(flow)));
+        let receives = numbered().filter(|(_, flow)| flow.to == host).map(|(n, flow)| (n, self.receiver(flow)));
         HostFlows { sends: sends.collect(), receives: receives.collect() }
+    }
+
+    /// A flow's sending end. A real receiver tells its queue pair when the run begins, and takes nothing that is out of order.
+    fn sender(&self, flow: &FlowPlan) -> FlowConfig {
+        let config = flow.config.clone();
+        if !self.is_real(flow.to) {
+            return config;
+        }
+        let timeout = ROCE_TIMEOUT.divided_by(u64::from(self.time_dilation()));
+        FlowConfig { peer: Peer::UNKNOWN, retransmission: config.retransmission.or(Some(timeout)), ..config }
+    }
+
+    /// A flow's receiving end. A real sender sends again what is asked for, and stamps nothing.
+    fn receiver(&self, flow: &FlowPlan) -> ReceiverConfig {
+        let config = flow.config.receiver(&self.hosts[flow.from].nic);
+        if !self.is_real(flow.from) {
+            return config;
+        }
+        let (answers_each, echoes_ecn, stamps) = (false, false, Stamps::None);
+        ReceiverConfig { peer: Peer::UNKNOWN, wants_repeats: true, answers_each, echoes_ecn, stamps, ..config }
     }
 
     /// A host that may be late by `slack`, with the flows that begin or end there.

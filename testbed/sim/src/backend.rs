@@ -266,15 +266,13 @@ impl Running<'_> {
 
     /// Writes down the traffic's messages that have started and were not completed.
     fn note_unfinished(&mut self) -> Result<(), SimRunError> {
-        let scenario = self.scenario;
-        for (plan, measures) in scenario.traffic.iter().zip(&self.measures) {
-            for message in measures.unfinished(started(plan, self.sim.now())) {
+        for (plan, measures) in self.scenario.traffic.iter().zip(&self.measures) {
+            let unfinished = measures.unfinished(started(plan, self.sim.now()));
+            let (transport, stamps) = (&plan.transport, plan.congestion_control.stamps());
+            self.recorder.note_unfinished(plan, unfinished, |message| {
                 let ends = [message.from, message.to].map(|host| host as usize);
-                let ideal = self.ways.ideal_fct(ends, message.size, &plan.transport, plan.congestion_control.stamps());
-                let [from, to] = ends.map(|host| scenario.hosts[host].name.as_str());
-                let (flow, released, size) = (plan.name.as_str(), message.start, message.size);
-                self.recorder.note_message(&FctRow { flow, from, to, released, size, fct: None, ideal })?;
-            }
+                self.ways.ideal_fct(ends, message.size, transport, stamps)
+            })?;
         }
         Ok(())
     }

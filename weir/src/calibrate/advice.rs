@@ -3,6 +3,7 @@
 use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_flowctl::gfc::{buffer_based_b1_max, conceptual_b0_max};
+use weir_results::run_dir::Distribution;
 use weir_units::{Bytes, Span, in_cells};
 
 use super::watch::Sample;
@@ -31,15 +32,13 @@ impl Spread {
     /// Of all these pauses; `None` if there was none.
     pub(super) fn over<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Option<Spread> {
         let mut delays: Vec<u64> = samples.clone().map(|sample| sample.last_frame_ns).collect();
-        delays.sort_unstable();
-        // The least that so many of a hundred are not above.
-        let at = |percent: usize| delays.get((delays.len() * percent).div_ceil(100).saturating_sub(1)).copied();
+        let of_all = Distribution::of(&mut delays, 0)?;
         Some(Spread {
             pauses: delays.len() as u64,
             min_ns: *delays.first()?,
-            p50_ns: at(50)?,
-            p99_ns: at(99)?,
-            max_ns: *delays.last()?,
+            p50_ns: of_all.p50?,
+            p99_ns: of_all.p99?,
+            max_ns: of_all.max?,
             bytes_max: samples.map(|sample| sample.bytes).max()?,
         })
     }

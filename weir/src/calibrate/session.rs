@@ -239,6 +239,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_delay_that_never_was_has_no_percentiles() {
+        let delay =
+            Delay { count: 5, p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000, ..Delay::default() };
+        let told = Percentiles { p50_ns: 1_000, p99_ns: 2_000, p999_ns: 3_500, max_ns: 4_000_000 };
+        assert_eq!(Percentiles::of(&delay), Some(told));
+        assert_eq!(Percentiles::of(&Delay::default()), None);
+    }
+
+    #[test]
     fn a_port_that_cannot_be_measured_says_why() {
         let interface = |link_up, forced_pause: &[usize]| Interface {
             port: "p0".into(),

@@ -1,9 +1,10 @@
 //! The flows of real hosts as commands of perftest and iperf3.
 
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
-use weir_nic::host::{Repeat, Transport};
-use weir_scenario::{FlowPlan, FlowTool, Scenario};
+use weir_nic::host::{Repeat, Stamps, Transport};
+use weir_scenario::{FlowPlan, FlowTool, PerfTest, Scenario};
 use weir_units::BitRate;
 
 use crate::HostError;
@@ -27,17 +28,38 @@ const SLOWEST: BitRate = BitRate::mbps(1);
 pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
     let wrong = |message: String| Err(HostError::Scenario(message));
     let name = |host: usize| &scenario.hosts[host].name;
-    for flow in &scenario.flows {
+    for (n, flow) in scenario.flows.iter().enumerate() {
         let of_flow = &flow.name;
         let real = [flow.from, flow.to].map(|host| scenario.is_real(host));
+        if real == [false, false] {
+            continue;
+        }
         if real[0] != real[1] {
-            let [emulated, real] = if real[0] { [flow.to, flow.from] } else { [flow.from, flow.to] };
-            return wrong(format!(
-                "flow {of_flow}: host {} is emulated and host {} is real, and their queue pairs don't know each other: give both `reach`, or \
-                 neither",
-                name(emulated),
-                name(real)
-            ));
+            let tool = tool(scenario, n);
+            let why = match () {
+                () if flow.config.transport.is_tcp() => {
+                    "and TCP has frames between two of a kind only: give both `reach`, or neither".to_owned()
+                }
+                () if tool.test != PerfTest::WriteBw => {
+                    format!("and emulated hosts speak ib_write_bw: take perftest = \"{}\" out", tool.test.name())
+                }
+                () if tool.queue_pairs > 1 => {
+                    "and an emulated host has one queue pair a flow: take `qps` out".to_owned()
+                }
+                () if flow.config.congestion_control.stamps() != Stamps::None => format!(
+                    "and {} needs an echo that real NICs do not send: take `congestion_control` out, or write \"dcqcn\"",
+                    flow.config.congestion_control.name()
+                ),
+                () => String::new(),
+            };
+            if !why.is_empty() {
+                let [emulated, real] = if real[0] { [flow.to, flow.from] } else { [flow.from, flow.to] };
+                return wrong(format!(
+                    "flow {of_flow}: host {} is emulated and host {} is real, {why}",
+                    name(emulated),
+                    name(real)
+                ));
+            }
         }
         if !real[0] {
             continue;
@@ -75,6 +97,8 @@ pub(super) struct Task {
     pub name: String,
     pub from: usize,
     pub to: usize,
+    /// The server's address.
+    pub server_ip: Ipv4Addr,
     pub port: u16,
     /// After the scenario's start, in this machine's time.
     pub starts_after: Duration,
@@ -94,11 +118,20 @@ enum Kind {
     Tcp { control: &'static str, rate_bps: Option<u64> },
 }
 
-/// The flows of a scenario that real hosts send.
+/// The flows of a scenario that real hosts send or receive.
 pub(super) fn tasks(scenario: &Scenario) -> Vec<Task> {
-    let tools = scenario.real.as_ref().map_or(&[][..], |real| &real.flows);
-    let of_real = scenario.flows.iter().enumerate().filter(|(_, flow)| scenario.is_real(flow.from));
-    of_real.map(|(n, flow)| task(scenario, n, flow, tools.get(n).copied().unwrap_or_default())).collect()
+    let is_real = |flow: &FlowPlan| scenario.is_real(flow.from) || scenario.is_real(flow.to);
+    let of_real = scenario.flows.iter().enumerate().filter(|(_, flow)| is_real(flow));
+    of_real.map(|(n, flow)| task(scenario, n, flow, tool(scenario, n))).collect()
+}
+
+fn tool(scenario: &Scenario, flow: usize) -> FlowTool {
+    scenario.real.as_ref().and_then(|real| real.flows.get(flow)).copied().unwrap_or_default()
+}
+
+/// The TCP port at which the server of a flow of RDMA waits.
+pub fn perftest_port(flow: usize) -> u16 {
+    PERFTEST_PORT + flow as u16
 }
 
 fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> Task {
@@ -130,6 +163,7 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
         name: flow.name.clone(),
         from: flow.from,
         to: flow.to,
+        server_ip: scenario.hosts[flow.to].nic.ip,
         port: first + number as u16,
         starts_after: real(config.start.since(weir_units::Time::ZERO)),
         within: sends + BESIDE,

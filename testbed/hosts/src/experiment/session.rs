@@ -48,9 +48,13 @@ impl Session {
     pub(super) fn start(scenario: &Scenario, hosts: Vec<Option<Host>>, stop: Arc<AtomicBool>) -> Session {
         let (begin, begins) = channel();
         let ready = Arc::new(AtomicBool::new(false));
-        let all = scenario.hosts.iter().map(|host| (host.nic.ip.to_string(), host.nic.mac.to_string())).collect();
-        let run =
-            Run { tasks: flows::tasks(scenario), hosts, neighbours: all, stop: stop.clone(), ready: ready.clone() };
+        let all = scenario.hosts.iter().map(|host| Neighbour {
+            name: host.name.clone(),
+            ip: host.nic.ip.to_string(),
+            mac: host.nic.mac.to_string(),
+        });
+        let (tasks, neighbours) = (flows::tasks(scenario), all.collect());
+        let run = Run { tasks, hosts, neighbours, stop: stop.clone(), ready: ready.clone() };
         let thread = thread::Builder::new().name("weir-hosts".to_owned()).spawn(move || run.run(&begins));
         Session { thread: thread.ok(), begin, ready, stop }
     }
@@ -92,9 +96,16 @@ struct Run {
     tasks: Vec<Task>,
     hosts: Vec<Option<Host>>,
     /// Addresses of all hosts of the scenario.
-    neighbours: Vec<(String, String)>,
+    neighbours: Vec<Neighbour>,
     stop: Arc<AtomicBool>,
     ready: Arc<AtomicBool>,
+}
+
+/// A host of the scenario, real or emulated.
+struct Neighbour {
+    name: String,
+    ip: String,
+    mac: String,
 }
 
 /// What a client's end came to: when it began, by the host's clock, and what it said.
@@ -103,11 +114,14 @@ type Said = Result<(Option<u64>, String), HostError>;
 impl Run {
     fn run(&self, begins: &Receiver<Instant>) -> Result<Outcome, HostError> {
         let known = self.get_ready()?;
-        let of = |host: usize| known[host].as_ref().expect("a task has real hosts");
+        // An emulated host's end is its own business.
+        let all = &known;
+        let at =
+            |end: fn(&Task) -> usize| self.tasks.iter().filter_map(move |task| Some((task, all[end(task)].as_ref()?)));
         let servers: Mutex<BTreeMap<usize, String>> = Mutex::default();
         thread::scope(|scope| {
-            for task in &self.tasks {
-                let (server, servers, stop) = (of(task.to), &servers, &self.stop);
+            for (task, server) in at(|task| task.to) {
+                let (servers, stop) = (&servers, &self.stop);
                 scope.spawn(move || {
                     let command = format!("exec timeout {} {}", task.within.as_secs() + 60, task.server(&server.found));
                     let ended = server.host.run(&command, task.within + SHORT * 2, stop);
@@ -115,8 +129,7 @@ impl Run {
                     servers.lock().expect("nobody panics with it").insert(task.number, said);
                 });
             }
-            let listening = self.tasks.iter().try_for_each(|task| {
-                let server = of(task.to);
+            let listening = at(|task| task.to).try_for_each(|(task, server)| {
                 server.host.must(
                     &script::wait_for_listener(task.port),
                     &format!("{} does not listen", task.tool()),
@@ -129,25 +142,26 @@ impl Run {
                 return Err(error);
             }
             self.ready.store(true, Ordering::Release);
-            let Some(at) = self.wait_for_begin(begins) else {
+            let Some(begins_at) = self.wait_for_begin(begins) else {
                 self.stop.store(true, Ordering::Relaxed);
-                return Ok(Outcome::default());
+                return Ok((Vec::new(), Instant::now()));
             };
-            let clients: Vec<_> = self
-                .tasks
-                .iter()
-                .map(|task| (task, of(task.from), of(task.to)))
-                .map(|(task, client, server)| scope.spawn(move || self.send(task, client, server, at)))
+            let clients: Vec<_> = at(|task| task.from)
+                .map(|(task, client)| (task, scope.spawn(move || self.send(task, client, begins_at))))
                 .collect();
-            let said: Vec<Said> =
-                clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Ok((None, String::new())))).collect();
+            let said: Vec<(&Task, Said)> = clients
+                .into_iter()
+                .map(|(task, client)| (task, client.join().unwrap_or_else(|_| Ok((None, String::new())))))
+                .collect();
             // A server whose client has failed waits for another one.
-            if said.iter().any(|said| said.is_err()) {
+            if said.iter().any(|(_, said)| said.is_err()) {
                 self.stop.store(true, Ordering::Relaxed);
             }
-            Ok(self.outcome(&known, said, at))
+            Ok((said, begins_at))
         })
-        .map(|mut outcome| {
+        .map(|(said, begins_at)| {
+            // Servers have ended too.
+            let mut outcome = self.outcome(&known, said, begins_at);
             for (number, said) in servers.into_inner().unwrap_or_default() {
                 let task = self.tasks.iter().find(|task| task.number == number);
                 outcome.said.extend(task.map(|task| (format!("{}.server.txt", task.name), said)));
@@ -177,7 +191,12 @@ impl Run {
         });
         let mut known = known.into_iter().collect::<Result<Vec<_>, _>>()?;
         thread::scope(|scope| {
-            let mut ways: Vec<(usize, usize)> = self.tasks.iter().map(|task| (task.from, task.to)).collect();
+            // From the real end, where the other one is emulated.
+            let way = |task: &Task| match self.hosts[task.from] {
+                Some(_) => (task.from, task.to),
+                None => (task.to, task.from),
+            };
+            let mut ways: Vec<(usize, usize)> = self.tasks.iter().map(way).collect();
             ways.sort_unstable();
             ways.dedup();
             let threads: Vec<_> =
@@ -195,9 +214,11 @@ impl Run {
         let Some(host) = host else { return Ok(None) };
         // No question for an address is flooded, which rings of switches carry without end.
         let own = host.ip.to_string();
-        let others = self.neighbours.iter().filter(|(ip, _)| *ip != own);
+        let others = self.neighbours.iter().filter(|neighbour| neighbour.ip != own);
         let told: Vec<String> = others
-            .map(|(ip, mac)| format!("ip neigh replace {ip} lladdr {mac} dev {} nud permanent", host.interface))
+            .map(|Neighbour { ip, mac, .. }| {
+                format!("ip neigh replace {ip} lladdr {mac} dev {} nud permanent", host.interface)
+            })
             .collect();
         if !told.is_empty() {
             host.must(&told.join(" && "), "it can't be told of the other hosts' addresses", &self.stop)?;
@@ -212,7 +233,7 @@ impl Run {
 
     /// Waits until frames get from one host to another and back.
     fn try_way(&self, from: usize, to: usize) -> Result<(), HostError> {
-        let (Some(from), Some(to)) = (&self.hosts[from], &self.hosts[to]) else { return Ok(()) };
+        let (Some(from), to) = (&self.hosts[from], &self.neighbours[to]) else { return Ok(()) };
         let deadline = Instant::now() + PATH_WITHIN;
         loop {
             let ended = from.run(&format!("ping -c 1 -W 1 {}", to.ip), SHORT, &self.stop)?;
@@ -232,8 +253,8 @@ impl Run {
         Ok(counters::parse(&known.host.run(&script, SHORT, &self.stop)?.output))
     }
 
-    fn send(&self, task: &Task, client: &Known, server: &Known, at: Instant) -> Said {
-        let command = task.client(&client.found, &server.host.ip.to_string());
+    fn send(&self, task: &Task, client: &Known, at: Instant) -> Said {
+        let command = task.client(&client.found, &task.server_ip.to_string());
         let clock = client.clock.at(at + task.starts_after);
         let script = script::at(clock, &command, task.within);
         let ended = client.host.run(&script, task.starts_after + task.within + SHORT, &self.stop)?;
@@ -241,12 +262,11 @@ impl Run {
         Ok((began, said.to_owned()))
     }
 
-    fn outcome(&self, known: &[Option<Known>], said: Vec<Said>, at: Instant) -> Outcome {
+    fn outcome(&self, known: &[Option<Known>], said: Vec<(&Task, Said)>, at: Instant) -> Outcome {
         let mut outcome = Outcome::default();
         let stopped = self.stop.load(Ordering::Relaxed);
-        for (task, said) in self.tasks.iter().zip(said) {
-            let client = known[task.from].as_ref().expect("a task has real hosts");
-            let server = known[task.to].as_ref().expect("a task has real hosts");
+        for (task, said) in said {
+            let client = known[task.from].as_ref().expect("its client is real");
             let (began, said) = match said {
                 Ok(said) => said,
                 Err(error) => {
@@ -256,7 +276,7 @@ impl Run {
             };
             match task.outcome(&said) {
                 Ok(mut flow) => {
-                    flow.tool.command = task.client(&client.found, &server.host.ip.to_string());
+                    flow.tool.command = task.client(&client.found, &task.server_ip.to_string());
                     let asked = client.clock.at(at + task.starts_after);
                     flow.tool.late_ns = began.map(|began| (began as i64 - asked as i64) * 10_000_000);
                     outcome.put(task.number, flow);

@@ -11,18 +11,14 @@ use weir_wire::trailer::{self, Trailer};
 
 use super::congestion::HOPS_MAX;
 use super::packet::{Ack, Hops, NicPacket, Says, Write};
-use super::{HostConfig, Peer};
-
-/// Where the peer's memory begins, and the key to it: nobody reads them, but an RETH must name them.
-const VIRTUAL_ADDRESS: u64 = 0x1_0000_0000;
-const REMOTE_KEY: u32 = 0x1000;
+use super::{HostConfig, Peer, RemoteMemory};
 
 /// The hash of a connection's frames toward `peer`.
 pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
     udp_flow_hash([(host.mac, host.ip), (peer.mac, peer.ip)], [source_port(own, peer.queue_pair), UDP_PORT])
 }
 
-/// Writes a packet that goes to `peer_ip` from the connection's end `own`; returns the frame's length without FCS. What the packet
+/// Writes a packet that goes to `peer_ip` from the connection's end `own`, a WRITE to `memory`; returns the frame's length without FCS. What the packet
 /// says that it is longer than a RoCEv2 frame is its trailer.
 ///
 /// # Panics
@@ -31,14 +27,14 @@ pub(super) fn encode(
     packet: &NicPacket,
     own_ip: Ipv4Addr,
     own: QueuePair,
-    peer_ip: Ipv4Addr,
+    (peer_ip, memory): (Ipv4Addr, RemoteMemory),
     payload: &[u8],
     buffer: &mut [u8],
 ) -> Result<usize, WriteError> {
     let (psn, operation, payload_bytes) = match &packet.says {
         Says::Write(write) => {
-            let reth =
-                Reth { virtual_address: VIRTUAL_ADDRESS, remote_key: REMOTE_KEY, message_bytes: write.message_bytes };
+            let RemoteMemory { virtual_address, remote_key } = memory;
+            let reth = Reth { virtual_address, remote_key, message_bytes: write.message_bytes };
             let part = match (write.is_first, write.is_last) {
                 (true, true) => Part::Only(reth),
                 (true, false) => Part::First(reth),
@@ -209,7 +205,8 @@ mod tests {
 
     fn written(packet: &NicPacket) -> Vec<u8> {
         let mut buffer = vec![0xaa; 2_000];
-        let length = encode(packet, host(1).ip, OWN, host(2).ip, &[7; 1_024], &mut buffer).unwrap();
+        let length =
+            encode(packet, host(1).ip, OWN, (host(2).ip, RemoteMemory::EMULATED), &[7; 1_024], &mut buffer).unwrap();
         buffer.truncate(length);
         buffer
     }

@@ -74,11 +74,32 @@ pub struct Peer {
     pub ip: Ipv4Addr,
     /// Its queue pair.
     pub queue_pair: QueuePair,
+    /// Where WRITEs go.
+    pub memory: RemoteMemory,
+}
+
+/// Memory that a peer lets others write to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RemoteMemory {
+    /// Where it begins, in the peer's address space.
+    pub virtual_address: u64,
+    /// The key to it.
+    pub remote_key: u32,
+}
+
+impl RemoteMemory {
+    /// An emulated host's: it reads neither, but an RETH must name them.
+    pub const EMULATED: RemoteMemory = RemoteMemory { virtual_address: 0x1_0000_0000, remote_key: 0x1000 };
 }
 
 impl Peer {
     /// For a connection that is to be opened still.
-    pub const UNKNOWN: Peer = Peer { mac: MacAddr([0; 6]), ip: Ipv4Addr::UNSPECIFIED, queue_pair: QueuePair::new(0) };
+    pub const UNKNOWN: Peer = Peer {
+        mac: MacAddr([0; 6]),
+        ip: Ipv4Addr::UNSPECIFIED,
+        queue_pair: QueuePair::new(0),
+        memory: RemoteMemory::EMULATED,
+    };
 }
 
 /// Why a host can't be.
@@ -125,7 +146,7 @@ impl HostConfig {
 
     /// This host as the other end of a connection.
     pub fn peer(&self, queue_pair: QueuePair) -> Peer {
-        Peer { mac: self.mac, ip: self.ip, queue_pair }
+        Peer { mac: self.mac, ip: self.ip, queue_pair, memory: RemoteMemory::EMULATED }
     }
 
     /// The longest frame of RDMA of a flow with such stamps, without FCS.

@@ -278,6 +278,13 @@ impl Receiver {
         self.stats.congestion_notifications += 1;
     }
 
+    /// Names the sender's end, and the number of the first packet that it sends.
+    pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
+        self.config.peer = peer;
+        self.expected = first;
+        self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
+    }
+
     /// Names the sender's end.
     pub(super) fn set_peer(&mut self, queue_pair: QueuePair, host: &HostConfig) {
         self.config.peer.queue_pair = queue_pair;
@@ -302,7 +309,7 @@ mod tests {
     use super::*;
 
     fn receiver() -> Receiver {
-        let peer = Peer { mac: Default::default(), ip: [10, 0, 0, 1].into(), queue_pair: QueuePair::new(1) };
+        let peer = Peer { ip: [10, 0, 0, 1].into(), queue_pair: QueuePair::new(1), ..Peer::UNKNOWN };
         let host = HostConfig::new(Default::default(), [10, 0, 0, 2].into(), weir_units::BitRate::gbps(10));
         let config = ReceiverConfig {
             queue_pair: QueuePair::new(2),

@@ -29,7 +29,8 @@ const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 pub struct FlowConfig {
     /// The connection's end at the sender, unique on that host.
     pub queue_pair: QueuePair,
-    /// Its end at the receiver.
+    /// Its end at the receiver; [`Peer::UNKNOWN`] for a flow that waits until [`Host::connect_sender`](super::Host::connect_sender)
+    /// names it.
     pub peer: Peer,
     /// Class, for PFC: the one that the switch gives to `dscp`.
     pub class: Class,
@@ -135,6 +136,8 @@ pub struct FctSummary {
 #[derive(Debug)]
 pub(super) struct Sender {
     terms: Terms,
+    /// Whether its peer is still unknown.
+    waits: bool,
     payload_max: u64,
     frame_bytes_max: u32,
     flow_hash: u32,
@@ -353,14 +356,27 @@ impl Sender {
             has_turn: false,
             watched_at: Time::NEVER,
             is_closing: false,
+            waits: config.peer == Peer::UNKNOWN,
             terms: Terms::of(&config),
         })
+    }
+
+    /// Names the receiver's end, and the number that the first packet is to have. To be called once, of a sender that has waited.
+    pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
+        debug_assert!(self.waits, "it has sent to another one");
+        self.waits = false;
+        self.terms.peer = peer;
+        self.flow_hash = codec::flow_hash(host, self.terms.queue_pair, &peer);
+        (self.next, self.fresh, self.unacknowledged) = (first, first, first);
     }
 
     /// When the flow's next frame may be sent, wire and flow control apart; [`Time::NEVER`] if it waits for an
     /// acknowledgement, or for nothing.
     #[inline]
     pub(super) fn due(&self) -> Time {
+        if self.waits {
+            return Time::NEVER;
+        }
         let released = match (&self.tcp, self.messages.get(self.sending)) {
             (None, Some(message)) => message.released,
             (None, None) if self.messages.len() == self.messages_max => return Time::NEVER,

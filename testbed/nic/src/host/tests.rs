@@ -8,7 +8,7 @@ use crate::DelayLine;
 use proptest::prelude::*;
 use weir_units::{LINK_OVERHEAD, MacAddr, Span};
 use weir_wire::mac_control::PfcFrame;
-use weir_wire::rocev2::{Dscp, Operation, Repr};
+use weir_wire::rocev2::{Dscp, Operation, Part, Repr, Reth};
 
 use super::*;
 
@@ -398,4 +398,43 @@ proptest! {
             prop_assert_eq!((sent.messages_done, arrived.messages), (sent.messages_sent, sent.messages_sent));
         }
     }
+}
+
+/// As between a host here and one whose numbers are its own.
+#[test]
+fn ends_that_are_told_of_each_other_later_begin_where_they_are_told() {
+    let first = Psn::new(0xff_fff0);
+    let waiting = FlowConfig { peer: Peer::UNKNOWN, total: Some(Bytes::kb(64)), ..flow(0) };
+    let mut pair = Pair::new(&[flow(0)]);
+    pair.sender = Host::new(config(1), &[waiting], &[]).unwrap();
+    pair.run_until(at(10_000));
+    assert!(pair.sent.is_empty() && !pair.sender.is_finished());
+    pair.receiver.connect_receiver(0, config(1).peer(QueuePair::new(0x100)), first);
+    let memory = RemoteMemory { virtual_address: 0x7f00_dead_0000, remote_key: 0x2f7 };
+    pair.sender.connect_sender(pair.now, 0, Peer { memory, ..config(2).peer(QueuePair::new(0x200)) }, first);
+    let mut buffer = [0; 2_000];
+    let length = pair.sender.poll_transmit(pair.now, &mut buffer).unwrap();
+    let repr = Repr::read(&Packet::new(&buffer[..length]).unwrap()).unwrap();
+    let reth = Reth { virtual_address: 0x7f00_dead_0000, remote_key: 0x2f7, message_bytes: 64_000 };
+    assert_eq!((repr.psn, repr.queue_pair), (first, QueuePair::new(0x200)));
+    assert_eq!(repr.operation, Operation::Write { part: Part::First(reth), ack_request: false });
+    pair.receiver.handle_frame(pair.now, &buffer[..length]);
+    pair.run_until(at(1_000_000));
+    let (sent, arrived) = (pair.sender.sender_stats(0), pair.receiver.receiver_stats(0));
+    assert!(pair.sender.is_finished() && sent.messages_done == 1, "{sent:?}");
+    assert_eq!((arrived.in_order, arrived.payload, arrived.lost), (sent.frames, Bytes::kb(64), 0));
+}
+
+/// What a host's own software sends has its place on the wire, and is paused with its class.
+#[test]
+fn other_frames_take_turns_on_the_wire() {
+    let mut host = Host::new(config(1), &[flow(0)], &[]).unwrap();
+    let mut buffer = [0; 2_000];
+    let best_effort = Class::new(0);
+    assert!(host.send_beside(at(0), best_effort, 1_000));
+    assert!(!host.send_beside(at(1), best_effort, 1_000) && host.poll_transmit(at(1), &mut buffer).is_none());
+    let free = at(82);
+    assert!(host.poll_transmit(free, &mut buffer).is_some());
+    host.handle_frame(free, &pfc(best_effort, 1_000));
+    assert!(!host.send_beside(at(1_000), best_effort, 1_000) && host.send_beside(at(1_000), LOSSLESS, 1_000));
 }

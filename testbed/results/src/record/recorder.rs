@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::io;
 
 use weir_flowctl::{Gauge, Tells};
-use weir_scenario::{Behind, PortPlace, Scenario};
+use weir_scenario::workload::Message;
+use weir_scenario::{Behind, PortPlace, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
@@ -213,6 +214,23 @@ impl<'a> Recorder<'a> {
     /// A message was completed, or, when the run is over, was not.
     pub fn note_message(&mut self, row: &FctRow<'_>) -> io::Result<()> {
         self.fcts.write(row)
+    }
+
+    /// The run is over, and these messages of a traffic, which have started, were not completed. `ideal` tells what a message would have
+    /// taken in an empty fabric, if that is known.
+    pub fn note_unfinished<'m>(
+        &mut self,
+        plan: &TrafficPlan,
+        unfinished: impl Iterator<Item = &'m Message>,
+        mut ideal: impl FnMut(&Message) -> Option<Span>,
+    ) -> io::Result<()> {
+        let scenario = self.scenario;
+        for message in unfinished {
+            let [from, to] = [message.from, message.to].map(|host| scenario.hosts[host as usize].name.as_str());
+            let (flow, released, size) = (plan.name.as_str(), message.start, message.size);
+            self.note_message(&FctRow { flow, from, to, released, size, fct: None, ideal: ideal(message) })?;
+        }
+        Ok(())
     }
 
     /// The scenario reached a point.

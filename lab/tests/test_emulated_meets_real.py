@@ -1,0 +1,159 @@
+"""An emulated host and a guest's Soft-RoCE at one switch, as `ib_write_bw` has them: do Linux and perftest take Weir's RDMA for one, and
+the other way round?
+
+perftest's own tables, the guest's counters of RDMA, scapy's ICRC and tshark's reading of a capture at the emulated host's port judge.
+"""
+
+import json
+import re
+import shutil
+import subprocess
+
+import pytest
+from scapy.contrib.roce import BTH
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import Ether
+from scapy.utils import PcapNgReader, PcapReader
+
+from weirlab.guest import packages
+from weirlab.switch import weir_binary
+
+pytestmark = pytest.mark.guest
+PATIENCE_S = 300
+MESSAGE, MESSAGES = 65_536, 16
+TOTAL = MESSAGE * MESSAGES
+WRITES = {6: "first", 7: "middle", 8: "last", 10: "only"}
+ACKNOWLEDGE = 17
+# What a guest is told of, as perftest has it.
+SYNDROME_ACK = 0x1F
+SCENARIO = f"""
+[scenario]
+name = "meeting"
+end = "2s"
+time_dilation = 1
+
+[switch]
+idle = "sleep"
+
+[switch.lcores]
+layout = "single"
+
+[switch.buffer]
+size = "2MB"
+
+[switch.classes]
+preset = "roce"
+
+[switch.port]
+rate = "100Mbps"
+delay = "1us"
+
+[[switches]]
+name = "S1"
+
+[[hosts]]
+name = "R"
+port = "S1.r"
+reach = "vm"
+
+[[hosts]]
+name = "E"
+port = "S1.e"
+
+[[flows]]
+name = "in"
+from = "R"
+to = "E"
+class = 3
+message = "{MESSAGE}B"
+total = "{TOTAL}B"
+
+[[flows]]
+name = "out"
+from = "E"
+to = "R"
+class = 3
+message = "{MESSAGE}B"
+total = "{TOTAL}B"
+
+[capture]
+host = "E"
+"""
+
+
+@pytest.fixture(scope="module")
+def met(tmp_path_factory):
+    """The run's directory."""
+    try:
+        packages.parts()
+    except packages.Unavailable as reason:
+        pytest.skip(f"no guest: {reason}")
+    folder = tmp_path_factory.mktemp("meeting")
+    (folder / "meeting.toml").write_text(SCENARIO)
+    command = [weir_binary(), "testbed", "run", folder / "meeting.toml", "--backend", "hosts", "-o", folder / "runs"]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return folder / "runs" / "meeting"
+
+
+def table(directory, name):
+    """The row of one of perftest's tables: bytes, messages, peak, average in Gb/s, millions of messages a second."""
+    said = (directory / "hosts" / name).read_text()
+    row = re.search(rf"^\s*({MESSAGE})\s+(\d+)\s+([\d.]+)\s+([\d.]+)\s+([\d.]+)", said, re.M)
+    assert row, said
+    return int(row[1]), int(row[2]), *map(float, row.groups()[2:])
+
+
+def test_perftest_and_the_kernel_count_what_weir_counts(met):
+    summary = json.loads((met / "summary.json").read_text())
+    assert summary["failures"] == [], summary["failures"]
+    flows = {flow["name"]: flow for flow in summary["flows"]}
+    for name, said in (("in", "in.client.txt"), ("out", "out.server.txt")):
+        size, messages, _, average, rate = table(met, said)
+        assert (size, messages) == (MESSAGE, MESSAGES)
+        assert average > 0 and rate > 0
+        assert flows[name]["bytes_sent"] == flows[name]["bytes_received"] == TOTAL, flows[name]
+    (guest,) = summary["real_hosts"]
+    counted = guest["counters"]
+    # Packets of 1024 B, and an acknowledgement of each message at least.
+    packets = TOTAL // 1024
+    assert counted["rdma.sent_pkts"] >= packets and counted["rdma.rcvd_pkts"] >= packets + MESSAGES, counted
+    for name in ("rcvd_seq_err", "out_of_seq_request", "rcvd_rnr_err", "retry_exceeded_err"):
+        assert counted.get(f"rdma.{name}", 0) == 0, counted
+
+
+def frames(directory):
+    (capture,) = directory.glob("*.pcap*")
+    reader = PcapNgReader if capture.suffix == ".pcapng" else PcapReader
+    return capture, [Ether(bytes(frame)) for frame in reader(str(capture))]
+
+
+def test_frames_of_both_are_alike(met):
+    capture, all_frames = frames(met)
+    seen = [frame for frame in all_frames if UDP in frame and frame[UDP].dport == 4791 and BTH in frame]
+    macs = {"guest": "02:00:00:00:00:01", "weir": "02:00:00:00:00:02"}
+    for name, mac in macs.items():
+        own = [frame for frame in seen if frame.src == mac]
+        opcodes = {frame[BTH].opcode for frame in own}
+        assert opcodes == {6, 7, 8, ACKNOWLEDGE}, (name, opcodes)
+        for frame in own[:50]:
+            # scapy reckons it anew for what it is given.
+            told = frame[BTH].icrc if frame[BTH].icrc is not None else None
+            again = frame.copy()
+            again[BTH].icrc = None
+            assert Ether(bytes(again))[BTH].icrc == told, frame.show2(dump=True)
+    if not shutil.which("tshark"):
+        return
+    fields = ["-T", "fields", "-e", "eth.src", "-e", "infiniband.bth.opcode", "-e", "infiniband.aeth.syndrome", "-e", "infiniband.aeth.msn"]
+    read = subprocess.run(["tshark", "-r", capture, "-Y", "infiniband.aeth", *fields], capture_output=True, text=True, check=True)
+    acknowledged = [line.split("\t") for line in read.stdout.splitlines()]
+    for mac in macs.values():
+        told = [(int(syndrome, 0), int(number, 0)) for source, _, syndrome, number in acknowledged if source == mac]
+        assert {syndrome for syndrome, _ in told} == {SYNDROME_ACK}, told
+        numbers = [number for _, number in told]
+        assert numbers == sorted(numbers), numbers
+    warned = subprocess.run(
+        ["tshark", "-r", capture, "-Y", "infiniband && (_ws.malformed || _ws.expert.severity >= 0x00600000)"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert warned.stdout == "", warned.stdout

@@ -1,0 +1,262 @@
+//! One flow between an emulated host and a real one: a connection of TCP, and `ib_write_bw`'s exchange over it.
+
+use std::time::Instant;
+
+use smoltcp::iface::{Interface, SocketHandle, SocketSet};
+use smoltcp::socket::tcp::{Socket, SocketBuffer};
+use smoltcp::time::Duration;
+use smoltcp::wire::IpAddress;
+use weir_hosts::exchange::{BandwidthReport, Exchange, Keys, Side};
+use weir_hosts::perftest_port;
+use weir_nic::host::{Peer, RemoteMemory};
+use weir_scenario::Scenario;
+use weir_wire::rocev2::{Psn, QueuePair};
+
+use crate::board::Board;
+use crate::door::{Inside, Order};
+
+/// The first port of clients; each flow has the next one.
+const CLIENT_PORT: u16 = 49_152;
+/// Messages are of 108 B, and none is sent before the one before it is answered.
+const BUFFER_BYTES: usize = 2_048;
+/// A peer that says nothing for so long is gone.
+const SILENT_FOR: Duration = Duration::from_secs(60);
+
+/// A talk, and what came of it.
+pub(super) struct Talk {
+    /// The flow's name, its place in the scenario, and the place of its end at the host.
+    name: String,
+    flow: usize,
+    place: usize,
+    side: Side,
+    port: u16,
+    server: IpAddress,
+    /// The real host.
+    peer: Peer,
+    peer_name: String,
+    /// The first packet sent from here.
+    first: Psn,
+    message_bytes: u64,
+    socket: SocketHandle,
+    exchange: Exchange,
+    state: State,
+    /// When the flow was first seen to send.
+    sends_since: Option<Instant>,
+    is_finished: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// No connection was tried, or is listened for, yet.
+    Idle,
+    /// It is being made, or used.
+    Open,
+    /// The NIC has been told of the peer.
+    Ordered,
+    /// The NIC has heard it.
+    Connected,
+    /// Over, for good or not.
+    Over,
+}
+
+/// What talks may do now.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct May {
+    pub(super) connect: bool,
+    pub(super) give_up: bool,
+}
+
+impl Talk {
+    /// The talks of a host, with their sockets.
+    pub(super) fn of_host(scenario: &Scenario, host: usize, sockets: &mut SocketSet<'static>) -> Vec<Talk> {
+        let own = &scenario.hosts[host].nic;
+        let mtu = own.sizes.payload_max;
+        let (mut sends, mut receives) = (0, 0);
+        let mut talks = Vec::new();
+        for (flow, plan) in scenario.flows.iter().enumerate() {
+            let (side, place, other, queue_pair) = match () {
+                () if plan.from == host => (Side::Client, &mut sends, plan.to, plan.config.queue_pair),
+                () if plan.to == host => (Side::Server, &mut receives, plan.from, plan.config.peer.queue_pair),
+                () => continue,
+            };
+            *place += 1;
+            if !scenario.is_real(other) {
+                continue;
+            }
+            let peer = &scenario.hosts[other];
+            // Any: far from the start, so that an end that does not go by it is found out.
+            let first = Psn::new(0x10_0000 + 0x1_0000 * flow as u32);
+            let RemoteMemory { virtual_address, remote_key } = RemoteMemory::EMULATED;
+            let (queue_pair, psn) = (queue_pair.get(), first.get());
+            let keys = Keys { queue_pair, psn, remote_key, virtual_address, gid: [0; 16] }.with_ip(own.ip);
+            let buffer = || SocketBuffer::new(vec![0; BUFFER_BYTES]);
+            let mut socket = Socket::new(buffer(), buffer());
+            socket.set_nagle_enabled(false);
+            socket.set_timeout(Some(SILENT_FOR));
+            socket.set_keep_alive(Some(SILENT_FOR / 6));
+            talks.push(Talk {
+                name: plan.name.clone(),
+                flow,
+                place: *place - 1,
+                side,
+                port: perftest_port(flow),
+                server: IpAddress::Ipv4(peer.nic.ip),
+                peer: peer.nic.peer(QueuePair::new(0)),
+                peer_name: peer.name.clone(),
+                first,
+                message_bytes: plan.config.message.get(),
+                socket: sockets.add(socket),
+                exchange: Exchange::new(side, keys, mtu),
+                state: State::Idle,
+                sends_since: None,
+                is_finished: false,
+            });
+        }
+        talks
+    }
+
+    pub(super) fn side(&self) -> Side {
+        self.side
+    }
+
+    /// Whether it is a client that is not connected yet.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.side == Side::Client && self.state != State::Over && !self.exchange.is_connected()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Goes on. An error is told once; the talk is over then.
+    pub(super) fn poll(
+        &mut self,
+        may: May,
+        interface: &mut Interface,
+        sockets: &mut SocketSet<'_>,
+        nic: &mut Inside,
+        board: &Board,
+    ) -> Result<(), String> {
+        if self.state == State::Over {
+            return Ok(());
+        }
+        let socket = sockets.get_mut::<Socket<'_>>(self.socket);
+        self.go_on(may, interface, socket, nic, board).map_err(|why| {
+            self.state = State::Over;
+            socket.abort();
+            format!("flow {}, host {}: {why}", self.name, self.peer_name)
+        })
+    }
+
+    fn go_on(
+        &mut self,
+        may: May,
+        interface: &mut Interface,
+        socket: &mut Socket<'_>,
+        nic: &mut Inside,
+        board: &Board,
+    ) -> Result<(), String> {
+        if self.state == State::Idle {
+            match self.side {
+                Side::Server => socket.listen(self.port).map_err(|error| error.to_string())?,
+                Side::Client if !may.connect => return Ok(()),
+                Side::Client => {
+                    let from = CLIENT_PORT + self.flow as u16;
+                    let to = (self.server, self.port);
+                    socket.connect(interface.context(), to, from).map_err(|error| error.to_string())?;
+                }
+            }
+            self.state = State::Open;
+        }
+        let mut bytes = [0; BUFFER_BYTES];
+        while socket.can_recv() {
+            let read = socket.recv_slice(&mut bytes).map_err(|error| error.to_string())?;
+            self.exchange.handle(&bytes[..read]).map_err(|error| error.to_string())?;
+        }
+        self.connect(nic)?;
+        self.finish(may, board)?;
+        // Each message in a segment of its own: the peer reads it by one call.
+        if socket.can_send()
+            && socket.send_queue() == 0
+            && let Some(message) = self.exchange.poll_transmit()
+        {
+            socket.send_slice(&message).map_err(|error| error.to_string())?;
+        }
+        let has_said_all = self.exchange.is_done() && socket.send_queue() == 0;
+        if has_said_all || (self.exchange.may_close() && !socket.is_active()) {
+            socket.close();
+            self.state = State::Over;
+        } else if !self.exchange.may_close() && (!socket.is_open() || (!socket.may_recv() && socket.may_send())) {
+            let when = if self.exchange.is_connected() { "in the middle of the test" } else { "before the test" };
+            return Err(format!(
+                "its ib_write_bw closed the connection {when}, or did not answer at {}:{}",
+                self.server, self.port
+            ));
+        }
+        Ok(())
+    }
+
+    /// Has the NIC get ready for the peer, once that is known.
+    fn connect(&mut self, nic: &mut Inside) -> Result<(), String> {
+        let Some(keys) = self.exchange.peer() else { return Ok(()) };
+        match self.state {
+            State::Open => {
+                if keys.ip() != Some(self.peer.ip) {
+                    let gid: Vec<String> =
+                        keys.gid.chunks(2).map(|two| format!("{:02x}{:02x}", two[0], two[1])).collect();
+                    return Err(format!(
+                        "its GID is {}, and not its address {}: choose another by -x",
+                        gid.join(":"),
+                        self.peer.ip
+                    ));
+                }
+                let Keys { queue_pair, psn, remote_key, virtual_address, .. } = *keys;
+                let memory = RemoteMemory { virtual_address, remote_key };
+                let peer = Peer { queue_pair: QueuePair::new(queue_pair), memory, ..self.peer };
+                let place = self.place;
+                let order = match self.side {
+                    Side::Client => Order::Send { place, peer, first: self.first },
+                    Side::Server => Order::Receive { place, peer, first: Psn::new(psn) },
+                };
+                if nic.order(order) {
+                    self.state = State::Ordered;
+                }
+            }
+            State::Ordered if nic.is_obeyed() => {
+                self.exchange.connect();
+                self.state = State::Connected;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// Tells the server of a flow that is over.
+    fn finish(&mut self, may: May, board: &Board) -> Result<(), String> {
+        if self.side == Side::Server || self.is_finished || !self.exchange.is_connected() {
+            return Ok(());
+        }
+        if self.sends_since.is_none() && board.sent(self.flow).get() > 0 {
+            self.sends_since = Some(Instant::now());
+        }
+        let (messages, is_over) = board.acknowledged(self.flow);
+        if !is_over {
+            return match may.give_up {
+                true => Err("it has not acknowledged all that was sent to it".to_owned()),
+                false => Ok(()),
+            };
+        }
+        // Rates are what the peer's clock would show.
+        let seconds = self.sends_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
+        let rate = |what: f64| if seconds > 0.0 { what / seconds } else { 0.0 };
+        self.is_finished = true;
+        self.exchange.finish(BandwidthReport {
+            size: self.message_bytes,
+            iterations: messages,
+            peak: 0.0,
+            average: rate((messages * self.message_bytes) as f64 * 8.0 / 1e9),
+            message_rate: rate(messages as f64 / 1e6),
+        });
+        Ok(())
+    }
+}
