@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use weir_units::QueueId;
 
+use super::whole::bits;
 use super::{Arrival, DropReason, Segment, Verdict};
 
 /// The most packets of one [`Intake`].
@@ -17,6 +18,19 @@ pub struct Bundle {
     pub egress: QueueId,
     /// How many they are.
     pub packets: u32,
+    /// What they are charged together.
+    pub bytes: u32,
+}
+
+/// Some packets of a burst that go by one pair of queues.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Port of arrival and class.
+    pub ingress: QueueId,
+    /// Port of departure and class.
+    pub egress: QueueId,
+    /// Which packets, as bits.
+    pub members: u64,
     /// What they are charged together.
     pub bytes: u32,
 }
@@ -40,6 +54,10 @@ pub struct Intake {
     pub(super) verdicts: [Verdict; INTAKE_MAX],
     /// The bundle to each egress queue, where there is one. What it says of others is of bursts before.
     to: [u8; EGRESS_QUEUES],
+    /// The packets of each bundle, as bits.
+    members: [u64; INTAKE_MAX],
+    /// Whether two bundles may be of one egress queue.
+    shares_egress: bool,
 }
 
 /// Egress queues that are told apart at once. With more, some bursts have more bundles than pairs of queues.
@@ -57,6 +75,8 @@ impl Intake {
             segments: [Segment::Private; INTAKE_MAX],
             verdicts: [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX],
             to: [0; EGRESS_QUEUES],
+            members: [0; INTAKE_MAX],
+            shares_egress: false,
         }
     }
 
@@ -72,29 +92,36 @@ impl Intake {
         bytes: impl ExactSizeIterator<Item = u32>,
         mut takes: impl FnMut(QueueId, QueueId) -> bool,
     ) -> usize {
-        let Intake { bundles, len, of, bytes: charged, to, .. } = self;
-        let (of, charged) = (&mut of[*len..][..pairs.len()], &mut charged[*len..][..pairs.len()]);
         assert_eq!(bytes.len(), pairs.len());
-        charged.iter_mut().zip(bytes).for_each(|(place, bytes)| *place = bytes);
-        let mut added = 0;
-        for ((ingress, egress), (of, bytes)) in pairs.zip(of.iter_mut().zip(charged)) {
-            let to = &mut to[egress.index() % EGRESS_QUEUES];
-            match bundles.get_mut(usize::from(*to)) {
-                Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
-                    bundle.packets += 1;
-                    bundle.bytes += *bytes;
-                }
-                _ if !takes(ingress, egress) => break,
-                _ => {
-                    *to = bundles.len() as u8;
-                    bundles.push(Bundle { ingress, egress, packets: 1, bytes: *bytes });
-                }
+        let before = self.len;
+        for ((ingress, egress), bytes) in pairs.zip(bytes) {
+            let to = self.to[egress.index() % EGRESS_QUEUES];
+            let known = self.bundles.get(usize::from(to));
+            let is_known = known.is_some_and(|bundle| bundle.egress == egress && bundle.ingress == ingress);
+            if !is_known && !takes(ingress, egress) {
+                break;
             }
-            *of = *to;
-            added += 1;
+            self.push(Arrival { ingress, egress, bytes });
         }
-        *len += added;
-        added
+        self.len - before
+    }
+
+    /// Adds packets that are charged so much each, by pairs of queues, in the order of their first packets. Every packet is of one.
+    ///
+    /// # Panics
+    /// If there is no room for all of them.
+    #[inline(always)]
+    pub fn push_groups(&mut self, bytes: &[u32], groups: impl Iterator<Item = Group>) {
+        let first = self.len;
+        self.bytes[first..][..bytes.len()].copy_from_slice(bytes);
+        let mut added = 0;
+        for Group { ingress, egress, members, bytes } in groups {
+            let place = self.count(ingress, egress, members.count_ones(), bytes, members << first);
+            bits(members).for_each(|n| self.of[(first + n) % INTAKE_MAX] = place);
+            added |= members;
+        }
+        debug_assert_eq!(added, mask(bytes.len()));
+        self.len += bytes.len();
     }
 
     /// Adds packets of one pair of queues, which are charged so much each.
@@ -111,23 +138,28 @@ impl Intake {
             total += bytes;
         }
         if packets > 0 {
-            let place = self.count(ingress, egress, packets as u32, total);
+            let members = mask(packets) << self.len;
+            let place = self.count(ingress, egress, packets as u32, total, members);
             self.of[self.len..][..packets].fill(place);
             self.len += packets;
         }
     }
 
-    /// Adds packets to the bundle of their queues; returns its place.
+    /// Adds packets, as bits and as a number, to the bundle of their queues; returns its place.
     #[inline(always)]
-    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32) -> u8 {
-        let to = &mut self.to[egress.index() % EGRESS_QUEUES];
+    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32, members: u64) -> u8 {
+        let slot = egress.index() % EGRESS_QUEUES;
+        let to = &mut self.to[slot];
         match self.bundles.get_mut(usize::from(*to)) {
             Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
                 bundle.packets += packets;
                 bundle.bytes += bytes;
+                self.members[usize::from(*to) % INTAKE_MAX] |= members;
             }
-            _ => {
+            other => {
+                self.shares_egress |= other.is_some_and(|bundle| bundle.egress.index() % EGRESS_QUEUES == slot);
                 *to = self.bundles.len() as u8;
+                self.members[usize::from(*to) % INTAKE_MAX] = members;
                 self.bundles.push(Bundle { ingress, egress, packets, bytes });
             }
         }
@@ -143,7 +175,7 @@ impl Intake {
         let n = self.len;
         assert!(n < INTAKE_MAX, "an intake with room for a packet");
         let Arrival { ingress, egress, bytes } = packet;
-        let place = self.count(ingress, egress, 1, bytes);
+        let place = self.count(ingress, egress, 1, bytes, 1 << n);
         (self.of[n], self.bytes[n]) = (place, bytes);
         self.len = n + 1;
     }
@@ -170,6 +202,12 @@ impl Intake {
     #[inline]
     pub fn bundles(&self) -> &[Bundle] {
         &self.bundles
+    }
+
+    /// The bundles with the packets of each, as bits: `None` if those of an egress queue may be in several.
+    #[inline]
+    pub fn by_egress(&self) -> Option<impl Iterator<Item = (&Bundle, u64)>> {
+        (!self.shares_egress).then(|| self.bundles.iter().zip(self.members))
     }
 
     /// A packet.
@@ -227,6 +265,7 @@ impl Intake {
     #[inline]
     pub fn clear(&mut self) {
         self.bundles.clear();
+        self.shares_egress = false;
         self.len = 0;
     }
 
