@@ -151,7 +151,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let mut ready = self.ready(now, index, held);
         let (mut sent, mut staged) = (0, None::<Box<Staged<P>>>);
         while !ready.is_empty() && self.ports[index].may_send(now) {
-            let room = BURST_MAX - sent - staged.as_ref().map_or(0, |staged| staged.packets.len());
+            let room = BURST_MAX - sent - staged.as_ref().map_or(0, |staged| staged.len());
             if room == 0 {
                 break;
             }
@@ -308,10 +308,10 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return self.send_lanes(now, index, driver);
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
-        let sent = driver.transmit(port.id, &mut staged.packets);
+        let sent = driver.transmit_row(port.id, staged.front(BURST_MAX));
         self.account(now, &staged, sent);
         staged.forget_front(sent);
-        if staged.packets.is_empty() {
+        if staged.is_empty() {
             self.manner.spare.push(staged);
         } else {
             self.ports[index].own.staged = Some(staged);
@@ -351,8 +351,8 @@ impl<P> OutPort<BurstPort<P>> {
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
         let count = 1 + row.go_on(others);
-        let frames: u64 = lengths[..count].iter().map(|bytes| u64::from(*bytes)).sum();
-        let wire = Bytes::new(frames + link_overhead.get() * count as u64);
+        let frames: u32 = lengths[..count].iter().sum();
+        let wire = Bytes::new(u64::from(frames) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
         peak.send(shaper.free_at().since(self.shaper.free_at()));
         if !shaper.is_free(now) || !peak.is_free(now) {
