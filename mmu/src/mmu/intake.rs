@@ -311,3 +311,56 @@ pub(super) struct Gathered {
 pub(super) fn mask(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_units::{Class, PortId};
+
+    use super::*;
+
+    /// Pairs of queues, some of which have an egress queue's place in common.
+    fn pair(n: u16) -> (QueueId, QueueId) {
+        let queue = |port| QueueId::new(PortId(port), Class::new((n % 2) as u8));
+        (queue(0), queue(n / 2 % 3 * (EGRESS_QUEUES / 8) as u16 + n / 6))
+    }
+
+    proptest! {
+        /// Packets are the same, however they were added; and each is one of its bundle's.
+        #[test]
+        fn by_groups_as_one_by_one(packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=INTAKE_MAX), before in 0..=INTAKE_MAX) {
+            let arrivals: Vec<Arrival> = packets.iter().map(|(n, bytes)| {
+                let (ingress, egress) = pair(*n);
+                Arrival { ingress, egress, bytes: *bytes }
+            }).collect();
+            let (first, rest) = arrivals.split_at(before.min(arrivals.len()));
+            let (mut each, mut grouped) = (Intake::new(), Intake::new());
+            arrivals.iter().for_each(|arrival| each.push(*arrival));
+            first.iter().for_each(|arrival| grouped.push(*arrival));
+            let mut groups: Vec<Group> = Vec::new();
+            for (n, Arrival { ingress, egress, bytes }) in rest.iter().copied().enumerate() {
+                match groups.iter_mut().find(|group| (group.ingress, group.egress) == (ingress, egress)) {
+                    Some(group) => (group.members, group.bytes) = (group.members | 1 << n, group.bytes + bytes),
+                    None => groups.push(Group { ingress, egress, members: 1 << n, bytes }),
+                }
+            }
+            let charges: Vec<u32> = rest.iter().map(|arrival| arrival.bytes).collect();
+            grouped.push_groups(&charges, groups.into_iter());
+            for intake in [&each, &grouped] {
+                prop_assert_eq!(intake.packets().collect::<Vec<_>>(), arrivals.clone());
+                for (bundle, members) in intake.bundles().iter().zip(intake.members) {
+                    let own: Vec<Arrival> = bits(members).map(|n| arrivals[n]).collect();
+                    prop_assert!(own.iter().all(|packet| (packet.ingress, packet.egress) == (bundle.ingress, bundle.egress)));
+                    prop_assert_eq!(bundle.bytes, own.iter().map(|packet| packet.bytes).sum::<u32>());
+                    prop_assert_eq!(bundle.packets, members.count_ones());
+                }
+                let all = intake.members[..intake.bundles().len()].iter().fold(0, |all, members| all | members);
+                prop_assert_eq!(all, mask(arrivals.len()));
+                let mut egress: Vec<QueueId> = intake.bundles().iter().map(|bundle| bundle.egress).collect();
+                egress.sort();
+                let shares = egress.windows(2).any(|pair| pair[0] == pair[1]);
+                prop_assert!(!shares || intake.by_egress().is_none(), "one queue, several bundles");
+            }
+        }
+    }
+}

@@ -4,10 +4,11 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_mmu::{Arrival, Group};
+use weir_mmu::Arrival;
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
 
+use super::alike::Alike;
 use super::exact_match::{ExactMatch, Way};
 use crate::fdb::Destination;
 use crate::forwarding::{Forwarding, Onward};
@@ -48,84 +49,6 @@ impl Came {
     fn classes(self) -> impl Iterator<Item = (Class, u64, u64)> {
         let came = Class::ALL.into_iter().zip(self.0).filter(|(_, came)| *came > 0);
         came.map(|(class, came)| (class, came / Came::FRAME, came % Came::FRAME))
-    }
-}
-
-/// Frames of a burst that go the same way.
-#[derive(Clone, Copy)]
-struct Alike {
-    way: Way,
-    /// Which frames, as bits.
-    members: u64,
-    /// Their lengths, together, and what they are charged.
-    frame_bytes: u32,
-    charge: u32,
-}
-
-/// The most ways of which frames are put together at a glance: each costs a look at all frames.
-const WAYS_MAX: usize = 8;
-/// So many ways have to be those of half of the frames, or there are likely many more.
-const WAYS_OF_HALF: usize = 4;
-
-/// Frames of which each has a bit of 32.
-const HALF: usize = BURST_MAX / 2;
-
-/// Each frame's bit.
-const BITS: [u32; HALF] = {
-    let (mut bits, mut n) = ([0; HALF], 0);
-    while n < HALF {
-        bits[n] = 1 << n;
-        n += 1;
-    }
-    bits
-};
-
-impl Alike {
-    /// The ways of the first `count` frames, in the order of their first ones; `None` if there are too many. Behind these frames all
-    /// lengths and charges are 0.
-    #[inline(always)]
-    fn groups(
-        count: usize,
-        ways: &[Way; BURST_MAX],
-        lengths: &[u32; BURST_MAX],
-        charges: &[u32; BURST_MAX],
-    ) -> Option<ArrayVec<Alike, WAYS_MAX>> {
-        let mut groups = ArrayVec::new();
-        let mut left = u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0);
-        while left != 0 {
-            if groups.is_full() || groups.len() == WAYS_OF_HALF && left.count_ones() as usize * 2 > count {
-                return None;
-            }
-            let mut group = Alike::of(ways[left.trailing_zeros() as usize % BURST_MAX], ways, lengths, charges);
-            group.members &= left;
-            left &= !group.members;
-            groups.push(group);
-        }
-        Some(groups)
-    }
-
-    /// The frames that go this way.
-    #[inline(always)]
-    fn of(way: Way, ways: &[Way; BURST_MAX], lengths: &[u32; BURST_MAX], charges: &[u32; BURST_MAX]) -> Alike {
-        let (mut members, mut frame_bytes, mut charge) = ([0; 2], 0, 0);
-        for (half, members) in members.iter_mut().enumerate() {
-            let here = half * HALF..(half + 1) * HALF;
-            // Numbers of one width, of a number that is known, and no branch: so the compiler looks at several frames at once.
-            let frames = ways[here.clone()].iter().zip(&lengths[here.clone()]).zip(&charges[here]);
-            for (((other, length), charged), bit) in frames.zip(&BITS) {
-                let is_alike = if *other == way { u32::MAX } else { 0 };
-                *members |= is_alike & bit;
-                frame_bytes += is_alike & length;
-                charge += is_alike & charged;
-            }
-        }
-        let members = u64::from(members[0]) | u64::from(members[1]) << HALF;
-        Alike { way, members, frame_bytes, charge }
-    }
-
-    fn charged(&self) -> Group {
-        let Alike { way, members, charge, .. } = *self;
-        Group { ingress: way.ingress(), egress: way.egress(), members, bytes: charge }
     }
 }
 
