@@ -10,15 +10,13 @@ use weir_dpdk_driver::{Memory, Phase, Placement, PreparedSwitches, Runtime, Runt
 use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
 
-use crate::common::{Sender, Tally};
+use crate::common::{Progress, Sender, Tally};
 
 const CLONES: usize = 5;
 const COPIES: usize = CLONES + 1;
 const FRAMES: u64 = if cfg!(debug_assertions) { 30_000 } else { 250_000 };
 /// C of the receiver's port: what the six copies exceed together.
 const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "300Mbps" };
-/// How long a layout may take, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The headroom covers a reaction of 42 ms.
 fn config(layout: &str) -> SwitchConfig {
@@ -79,14 +77,14 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     prepared.add_task(placement.cpus.len() - 1, Box::new(collector));
     prepared.add_task(0, Box::new(sender));
     let running = prepared.start().unwrap();
-    let started = Instant::now();
+    let (started, mut progress) = (Instant::now(), Progress::new());
     while tally.received.load(Ordering::Relaxed) < COPIES as u64 * FRAMES {
         std::thread::sleep(Duration::from_millis(10));
         let report = running.report(0).unwrap();
         let balance = report.balance;
         tally.release_after(report.ports[0].classes[3].pauses_tx, FRAMES);
         assert!(balance.holds, "{layout:?}: {balance:?}");
-        assert!(started.elapsed() < PATIENCE, "{layout:?}: {tally:?} {balance:?}");
+        assert!(progress.goes_on(&tally, &running), "{layout:?}: {tally:?} {balance:?}");
     }
     let changed = running.update_links();
     assert!(changed.iter().all(|(_, port, _)| *port < PortId(2)), "{layout:?}: a clone has no link: {changed:?}");

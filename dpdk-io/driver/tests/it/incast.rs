@@ -13,7 +13,7 @@ use weir_switch_core::Shared;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, SplitMix64};
 
-use crate::common::{Receiver, Sender, Tally};
+use crate::common::{Progress, Receiver, Sender, Tally};
 
 const SENDERS: u8 = 8;
 /// Ten million frames where the build is fast enough for them.
@@ -28,8 +28,6 @@ const POLICIES: [&str; 10] =
 const LAYOUTS: [&str; 4] = ["single", "auto", "rx-tx", "rx-fwd-tx"];
 /// C of the receiver's port: what the emulated senders exceed together, with optimisation and without.
 const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "1Gbps" };
-/// How long a layout may take: seconds where the machine is free, minutes where others take its CPUs.
-const PATIENCE: Duration = Duration::from_secs(300);
 
 /// Senders of 300 Mb/s each against one receiver. On a shared machine an lcore may lose its CPU for
 /// milliseconds, so the headroom covers a reaction of 42 ms at a sender's rate.
@@ -76,8 +74,7 @@ fn incast(
         prepared.add_task(usize::from(n) % cpus, Box::new(sender));
     }
     let running = prepared.start().unwrap();
-    let started = Instant::now();
-    let mut reports = 0;
+    let (mut progress, mut reports) = (Progress::new(), 0);
     while tally.received.load(Ordering::Relaxed) < frames {
         std::thread::sleep(Duration::from_millis(20));
         meanwhile(running.shared(0));
@@ -88,7 +85,7 @@ fn incast(
         let pauses = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
         tally.release_after(pauses, frames);
         reports += 1;
-        assert!(started.elapsed() < PATIENCE, "{tally:?} {balance:?}");
+        assert!(progress.goes_on(&tally, &running), "{tally:?} {balance:?}");
     }
     (tally, running.stop(Duration::from_secs(5)).unwrap(), reports)
 }

@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::{FrameStore, Phase, Task};
+use weir_dpdk_driver::{FrameStore, Phase, RunningSwitches, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
 use weir_flowctl::pfc::Gate;
@@ -37,6 +38,36 @@ impl Tally {
         if pauses > 0 || self.sent.load(Ordering::Relaxed) == frames {
             self.held_back.store(false, Ordering::Relaxed);
         }
+    }
+}
+
+/// Whether frames go on, however little of its CPUs the machine gives to lcores.
+pub(crate) struct Progress {
+    moved: u64,
+    /// Polls of each lcore when the last frame moved, and when that was.
+    polls: Vec<u64>,
+    since: Instant,
+}
+
+impl Progress {
+    /// In so many polls of each lcore, and so much time, some frame moves.
+    const POLLS: u64 = 1_000;
+    const WITHIN: Duration = Duration::from_secs(10);
+
+    pub(crate) fn new() -> Progress {
+        Progress { moved: 0, polls: Vec::new(), since: Instant::now() }
+    }
+
+    /// Whether some frame was sent or received since the last call, or the lcores have not had enough polls for that.
+    pub(crate) fn goes_on(&mut self, tally: &Tally, running: &RunningSwitches) -> bool {
+        let moved = tally.sent.load(Ordering::Relaxed) + tally.received.load(Ordering::Relaxed);
+        let polls: Vec<u64> = running.lcores().map(|(_, stats)| stats.polls().0).collect();
+        if moved > self.moved || self.polls.is_empty() {
+            *self = Progress { moved, polls, since: Instant::now() };
+            return true;
+        }
+        self.since.elapsed() < Progress::WITHIN
+            || polls.iter().zip(&self.polls).any(|(polls, before)| polls - before < Progress::POLLS)
     }
 }
 
