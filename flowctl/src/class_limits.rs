@@ -346,7 +346,9 @@ mod tests {
             let now = Time::ZERO + Span::from_millis(10);
             let (mut rows, mut each) = (limits(), limits());
             for limits in [&mut rows, &mut each] {
-                (0..before).for_each(|_| drop(limits.send(now, SLOW, Bytes::new(1_538))));
+                for _ in 0..before {
+                    limits.send(now, SLOW, Bytes::new(1_538));
+                }
             }
             let was_free_at = free_at(&rows);
             let went = rows.send_all(now, SLOW, Bytes::new(frames.iter().sum()));

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::{FrameStore, Phase, RunningSwitches, Task};
+use weir_dpdk_driver::{FrameStore, Phase, RunningSwitches, Stopped, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
 use weir_flowctl::pfc::Gate;
+use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Serialiser, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -69,6 +70,21 @@ impl Progress {
         self.since.elapsed() < Progress::WITHIN
             || polls.iter().zip(&self.polls).any(|(polls, before)| polls - before < Progress::POLLS)
     }
+}
+
+/// Headroom covers a reaction of 42 ms, in which up to four polls have their part: of the switch's lcores, and of the sender.
+const COVERED: Span = Span::from_millis(10);
+
+/// What headroom did not cover, because the machine kept an lcore from its CPU for longer than it was made for: such frames are no
+/// loss of the switch's, and what came is incomplete. 0 where each lcore was polled in time.
+pub(crate) fn lost_to_the_machine(what: &str, stopped: &Stopped) -> u64 {
+    let lost = stopped.reports.iter().map(|report| report.dropped(DropReason::HeadroomViolation)).sum();
+    let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    if lost == 0 || gap < COVERED {
+        return 0;
+    }
+    println!("{what}: {lost} frames were more than headroom has: an lcore was not polled for {gap}");
+    lost
 }
 
 /// Sends numbered frames of one class at a rate, as long as it is not paused.
