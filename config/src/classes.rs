@@ -1,6 +1,7 @@
 //! Traffic classes, how they are served and marked, and how they are paused.
 
 use weir_arbitration::Arbitration;
+use weir_mmu::EcnMarker;
 use weir_units::{BitRate, Bytes, ClassSet, Span};
 
 /// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
@@ -68,6 +69,20 @@ pub struct EcnConfig {
     pub pmax_ppm: u32,
     /// The rate of a port at which K_min and K_max are so; at others they are in proportion. `None`: they are so at all.
     pub at_rate: Option<BitRate>,
+}
+
+impl EcnConfig {
+    /// What marks frames so.
+    ///
+    /// # Panics
+    /// If K_min exceeds K_max or P_max exceeds one, which no file that is read does.
+    pub fn marker(&self) -> EcnMarker {
+        let EcnConfig { kmin, kmax, pmax_ppm, at_rate } = *self;
+        match at_rate {
+            Some(rate) => EcnMarker::at_rate(kmin, kmax, pmax_ppm, rate),
+            None => EcnMarker::new(kmin, kmax, pmax_ppm),
+        }
+    }
 }
 
 /// How Weir sends PFC.

@@ -195,6 +195,25 @@ impl ClassLimits {
         !limiter.is_free(now)
     }
 
+    /// Counts frames that take so much on the wire together, and go one after the other at `now`, if the class would not have to
+    /// wait even behind all of them. It would not between them then, since it waits for longer with each. Else nothing is counted;
+    /// says whether they are.
+    #[inline]
+    pub fn send_all(&mut self, now: Time, class: Class, wire: Bytes) -> bool {
+        if !self.limited.contains(class) {
+            return true;
+        }
+        let Some(classes) = &mut self.classes else { return true };
+        let limiter = &mut classes[class.index()].limiter;
+        let mut behind = limiter.clone();
+        behind.send(now, wire);
+        let is_free = behind.is_free(now);
+        if is_free {
+            *limiter = behind;
+        }
+        is_free
+    }
+
     /// R_r of a class; `None` for one without a limit.
     pub fn rate(&self, class: Class) -> Option<BitRate> {
         self.limiters(self.limited & class.alone()).map(|(_, limiter)| limiter.rate()).next()
@@ -235,6 +254,8 @@ impl ClassLimit {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::Mechanism;
     use crate::gfc::StageTable;
@@ -305,6 +326,43 @@ mod tests {
         assert!((41..=42).contains(&slowed) && (162..=164).contains(&limited), "{slowed}, {limited}");
         let [line, limited] = sent(ClassSet::EMPTY, 0);
         assert!((162..=164).contains(&line) && (1..=3).contains(&limited), "idle: {line}, {limited}");
+    }
+
+    proptest! {
+        /// A row counts as its frames do one by one, to a picosecond each, and only if none would have to wait.
+        #[test]
+        fn all_at_once_as_one_by_one(
+            mbps in 1..10_000u64,
+            frames in prop::collection::vec(84..9_000u64, 1..64),
+            slack_ns in 0..2_000_000u64,
+            before in 0..3usize,
+        ) {
+            let free = Regulator::new(&Mechanism::new(NoFlowControl), LINE, ClassSet::EMPTY);
+            let limits = || {
+                let rates = only(SLOW, BitRate::mbps(mbps));
+                ClassLimits::new(LINE, Span::from_nanos(slack_ns), rates, &free)
+            };
+            let free_at = |limits: &ClassLimits| limits.next_wakeup(SLOW.alone(), &free);
+            let now = Time::ZERO + Span::from_millis(10);
+            let (mut rows, mut each) = (limits(), limits());
+            for limits in [&mut rows, &mut each] {
+                for _ in 0..before {
+                    limits.send(now, SLOW, Bytes::new(1_538));
+                }
+            }
+            let was_free_at = free_at(&rows);
+            let went = rows.send_all(now, SLOW, Bytes::new(frames.iter().sum()));
+            let waits: Vec<bool> = frames.iter().map(|wire| each.send(now, SLOW, Bytes::new(*wire))).collect();
+            let (at_once, one_by_one) = (free_at(&rows), free_at(&each));
+            if went {
+                prop_assert!(at_once <= one_by_one && one_by_one.since(at_once).as_picos() < frames.len() as u64);
+                prop_assert!(waits[..frames.len() - 1].iter().all(|waits| !waits));
+            } else {
+                prop_assert_eq!(at_once, was_free_at, "nothing is counted");
+                prop_assert!(waits[frames.len() - 1]);
+            }
+            prop_assert!(rows.send_all(now, Class::new(0), Bytes::mb(1)), "a class without a limit");
+        }
     }
 
     #[test]

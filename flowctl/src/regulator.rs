@@ -120,6 +120,20 @@ impl Regulator {
         }
     }
 
+    /// Whether credit is known to let all of these frames be sent, one after the other.
+    #[inline]
+    pub fn has_credit_for(&self, class: Class, frames: &[u32]) -> bool {
+        !self.credited.contains(class) || self.upstream.has_credit_for(class, frames)
+    }
+
+    /// [`Regulator::handle_sent`] of frames that are sent at once.
+    #[inline]
+    pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
+        if self.counted.contains(class) {
+            self.upstream.handle_all_sent(class, frames);
+        }
+    }
+
     /// FCTBS, the blocks of a class that were counted as sent; 0 under flow control that counts none.
     #[inline]
     pub fn sent_total(&self, class: Class) -> u32 {

@@ -124,6 +124,16 @@ pub trait Upstream: Debug + Send + Sync {
     /// Counts a frame of this length (without FCS) that is sent.
     fn handle_sent(&self, _class: Class, _frame_bytes: u32) {}
 
+    /// Whether credit is known to let all of these frames be sent, one after the other. If not they are asked for one by one.
+    fn has_credit_for(&self, _class: Class, _frames: &[u32]) -> bool {
+        !self.needs_credit()
+    }
+
+    /// [`Upstream::handle_sent`] of frames that are sent at once.
+    fn handle_all_sent(&self, class: Class, frames: &[u32]) {
+        frames.iter().for_each(|frame_bytes| self.handle_sent(class, *frame_bytes));
+    }
+
     /// FCTBS, the blocks of a class that were counted as sent, where blocks are.
     fn sent_total(&self, _class: Class) -> u32 {
         0

@@ -75,7 +75,7 @@ pub use charge::Charge;
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 pub use mmu::{
-    Arrival, Bundle, Departure, DepartureRow, DropReason, INTAKE_MAX, Intake, Mmu, PoolUse, PoolWatermarks,
+    Arrival, Bundle, Departure, DepartureRow, DropReason, Group, INTAKE_MAX, Intake, Mmu, PoolUse, PoolWatermarks,
     QueueLevels, QueueUse, QueueWatermarks, Segment, Verdict,
 };
 pub use one_writer::PortWriter;

@@ -28,7 +28,7 @@ use crate::signal::{Changed, Instant, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
 
 pub use departure::DepartureRow;
-pub use intake::{Bundle, INTAKE_MAX, Intake};
+pub use intake::{Bundle, Group, INTAKE_MAX, Intake};
 pub use report::{PoolUse, PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks};
 
 /// The memory management unit of one switch. See the crate's documentation for who calls what.

@@ -10,6 +10,7 @@
 //! A [`LcorePlan`] says which lcore has which role for which ports; [`Switch::into_lcores`](crate::Switch::into_lcores) cuts the
 //! switch for it. All memory is taken then: polls allocate nothing and wait for nobody.
 
+mod alike;
 mod bursts;
 pub(crate) mod chunks;
 mod delays;

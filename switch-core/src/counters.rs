@@ -258,10 +258,10 @@ impl Counters {
         row[queue_stat::BYTES] += bytes;
     }
 
-    /// Counts frames of these lengths.
+    /// Counts frames of a burst, of these lengths.
     #[inline]
     pub(crate) fn add_row(&mut self, queue: QueueId, lengths: &[u32]) {
-        self.add_frames(queue, lengths.len() as u64, lengths.iter().map(|bytes| u64::from(*bytes)).sum());
+        self.add_frames(queue, lengths.len() as u64, u64::from(lengths.iter().sum::<u32>()));
     }
 
     /// A queue's counter.

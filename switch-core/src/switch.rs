@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
 use weir_flowctl::{CatchUp, ClassLimits, MessageGenerator, Shaper};
 use weir_mmu::policy::PolicySettings;
-use weir_mmu::{Charge, EcnMarker, Mmu, Policy};
+use weir_mmu::{Charge, Mmu, Policy};
 use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
@@ -191,11 +191,7 @@ impl Switch {
             OutPort::new(state, shared.clones_of(*id), pace, generator, watchdogs, own)
         });
         let out_ports = out_ports.collect();
-        let marker = |EcnConfig { kmin, kmax, pmax_ppm, at_rate }| match at_rate {
-            Some(rate) => EcnMarker::at_rate(kmin, kmax, pmax_ppm, rate),
-            None => EcnMarker::new(kmin, kmax, pmax_ppm),
-        };
-        let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.map(marker));
+        let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.as_ref().map(EcnConfig::marker));
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
         let queues = EgressQueues::new(shared.ports().len(), (limit, places), &config.classes.queues, seed);
         Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, manner)

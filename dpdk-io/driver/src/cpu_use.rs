@@ -8,6 +8,8 @@ use weir_dpdk_io::cpu;
 /// What the kernel knows of an lcore's thread and of its CPU; `None` where it does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
+    /// How long the thread ran.
+    pub ran: Option<Duration>,
     /// How long the thread was ready to run and others had the CPU.
     pub waited: Option<Duration>,
     /// How often the CPU was taken from the thread.
@@ -20,8 +22,10 @@ impl CpuUse {
     /// CPU use of the thread of this number in this process, on this CPU, since they began.
     pub(crate) fn read(thread: u32, cpu: u32) -> CpuUse {
         let of_thread = |file: &str| fs::read_to_string(format!("/proc/self/task/{thread}/{file}")).ok();
+        let schedstat = of_thread("schedstat");
         CpuUse {
-            waited: of_thread("schedstat").and_then(|text| waited(&text)),
+            ran: schedstat.as_deref().and_then(|text| nanos(text, 0)),
+            waited: schedstat.as_deref().and_then(|text| nanos(text, 1)),
             preempted: of_thread("status").and_then(|text| preempted(&text)),
             stolen: fs::read_to_string("/proc/stat").ok().and_then(|text| stolen(&text, cpu)),
         }
@@ -36,6 +40,7 @@ impl CpuUse {
     pub fn since(&self, before: &CpuUse) -> CpuUse {
         let span = |now: Option<Duration>, before: Option<Duration>| Some(now?.saturating_sub(before?));
         CpuUse {
+            ran: span(self.ran, before.ran),
             waited: span(self.waited, before.waited),
             preempted: self.preempted.zip(before.preempted).map(|(now, before)| now.saturating_sub(before)),
             stolen: span(self.stolen, before.stolen),
@@ -44,8 +49,8 @@ impl CpuUse {
 }
 
 /// `schedstat` has the time on a CPU and the time of waiting for one, in nanoseconds, and the number of time slices.
-fn waited(schedstat: &str) -> Option<Duration> {
-    schedstat.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
+fn nanos(schedstat: &str, place: usize) -> Option<Duration> {
+    schedstat.split_whitespace().nth(place)?.parse().ok().map(Duration::from_nanos)
 }
 
 fn preempted(status: &str) -> Option<u64> {
@@ -66,8 +71,9 @@ mod tests {
 
     #[test]
     fn the_kernels_texts_are_understood() {
-        assert_eq!(waited("204060127 28003421 311\n"), Some(Duration::from_nanos(28_003_421)));
-        assert_eq!(waited(""), None);
+        assert_eq!(nanos("204060127 28003421 311\n", 0), Some(Duration::from_nanos(204_060_127)));
+        assert_eq!(nanos("204060127 28003421 311\n", 1), Some(Duration::from_nanos(28_003_421)));
+        assert_eq!(nanos("", 1), None);
         let status = "Name:\tlcore\nvoluntary_ctxt_switches:\t12\nnonvoluntary_ctxt_switches:\t345\n";
         assert_eq!(preempted(status), Some(345));
         let stat = "cpu  9 9 9 9 9 9 9 900 0 0\ncpu1 9 9 9 9 9 9 9 100 0 0\ncpu10 9 9 9 9 9 9 9 700 0 0\nintr 5\n";

@@ -31,5 +31,5 @@ pub enum DriverError {
     Panicked(#[from] LcorePanic),
     /// An lcore did not answer in time.
     #[error("an lcore does not answer: {0}")]
-    Stuck(&'static str),
+    Stuck(String),
 }

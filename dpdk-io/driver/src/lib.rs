@@ -66,6 +66,7 @@ mod memory;
 mod netdevs;
 mod nic;
 mod nics;
+mod patience;
 mod placement;
 pub mod poll_gap;
 mod poll_gaps;

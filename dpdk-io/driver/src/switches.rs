@@ -30,14 +30,12 @@ use crate::losses::LossMeters;
 use crate::memory::{CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
 use crate::nic::{NicBoard, NicEnds, NicTask, model_config};
+use crate::patience::Patience;
 use crate::placement::Placement;
 use crate::poll_gap;
 use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, ReplayReport, Replayer, Trace, TraceEnd, lanes};
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 use crate::tap::{TapPlan, Tapped, tap};
-
-/// How long an lcore may take to answer a request for counters.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
@@ -466,7 +464,9 @@ impl<'a> PreparedSwitches<'a> {
             if tasks.is_empty() {
                 continue;
             }
-            let lcore = lcores.remove(&cpu).ok_or(DriverError::Stuck("DPDK has no lcore on a CPU of the plan"))?;
+            let lcore = lcores
+                .remove(&cpu)
+                .ok_or_else(|| DriverError::Stuck("DPDK has no lcore on a CPU of the plan".into()))?;
             let stats = Arc::new(LcoreStats::default());
             let (control, told, clock, idle) = (control.clone(), stats.clone(), self.clock, self.idle);
             let tasks = tasks.into_iter().map(|task| task.0).collect();
@@ -496,19 +496,26 @@ impl RunningSwitches {
 
     /// A report of switch `index`.
     pub fn report(&self, index: usize) -> Result<Report, DriverError> {
-        self.switches[index].reporter.collect(self.now(), self.patience()).ok_or_else(|| {
-            DriverError::Stuck(if self.has_failed() { "its loop has ended" } else { "no counters in 30 s" })
-        })
+        let patience = self.patience();
+        let report = self.switches[index].reporter.collect(self.now(), || self.waits(&patience));
+        report.ok_or_else(|| self.stuck("no counters", &patience))
+    }
+
+    fn patience(&self) -> Patience {
+        Patience::new(self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect())
     }
 
     /// Waits for lcores to answer, a little at each call; says whether to go on. They don't when they have been stopped, or one has
     /// ended.
-    fn patience(&self) -> impl Fn() -> bool {
-        let deadline = Instant::now() + ANSWER_WITHIN;
-        move || {
-            std::thread::park_timeout(Duration::from_micros(50));
-            Instant::now() < deadline && !self.lcores.is_empty() && !self.has_failed()
-        }
+    fn waits(&self, patience: &Patience) -> bool {
+        patience.wait() && !self.lcores.is_empty() && !self.has_failed()
+    }
+
+    fn stuck(&self, what: &str, patience: &Patience) -> DriverError {
+        DriverError::Stuck(match self.has_failed() {
+            true => "its loop has ended".to_owned(),
+            false => format!("{what} {}", patience.told()),
+        })
     }
 
     /// A report of each switch.
@@ -534,10 +541,10 @@ impl RunningSwitches {
         own.posts.iter_mut().zip(taps).for_each(|(post, tap)| post.post(tap));
         own.captures.push(state.clone());
         self.control.call();
-        let waits = self.patience();
+        let patience = self.patience();
         while state.taken_up() < lcores {
-            if !waits() {
-                return Err(DriverError::Stuck("it takes up no capture"));
+            if !self.waits(&patience) {
+                return Err(self.stuck("it takes up no capture", &patience));
             }
         }
         Ok(Some(capture))
@@ -575,8 +582,8 @@ impl RunningSwitches {
 
     /// What the replay of traces has come to; `None` where there is none.
     pub fn replay_report(&self) -> Option<ReplayReport> {
-        let wait = self.patience();
-        self.replays.as_ref().map(|board| board.collect(wait))
+        let patience = self.patience();
+        self.replays.as_ref().map(|board| board.collect(|| self.waits(&patience)))
     }
 
     /// Whether all frames of traces have left; `None` where none are replayed.
@@ -675,8 +682,9 @@ impl RunningSwitches {
 
     /// What the NIC in front of the host at each port of switch `index` has counted; `None` where there is none.
     pub fn nic_reports(&self, index: usize) -> Vec<Option<ModelReport>> {
-        let wait = self.patience();
-        let report = |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(&wait));
+        let patience = self.patience();
+        let report =
+            |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(|| self.waits(&patience)));
         self.switches[index].nics.iter().map(report).collect()
     }
 

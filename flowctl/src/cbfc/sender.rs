@@ -106,6 +106,21 @@ impl Sender {
         sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
     }
 
+    /// Whether all of these frames may be sent, one after the other.
+    #[inline]
+    pub fn may_send_all(&self, class: Class, frames: &[u32]) -> bool {
+        frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum::<u32>() <= self.credit(class)
+    }
+
+    /// [`Sender::handle_sent`] of some frames.
+    #[inline]
+    pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
+        let sent = &self.classes[class.index()].sent;
+        let all = frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum();
+        // One writer, as above.
+        sent.store(sent.load(Ordering::Relaxed).wrapping_add(all), Ordering::Relaxed);
+    }
+
     /// No credit, and counts from 0, as at the link's start. Called by the transmitter. A message that is being handled
     /// meanwhile may stay; then the next ones set the limit right.
     pub fn forget(&self) {

@@ -244,6 +244,30 @@ impl Pair {
 }
 
 proptest! {
+    /// Credit lets all frames of a row go where it lets each, one after the other; and they count alike.
+    #[test]
+    fn a_row_goes_and_counts_as_its_frames_do(
+        frames in prop::collection::vec(60..9_000u32, 0..64),
+        blocks in 0..4_000u64,
+        first in prop_oneof![Just(0), Just(u32::MAX - 100), any::<u32>()],
+    ) {
+        let sender = || {
+            let sender = Sender::starting_at(Bytes::mb(16), first);
+            sender.handle_credit(&Receiver::starting_at(BLOCK * blocks, first).frame(ALONE).unwrap());
+            sender
+        };
+        let (rows, each) = (sender(), sender());
+        let all = rows.may_send_all(CLASS, &frames);
+        let mut one_by_one = true;
+        for frame in &frames {
+            one_by_one &= each.may_send(CLASS, *frame);
+            each.handle_sent(CLASS, *frame);
+        }
+        prop_assert_eq!(all, one_by_one);
+        rows.handle_all_sent(CLASS, &frames);
+        prop_assert_eq!(rows.sent_total(CLASS), each.sent_total(CLASS));
+    }
+
     /// Messages lost, doubled and reordered, counters that wrap meanwhile: the buffer is never overrun and no credit is made
     /// up; one message after the faults end, the credit is exactly the free buffer, and traffic goes on.
     #[test]

@@ -49,6 +49,12 @@ impl Adjuster {
         self.credits.handle_sent(class, frame_bytes);
     }
 
+    /// [`Adjuster::handle_sent`] of some frames.
+    #[inline]
+    pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
+        self.credits.handle_all_sent(class, frames);
+    }
+
     /// q as seen from here, `B − (FCCL − FCTBS)`: the peer's queue, what is on the wire, and what was sent while the last message
     /// was on its way. The whole buffer once more is sent than there was credit for.
     pub fn queue(&self, class: Class) -> Bytes {

@@ -202,6 +202,14 @@ impl Upstream for Sender {
         Sender::handle_sent(self, class, frame_bytes);
     }
 
+    fn has_credit_for(&self, class: Class, frames: &[u32]) -> bool {
+        self.may_send_all(class, frames)
+    }
+
+    fn handle_all_sent(&self, class: Class, frames: &[u32]) {
+        Sender::handle_all_sent(self, class, frames);
+    }
+
     fn sent_total(&self, class: Class) -> u32 {
         Sender::sent_total(self, class)
     }

@@ -230,6 +230,10 @@ impl Upstream for time_based::Adjuster {
         time_based::Adjuster::handle_sent(self, class, frame_bytes);
     }
 
+    fn handle_all_sent(&self, class: Class, frames: &[u32]) {
+        time_based::Adjuster::handle_all_sent(self, class, frames);
+    }
+
     fn sent_total(&self, class: Class) -> u32 {
         self.credits().sent_total(class)
     }

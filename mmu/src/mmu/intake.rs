@@ -3,6 +3,7 @@
 use arrayvec::ArrayVec;
 use weir_units::QueueId;
 
+use super::whole::bits;
 use super::{Arrival, DropReason, Segment, Verdict};
 
 /// The most packets of one [`Intake`].
@@ -17,6 +18,19 @@ pub struct Bundle {
     pub egress: QueueId,
     /// How many they are.
     pub packets: u32,
+    /// What they are charged together.
+    pub bytes: u32,
+}
+
+/// Some packets of a burst that go by one pair of queues.
+#[derive(Clone, Copy, Debug)]
+pub struct Group {
+    /// Port of arrival and class.
+    pub ingress: QueueId,
+    /// Port of departure and class.
+    pub egress: QueueId,
+    /// Which packets, as bits.
+    pub members: u64,
     /// What they are charged together.
     pub bytes: u32,
 }
@@ -40,6 +54,10 @@ pub struct Intake {
     pub(super) verdicts: [Verdict; INTAKE_MAX],
     /// The bundle to each egress queue, where there is one. What it says of others is of bursts before.
     to: [u8; EGRESS_QUEUES],
+    /// The packets of each bundle, as bits.
+    members: [u64; INTAKE_MAX],
+    /// Whether two bundles may be of one egress queue.
+    shares_egress: bool,
 }
 
 /// Egress queues that are told apart at once. With more, some bursts have more bundles than pairs of queues.
@@ -57,6 +75,8 @@ impl Intake {
             segments: [Segment::Private; INTAKE_MAX],
             verdicts: [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX],
             to: [0; EGRESS_QUEUES],
+            members: [0; INTAKE_MAX],
+            shares_egress: false,
         }
     }
 
@@ -72,29 +92,36 @@ impl Intake {
         bytes: impl ExactSizeIterator<Item = u32>,
         mut takes: impl FnMut(QueueId, QueueId) -> bool,
     ) -> usize {
-        let Intake { bundles, len, of, bytes: charged, to, .. } = self;
-        let (of, charged) = (&mut of[*len..][..pairs.len()], &mut charged[*len..][..pairs.len()]);
         assert_eq!(bytes.len(), pairs.len());
-        charged.iter_mut().zip(bytes).for_each(|(place, bytes)| *place = bytes);
-        let mut added = 0;
-        for ((ingress, egress), (of, bytes)) in pairs.zip(of.iter_mut().zip(charged)) {
-            let to = &mut to[egress.index() % EGRESS_QUEUES];
-            match bundles.get_mut(usize::from(*to)) {
-                Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
-                    bundle.packets += 1;
-                    bundle.bytes += *bytes;
-                }
-                _ if !takes(ingress, egress) => break,
-                _ => {
-                    *to = bundles.len() as u8;
-                    bundles.push(Bundle { ingress, egress, packets: 1, bytes: *bytes });
-                }
+        let before = self.len;
+        for ((ingress, egress), bytes) in pairs.zip(bytes) {
+            let to = self.to[egress.index() % EGRESS_QUEUES];
+            let known = self.bundles.get(usize::from(to));
+            let is_known = known.is_some_and(|bundle| bundle.egress == egress && bundle.ingress == ingress);
+            if !is_known && !takes(ingress, egress) {
+                break;
             }
-            *of = *to;
-            added += 1;
+            self.push(Arrival { ingress, egress, bytes });
         }
-        *len += added;
-        added
+        self.len - before
+    }
+
+    /// Adds packets that are charged so much each, by pairs of queues, in the order of their first packets. Every packet is of one.
+    ///
+    /// # Panics
+    /// If there is no room for all of them.
+    #[inline(always)]
+    pub fn push_groups(&mut self, bytes: &[u32], groups: impl Iterator<Item = Group>) {
+        let first = self.len;
+        self.bytes[first..][..bytes.len()].copy_from_slice(bytes);
+        let mut added = 0;
+        for Group { ingress, egress, members, bytes } in groups {
+            let place = self.count(ingress, egress, members.count_ones(), bytes, members << first);
+            bits(members).for_each(|n| self.of[(first + n) % INTAKE_MAX] = place);
+            added |= members;
+        }
+        debug_assert_eq!(added, mask(bytes.len()));
+        self.len += bytes.len();
     }
 
     /// Adds packets of one pair of queues, which are charged so much each.
@@ -111,23 +138,28 @@ impl Intake {
             total += bytes;
         }
         if packets > 0 {
-            let place = self.count(ingress, egress, packets as u32, total);
+            let members = mask(packets) << self.len;
+            let place = self.count(ingress, egress, packets as u32, total, members);
             self.of[self.len..][..packets].fill(place);
             self.len += packets;
         }
     }
 
-    /// Adds packets to the bundle of their queues; returns its place.
+    /// Adds packets, as bits and as a number, to the bundle of their queues; returns its place.
     #[inline(always)]
-    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32) -> u8 {
-        let to = &mut self.to[egress.index() % EGRESS_QUEUES];
+    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32, members: u64) -> u8 {
+        let slot = egress.index() % EGRESS_QUEUES;
+        let to = &mut self.to[slot];
         match self.bundles.get_mut(usize::from(*to)) {
             Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
                 bundle.packets += packets;
                 bundle.bytes += bytes;
+                self.members[usize::from(*to) % INTAKE_MAX] |= members;
             }
-            _ => {
+            other => {
+                self.shares_egress |= other.is_some_and(|bundle| bundle.egress.index() % EGRESS_QUEUES == slot);
                 *to = self.bundles.len() as u8;
+                self.members[usize::from(*to) % INTAKE_MAX] = members;
                 self.bundles.push(Bundle { ingress, egress, packets, bytes });
             }
         }
@@ -143,7 +175,7 @@ impl Intake {
         let n = self.len;
         assert!(n < INTAKE_MAX, "an intake with room for a packet");
         let Arrival { ingress, egress, bytes } = packet;
-        let place = self.count(ingress, egress, 1, bytes);
+        let place = self.count(ingress, egress, 1, bytes, 1 << n);
         (self.of[n], self.bytes[n]) = (place, bytes);
         self.len = n + 1;
     }
@@ -170,6 +202,12 @@ impl Intake {
     #[inline]
     pub fn bundles(&self) -> &[Bundle] {
         &self.bundles
+    }
+
+    /// The bundles with the packets of each, as bits: `None` if those of an egress queue may be in several.
+    #[inline]
+    pub fn by_egress(&self) -> Option<impl Iterator<Item = (&Bundle, u64)>> {
+        (!self.shares_egress).then(|| self.bundles.iter().zip(self.members))
     }
 
     /// A packet.
@@ -227,6 +265,7 @@ impl Intake {
     #[inline]
     pub fn clear(&mut self) {
         self.bundles.clear();
+        self.shares_egress = false;
         self.len = 0;
     }
 
@@ -271,4 +310,57 @@ pub(super) struct Gathered {
 #[inline]
 pub(super) fn mask(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_units::{Class, PortId};
+
+    use super::*;
+
+    /// Pairs of queues, some of which have an egress queue's place in common.
+    fn pair(n: u16) -> (QueueId, QueueId) {
+        let queue = |port| QueueId::new(PortId(port), Class::new((n % 2) as u8));
+        (queue(0), queue(n / 2 % 3 * (EGRESS_QUEUES / 8) as u16 + n / 6))
+    }
+
+    proptest! {
+        /// Packets are the same, however they were added; and each is one of its bundle's.
+        #[test]
+        fn by_groups_as_one_by_one(packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=INTAKE_MAX), before in 0..=INTAKE_MAX) {
+            let arrivals: Vec<Arrival> = packets.iter().map(|(n, bytes)| {
+                let (ingress, egress) = pair(*n);
+                Arrival { ingress, egress, bytes: *bytes }
+            }).collect();
+            let (first, rest) = arrivals.split_at(before.min(arrivals.len()));
+            let (mut each, mut grouped) = (Intake::new(), Intake::new());
+            arrivals.iter().for_each(|arrival| each.push(*arrival));
+            first.iter().for_each(|arrival| grouped.push(*arrival));
+            let mut groups: Vec<Group> = Vec::new();
+            for (n, Arrival { ingress, egress, bytes }) in rest.iter().copied().enumerate() {
+                match groups.iter_mut().find(|group| (group.ingress, group.egress) == (ingress, egress)) {
+                    Some(group) => (group.members, group.bytes) = (group.members | 1 << n, group.bytes + bytes),
+                    None => groups.push(Group { ingress, egress, members: 1 << n, bytes }),
+                }
+            }
+            let charges: Vec<u32> = rest.iter().map(|arrival| arrival.bytes).collect();
+            grouped.push_groups(&charges, groups.into_iter());
+            for intake in [&each, &grouped] {
+                prop_assert_eq!(intake.packets().collect::<Vec<_>>(), arrivals.clone());
+                for (bundle, members) in intake.bundles().iter().zip(intake.members) {
+                    let own: Vec<Arrival> = bits(members).map(|n| arrivals[n]).collect();
+                    prop_assert!(own.iter().all(|packet| (packet.ingress, packet.egress) == (bundle.ingress, bundle.egress)));
+                    prop_assert_eq!(bundle.bytes, own.iter().map(|packet| packet.bytes).sum::<u32>());
+                    prop_assert_eq!(bundle.packets, members.count_ones());
+                }
+                let all = intake.members[..intake.bundles().len()].iter().fold(0, |all, members| all | members);
+                prop_assert_eq!(all, mask(arrivals.len()));
+                let mut egress: Vec<QueueId> = intake.bundles().iter().map(|bundle| bundle.egress).collect();
+                egress.sort();
+                let shares = egress.windows(2).any(|pair| pair[0] == pair[1]);
+                prop_assert!(!shares || intake.by_egress().is_none(), "one queue, several bundles");
+            }
+        }
+    }
 }

@@ -11,7 +11,7 @@ use super::lanes::Lanes;
 use super::lateness::Waits;
 use super::staged::Staged;
 use crate::counters::{Counters, gauge};
-use crate::packet::BURST_MAX;
+use crate::packet::{BURST_MAX, Burst};
 use crate::packet_memory::MemoryShare;
 use crate::shared::PortState;
 use crate::transmission::Manner;
@@ -98,7 +98,7 @@ impl<P> Manner<P> for Bursts<P> {
     }
 
     fn offered(port: &BurstPort<P>) -> usize {
-        let staged = port.staged.as_ref().map_or(0, |staged| staged.packets.len());
+        let staged = port.staged.as_ref().map_or(0, |staged| staged.len());
         staged + port.lanes.as_ref().map_or(0, |lanes| lanes.held())
     }
 
@@ -110,10 +110,11 @@ impl<P> Manner<P> for Bursts<P> {
     fn give_up(&mut self, port: &mut BurstPort<P>, mut charged: impl FnMut(&[P], &[Departure])) -> usize {
         let mut given_up = 0;
         let mut give_up = |staged: &mut Staged<P>| {
-            given_up += staged.packets.len();
+            given_up += staged.len();
             let departures: ArrayVec<Departure, BURST_MAX> = staged.departures().collect();
-            charged(&staged.packets, &departures);
-            staged.clear();
+            let mut packets = Burst::new();
+            staged.drain(|queued| packets.push(queued.packet));
+            charged(&packets, &departures);
         };
         if let Some(mut staged) = port.staged.take() {
             give_up(&mut staged);

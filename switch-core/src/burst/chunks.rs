@@ -3,7 +3,7 @@
 use std::fmt;
 use std::mem;
 
-use weir_mmu::{Arrival, Intake};
+use weir_mmu::{Arrival, Bundle, Intake};
 use weir_units::{PortSet, QueueId};
 
 use super::handoff::OVERFULL;
@@ -77,6 +77,9 @@ impl<P> Chunks<P> {
             return self.put_row(bundle.egress.index(), packets, intake);
         }
         self.held += packets.len();
+        if let Some(bundles) = intake.by_egress() {
+            return self.put_bundles(packets, bundles, intake.bytes());
+        }
         for (packet, (bundle, bytes)) in packets.drain(..).zip(intake.placed()) {
             let charged = Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes };
             self.put(bundle.egress.index(), Queued::new(packet, charged));
@@ -109,6 +112,48 @@ impl<P> Chunks<P> {
             ends.tail += n as u32;
             done += n;
         }
+    }
+
+    /// [`Chunks::put_all`] of packets of several queues: those of a queue, as bits, side by side.
+    #[inline(always)]
+    fn put_bundles<'b>(
+        &mut self,
+        packets: &mut Burst<P>,
+        bundles: impl Iterator<Item = (&'b Bundle, u64)>,
+        bytes: &[u32],
+    ) where
+        P: Packet,
+    {
+        let (mut from, mut charged) = ([const { None }; BURST_MAX], [0; BURST_MAX]);
+        from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
+        charged[..bytes.len()].copy_from_slice(bytes);
+        for (bundle, mut left) in bundles {
+            let ends = &mut self.ends[bundle.egress.index()];
+            while left != 0 {
+                let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
+                let tail = ends.tail as usize;
+                let places = chunk.packets[tail..].iter_mut().zip(&mut chunk.bytes[tail..]);
+                let mut put = 0;
+                for ((place, bytes), length) in places.zip(&mut chunk.lengths[tail..]) {
+                    if left == 0 {
+                        break;
+                    }
+                    let at = left.trailing_zeros() as usize % BURST_MAX;
+                    left &= left - 1;
+                    let packet = from[at].take();
+                    *length = packet.as_ref().map_or(0, P::frame_bytes);
+                    *bytes = charged[at];
+                    // What was there was taken, so there is nothing to drop.
+                    mem::forget(mem::replace(place, packet));
+                    put += 1;
+                }
+                chunk.ingress[tail..][..put].fill(bundle.ingress);
+                ends.tail += put as u32;
+            }
+        }
+        debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
+        // All were taken.
+        mem::forget(from);
     }
 
     /// Puts a packet last, which was counted. There is room for it.

@@ -6,7 +6,7 @@ use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::bursts::Bursts;
 use super::staged::Staged;
-use crate::packet::{Packet, PortOutput};
+use crate::packet::{Packet, PortOutput, transmit_row_as_burst};
 use crate::transmission::Transmission;
 
 /// The transmit queue that frames of a class leave by, of so many: their class modulo that.
@@ -40,7 +40,7 @@ impl<P> Lanes<P> {
 
     /// Frames that no queue has taken yet.
     pub(super) fn held(&self) -> usize {
-        self.offered.iter().map(|offered| offered.packets.len()).sum()
+        self.offered.iter().map(|offered| offered.len()).sum()
     }
 
     /// The credit blocks of a class's frames.
@@ -50,7 +50,7 @@ impl<P> Lanes<P> {
 
     /// What each queue is offered, to be given up.
     pub(super) fn offered_mut(&mut self) -> impl Iterator<Item = &mut Staged<P>> {
-        self.offered.iter_mut().filter(|offered| !offered.packets.is_empty())
+        self.offered.iter_mut().filter(|offered| !offered.is_empty())
     }
 
     /// Parts what is staged by queue; leaves it empty. The queues have room: only classes whose queue was empty are staged.
@@ -80,12 +80,15 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let offered = &mut lanes.offered[queue];
             let open = offered.before(paused);
             if open > 0 {
-                let sent = driver.transmit_by(id, queue as u8, &mut offered.packets, open);
+                let sent = transmit_row_as_burst(offered.front(open), |burst| {
+                    let limit = burst.len();
+                    driver.transmit_by(id, queue as u8, burst, limit)
+                });
                 self.account(now, offered, sent);
                 offered.forget_front(sent);
                 total += sent;
             }
-            if !offered.packets.is_empty() {
+            if !offered.is_empty() {
                 blocked |= lanes.classes[queue];
             }
         }

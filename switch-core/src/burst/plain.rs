@@ -8,6 +8,7 @@ use weir_mmu::Arrival;
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
 
+use super::alike::Alike;
 use super::exact_match::{ExactMatch, Way};
 use crate::fdb::Destination;
 use crate::forwarding::{Forwarding, Onward};
@@ -113,14 +114,14 @@ impl<P: Packet> Forwarding<P> {
             return 0;
         }
         known.follow(self.shared.fdb.as_of(now), port);
-        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
-        let found = self.find_known(frames, known, &mut ways, &mut lengths);
-        let (ways, lengths) = (&ways[..found], &lengths[..found]);
+        let (mut all_ways, mut all_lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let found = self.find_known(frames, known, &mut all_ways, &mut all_lengths);
+        let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
         let Some(first) = ways.first().copied() else { return 0 };
         if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
             self.stage_alike(port, first, lengths)
         } else {
-            self.stage_different(port, ways, lengths)
+            self.stage_different(port, found, &all_ways, &all_lengths)
         }
     }
 
@@ -166,9 +167,40 @@ impl<P: Packet> Forwarding<P> {
         lengths.len()
     }
 
-    /// [`Forwarding::stage_known`] of frames that go these ways.
+    /// [`Forwarding::stage_known`] of so many frames that go these ways. The lengths behind them are 0.
     #[inline(never)]
-    fn stage_different(&mut self, port: PortId, ways: &[Way], lengths: &[u32]) -> usize {
+    fn stage_different(
+        &mut self,
+        port: PortId,
+        count: usize,
+        ways: &[Way; BURST_MAX],
+        lengths: &[u32; BURST_MAX],
+    ) -> usize {
+        let counts = self.counts(port);
+        let Forwarding { shared, arrived, counters, intake, .. } = self;
+        let takes = |way: Way| shared.takes(way.egress().port(), way.ingress().class());
+        let mut charges = [0; BURST_MAX];
+        charges.iter_mut().zip(&lengths[..count]).for_each(|(charge, bytes)| *charge = shared.charge.of(*bytes));
+        let groups = match Alike::groups(count, ways, lengths, &charges) {
+            Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
+            _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
+        };
+        intake.push_groups(&charges[..count], groups.iter().map(Alike::charged));
+        for Alike { way, members, frame_bytes, .. } in &groups {
+            counters.add_frames(way.ingress(), u64::from(members.count_ones()), u64::from(*frame_bytes));
+        }
+        if counts {
+            let state = &shared.port(port).arrived;
+            for (way, frame_bytes) in ways.iter().zip(lengths).take(count) {
+                arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
+            }
+        }
+        count
+    }
+
+    /// [`Forwarding::stage_known`] of frames that go many ways, or one that is not taken.
+    #[inline(never)]
+    fn stage_each(&mut self, port: PortId, ways: &[Way], lengths: &[u32]) -> usize {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, intake, .. } = self;
         let (charge, pairs) = (shared.charge, ways.iter().map(|way| (way.ingress(), way.egress())));

@@ -1,17 +1,20 @@
 //! Frames that a port is offered, taken from their queues.
 
+use std::mem;
+
 use arrayvec::ArrayVec;
 use weir_flowctl::cbfc::blocks;
 use weir_mmu::{Arrival, Departure, DepartureRow};
 use weir_units::{Class, ClassSet, QueueId};
 
 use super::chunks::Row;
-use crate::packet::{BURST_MAX, Burst, Queued};
+use crate::packet::{BURST_MAX, Queued};
 
 /// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
 #[derive(Debug)]
 pub(super) struct Staged<P> {
-    pub(super) packets: Burst<P>,
+    /// The packets: `Some` in as many places as there are lengths.
+    packets: [Option<P>; BURST_MAX],
     /// The queues that they left, and how many after each other: all packets are in one of these.
     rows: ArrayVec<(QueueId, usize), BURST_MAX>,
     /// Where each came by, what it was charged, and its length without FCS.
@@ -25,7 +28,8 @@ impl<P> Staged<P> {
     pub(super) fn push(&mut self, queued: Queued<P>) {
         let Queued { packet, frame_bytes, charged } = queued;
         self.add_row(charged.egress, 1);
-        self.packets.push(packet);
+        let place = &mut self.packets[self.lengths.len()];
+        *place = Some(packet);
         self.ingress.push(charged.ingress);
         self.bytes.push(charged.bytes);
         self.lengths.push(frame_bytes);
@@ -38,7 +42,16 @@ impl<P> Staged<P> {
     #[inline]
     pub(super) fn take_from(&mut self, egress: QueueId, row: Row<'_, P>, from: usize, to: usize) {
         self.add_row(egress, to - from);
-        self.packets.extend(row.packets[from..to].iter_mut().map(|place| place.take().expect(NOT_TAKEN)));
+        let places = &mut self.packets[self.lengths.len()..][..to - from];
+        // Without a branch for each: whether one was missing is asked of all together.
+        let mut is_missing = false;
+        for (place, packet) in places.iter_mut().zip(&mut row.packets[from..to]) {
+            let packet = packet.take();
+            is_missing |= packet.is_none();
+            // What was there went, so there is nothing to drop.
+            mem::forget(mem::replace(place, packet));
+        }
+        assert!(!is_missing, "{NOT_TAKEN}");
         self.ingress.try_extend_from_slice(&row.ingress[from..to]).expect(ROOM);
         self.bytes.try_extend_from_slice(&row.bytes[from..to]).expect(ROOM);
         self.lengths.try_extend_from_slice(&row.lengths[from..to]).expect(ROOM);
@@ -79,19 +92,38 @@ impl<P> Staged<P> {
         rows.map(|(_, count)| count).sum()
     }
 
+    /// How many packets there are.
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.lengths.len()
+    }
+
+    /// Whether there are none.
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
+    }
+
+    /// The first `n` packets, to be offered. How many of them went is told by [`Staged::forget_front`].
+    #[inline]
+    pub(super) fn front(&mut self, n: usize) -> &mut [Option<P>] {
+        &mut self.packets[..n.min(self.lengths.len())]
+    }
+
     /// Takes all packets, in order.
     pub(super) fn drain(&mut self, mut to: impl FnMut(Queued<P>)) {
         let charged: ArrayVec<Arrival, BURST_MAX> = self.departures().collect();
-        let packets = self.packets.drain(..).zip(charged).zip(self.lengths.drain(..));
+        let packets = self.packets.iter_mut().map_while(Option::take).zip(charged).zip(self.lengths.drain(..));
         packets.for_each(|((packet, charged), frame_bytes)| to(Queued { packet, frame_bytes, charged }));
         self.clear();
     }
 
     /// Forgets what is known of the first `n` packets, which the port took.
     pub(super) fn forget_front(&mut self, n: usize) {
-        if self.packets.is_empty() {
+        if n == self.lengths.len() {
             return self.clear();
         }
+        self.packets[..self.lengths.len()].rotate_left(n);
         self.ingress.drain(..n);
         self.bytes.drain(..n);
         self.lengths.drain(..n);
@@ -102,11 +134,11 @@ impl<P> Staged<P> {
             *count -= of_row;
             *count > 0
         });
-        debug_assert_eq!(self.lengths.len(), self.packets.len());
     }
 
-    pub(super) fn clear(&mut self) {
-        self.packets.clear();
+    /// Forgets what is known of packets, all of which were taken.
+    fn clear(&mut self) {
+        debug_assert!(self.packets.iter().all(Option::is_none), "a packet that was not taken");
         self.rows.clear();
         self.ingress.clear();
         self.bytes.clear();
@@ -123,7 +155,7 @@ impl<P> Staged<P> {
 impl<P> Default for Staged<P> {
     fn default() -> Staged<P> {
         Staged {
-            packets: Burst::new(),
+            packets: [const { None }; BURST_MAX],
             rows: ArrayVec::new(),
             ingress: ArrayVec::new(),
             bytes: ArrayVec::new(),

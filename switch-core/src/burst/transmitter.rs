@@ -3,7 +3,7 @@
 use std::iter;
 use std::sync::Arc;
 
-use weir_flowctl::wire_bytes;
+use weir_flowctl::{Regulator, wire_bytes};
 use weir_mmu::{DepartureRow, Intake};
 use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
@@ -151,7 +151,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let mut ready = self.ready(now, index, held);
         let (mut sent, mut staged) = (0, None::<Box<Staged<P>>>);
         while !ready.is_empty() && self.ports[index].may_send(now) {
-            let room = BURST_MAX - sent - staged.as_ref().map_or(0, |staged| staged.packets.len());
+            let room = BURST_MAX - sent - staged.as_ref().map_or(0, |staged| staged.len());
             if room == 0 {
                 break;
             }
@@ -250,17 +250,16 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             // They left the cache long ago.
             frames.packets[..most].iter().flatten().for_each(Packet::prefetch);
         }
-        if !LIMITED
-            && let Some(count) = port.put_row_on_wire(now, class, ready, &frames.lengths[..most], *link_overhead)
-        {
+        let regulator = &shared.port(port.id).regulator;
+        let lengths = &frames.lengths[..most];
+        if let Some(count) = port.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, *link_overhead), regulator) {
             return count;
         }
-        let regulator = &shared.port(port.id).regulator;
         // In registers, for the row.
         let (mut shaper, mut peak, mut row) =
             (port.shaper.clone(), port.own.peak.clone(), port.scheduler.row(class, ready));
         let (mut count, mut wire_total, mut waits) = (0, Bytes::ZERO, false);
-        for frame_bytes in &frames.lengths[..most] {
+        for frame_bytes in lengths {
             if count > 0 {
                 let may_go = shaper.is_free(now) && peak.is_free(now);
                 let is_held = LIMITED && (waits || !regulator.has_credit(class, *frame_bytes));
@@ -308,10 +307,10 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return self.send_lanes(now, index, driver);
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
-        let sent = driver.transmit(port.id, &mut staged.packets);
+        let sent = driver.transmit_row(port.id, staged.front(BURST_MAX));
         self.account(now, &staged, sent);
         staged.forget_front(sent);
-        if staged.packets.is_empty() {
+        if staged.is_empty() {
             self.manner.spare.push(staged);
         } else {
             self.ports[index].own.staged = Some(staged);
@@ -337,26 +336,36 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 impl<P> OutPort<BurstPort<P>> {
     /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire at once: as many as would be next one
     /// after the other, if the wire would be free at `now` even behind all of them. It would be free between them then, since it is
-    /// taken for longer with each. `None` if it would not, and nothing is changed.
+    /// taken for longer with each. Those of a `LIMITED` class go so if its rate and its credit let all of them. `None` if they
+    /// may not, and nothing is changed.
     #[inline(always)]
-    fn put_row_on_wire(
+    fn put_row_on_wire<const LIMITED: bool>(
         &mut self,
         now: Time,
         class: Class,
         ready: ClassSet,
-        lengths: &[u32],
-        link_overhead: Bytes,
+        (lengths, link_overhead): (&[u32], Bytes),
+        regulator: &Regulator,
     ) -> Option<usize> {
         let (_, others) = lengths.split_first()?;
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
         let count = 1 + row.go_on(others);
-        let frames: u64 = lengths[..count].iter().map(|bytes| u64::from(*bytes)).sum();
-        let wire = Bytes::new(frames + link_overhead.get() * count as u64);
+        let frames: u32 = lengths[..count].iter().sum();
+        let wire = Bytes::new(u64::from(frames) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
         peak.send(shaper.free_at().since(self.shaper.free_at()));
         if !shaper.is_free(now) || !peak.is_free(now) {
             return None;
+        }
+        if LIMITED {
+            let frames = &lengths[..count];
+            if !regulator.has_credit_for(class, frames) || !self.limits.send_all(now, class, wire) {
+                return None;
+            }
+            if self.counts_sent {
+                regulator.handle_all_sent(class, frames);
+            }
         }
         (self.shaper, self.own.peak) = (shaper, peak);
         self.scheduler.end_row(&row);

@@ -111,12 +111,10 @@ impl Tuning {
             let kmax = words.kmax.load(Ordering::Relaxed);
             // Of a mixture of old and new ones the lower threshold may be above the upper one.
             let kmin = words.kmin.load(Ordering::Relaxed).min(kmax);
-            let pmax_ppm = words.pmax_ppm.load(Ordering::Relaxed);
+            let (pmax_ppm, bps) = (words.pmax_ppm.load(Ordering::Relaxed), words.at_rate.load(Ordering::Relaxed));
             let [kmin, kmax] = [kmin, kmax].map(Bytes::new);
-            (kmax > Bytes::ZERO).then(|| match words.at_rate.load(Ordering::Relaxed) {
-                0 => EcnMarker::new(kmin, kmax, pmax_ppm),
-                bps => EcnMarker::at_rate(kmin, kmax, pmax_ppm, BitRate::bps(bps)),
-            })
+            let at_rate = (bps > 0).then(|| BitRate::bps(bps));
+            (kmax > Bytes::ZERO).then(|| EcnConfig { kmin, kmax, pmax_ppm, at_rate }.marker())
         })
     }
 

@@ -45,11 +45,16 @@ fn arrival() -> impl Strategy<Value = (u16, u16, u8, u32, Kind)> {
     (0..PORTS, 0..PORTS + 2, prop::sample::select(vec![0, 3, 3, 4, 5]), 60..1_515u32, kind)
 }
 
-/// Trains of equal frames, and frames of all kinds in turn.
+/// Trains of equal frames, frames of a few ways from one port in turn, and frames of all kinds.
 fn arrivals() -> impl Strategy<Value = Vec<(u16, u16, u8, u32, Kind)>> {
     let train = (arrival(), 1..80usize).prop_map(|(arrival, frames)| vec![arrival; frames]);
     let mixed = prop::collection::vec(arrival(), 1..80);
-    prop::collection::vec(prop_oneof![train, mixed], 1..12).prop_map(|bursts| bursts.concat())
+    let in_turn = (prop::collection::vec(arrival(), 2..10), 2..80usize).prop_map(|(mut ways, frames)| {
+        let from = ways[0].0;
+        ways.iter_mut().for_each(|way| way.0 = from);
+        ways.into_iter().cycle().take(frames).collect()
+    });
+    prop::collection::vec(prop_oneof![train, in_turn, mixed], 1..12).prop_map(|bursts| bursts.concat())
 }
 
 /// What a switch makes of these arrivals: what each port sent, and its report in words.

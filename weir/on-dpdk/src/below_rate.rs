@@ -154,6 +154,7 @@ mod tests {
     #[test]
     fn the_cause_is_told() {
         let cpu_use = CpuUse {
+            ran: None,
             waited: Some(Duration::from_millis(1_610)),
             preempted: Some(7),
             stolen: Some(Duration::from_millis(20)),

@@ -10,15 +10,13 @@ use weir_dpdk_driver::{Memory, Phase, Placement, PreparedSwitches, Runtime, Runt
 use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
 
-use crate::common::{Sender, Tally};
+use crate::common::{Progress, Sender, Tally, lost_to_the_machine};
 
 const CLONES: usize = 5;
 const COPIES: usize = CLONES + 1;
 const FRAMES: u64 = if cfg!(debug_assertions) { 30_000 } else { 250_000 };
 /// C of the receiver's port: what the six copies exceed together.
 const RECEIVER_RATE: &str = if cfg!(debug_assertions) { "100Mbps" } else { "300Mbps" };
-/// How long a layout may take, on a machine that does much else.
-const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The headroom covers a reaction of 42 ms.
 fn config(layout: &str) -> SwitchConfig {
@@ -79,25 +77,32 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     prepared.add_task(placement.cpus.len() - 1, Box::new(collector));
     prepared.add_task(0, Box::new(sender));
     let running = prepared.start().unwrap();
-    let started = Instant::now();
-    while tally.received.load(Ordering::Relaxed) < COPIES as u64 * FRAMES {
+    let (started, mut progress) = (Instant::now(), Progress::new());
+    let mut dropped = 0;
+    while tally.received.load(Ordering::Relaxed) + dropped < COPIES as u64 * FRAMES {
         std::thread::sleep(Duration::from_millis(10));
         let report = running.report(0).unwrap();
         let balance = report.balance;
+        dropped = balance.dropped;
         tally.release_after(report.ports[0].classes[3].pauses_tx, FRAMES);
         assert!(balance.holds, "{layout:?}: {balance:?}");
-        assert!(started.elapsed() < PATIENCE, "{layout:?}: {tally:?} {balance:?}");
+        assert!(progress.goes_on(&tally, &running), "{layout:?}: {tally:?} {balance:?}");
     }
     let changed = running.update_links();
     assert!(changed.iter().all(|(_, port, _)| *port < PortId(2)), "{layout:?}: a clone has no link: {changed:?}");
     let stopped = running.stop(Duration::from_secs(5)).unwrap();
     let report = &stopped.reports[0];
     let balance = report.balance;
-    assert_eq!(tally.reordered.load(Ordering::Relaxed), 0, "{layout:?}: reordered or lost");
     assert!(balance.holds, "{layout:?}: {balance:?}");
     let frames = COPIES as u64 * FRAMES;
-    assert_eq!((balance.received, balance.sent, balance.dropped, balance.held()), (frames, frames, 0, 0), "{layout:?}");
+    let lost = lost_to_the_machine(&format!("{layout:?}"), &stopped);
+    let balanced = (balance.received, balance.sent, balance.dropped, balance.held());
+    assert_eq!(balanced, (frames, frames - lost, lost, 0), "{layout:?}");
     assert_eq!((report.pool.used, stopped.mbufs_missing), (Bytes::ZERO, 0), "{layout:?}");
+    if lost > 0 {
+        return;
+    }
+    assert_eq!(tally.reordered.load(Ordering::Relaxed), 0, "{layout:?}: reordered or lost");
     assert_eq!((report.ports.len(), stopped.devices[0].len()), (2 + CLONES, 2 + CLONES));
     for (index, port) in report.ports.iter().enumerate() {
         let class = &port.classes[3];

@@ -4,11 +4,13 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::{FrameStore, Phase, Task};
+use weir_dpdk_driver::{FrameStore, Phase, RunningSwitches, Stopped, Task};
 use weir_dpdk_io::{Batch, Clock, Mbuf, RingEnd};
 use weir_flowctl::Quantum;
 use weir_flowctl::pfc::Gate;
+use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Serialiser, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -38,6 +40,51 @@ impl Tally {
             self.held_back.store(false, Ordering::Relaxed);
         }
     }
+}
+
+/// Whether frames go on, however little of its CPUs the machine gives to lcores.
+pub(crate) struct Progress {
+    moved: u64,
+    /// Polls of each lcore when the last frame moved, and when that was.
+    polls: Vec<u64>,
+    since: Instant,
+}
+
+impl Progress {
+    /// In so many polls of each lcore, and so much time, some frame moves.
+    const POLLS: u64 = 1_000;
+    const WITHIN: Duration = Duration::from_secs(10);
+
+    pub(crate) fn new() -> Progress {
+        Progress { moved: 0, polls: Vec::new(), since: Instant::now() }
+    }
+
+    /// Whether some frame was sent or received since the last call, or the lcores have not had enough polls for that.
+    pub(crate) fn goes_on(&mut self, tally: &Tally, running: &RunningSwitches) -> bool {
+        let moved = tally.sent.load(Ordering::Relaxed) + tally.received.load(Ordering::Relaxed);
+        let polls: Vec<u64> = running.lcores().map(|(_, stats)| stats.polls().0).collect();
+        if moved > self.moved || self.polls.is_empty() {
+            *self = Progress { moved, polls, since: Instant::now() };
+            return true;
+        }
+        self.since.elapsed() < Progress::WITHIN
+            || polls.iter().zip(&self.polls).any(|(polls, before)| polls - before < Progress::POLLS)
+    }
+}
+
+/// Headroom covers a reaction of 42 ms, in which up to four polls have their part: of the switch's lcores, and of the sender.
+const COVERED: Span = Span::from_millis(10);
+
+/// What headroom did not cover, because the machine kept an lcore from its CPU for longer than it was made for: such frames are no
+/// loss of the switch's, and what came is incomplete. 0 where each lcore was polled in time.
+pub(crate) fn lost_to_the_machine(what: &str, stopped: &Stopped) -> u64 {
+    let lost = stopped.reports.iter().map(|report| report.dropped(DropReason::HeadroomViolation)).sum();
+    let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    if lost == 0 || gap < COVERED {
+        return 0;
+    }
+    println!("{what}: {lost} frames were more than headroom has: an lcore was not polled for {gap}");
+    lost
 }
 
 /// Sends numbered frames of one class at a rate, as long as it is not paused.
