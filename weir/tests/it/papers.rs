@@ -18,7 +18,7 @@ const VERDICTS: &[(&str, &str)] = &[
     ("gfc.13", "holds-in-part"),
     ("gfc.14", "holds-in-part"),
     ("gfc.20", "holds-in-part"),
-    ("dsh.4", "holds"),
+    ("dsh.4", "arithmetic"),
     ("dsh.14", "holds-in-part"),
     ("dsh.15", "holds"),
     ("dsh.16", "holds-in-part"),
@@ -100,7 +100,8 @@ fn each_comes_to_its_verdict_and_what_is_broken_on_purpose_to_another() {
             found.unwrap_or_else(|| panic!("{id} claims no \"{claim}\""))["judgement"].clone()
         };
         let (sound, broken) = (&verdicts[*id], &broken[*id]);
-        assert_eq!((judged(sound), judged(broken)), ("holds".into(), "fails".into()), "{id}: {broken:#}");
+        let was = if sound["verdict"] == "arithmetic" { "arithmetic" } else { "holds" };
+        assert_eq!((judged(sound), judged(broken)), (was.into(), "fails".into()), "{id}: {broken:#}");
         assert_ne!(broken["verdict"], "holds", "{id} with {settings:?}");
     }
 }

@@ -69,7 +69,8 @@ experiments are run and written, and how a verdict comes about. Each is a folder
 numbers with their sources. Nothing is tuned to a figure: a parameter that is not the paper's is listed with its reason below.
 
 **Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
-runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a run failed. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
+runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more than a factor of 2, or a run failed.
+**Arithmetic**: what the paper concludes follows from formulas, or there was nothing on either side, so that no run could contradict it; it counts for nothing else. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
 
 ";
 
@@ -104,7 +105,16 @@ fn summary(text: &mut String, entries: &[Entry<'_>]) {
             .count()
     };
     let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
-    let _ = writeln!(text, "Of {} experiments {holds} hold, {in_part} hold in part, {not} do not hold.", entries.len());
+    let arithmetic = match of(Verdict::Arithmetic) {
+        0 => String::new(),
+        1 => " 1 is arithmetic,".to_owned(),
+        some => format!(" {some} are arithmetic,"),
+    };
+    let _ = writeln!(
+        text,
+        "Of {} experiments {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold.",
+        entries.len()
+    );
 }
 
 fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
@@ -164,7 +174,10 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
     let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
     if let Some((outcome, _)) = result {
-        let _ = writeln!(text, "\nWeir: **{}**{}", outcome.verdict, if outcome.reasons.is_empty() { "." } else { ":" });
+        let _ = writeln!(text, "\nWeir: **{}**. {}", outcome.verdict, outcome.says);
+        if !outcome.reasons.is_empty() {
+            text.push('\n');
+        }
         for reason in &outcome.reasons {
             let _ = writeln!(text, "- {reason}");
         }

@@ -3,7 +3,7 @@
 
 /// A number read off several runs.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Estimate {
+pub(crate) struct Estimate {
     pub value: f64,
     /// The 95 % confidence interval; none of a number that does not vary by chance, or of a single run.
     pub interval: Option<(f64, f64)>,
@@ -41,6 +41,11 @@ impl Estimate {
         Estimate { interval, ..Estimate::exactly(self.value - other.value, self.runs) }
     }
 
+    /// Whether it is 0 in all runs.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.value == 0.0 && self.values.iter().all(|value| *value == 0.0)
+    }
+
     /// The interval, or the value alone.
     pub(super) fn bounds(&self) -> (f64, f64) {
         self.interval.unwrap_or((self.value, self.value))
@@ -48,7 +53,7 @@ impl Estimate {
 }
 
 /// The mean, with the interval of Student's t over independent runs. `None` of no values.
-pub(super) fn mean(values: &[f64]) -> Option<Estimate> {
+pub(crate) fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len();
     let mean = average(values)?;
     let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
