@@ -236,6 +236,11 @@ fn run(
     let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
     if !arguments.json {
         outcome::print(&outcome, figure.iter().chain([&page]), directory);
+        if let Some(map) = explore::read(directory)? {
+            println!("over what the paper leaves open: it {}", map.verdict);
+        } else if !experiment.paper.open.is_empty() {
+            println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
+        }
     }
     Ok(outcome)
 }

@@ -264,9 +264,9 @@ fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Recor
     Record::read(finished, &folder, columns)
 }
 
-/// The results' columns of a sweep's directory.
-pub(crate) fn columns_of(directory: &Path) -> Result<Vec<String>, Failure> {
-    Ok(Manifest::read(directory)?.columns)
+/// The name of the sweep that a directory is of, and its results' columns.
+pub(crate) fn name_and_columns(directory: &Path) -> Result<(String, Vec<String>), Failure> {
+    Manifest::read(directory).map(|manifest| (manifest.name, manifest.columns))
 }
 
 /// What failed comes first.

@@ -47,7 +47,8 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], resu
             });
         }
     }
-    Figure { title: spec.title.clone(), columns: if panels.len() > 1 { 2 } else { 1 }, panels }
+    let title = if spec.title.is_empty() { results.sweep.clone() } else { spec.title.clone() };
+    Figure { title, columns: if panels.len() > 1 { 2 } else { 1 }, panels }
 }
 
 /// The points as a table: a row for each, with its interval.

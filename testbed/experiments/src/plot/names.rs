@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use super::{FigureSpec, Results};
 use crate::run::slug;
+use crate::sweep::KeyPath;
 
 /// Names of a sweep's columns.
 #[derive(Clone, Debug, Default)]
@@ -108,13 +109,14 @@ fn is_within(words: &[String], others: &[String]) -> bool {
     words.iter().all(|word| left.any(|other| other == word))
 }
 
-/// What a parameter is called where no other one ends so.
+/// What a parameter is called: as many of its last keys as no other one ends with.
 pub(super) fn short_key(keys: &[String], key: usize) -> String {
-    let last =
-        |name: &str| crate::sweep::KeyPath::parse(name).map_or_else(|| name.to_owned(), |path| path.last().to_owned());
-    let short = last(&keys[key]);
-    let is_own = keys.iter().filter(|other| last(other) == short).count() == 1;
-    if is_own { short.replace('_', " ") } else { keys[key].clone() }
+    let path = |name: &str| KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
+    let mine = path(&keys[key]);
+    let ending = (1..=mine.len()).map(|words| &mine[mine.len() - words..]);
+    let is_own = |ending: &&[String]| keys.iter().filter(|other| path(other).ends_with(ending)).count() == 1;
+    let short = ending.clone().find(is_own).unwrap_or(&mine);
+    short.join(" ").replace('_', " ")
 }
 
 /// What a column shows, without its unit: `slowdown p99 of web-search`.
@@ -188,5 +190,7 @@ mod tests {
             ["pauses sent", "throughput of F1"]
         );
         assert_eq!([short_key(&names().keys, 2), short_key(&names().keys, 0)], ["load", "run"]);
+        let two = ["runs.DT.switch.buffer.dt.alpha", "runs.SPFC.switch.buffer.spfc.alpha"].map(str::to_owned);
+        assert_eq!(short_key(&two, 1), "spfc alpha");
     }
 }

@@ -34,7 +34,7 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
     let rows: Vec<&Row> =
         results.rows.iter().filter(|row| wanted.keep.iter().all(|(key, value)| row.keys[*key] == *value)).collect();
     if rows.is_empty() {
-        let kept = wanted.keep.iter().map(|(key, _)| {
+        let kept = wanted.keep.keys().map(|key| {
             let mut values: Vec<&str> = results.rows.iter().map(|row| row.keys[*key].as_str()).collect();
             values.sort_unstable();
             values.dedup();

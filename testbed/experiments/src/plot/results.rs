@@ -4,11 +4,13 @@ use std::path::Path;
 
 use super::names::Names;
 use crate::Failure;
-use crate::sweep::columns_of;
+use crate::sweep::name_and_columns;
 
 /// All points of a sweep.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
+    /// The sweep's name.
+    pub sweep: String,
     names: Names,
     pub rows: Vec<Row>,
 }
@@ -25,8 +27,8 @@ pub(crate) struct Row {
 impl Results {
     /// Reads results.csv and failures.csv of a directory.
     pub(crate) fn read(directory: &Path) -> Result<Results, Failure> {
-        let columns = columns_of(directory)?;
-        let mut results = Results::default();
+        let (sweep, columns) = name_and_columns(directory)?;
+        let mut results = Results { sweep, ..Results::default() };
         for (file, is_good) in [("results.csv", true), ("failures.csv", false)] {
             let path = directory.join(file);
             let wrong = |what: String| Failure::Argument(format!("{}: {what}", path.display()));

@@ -188,7 +188,7 @@ mod tests {
         let settings = design::settings(&[2, 2, 3, 4, 4], 64);
         let mut random = SplitMix64::new(3);
         let (all, _) = outcomes(&settings, |_| true);
-        let holds: Vec<bool> = all.iter().map(|_| random.next_u64() % 2 == 0).collect();
+        let holds: Vec<bool> = all.iter().map(|_| random.next_u64().is_multiple_of(2)).collect();
         assert_eq!(tree(&[2, 2, 3, 4, 4], &all, &holds), None);
         assert!(influences(&VALUES, &[], &[]).iter().all(|none| none.index == 0.0));
         let always = vec![true; all.len()];

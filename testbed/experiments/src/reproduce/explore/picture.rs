@@ -31,7 +31,8 @@ pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-fn drawn(map: &ClaimMap) -> String {
+/// The picture as SVG.
+pub(super) fn drawn(map: &ClaimMap) -> String {
     let mut canvas = Canvas::default();
     canvas.text((MARGIN, 28.0), &format!("{}: {}", map.id, map.title), "font-size=\"17\" font-weight=\"bold\"");
     canvas.text((MARGIN, 48.0), &map.verdict, "");
@@ -63,7 +64,7 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
         let width = (left - block).max(thing.name.chars().count() as f64 * LETTER + 8.0);
         canvas.text((block, top + 8.0), &thing.name, "font-weight=\"bold\"");
         left = block + width + GAP;
-        for (row, line) in lines.iter().enumerate().filter(|(_, line)| line.decides.as_ref() == Some(&thing.name)) {
+        for row in (0..lines.len()).filter(|row| lines[*row].decides.as_ref() == Some(&thing.name)) {
             let (from, to) = (block + 1.0, block + thing.values.len() as f64 * CELL.0 - 1.0);
             canvas.rule((from, to), head + (row + 1) as f64 * CELL.1 - 0.5);
         }

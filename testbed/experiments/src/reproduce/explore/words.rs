@@ -5,6 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use super::map::{ClaimMap, Kind, Line};
+use super::picture;
 use crate::Failure;
 use crate::files::{at, whole};
 use crate::reproduce::experiment::Experiment;
@@ -120,7 +121,7 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
     for experiment in experiments.iter().filter(|experiment| !experiment.paper.open.is_empty()) {
         let folder = results.join(&experiment.id);
         if let Some(map) = super::read(&folder)? {
-            maps.push((experiment, map, folder.join("map/map.svg")));
+            maps.push((experiment, map));
         }
     }
     if maps.is_empty() {
@@ -134,15 +135,15 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
     let beside = file.parent().unwrap_or(Path::new("")).join("images").join(&pictures);
     fs::create_dir_all(&beside).map_err(at(&beside))?;
     let mut text = HEAD.to_owned();
-    summary(&mut text, &maps.iter().map(|(_, map, _)| map).collect::<Vec<_>>());
-    for (experiment, map, picture) in &maps {
+    summary(&mut text, &maps.iter().map(|(_, map)| map).collect::<Vec<_>>());
+    for (experiment, map) in &maps {
         let name = format!("{}.svg", map.id);
         let to = beside.join(&name);
-        fs::copy(picture, &to).map_err(at(picture))?;
+        fs::write(&to, picture::drawn(map)).map_err(at(&to))?;
         section(&mut text, experiment, map, &format!("images/{pictures}/{name}"));
     }
-    let cpu: u64 = maps.iter().map(|(_, map, _)| map.cpu_ms).sum();
-    let settings: usize = maps.iter().map(|(_, map, _)| map.settings).sum();
+    let cpu: u64 = maps.iter().map(|(_, map)| map.cpu_ms).sum();
+    let settings: usize = maps.iter().map(|(_, map)| map.settings).sum();
     let _ = writeln!(
         text,
         "\nAll together: {} figures, {} settings, {} of CPU time.",
