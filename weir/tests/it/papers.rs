@@ -21,7 +21,7 @@ const VERDICTS: &[(&str, &str)] = &[
     ("dsh.4", "arithmetic"),
     ("dsh.14", "holds-in-part"),
     ("dsh.15", "holds"),
-    ("dsh.16", "holds-in-part"),
+    ("dsh.16", "does-not-hold"),
     ("reverie.4", "holds"),
     ("reverie.5", "holds"),
     ("reverie.10", "does-not-hold"),

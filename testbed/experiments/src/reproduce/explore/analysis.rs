@@ -41,16 +41,21 @@ pub(super) struct Influence {
     pub open: usize,
     /// ω², from 0 to 1.
     pub index: f64,
-    /// How often chance alone does as much.
+    /// How often chance alone does as much with one of the things.
     pub chance: f64,
+    /// How many settings this is of.
+    settings: usize,
 }
 
 impl Influence {
-    /// Whether it is much, and more than chance.
+    /// Whether it is much, and more than chance; of few settings nothing is said.
     pub(super) fn decides(&self) -> bool {
-        self.index >= 0.1 && self.chance <= 0.01
+        self.index >= 0.1 && self.chance <= 0.02 && self.settings >= SETTINGS_MIN
     }
 }
+
+/// Fewer settings than this tell nothing.
+const SETTINGS_MIN: usize = 12;
 
 /// The influences of all things, the strongest first. `settings` and `outcomes` go together; things have so many values each.
 pub(super) fn influences(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -> Vec<Influence> {
@@ -59,7 +64,8 @@ pub(super) fn influences(values: &[usize], settings: &[&Setting], outcomes: &[bo
             let groups: Vec<usize> = settings.iter().map(|setting| setting[open]).collect();
             let index = omega_squared(values[open], &groups, outcomes);
             let chance = if index > 0.0 { by_chance(values[open], &groups, outcomes) } else { 1.0 };
-            Influence { open, index, chance }
+            // So many things are tried.
+            Influence { open, index, chance: (chance * values.len() as f64).min(1.0), settings: outcomes.len() }
         })
         .collect();
     all.sort_by(|one, other| other.index.total_cmp(&one.index));
@@ -126,15 +132,13 @@ pub(super) struct Branch {
 
 /// The tree below the thing that decides; none if nothing does.
 pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -> Option<(usize, Vec<Branch>)> {
-    /// Fewer settings than this tell nothing.
-    const SETTINGS_MIN: usize = 8;
     let first = *influences(values, settings, outcomes).first().filter(|influence| influence.decides())?;
     let branch = |value: usize| {
         let with: Vec<usize> = (0..settings.len()).filter(|n| settings[*n][first.open] == value).collect();
         let some: Vec<&Setting> = with.iter().map(|n| settings[*n]).collect();
         let of_some: Vec<bool> = with.iter().map(|n| outcomes[*n]).collect();
         let count = Count::of(of_some.iter().copied());
-        let is_mixed = count.holds > 0 && count.holds < count.of && count.of >= SETTINGS_MIN;
+        let is_mixed = count.holds > 0 && count.holds < count.of;
         let next = if is_mixed { influences(values, &some, &of_some).first().copied() } else { None };
         let next = next.filter(Influence::decides);
         Branch {

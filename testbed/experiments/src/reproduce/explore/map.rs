@@ -198,11 +198,14 @@ impl Line {
         format!("{:.0}-{:.0} %", 100.0 * self.interval.0, 100.0 * self.interval.1)
     }
 
-    /// Whether it holds nearly everywhere, nearly nowhere, or as the open things have it.
+    /// Whether it holds nearly everywhere, nearly nowhere, or as the open things have it; or why that can't be said.
     pub(in crate::reproduce) fn robustness(&self) -> &'static str {
         const NEARLY: f64 = 0.9;
+        const WIDE: f64 = 0.3;
         match self.share {
             _ if self.of == 0 => "not looked at",
+            _ if 2 * self.open > self.of => "open",
+            _ if self.interval.1 - self.interval.0 > WIDE => "too few settings",
             share if share >= NEARLY => "robust",
             share if share <= 1.0 - NEARLY => "does not hold",
             _ => "fragile",

@@ -108,10 +108,11 @@ Made by `weir explore --document docs/CLAIMS.md` of the maps that `weir explore 
 bursts are released. `weir reproduce` has to take one of each. A map tries the others too, and says in which share of the settings that the paper allows each of its claims holds, and
 which setting decides. [EXPERIMENTS.md](EXPERIMENTS.md#maps-of-claims) says how. No setting here was chosen after its result: *as taken* is what [REPRODUCTION.md](REPRODUCTION.md) has.
 
-- **robust**: holds in nine of ten settings or more. **does not hold**: in one of ten or fewer. **fragile**: in between; what decides stands beside it.
+- **robust**: holds in nine of ten settings or more. **does not hold**: in one of ten or fewer. **fragile**: in between; what decides stands beside it. **too few settings**: the interval is wider than 30 points, and a longer `--cpu` is
+  what helps. **open**: in most settings its seeds do not decide it.
 - Settings are spread evenly over all that are listed (a Sobol sequence), or are all of them. A share's interval is Wilson's, of 95 %, and has no width where all were run. Shares say how claims depend on what is open; they are no probabilities,
   as nobody knows how likely each value is.
-- **Decides**: the open thing with which most of the variance goes (first-order ω², at least 0.1, and in fewer than one of a hundred permutations by chance).
+- **Decides**: the open thing with which most of the variance goes (first-order ω², at least 0.1, of twelve settings or more, and by chance in fewer than one of fifty permutations, times the number of things).
 
 ";
 
@@ -157,7 +158,7 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
 }
 
 fn summary(text: &mut String, maps: &[&ClaimMap]) {
-    text.push_str("| figure | main claims together | decided by | robust claims | fragile claims | claims that do not hold | settings, CPU time |\n|---|---|---|---|---|---|---|\n");
+    text.push_str("| figure | main claims together | decided by | robust claims | fragile claims | claims that do not hold | not decided | settings, CPU time |\n|---|---|---|---|---|---|---|---|\n");
     for map in maps {
         let lines: Vec<&Line> =
             map.lines.iter().filter(|line| matches!(line.kind, Kind::Main | Kind::Further)).collect();
@@ -165,7 +166,7 @@ fn summary(text: &mut String, maps: &[&ClaimMap]) {
         let all = if map.is_all { "all".to_owned() } else { map.lines[0].interval_shown() };
         let _ = writeln!(
             text,
-            "| [{0}](#{1}) {2} | {3} ({all}) | {4} | {5} | {6} | {7} | {8}, {9} |",
+            "| [{0}](#{1}) {2} | {3} ({all}) | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
             map.id,
             map.id.replace('.', ""),
             map.title.replace('|', "\\|"),
@@ -174,6 +175,7 @@ fn summary(text: &mut String, maps: &[&ClaimMap]) {
             how_many("robust"),
             how_many("fragile"),
             how_many("does not hold"),
+            how_many("too few settings") + how_many("open"),
             map.settings,
             duration(map.cpu_ms as f64 / 1e3),
         );
