@@ -33,7 +33,7 @@ use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 use weir_experiments::real_frames::{self, LogFormat, RealFrames};
-use weir_experiments::{Failure, record, report, reproduce, run as testbed, sweep};
+use weir_experiments::{Failure, plot, record, report, reproduce, run as testbed, sweep};
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
@@ -137,6 +137,15 @@ enum Command {
     ///
     /// What does not hold is a result: the exit code is 1 only if the command itself failed or was interrupted.
     Reproduce(reproduce::ReproduceArguments),
+    /// A map of where a paper's claims hold, over the settings that it leaves open.
+    ///
+    /// In which share of the settings each claim holds, with an interval, which setting decides, and where all hold together. A claim that
+    /// holds nowhere is a result: the exit code is 1 only if the command itself failed or was interrupted.
+    Explore(reproduce::explore::ExploreArguments),
+    /// Figures of a sweep: what goes across and up, a line for each policy or parameter, seeds pooled with their intervals.
+    ///
+    /// As SVG, PNG and CSV, into the sweep's folder. Names may be short, where one column alone is called so.
+    Plot(plot::PlotArguments),
     /// The results of runs as one page: a summary, plots, topology, configuration. It needs no network.
     ///
     /// Several runs stand side by side. With --text, the summary and tables on the terminal.
@@ -236,6 +245,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Testbed(testbed::Command::Check(arguments)) => testbed::check(&arguments),
         Command::Sweep(arguments) => sweep::sweep(&arguments),
         Command::Reproduce(arguments) => reproduce::reproduce(&arguments),
+        Command::Explore(arguments) => reproduce::explore::explore(&arguments),
+        Command::Plot(arguments) => plot::plot(&arguments),
         Command::Report(arguments) => report::report(&arguments),
         Command::Play(arguments) => play::play(&arguments),
         Command::Completions(arguments) => {

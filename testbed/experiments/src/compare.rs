@@ -6,13 +6,14 @@ mod reading;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
+use weir_results::measure::SIZE_BINS;
 use weir_results::plot::{Figure, Interval, Line, Panel, Style, XAxis};
-use weir_units::count;
+use weir_units::{Bytes, count};
 
 use crate::Failure;
 use crate::files::json_text;
 use crate::table::Table;
-use bins::{BINS, MEASURES, Slowdowns, Spread, Verdict, deviation, spread, spreads, verdict};
+use bins::{MEASURES, Slowdowns, Spread, Verdict, deviation, spread, spreads, verdict};
 use reading::{Given, Side, Standalone, read};
 
 /// Arguments of `weir compare ns3`.
@@ -63,7 +64,7 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
             let all = side.messages.iter().filter_map(|message| {
                 let (slowdown, is_theirs) = standalone.slowdown(message)?;
                 by_own += usize::from(!is_theirs);
-                Some((message.bytes, slowdown))
+                Some((Bytes::new(message.bytes), slowdown))
             });
             all.collect()
         };
@@ -71,7 +72,7 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     };
     let runs = [slowdowns(&theirs), slowdowns(&ours)];
     let mut rows = Vec::new();
-    for bin in BINS {
+    for bin in SIZE_BINS {
         let of_sides = [spreads(bin, &runs[0]), spreads(bin, &runs[1])];
         if of_sides == [None, None] {
             continue;
@@ -92,6 +93,14 @@ pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
         notes.push(format!(
             "{} messages of runs, which the simulator has none like, have their slowdown by Weir's own ideal time",
             count(by_own as u64)
+        ));
+    }
+    let unfinished: usize = ours.iter().map(|side| side.unfinished).sum();
+    if unfinished > 0 {
+        notes.push(format!(
+            "{} messages of runs did not finish and are in none of the figures, so that these are too good: an fct.txt has \
+             finished messages alone",
+            count(unfinished as u64)
         ));
     }
     if our_pauses.is_none() && !their_pauses.is_empty() {
@@ -331,6 +340,17 @@ mod tests {
         // A message that takes less than alone counts as 1 on both sides: only the small one's bin, and all of them, differ.
         let fast = results(0.9);
         assert_eq!(message(compared(fast.path(), &["fct.txt", "out/one"])), (1, "7 of 12 figures differ".to_owned()));
+    }
+
+    #[test]
+    fn messages_that_did_not_finish_are_counted_apart() {
+        let folder = results(1.0);
+        let file = folder.path().join("out/one/fct.csv");
+        let text = fs::read_to_string(&file).unwrap();
+        fs::write(&file, text + "flows,0,50000,,H0,H5,\n").unwrap();
+        assert!(compared(folder.path(), &["fct.txt", "pfc.txt", "out"]).is_ok());
+        let Given::Runs(runs) = read(&folder.path().join("out")).unwrap() else { panic!("these are runs") };
+        assert_eq!((runs[0].messages.len(), runs[0].unfinished), (2, 1));
     }
 
     #[test]

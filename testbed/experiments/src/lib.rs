@@ -5,6 +5,7 @@
 //! | [`run`] | the runs of a scenario file, compared |
 //! | [`sweep`] | many runs with parameters varied, as one table |
 //! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
+//! | [`plot`] | figures of a sweep |
 //! | [`report`] | the results of runs as one page |
 //! | [`record`] | what hosts sent, read out of captures, as a scenario |
 //! | [`real_frames`] | the trait by which a program supplies DPDK, which this crate does not depend on |
@@ -56,6 +57,7 @@ pub mod compare;
 pub mod experiment;
 mod failure;
 pub mod files;
+pub mod plot;
 pub mod real_frames;
 pub mod record;
 pub mod report;

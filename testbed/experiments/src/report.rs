@@ -51,8 +51,10 @@ pub struct Lead {
     pub findings: Vec<String>,
     /// Rows of a table, the first its head.
     pub numbers: Vec<Vec<String>>,
-    /// A figure: SVG, which is put into the page as it is.
-    pub figure_svg: Option<String>,
+    /// Figures: SVGs, which are put into the page as they are.
+    pub figures: Vec<String>,
+    /// Whether the runs stand behind a fold.
+    pub folds_runs: bool,
 }
 
 /// Writes the page, or prints the text.
@@ -83,11 +85,20 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
         };
     }
     let file = arguments.output.clone().unwrap_or_else(|| PathBuf::from("report.html"));
-    let page = page::page(&input, None)?;
+    let lead = of_sweep(&arguments.directories);
+    let page = page::page(&input, lead.as_ref())?;
     write(&file, &page)?;
     let runs = if input.runs.len() == 1 { "one run".to_owned() } else { format!("{} runs", input.runs.len()) };
     println!("report of {runs}: {} ({:.1} MB)", file.display(), page.len() as f64 / 1e6);
     Ok(())
+}
+
+/// A sweep's figures, which come first; none where it has none, or where these are other directories.
+fn of_sweep(directories: &[PathBuf]) -> Option<Lead> {
+    let [directory] = directories else { return None };
+    let figures = crate::plot::of_sweep(directory);
+    let name = directory.canonicalize().ok()?.file_name()?.to_string_lossy().into_owned();
+    (!figures.is_empty()).then(|| Lead { title: name, figures, folds_runs: true, ..Lead::default() })
 }
 
 /// The page of the runs in these directories, or below them; with `lead`, that first. For commands that run and then report.
@@ -126,7 +137,8 @@ mod tests {
             sentences: vec!["As the paper has it, a < b.".into()],
             findings: vec!["c > d".into()],
             numbers: vec![vec!["".into(), "paper".into()], vec!["peak".into(), "<884>".into()]],
-            figure_svg: Some("<?xml version=\"1.0\"?>\n<svg width=\"7\"></svg>".into()),
+            figures: vec!["<?xml version=\"1.0\"?>\n<svg width=\"7\"></svg>".into()],
+            folds_runs: true,
         };
         let page = page(&[directory], Some(&lead)).unwrap();
         let parts = [
@@ -135,6 +147,7 @@ mod tests {
             "<li>c &gt; d</li>",
             "<td>&lt;884&gt;</td>",
             "<svg width=\"7\">",
+            "<details class=\"runs\">",
             "<h2>Summary</h2>",
             "Provenance</h2>",
         ];

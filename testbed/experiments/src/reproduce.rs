@@ -7,12 +7,15 @@
 mod check;
 mod document;
 mod experiment;
+pub mod explore;
 mod figure;
 mod measure;
+mod open;
 mod outcome;
 mod page;
 mod paper;
 mod rows;
+mod sentence;
 pub(crate) mod statistics;
 mod units;
 mod verdict;
@@ -34,6 +37,9 @@ use crate::files::json_text;
 use crate::real_frames;
 use crate::sweep::{self, Columns, Hash, KeyPath, Say, SweepFile, SweepPlan};
 use crate::sweep::{Outcome as PointOutcome, Record};
+
+pub(crate) use self::statistics::{Estimate, mean};
+pub(crate) use self::units::column_unit;
 
 /// Arguments of `weir reproduce`.
 #[derive(clap::Args)]
@@ -80,8 +86,9 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         Backend::Dpdk => "runs/papers-dpdk",
     };
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(usual));
+    let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        let all = paper::catalogue(&folders(arguments)?)?;
+        let all = paper::catalogue(&choice.folders()?)?;
         if arguments.json {
             print!("{}", json_text(&outcome::listed(&all)));
         } else {
@@ -90,11 +97,11 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(file) = &arguments.document {
-        return document::write(file, &paper::catalogue(&folders(arguments)?)?, &output, arguments.backend);
+        return document::write(file, &paper::catalogue(&choice.folders()?)?, &output, arguments.backend);
     }
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;
-    let chosen = chosen(arguments)?;
+    let chosen = choice.experiments(|experiment| experiment.paper.backends.contains(&arguments.backend))?;
     let mut planned = Vec::new();
     for experiment in &chosen {
         planned.push((experiment, plan(experiment, arguments, &overrides, jobs)?));
@@ -197,17 +204,19 @@ fn run(
     }
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
     let (failed, matters) = failed(experiment, &records);
+    let failures = records.iter().filter(|record| !record.is_good()).count();
     let rows = Rows::new(plan.columns.clone(), records);
     let readings = measure::read(&experiment.paper.measures, &rows)?;
     let (numbers, claims) = verdict::judge(&experiment.paper, &readings);
-    let (verdict, reasons) = verdict::conclude(failed, matters, &numbers, &claims);
+    let verdict = verdict::conclude(!failed.is_empty(), matters, &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
     let less = experiment.less(arguments.quick, arguments.backend);
     let outcome = Outcome {
         format: Outcome::FORMAT.to_owned(),
         id: experiment.id.clone(),
         verdict,
-        reasons,
+        says: sentence::says(verdict, failures, &numbers, &claims),
+        reasons: sentence::reasons(failed, &numbers, &claims),
         left_out: less.map(|less| less.leaves_out.clone()),
         set: arguments.set.clone(),
         backend: arguments.backend.name().to_owned(),
@@ -227,6 +236,11 @@ fn run(
     let page = page::write(experiment, &outcome, &rows, figure.as_ref(), directory)?;
     if !arguments.json {
         outcome::print(&outcome, figure.iter().chain([&page]), directory);
+        if let Some(map) = explore::read(directory)? {
+            println!("over what the paper leaves open: it {}", map.verdict);
+        } else if !experiment.paper.open.is_empty() {
+            println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
+        }
     }
     Ok(outcome)
 }
@@ -248,63 +262,72 @@ fn failed(experiment: &Experiment, records: &[Record]) -> (Vec<String>, bool) {
     (told, matters)
 }
 
-/// The experiments that are asked for.
-fn chosen(arguments: &ReproduceArguments) -> Result<Vec<Experiment>, Failure> {
-    let mut chosen: Vec<Experiment> = Vec::new();
-    let mut known: Option<Vec<Experiment>> = None;
-    for id in &arguments.ids {
-        let own = Path::new(id);
-        if Experiment::is_one(own) {
-            chosen.push(Experiment::load(own)?);
-            continue;
-        }
-        if paper::is_one(own) {
-            chosen.extend(paper::catalogue(&[own.to_owned()])?);
-            continue;
-        }
-        if known.is_none() {
-            known = Some(paper::catalogue(&folders(arguments)?)?);
-        }
-        let known = known.as_deref().unwrap_or_default();
-        let is_meant = |experiment: &&Experiment| {
-            id == "all" || experiment.id == *id || experiment.of.as_ref().is_some_and(|paper| paper.id == *id)
-        };
-        let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
-        if meant.is_empty() {
-            let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
-            return Err(Failure::Argument(format!(
-                "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
-                ids.join(", ")
-            )));
-        }
-        // Only what can run with real frames, unless it is named.
-        let may =
-            |experiment: &&&Experiment| experiment.id == *id || experiment.paper.backends.contains(&arguments.backend);
-        chosen.extend(meant.iter().filter(may).map(|experiment| (*experiment).clone()));
-    }
-    let mut seen = BTreeSet::new();
-    chosen.retain(|experiment| seen.insert(experiment.id.clone()));
-    Ok(chosen)
+/// What a command is asked for.
+struct Choice<'a> {
+    /// Ids, papers, all, or folders.
+    ids: &'a [String],
+    /// Folders of papers; none for the usual one.
+    papers: &'a [PathBuf],
 }
 
-/// The folders of papers: as it is said, or one below the current directory, or above the program's file, where it is built or installed.
-fn folders(arguments: &ReproduceArguments) -> Result<Vec<PathBuf>, Failure> {
-    const USUAL: &str = "scenarios/papers";
-    const INSTALLED: &str = "share/weir";
-    if !arguments.papers.is_empty() {
-        return Ok(arguments.papers.clone());
+impl Choice<'_> {
+    /// The experiments; of those that no id names itself only those that may be meant.
+    fn experiments(&self, may: impl Fn(&Experiment) -> bool) -> Result<Vec<Experiment>, Failure> {
+        let mut chosen: Vec<Experiment> = Vec::new();
+        let mut known: Option<Vec<Experiment>> = None;
+        for id in self.ids {
+            let own = Path::new(id);
+            if Experiment::is_one(own) {
+                chosen.push(Experiment::load(own)?);
+                continue;
+            }
+            if paper::is_one(own) {
+                chosen.extend(paper::catalogue(&[own.to_owned()])?);
+                continue;
+            }
+            if known.is_none() {
+                known = Some(paper::catalogue(&self.folders()?)?);
+            }
+            let known = known.as_deref().unwrap_or_default();
+            let is_meant = |experiment: &&Experiment| {
+                id == "all" || experiment.id == *id || experiment.of.as_ref().is_some_and(|paper| paper.id == *id)
+            };
+            let meant: Vec<&Experiment> = known.iter().filter(is_meant).collect();
+            if meant.is_empty() {
+                let ids: Vec<&str> = known.iter().map(|experiment| experiment.id.as_str()).collect();
+                return Err(Failure::Argument(format!(
+                    "\"{id}\" is no experiment, and no folder with a paper.toml or an about.toml; write all, the name of a paper, or one of: {}",
+                    ids.join(", ")
+                )));
+            }
+            let may = |experiment: &&&Experiment| experiment.id == *id || may(experiment);
+            chosen.extend(meant.iter().filter(may).map(|experiment| (*experiment).clone()));
+        }
+        let mut seen = BTreeSet::new();
+        chosen.retain(|experiment| seen.insert(experiment.id.clone()));
+        Ok(chosen)
     }
-    let program = std::env::current_exe()?;
-    let here = Path::new("");
-    let above = std::iter::once(here).chain(program.ancestors().skip(1));
-    let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
-    let mut found = found.filter(|folder| folder.is_dir());
-    found.next().map(|folder| vec![folder]).ok_or_else(|| {
-        let message = format!(
-            "there is no {USUAL}, here or above the program; write --papers DIR, or go to Weir's own directory"
-        );
-        Failure::Argument(message)
-    })
+
+    /// The folders of papers: as it is said, or one below the current directory, or above the program's file, where it is built or
+    /// installed.
+    fn folders(&self) -> Result<Vec<PathBuf>, Failure> {
+        const USUAL: &str = "scenarios/papers";
+        const INSTALLED: &str = "share/weir";
+        if !self.papers.is_empty() {
+            return Ok(self.papers.to_vec());
+        }
+        let program = std::env::current_exe()?;
+        let here = Path::new("");
+        let above = std::iter::once(here).chain(program.ancestors().skip(1));
+        let found = above.flat_map(|above| [above.join(USUAL), above.join(INSTALLED).join(USUAL)]);
+        let mut found = found.filter(|folder| folder.is_dir());
+        found.next().map(|folder| vec![folder]).ok_or_else(|| {
+            let message = format!(
+                "there is no {USUAL}, here or above the program; write --papers DIR, or go to Weir's own directory"
+            );
+            Failure::Argument(message)
+        })
+    }
 }
 
 /// `PATH=VALUE`, where a value that is not TOML is a text.

@@ -6,6 +6,7 @@
 
 mod columns;
 mod directory;
+mod effect;
 mod file;
 mod hash;
 mod merge;
@@ -29,21 +30,23 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
-use self::directory::{MadeBy, Manifest, Shard, SweepDir};
+use self::directory::{MadeBy, Manifest, SweepDir};
 use self::workers::Stop;
 use crate::Failure;
 use crate::experiment::cores;
 use crate::files::json_text;
+use crate::plot;
 use crate::switches;
 use crate::table::count;
 
 pub(crate) use self::columns::{Columns, check as check_column};
-pub(crate) use self::directory::{Finished, Outcome};
-pub(crate) use self::file::{SweepFile, load, parse};
+pub(crate) use self::directory::{Finished, Outcome, Shard};
+pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
 pub(crate) use self::hash::Hash;
 pub(crate) use self::path::Path as KeyPath;
 pub(crate) use self::plan::{Point, SweepPlan};
 pub(crate) use self::results::Record;
+pub(crate) use self::slurm::{quoted, sbatch};
 pub(crate) use self::table::{Cell, Table};
 
 /// Arguments of `weir sweep`, or one of its commands.
@@ -122,7 +125,8 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let name = path.display();
         return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
     }
-    let plan = SweepPlan::of(&file::load(path)?, jobs)?;
+    let file = file::load(path)?;
+    let plan = SweepPlan::of(&file, jobs)?;
     let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from("runs").join(&plan.name));
     let manifest = Manifest { shard: arguments.shard, ..manifest(&plan, env!("CARGO_PKG_VERSION").to_owned()) };
     let say = Say { json: arguments.json };
@@ -141,7 +145,24 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
         return Ok(());
     }
     let (records, all) = run_points(&plan, &output, &manifest, jobs, say)?;
+    if manifest.shard.is_none() && records.len() == all {
+        draw(&file.figures, &output, say)?;
+    }
     conclude(&output, &records, all, say)
+}
+
+/// The sweep's figures, of all points.
+fn draw(figures: &[plot::FigureSpec], output: &Path, say: Say) -> Result<(), Failure> {
+    if figures.is_empty() {
+        return Ok(());
+    }
+    let results = plot::Results::read(output)?;
+    for spec in figures {
+        let drawn = plot::draw(spec, &results, output, None)?;
+        drawn.notes.iter().for_each(|note| say.line(note));
+        drawn.written.iter().take(1).for_each(|file| say.line(&format!("look at: {}", file.display())));
+    }
+    Ok(())
 }
 
 /// Whether there are sentences on standard output, or JSON at the end alone.
@@ -241,6 +262,11 @@ fn run_points(
 fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Record, Failure> {
     let folder = to.folder(&finished.point);
     Record::read(finished, &folder, columns)
+}
+
+/// The name of the sweep that a directory is of, and its results' columns.
+pub(crate) fn name_and_columns(directory: &Path) -> Result<(String, Vec<String>), Failure> {
+    Manifest::read(directory).map(|manifest| (manifest.name, manifest.columns))
 }
 
 /// What failed comes first.

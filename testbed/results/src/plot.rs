@@ -233,25 +233,13 @@ impl Figure {
 
     /// Writes the figure as SVG.
     pub fn write_svg(&self, path: &Path) -> Result<(), PlotError> {
-        write(path, self.to_svg()?.as_bytes())
+        write_file(path, self.to_svg()?.as_bytes())
     }
 
     /// Writes the figure as PNG, with two pixels each way for one of the SVG's.
     #[cfg(feature = "png")]
     pub fn write_png(&self, path: &Path) -> Result<(), PlotError> {
-        use resvg::{tiny_skia, usvg};
-
-        const ZOOM: f32 = 2.0;
-        let mut options = usvg::Options::default();
-        options.fontdb_mut().load_font_data(dejavu::sans::regular().to_vec());
-        options.fontdb_mut().set_sans_serif_family("DejaVu Sans");
-        let draw_error = |reason: String| PlotError::Draw { reason };
-        let tree = usvg::Tree::from_str(&self.to_svg()?, &options).map_err(|error| draw_error(error.to_string()))?;
-        let (width, height) = (tree.size().width() * ZOOM, tree.size().height() * ZOOM);
-        let pixmap = tiny_skia::Pixmap::new(width as u32, height as u32);
-        let mut pixmap = pixmap.ok_or_else(|| draw_error(format!("{width} x {height} pixels are too many")))?;
-        resvg::render(&tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
-        write(path, &pixmap.encode_png().map_err(|error| draw_error(error.to_string()))?)
+        write_svg_as_png(&self.to_svg()?, path)
     }
 
     fn draw(&self, root: &Canvas<'_>, layout: &Layout) -> Drawn {
@@ -263,6 +251,29 @@ impl Figure {
         cells.into_iter().try_for_each(|(panel, cell)| panel.draw(root, layout, cell))?;
         root.present()
     }
+}
+
+/// Writes any SVG as PNG, with two pixels each way for one of its own. Its text is set in the font of figures.
+#[cfg(feature = "png")]
+pub fn write_svg_as_png(svg: &str, path: &Path) -> Result<(), PlotError> {
+    use resvg::{tiny_skia, usvg};
+
+    const ZOOM: f32 = 2.0;
+    let mut options = usvg::Options::default();
+    options.fontdb_mut().load_font_data(dejavu::sans::regular().to_vec());
+    options.fontdb_mut().set_sans_serif_family("DejaVu Sans");
+    let draw_error = |reason: String| PlotError::Draw { reason };
+    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| draw_error(error.to_string()))?;
+    let (width, height) = (tree.size().width() * ZOOM, tree.size().height() * ZOOM);
+    let pixmap = tiny_skia::Pixmap::new(width as u32, height as u32);
+    let mut pixmap = pixmap.ok_or_else(|| draw_error(format!("{width} x {height} pixels are too many")))?;
+    resvg::render(&tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
+    write_file(path, &pixmap.encode_png().map_err(|error| draw_error(error.to_string()))?)
+}
+
+/// Writes a drawn file.
+pub fn write_file(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
+    fs::write(path, bytes).map_err(|source| PlotError::Io { path: path.to_owned(), source })
 }
 
 type Canvas<'a> = DrawingArea<SVGBackend<'a>, Shift>;
@@ -309,10 +320,6 @@ fn text(size: i32, h: HPos, v: VPos) -> TextStyle<'static> {
 /// The length drawn for a length as shown. The backend knows whole units only, which are made small by this.
 fn px(shown: i32) -> i32 {
     shown * SCALE
-}
-
-fn write(path: &Path, bytes: &[u8]) -> Result<(), PlotError> {
-    fs::write(path, bytes).map_err(|source| PlotError::Io { path: path.to_owned(), source })
 }
 
 const FONT: &str = "sans-serif";

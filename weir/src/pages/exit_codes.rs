@@ -48,6 +48,7 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
              that was sent arrived, or it was interrupted"
         }
         "sweep" | "sweep merge" => "a point failed or crashed, or some are left",
+        "explore" => "a map was interrupted; a claim that holds nowhere is a result, with 0",
         "reproduce" => "a run failed, or it was interrupted; a finding that does not hold is a result, with 0",
         "check" => "with --try: the devices are not fit for lossless ports, or it was interrupted",
         _ => return None,

@@ -154,8 +154,12 @@ impl Lab {
 
     /// Exit code and all that was printed.
     fn reproduce(&self, arguments: &[&str]) -> (i32, String) {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
-        let output = command.arg("reproduce").args(arguments).current_dir(self.0.path()).output().unwrap();
+        self.weir("reproduce", arguments)
+    }
+
+    fn weir(&self, command: &str, arguments: &[&str]) -> (i32, String) {
+        let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let output = weir.arg(command).args(arguments).current_dir(self.0.path()).output().unwrap();
         let Output { status, stdout, stderr } = output;
         let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
         (status.code().unwrap_or(-1), said)
@@ -214,10 +218,17 @@ fn what_is_broken_on_purpose_does_not_hold() {
 
 #[test]
 fn a_number_beside_the_papers_makes_it_hold_in_part() {
-    let lab = Lab::new(&PAPER.replace("paper = 55", "paper = 550"));
+    let lab = Lab::new(&PAPER.replace("paper = 55\ntolerance = 0.5", "paper = 75\ntolerance = 0.1"));
     let verdict = lab.verdict("a", &[]);
     assert_eq!(verdict["verdict"], "holds-in-part");
-    assert!(verdict["reasons"][0].as_str().unwrap().starts_with("longest queue, low is"), "{verdict:#}");
+    assert!(
+        verdict["says"].as_str().unwrap().starts_with("Reproduced in part: the paper's main claims"),
+        "{verdict:#}"
+    );
+    assert!(verdict["reasons"][0].as_str().unwrap().starts_with("Not reproduced: longest queue, low ("), "{verdict:#}");
+    // Less than half of what it states is another finding.
+    let lab = Lab::new(&PAPER.replace("paper = 55", "paper = 550"));
+    assert_eq!(lab.verdict("a", &["--quick"])["verdict"], "does-not-hold");
 }
 
 #[test]
@@ -254,6 +265,15 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(PAPER, &["--set", "switch.buffer.size"], &["write PATH=VALUE"]);
     refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
     refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
+    // What is set elsewhere would be ignored.
+    let hidden = ["run \"high\" of the scenario sets this itself", "runs.high.switch.buffer.static.threshold=70KB"];
+    refused(PAPER, &["--set", "switch.buffer.static.threshold=70KB"], &hidden);
+    refused(PAPER, &["--set", "workloads.bursts.load=0.9", "--set", "scenario.end=2ms"], &["that value"]);
+    refused(
+        &with("below = { measure = \"PAUSEs, low\" }", "at_most = { measure = \"PAUSEs, high\" }"),
+        &[],
+        &["is compared with itself"],
+    );
     refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
     let real = with("[takes]", "[dpdk]\nleaves_out = \"much\"\n\n[takes]");
     refused(&real, &[], &["the table [dpdk] is about a dpdk.toml, and there is none"]);
@@ -262,6 +282,92 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     let (code, said) = lab.reproduce(&["more.0", "-o", "a"]);
     assert_eq!(code, 2, "{said}");
     assert!(said.contains("dpdk.toml is for real frames"), "{said}");
+}
+
+/// What a paper leaves open, and a map of one claim over it.
+const OPEN: &str = r#"
+[[open]]
+name = "threshold"
+why = "The paper calls it higher."
+path = "runs.high.switch.buffer.static.threshold"
+values = ["50KB", "100KB", "300KB"]
+taken = "300KB"
+
+[[open]]
+name = "traffic"
+why = "The paper has no load."
+values = [
+  { name = "light", set = { "workloads.bursts.load" = 0.6, "workloads.bursts.sizes" = "64KB" } },
+  { name = "heavy", set = { "workloads.bursts.load" = 0.9, "workloads.bursts.sizes" = "64KB" } },
+]
+taken = "heavy"
+
+[[map.measures]]
+name = "PAUSEs, low"
+value = "pauses_sent"
+runs = "low"
+
+[[map.measures]]
+name = "PAUSEs, high"
+value = "pauses_sent"
+runs = "high"
+
+[[map.claims]]
+says = "A higher threshold spares PAUSEs"
+conclusion = true
+measure = "PAUSEs, high"
+below = { measure = "PAUSEs, low" }
+"#;
+
+#[test]
+fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
+    let lab = Lab::new(&format!("{PAPER}{OPEN}"));
+    fs::write(lab.path("more.0/map.toml"), "scenario = \"scenario.toml\"\nseeds = [1, 2, 3, 4, 5]\n").unwrap();
+    let explore = |arguments: &[&str]| lab.weir("explore", &[&["more.0", "-o", "out"], arguments].concat());
+    let map = || -> serde_json::Value { serde_json::from_slice(&lab.bytes("out/more.0/map/map.json")).unwrap() };
+    let (code, said) = explore(&["--dry-run"]);
+    assert!(code == 0 && said.contains("more.0: 6 settings of 2 things, 10 runs in each"), "{said}");
+    let (code, said) = explore(&["--settings", "2"]);
+    assert_eq!((code, &map()["settings"]), (0, &2.into()), "{said}");
+    // The rest, up to all; what is finished is not run again.
+    let finished = || {
+        let folder = fs::read_dir(lab.path("out/more.0/map/batch-000/runs")).unwrap().next().unwrap().unwrap().path();
+        fs::metadata(folder.join("point.json")).unwrap().modified().unwrap()
+    };
+    let before = finished();
+    let (code, said) = explore(&["--cpu", "10m"]);
+    assert_eq!(code, 0, "{said}");
+    assert!(said.contains("more.0: holds in 33 % of the settings that the paper allows (all 6 of them)"), "{said}");
+    let whole = map();
+    assert_eq!((&whole["is_all"], &whole["lines"][0]["holds"]), (&true.into(), &2.into()), "{whole:#}");
+    // With the same threshold there is nothing to spare, and twice as high a one is too little for five seeds to tell.
+    assert_eq!(whole["lines"][2]["by_value"][0], serde_json::json!([[0, 2], [0, 2], [2, 2]]));
+    assert_eq!(whole["nearest"][0], serde_json::json!([]), "it holds as taken");
+    for file in ["map.svg", "map.png", "settings.csv"] {
+        assert!(
+            cfg!(feature = "png") == lab.path(&format!("out/more.0/map/{file}")).exists() || !file.ends_with("png"),
+            "{file}"
+        );
+    }
+    assert_eq!(finished(), before, "the first setting ran once");
+    // Narrowed.
+    let (code, said) = explore(&["--pin", "threshold=50KB"]);
+    assert!(code == 0 && said.contains("holds in 0 % of the settings that the paper allows (all 2 of them)"), "{said}");
+    let (code, said) = lab.weir("explore", &["--document", "CLAIMS.md", "--papers", "more.0", "-o", "out"]);
+    let page = String::from_utf8(lab.bytes("CLAIMS.md")).unwrap();
+    assert!(code == 0 && page.contains("| [more.0](#more0) More buffer, fewer PAUSEs | 33 % (all) |"), "{said}{page}");
+    assert!(lab.path("images/claims/more.0.svg").exists());
+    for (arguments, wanted) in [
+        (["--pin", "threshold=60KB"], "--pin threshold=60KB: write one of: 50KB, 100KB, 300KB"),
+        (["--pin", "colour=red"], "--pin colour=red: more.0 has open: \"threshold=...\", \"traffic=...\""),
+        (["--cpu", "soon"], "write a time with its unit"),
+    ] {
+        let (code, said) = explore(&arguments);
+        assert!(code == 2 && said.contains(wanted), "{said}");
+    }
+    let closed = Lab::new(PAPER);
+    let (code, said) = closed.weir("explore", &["more.0"]);
+    assert!(code == 2 && said.contains("more.0: nothing is open there; write [[open]] in paper.toml"), "{said}");
 }
 
 /// A paper that Weir has never heard of is data: found by its folder, chosen by its id, cited, and in the document.
@@ -281,7 +387,12 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     let (code, said) = lab.reproduce(&["--list", "--papers", "papers"]);
     assert!(code == 0 && said.contains("fifth.1") && said.contains(citation), "{said}");
     let (code, said) = lab.reproduce(&["fifth", "--papers", "papers", "-o", "a", "-j", "2"]);
-    assert!(code == 0 && said.contains(&format!("{citation}: Fig. 0")) && said.contains("fifth.1: HOLDS"), "{said}");
+    assert!(
+        code == 0
+            && said.contains(&format!("{citation}: Fig. 0"))
+            && said.contains("fifth.1: Reproduced: all of the paper's claims come out"),
+        "{said}"
+    );
     // By its folder alone, and from within it.
     let (code, said) = lab.reproduce(&["papers/fifth", "-o", "b", "--dry-run"]);
     assert!(code == 0 && said.contains("fifth.1: 20 runs"), "{said}");

@@ -248,3 +248,55 @@ fn job_scripts_are_written_without_slurm() {
     assert!(script.contains("#SBATCH --array=1-3\n") && script.contains("#SBATCH --cpus-per-task=2\n"), "{script}");
     assert!(lab.text("out", "slurm/merge.sh").contains(" sweep merge "));
 }
+
+#[test]
+fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
+    let figures = "[[figures]]\nname = \"fct\"\nx = \"sizes\"\ny = \"fct_mean\"\nby = \"policy\"\n";
+    let lab = Lab::new(&format!("{SWEEP}{figures}"));
+    let said = lab.good("out", &[]);
+    assert!(said.contains("look at: out/figures/fct.svg"), "{said}");
+    let svg = lab.text("out", "figures/fct.svg");
+    assert!(svg.contains("FCT mean of incast (us)") && svg.contains("sizes (KB)"), "{svg}");
+    let csv = lab.text("out", "figures/fct.csv");
+    let lines: Vec<&str> = csv.lines().collect();
+    assert_eq!(lines[0], "column,run,workloads.incast.sizes,mean,low,high,runs,failed");
+    assert!(lines.len() == 3 && lines[1..].iter().all(|line| line.ends_with(",3,0")), "{csv}");
+    let weir = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_weir"));
+        let Output { status, stdout, stderr } = command.args(arguments).current_dir(lab.0.path()).output().unwrap();
+        (status.code(), [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat())
+    };
+    // Of the finished sweep, with a name of its own; seeds apart.
+    let (code, said) =
+        weir(&["plot", "out", "--x", "sizes", "--y", "pauses_sent,fct_p99", "--by", "seed", "-o", "mine.svg"]);
+    assert!(code == Some(0) && said.contains("written: mine.svg"), "{said}");
+    assert_eq!(fs::read_to_string(lab.path("mine.csv")).unwrap().lines().count(), 1 + 2 * 2 * 3);
+    for (arguments, wanted) in [
+        (["--x", "sizes", "--y", "fct"], "columns are called so; write one of: traffic.incast"),
+        (
+            ["--x", "load", "--y", "pauses_sent"],
+            "x load: the sweep has no such column; write one of: run, seed, workloads",
+        ),
+        (
+            ["--x", "run", "--y", "pauses_sent"],
+            "workloads.incast.sizes varies too, and a mean would be over more than seeds",
+        ),
+    ] {
+        let (code, said) = weir(&[&["plot", "out"], &arguments[..]].concat());
+        assert!(code == Some(2) && said.contains(wanted), "{said}");
+    }
+    let (code, said) = weir(&["report", "out", "-o", "page.html"]);
+    assert_eq!(code, Some(0), "{said}");
+    let page = fs::read_to_string(lab.path("page.html")).unwrap();
+    let places = ["<svg", "<details class=\"runs\">", "<h2>Summary</h2>"].map(|part| page.find(part).unwrap());
+    assert!(places.is_sorted(), "{places:?}");
+    assert!(page.contains("sizes 10KB, seed 1"), "runs are named by what differs");
+    // A figure of what is not there is told before anything runs.
+    let wrong = Lab::new(&format!("{SWEEP}{}", figures.replace("fct_mean", "fct_men")));
+    let (code, said) = wrong.sweep("out", &[]);
+    assert!(
+        code == 2 && said.contains("y fct_men: the sweep has no such column") && said.contains("sweep.toml:5:1"),
+        "{said}"
+    );
+    assert!(!wrong.path("out").exists());
+}

@@ -1,30 +1,13 @@
 //! Slowdowns by size, and how far two sides are apart.
 
-/// Messages up to a size.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Bin {
-    pub name: &'static str,
-    /// From this size,
-    from: u64,
-    /// and below this one.
-    below: u64,
-}
-
-/// Those of run directories (1 KB = 1000 B).
-pub(super) const BINS: [Bin; 6] = [
-    Bin { name: "all", from: 0, below: u64::MAX },
-    Bin { name: "< 10 KB", from: 0, below: 10_000 },
-    Bin { name: "10 - 100 KB", from: 10_000, below: 100_000 },
-    Bin { name: "100 KB - 1 MB", from: 100_000, below: 1_000_000 },
-    Bin { name: "1 - 10 MB", from: 1_000_000, below: 10_000_000 },
-    Bin { name: ">= 10 MB", from: 10_000_000, below: u64::MAX },
-];
+use weir_results::measure::SizeBin;
+use weir_units::Bytes;
 
 /// What is compared of a bin.
 pub(super) const MEASURES: [&str; 4] = ["mean", "p50", "p95", "p99"];
 
 /// Sizes and slowdowns of one run.
-pub(super) type Slowdowns = Vec<(u64, f64)>;
+pub(super) type Slowdowns = Vec<(Bytes, f64)>;
 
 /// What the runs of one side have of a measure.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -61,9 +44,8 @@ impl Verdict {
 }
 
 /// Each measure of a run's messages in a bin; none without one. Percentiles are by nearest rank.
-fn measures(bin: Bin, run: &Slowdowns) -> Option<[f64; 4]> {
-    let mut values: Vec<f64> =
-        run.iter().filter(|(bytes, _)| (bin.from..bin.below).contains(bytes)).map(|(_, slowdown)| *slowdown).collect();
+fn measures(bin: SizeBin, run: &Slowdowns) -> Option<[f64; 4]> {
+    let mut values: Vec<f64> = run.iter().filter(|(size, _)| bin.holds(*size)).map(|(_, slowdown)| *slowdown).collect();
     if values.is_empty() {
         return None;
     }
@@ -73,12 +55,12 @@ fn measures(bin: Bin, run: &Slowdowns) -> Option<[f64; 4]> {
 }
 
 /// How many messages are in a bin, in all runs.
-pub(super) fn count(bin: Bin, runs: &[Slowdowns]) -> usize {
-    runs.iter().flatten().filter(|(bytes, _)| (bin.from..bin.below).contains(bytes)).count()
+pub(super) fn count(bin: SizeBin, runs: &[Slowdowns]) -> usize {
+    runs.iter().flatten().filter(|(size, _)| bin.holds(*size)).count()
 }
 
 /// The spread of each measure over the runs that have messages in the bin.
-pub(super) fn spreads(bin: Bin, runs: &[Slowdowns]) -> Option<[Spread; 4]> {
+pub(super) fn spreads(bin: SizeBin, runs: &[Slowdowns]) -> Option<[Spread; 4]> {
     let of_runs: Vec<[f64; 4]> = runs.iter().filter_map(|run| measures(bin, run)).collect();
     (!of_runs.is_empty()).then(|| [0, 1, 2, 3].map(|n| spread(of_runs.iter().map(|measures| measures[n]))))
 }
@@ -114,15 +96,18 @@ pub(super) fn verdict(one: Spread, other: Spread, allowed: f64) -> Verdict {
 
 #[cfg(test)]
 mod tests {
+    use weir_results::measure::SIZE_BINS;
+
     use super::*;
 
     #[test]
     fn a_bins_measures_are_by_nearest_rank() {
-        let run: Slowdowns = (1..=100).map(|n| (20_000, f64::from(n))).chain([(5, 1_000.0)]).collect();
-        assert_eq!(measures(BINS[2], &run), Some([50.5, 50.0, 95.0, 99.0]));
-        assert_eq!(measures(BINS[1], &run), Some([1_000.0; 4]));
-        assert_eq!(measures(BINS[5], &run), None);
-        assert_eq!((count(BINS[0], &[run.clone(), run]), spreads(BINS[5], &[])), (202, None));
+        let run: Slowdowns =
+            (1..=100).map(|n| (Bytes::kb(20), f64::from(n))).chain([(Bytes::new(5), 1_000.0)]).collect();
+        assert_eq!(measures(SIZE_BINS[2], &run), Some([50.5, 50.0, 95.0, 99.0]));
+        assert_eq!(measures(SIZE_BINS[1], &run), Some([1_000.0; 4]));
+        assert_eq!(measures(SIZE_BINS[5], &run), None);
+        assert_eq!((count(SIZE_BINS[0], &[run.clone(), run]), spreads(SIZE_BINS[5], &[])), (202, None));
     }
 
     #[test]

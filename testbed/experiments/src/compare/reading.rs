@@ -24,6 +24,8 @@ pub(super) struct Message {
 pub(super) struct Side {
     pub name: String,
     pub messages: Vec<Message>,
+    /// How many messages of a run did not finish; a simulator's file has none of them.
+    pub unfinished: usize,
     /// Lines of `pfc.txt` that begin a pause; none without that file.
     pub pauses: Option<u64>,
 }
@@ -48,7 +50,7 @@ pub(super) fn read(path: &Path) -> Result<Given, Failure> {
             let messages = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
             let messages: Result<Vec<Message>, Failure> =
                 messages.map(|(n, line)| message(path, n + 1, line)).collect();
-            Ok(Given::Fct(Side { name: path.display().to_string(), messages: messages?, pauses: None }))
+            Ok(Given::Fct(Side { name: path.display().to_string(), messages: messages?, ..Side::default() }))
         }
         Some(5) => pauses(path, &text).map(Given::Pfc),
         // Without a pause the file is empty.
@@ -145,11 +147,15 @@ fn run(path: &Path) -> Result<Side, Failure> {
     let [bytes, fct, from, to] = ["bytes", "fct_us", "from", "to"].map(column);
     let (bytes, fct, from, to) = (bytes?, fct?, from?, to?);
     let ideal = column("ideal_us").ok();
-    let mut messages = Vec::new();
+    let (mut messages, mut unfinished) = (Vec::new(), 0);
     for (n, row) in reader.records().enumerate() {
         let line = n + 2;
         let row = row.map_err(|error| wrong(&file, Some(line), &error.to_string()))?;
         let at = |column: usize| row.get(column).unwrap_or_default();
+        if at(fct).is_empty() {
+            unfinished += 1;
+            continue;
+        }
         let micros = |column: usize| field::<f64>(&file, line, at(column), "a time in microseconds");
         let standalone = match ideal.map(&at).filter(|text| !text.is_empty()) {
             Some(text) => Some(field::<f64>(&file, line, text, "a time in microseconds")? * 1e3),
@@ -164,7 +170,7 @@ fn run(path: &Path) -> Result<Side, Failure> {
     }
     let pfc = path.join("pfc.txt");
     let pauses = pfc.is_file().then(|| text_of(&pfc).and_then(|text| pauses(&pfc, &text))).transpose()?;
-    Ok(Side { name: path.display().to_string(), messages, pauses })
+    Ok(Side { name: path.display().to_string(), messages, unfinished, pauses })
 }
 
 /// The node that an imported host stands for: H5, or another NIC of it, H5-2.

@@ -81,7 +81,11 @@ impl Events {
     pub(super) fn tell_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
         let Some(deadlock) = deadlock else { return };
         self.marks.retain(|(_, text)| !text.starts_with("deadlock: "));
-        self.marks.push((deadlock.since_ns as f64 / 1e6, format!("deadlock from here on: {}", deadlock.cycle)));
+        let text = match deadlock.dissolved_ns {
+            None => format!("deadlock from here on: {}", deadlock.cycle),
+            Some(_) => format!("queues wait for each other for a while: {}", deadlock.cycle),
+        };
+        self.marks.push((deadlock.since_ns as f64 / 1e6, text));
     }
 
     fn add(&mut self, at: f64, port: &str, class: &str, kind: &str, detail: &str) {

@@ -11,6 +11,7 @@ use weir_results::run_dir::{
 };
 
 use crate::Failure;
+use crate::sweep::KeyPath;
 
 /// All runs of a report.
 pub(super) struct Input {
@@ -60,6 +61,9 @@ pub(super) type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 /// A page has no more runs than this.
 const RUNS_MAX: usize = 100;
 
+/// Runs behind the fold of a sweep's page.
+const FOLDED_MAX: usize = 12;
+
 /// What a directory is.
 enum DirectoryKind {
     Run,
@@ -75,6 +79,12 @@ pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for directory in directories {
         find(directory, &mut found, &mut left_out)?;
+    }
+    // Figures of a sweep tell of all of its runs; the first ones are enough to look at.
+    let has_figures = matches!(directories, [sweep] if !crate::plot::of_sweep(sweep).is_empty());
+    if has_figures && found.len() > FOLDED_MAX {
+        left_out.push(format!("{} of {} runs of the sweep", found.len() - FOLDED_MAX, found.len()));
+        found.truncate(FOLDED_MAX);
     }
     if found.len() > RUNS_MAX {
         return Err(Failure::Argument(format!(
@@ -302,7 +312,8 @@ fn labels(runs: &[Run]) -> Vec<String> {
         let parent = run.directory.parent()?.file_name()?.to_string_lossy().into_owned();
         Some(format!("{parent}/{}", folder(run)?))
     };
-    let candidates: [OfRun<'_>; 3] = [&of_scenario, &folder, &last_two];
+    let of_point = |run: &Run| of_point(run, runs);
+    let candidates: [OfRun<'_>; 4] = [&of_scenario, &of_point, &folder, &last_two];
     for candidate in candidates {
         let Some(labels) = runs.iter().map(candidate).collect::<Option<Vec<_>>>() else { continue };
         let mut unique = labels.clone();
@@ -313,6 +324,25 @@ fn labels(runs: &[Run]) -> Vec<String> {
         }
     }
     runs.iter().map(|run| run.directory.display().to_string()).collect()
+}
+
+/// What tells a point of a sweep from the others: its run, and the parameters that differ, by their last keys.
+fn of_point(run: &Run, runs: &[Run]) -> Option<String> {
+    let differs = |of: &dyn Fn(&Run) -> Option<String>| runs.iter().any(|other| of(other) != of(run));
+    let name = |run: &Run| run.summary.parameters.get("run").cloned();
+    let values = |run: &Run, n: usize| Some(run.point.as_ref()?.point.parameters.get(n)?.1.to_string());
+    let mut parts: Vec<String> = name(run).filter(|_| differs(&name)).into_iter().collect();
+    let point = &run.point.as_ref()?.point;
+    for (n, (path, value)) in point.parameters.iter().enumerate().filter(|(n, _)| differs(&|run| values(run, *n))) {
+        let key = KeyPath::parse(path).map_or_else(|| path.clone(), |path| path.last().to_owned());
+        let is_own =
+            point.parameters.iter().enumerate().all(|(m, (other, _))| m == n || !other.ends_with(&format!(".{key}")));
+        let value = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        parts.push(format!("{} {value}", if is_own { &key } else { path }));
+    }
+    let seed = |run: &Run| run.point.as_ref()?.point.seed.map(|seed| seed.to_string());
+    parts.extend(seed(run).filter(|_| differs(&seed)).map(|seed| format!("seed {seed}")));
+    (!parts.is_empty()).then(|| parts.join(", "))
 }
 
 #[cfg(test)]

@@ -44,13 +44,21 @@ pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure
     if let Some(lead) = lead {
         lead_section(&mut html, lead);
     }
+    let is_folded = lead.is_some_and(|lead| lead.folds_runs);
+    if is_folded {
+        let runs = if runs.len() == 1 { "One run".to_owned() } else { format!("{} runs", runs.len()) };
+        let _ = writeln!(
+            html,
+            "<details class=\"runs\"><summary>{runs}: summary, plots, topology, configuration</summary>"
+        );
+    }
     summary(&mut html, input, &plots);
     contents(&mut html, &plots, runs);
     plot_sections(&mut html, &plots, runs);
     topology(&mut html, runs);
     configurations(&mut html, runs);
     provenance(&mut html, runs);
-    html += "</main>\n";
+    html += if is_folded { "</details>\n</main>\n" } else { "</main>\n" };
     data(&mut html, &plots);
     let _ = writeln!(
         html,
@@ -91,7 +99,7 @@ fn lead_section(html: &mut String, lead: &Lead) {
         rows.iter().for_each(|row| lead_row(html, row, "td"));
         *html += "</tbody></table></div>\n";
     }
-    if let Some(svg) = &lead.figure_svg {
+    for svg in &lead.figures {
         // Within HTML there is no declaration.
         let from = svg.find("<svg").unwrap_or(0);
         let _ = writeln!(html, "<figure class=\"lead\">{}</figure>", &svg[from..]);

@@ -66,7 +66,13 @@ fn deadlock(summary: &Summary) -> Option<String> {
             format!("deadlock from {since} on, for good, as the scenario expects: {}", deadlock.cycle)
         }
         None => format!("deadlock from {since} on, for good: {}", deadlock.cycle),
-        Some(at) => format!("deadlock from {since} to {}: {}", Span::from_nanos(at), deadlock.cycle),
+        Some(at) => {
+            let at = Span::from_nanos(at);
+            format!(
+                "no deadlock: queues waited for each other from {since} to {at}, which dissolved by itself: {}",
+                deadlock.cycle
+            )
+        }
     })
 }
 
@@ -98,6 +104,9 @@ mod tests {
         assert_eq!(deadlock(&summary).unwrap(), "deadlock from 5us on, for good: a -> b -> a, class 3");
         let dissolved = DeadlockSummary { dissolved_ns: Some(7_000), ..cycle() };
         let summary = Summary { deadlock: Some(dissolved), ..summary };
-        assert_eq!(deadlock(&summary).unwrap(), "deadlock from 5us to 7us: a -> b -> a, class 3");
+        assert_eq!(
+            deadlock(&summary).unwrap(),
+            "no deadlock: queues waited for each other from 5us to 7us, which dissolved by itself: a -> b -> a, class 3"
+        );
     }
 }

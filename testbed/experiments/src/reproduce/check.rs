@@ -6,7 +6,7 @@ use std::str::FromStr;
 use weir_config::ConfigErrors;
 use weir_units::Bytes;
 
-use super::experiment::{Claim, Experiment, Level, Measure, Over, Panel, PanelKind, Statistic};
+use super::experiment::{Claim, Experiment, Level, Measure, Over, Panel, PanelKind, PaperFile, Statistic};
 use super::rows::{Selection, combination, parameter};
 use super::units;
 use crate::experiment::Backend;
@@ -63,7 +63,34 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     for (n, panel) in paper.panels.iter().enumerate() {
         mistakes.extend(of_panel(&format!("panels[{n}]"), panel));
     }
+    for (n, open) in paper.open.iter().enumerate() {
+        let wrong = open.mistakes(&paper.open[..n]);
+        mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("open[{n}]{key}"), message, help)));
+    }
+    mistakes.extend(of_map(paper));
     told(experiment, mistakes)
+}
+
+/// The measures and claims of a map.
+fn of_map(paper: &PaperFile) -> Vec<Mistake> {
+    let map = &paper.map;
+    let names: BTreeSet<&str> = map.measures.iter().map(|measure| measure.name.as_str()).collect();
+    let measures = map.measures.iter().enumerate();
+    let measures = measures.flat_map(|(n, measure)| of_measure(&format!("map.measures[{n}]"), measure, &map.measures));
+    let claims =
+        map.claims.iter().enumerate().flat_map(|(n, claim)| of_claim(&format!("map.claims[{n}]"), claim, &names));
+    let mut mistakes: Vec<Mistake> = measures.chain(claims).collect();
+    if names.len() < map.measures.len() {
+        let help = "write another name".to_owned();
+        mistakes.push(("map.measures".to_owned(), "two measures have one name".to_owned(), help));
+    }
+    if map.measures.is_empty() != map.claims.is_empty()
+        || map.claims.iter().any(|claim| claim.conclusion) == map.claims.is_empty()
+    {
+        let help = "write [[map.measures]] and [[map.claims]], one with conclusion = true, or neither";
+        mistakes.push(("map".to_owned(), "a map's own claims are not complete".to_owned(), help.to_owned()));
+    }
+    mistakes
 }
 
 /// What needs the points: a measure or line of which there is none says nothing. A sweep that leaves something out may lack some.
@@ -180,6 +207,10 @@ fn of_claim(key: &str, claim: &Claim, names: &BTreeSet<&str>) -> Vec<Mistake> {
     if claim.comparison_count() == 0 {
         let help = "write is, at_least, at_most, above or below: at_most = 0.8, at_most = { measure = \"PAUSEs, DT\", times = 0.8 }";
         mistakes.push((key.to_owned(), format!("nothing is claimed of \"{}\"", claim.measure), help.to_owned()));
+    }
+    if claim.measures().skip(1).any(|other| other == claim.measure) {
+        let help = "compare it with another measure or a number";
+        mistakes.push((key.to_owned(), format!("\"{}\" is compared with itself", claim.measure), help.to_owned()));
     }
     for unknown in claim.measures().filter(|name| !names.contains(name)) {
         let known: Vec<String> = names.iter().map(|name| format!("\"{name}\"")).collect();

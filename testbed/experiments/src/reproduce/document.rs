@@ -1,11 +1,12 @@
 //! `docs/REPRODUCTION.md` and `docs/REAL_FRAMES.md`, of the results that earlier calls have left.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
 use super::experiment::Experiment;
+use super::explore::{self, ClaimMap};
 use super::outcome::{self, MadeOn, duration};
 use super::paper::Paper;
 use super::units::shown;
@@ -29,7 +30,11 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
             "{results}: there are no results of experiments; run weir reproduce all first, or name their directory: -o DIR"
         )));
     }
-    let text = document(&entries, backend);
+    let mut maps = BTreeMap::new();
+    for (experiment, _) in entries.iter().filter(|_| backend == Backend::Sim) {
+        maps.extend(explore::read(&results.join(&experiment.id))?.map(|map| (map.id.clone(), map)));
+    }
+    let text = document(&entries, &maps, backend);
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
     println!(
         "{} of {} experiments: {}",
@@ -40,7 +45,7 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     Ok(())
 }
 
-fn document(entries: &[Entry<'_>], backend: Backend) -> String {
+fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: Backend) -> String {
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
         Backend::Dpdk => (HEAD_REAL, "time"),
@@ -57,7 +62,7 @@ fn document(entries: &[Entry<'_>], backend: Backend) -> String {
     }
     machines(&mut text, entries);
     for (experiment, result) in entries {
-        section(&mut text, experiment, result.as_ref());
+        section(&mut text, experiment, result.as_ref(), maps.get(&experiment.id));
     }
     text
 }
@@ -69,7 +74,8 @@ experiments are run and written, and how a verdict comes about. Each is a folder
 numbers with their sources. Nothing is tuned to a figure: a parameter that is not the paper's is listed with its reason below.
 
 **Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
-runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a run failed. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
+runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more than a factor of 2, or a run failed.
+**Arithmetic**: what the paper concludes follows from formulas, or there was nothing on either side, so that no run could contradict it; it counts for nothing else. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
 
 ";
 
@@ -104,7 +110,16 @@ fn summary(text: &mut String, entries: &[Entry<'_>]) {
             .count()
     };
     let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
-    let _ = writeln!(text, "Of {} experiments {holds} hold, {in_part} hold in part, {not} do not hold.", entries.len());
+    let arithmetic = match of(Verdict::Arithmetic) {
+        0 => String::new(),
+        1 => " 1 is arithmetic,".to_owned(),
+        some => format!(" {some} are arithmetic,"),
+    };
+    let _ = writeln!(
+        text,
+        "Of {} experiments {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold.",
+        entries.len()
+    );
 }
 
 fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
@@ -158,13 +173,21 @@ fn taken(outcome: &Outcome, made_on: &MadeOn) -> f64 {
     (if outcome.is_real() { made_on.wall_ms } else { made_on.cpu_ms }) as f64 / 1e3
 }
 
-fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
+fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>, map: Option<&ClaimMap>) {
     let paper = &experiment.paper;
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, paper.title);
     let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
     if let Some((outcome, _)) = result {
-        let _ = writeln!(text, "\nWeir: **{}**{}", outcome.verdict, if outcome.reasons.is_empty() { "." } else { ":" });
+        let _ = writeln!(text, "\nWeir: **{}**. {}", outcome.verdict, outcome.says);
+        if let Some(map) = map {
+            let anchor = map.id.replace('.', "");
+            let _ =
+                writeln!(text, "\nOver what the paper leaves open: it {} ([map](CLAIMS.md#{anchor})).", map.verdict);
+        }
+        if !outcome.reasons.is_empty() {
+            text.push('\n');
+        }
         for reason in &outcome.reasons {
             let _ = writeln!(text, "- {reason}");
         }

@@ -10,6 +10,7 @@ use weir_config::{ConfigErrors, Source};
 use weir_reader::{Format, KnownTable, read_file, read_text};
 use weir_units::{BitRate, Bytes};
 
+use super::open::{MapFile, Open};
 use super::paper::Paper;
 use super::rows::Selection;
 use crate::Failure;
@@ -57,6 +58,11 @@ pub(super) struct PaperFile {
     pub columns: usize,
     #[serde(default)]
     pub panels: Vec<Panel>,
+    /// What the paper leaves open.
+    #[serde(default)]
+    pub open: Vec<Open>,
+    #[serde(default)]
+    pub map: MapFile,
 }
 
 /// CPU time on one core, as it was measured.
@@ -182,6 +188,9 @@ pub(super) struct Claim {
     /// Whether it is what the paper is about.
     #[serde(default)]
     pub conclusion: bool,
+    /// Whether no run could contradict it, as a formula stands on both sides.
+    #[serde(default)]
+    pub arithmetic: bool,
     pub measure: String,
     pub is: Option<Bound>,
     pub at_least: Option<Bound>,
@@ -314,6 +323,7 @@ const SCENARIO: &str = "scenario.toml";
 const SWEEP: &str = "sweep.toml";
 const QUICK: &str = "quick.toml";
 const DPDK: &str = "dpdk.toml";
+const MAP: &str = "map.toml";
 
 impl Experiment {
     /// Reads an experiment's folder, wherever it is; its scenario is not looked at.
@@ -370,7 +380,28 @@ impl Experiment {
 
     /// What runs: the sweep for real frames or the quick one, where there is one, or the full one.
     pub(super) fn sweep(&self, quick: bool, backend: Backend) -> Result<SweepFile, Failure> {
-        let path = self.folder.join(self.instead(quick, backend).unwrap_or(SWEEP));
+        self.sweep_of(self.instead(quick, backend).unwrap_or(SWEEP))
+    }
+
+    /// What runs in each setting of a map of claims: its own sweep, the quick one, or the full one.
+    pub(super) fn map_sweep(&self) -> Result<SweepFile, Failure> {
+        self.sweep_of([MAP, QUICK].into_iter().find(|file| self.has(file)).unwrap_or(SWEEP))
+    }
+
+    /// This experiment with the measures and claims that a map is of, and nothing to draw.
+    pub(super) fn of_map(&self) -> Experiment {
+        let mut of_map = self.clone();
+        let paper = &mut of_map.paper;
+        paper.panels.clear();
+        if !paper.map.claims.is_empty() {
+            paper.measures = std::mem::take(&mut paper.map.measures);
+            paper.claims = std::mem::take(&mut paper.map.claims);
+        }
+        of_map
+    }
+
+    fn sweep_of(&self, file: &str) -> Result<SweepFile, Failure> {
+        let path = self.folder.join(file);
         if path.is_file() {
             return Ok(crate::sweep::load(&path)?);
         }

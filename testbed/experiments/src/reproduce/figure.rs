@@ -102,21 +102,19 @@ fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Lin
 fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<String>) -> Option<plot::Line> {
     let (x, column) = (panel.x.as_ref()?, line.value.as_ref()?);
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
-    // Where a seed has no value, as its messages did not finish, there is no mean: that of the others would flatter.
-    let mut places: Vec<(f64, Option<Vec<f64>>)> = Vec::new();
+    let mut places: Vec<(f64, Vec<Option<f64>>)> = Vec::new();
     for row in rows.select(line.selection()) {
         let value = rows.number(row, column).map(|value| value / divisor);
         let Some(at) = parameter(&row.point, x).and_then(|value| place(value, categories)) else { continue };
         match places.iter_mut().find(|(place, _)| *place == at) {
-            Some((_, values)) => {
-                *values = values.take().zip(value).map(|(values, value)| [values, vec![value]].concat())
-            }
-            None => places.push((at, value.map(|value| vec![value]))),
+            Some((_, values)) => values.push(value),
+            None => places.push((at, vec![value])),
         }
     }
     places.sort_by(|one, other| one.0.total_cmp(&other.0));
-    let means: Vec<_> =
-        places.iter().filter_map(|(at, values)| Some((*at, statistics::mean(values.as_ref()?)?))).collect();
+    // Where a seed has no value, as its messages did not finish, there is no mean: that of the others would flatter.
+    let mean = |values: Vec<Option<f64>>| statistics::mean(&values.into_iter().collect::<Option<Vec<f64>>>()?);
+    let means: Vec<_> = places.into_iter().filter_map(|(at, values)| Some((at, mean(values)?))).collect();
     let interval =
         |(x, mean): &(f64, statistics::Estimate)| mean.interval.map(|(low, high)| Interval { x: *x, low, high });
     (!means.is_empty()).then(|| plot::Line {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::experiment::{Experiment, Level, Measure, Over, Statistic};
+use super::experiment::{Claim, Experiment, Level, Measure, Over, Statistic};
 use super::rows::{Row, Rows, Selection, combination};
 use super::statistics::{self, Estimate};
 use super::units;
@@ -21,20 +21,21 @@ pub(super) enum Reading {
 impl Experiment {
     /// The points that conclusions are read off.
     pub(super) fn concluded_from(&self) -> Vec<Selection<'_>> {
-        let measures = &self.paper.measures;
         let conclusions = self.paper.claims.iter().filter(|claim| claim.conclusion);
-        let parts = |name: &'_ str| {
-            let measure = named(measures, name);
-            match measure.parts() {
-                Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
-                None => vec![measure.selection()],
-            }
-        };
-        conclusions
-            .flat_map(|claim| claim.measures().map(str::to_owned).collect::<Vec<_>>())
-            .flat_map(|name| parts(&name))
-            .collect()
+        conclusions.flat_map(|claim| points_of(&self.paper.measures, claim)).collect()
     }
+}
+
+/// The points that a claim is read off.
+pub(super) fn points_of<'m>(measures: &'m [Measure], claim: &Claim) -> Vec<Selection<'m>> {
+    let parts = |name: &str| {
+        let measure = named(measures, name);
+        match measure.parts() {
+            Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
+            None => vec![measure.selection()],
+        }
+    };
+    claim.measures().flat_map(parts).collect()
 }
 
 /// All measures by their names.

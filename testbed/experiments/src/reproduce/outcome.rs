@@ -10,7 +10,7 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
-use super::verdict::{Judgement, Number, Outcome};
+use super::verdict::{Judgement, Number, Outcome, Tally};
 use crate::Failure;
 use crate::experiment::cores;
 use crate::files::{at, json_text, whole};
@@ -162,7 +162,7 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     for number in &outcome.numbers {
         let [paper, weir, interval, ratio] = number.shown();
         let judgement = match number.judgement {
-            None | Some(Judgement::Holds | Judgement::LeftOut) => String::new(),
+            None | Some(Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut) => String::new(),
             Some(judgement) => judgement.to_string(),
         };
         table.row([number.name.clone(), paper, weir, interval, ratio, judgement]);
@@ -170,11 +170,11 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     println!("{table}");
     for claim in &outcome.claims {
         let mark = if claim.conclusion { "*" } else { " " };
-        println!("  {mark} {:<8}  {}", claim.judgement.to_string(), claim.says);
-        println!("              {}", claim.because);
+        println!("  {mark} {:<10}  {}", claim.judgement.to_string(), claim.says);
+        println!("                {}", claim.because);
     }
     println!("  (* what the verdict hangs on)\n");
-    println!("{}: {}", outcome.id, outcome.verdict.to_string().to_uppercase());
+    println!("{}: {}", outcome.id, outcome.says);
     for reason in &outcome.reasons {
         println!("  - {reason}");
     }
@@ -188,16 +188,15 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
 pub(super) fn print_all(outcomes: &[Outcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {
-        let held = |judgements: Vec<Judgement>| {
-            let judged = judgements.iter().filter(|judgement| **judgement != Judgement::LeftOut).count();
-            let held = judgements.iter().filter(|judgement| **judgement == Judgement::Holds).count();
-            if judged == 0 { String::new() } else { format!("{held} of {judged}") }
+        let held = |judgements: &mut dyn Iterator<Item = Judgement>| match Tally::of(judgements) {
+            Tally { judged: 0, .. } => String::new(),
+            tally => format!("{} of {}", tally.holds, tally.judged),
         };
         table.row([
             outcome.id.clone(),
             outcome.verdict.to_string(),
-            held(outcome.numbers.iter().filter_map(|number| number.judgement).collect()),
-            held(outcome.claims.iter().map(|claim| claim.judgement).collect()),
+            held(&mut outcome.numbers.iter().filter_map(|number| number.judgement)),
+            held(&mut outcome.claims.iter().map(|claim| claim.judgement)),
         ]);
     }
     print!("\n{table}");

@@ -20,13 +20,14 @@ pub(super) fn write(
     figure: Option<&PathBuf>,
     directory: &Path,
 ) -> Result<PathBuf, Failure> {
-    let figure_svg = figure.map(fs::read_to_string).transpose()?;
+    let figures = figure.map(fs::read_to_string).transpose()?.into_iter().collect();
     let lead = Lead {
         title: format!("{}: {}", experiment.id, experiment.paper.title),
         sentences: sentences(experiment, outcome),
         findings: outcome.reasons.clone(),
         numbers: numbers(outcome),
-        figure_svg,
+        figures,
+        folds_runs: false,
     };
     let file = directory.join("report.html");
     report::write(&file, &report::page(&runs(experiment, rows), Some(&lead))?)?;
@@ -49,9 +50,10 @@ fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
 fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
     let paper = &experiment.paper;
     let mut sentences = vec![
+        outcome.says.clone(),
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
         format!("The paper: {}", paper.found),
-        format!("Weir: it {}, in {} runs of {} seeds.", outcome.verdict, outcome.points, outcome.seeds),
+        format!("Weir: {} runs of {} seeds.", outcome.points, outcome.seeds),
     ];
     if !outcome.set.is_empty() {
         sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));

@@ -41,6 +41,11 @@ impl Estimate {
         Estimate { interval, ..Estimate::exactly(self.value - other.value, self.runs) }
     }
 
+    /// Whether it is 0 in all runs.
+    pub(super) fn is_nothing(&self) -> bool {
+        self.value == 0.0 && self.values.iter().all(|value| *value == 0.0)
+    }
+
     /// The interval, or the value alone.
     pub(super) fn bounds(&self) -> (f64, f64) {
         self.interval.unwrap_or((self.value, self.value))

@@ -29,6 +29,20 @@ pub(super) fn divisor(column: &str, unit: &str) -> Result<f64, String> {
     }
 }
 
+/// The unit in which a column with values up to this one is shown best, and what its values are divided by.
+pub(crate) fn column_unit(column: &str, largest: f64) -> (&'static str, f64) {
+    let ending = |quantity: &&(&str, &[(&str, f64)])| column.rsplit('.').any(|key| key.ends_with(quantity.0));
+    match QUANTITIES.iter().find(ending) {
+        None => ("", 1.0),
+        // Slowdowns are told as times.
+        Some(("_permille", _)) if column.contains("slowdown") => ("x", 1e3),
+        Some((_, units)) => {
+            let fits = units.iter().rev().find(|(_, divisor)| largest >= *divisor);
+            fits.copied().unwrap_or(units[0])
+        }
+    }
+}
+
 /// A time as scenarios write it, in seconds.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e9)
@@ -70,6 +84,14 @@ mod tests {
         assert_eq!(divisor("S1.p.3.rx_bps", "Mb/s"), Ok(1e6));
         assert_eq!(divisor("pauses_sent", "PAUSEs"), Ok(1.0));
         assert_eq!(divisor("flows.F1.throughput_bps", "KB"), Err("b/s, Mb/s, Gb/s".to_owned()));
+    }
+
+    #[test]
+    fn a_columns_unit_is_the_largest_that_its_values_reach() {
+        assert_eq!(column_unit("flows.F1.throughput_bps", 5e9), ("Gb/s", 1e9));
+        assert_eq!(column_unit("traffic.W1.bins.all.fct_ns.p99", 5e5), ("us", 1e3));
+        assert_eq!(column_unit("traffic.W1.bins.all.slowdown_permille.p99", 5e5), ("x", 1e3));
+        assert_eq!([column_unit("ingress_max_bytes", 0.0), column_unit("pauses_sent", 9.0)], [("B", 1.0), ("", 1.0)]);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub(super) struct Outcome {
     pub format: String,
     pub id: String,
     pub verdict: Verdict,
+    /// What came of it, as a sentence for someone who has not read the paper.
+    pub says: String,
     /// Why it is no better, in sentences.
     pub reasons: Vec<String>,
     /// What a quick run left out, or one with real frames.
@@ -38,10 +40,13 @@ pub(super) struct Outcome {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
-    /// A conclusion fails, or a run that one is read off; or no conclusion holds for sure.
+    /// A conclusion fails, or a run that one is read off; a stated number is off by more than its half or its double; or no
+    /// conclusion holds for sure.
     DoesNotHold,
     /// No conclusion fails; another claim, a number or a run does, or something is open.
     HoldsInPart,
+    /// Nothing fails, and what is concluded follows from formulas: no run could have contradicted it.
+    Arithmetic,
     /// All claims and all numbers.
     Holds,
 }
@@ -111,6 +116,8 @@ pub(super) struct JudgedClaim {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Judgement {
     Holds,
+    /// It holds, and could not have failed: a formula stands on both sides, or there was nothing on either.
+    Arithmetic,
     Fails,
     /// The interval lies on both sides.
     Undecided,
@@ -143,57 +150,74 @@ pub(super) fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> 
     (numbers, claims)
 }
 
-/// The verdict and its reasons. `failed` are runs that came to no good end, and `matters` says whether a conclusion is read off any.
-pub(super) fn conclude(
-    failed: Vec<String>,
-    matters: bool,
-    numbers: &[Number],
-    claims: &[JudgedClaim],
-) -> (Verdict, Vec<String>) {
-    let mut verdict = match (failed.is_empty(), matters) {
-        (true, _) => Verdict::Holds,
-        (false, false) => Verdict::HoldsInPart,
-        (false, true) => Verdict::DoesNotHold,
+/// The verdict. `failed` says whether a run came to no good end, and `matters` whether a conclusion is read off such a one.
+pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: &[JudgedClaim]) -> Verdict {
+    let of_run = match (failed, matters) {
+        (false, _) => Verdict::Holds,
+        (true, false) => Verdict::HoldsInPart,
+        (true, true) => Verdict::DoesNotHold,
     };
-    let mut reasons = failed;
-    for claim in claims {
-        let (worst, how) = match claim.judgement {
-            Judgement::Holds | Judgement::LeftOut => continue,
-            Judgement::Fails if claim.conclusion => (Verdict::DoesNotHold, "it is not so that"),
-            Judgement::Fails => (Verdict::HoldsInPart, "it is not so that"),
-            Judgement::Undecided => (Verdict::HoldsInPart, "these runs do not decide whether"),
-        };
-        verdict = verdict.min(worst);
-        reasons.push(format!("{how} {}: {}", lower_first(&claim.says), claim.because));
-    }
-    for number in numbers {
-        let (Some(Judgement::Fails | Judgement::Undecided), Some(paper)) = (number.judgement, number.paper) else {
-            continue;
-        };
-        verdict = verdict.min(Verdict::HoldsInPart);
-        let unit = spaced(&number.unit);
-        let is = match (&number.weir, number.judgement) {
-            (None, _) => format!("none ({})", number.none.as_deref().unwrap_or("")),
-            (Some(value), Some(Judgement::Undecided)) => {
-                format!("{}{unit}, and these runs do not decide", shown(*value))
-            }
-            (Some(value), _) => format!("{}{unit}", shown(*value)),
-        };
-        let within = number.within.map_or_else(String::new, |within| format!(" within {}", shown(within)));
-        reasons.push(format!("{} is {is}, where the paper has {}{unit}{within}", number.name, shown(paper)));
-    }
-    let of_conclusions =
-        |judgement: Judgement| claims.iter().filter(|claim| claim.conclusion && claim.judgement == judgement).count();
-    let all = claims.iter().filter(|claim| claim.conclusion).count();
-    if of_conclusions(Judgement::LeftOut) == all {
+    let of_claim = |claim: &JudgedClaim| match claim.judgement {
+        Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => Verdict::Holds,
+        Judgement::Fails if claim.conclusion => Verdict::DoesNotHold,
+        Judgement::Fails | Judgement::Undecided => Verdict::HoldsInPart,
+    };
+    let of_number = |number: &Number| match number.judgement {
+        Some(Judgement::Fails) if number.is_far_off() => Verdict::DoesNotHold,
+        Some(Judgement::Fails | Judgement::Undecided) => Verdict::HoldsInPart,
+        _ => Verdict::Holds,
+    };
+    let conclusions = Tally::of(claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement));
+    let of_conclusions = match conclusions {
+        Tally { holds: 1.., .. } => Verdict::Holds,
         // In a hurry all of what the paper is about may be left out.
-        verdict = verdict.min(Verdict::HoldsInPart);
-        reasons.push("no conclusion was looked at".to_owned());
-    } else if of_conclusions(Judgement::Holds) == 0 {
-        verdict = Verdict::DoesNotHold;
-        reasons.push("none of the conclusions holds for sure".to_owned());
+        Tally { judged: 0, arithmetic: 0, .. } => Verdict::HoldsInPart,
+        Tally { judged: 0, .. } => Verdict::Arithmetic,
+        _ => Verdict::DoesNotHold,
+    };
+    let all = claims.iter().map(of_claim).chain(numbers.iter().map(of_number));
+    all.fold(of_run.min(of_conclusions), Verdict::min)
+}
+
+/// How many of some claims or numbers came to what.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Tally {
+    /// Those that could have failed, and were looked at.
+    pub judged: usize,
+    pub holds: usize,
+    pub fails: usize,
+    pub open: usize,
+    pub arithmetic: usize,
+}
+
+impl Tally {
+    pub(super) fn of(judgements: impl Iterator<Item = Judgement>) -> Tally {
+        let mut tally = Tally::default();
+        for judgement in judgements {
+            let place = match judgement {
+                Judgement::LeftOut => continue,
+                Judgement::Arithmetic => {
+                    tally.arithmetic += 1;
+                    continue;
+                }
+                Judgement::Holds => &mut tally.holds,
+                Judgement::Fails => &mut tally.fails,
+                Judgement::Undecided => &mut tally.open,
+            };
+            *place += 1;
+            tally.judged += 1;
+        }
+        tally
     }
-    (verdict, reasons)
+}
+
+impl Number {
+    /// Whether it is less than half or more than twice what the paper states: then the size of what it found does not come out, whatever
+    /// the direction. What is spared in percent may be more.
+    pub(super) fn is_far_off(&self) -> bool {
+        let Some(paper) = self.paper.filter(|paper| *paper != 0.0) else { return false };
+        self.weir.is_none_or(|weir| weir / paper < 0.5 || (weir / paper > 2.0 && self.unit != "%"))
+    }
 }
 
 fn number(measure: &Measure, reading: &Reading) -> Number {
@@ -257,6 +281,8 @@ fn inside(value: f64, (low, high): (f64, f64), range: (f64, f64)) -> Judgement {
 
 /// A claim holds if all of its comparisons do.
 fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> JudgedClaim {
+    const WORST_FIRST: [Judgement; 5] =
+        [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Arithmetic, Judgement::Holds];
     let mut all = Judgement::Holds;
     let mut because = Vec::new();
     let unit = paper.measures.iter().find(|it| it.name == claim.measure).map_or("", |it| it.unit.as_str());
@@ -264,10 +290,10 @@ fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>
         let (judgement, text) = compare(claim, relation, bound, readings, unit);
         because.push(text);
         // The worst of them; what is left out says nothing.
-        all = [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Holds]
-            .into_iter()
-            .find(|one| [all, judgement].contains(one))
-            .expect("one of four");
+        all = WORST_FIRST.into_iter().find(|one| [all, judgement].contains(one)).expect("one of five");
+    }
+    if all == Judgement::Holds && claim.arithmetic {
+        all = Judgement::Arithmetic;
     }
     JudgedClaim {
         says: claim.says.clone(),
@@ -338,19 +364,32 @@ fn compare(
         (_, Reading::None(why)) => return (Judgement::Fails, format!("{other_name}: {why}")),
         _ => return (Judgement::LeftOut, "left out".to_owned()),
     };
-    let text =
-        format!("{} {} {}{}{other_name}", with_interval(one, unit), relation.words(), shown(other.value), spaced(unit));
+    if matches!(bound, Bound::Measure { .. }) && one.is_nothing() && other.is_nothing() {
+        // Such as "no more PAUSEs" where there was none at all.
+        let judgement = match relation.judge(one, &other) {
+            Judgement::Holds => Judgement::Arithmetic,
+            other => other,
+        };
+        return (judgement, format!("0{0} on both sides: nothing that could differ", spaced(unit)));
+    }
+    let text = format!(
+        "expected {}{}{}{other_name}, measured {}",
+        relation.words(),
+        shown(other.value),
+        spaced(unit),
+        with_interval(one, unit)
+    );
     (relation.judge(one, &other), text)
 }
 
 impl Relation {
     fn words(self) -> &'static str {
         match self {
-            Relation::Is => "is to be",
-            Relation::AtLeast => "is to be at least",
-            Relation::AtMost => "is to be at most",
-            Relation::Above => "is to be above",
-            Relation::Below => "is to be below",
+            Relation::Is => "",
+            Relation::AtLeast => "at least ",
+            Relation::AtMost => "at most ",
+            Relation::Above => "more than ",
+            Relation::Below => "less than ",
         }
     }
 
@@ -388,17 +427,6 @@ pub(super) fn with_interval(estimate: &Estimate, unit: &str) -> String {
     }
 }
 
-/// A sentence's beginning within another sentence; an abbreviation stays.
-fn lower_first(sentence: &str) -> String {
-    let mut letters = sentence.chars();
-    match (letters.next(), letters.clone().next()) {
-        (Some(first), Some(second)) if second.is_lowercase() || second == ' ' => {
-            first.to_lowercase().chain(letters).collect()
-        }
-        _ => sentence.to_owned(),
-    }
-}
-
 /// A unit behind its number.
 pub(super) fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
@@ -409,6 +437,7 @@ impl fmt::Display for Verdict {
         f.write_str(match self {
             Verdict::Holds => "holds",
             Verdict::HoldsInPart => "holds in part",
+            Verdict::Arithmetic => "is arithmetic",
             Verdict::DoesNotHold => "does not hold",
         })
     }
@@ -418,6 +447,7 @@ impl fmt::Display for Judgement {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Judgement::Holds => "holds",
+            Judgement::Arithmetic => "arithmetic",
             Judgement::Fails => "fails",
             Judgement::Undecided => "open",
             Judgement::LeftOut => "left out",

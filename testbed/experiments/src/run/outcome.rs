@@ -136,7 +136,8 @@ fn alarms(run: &Ended) -> Vec<String> {
         alarms.push(match deadlock.dissolved_ns {
             None => format!("{name}: DEADLOCK from {since} on, for good: {}.", deadlock.cycle),
             Some(at) => {
-                format!("{name}: deadlock from {since} to {}: {}.", Span::from_nanos(at), deadlock.cycle)
+                let at = Span::from_nanos(at);
+                format!("{name}: queues waited for each other from {since} to {at}, and no longer: {}.", deadlock.cycle)
             }
         });
     }
@@ -186,8 +187,8 @@ fn comparison(ended: &[Ended]) -> Table {
         table.row(std::iter::once(name.to_owned()).chain(ended.iter().map(cell)));
     };
     row("deadlock", &|run| match &run.summary.deadlock {
-        Some(deadlock) => format!("from {:.1} ms", deadlock.since_ns as f64 / 1e6),
-        None => "none".to_owned(),
+        Some(deadlock) if deadlock.dissolved_ns.is_none() => format!("from {:.1} ms", deadlock.since_ns as f64 / 1e6),
+        _ => "none".to_owned(),
     });
     let flows = ended.first().map_or(0, |run| run.summary.flows.len()).min(FLOWS_MAX);
     let window = ended.first().and_then(|run| run.summary.windows.last()).map_or("", |window| window.name.as_str());

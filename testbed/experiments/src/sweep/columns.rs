@@ -40,7 +40,8 @@ const RECKONED: &[Reckoned] = &[
     },
     Reckoned {
         name: "deadlock_since_ns",
-        of: |summary, _| summary.deadlock.as_ref().map(|deadlock| deadlock.since_ns),
+        // A cycle that dissolved by itself was none.
+        of: |summary, _| summary.deadlock.as_ref().filter(|it| it.dissolved_ns.is_none()).map(|it| it.since_ns),
     },
     Reckoned { name: "deadlock_dissolved_ns", of: |summary, _| summary.deadlock.as_ref()?.dissolved_ns },
     Reckoned { name: "pauses_sent", of: |summary, _| Some(summary.flow_control?.pauses_sent) },
@@ -272,5 +273,19 @@ mod tests {
         assert_eq!(of("lossless"), Cell::Bool(false));
         assert_eq!([of("deadlock_since_ns"), of("deadlock.since_ns")], [Cell::Empty, Cell::Empty]);
         assert_eq!(of("flow_control.pauses_sent"), Cell::Whole(7));
+    }
+
+    #[test]
+    fn a_cycle_that_dissolved_is_no_deadlock() {
+        let of = |dissolved_ns: Option<u64>, name: &str| {
+            let deadlock = DeadlockSummary { since_ns: 5, dissolved_ns, ..DeadlockSummary::default() };
+            let summary = Summary { deadlock: Some(deadlock), ..Summary::default() };
+            cell(name, &summary, &serde_json::to_value(&summary).unwrap(), &Speed::default())
+        };
+        assert_eq!([of(None, "deadlock_since_ns"), of(None, "deadlock_dissolved_ns")], [Cell::Whole(5), Cell::Empty]);
+        assert_eq!(
+            [of(Some(9), "deadlock_since_ns"), of(Some(9), "deadlock_dissolved_ns")],
+            [Cell::Empty, Cell::Whole(9)]
+        );
     }
 }

@@ -62,7 +62,7 @@ pub(super) enum MadeBy {
 /// Every `of`-th point from the `number`-th on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Shard {
+pub(crate) struct Shard {
     /// From 1.
     pub number: usize,
     pub of: usize,
@@ -142,7 +142,7 @@ fn shard(manifest: &Manifest) -> String {
 
 impl Shard {
     /// Whether a point, by its number, is one of this shard's.
-    pub(super) fn has(self, number: usize) -> bool {
+    pub(crate) fn has(self, number: usize) -> bool {
         (number - 1) % self.of == self.number - 1
     }
 }

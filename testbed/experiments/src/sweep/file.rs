@@ -12,6 +12,7 @@ use super::columns::Columns;
 use super::path::Path;
 use super::values::{self, WrongValues};
 use crate::experiment::Backend;
+use crate::plot::{self, FigureSpec};
 
 /// A sweep's file as it was read.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct SweepFile {
     /// Each with each.
     pub axes: Vec<Axis>,
     pub columns: Columns,
+    /// What is drawn of the results.
+    pub figures: Vec<FigureSpec>,
     /// Laid over the scenario at every point, after its parameters.
     pub overrides: Vec<(Path, Value)>,
     /// What runs the points.
@@ -56,11 +59,14 @@ const FORMAT: Format = Format {
     reference: "docs/SWEEPS.md",
     repeated: "[[zip]]",
     tables: &[
-        KnownTable::table("", &["name", "scenario", "runs", "seeds", "parameters", "zip", "results"]),
+        KnownTable::table("", &["name", "scenario", "runs", "seeds", "parameters", "zip", "results", "figures"]),
         // The keys of these two are the scenario's.
         KnownTable::table("parameters", &[]),
         KnownTable::array("zip", &[]),
         KnownTable::table("results", &["columns", "more"]),
+        KnownTable::array("figures", plot::KEYS),
+        // Parameters and their values.
+        KnownTable::table("figures.where", &[]),
     ],
 };
 
@@ -110,6 +116,7 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
     let seeds = seeds.and_then(|seeds| seeds.map_err(|wrong| refuse(root, "seeds", wrong)).ok());
     let axes = axes(root, document);
     refuse_twice(root, &axes, document.contains_key("seeds"));
+    let figures = document.get("figures").map_or_else(Vec::new, |figures| figures_of(root, figures.get_ref()));
     let results = root.table("results", "results");
     let columns = Columns::read(&results);
     Some(SweepFile {
@@ -119,10 +126,29 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
         seeds: seeds.unwrap_or_default(),
         axes,
         columns: columns?,
+        figures,
         overrides: Vec::new(),
         backend: Backend::Sim,
         source: Source::default(),
     })
+}
+
+/// `[[figures]]`; whether columns are there is known with the points.
+fn figures_of(root: &Keys<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
+    drop(root.tables("figures", "figures"));
+    let Value::Array(list) = value_of(figures) else { return Vec::new() };
+    let mut read = Vec::new();
+    for (n, figure) in list.into_iter().enumerate() {
+        match figure.try_into::<FigureSpec>() {
+            Ok(spec) => read.push(spec),
+            Err(error) => {
+                let help = "write for example x = \"load\", y = \"fct_slowdown_p99\", by = \"run\"";
+                let problem = Problem::new(format!("`figures[{n}]`: {}", error.message().trim()), help);
+                root.doc().refuse(problem.at(format!("figures[{n}]"), ""));
+            }
+        }
+    }
+    read
 }
 
 fn scenario(root: &Keys<'_>, path: &FilePath) -> Option<PathBuf> {

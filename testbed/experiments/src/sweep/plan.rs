@@ -13,11 +13,13 @@ use weir_config::ConfigErrors;
 use weir_scenario::Scenario;
 use weir_scenario::file::{self as scenario_file, ScenarioRun};
 
+use super::effect;
 use super::file::{Parameter, SEED, SweepFile};
 use super::hash::Hash;
 use super::path::{NoPlace, Path};
 use crate::Failure;
 use crate::experiment::Backend;
+use crate::plot;
 use crate::run::{fitting, real_device, slug};
 
 /// A sweep has no more points than this.
@@ -66,9 +68,9 @@ pub struct Point {
 }
 
 /// The scenario as it is without the sweep.
-struct Base {
-    table: Table,
-    runs: Vec<ScenarioRun>,
+pub(super) struct Base {
+    pub table: Table,
+    pub runs: Vec<ScenarioRun>,
 }
 
 impl SweepPlan {
@@ -86,7 +88,13 @@ impl SweepPlan {
         }
         let combinations = combinations(file, chosen.len())?;
         let checked = check(file, &base, &combinations, &chosen, jobs)?;
+        effect::check(file, &base, &combinations, &chosen)?;
         let columns = file.columns.names(checked.iter());
+        let parameters = file.axes.iter().flat_map(|axis| &axis.parameters).map(|parameter| parameter.path.to_string());
+        if let Err((n, wrong)) = plot::check(&file.figures, parameters.collect(), &columns) {
+            let help = "name a column of results.csv, or words of one; docs/SWEEPS.md has them";
+            return Err(file.source.error_at(&format!("figures[{n}]"), wrong, help).into());
+        }
         let mut plan = SweepPlan {
             name: file.name.clone(),
             scenario: file.scenario.clone(),
@@ -243,14 +251,14 @@ fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, Config
 }
 
 /// The parameters' values of a combination.
-fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
+pub(super) fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
     let of_axis = file.axes.iter().zip(combination);
     let parameters = of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(move |parameter| (parameter, *place)));
     parameters.map(|(parameter, place)| (parameter.path.clone(), parameter.values[place].clone())).collect()
 }
 
 /// Sets all values; of the first that can't be set, its place among parameters, seed and overrides.
-fn set_all(
+pub(super) fn set_all(
     table: &mut Table,
     setting: &[(Path, Value)],
     seed: Option<u32>,
@@ -408,7 +416,7 @@ fn add_files(
     }
 }
 
-fn text_of(table: &Table) -> String {
+pub(super) fn text_of(table: &Table) -> String {
     toml::to_string(table).expect("what was read from TOML can be written")
 }
 

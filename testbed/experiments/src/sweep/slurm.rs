@@ -95,7 +95,7 @@ impl Jobs<'_> {
 }
 
 /// What sbatch prints.
-fn sbatch(arguments: &[String]) -> Result<String, Failure> {
+pub(crate) fn sbatch(arguments: &[String]) -> Result<String, Failure> {
     let help = "submit from a machine of a Slurm cluster, or write the scripts alone with --dry-run";
     let Output { status, stdout, stderr } = match Command::new("sbatch").args(arguments).output() {
         Ok(output) => output,
@@ -113,7 +113,7 @@ fn sbatch(arguments: &[String]) -> Result<String, Failure> {
 }
 
 /// For the shell.
-fn quoted(path: &Path) -> String {
+pub(crate) fn quoted(path: &Path) -> String {
     format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
 }
 

@@ -1,0 +1,191 @@
+//! `weir plot`: figures of a sweep. What goes across, which series there are, which panels; seeds are pooled.
+//!
+//! `names` finds the columns that short names mean, `results` reads a sweep's tables, `pooled` makes points of its rows, `drawn` lines
+//! and panels of these.
+
+mod drawn;
+mod names;
+mod pooled;
+mod results;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use weir_results::plot;
+
+use crate::Failure;
+use crate::files::at;
+
+use names::resolved;
+pub(crate) use results::Results;
+
+/// Arguments of `weir plot`.
+#[derive(clap::Args)]
+pub struct PlotArguments {
+    /// The sweep's directory.
+    #[arg(value_name = "DIR")]
+    directory: PathBuf,
+    /// What goes across: a parameter of the sweep, or a part of its name that no other has: load
+    #[arg(long, value_name = "PARAMETER")]
+    x: String,
+    /// What goes up, several with commas: a column of results.csv, or a part of its name: fct_slowdown_p99
+    #[arg(long, value_name = "COLUMN", value_delimiter = ',', required = true)]
+    y: Vec<String>,
+    /// A line for each: run (or policy), or parameters with commas.
+    #[arg(long, value_name = "PARAMETER", value_delimiter = ',')]
+    by: Vec<String>,
+    /// A panel for each value of this parameter, or run.
+    #[arg(long, value_name = "PARAMETER")]
+    panels: Option<String>,
+    /// Only rows with this value of a parameter; may be given several times.
+    #[arg(long = "where", value_name = "PARAMETER=VALUE")]
+    keep: Vec<String>,
+    /// A logarithmic axis across.
+    #[arg(long)]
+    log_x: bool,
+    /// A logarithmic axis up.
+    #[arg(long)]
+    log_y: bool,
+    /// The figure's files without their ending; by default DIR/figures/ and a name made of the columns. SVG, PNG and CSV are written.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+}
+
+/// A figure, as a sweep's `[[figures]]` and the command line have it.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FigureSpec {
+    /// Of its files; made of the columns if it is not said.
+    pub name: Option<String>,
+    /// Above it.
+    #[serde(default)]
+    pub title: String,
+    /// What goes across: a parameter.
+    pub x: String,
+    /// What goes up: columns, a panel each.
+    #[serde(deserialize_with = "one_or_more")]
+    pub y: Vec<String>,
+    /// What lines differ in: the run, or parameters.
+    #[serde(default, deserialize_with = "one_or_more")]
+    pub by: Vec<String>,
+    /// What panels differ in.
+    pub panels: Option<String>,
+    /// Values of parameters that rows must have.
+    #[serde(default, rename = "where")]
+    pub keep: BTreeMap<String, toml::Value>,
+    /// Logarithmic axes.
+    #[serde(default)]
+    pub x_log: bool,
+    /// Logarithmic axes.
+    #[serde(default)]
+    pub y_log: bool,
+}
+
+/// The keys of `[[figures]]`.
+pub(crate) const KEYS: &[&str] = &["name", "title", "x", "y", "by", "panels", "where", "x_log", "y_log"];
+
+/// Where a sweep's figures are.
+pub(crate) const FOLDER: &str = "figures";
+
+/// Draws what is asked for.
+pub fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
+    let parse = |text: &String| {
+        let (name, value) = text
+            .split_once('=')
+            .ok_or_else(|| Failure::Argument(format!("--where {text}: write PARAMETER=VALUE: --where load=0.5")))?;
+        Ok((name.to_owned(), toml::Value::String(value.to_owned())))
+    };
+    let spec = FigureSpec {
+        x: arguments.x.clone(),
+        y: arguments.y.clone(),
+        by: arguments.by.clone(),
+        panels: arguments.panels.clone(),
+        keep: arguments.keep.iter().map(parse).collect::<Result<_, Failure>>()?,
+        x_log: arguments.log_x,
+        y_log: arguments.log_y,
+        ..FigureSpec::default()
+    };
+    let results = Results::read(&arguments.directory)?;
+    let files = draw(&spec, &results, &arguments.directory, arguments.output.as_deref())?;
+    files.notes.iter().for_each(|note| println!("{note}"));
+    files.written.iter().for_each(|file| println!("written: {}", file.display()));
+    Ok(())
+}
+
+/// What was drawn, and what a reader should know.
+pub(crate) struct Drawn {
+    pub written: Vec<PathBuf>,
+    pub notes: Vec<String>,
+}
+
+/// Draws a figure of a sweep's results, as SVG, as PNG where that is built in, and its points as CSV.
+pub(crate) fn draw(
+    spec: &FigureSpec,
+    results: &Results,
+    directory: &Path,
+    output: Option<&Path>,
+) -> Result<Drawn, Failure> {
+    let wanted = resolved(spec, &results.names()).map_err(Failure::Argument)?;
+    let points = pooled::points(&wanted, results).map_err(Failure::Argument)?;
+    let figure = drawn::figure(spec, &wanted, &points, results);
+    let name = spec.name.clone().unwrap_or_else(|| wanted.file_name(results));
+    let base = output.map_or_else(|| directory.join(FOLDER).join(&name), Path::to_owned);
+    // A file's ending is taken for what it is.
+    let base = match base.extension().and_then(|ending| ending.to_str()) {
+        Some("svg" | "png" | "csv") => base.with_extension(""),
+        _ => base,
+    };
+    if let Some(folder) = base.parent() {
+        fs::create_dir_all(folder).map_err(at(folder))?;
+    }
+    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
+    let failed = |error: plot::PlotError| Failure::Run(error.to_string());
+    let mut written = vec![with("svg")];
+    figure.write_svg(&with("svg")).map_err(failed)?;
+    #[cfg(feature = "png")]
+    {
+        figure.write_png(&with("png")).map_err(failed)?;
+        written.push(with("png"));
+    }
+    let csv = with("csv");
+    drawn::table(&wanted, &points, results).write_csv(&csv).map_err(at(&csv))?;
+    written.push(csv);
+    Ok(Drawn { written, notes: pooled::notes(&points) })
+}
+
+/// Whether a sweep has what its figures name, before anything runs: its parameters by their paths, and its columns.
+///
+/// # Errors
+/// What is wrong with which of the figures.
+pub(crate) fn check(
+    figures: &[FigureSpec],
+    parameters: Vec<String>,
+    columns: &[String],
+) -> Result<(), (usize, String)> {
+    let names = names::Names::of_sweep(parameters, columns);
+    figures.iter().enumerate().try_for_each(|(n, spec)| resolved(spec, &names).map(drop).map_err(|wrong| (n, wrong)))
+}
+
+/// The SVGs of a sweep's figures, in the order of their names.
+pub(crate) fn of_sweep(directory: &Path) -> Vec<String> {
+    let Ok(entries) = fs::read_dir(directory.join(FOLDER)) else { return Vec::new() };
+    let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    files.retain(|file| file.extension().is_some_and(|ending| ending == "svg"));
+    files.sort();
+    files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect()
+}
+
+fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match OneOrMore::deserialize(from)? {
+        OneOrMore::One(one) => vec![one],
+        OneOrMore::More(more) => more,
+    })
+}

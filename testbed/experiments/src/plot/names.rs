@@ -1,0 +1,196 @@
+//! Which columns short names mean: `load` is `workloads.web-search.load`, `fct_slowdown_p99` is
+//! `traffic.web-search.bins.all.slowdown_permille.p99`.
+
+use std::collections::BTreeMap;
+
+use super::{FigureSpec, Results};
+use crate::run::slug;
+use crate::sweep::KeyPath;
+
+/// Names of a sweep's columns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// `run`, `seed` where there are seeds, and the parameters.
+    pub keys: Vec<String>,
+    pub columns: Vec<String>,
+}
+
+impl Names {
+    /// Those that the tables of a sweep will have.
+    pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> Names {
+        let keys = ["run", "seed"].map(str::to_owned).into_iter().chain(parameters).collect();
+        Names { keys, columns: columns.to_vec() }
+    }
+}
+
+/// A figure whose columns are found, by their places.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// Among the keys.
+    pub x: usize,
+    /// Among the columns.
+    pub y: Vec<usize>,
+    pub by: Vec<usize>,
+    pub panels: Option<usize>,
+    /// Keys and the text of their value.
+    pub keep: BTreeMap<usize, String>,
+}
+
+/// Finds what a figure names.
+///
+/// # Errors
+/// A name that nothing has, or several things: what is wrong, and what to write.
+pub(crate) fn resolved(spec: &FigureSpec, names: &Names) -> Result<Wanted, String> {
+    let key = |what: &str, name: &str| match find(name, &names.keys) {
+        // Policies are what runs differ in.
+        Err(_) if name == "policy" => find("run", &names.keys).map_err(|wrong| format!("{what} {name}: {wrong}")),
+        found => found.map_err(|wrong| format!("{what} {name}: {wrong}")),
+    };
+    let text = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    let keep =
+        spec.keep.iter().map(|(name, value)| Ok((key("where", name)?, text(value)))).collect::<Result<_, String>>()?;
+    Ok(Wanted {
+        x: key("x", &spec.x)?,
+        y: spec
+            .y
+            .iter()
+            .map(|name| find(name, &names.columns).map_err(|wrong| format!("y {name}: {wrong}")))
+            .collect::<Result<_, _>>()?,
+        by: spec.by.iter().map(|name| key("by", name)).collect::<Result<_, _>>()?,
+        panels: spec.panels.as_ref().map(|name| key("panels", name)).transpose()?,
+        keep,
+    })
+}
+
+impl Wanted {
+    /// `slowdown-p99-over-load-by-run`.
+    pub(super) fn file_name(&self, results: &Results) -> String {
+        let names = results.names();
+        let columns: Vec<String> = self.y.iter().map(|column| short_column(&names.columns[*column])).collect();
+        let keys = |keys: &[usize]| keys.iter().map(|key| short_key(&names.keys, *key)).collect::<Vec<_>>().join(" ");
+        let by = if self.by.is_empty() { String::new() } else { format!(" by {}", keys(&self.by)) };
+        slug(&format!("{} over {}{by}", columns.join(" "), keys(&[self.x])))
+    }
+}
+
+/// The place of the name that is meant.
+fn find(name: &str, all: &[String]) -> Result<usize, String> {
+    if let Some(place) = all.iter().position(|other| other == name) {
+        return Ok(place);
+    }
+    let wanted = tokens(name);
+    let mut found: Vec<usize> = (0..all.len()).filter(|place| is_within(&wanted, &tokens(&all[*place]))).collect();
+    // A last word that is the column's last goes before one in its middle: `mean`, `load`.
+    let ends: Vec<usize> = found.iter().copied().filter(|place| tokens(&all[*place]).last() == wanted.last()).collect();
+    if !ends.is_empty() {
+        found = ends;
+    }
+    match found[..] {
+        [one] => Ok(one),
+        [] => Err(format!("the sweep has no such column; write one of: {}", all.join(", "))),
+        _ => {
+            let names: Vec<&str> = found.iter().map(|place| all[*place].as_str()).collect();
+            Err(format!("{} columns are called so; write one of: {}", names.len(), names.join(", ")))
+        }
+    }
+}
+
+/// The words of a name. A slowdown is one of completion times, whether it is said or not.
+fn tokens(name: &str) -> Vec<String> {
+    let words = name.split(['.', '_', '-', ' ', '\'']).filter(|word| !word.is_empty());
+    let words: Vec<String> = words.map(str::to_lowercase).collect();
+    let is_said = |n: usize| words[n] == "fct" && words.get(n + 1).is_some_and(|next| next == "slowdown");
+    (0..words.len()).filter(|n| !is_said(*n)).map(|n| words[n].clone()).collect()
+}
+
+/// Whether all words stand among the others, in their order.
+fn is_within(words: &[String], others: &[String]) -> bool {
+    let mut left = others.iter();
+    words.iter().all(|word| left.any(|other| other == word))
+}
+
+/// What a parameter is called: as many of its last keys as no other one ends with.
+pub(super) fn short_key(keys: &[String], key: usize) -> String {
+    let path = |name: &str| KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
+    let mine = path(&keys[key]);
+    let ending = (1..=mine.len()).map(|words| &mine[mine.len() - words..]);
+    let is_own = |ending: &&[String]| keys.iter().filter(|other| path(other).ends_with(ending)).count() == 1;
+    let short = ending.clone().find(is_own).unwrap_or(&mine);
+    short.join(" ").replace('_', " ")
+}
+
+/// What a column shows, without its unit: `slowdown p99 of web-search`.
+pub(super) fn short_column(name: &str) -> String {
+    const UNITS: [&str; 6] = ["_permille", "_bytes", "_bps", "_ns", "_us", "_ppm"];
+    let path: Vec<String> =
+        crate::sweep::KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
+    let bare = |word: &String| {
+        let word = UNITS.iter().find_map(|unit| word.strip_suffix(unit)).unwrap_or(word);
+        if word == "fct" { "FCT".to_owned() } else { word.replace('_', " ") }
+    };
+    match path.as_slice() {
+        [first, traffic, bins, bin, what, statistic] if first == "traffic" && bins == "bins" => {
+            let sizes = if bin == "all" { String::new() } else { format!(", {bin}") };
+            format!("{} {statistic} of {traffic}{sizes}", bare(what))
+        }
+        [first, name, what] if first == "flows" => format!("{} of {name}", bare(what)),
+        words => words.iter().map(bare).collect::<Vec<_>>().join(" "),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names() -> Names {
+        let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        Names {
+            keys: owned(&["run", "seed", "workloads.web-search.load", "runs.DT.switch.buffer.dt.alpha"]),
+            columns: owned(&[
+                "lossless",
+                "pauses_sent",
+                "traffic.web-search.bins.all.fct_ns.mean",
+                "traffic.web-search.bins.all.fct_ns.p99",
+                "traffic.web-search.bins.all.slowdown_permille.p99",
+                "traffic.incast.bins.all.fct_ns.p99",
+            ]),
+        }
+    }
+
+    #[test]
+    fn short_names_mean_the_only_column_that_has_their_words() {
+        let spec = FigureSpec {
+            x: "load".to_owned(),
+            y: vec!["fct_slowdown_p99".to_owned(), "incast fct".to_owned(), "pauses".to_owned()],
+            by: vec!["policy".to_owned(), "alpha".to_owned()],
+            ..FigureSpec::default()
+        };
+        let wanted = resolved(&spec, &names()).unwrap();
+        assert_eq!((wanted.x, wanted.y, wanted.by), (2, vec![4, 5, 1], vec![0, 3]));
+    }
+
+    #[test]
+    fn a_name_of_several_columns_or_none_is_told() {
+        let of = |x: &str, y: &str| {
+            let spec = FigureSpec { x: x.to_owned(), y: vec![y.to_owned()], ..FigureSpec::default() };
+            resolved(&spec, &names()).unwrap_err()
+        };
+        assert!(
+            of("load", "fct_p99").starts_with("y fct_p99: 2 columns are called so; write one of: traffic.web-search")
+        );
+        assert!(of("lod", "pauses").starts_with("x lod: the sweep has no such column; write one of: run, seed, "));
+    }
+
+    #[test]
+    fn axes_are_named_by_what_they_show() {
+        assert_eq!(short_column("traffic.web-search.bins.all.slowdown_permille.p99"), "slowdown p99 of web-search");
+        assert_eq!(short_column("traffic.incast.bins.'10KB-100KB'.fct_ns.mean"), "FCT mean of incast, 10KB-100KB");
+        assert_eq!(
+            [short_column("pauses_sent"), short_column("flows.F1.throughput_bps")],
+            ["pauses sent", "throughput of F1"]
+        );
+        assert_eq!([short_key(&names().keys, 2), short_key(&names().keys, 0)], ["load", "run"]);
+        let two = ["runs.DT.switch.buffer.dt.alpha", "runs.SPFC.switch.buffer.spfc.alpha"].map(str::to_owned);
+        assert_eq!(short_key(&two, 1), "spfc alpha");
+    }
+}

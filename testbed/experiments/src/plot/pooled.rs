@@ -1,0 +1,114 @@
+//! Points of a figure: rows that differ in their seed alone become one, with its interval.
+
+use std::collections::BTreeMap;
+
+use super::names::Wanted;
+use super::results::{Results, Row};
+use crate::reproduce::{Estimate, mean};
+
+/// Where a point belongs: its panel, its series and its place across, by the keys' texts.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Place {
+    pub y: usize,
+    pub panel: Option<String>,
+    pub series: Vec<String>,
+    pub x: String,
+}
+
+/// What the seeds of a place came to.
+#[derive(Clone, Debug)]
+pub(super) struct Pooled {
+    pub place: Place,
+    /// None where a run failed or has no value: a mean of the others would flatter.
+    pub estimate: Option<Estimate>,
+    pub failed: usize,
+    pub runs: usize,
+}
+
+/// All points, in the order of the sweep.
+///
+/// # Errors
+/// Something else varies, so that a mean would be over more than seeds.
+pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, String> {
+    let names = results.names();
+    let rows: Vec<&Row> =
+        results.rows.iter().filter(|row| wanted.keep.iter().all(|(key, value)| row.keys[*key] == *value)).collect();
+    if rows.is_empty() {
+        let kept = wanted.keep.keys().map(|key| {
+            let mut values: Vec<&str> = results.rows.iter().map(|row| row.keys[*key].as_str()).collect();
+            values.sort_unstable();
+            values.dedup();
+            format!("{} is one of {}", names.keys[*key], values.join(", "))
+        });
+        return Err(format!("no row is left; {}", kept.collect::<Vec<_>>().join("; ")));
+    }
+    let used = |key: usize| {
+        wanted.x == key || wanted.by.contains(&key) || wanted.panels == Some(key) || names.keys[key] == "seed"
+    };
+    // What goes together with something that is named, as of a [[zip]], is told by that.
+    let named: Vec<usize> = (0..names.keys.len()).filter(|key| used(*key) && names.keys[*key] != "seed").collect();
+    let others: Vec<usize> = (0..names.keys.len()).filter(|key| !used(*key)).collect();
+    let mut told: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
+    for row in &rows {
+        let of = |keys: &[usize]| keys.iter().map(|key| row.keys[*key].as_str()).collect::<Vec<_>>();
+        let rest = of(&others);
+        let before = told.entry(of(&named)).or_insert_with(|| rest.clone());
+        if let Some(n) = (0..others.len()).find(|n| before[*n] != rest[*n]) {
+            let key = &names.keys[others[n]];
+            return Err(format!(
+                "{key} varies too, and a mean would be over more than seeds; name it with --by or --panels, or keep one value: --where \"{key}={}\"",
+                rest[n]
+            ));
+        }
+    }
+    let mut points: Vec<(Place, Vec<Option<f64>>, usize)> = Vec::new();
+    for y in 0..wanted.y.len() {
+        for row in &rows {
+            let place = Place {
+                y,
+                panel: wanted.panels.map(|key| row.keys[key].clone()),
+                series: wanted.by.iter().map(|key| row.keys[*key].clone()).collect(),
+                x: row.keys[wanted.x].clone(),
+            };
+            let cell = row.cells[wanted.y[y]].as_str();
+            let value = match cell {
+                "true" => Some(1.0),
+                "false" => Some(0.0),
+                number => number.parse().ok(),
+            };
+            let found = match points.iter().position(|(other, ..)| *other == place) {
+                Some(found) => found,
+                None => {
+                    points.push((place, Vec::new(), 0));
+                    points.len() - 1
+                }
+            };
+            points[found].1.push(value.filter(|_| row.is_good));
+            points[found].2 += usize::from(!row.is_good);
+        }
+    }
+    let pooled = points.into_iter().map(|(place, values, failed)| Pooled {
+        place,
+        runs: values.len(),
+        failed,
+        estimate: values.into_iter().collect::<Option<Vec<f64>>>().and_then(|values| mean(&values)),
+    });
+    Ok(pooled.collect())
+}
+
+/// What is not in the figure, and why.
+pub(super) fn notes(points: &[Pooled]) -> Vec<String> {
+    let failed: usize = points.iter().filter(|point| point.failed > 0).count();
+    let without = points.iter().filter(|point| point.estimate.is_none() && point.failed == 0).count();
+    let mut notes = Vec::new();
+    if failed > 0 {
+        notes.push(format!("{failed} of {} points are left out: a run of theirs failed (failures.csv)", points.len()));
+    }
+    if without > 0 {
+        notes.push(format!(
+            "{without} of {} points are left out: a run has no such value, as of messages that did not finish",
+            points.len()
+        ));
+    }
+    notes
+}

@@ -1,0 +1,65 @@
+//! A sweep's tables as text: what varied, and what came of it. Points that failed are read too, as they must not be left out in silence.
+
+use std::path::Path;
+
+use super::names::Names;
+use crate::Failure;
+use crate::sweep::name_and_columns;
+
+/// All points of a sweep.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Results {
+    /// The sweep's name.
+    pub sweep: String,
+    names: Names,
+    pub rows: Vec<Row>,
+}
+
+/// A point of a sweep.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The keys' values, and the columns'.
+    pub keys: Vec<String>,
+    pub cells: Vec<String>,
+    pub is_good: bool,
+}
+
+impl Results {
+    /// Reads results.csv and failures.csv of a directory.
+    pub(crate) fn read(directory: &Path) -> Result<Results, Failure> {
+        let (sweep, columns) = name_and_columns(directory)?;
+        let mut results = Results { sweep, ..Results::default() };
+        for (file, is_good) in [("results.csv", true), ("failures.csv", false)] {
+            let path = directory.join(file);
+            let wrong = |what: String| Failure::Argument(format!("{}: {what}", path.display()));
+            if !path.is_file() {
+                return Err(wrong("the sweep is not finished; repeat weir sweep to go on with it".to_owned()));
+            }
+            let mut csv = csv::Reader::from_path(&path).map_err(|error| wrong(error.to_string()))?;
+            let head = csv.headers().cloned().map_err(|error| wrong(error.to_string()))?;
+            let is_key = |name: &str| {
+                !["point", "outcome", "reason", "folder"].contains(&name) && !columns.iter().any(|it| it == name)
+            };
+            let keys: Vec<usize> = (0..head.len()).filter(|place| is_key(&head[*place])).collect();
+            let names: Vec<String> = keys.iter().map(|place| head[*place].to_owned()).collect();
+            let cells: Vec<Option<usize>> = columns.iter().map(|name| head.iter().position(|it| it == name)).collect();
+            for record in csv.records() {
+                let record = record.map_err(|error| wrong(error.to_string()))?;
+                let at = |place: usize| record.get(place).unwrap_or_default().to_owned();
+                results.rows.push(Row {
+                    keys: keys.iter().map(|place| at(*place)).collect(),
+                    cells: cells.iter().map(|place| place.map_or_else(String::new, at)).collect(),
+                    is_good,
+                });
+            }
+            if is_good {
+                results.names = Names { keys: names, columns: columns.clone() };
+            }
+        }
+        Ok(results)
+    }
+
+    pub(crate) fn names(&self) -> Names {
+        self.names.clone()
+    }
+}

@@ -1,0 +1,328 @@
+//! `weir explore`: a map of where a paper's claims hold, over what the paper leaves open.
+//!
+//! `open` (beside this module) has what is open, `design` which settings are run, `settings` runs and judges them in batches, `analysis`
+//! finds what decides, `map` is what is written down, `picture` draws it, and `words` prints it and writes a page of all maps.
+
+mod analysis;
+mod design;
+mod map;
+mod picture;
+mod settings;
+mod slurm;
+mod words;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use weir_units::Span;
+
+use self::design::Setting;
+use self::map::Explored;
+use self::settings::{Judged, Runner};
+use super::experiment::Experiment;
+use super::open::Open;
+use super::{Choice, paper, version};
+use crate::Failure;
+use crate::experiment::cores;
+use crate::files::{at, json_text, whole};
+use crate::run::slug;
+use crate::sweep::{Cell, Say, Shard, Table};
+
+pub(super) use self::map::ClaimMap;
+
+/// Arguments of `weir explore`.
+#[derive(clap::Args)]
+pub struct ExploreArguments {
+    /// What to explore: gfc.9, all of a paper (gfc), all; or the folder of an experiment of your own. What has nothing open is left out.
+    #[arg(value_name = "ID", required_unless_present_any = ["list", "document"])]
+    ids: Vec<String>,
+    /// List what the papers leave open, with the values that are tried.
+    #[arg(long, conflicts_with_all = ["ids", "document"])]
+    list: bool,
+    /// CPU time for each figure: settings are run until the next ones would take more. A longer time goes on with the same settings.
+    #[arg(long, value_name = "TIME", default_value = "100s", value_parser = budget)]
+    cpu: Span,
+    /// How many settings to run, in place of a CPU time.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    settings: Option<u32>,
+    /// Only settings with this value of what is open; several of one name leave all of these.
+    #[arg(long, value_name = "NAME=VALUE")]
+    pin: Vec<String>,
+    /// Check everything, and say how many settings and runs there are.
+    #[arg(long)]
+    dry_run: bool,
+    /// Directory of the results, in which each map is ID/map; by default runs/papers.
+    #[arg(short, long, value_name = "DIR", default_value = "runs/papers")]
+    output: PathBuf,
+    /// How many cores run it; by default all.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
+    jobs: Option<u32>,
+    /// Submit a job array to Slurm, and a job that draws the map; with --settings.
+    #[arg(long, requires = "settings", conflicts_with = "json")]
+    slurm: bool,
+    /// Tasks of the job array.
+    #[arg(long, value_name = "N", requires = "slurm", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    tasks: u32,
+    /// A further option of sbatch, as it is: --sbatch=--partition=long
+    #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
+    /// Only every N-th batch of settings, from the K-th on, and no map: for one of several machines with a common directory.
+    #[arg(long, value_name = "K/N", requires = "settings", conflicts_with_all = ["slurm", "json"])]
+    shard: Option<Shard>,
+    /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
+    #[arg(long, value_name = "DIR")]
+    papers: Vec<PathBuf>,
+    /// Write a page of the maps that earlier calls left in the output directory, as Markdown, to this file, with pictures beside it.
+    #[arg(long, value_name = "FILE", conflicts_with = "ids")]
+    document: Option<PathBuf>,
+    /// Print the maps as JSON in place of tables.
+    #[arg(long)]
+    json: bool,
+}
+
+/// Settings of one sweep: what a kill loses the progress bar of, and not the runs.
+const BATCH: usize = 8;
+/// More settings than this are not run without `--settings`.
+const SETTINGS_MAX: usize = 4_096;
+const MAP: &str = "map.json";
+
+fn budget(text: &str) -> Result<Span, String> {
+    // As people write it.
+    let text = if text.ends_with(|c: char| c.is_ascii_digit()) || !text.ends_with('m') {
+        text.to_owned()
+    } else {
+        format!("{text}in")
+    };
+    text.parse().map_err(|_| "write a time with its unit: --cpu 90s, --cpu 30min".to_owned())
+}
+
+/// Does what is asked for. A claim that holds nowhere is a result, and no failure.
+pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
+    let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
+    if arguments.list {
+        words::list(&paper::catalogue(&choice.folders()?)?);
+        return Ok(());
+    }
+    if let Some(file) = &arguments.document {
+        return words::document(file, &paper::catalogue(&choice.folders()?)?, &arguments.output);
+    }
+    let chosen = chosen(&choice)?;
+    let (version, say) = (version()?, Say { json: true });
+    let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
+    let mut maps = Vec::new();
+    for experiment in &chosen {
+        let of_map = experiment.of_map();
+        let (open, pins) = pinned(experiment, &arguments.pin, chosen.len())?;
+        let name = if pins.is_empty() { "map".to_owned() } else { format!("map-{}", slug(&pins.join(" "))) };
+        let directory = arguments.output.join(&experiment.id).join(name);
+        let runner = Runner { experiment: &of_map, open: &open, directory: &directory, version: &version, jobs, say };
+        let exploration = Exploration { runner, pins: &pins, arguments };
+        if arguments.dry_run {
+            exploration.rehearse()?;
+            continue;
+        }
+        if arguments.slurm {
+            exploration.runner.plan(&[taken(&open)], &experiment.id)?;
+            slurm::submit(arguments, experiment)?;
+            continue;
+        }
+        if let Some(map) = exploration.run()? {
+            if !arguments.json {
+                words::print(&of_map, &map, &directory);
+            }
+            maps.push(map);
+        }
+    }
+    if arguments.json && !arguments.dry_run {
+        print!("{}", json_text(&maps));
+    } else if maps.len() > 1 {
+        words::print_all(&maps);
+    }
+    Ok(())
+}
+
+/// The experiments that are asked for and have something open.
+fn chosen(choice: &Choice<'_>) -> Result<Vec<Experiment>, Failure> {
+    let all = choice.experiments(|_| true)?;
+    let (open, closed): (Vec<Experiment>, Vec<Experiment>) =
+        all.into_iter().partition(|experiment| !experiment.paper.open.is_empty());
+    if open.is_empty() {
+        let ids: Vec<&str> = closed.iter().map(|experiment| experiment.id.as_str()).collect();
+        return Err(Failure::Argument(format!(
+            "{}: nothing is open there; write [[open]] in paper.toml, see docs/EXPERIMENTS.md, or see weir explore --list",
+            ids.join(", ")
+        )));
+    }
+    Ok(open)
+}
+
+/// The setting that is taken.
+fn taken(open: &[Open]) -> Setting {
+    open.iter().map(Open::taken).collect()
+}
+
+/// What is open with the values that `--pin` leaves, and the pins that are of this experiment. Of several experiments one may lack it.
+fn pinned(experiment: &Experiment, pins: &[String], experiments: usize) -> Result<(Vec<Open>, Vec<String>), Failure> {
+    let mut open = experiment.paper.open.clone();
+    let mut mine = Vec::new();
+    for thing in &mut open {
+        let names = thing.names();
+        let mut left = Vec::new();
+        for pin in pins {
+            let Some((_, value)) = pin.split_once('=').filter(|(name, _)| *name == thing.name) else { continue };
+            let Some(place) = names.iter().position(|name| name == value) else {
+                return Err(Failure::Argument(format!("--pin {pin}: write one of: {}", names.join(", "))));
+            };
+            left.push(place);
+            mine.push(pin.clone());
+        }
+        if !left.is_empty() {
+            *thing = thing.pinned(&left);
+            if !left.iter().any(|place| names[*place] == thing.taken) {
+                thing.taken = names[left[0]].clone();
+            }
+        }
+    }
+    if let Some(unknown) = pins.iter().find(|pin| !mine.contains(pin)).filter(|_| experiments == 1) {
+        let names: Vec<String> = open.iter().map(|thing| format!("\"{}=...\"", thing.name)).collect();
+        return Err(Failure::Argument(format!("--pin {unknown}: {} has open: {}", experiment.id, names.join(", "))));
+    }
+    Ok((open, mine))
+}
+
+/// One figure's map in the making.
+struct Exploration<'a> {
+    runner: Runner<'a>,
+    pins: &'a [String],
+    arguments: &'a ExploreArguments,
+}
+
+impl Exploration<'_> {
+    /// How many settings there are, and runs in each; all of a first batch are checked.
+    fn rehearse(&self) -> Result<(), Failure> {
+        let (id, open) = (&self.runner.experiment.id, self.runner.open);
+        let one = self.runner.plan(&[taken(open)], id)?;
+        self.runner.plan(&self.order(BATCH), id)?;
+        let all = design::combinations(&values(open)).map_or("more than a million".to_owned(), |all| all.to_string());
+        println!("{id}: {all} settings of {} things, {} runs in each", open.len(), one.points.len());
+        Ok(())
+    }
+
+    /// The first settings, in the order in which they run.
+    fn order(&self, wanted: usize) -> Vec<Setting> {
+        design::settings(&values(self.runner.open), wanted)
+    }
+
+    /// Runs what the budget has room for, draws the map, and writes it. Nothing comes of a shard.
+    fn run(&self) -> Result<Option<ClaimMap>, Failure> {
+        let id = &self.runner.experiment.id;
+        let of = design::combinations(&values(self.runner.open));
+        let order = self.order(self.arguments.settings.map_or(SETTINGS_MAX, |settings| settings as usize));
+        let first = taken(self.runner.open);
+        let is_mine = |batch: usize| self.arguments.shard.is_none_or(|shard| shard.has(batch + 1));
+        if !self.arguments.json {
+            println!("{id}: {}", self.runner.experiment.paper.title);
+        }
+        let mut all: Vec<Judged> = Vec::new();
+        let mut is_interrupted = false;
+        // The setting that is taken is run for itself first, whether the design has it or not.
+        let batches = std::iter::once(std::slice::from_ref(&first)).chain(order.chunks(BATCH));
+        for (batch, settings) in batches.enumerate() {
+            if !is_mine(batch) {
+                continue;
+            }
+            if !self.is_affordable(&all, settings.len()) {
+                break;
+            }
+            let wanted: Vec<Setting> =
+                settings.iter().filter(|setting| batch == 0 || **setting != first).cloned().collect();
+            let name = format!("{id}: settings {} to {} of {}", all.len() + 1, all.len() + wanted.len(), order.len());
+            match self.runner.run(&wanted, batch, &name)? {
+                Some(judged) => all.extend(judged),
+                None => {
+                    is_interrupted = true;
+                    break;
+                }
+            }
+        }
+        if self.arguments.shard.is_some() {
+            return if is_interrupted { Err(interrupted(id)) } else { Ok(None) };
+        }
+        if all.is_empty() {
+            return Err(interrupted(id));
+        }
+        let design: Vec<Judged> =
+            order.iter().filter_map(|it| all.iter().find(|judged| judged.setting == *it)).cloned().collect();
+        let explored = Explored {
+            experiment: self.runner.experiment,
+            open: self.runner.open,
+            pins: self.pins,
+            taken: &all[0],
+            judged: &design,
+            of,
+            runs: all.iter().map(|judged| judged.runs).sum(),
+            cpu_ms: all.iter().map(|judged| judged.cpu_ms).sum(),
+        };
+        let map = ClaimMap::of(&explored);
+        self.write(&map, &design)?;
+        if is_interrupted {
+            words::print(self.runner.experiment, &map, self.runner.directory);
+            return Err(interrupted(id));
+        }
+        Ok(Some(map))
+    }
+
+    /// Whether so many settings more stay within the budget, by what those so far took.
+    fn is_affordable(&self, so_far: &[Judged], more: usize) -> bool {
+        let used: u64 = so_far.iter().map(|judged| judged.cpu_ms).sum();
+        let each = used / so_far.len().max(1) as u64;
+        self.arguments.settings.is_some()
+            || so_far.len() <= 1
+            || used + each * more as u64 <= self.arguments.cpu.as_micros() / 1_000
+    }
+
+    fn write(&self, map: &ClaimMap, judged: &[Judged]) -> Result<(), Failure> {
+        let directory = self.runner.directory;
+        fs::create_dir_all(directory).map_err(at(directory))?;
+        let path = directory.join(MAP);
+        whole(&path, |part| fs::write(part, json_text(map))).map_err(at(&path))?;
+        let path = directory.join("settings.csv");
+        table(map, judged).write_csv(&path).map_err(at(&path))?;
+        picture::write(map, directory)
+    }
+}
+
+fn interrupted(id: &str) -> Failure {
+    Failure::Run(format!("{id}: interrupted; repeat the command to go on with the rest"))
+}
+
+fn values(open: &[Open]) -> Vec<usize> {
+    open.iter().map(|thing| thing.values.len()).collect()
+}
+
+/// A map that an earlier call left with an experiment's results; `None` if there is none.
+pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
+    let path = directory.join("map").join(MAP);
+    if !path.is_file() {
+        return Ok(None);
+    }
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    let map = serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())));
+    map.map(Some)
+}
+
+/// A row for each setting: the values of what is open, and what became of each claim.
+fn table(map: &ClaimMap, judged: &[Judged]) -> Table {
+    let mut columns: Vec<(String, Vec<Cell>)> = Vec::new();
+    for (n, thing) in map.open.iter().enumerate() {
+        let value = |judged: &Judged| Cell::Text(thing.values[judged.setting[n]].clone());
+        columns.push((thing.name.clone(), judged.iter().map(value).collect()));
+    }
+    columns.push(("main claims together".to_owned(), judged.iter().map(|it| Cell::Bool(it.comes_out)).collect()));
+    columns.push(("all together".to_owned(), judged.iter().map(|it| Cell::Bool(it.all_holds)).collect()));
+    for (n, line) in map.lines[2..].iter().enumerate() {
+        let cell = |judged: &Judged| Cell::Text(judged.judgements[n].to_string());
+        columns.push((line.says.clone(), judged.iter().map(cell).collect()));
+    }
+    Table { columns }
+}

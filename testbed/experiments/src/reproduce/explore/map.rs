@@ -1,0 +1,295 @@
+//! A map of claims: `map.json`. In how many settings each holds, what decides, and where all hold together.
+
+use serde::{Deserialize, Serialize};
+
+use super::analysis::{self, Count};
+use super::design::Setting;
+use super::settings::Judged;
+use crate::reproduce::experiment::Experiment;
+use crate::reproduce::open::Open;
+use crate::reproduce::units::shown;
+use crate::reproduce::verdict::{Judgement, spaced};
+
+/// A map, as it is written down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::reproduce) struct ClaimMap {
+    /// [`ClaimMap::FORMAT`].
+    pub format: String,
+    pub id: String,
+    pub title: String,
+    /// What the map says in one line.
+    pub verdict: String,
+    /// Settings that were run, of how many; `None` if those are more than a million.
+    pub settings: usize,
+    pub of: Option<usize>,
+    /// Whether these are all that are listed, so that there is no chance in it.
+    pub is_all: bool,
+    /// Runs, and CPU time of all of them.
+    pub runs: usize,
+    pub cpu_ms: u64,
+    pub left_out: Option<String>,
+    /// `NAME=VALUE` that narrowed it.
+    pub pins: Vec<String>,
+    pub open: Vec<OpenThing>,
+    /// The main claims together, in their magnitude; all claims and numbers together; and then each.
+    pub lines: Vec<Line>,
+    /// The nearest setting in which the main claims hold together, and that in which all do: what differs in it from what is taken.
+    pub nearest: [Option<Vec<(String, String)>>; 2],
+}
+
+/// What the paper leaves open.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::reproduce) struct OpenThing {
+    pub name: String,
+    pub why: String,
+    pub values: Vec<String>,
+    /// The place of the value that the paper states, or that `weir reproduce` takes.
+    pub taken: usize,
+}
+
+/// A claim over all settings.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::reproduce) struct Line {
+    pub kind: Kind,
+    pub says: String,
+    pub source: String,
+    /// Settings in which it holds, is open, and could not have failed, of those in which it was looked at.
+    pub holds: usize,
+    pub open: usize,
+    pub arithmetic: usize,
+    pub of: usize,
+    pub share: f64,
+    /// 95 %; the share itself where all settings were run.
+    pub interval: (f64, f64),
+    /// In the setting that is taken; `None` if it was not looked at there.
+    pub taken: Option<bool>,
+    /// Of each open thing, in its order, how much of the variance goes with it, and how often chance does as much.
+    pub influence: Vec<(f64, f64)>,
+    /// The open thing that decides, by its name.
+    pub decides: Option<String>,
+    /// What decides with which values, in words.
+    pub tree: Option<String>,
+    /// Of each open thing, with each of its values: in how many settings it holds, of how many.
+    pub by_value: Vec<Vec<(usize, usize)>>,
+    /// The two things with the greatest influence, and in how many settings it holds with each pair of their values, of how many.
+    pub slice: Option<Slice>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::reproduce) struct Slice {
+    /// Places of the things: across, and down.
+    pub things: [usize; 2],
+    /// Row by row.
+    pub counts: Vec<Vec<(usize, usize)>>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::reproduce) enum Kind {
+    Together,
+    Main,
+    Further,
+    Number,
+}
+
+/// What was run, and how.
+pub(super) struct Explored<'a> {
+    /// With the map's measures and claims.
+    pub experiment: &'a Experiment,
+    pub open: &'a [Open],
+    pub pins: &'a [String],
+    /// The setting that is taken, and whether it is among the design's.
+    pub taken: &'a Judged,
+    /// The design's.
+    pub judged: &'a [Judged],
+    /// How many settings there are.
+    pub of: Option<usize>,
+    pub runs: usize,
+    pub cpu_ms: u64,
+}
+
+impl ClaimMap {
+    pub(in crate::reproduce) const FORMAT: &str = "weir-map-1";
+
+    pub(super) fn of(explored: &Explored<'_>) -> ClaimMap {
+        let paper = &explored.experiment.paper;
+        let is_all = explored.of == Some(explored.judged.len());
+        let thing = |open: &Open| OpenThing {
+            name: open.name.clone(),
+            why: open.why.clone(),
+            values: open.names(),
+            taken: open.names().iter().position(|name| *name == open.taken).unwrap_or(0),
+        };
+        let open: Vec<OpenThing> = explored.open.iter().map(thing).collect();
+        let together = |says: &str, of: fn(&Judged) -> bool| {
+            let judgement = move |judged: &Judged| if of(judged) { Judgement::Holds } else { Judgement::Fails };
+            line(explored, &open, (Kind::Together, says, ""), is_all, &judgement)
+        };
+        let mut lines = vec![
+            together("all main claims together, in their magnitude", |judged| judged.comes_out),
+            together("all claims and stated numbers together", |judged| judged.all_holds),
+        ];
+        for (n, claim) in paper.claims.iter().enumerate() {
+            let kind = if claim.conclusion { Kind::Main } else { Kind::Further };
+            lines.push(line(explored, &open, (kind, &claim.says, &claim.source), is_all, &|judged| {
+                judged.judgements[n]
+            }));
+        }
+        for (n, measure) in paper.measures.iter().filter(|measure| measure.paper.is_some()).enumerate() {
+            let place = paper.claims.len() + n;
+            let stated = measure.paper.map_or_else(String::new, shown);
+            let says = format!("{}: {stated}{}", measure.name, spaced(&measure.unit));
+            let source = measure.source.as_deref().unwrap_or("");
+            lines
+                .push(line(explored, &open, (Kind::Number, &says, source), is_all, &|judged| judged.judgements[place]));
+        }
+        let nearest = [|judged: &Judged| judged.comes_out, |judged: &Judged| judged.all_holds].map(|of| {
+            let with_taken = explored.judged.iter().chain([explored.taken]);
+            let settings: Vec<&Setting> = with_taken.clone().map(|judged| &judged.setting).collect();
+            let good: Vec<bool> = with_taken.map(of).collect();
+            analysis::nearest(&explored.taken.setting, &settings, &good)
+                .map(|setting| differing(&open, explored, setting))
+        });
+        let mut map = ClaimMap {
+            format: ClaimMap::FORMAT.to_owned(),
+            id: explored.experiment.id.clone(),
+            title: paper.title.clone(),
+            verdict: String::new(),
+            settings: explored.judged.len(),
+            of: explored.of,
+            is_all,
+            runs: explored.runs,
+            cpu_ms: explored.cpu_ms,
+            left_out: paper.map.leaves_out.clone(),
+            pins: explored.pins.to_vec(),
+            open,
+            lines,
+            nearest,
+        };
+        map.verdict = map.in_one_line();
+        map
+    }
+
+    fn in_one_line(&self) -> String {
+        let main = &self.lines[0];
+        let of = if self.is_all { format!("all {} of them", self.settings) } else { main.interval_shown() };
+        let decided = match (&main.decides, main.holds) {
+            (Some(thing), _) => format!("{thing} decides"),
+            (None, 0) => "none of what is open makes it hold".to_owned(),
+            (None, holds) if holds == main.of => "nothing that is open changes that".to_owned(),
+            (None, _) => "no single thing decides".to_owned(),
+        };
+        format!("holds in {} of the settings that the paper allows ({of}); {decided}", main.share_shown())
+    }
+}
+
+impl Line {
+    /// `62 %`.
+    pub(in crate::reproduce) fn share_shown(&self) -> String {
+        if self.of == 0 { "-".to_owned() } else { format!("{:.0} %", 100.0 * self.share) }
+    }
+
+    /// `54-70 %`.
+    pub(in crate::reproduce) fn interval_shown(&self) -> String {
+        format!("{:.0}-{:.0} %", 100.0 * self.interval.0, 100.0 * self.interval.1)
+    }
+
+    /// Whether it holds nearly everywhere, nearly nowhere, or as the open things have it; or why that can't be said.
+    pub(in crate::reproduce) fn robustness(&self) -> &'static str {
+        const NEARLY: f64 = 0.9;
+        const WIDE: f64 = 0.3;
+        match self.share {
+            _ if self.of == 0 => "not looked at",
+            _ if 2 * self.open > self.of => "open",
+            _ if self.interval.1 - self.interval.0 > WIDE => "too few settings",
+            share if share >= NEARLY => "robust",
+            share if share <= 1.0 - NEARLY => "does not hold",
+            _ => "fragile",
+        }
+    }
+}
+
+/// The kind of a line, what it says, and where the paper says so.
+type Head<'h> = (Kind, &'h str, &'h str);
+
+fn line(
+    explored: &Explored<'_>,
+    open: &[OpenThing],
+    (kind, says, source): Head<'_>,
+    is_all: bool,
+    judgement: &dyn Fn(&Judged) -> Judgement,
+) -> Line {
+    let looked_at = explored.judged.iter().filter(|judged| judgement(judged) != Judgement::LeftOut);
+    let looked_at: Vec<&Judged> = looked_at.collect();
+    let settings: Vec<&Setting> = looked_at.iter().map(|judged| &judged.setting).collect();
+    let holds: Vec<bool> = looked_at.iter().map(|judged| judgement(judged) == Judgement::Holds).collect();
+    let how_many = |of: Judgement| looked_at.iter().filter(|judged| judgement(judged) == of).count();
+    let count = Count::of(holds.iter().copied());
+    let values: Vec<usize> = open.iter().map(|thing| thing.values.len()).collect();
+    let ranked = analysis::influences(&values, &settings, &holds);
+    let of_thing = |n: usize| ranked.iter().find(|it| it.open == n).map_or((0.0, 1.0), |it| (it.index, it.chance));
+    let tree = analysis::tree(&values, &settings, &holds);
+    let taken = judgement(explored.taken);
+    Line {
+        kind,
+        says: says.to_owned(),
+        source: source.to_owned(),
+        holds: count.holds,
+        open: how_many(Judgement::Undecided),
+        arithmetic: how_many(Judgement::Arithmetic),
+        of: count.of,
+        share: count.share(),
+        interval: count.interval(is_all),
+        taken: (taken != Judgement::LeftOut).then_some(taken == Judgement::Holds),
+        influence: (0..open.len()).map(of_thing).collect(),
+        decides: ranked.first().filter(|it| it.decides()).map(|it| open[it.open].name.clone()),
+        tree: tree.map(|tree| in_words(open, tree)),
+        by_value: (0..open.len())
+            .map(|n| {
+                let counts = analysis::by_value(values[n], n, &settings, &holds);
+                counts.into_iter().map(|count| (count.holds, count.of)).collect()
+            })
+            .collect(),
+        slice: slice(&ranked, &values, &settings, &holds).filter(|_| count.holds > 0 && count.holds < count.of),
+    }
+}
+
+fn slice(ranked: &[analysis::Influence], values: &[usize], settings: &[&Setting], holds: &[bool]) -> Option<Slice> {
+    let [across, down, ..] = ranked else { return None };
+    let [across, down] = [across.open, down.open];
+    let row = |value: usize| {
+        let with: Vec<usize> = (0..settings.len()).filter(|n| settings[*n][down] == value).collect();
+        let some: Vec<&Setting> = with.iter().map(|n| settings[*n]).collect();
+        let of_some: Vec<bool> = with.iter().map(|n| holds[*n]).collect();
+        let counts = analysis::by_value(values[across], across, &some, &of_some);
+        counts.into_iter().map(|count| (count.holds, count.of)).collect()
+    };
+    Some(Slice { things: [across, down], counts: (0..values[down]).map(row).collect() })
+}
+
+/// `DCQCN: SIGCOMM 0 of 24, ns-3 20 of 24 (there by TC: 80us 2 of 6, 320us 18 of 18)`.
+fn in_words(open: &[OpenThing], (first, branches): (usize, Vec<analysis::Branch>)) -> String {
+    let counted = |thing: usize, value: usize, count: Count| {
+        format!("{} {} of {}", open[thing].values[value], count.holds, count.of)
+    };
+    let branch = |branch: &analysis::Branch| {
+        let below = branch.then.as_ref().map(|(thing, counts)| {
+            let counts = counts.iter().enumerate().filter(|(_, count)| count.of > 0);
+            let counts: Vec<String> = counts.map(|(value, count)| counted(*thing, value, *count)).collect();
+            format!(" (there by {}: {})", open[*thing].name, counts.join(", "))
+        });
+        counted(first, branch.value, branch.count) + &below.unwrap_or_default()
+    };
+    format!("{}: {}", open[first].name, branches.iter().map(branch).collect::<Vec<_>>().join(", "))
+}
+
+/// What differs in a setting from the one that is taken.
+fn differing(open: &[OpenThing], explored: &Explored<'_>, setting: &Setting) -> Vec<(String, String)> {
+    let places = open.iter().zip(setting).zip(&explored.taken.setting);
+    let changed = places.filter(|((_, value), taken)| value != taken);
+    changed.map(|((thing, value), _)| (thing.name.clone(), thing.values[*value].clone())).collect()
+}

@@ -1,0 +1,241 @@
+//! Maps in words: on the terminal, and as a page of all of them.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+use super::map::{ClaimMap, Kind, Line};
+use super::picture;
+use crate::Failure;
+use crate::files::{at, whole};
+use crate::reproduce::experiment::Experiment;
+use crate::reproduce::outcome::duration;
+use crate::table::{Table, count};
+
+/// What the papers leave open.
+pub(super) fn list(all: &[Experiment]) {
+    for experiment in all.iter().filter(|experiment| !experiment.paper.open.is_empty()) {
+        println!("{}  {}", experiment.id, experiment.paper.title);
+        for thing in &experiment.paper.open {
+            println!("  {}: {} (taken: {})", thing.name, thing.names().join(", "), thing.taken);
+            println!("      {}", thing.why);
+        }
+    }
+}
+
+/// One map.
+pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
+    println!("  {}", experiment.place_in_paper());
+    println!("  {}", extent(map));
+    if !map.pins.is_empty() {
+        println!("  pinned: {}", map.pins.join(", "));
+    }
+    if let Some(left_out) = &map.left_out {
+        println!("  without {left_out}");
+    }
+    let mut table = Table::new(["holds in", "95 %", "as taken", "decided by", "claim"]).with_text_last();
+    for line in &map.lines {
+        let mark = match line.kind {
+            Kind::Main => "* ",
+            Kind::Together => "= ",
+            _ => "  ",
+        };
+        let taken = line.taken.map_or("-", |holds| if holds { "holds" } else { "fails" });
+        table.row([
+            line.share_shown(),
+            if map.is_all { "all".to_owned() } else { line.interval_shown() },
+            taken.to_owned(),
+            line.decides.clone().unwrap_or_default(),
+            format!("{mark}{}", line.says),
+        ]);
+    }
+    println!("\n{table}");
+    println!("  (* a main claim of the paper)\n");
+    println!("{}: {}", map.id, map.verdict);
+    if let Some(tree) = &map.lines[0].tree {
+        println!("  - {tree}");
+    }
+    for sentence in nearest(map) {
+        println!("  - {sentence}");
+    }
+    println!("look at: {}", directory.join("map.svg").display());
+    println!("results: {} (map.json, settings.csv)", directory.display());
+}
+
+fn extent(map: &ClaimMap) -> String {
+    let of = match map.of {
+        _ if map.is_all => "all that are listed".to_owned(),
+        Some(of) => format!("of {}", count(of as u64)),
+        None => "of more than a million".to_owned(),
+    };
+    let time = duration(map.cpu_ms as f64 / 1e3);
+    format!(
+        "{} settings of {} open things, {of}: {} runs, {time} of CPU time",
+        map.settings,
+        map.open.len(),
+        count(map.runs as u64)
+    )
+}
+
+/// Where the main claims hold together, and where all do.
+fn nearest(map: &ClaimMap) -> Vec<String> {
+    let told = |what: &str, nearest: &Option<Vec<(String, String)>>| match nearest {
+        None => format!("{what} in none of the settings that were run"),
+        Some(changes) if changes.is_empty() => format!("{what} as taken"),
+        Some(changes) => {
+            let changes: Vec<String> = changes.iter().map(|(thing, value)| format!("{thing} = {value}")).collect();
+            format!("{what}, nearest to what is taken, with {}", changes.join(", "))
+        }
+    };
+    let mut sentences = vec![told("the main claims hold together", &map.nearest[0])];
+    if map.nearest[0] != map.nearest[1] {
+        sentences.push(told("all claims and stated numbers do", &map.nearest[1]));
+    }
+    sentences
+}
+
+/// A line for each.
+pub(super) fn print_all(maps: &[ClaimMap]) {
+    println!();
+    for map in maps {
+        println!("{}: {}", map.id, map.verdict);
+    }
+}
+
+const HEAD: &str = "# Where the papers' claims hold
+
+Made by `weir explore --document docs/CLAIMS.md` of the maps that `weir explore all` left; not written by hand. A paper leaves settings open: which variant of a congestion control, how long a link is, how
+bursts are released. `weir reproduce` has to take one of each. A map tries the others too, and says in which share of the settings that the paper allows each of its claims holds, and
+which setting decides. [EXPERIMENTS.md](EXPERIMENTS.md#maps-of-claims) says how. No setting here was chosen after its result: *as taken* is what [REPRODUCTION.md](REPRODUCTION.md) has.
+
+- **robust**: holds in nine of ten settings or more. **does not hold**: in one of ten or fewer. **fragile**: in between; what decides stands beside it. **too few settings**: the interval is wider than 30 points, and a longer `--cpu` is
+  what helps. **open**: in most settings its seeds do not decide it.
+- Settings are spread evenly over all that are listed (a Sobol sequence), or are all of them. A share's interval is Wilson's, of 95 %, and has no width where all were run. Shares say how claims depend on what is open; they are no probabilities,
+  as nobody knows how likely each value is.
+- **Decides**: the open thing with which most of the variance goes (first-order ω², at least 0.1, of twelve settings or more, and by chance in fewer than one of fifty permutations, times the number of things).
+
+";
+
+/// Writes the page of all maps, with their pictures in a folder beside it.
+pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) -> Result<(), Failure> {
+    let mut maps = Vec::new();
+    for experiment in experiments.iter().filter(|experiment| !experiment.paper.open.is_empty()) {
+        let folder = results.join(&experiment.id);
+        if let Some(map) = super::read(&folder)? {
+            maps.push((experiment, map));
+        }
+    }
+    if maps.is_empty() {
+        return Err(Failure::Argument(format!(
+            "{}: there are no maps; run weir explore all first, or name their directory: -o DIR",
+            results.display()
+        )));
+    }
+    let pictures =
+        file.with_extension("").file_name().map_or_else(String::new, |name| name.to_string_lossy().to_lowercase());
+    let beside = file.parent().unwrap_or(Path::new("")).join("images").join(&pictures);
+    fs::create_dir_all(&beside).map_err(at(&beside))?;
+    let mut text = HEAD.to_owned();
+    summary(&mut text, &maps.iter().map(|(_, map)| map).collect::<Vec<_>>());
+    for (experiment, map) in &maps {
+        let name = format!("{}.svg", map.id);
+        let to = beside.join(&name);
+        fs::write(&to, picture::drawn(map)).map_err(at(&to))?;
+        section(&mut text, experiment, map, &format!("images/{pictures}/{name}"));
+    }
+    let cpu: u64 = maps.iter().map(|(_, map)| map.cpu_ms).sum();
+    let settings: usize = maps.iter().map(|(_, map)| map.settings).sum();
+    let _ = writeln!(
+        text,
+        "\nAll together: {} figures, {} settings, {} of CPU time.",
+        maps.len(),
+        count(settings as u64),
+        duration(cpu as f64 / 1e3)
+    );
+    whole(file, |part| fs::write(part, text)).map_err(at(file))?;
+    println!("{} maps: {}", maps.len(), file.display());
+    Ok(())
+}
+
+fn summary(text: &mut String, maps: &[&ClaimMap]) {
+    text.push_str("| figure | main claims together | decided by | robust claims | fragile claims | claims that do not hold | not decided | settings, CPU time |\n|---|---|---|---|---|---|---|---|\n");
+    for map in maps {
+        let lines: Vec<&Line> =
+            map.lines.iter().filter(|line| matches!(line.kind, Kind::Main | Kind::Further)).collect();
+        let how_many = |what: &str| lines.iter().filter(|line| line.robustness() == what).count();
+        let all = if map.is_all { "all".to_owned() } else { map.lines[0].interval_shown() };
+        let _ = writeln!(
+            text,
+            "| [{0}](#{1}) {2} | {3} ({all}) | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
+            map.id,
+            map.id.replace('.', ""),
+            map.title.replace('|', "\\|"),
+            map.lines[0].share_shown(),
+            map.lines[0].decides.as_deref().unwrap_or("-"),
+            how_many("robust"),
+            how_many("fragile"),
+            how_many("does not hold"),
+            how_many("too few settings") + how_many("open"),
+            map.settings,
+            duration(map.cpu_ms as f64 / 1e3),
+        );
+    }
+}
+
+fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, picture: &str) {
+    let _ = writeln!(text, "\n## {}\n\n{}. {}. {}.\n", map.id, map.title, experiment.place_in_paper(), extent(map));
+    if let Some(left_out) = &map.left_out {
+        let _ = writeln!(text, "Without {left_out}.\n");
+    }
+    let _ = writeln!(text, "**{}**\n", crate::reproduce::sentence::upper_first(&map.verdict));
+    if let Some(tree) = &map.lines[0].tree {
+        let _ = writeln!(text, "- {tree}");
+    }
+    for sentence in nearest(map) {
+        let _ = writeln!(text, "- {sentence}");
+    }
+    if !experiment.paper.map.reading.is_empty() {
+        let _ = writeln!(text, "\n{}", experiment.paper.map.reading);
+    }
+    let _ = writeln!(text, "\n![Claims by the values of what is open]({picture})\n");
+    text.push_str("| claim | holds in | 95 % | as taken | | decided by |\n|---|---|---|---|---|---|\n");
+    for line in map.lines.iter().filter(|line| line.of > 0) {
+        let says = match line.kind {
+            Kind::Together => format!("*{}*", line.says),
+            Kind::Main => format!("**{}**", line.says),
+            _ => line.says.clone(),
+        };
+        let source = if line.source.is_empty() { String::new() } else { format!(" [{}]", line.source) };
+        let besides = [(line.open, "open"), (line.arithmetic, "arithmetic")].into_iter().filter(|(n, _)| *n > 0);
+        let besides: Vec<String> = besides.map(|(n, what)| format!("{n} {what}")).collect();
+        let besides = if besides.is_empty() { String::new() } else { format!(" ({})", besides.join(", ")) };
+        let decided = match (&line.tree, &line.decides) {
+            (Some(tree), _) => tree.clone(),
+            (None, Some(thing)) => thing.clone(),
+            _ => String::new(),
+        };
+        let _ = writeln!(
+            text,
+            "| {}{} | {} of {}{besides}: {} | {} | {} | {} | {} |",
+            says.replace('|', "\\|"),
+            source.replace('|', "\\|"),
+            line.holds,
+            line.of,
+            line.share_shown(),
+            if map.is_all { "all".to_owned() } else { line.interval_shown() },
+            line.taken.map_or("-", |holds| if holds { "holds" } else { "fails" }),
+            line.robustness(),
+            decided.replace('|', "\\|"),
+        );
+    }
+    text.push_str("\nWhat is open:\n");
+    for thing in &map.open {
+        let values: Vec<String> = thing
+            .values
+            .iter()
+            .enumerate()
+            .map(|(n, value)| if n == thing.taken { format!("**{value}**") } else { value.clone() })
+            .collect();
+        let _ = writeln!(text, "- {}: {}. {}", thing.name, values.join(", "), thing.why);
+    }
+}

@@ -1,0 +1,217 @@
+//! A verdict in words: one sentence for someone who has not read the paper, and why it is no better.
+
+use super::units::shown;
+use super::verdict::{JudgedClaim, Judgement, Number, Tally, Verdict, spaced};
+
+/// What came of an experiment, of which so many runs came to no good end.
+pub(super) fn says(verdict: Verdict, failed: usize, numbers: &[Number], claims: &[JudgedClaim]) -> String {
+    let of_claims = |conclusion: bool| {
+        Tally::of(claims.iter().filter(|claim| claim.conclusion == conclusion).map(|claim| claim.judgement))
+    };
+    let (conclusions, others) = (of_claims(true), of_claims(false));
+    let stated = Tally::of(numbers.iter().filter_map(|number| number.judgement));
+    let besides = [(others, "further claim", "further claims"), (stated, "stated number", "stated numbers")];
+    let all = [(conclusions, "main claim", "main claims")].into_iter().chain(besides);
+    let runs = match failed {
+        0 => None,
+        1 => Some("a run failed".to_owned()),
+        runs => Some(format!("{runs} runs failed")),
+    };
+    match verdict {
+        Verdict::Holds => {
+            let counts = all
+                .filter(|(tally, ..)| tally.holds > 0)
+                .map(|(tally, one, more)| format!("{} {}", tally.holds, if tally.holds == 1 { one } else { more }));
+            format!("Reproduced: all of the paper's claims come out ({}).", counts.collect::<Vec<_>>().join(", "))
+        }
+        Verdict::Arithmetic => {
+            "Follows from formulas: what the paper concludes here can be reckoned, and no run could contradict it."
+                .to_owned()
+        }
+        Verdict::HoldsInPart if conclusions.judged == 0 => {
+            "Not looked at: these runs leave out what the paper's main claims are about.".to_owned()
+        }
+        Verdict::HoldsInPart => {
+            let (holds, judged) = (conclusions.holds, conclusions.judged);
+            let main = match judged - holds {
+                0 => format!("the paper's main claims come out ({judged} of {judged})"),
+                open => format!(
+                    "{holds} of the paper's {judged} main claims come out, and {open} can't be decided by these runs"
+                ),
+            };
+            let but: Vec<String> = besides.into_iter().filter_map(not_out).chain(runs).collect();
+            let but = if but.is_empty() { String::new() } else { format!(", but {}", but.join(", and ")) };
+            format!("Reproduced in part: {main}{but}.")
+        }
+        Verdict::DoesNotHold => {
+            let far_off =
+                numbers.iter().filter(|number| number.judgement == Some(Judgement::Fails) && number.is_far_off());
+            let sizes = match far_off.count() {
+                0 => None,
+                1 => Some("a stated number is off by more than a factor of 2".to_owned()),
+                some => Some(format!("{some} stated numbers are off by more than a factor of 2")),
+            };
+            let main = match (conclusions.fails, conclusions.judged) {
+                (0, judged) if conclusions.holds == 0 => {
+                    Some(format!("none of the paper's {judged} main claims comes out for sure"))
+                }
+                (0, _) => None,
+                (fails, judged) => Some(format!(
+                    "{fails} of the paper's {judged} main claims {} not come out",
+                    if fails == 1 { "does" } else { "do" }
+                )),
+            };
+            format!("Not reproduced: {}.", main.into_iter().chain(sizes).chain(runs).collect::<Vec<_>>().join(", and "))
+        }
+    }
+}
+
+fn not_out((tally, one, more): (Tally, &str, &str)) -> Option<String> {
+    let missing = tally.fails + tally.open;
+    let verb = if missing == 1 { "does" } else { "do" };
+    let what = if tally.judged == 1 { one } else { more };
+    (missing > 0).then(|| format!("{missing} of {} {what} {verb} not", tally.judged))
+}
+
+/// Why the verdict is no better. `failed` tells of the runs that came to no good end.
+pub(super) fn reasons(failed: Vec<String>, numbers: &[Number], claims: &[JudgedClaim]) -> Vec<String> {
+    let mut reasons = failed;
+    for claim in claims {
+        let how = match claim.judgement {
+            Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => continue,
+            Judgement::Fails => "Not reproduced",
+            Judgement::Undecided => "Not decided by these runs",
+        };
+        reasons.push(format!("{how}: {} ({})", claim.says, claim.because));
+    }
+    for number in numbers {
+        let (Some(judgement @ (Judgement::Fails | Judgement::Undecided)), Some(paper)) =
+            (number.judgement, number.paper)
+        else {
+            continue;
+        };
+        let unit = spaced(&number.unit);
+        let measured = match number.weir {
+            Some(value) => format!("measured {}{unit}", shown(value)),
+            None => format!("measured none ({})", number.none.as_deref().unwrap_or("")),
+        };
+        let how = match judgement {
+            Judgement::Undecided => "Not decided by these runs",
+            _ if number.is_far_off() => "Not reproduced, by more than a factor of 2",
+            _ => "Not reproduced",
+        };
+        let within = number.within.map_or_else(String::new, |within| format!(" +- {}", shown(within)));
+        reasons.push(format!("{how}: {} (the paper has {}{within}{unit}, {measured})", number.name, shown(paper)));
+    }
+    reasons
+}
+
+/// A sentence that begins with a capital letter.
+pub(super) fn upper_first(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect()) + "."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::verdict::conclude;
+    use super::*;
+
+    fn claim(conclusion: bool, judgement: Judgement) -> JudgedClaim {
+        let because = "expected 0 PAUSEs, measured 8 PAUSEs".to_owned();
+        JudgedClaim { says: "SPFC sends no PAUSE".to_owned(), conclusion, source: String::new(), judgement, because }
+    }
+
+    fn number(unit: &str, paper: f64, weir: Option<f64>, judgement: Judgement) -> Number {
+        Number {
+            name: "PAUSEs spared".to_owned(),
+            unit: unit.to_owned(),
+            weir,
+            none: weir.is_none().then(|| "never".to_owned()),
+            interval: None,
+            runs: 1,
+            holds_for: None,
+            paper: Some(paper),
+            within: Some(8.0),
+            source: None,
+            why: None,
+            judgement: Some(judgement),
+        }
+    }
+
+    fn told(numbers: &[Number], claims: &[JudgedClaim]) -> (Verdict, String) {
+        let verdict = conclude(false, false, numbers, claims);
+        (verdict, says(verdict, 0, numbers, claims))
+    }
+
+    #[test]
+    fn a_verdict_is_a_sentence_that_a_newcomer_understands() {
+        use Judgement::{Arithmetic, Fails, Holds, LeftOut, Undecided};
+        let cases: &[(&[JudgedClaim], Verdict, &str)] = &[
+            (
+                &[claim(true, Holds), claim(false, Holds)],
+                Verdict::Holds,
+                "Reproduced: all of the paper's claims come out (1 main claim, 1 further claim).",
+            ),
+            (
+                &[claim(true, Holds), claim(true, Undecided), claim(false, Fails)],
+                Verdict::HoldsInPart,
+                "Reproduced in part: 1 of the paper's 2 main claims come out, and 1 can't be decided by these runs, but 1 of 1 further \
+                 claim does not.",
+            ),
+            (
+                &[claim(true, Holds), claim(true, Fails)],
+                Verdict::DoesNotHold,
+                "Not reproduced: 1 of the paper's 2 main claims does not come out.",
+            ),
+            (
+                &[claim(true, Undecided), claim(true, Arithmetic)],
+                Verdict::DoesNotHold,
+                "Not reproduced: none of the paper's 1 main claims comes out for sure.",
+            ),
+            (
+                &[claim(true, Arithmetic)],
+                Verdict::Arithmetic,
+                "Follows from formulas: what the paper concludes here can be reckoned, and no run could contradict it.",
+            ),
+            (
+                &[claim(true, LeftOut), claim(false, Holds)],
+                Verdict::HoldsInPart,
+                "Not looked at: these runs leave out what the paper's main claims are about.",
+            ),
+        ];
+        for (claims, verdict, sentence) in cases {
+            assert_eq!(told(&[], claims), (*verdict, (*sentence).to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_number_of_another_magnitude_is_no_part_of_a_finding() {
+        let claims = [claim(true, Judgement::Holds)];
+        let of =
+            |unit: &str, paper: f64, weir: Option<f64>| told(&[number(unit, paper, weir, Judgement::Fails)], &claims).0;
+        // 80 % less, of which 5 % come out; and 65 %.
+        assert_eq!((of("%", 80.0, Some(5.0)), of("%", 80.0, Some(65.0))), (Verdict::DoesNotHold, Verdict::HoldsInPart));
+        // More is spared than is said; the other way round; and a time that is three times as long, or never comes.
+        assert_eq!(
+            (of("%", 31.6, Some(99.0)), of("%", 31.6, Some(-5.0))),
+            (Verdict::HoldsInPart, Verdict::DoesNotHold)
+        );
+        assert_eq!((of("ms", 13.0, Some(40.0)), of("ms", 13.0, None)), (Verdict::DoesNotHold, Verdict::DoesNotHold));
+        let open = [number("%", 80.0, Some(5.0), Judgement::Undecided)];
+        assert_eq!(told(&open, &claims).0, Verdict::HoldsInPart);
+    }
+
+    #[test]
+    fn reasons_say_what_was_expected_and_what_was_measured() {
+        let numbers = [number("%", 80.0, Some(5.0), Judgement::Fails), number("%", 80.0, None, Judgement::Fails)];
+        assert_eq!(
+            reasons(vec![], &numbers, &[claim(true, Judgement::Fails), claim(true, Judgement::Holds)]),
+            [
+                "Not reproduced: SPFC sends no PAUSE (expected 0 PAUSEs, measured 8 PAUSEs)",
+                "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured 5 %)",
+                "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured none (never))",
+            ]
+        );
+    }
+}

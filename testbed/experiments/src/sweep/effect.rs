@@ -1,0 +1,108 @@
+//! Whether what is laid over a scenario changes anything: a value that a run, or a switch's own file, sets instead would be ignored in
+//! silence.
+
+use std::path::Path as FilePath;
+
+use toml::{Table, Value};
+use weir_scenario::file as scenario_file;
+
+use super::file::SweepFile;
+use super::path::Path;
+use super::plan::{Base, set_all, setting, text_of};
+use crate::Failure;
+
+/// Refuses an override that does nothing at any of the combinations, or nothing to one of the chosen runs as that sets it itself.
+pub(super) fn check(
+    file: &SweepFile,
+    base: &Base,
+    combinations: &[Vec<usize>],
+    chosen: &[usize],
+) -> Result<(), Failure> {
+    for (n, (path, value)) in file.overrides.iter().enumerate() {
+        let others: Vec<(Path, Value)> =
+            file.overrides.iter().enumerate().filter(|(m, _)| *m != n).map(|(_, other)| other.clone()).collect();
+        let told = |why: String| Failure::Argument(format!("--set {path}={}: {why}", written(value)));
+        if let Some(run) = hidden_by(path, base, chosen) {
+            let name = &base.runs[run].name;
+            return Err(told(format!(
+                "run \"{name}\" of the scenario sets this itself; write --set \"{}={}\" for that run, and likewise for others",
+                own(name, path),
+                written(value)
+            )));
+        }
+        let with = |overrides: &[(Path, Value)], combination: &Vec<usize>| {
+            let mut table = base.table.clone();
+            set_all(&mut table, &setting(file, combination), file.seeds.first().copied(), overrides).ok()?;
+            let runs = scenario_file::parse(&file.scenario, &text_of(&table)).ok()?;
+            Some(
+                chosen
+                    .iter()
+                    .filter_map(|run| runs.get(*run))
+                    .map(|run| format!("{:?}", run.scenario))
+                    .collect::<Vec<_>>(),
+            )
+        };
+        let is_idle = |combination: &Vec<usize>| {
+            // Without it the scenario may be none.
+            with(&others, combination).is_some_and(|without| with(&file.overrides, combination) == Some(without))
+        };
+        if combinations.iter().all(is_idle) {
+            return Err(told(why_idle(path, value, file, base, chosen)));
+        }
+    }
+    Ok(())
+}
+
+/// The first chosen run that sets this itself.
+fn hidden_by(path: &Path, base: &Base, chosen: &[usize]) -> Option<usize> {
+    let runs = base.table.get("runs").and_then(Value::as_array)?;
+    path.after("switch")?;
+    chosen.iter().copied().find(|run| runs.get(*run).and_then(Value::as_table).is_some_and(|own| path.is_in(own)))
+}
+
+fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &Base, chosen: &[usize]) -> String {
+    let nothing = "it changes nothing";
+    if path.is_in(&base.table) {
+        return format!("{nothing}: the scenario has that value, or nothing there uses it");
+    }
+    let Some(below) = path.after("switch") else {
+        return format!("{nothing}: no run uses it");
+    };
+    match files_of_switches(file, base).into_iter().next() {
+        Some(named) => {
+            let above = file.scenario.parent().unwrap_or(FilePath::new(""));
+            let text = std::fs::read_to_string(above.join(&named)).unwrap_or_default();
+            let is_there = text.parse::<Table>().is_ok_and(|table| below.is_in(&table));
+            let names: Vec<String> = chosen.iter().map(|run| format!("\"{}\"", base.runs[*run].name)).collect();
+            let sets = if is_there { format!("sets `{below}` itself") } else { "has all of its settings".to_owned() };
+            format!(
+                "{nothing}: switches are of a file of their own, {named}, which {sets}; write --set \"{}={}\" for a run, of {}",
+                own("NAME", path),
+                written(value),
+                names.join(", ")
+            )
+        }
+        None => format!("{nothing}: no run's switches use it"),
+    }
+}
+
+/// The files that switches are read from, in the scenario and in what varies.
+fn files_of_switches(file: &SweepFile, base: &Base) -> Vec<String> {
+    let in_scenario = base.table.get("switches").and_then(Value::as_array).into_iter().flatten();
+    let named = in_scenario.filter_map(|switch| switch.get("config")?.as_str().map(str::to_owned));
+    let varied =
+        file.axes.iter().flat_map(|axis| &axis.parameters).filter(|parameter| parameter.path.last() == "config");
+    let varied = varied.flat_map(|parameter| &parameter.values).filter_map(|value| value.as_str().map(str::to_owned));
+    varied.chain(named).collect()
+}
+
+/// A run's own setting.
+fn own(run: &str, path: &Path) -> Path {
+    let quoted = format!("runs.'{run}'");
+    Path::parse(&quoted).map_or_else(|| path.clone(), |above| above.below(path))
+}
+
+/// As it stands behind `--set PATH=`.
+fn written(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
