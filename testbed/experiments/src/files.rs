@@ -72,6 +72,20 @@ pub fn listed(paths: &[PathBuf]) -> String {
     names.join(", ")
 }
 
+/// Texts of a file that may be one or a list: for serde.
+pub(crate) fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
+    #[derive(serde::Deserialize)]
+    #[serde(untagged)]
+    enum OneOrMore {
+        One(String),
+        More(Vec<String>),
+    }
+    Ok(match <OneOrMore as serde::Deserialize>::deserialize(from)? {
+        OneOrMore::One(one) => vec![one],
+        OneOrMore::More(more) => more,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

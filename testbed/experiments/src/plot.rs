@@ -16,7 +16,7 @@ use serde::Deserialize;
 use weir_results::plot;
 
 use crate::Failure;
-use crate::files::at;
+use crate::files::{at, one_or_more};
 
 use names::resolved;
 pub(crate) use results::Results;
@@ -175,17 +175,4 @@ pub(crate) fn of_sweep(directory: &Path) -> Vec<String> {
     files.retain(|file| file.extension().is_some_and(|ending| ending == "svg"));
     files.sort();
     files.iter().filter_map(|file| fs::read_to_string(file).ok()).collect()
-}
-
-fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum OneOrMore {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match OneOrMore::deserialize(from)? {
-        OneOrMore::One(one) => vec![one],
-        OneOrMore::More(more) => more,
-    })
 }

@@ -15,6 +15,7 @@ use super::paper::Paper;
 use super::rows::Selection;
 use crate::Failure;
 use crate::experiment::Backend;
+use crate::files::one_or_more;
 use crate::sweep::SweepFile;
 
 /// An experiment's folder, read.
@@ -484,19 +485,6 @@ impl Experiment {
         let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
         (self.of.is_none(), self.of.clone(), number, self.id.clone())
     }
-}
-
-fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
-    #[derive(Deserialize)]
-    #[serde(untagged)]
-    enum OneOrMore {
-        One(String),
-        More(Vec<String>),
-    }
-    Ok(match OneOrMore::deserialize(from)? {
-        OneOrMore::One(one) => vec![one],
-        OneOrMore::More(more) => more,
-    })
 }
 
 fn virtual_time_alone() -> Vec<Backend> {

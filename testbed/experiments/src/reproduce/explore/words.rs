@@ -106,7 +106,8 @@ const HEAD: &str = "# Where the papers' claims hold
 
 Made by `weir explore --document docs/CLAIMS.md` of the maps that `weir explore all` left; not written by hand. A paper leaves settings open: which variant of a congestion control, how long a link is, how
 bursts are released. `weir reproduce` has to take one of each. A map tries the others too, and says in which share of the settings that the paper allows each of its claims holds, and
-which setting decides. [EXPERIMENTS.md](EXPERIMENTS.md#maps-of-claims) says how. No setting here was chosen after its result: *as taken* is what [REPRODUCTION.md](REPRODUCTION.md) has.
+which setting decides. [EXPERIMENTS.md](EXPERIMENTS.md#maps-of-claims) says how. The headline is the share over all settings, and never a single one: values are those that a reader could take,
+some of them listed as earlier runs had shown that they matter. *As taken* is what [REPRODUCTION.md](REPRODUCTION.md) has.
 
 - **robust**: holds in nine of ten settings or more. **does not hold**: in one of ten or fewer. **fragile**: in between; what decides stands beside it. **too few settings**: the interval is wider than 30 points, and a longer `--cpu` is
   what helps. **open**: in most settings its seeds do not decide it.
@@ -119,7 +120,7 @@ which setting decides. [EXPERIMENTS.md](EXPERIMENTS.md#maps-of-claims) says how.
 /// Writes the page of all maps, with their pictures in a folder beside it.
 pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) -> Result<(), Failure> {
     let mut maps = Vec::new();
-    for experiment in experiments.iter().filter(|experiment| !experiment.paper.open.is_empty()) {
+    for experiment in experiments {
         let folder = results.join(&experiment.id);
         if let Some(map) = super::read(&folder)? {
             maps.push((experiment, map));
@@ -152,6 +153,16 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
         count(settings as u64),
         duration(cpu as f64 / 1e3)
     );
+    let without = |is_open: bool| {
+        let others = experiments.iter().filter(|experiment| maps.iter().all(|(_, map)| map.id != experiment.id));
+        let ids = others.filter(|experiment| experiment.paper.open.is_empty() != is_open).map(|it| it.id.as_str());
+        ids.collect::<Vec<_>>().join(", ")
+    };
+    for (what, ids) in [("Not run", without(true)), ("Without a list of what is open", without(false))] {
+        if !ids.is_empty() {
+            let _ = writeln!(text, "{what}: {ids}.");
+        }
+    }
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
     println!("{} maps: {}", maps.len(), file.display());
     Ok(())
