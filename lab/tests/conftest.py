@@ -12,6 +12,7 @@ import tempfile
 import pytest
 
 from weirlab import machine, netns, switch
+from weirlab.guest import packages
 from weirlab.wire import Wire
 
 # How often a test that is marked as one for an idle machine is repeated before it fails.
@@ -107,6 +108,14 @@ def cables(namespace, cleanup):
         return here, {port: cleanup.enter_context(Wire(here, f"host-{port}")) for port in ports}
 
     return lay
+
+
+def need_guest():
+    """Skips where a guest cannot be had, with the reason."""
+    try:
+        packages.parts()
+    except packages.Unavailable as reason:
+        pytest.skip(f"no guest: {reason}")
 
 
 def need(tool):

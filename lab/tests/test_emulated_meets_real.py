@@ -10,12 +10,12 @@ import shutil
 import subprocess
 
 import pytest
+from conftest import need_guest
 from scapy.contrib.roce import BTH
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader, PcapReader
 
-from weirlab.guest import packages
 from weirlab.switch import weir_binary
 
 pytestmark = pytest.mark.guest
@@ -84,10 +84,7 @@ host = "E"
 @pytest.fixture(scope="module")
 def met(tmp_path_factory):
     """The run's directory."""
-    try:
-        packages.parts()
-    except packages.Unavailable as reason:
-        pytest.skip(f"no guest: {reason}")
+    need_guest()
     folder = tmp_path_factory.mktemp("meeting")
     (folder / "meeting.toml").write_text(SCENARIO)
     command = [weir_binary(), "testbed", "run", folder / "meeting.toml", "--backend", "hosts", "-o", folder / "runs"]

@@ -10,9 +10,10 @@ import time
 import warnings
 
 import pytest
+from conftest import need_guest
 from pfc import LONGEST, pfc
 
-from weirlab.guest import machine, packages
+from weirlab.guest import machine
 from weirlab.guest.switch import GuestSwitch
 from weirlab.switch import weir_binary
 from weirlab.waiting import until
@@ -72,10 +73,7 @@ def config(guest, names, rates=(), mtu=JUMBO_MTU):
 @pytest.fixture(scope="module")
 def guests(binary):
     """A guest for all tests, and another one where an emulator came to its end."""
-    try:
-        packages.parts()
-    except packages.Unavailable as reason:
-        pytest.skip(f"no guest: {reason}")
+    need_guest()
     with contextlib.ExitStack() as stack:
         running = []
 
