@@ -63,10 +63,11 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 test: setup lint docs unit beside wire-tests-by-the-clock examples release-tests instructions ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
-# Wire tests wait for most of their time: for a guest's boot, for a pause's end. What computes has the CPUs meanwhile.
+# Wire tests wait for most of their time: for a guest's boot, for a pause's end. What computes has the CPUs meanwhile, and last what uses all of
+# them, for it may take longer than the wire tests.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
-		"$(MAKE) --no-print-directory release-build papers loom sim-test examples-build"
+		"$(MAKE) --no-print-directory release-build loom sim-test examples-build papers"
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
