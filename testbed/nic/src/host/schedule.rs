@@ -16,7 +16,7 @@ pub(super) struct Schedule {
     ready_classes: ClassSet,
     turns: u64,
     by: Turns,
-    /// The class that was served last.
+    /// The class that was served last, where classes take turns.
     last: Class,
     /// Flows whose time will come.
     later: BinaryHeap<Reverse<(Time, u32)>>,
@@ -69,9 +69,12 @@ impl Schedule {
         let turn = |class: &Class| self.ready[class.index()].front().map_or(u64::MAX, |(turn, _)| *turn);
         let class = match self.by {
             Turns::Flows => open.iter().min_by_key(turn)?,
-            Turns::Classes => open.iter().find(|class| *class > self.last).or(open.first())?,
+            Turns::Classes => {
+                let class = open.iter().find(|class| *class > self.last).or(open.first())?;
+                self.last = class;
+                class
+            }
         };
-        self.last = class;
         let queue = &mut self.ready[class.index()];
         let (_, flow) = queue.pop_front()?;
         if queue.is_empty() {
