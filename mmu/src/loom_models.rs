@@ -408,7 +408,7 @@ mod parts {
             let filter = LowPass::with_gamma_ppb(500_000_000);
             let step = move |average: &Average| {
                 let before = average.load();
-                average.advance(before, filter.step(before, 1_000));
+                average.advance(before, filter.arrive(before, 1_000));
             };
             let other = average.clone();
             let other = thread::spawn(move || step(&other));

@@ -9,9 +9,12 @@ use crate::sync::{Ordering, Word};
 pub struct LowPass {
     /// 1 − γ, in units of 2^-32.
     weight: u32,
-    departures_only: bool,
-    is_cut: bool,
-    counts_headroom: bool,
+    /// The same of an arrival: 0 where arrivals are no steps.
+    arrival_weight: u32,
+    /// The bits of headroom's length that count in q of a lossless ingress queue: all or none. Masks, so that no packet takes a branch.
+    headroom: u32,
+    /// No bit where a departure leaves no q̂ above q, else all.
+    uncut: u64,
 }
 
 /// q̂ of one queue, in units of 2^-20 bytes.
@@ -33,51 +36,50 @@ impl LowPass {
         assert!(u64::from(gamma_ppb) < BILLION, "γ is below 1");
         let weight = ((BILLION - u64::from(gamma_ppb)) << 32).div_ceil(BILLION);
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
-        LowPass { weight, departures_only: false, is_cut: false, counts_headroom: false }
+        LowPass { weight, arrival_weight: weight, headroom: 0, uncut: u64::MAX }
     }
 
     /// Whether arrivals are no steps.
     pub fn at_departures_only(self, departures_only: bool) -> LowPass {
-        LowPass { departures_only, ..self }
+        LowPass { arrival_weight: if departures_only { 0 } else { self.weight }, ..self }
     }
 
     /// Whether a departure leaves no q̂ above q.
     pub fn cut_to_length(self, is_cut: bool) -> LowPass {
-        LowPass { is_cut, ..self }
+        LowPass { uncut: if is_cut { 0 } else { u64::MAX }, ..self }
     }
 
     /// Whether headroom counts in q of a lossless ingress queue.
     pub fn with_headroom(self, counts_headroom: bool) -> LowPass {
-        LowPass { counts_headroom, ..self }
+        LowPass { headroom: if counts_headroom { u32::MAX } else { 0 }, ..self }
     }
 
     /// q of a lossless ingress queue.
     #[inline]
     pub(crate) fn length_of(self, levels: Levels) -> u64 {
-        u64::from(levels.shared) + if self.counts_headroom { u64::from(levels.headroom) } else { 0 }
+        u64::from(levels.shared) + u64::from(levels.headroom & self.headroom)
     }
 
     /// A packet has arrived, or was refused; the queue's length is this now.
     #[inline]
     pub(crate) fn arrive(self, average: u64, length: u64) -> u64 {
-        if self.departures_only { average } else { self.step(average, length) }
+        LowPass::step(self.arrival_weight, average, length)
     }
 
     /// A packet has departed; the queue's length is this now.
     #[inline]
     pub(crate) fn depart(self, average: u64, length: u64) -> u64 {
-        let stepped = self.step(average, length);
-        if self.is_cut { stepped.min(length << FRACTION_BITS) } else { stepped }
+        LowPass::step(self.weight, average, length).min(length << FRACTION_BITS | self.uncut)
     }
 
     /// One step of `average` (in the filter's fixed point) toward a length in bytes. Rounds toward q.
     #[inline]
-    pub(crate) fn step(self, average: u64, length: u64) -> u64 {
+    fn step(weight: u32, average: u64, length: u64) -> u64 {
         let target = length << FRACTION_BITS;
-        if self.weight == u32::MAX {
+        if weight == u32::MAX {
             return target;
         }
-        let part = |distance: u64| (u128::from(distance) * u128::from(self.weight)).div_ceil(1 << 32) as u64;
+        let part = |distance: u64| (u128::from(distance) * u128::from(weight)).div_ceil(1 << 32) as u64;
         if target >= average { average + part(target - average) } else { average - part(average - target) }
     }
 }
@@ -137,7 +139,7 @@ mod tests {
         for (ppb, gamma) in [(990_000_000, 0.99), (999_000_000, 0.999), (999_999_000, 0.999_999)] {
             let filter = LowPass::with_gamma_ppb(ppb);
             let lengths = || (0..20_000u64).map(|n| (n * 1_518) % 3_000_000);
-            let average = lengths().fold(0, |average, length| filter.step(average, length));
+            let average = lengths().fold(0, |average, length| filter.arrive(average, length));
             let expected = exact(gamma, lengths());
             let is = average as f64 / f64::from(1 << FRACTION_BITS);
             assert!((is - expected).abs() <= 1.0 + expected * 1e-4, "γ {gamma}: {is} for {expected}");
@@ -149,7 +151,7 @@ mod tests {
         let filter = LowPass::with_gamma_ppb(999_000_000);
         for (from, to) in [(0, 1_000_000u64), (1_000_000, 0), (1_000_000, 999_999)] {
             let start = from << FRACTION_BITS;
-            let average = (0..40_000).fold(start, |average, _| filter.step(average, to));
+            let average = (0..40_000).fold(start, |average, _| filter.arrive(average, to));
             assert_eq!(whole_bytes(average), to, "from {from}");
         }
     }
@@ -157,7 +159,7 @@ mod tests {
     #[test]
     fn without_a_filter_the_average_is_the_length() {
         let filter = LowPass::with_gamma_ppb(0);
-        assert_eq!(whole_bytes(filter.step(77 << FRACTION_BITS, 5_000)), 5_000);
+        assert_eq!(whole_bytes(filter.arrive(77 << FRACTION_BITS, 5_000)), 5_000);
     }
 
     #[test]
