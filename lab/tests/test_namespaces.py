@@ -14,7 +14,7 @@ from weirlab.wire import Recorder, Wire
 
 pytestmark = pytest.mark.root
 
-SECONDS = 3
+SECONDS = 2
 PORT_RATE_GBPS = 1.0
 SEGMENT_BYTES = 1448
 # TCP's share of a 1538-byte slot on the wire, with timestamps.

@@ -131,7 +131,7 @@ def test_iperf3_gets_the_rate_that_is_set(cleanup, path):  # noqa: F811
     first, second = net.hosts
 
     def goodput_mbps():
-        with Iperf3(first, second, seconds=3) as transfer:
+        with Iperf3(first, second, seconds=2) as transfer:
             return transfer.result()["gbps"] * 1e3
 
     with net.run_switch(arguments=("--quiet", "--control", str(path))) as switch:

@@ -16,12 +16,14 @@ use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, SplitMix64};
 use crate::common::{Progress, Receiver, Sender, Tally, lost_to_the_machine};
 
 const SENDERS: u8 = 8;
-/// Ten million frames where the build is fast enough for them.
-const FRAMES: u64 = if cfg!(debug_assertions) { 200_000 } else { 10_000_000 };
+/// In each layout: millions where the build is fast enough for them.
+const FRAMES: u64 = if cfg!(debug_assertions) { 200_000 } else { 3_000_000 };
+/// In each layout under each policy, by `make conservation`.
+const CONSERVED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { 10_000_000 };
 /// For each of the policies after the first.
-const POLICY_FRAMES: u64 = FRAMES / 25;
+const POLICY_FRAMES: u64 = if cfg!(debug_assertions) { 8_000 } else { 400_000 };
 /// In each layout while things are set.
-const STEERED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { FRAMES / 5 };
+const STEERED_FRAMES: u64 = if cfg!(debug_assertions) { FRAMES } else { 1_000_000 };
 const POLICIES: [&str; 10] =
     ["static", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "sonic", "abm", "reverie"];
 /// `auto`: lcores that own ports, and hand each other frames.
@@ -105,7 +107,7 @@ fn lossless_and_ordered_in_every_layout_and_under_every_policy() {
 #[ignore = "minutes of traffic; make conservation"]
 fn lossless_and_ordered_in_every_layout_under_every_policy() {
     weir_alone::in_a_process(|| {
-        let under = |policy| LAYOUTS.into_iter().map(move |layout| (config(layout, policy), FRAMES));
+        let under = |policy| LAYOUTS.into_iter().map(move |layout| (config(layout, policy), CONSERVED_FRAMES));
         conserved(POLICIES.into_iter().flat_map(under).collect());
     });
 }
