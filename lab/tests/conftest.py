@@ -36,6 +36,9 @@ def pytest_collection_modifyitems(items):
             item.add_marker(pytest.mark.skip(reason=reason))
         if "idle_machine" in item.keywords:
             item.add_marker(pytest.mark.flaky(reruns=REPEATED))
+        elif not item.get_closest_marker("flaky"):
+            # What others kept from the CPU for half a minute has its chance once more; what is wrong is not repeated.
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=["TimeoutExpired"]))
 
 
 @pytest.hookimpl(wrapper=True)
