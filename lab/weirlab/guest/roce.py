@@ -22,6 +22,7 @@ from . import image, packages
 BINARIES = [
     "bin/dash", "bin/ip", "bin/ss", "sbin/tc", "sbin/bridge", "sbin/dcb", "sbin/ethtool", "usr/bin/rdma", "usr/bin/nstat",
     "usr/bin/iperf3", "usr/bin/tcpdump", "usr/bin/rping", "usr/bin/ibv_devinfo", "usr/bin/ibv_devices", "usr/bin/ibv_rc_pingpong",
+    "usr/sbin/dropbear",
     *(f"usr/bin/ib_{verb}_{what}" for verb in ("write", "send", "read") for what in ("bw", "lat")),
 ]  # fmt: skip
 # What a library loads by name.

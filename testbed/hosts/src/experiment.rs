@@ -4,6 +4,7 @@ mod flows;
 mod session;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ use crate::guest::{
 use crate::host::Host;
 use crate::netns::{self, Namespace};
 
+pub use crate::counters::CounterRow;
+pub use crate::sockets::ConnectionSample;
 pub use flows::perftest_port;
 pub use session::Session;
 
@@ -62,6 +65,10 @@ pub struct Outcome {
     pub failures: Vec<String>,
     /// What the programs printed, by the names of files.
     pub said: BTreeMap<String, String>,
+    /// What each host had counted before the run and after it.
+    pub counters: Vec<CounterRow>,
+    /// What was seen of TCP's connections, with their flows.
+    pub connections: Vec<(String, ConnectionSample)>,
 }
 
 /// What came of a flow.
@@ -248,7 +255,7 @@ impl Drop for Experiment {
 }
 
 impl Outcome {
-    /// Writes what the programs printed into the folder `hosts` of a run's directory.
+    /// Writes into the folder `hosts` of a run's directory what the programs printed, `counters.csv` and `connections.csv`.
     ///
     /// # Errors
     /// It can't be written.
@@ -258,7 +265,20 @@ impl Outcome {
         }
         let folder = directory.join("hosts");
         fs::create_dir_all(&folder)?;
-        self.said.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
+        self.said.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))?;
+        let mut counters = "host,counter,before,after\n".to_owned();
+        for CounterRow { host, counter, before, after } in &self.counters {
+            let _ = writeln!(counters, "{host},{counter},{before},{after}");
+        }
+        fs::write(folder.join("counters.csv"), counters)?;
+        if self.connections.is_empty() {
+            return Ok(());
+        }
+        let mut connections = format!("flow,{}\n", ConnectionSample::COLUMNS);
+        for (flow, sample) in &self.connections {
+            let _ = writeln!(connections, "{flow},{}", sample.row());
+        }
+        fs::write(folder.join("connections.csv"), connections)
     }
 }
 

@@ -28,7 +28,7 @@ pub(crate) enum Extent {
 }
 
 /// perftest runs no fewer.
-const MESSAGES_MIN: u64 = 5;
+pub(crate) const MESSAGES_MIN: u64 = 5;
 /// Timeout of a queue pair as an exponent, 1.07 s: a host that does not get its CPU for a while is not taken for a lossy network.
 const TIMEOUT: u32 = 18;
 

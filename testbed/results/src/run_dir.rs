@@ -44,7 +44,7 @@ pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Nodes, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
-pub use real_hosts::{RealHostSummary, ToolSummary};
+pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
 };

@@ -90,9 +90,25 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
             Some(format!("{} ({})", gbps(tool.rate_bps?), tool.tool))
         });
         row(&format!("{flow}, typical latency, us"), &|run| {
-            Some(format!("{:.1}", *told(run)?.times_ns.get("typical")? as f64 / 1e3))
+            let times = told(run)?.times_ns;
+            // A test for a time has a mean alone.
+            let time = times.get("typical").or_else(|| times.get("avg"))?;
+            Some(format!("{:.1}", *time as f64 / 1e3))
         });
         row(&format!("{flow}, segments sent again"), &|run| Some(count(told(run)?.retransmits?)));
+        row(&format!("{flow}, congestion window in segments, mean and most"), &|run| {
+            let seen = told(run)?.connection?;
+            Some(format!("{}, {}", count(seen.cwnd_mean), count(seen.cwnd_max)))
+        });
+        row(&format!("{flow}, round trip as its kernel has it, ms, mean and most"), &|run| {
+            let seen = told(run)?.connection?;
+            Some(format!("{}, {}", milli(seen.rtt_mean_ns), milli(seen.rtt_max_ns)))
+        });
+        row(&format!("{flow}, negative acknowledgements"), &|run| {
+            let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
+            let kinds: Vec<String> = of_run.naks.iter().map(|(kind, n)| format!("{} {kind}", count(*n))).collect();
+            (!kinds.is_empty()).then(|| kinds.join(", "))
+        });
         row(&format!("{flow}, its sender was paused, ms"), &|run| {
             told(run)?;
             let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
