@@ -216,7 +216,7 @@ impl Task {
         test: impl FnOnce(&Test<'_>) -> T,
         transfer: impl FnOnce(&Transfer<'_>) -> T,
     ) -> T {
-        let Task { port, message, extent, traffic_class, .. } = *self;
+        let Task { port, message, extent, traffic_class, dilation, .. } = *self;
         match &self.kind {
             Kind::Rdma(tool) => test(&Test {
                 tool: *tool,
@@ -226,6 +226,7 @@ impl Task {
                 message,
                 extent,
                 traffic_class,
+                dilation,
             }),
             Kind::Tcp { control, rate_bps } => {
                 transfer(&Transfer { control, port, extent, message, rate_bps: *rate_bps, traffic_class })
