@@ -1,5 +1,5 @@
-"""perftest's programs between guests with Soft-RoCE, and between a guest and an emulated host; and PFC with and without Weir's NIC in front of
-a guest, which decides what is lost.
+"""perftest's programs between guests with Soft-RoCE, and between a guest and an emulated host; DCTCP of a guest's kernel; and PFC with and
+without Weir's NIC in front of a guest, which decides what is lost.
 
 Two guests and one boot for all of it: the host behind Weir's NIC, which obeys PFC, and one that does not know it, share a buffer that is
 smaller than Soft-RoCE's windows. perftest's tables and the counters of Soft-RoCE judge.
@@ -28,10 +28,15 @@ def sent(messages):
     return {"message": f"{MESSAGE}B", "total": f"{messages * MESSAGE}B"}
 
 
+MARKED = """
+[[switch.classes.queues]]
+class = 0
+ecn = { kmin = "8KB", kmax = "8KB", pmax = 1.0 }
+"""
 SCENARIO = (
-    at_one_switch("perftests", "6s", buffer=BUFFER, mean_frame=1_000)
+    at_one_switch("perftests", "6s", buffer=BUFFER, mean_frame=1_000, classes=MARKED)
     + host("OBEYS", '"vm"')
-    + host("DEAF", '{ by = "vm", nic = false }')
+    + host("DEAF", '{ by = "vm", nic = false }', rate="8Mbps")
     + host("E", rate="4Mbps")
     + flow("writes", "OBEYS", "DEAF", qps=4, **sent(8))
     + flow("sends", "OBEYS", "DEAF", perftest="ib_send_bw", qps=2, **sent(8))
@@ -39,6 +44,7 @@ SCENARIO = (
     + flow("pings", "OBEYS", "DEAF", 0, perftest="ib_send_lat", message="64B", total="3200B")
     + flow("sends-in", "OBEYS", "E", perftest="ib_send_bw", start=LATE, **sent(16))
     + flow("sends-out", "E", "DEAF", perftest="ib_send_bw", **sent(8))
+    + flow("dctcp", "OBEYS", "DEAF", 0, transport="tcp-dctcp", message="1MB", total="1MB")
     + flow("lost", "DEAF", "E", start=LATE, **sent(16))
 )
 
@@ -102,6 +108,19 @@ def test_latency(ended, summary):
     assert (size, iterations) == (64, 50) and 0 < shortest <= typical <= longest
     (pings,) = [flow for flow in summary["flows"] if flow["name"] == "pings"]
     assert pings["tool"]["times_ns"]["typical"] == pytest.approx(typical * 1e3, rel=1e-3)
+
+
+def test_a_guests_kernel_sees_marks(ended, summary):
+    """DCTCP's window fills the queue of a slow port to where packets are marked: the receiver counts marks, and the sender is told of them."""
+    counted = {host["name"]: host["counters"] for host in summary["real_hosts"]}
+    marked = counted["DEAF"].get("nstat.IpExtInCEPkts", 0)
+    assert marked > 0 and 0 < counted["OBEYS"].get("nstat.TcpExtTCPDeliveredCE", 0), counted
+    said = json.loads((ended[0] / "hosts" / "dctcp.client.txt").read_text())
+    assert said["end"]["sender_tcp_congestion"] == "dctcp" and said["end"]["sum_received"]["bytes"] >= 1_000_000
+    (own,) = [flow for flow in summary["flows"] if flow["name"] == "dctcp"]
+    assert own["tool"]["connection"]["cwnd_max"] > 0
+    # It ends with the clients, though it would have gone on for much longer.
+    assert "dctcp" in (ended[0] / "hosts" / "OBEYS.ss.txt").read_text()
 
 
 def test_only_the_guest_that_pfc_does_not_hold_loses(ended, summary):

@@ -27,8 +27,8 @@ pub use crate::sockets::ConnectionSample;
 pub use flows::perftest_port;
 pub use session::Session;
 
-/// Flows that begin or end at a guest at most: it runs no more commands at a time.
-const FLOWS_OF_A_GUEST: usize = 6;
+/// Flows that begin or end at a guest at most: it runs no more commands at a time, besides what looks whether they listen and how they go.
+const FLOWS_OF_A_GUEST: usize = 7;
 /// How long a guest may take to become a process of its own.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
 /// Bits of a prefix of addresses.
