@@ -5,8 +5,6 @@ mod session;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -255,30 +253,25 @@ impl Drop for Experiment {
 }
 
 impl Outcome {
-    /// Writes into the folder `hosts` of a run's directory what the programs printed, `counters.csv` and `connections.csv`.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
-        if self.said.is_empty() {
-            return Ok(());
+    /// What the programs printed, `counters.csv` and `connections.csv`, by the names of files; nothing of hosts that did not get ready.
+    pub fn files(&self) -> BTreeMap<String, String> {
+        let mut files = self.said.clone();
+        if files.is_empty() {
+            return files;
         }
-        let folder = directory.join("hosts");
-        fs::create_dir_all(&folder)?;
-        self.said.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))?;
         let mut counters = "host,counter,before,after\n".to_owned();
         for CounterRow { host, counter, before, after } in &self.counters {
             let _ = writeln!(counters, "{host},{counter},{before},{after}");
         }
-        fs::write(folder.join("counters.csv"), counters)?;
-        if self.connections.is_empty() {
-            return Ok(());
+        files.insert("counters.csv".to_owned(), counters);
+        if !self.connections.is_empty() {
+            let mut connections = format!("flow,{}\n", ConnectionSample::COLUMNS);
+            for (flow, sample) in &self.connections {
+                let _ = writeln!(connections, "{flow},{}", sample.row());
+            }
+            files.insert("connections.csv".to_owned(), connections);
         }
-        let mut connections = format!("flow,{}\n", ConnectionSample::COLUMNS);
-        for (flow, sample) in &self.connections {
-            let _ = writeln!(connections, "{flow},{}", sample.row());
-        }
-        fs::write(folder.join("connections.csv"), connections)
+        files
     }
 }
 

@@ -219,7 +219,7 @@ impl DpdkBackend {
         let mut ended = outcome?;
         if let Some(real) = &mut ended.real {
             real.failures.extend(failures);
-            real.write(run.path())?;
+            run.write_hosts(&real.files())?;
         }
         let left = Left { stopped: &stopped, record, traffic, ended, wall: started.elapsed() };
         let summary = results::summary(scenario, &board, left);
