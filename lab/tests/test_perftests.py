@@ -116,7 +116,8 @@ def test_a_guests_kernel_sees_marks(ended, summary):
     marked = counted["DEAF"].get("nstat.IpExtInCEPkts", 0)
     assert marked > 0 and 0 < counted["OBEYS"].get("nstat.TcpExtTCPDeliveredCE", 0), counted
     said = json.loads((ended[0] / "hosts" / "dctcp.client.txt").read_text())
-    assert said["end"]["sender_tcp_congestion"] == "dctcp" and said["end"]["sum_received"]["bytes"] >= 1_000_000
+    # What iperf3's server has when the client ends is less, by what is on its way.
+    assert said["end"]["sender_tcp_congestion"] == "dctcp" and said["end"]["sum_sent"]["bytes"] >= 1_000_000
     (own,) = [flow for flow in summary["flows"] if flow["name"] == "dctcp"]
     assert own["tool"]["connection"]["cwnd_max"] > 0
     # It ends with the clients, though it would have gone on for much longer.
