@@ -6,7 +6,7 @@ use weir_units::Span;
 use super::input::{OfRun, Run};
 use super::verdict::is_good;
 use crate::run::traffic::{fct_cell, slowdown_cell};
-use crate::table::count;
+use crate::table::{count, gbps};
 
 /// A line of the comparison.
 pub(super) struct KeyFigure {
@@ -211,10 +211,6 @@ fn fullest(summary: &Summary) -> Option<PoolSummary> {
 
 fn most(summary: &Summary, value: impl Fn(&ClassSummary) -> u64) -> Option<u64> {
     summary.lossless_classes().map(value).max()
-}
-
-fn gbps(bps: u64) -> String {
-    if bps != 0 && bps < 100_000_000 { format!("{:.4}", bps as f64 / 1e9) } else { format!("{:.2}", bps as f64 / 1e9) }
 }
 
 fn kb(bytes: u64) -> String {
