@@ -16,6 +16,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader, PcapReader
 
+from weirlab.scenario import at_one_switch, flow, host
 from weirlab.switch import weir_binary
 
 pytestmark = pytest.mark.guest
@@ -26,59 +27,15 @@ WRITES = {6: "first", 7: "middle", 8: "last", 10: "only"}
 ACKNOWLEDGE = 17
 # What a guest is told of, as perftest has it.
 SYNDROME_ACK = 0x1F
-SCENARIO = f"""
-[scenario]
-name = "meeting"
-end = "2s"
-time_dilation = 1
-
-[switch]
-idle = "sleep"
-
-[switch.lcores]
-layout = "single"
-
-[switch.buffer]
-size = "2MB"
-
-[switch.classes]
-preset = "roce"
-
-[switch.port]
-rate = "100Mbps"
-delay = "1us"
-
-[[switches]]
-name = "S1"
-
-[[hosts]]
-name = "R"
-port = "S1.r"
-reach = "vm"
-
-[[hosts]]
-name = "E"
-port = "S1.e"
-
-[[flows]]
-name = "in"
-from = "R"
-to = "E"
-class = 3
-message = "{MESSAGE}B"
-total = "{TOTAL}B"
-
-[[flows]]
-name = "out"
-from = "E"
-to = "R"
-class = 3
-message = "{MESSAGE}B"
-total = "{TOTAL}B"
-
-[capture]
-host = "E"
-"""
+SIZES = {"message": f"{MESSAGE}B", "total": f"{TOTAL}B"}
+SCENARIO = (
+    at_one_switch("meeting", "2s")
+    + host("R", '"vm"')
+    + host("E")
+    + flow("in", "R", "E", **SIZES)
+    + flow("out", "E", "R", **SIZES)
+    + '\n[capture]\nhost = "E"\n'
+)
 
 
 @pytest.fixture(scope="module")

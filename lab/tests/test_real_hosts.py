@@ -1,7 +1,9 @@
 """`weir testbed run --backend hosts` with network namespaces: what iperf3 and the kernels say, and that nothing stays behind."""
 
+import csv
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -10,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from weirlab.netns import ip
+from weirlab.scenario import at_one_switch, flow, host
 from weirlab.switch import weir_binary
 from weirlab.waiting import until
 
@@ -18,66 +21,19 @@ missing = [tool for tool in TOOLS if not shutil.which(tool)]
 pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(missing), reason=f"missing here: {', '.join(missing)}")]
 
 # Two TCPs into one slow port: Cubic and Reno, which each kernel has.
-SCENARIO = """
-[scenario]
-name = "two-tcps"
-end = "2s"
-sample_every = "20ms"
-time_dilation = 1
-
-[switch]
-idle = "sleep"
-
-[switch.lcores]
-layout = "single"
-
-[switch.buffer]
-size = "1MB"
-
-[switch.classes]
-preset = "roce"
-
+MARKED = """
 [[switch.classes.queues]]
 class = 0
 ecn = { kmin = "15KB", kmax = "15KB", pmax = 1.0 }
-
-[switch.port]
-rate = "100Mbps"
-delay = "1us"
-
-[[switches]]
-name = "S1"
-
-[[hosts]]
-name = "A"
-port = "S1.a"
-reach = "netns"
-
-[[hosts]]
-name = "B"
-port = "S1.b"
-reach = "netns"
-
-[[hosts]]
-name = "C"
-port = "S1.c"
-reach = "netns"
-rate = "10Mbps"
-
-[[flows]]
-name = "first"
-from = "A"
-to = "C"
-class = 0
-transport = "tcp-cubic"
-
-[[flows]]
-name = "second"
-from = "B"
-to = "C"
-class = 0
-transport = "tcp-reno"
 """
+SCENARIO = (
+    at_one_switch("two-tcps", "2s", buffer="1MB", classes=MARKED)
+    + host("A", '"netns"')
+    + host("B", '"netns"')
+    + host("C", '"netns"', rate="10Mbps")
+    + flow("first", "A", "C", 0, transport="tcp-cubic")
+    + flow("second", "B", "C", 0, transport="tcp-reno")
+)
 
 
 @pytest.fixture
@@ -125,10 +81,43 @@ def test_iperf3_between_namespaces(scenario, tmp_path):
     assert hosts["C"]["nstat.IpExtInCEPkts"] > 0
     assert hosts["A"]["nstat.TcpExtTCPDeliveredCE"] + hosts["B"]["nstat.TcpExtTCPDeliveredCE"] > 0
 
+    check_counters(directory, hosts)
+    check_connections(directory, summary)
     page = tmp_path / "report.html"
     reported = weir("report", runs, "-o", page)
     assert reported.returncode == 0, reported.stderr
-    assert "iperf3" in page.read_text()
+    assert "iperf3" in page.read_text() and "congestion window" in page.read_text()
+
+
+def check_counters(directory, hosts):
+    """What the kernels had counted before and after, told in full and as a table."""
+    with open(directory / "hosts" / "counters.csv") as table:
+        rows = {(row["host"], row["counter"]): (int(row["before"]), int(row["after"])) for row in csv.DictReader(table)}
+    for name, counters in hosts.items():
+        for counter, grown in counters.items():
+            before, after = rows[name, counter]
+            assert after - before == grown > 0, (name, counter)
+        for when, number in (("before", 0), ("after", 1)):
+            told = (directory / "hosts" / f"{name}.{when}.txt").read_text()
+            segments = re.search(r"^TcpOutSegs\s+(\d+)", told, re.M)
+            assert int(segments[1]) == rows[name, "nstat.TcpOutSegs"][number]
+            assert "@nic" in told
+
+
+def check_connections(directory, summary):
+    """The window and the round trip of each sender's kernel, all through the run."""
+    with open(directory / "hosts" / "connections.csv") as table:
+        rows = list(csv.DictReader(table))
+    for flow in summary["flows"]:
+        own = [row for row in rows if row["flow"] == flow["name"]]
+        sent = [int(row["bytes_sent"]) for row in own]
+        assert len(own) >= 3 and sent == sorted(sent) and sent[-1] > 0, own
+        assert all(int(row["cwnd_segments"]) > 0 and float(row["rtt_us"]) >= 0 for row in own)
+        assert flow["tool"]["connection"]["samples"] == len(own)
+        # Data at 10 Mb/s behind a queue of 15 KB, 12 ms, for two.
+        assert 1_000 < max(float(row["rtt_us"]) for row in own) < 2_000_000
+        told = json.loads((directory / "hosts" / f"{flow['name']}.client.txt").read_text())
+        assert int(own[-1]["retransmits"]) <= told["end"]["sum_sent"]["retransmits"]
 
 
 def test_an_interrupted_run_leaves_nothing(scenario, tmp_path):

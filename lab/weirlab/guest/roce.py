@@ -22,6 +22,7 @@ from . import image, packages
 BINARIES = [
     "bin/dash", "bin/ip", "bin/ss", "sbin/tc", "sbin/bridge", "sbin/dcb", "sbin/ethtool", "usr/bin/rdma", "usr/bin/nstat",
     "usr/bin/iperf3", "usr/bin/tcpdump", "usr/bin/rping", "usr/bin/ibv_devinfo", "usr/bin/ibv_devices", "usr/bin/ibv_rc_pingpong",
+    "usr/sbin/dropbear",
     *(f"usr/bin/ib_{verb}_{what}" for verb in ("write", "send", "read") for what in ("bw", "lat")),
 ]  # fmt: skip
 # What a library loads by name.
@@ -61,9 +62,17 @@ ip link set eth0 mtu "$mtu" up
 rdma link add rxe0 type rxe netdev eth0
 ulimit -l unlimited
 cd /root
-# Each port takes commands one after the other; the first is for whoever ends what another runs.
+# Each port takes commands one after the other; the first is for whoever ends what another runs. A port whose other end nobody holds has
+# nothing to read, and can't be waited for: a shell is started for a line that has come, as one for each look would take an emulated
+# guest's CPU.
 for port in /dev/vport*p*; do
-  ( exec 3<>"$port"; while :; do sh <&3 >&3 2>&1; sleep 0.2; done ) &
+  (
+    exec 3<>"$port"
+    while :; do
+      if IFS= read -r line <&3; then { printf '%s\\n' "$line"; cat <&3; } | sh >&3 2>&1; fi
+      sleep 0.3
+    done
+  ) &
 done
 echo "weir: ready after $(cut -d' ' -f1 /proc/uptime) s"
 while :; do wait; sleep 1; done

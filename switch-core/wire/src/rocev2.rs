@@ -12,19 +12,21 @@
 //! | | payload, padded to a multiple of 4 |
 //! | last 4 | ICRC |
 //!
-//! The opcodes are those that a reliable connection of RDMA WRITEs needs (IBA 9.2.1), and the congestion
+//! The opcodes are those that a reliable connection of RDMA WRITEs and SENDs needs (IBA 9.2.1), and the congestion
 //! notification packet. [`Packet`] reads fields in place; [`Repr`] is a frame's legal content.
 
 mod icrc;
 mod ids;
 mod packet;
 mod repr;
+mod syndrome;
 #[cfg(test)]
 mod tests;
 
 pub use ids::{Dscp, Ecn, PathMtu, Psn, QueuePair};
 pub use packet::{Packet, ReadError};
-pub use repr::{Operation, Part, Repr, Reth, Syndrome, WriteError, source_port};
+pub use repr::{Operation, Part, Repr, Reth, WriteError, source_port};
+pub use syndrome::{Refusal, Syndrome};
 
 use std::ops::Range;
 
@@ -79,6 +81,10 @@ const ICRC_BYTES: usize = 4;
 const BECN: u8 = 0x40;
 
 mod opcode {
+    pub(super) const SEND_FIRST: u8 = 0x00;
+    pub(super) const SEND_MIDDLE: u8 = 0x01;
+    pub(super) const SEND_LAST: u8 = 0x02;
+    pub(super) const SEND_ONLY: u8 = 0x04;
     pub(super) const WRITE_FIRST: u8 = 0x06;
     pub(super) const WRITE_MIDDLE: u8 = 0x07;
     pub(super) const WRITE_LAST: u8 = 0x08;

@@ -4,6 +4,11 @@ use std::fmt;
 
 pub use weir_units::count;
 
+/// A rate in Gb/s. Rates below 100 Mb/s, as emulated guests have them, have more places.
+pub fn gbps(bps: u64) -> String {
+    if bps != 0 && bps < 100_000_000 { format!("{:.4}", bps as f64 / 1e9) } else { format!("{:.2}", bps as f64 / 1e9) }
+}
+
 /// Rows under a head; the first column is aligned left, the others right.
 #[derive(Debug, Default)]
 pub struct Table {

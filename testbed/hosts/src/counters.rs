@@ -50,6 +50,30 @@ fn of_rdma(line: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
+/// A counter of a host.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CounterRow {
+    /// The host.
+    pub host: String,
+    /// `rdma.rcvd_seq_err`.
+    pub counter: String,
+    /// Its value when the run began,
+    pub before: u64,
+    /// and when it had ended.
+    pub after: u64,
+}
+
+/// All counters of a host, also those that stayed as they were. One that came up in between began at 0.
+pub(crate) fn rows(host: &str, before: &Counters, after: &Counters) -> Vec<CounterRow> {
+    let row = |(counter, after): (&String, &u64)| CounterRow {
+        host: host.to_owned(),
+        counter: counter.clone(),
+        before: before.get(counter).copied().unwrap_or(0),
+        after: *after,
+    };
+    after.iter().map(row).collect()
+}
+
 /// What was counted between two readings, without what did not change.
 pub(crate) fn between(before: &Counters, after: &Counters) -> Counters {
     let grown = after.iter().filter_map(|(name, now)| {
@@ -88,5 +112,9 @@ mod tests {
         let after = parse(&TOLD.replace("120 ", "121 ").replace("\"rcvd_seq_err\":2", "\"rcvd_seq_err\":2,\"new\":3"));
         let grown: Vec<(String, u64)> = between(&before, &after).into_iter().collect();
         assert_eq!(grown, [("nstat.IpInReceives".to_owned(), 1), ("rdma.new".to_owned(), 3)]);
+        let rows = rows("H0", &before, &after);
+        assert_eq!(rows.len(), 7);
+        let new = CounterRow { host: "H0".into(), counter: "rdma.new".into(), before: 0, after: 3 };
+        assert!(rows.contains(&new), "{rows:?}");
     }
 }

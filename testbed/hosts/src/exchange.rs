@@ -1,4 +1,4 @@
-//! What the two ends of `ib_write_bw` tell each other over TCP: versions, path MTU, queue pairs and memory, and when they are done.
+//! What the two ends of `ib_write_bw` or `ib_send_bw` tell each other over TCP: versions, path MTU, queue pairs and memory, and when they are done.
 //!
 //! [`Exchange`] is either end, without I/O. In each step the client sends a message, and the server answers with one of the same
 //! length. perftest reads a message by one call of `read`, so that each must reach it whole.
@@ -14,11 +14,16 @@
 //! | 9 to 13 | 8 each | [`BandwidthReport`]: size, messages, peak, average, millions of messages a second |
 //! | 14 | 108 | keys, and then `done` from both ends |
 //!
-//! That is perftest since 5.70 with one queue pair a side, as its sources have it (`perftest_communication.c`, `write_bw.c`).
+//! Those are `ib_write_bw`'s. `ib_send_bw` has the keys a fourth time in step 8, when the server has buffers for what is sent, and goes
+//! on with step 14 then, as its server counts for itself.
+//!
+//! That is perftest since 5.70 with one queue pair a side, as its sources have it (`perftest_communication.c`, `write_bw.c`, `send_bw.c`).
 
 mod keys;
 
 use std::collections::VecDeque;
+
+use weir_nic::host::Verb;
 
 pub use keys::{GID_OF_IPV4, Keys};
 
@@ -31,6 +36,7 @@ pub use keys::{GID_OF_IPV4, Keys};
 #[derive(Debug)]
 pub struct Exchange {
     side: Side,
+    steps: &'static [Step],
     own: Keys,
     mtu: u16,
     peer: Option<Keys>,
@@ -120,7 +126,8 @@ enum Step {
     Close,
 }
 
-const STEPS: [Step; 14] = [
+/// Those of `ib_write_bw`.
+const WRITE_STEPS: [Step; 14] = [
     Step::Version,
     Step::PageSize,
     Step::CacheLine,
@@ -137,6 +144,19 @@ const STEPS: [Step; 14] = [
     Step::Close,
 ];
 
+/// Those of `ib_send_bw`.
+const SEND_STEPS: [Step; 9] = [
+    Step::Version,
+    Step::PageSize,
+    Step::CacheLine,
+    Step::Mtu,
+    Step::Keys,
+    Step::Ready,
+    Step::Ready,
+    Step::Ready,
+    Step::Close,
+];
+
 impl Step {
     fn bytes(self) -> usize {
         match self {
@@ -150,10 +170,14 @@ impl Step {
 }
 
 impl Exchange {
-    /// An end whose connection has these keys, and whose packets carry `mtu` bytes.
-    pub fn new(side: Side, own: Keys, mtu: u16) -> Exchange {
+    /// An end of `ib_write_bw` or `ib_send_bw` whose connection has these keys, and whose packets carry `mtu` bytes.
+    pub fn new(side: Side, verb: Verb, own: Keys, mtu: u16) -> Exchange {
         let mut exchange = Exchange {
             side,
+            steps: match verb {
+                Verb::Write => &WRITE_STEPS,
+                Verb::Send => &SEND_STEPS,
+            },
             own,
             mtu,
             peer: None,
@@ -186,7 +210,7 @@ impl Exchange {
 
     /// Whether both ends are ready.
     pub fn is_connected(&self) -> bool {
-        self.step > STEPS.iter().rposition(|step| *step == Step::Ready).unwrap_or_default()
+        self.step > self.steps.iter().rposition(|step| *step == Step::Ready).unwrap_or_default()
     }
 
     /// All data has arrived, of a client.
@@ -197,7 +221,7 @@ impl Exchange {
 
     /// Whether both ends have said all but their farewells: the other one may close the connection.
     pub fn may_close(&self) -> bool {
-        self.step == STEPS.len()
+        self.step == self.steps.len()
     }
 
     /// Whether all is said.
@@ -205,9 +229,10 @@ impl Exchange {
         self.may_close() && self.outbox.is_empty()
     }
 
-    /// What the client has told of its test, at its server.
+    /// What the client of `ib_write_bw` has told of its test, at its server.
     pub fn report(&self) -> Option<BandwidthReport> {
-        (self.step == STEPS.len()).then_some(self.report)
+        let is_told = self.may_close() && self.steps.contains(&Step::Report(0));
+        is_told.then_some(self.report)
     }
 
     /// The next message, which must reach the peer whole.
@@ -222,7 +247,7 @@ impl Exchange {
     pub fn handle(&mut self, bytes: &[u8]) -> Result<(), ExchangeError> {
         self.inbox.extend_from_slice(bytes);
         loop {
-            let Some(step) = STEPS.get(self.step).copied() else {
+            let Some(step) = self.steps.get(self.step).copied() else {
                 let is_farewell = DONE.starts_with(&self.inbox);
                 return if is_farewell { Ok(()) } else { Err(ExchangeError::AfterEnd) };
             };
@@ -246,7 +271,7 @@ impl Exchange {
 
     /// Sends a client's next message, if nothing holds it.
     fn ask(&mut self) {
-        let Some(step) = STEPS.get(self.step).copied() else { return };
+        let Some(step) = self.steps.get(self.step).copied() else { return };
         if self.side == Side::Client && !self.is_asked && !self.is_held(step) {
             self.say(step);
             self.is_asked = true;
@@ -257,7 +282,7 @@ impl Exchange {
     fn is_held(&self, step: Step) -> bool {
         match step {
             Step::Ready => !self.is_connected_here,
-            Step::AllSent => self.side == Side::Client && !self.has_finished,
+            Step::AllSent | Step::Close => self.side == Side::Client && !self.has_finished,
             _ => false,
         }
     }
@@ -369,8 +394,8 @@ mod tests {
 
     #[test]
     fn both_ends_understand_each_other() {
-        let mut client = Exchange::new(Side::Client, keys(1), 1_024);
-        let mut server = Exchange::new(Side::Server, keys(2), 1_024);
+        let mut client = Exchange::new(Side::Client, Verb::Write, keys(1), 1_024);
+        let mut server = Exchange::new(Side::Server, Verb::Write, keys(2), 1_024);
         assert_eq!(carry(&mut client, &mut server), [vec![16, 4, 4, 2, 108], vec![16, 4, 4, 2, 108]]);
         assert_eq!((client.peer(), server.peer()), (Some(&keys(2)), Some(&keys(1))));
         client.connect();
@@ -386,10 +411,25 @@ mod tests {
         assert_eq!(server.report(), Some(report));
     }
 
+    /// `ib_send_bw` has no report, and one more answer before data.
+    #[test]
+    fn ends_of_sends_understand_each_other() {
+        let mut client = Exchange::new(Side::Client, Verb::Send, keys(1), 1_024);
+        let mut server = Exchange::new(Side::Server, Verb::Send, keys(2), 1_024);
+        client.connect();
+        server.connect();
+        let lengths = vec![16, 4, 4, 2, 108, 108, 108, 108];
+        assert_eq!(carry(&mut client, &mut server), [lengths.clone(), lengths]);
+        assert!(client.is_connected() && server.is_connected() && !server.may_close());
+        client.finish(BandwidthReport::default());
+        assert_eq!(carry(&mut client, &mut server), [vec![108, 5], vec![108, 5]]);
+        assert!(client.is_done() && server.is_done() && server.report().is_none());
+    }
+
     /// Messages that come in pieces, and two at once.
     #[test]
     fn a_stream_has_no_messages() {
-        let mut server = Exchange::new(Side::Server, keys(2), 1_024);
+        let mut server = Exchange::new(Side::Server, Verb::Write, keys(2), 1_024);
         server.handle(b"6.06\0").unwrap();
         assert_eq!(server.poll_transmit(), None);
         server.handle(&[0; 11]).unwrap();
@@ -401,7 +441,7 @@ mod tests {
 
     #[test]
     fn what_is_not_understood_is_told() {
-        let server = |bytes: &[u8]| Exchange::new(Side::Server, keys(2), 1_024).handle(bytes);
+        let server = |bytes: &[u8]| Exchange::new(Side::Server, Verb::Write, keys(2), 1_024).handle(bytes);
         let version = |text: &str| {
             let mut bytes = text.as_bytes().to_vec();
             bytes.resize(16, 0);
@@ -414,7 +454,7 @@ mod tests {
         let no_keys = after_version(&[b"3\0", &[b'x'; 108][..]].concat());
         assert!(no_keys.unwrap_err().to_string().contains("a queue pair that is none: xxx"));
         // A client can't send shorter packets than it was made for; a server takes any.
-        let mut client = Exchange::new(Side::Client, keys(1), 1_024);
+        let mut client = Exchange::new(Side::Client, Verb::Write, keys(1), 1_024);
         let short =
             client.handle(&version("6.06")).and_then(|()| client.handle(&[0; 8])).and_then(|()| client.handle(b"2\0"));
         assert_eq!(short, Err(ExchangeError::Mtu { own: 1_024, theirs: 512 }));

@@ -4,8 +4,7 @@ mod flows;
 mod session;
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -21,11 +20,13 @@ use crate::guest::{
 use crate::host::Host;
 use crate::netns::{self, Namespace};
 
+pub use crate::counters::CounterRow;
+pub use crate::sockets::ConnectionSample;
 pub use flows::perftest_port;
 pub use session::Session;
 
-/// Flows that begin or end at a guest at most: it runs no more commands at a time.
-const FLOWS_OF_A_GUEST: usize = 6;
+/// Flows that begin or end at a guest at most: it runs no more commands at a time, besides what looks whether they listen and how they go.
+const FLOWS_OF_A_GUEST: usize = 7;
 /// How long a guest may take to become a process of its own.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
 /// Bits of a prefix of addresses.
@@ -62,6 +63,10 @@ pub struct Outcome {
     pub failures: Vec<String>,
     /// What the programs printed, by the names of files.
     pub said: BTreeMap<String, String>,
+    /// What each host had counted before the run and after it.
+    pub counters: Vec<CounterRow>,
+    /// What was seen of TCP's connections, with their flows.
+    pub connections: Vec<(String, ConnectionSample)>,
 }
 
 /// What came of a flow.
@@ -248,17 +253,25 @@ impl Drop for Experiment {
 }
 
 impl Outcome {
-    /// Writes what the programs printed into the folder `hosts` of a run's directory.
-    ///
-    /// # Errors
-    /// It can't be written.
-    pub fn write(&self, directory: &Path) -> std::io::Result<()> {
-        if self.said.is_empty() {
-            return Ok(());
+    /// What the programs printed, `counters.csv` and `connections.csv`, by the names of files; nothing of hosts that did not get ready.
+    pub fn files(&self) -> BTreeMap<String, String> {
+        let mut files = self.said.clone();
+        if files.is_empty() {
+            return files;
         }
-        let folder = directory.join("hosts");
-        fs::create_dir_all(&folder)?;
-        self.said.iter().try_for_each(|(name, text)| fs::write(folder.join(name), text))
+        let mut counters = "host,counter,before,after\n".to_owned();
+        for CounterRow { host, counter, before, after } in &self.counters {
+            let _ = writeln!(counters, "{host},{counter},{before},{after}");
+        }
+        files.insert("counters.csv".to_owned(), counters);
+        if !self.connections.is_empty() {
+            let mut connections = format!("flow,{}\n", ConnectionSample::COLUMNS);
+            for (flow, sample) in &self.connections {
+                let _ = writeln!(connections, "{flow},{}", sample.row());
+            }
+            files.insert("connections.csv".to_owned(), connections);
+        }
+        files
     }
 }
 

@@ -18,8 +18,9 @@ mod netns;
 mod perftest;
 mod probe;
 mod script;
+mod sockets;
 
-pub use experiment::{Experiment, Outcome, Session, perftest_port};
+pub use experiment::{ConnectionSample, CounterRow, Experiment, Outcome, Session, perftest_port};
 
 use guest::GuestError;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use weir_scenario::{FlowTool, PerfTest};
 
 /// A flow, as perftest is to send it.
+#[derive(Clone, Copy)]
 pub(crate) struct Test<'a> {
     pub tool: FlowTool,
     /// The RDMA device, and the index of the GID that has the host's address.
@@ -16,6 +17,8 @@ pub(crate) struct Test<'a> {
     pub extent: Extent,
     /// Traffic class: DSCP and ECN.
     pub traffic_class: u8,
+    /// How many times slower than real time the links are.
+    pub dilation: u32,
 }
 
 /// How much is sent.
@@ -28,9 +31,11 @@ pub(crate) enum Extent {
 }
 
 /// perftest runs no fewer.
-const MESSAGES_MIN: u64 = 5;
+pub(crate) const MESSAGES_MIN: u64 = 5;
 /// Timeout of a queue pair as an exponent, 1.07 s: a host that does not get its CPU for a while is not taken for a lossy network.
 const TIMEOUT: u32 = 18;
+/// And at most, 17 s, where links are so much slower than the scenario's that frames wait for seconds.
+const TIMEOUT_MAX: u32 = 22;
 
 /// What a table of perftest says.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -46,9 +51,10 @@ pub(crate) struct Table {
 impl Test<'_> {
     /// The command of one end; `server` is the other end's address, at the client's.
     pub(crate) fn command(&self, server: Option<&str>) -> String {
-        let Test { device, gid, port, message, traffic_class, .. } = self;
+        let Test { device, gid, port, message, traffic_class, dilation, .. } = self;
+        let timeout = (TIMEOUT + dilation.next_power_of_two().ilog2()).min(TIMEOUT_MAX);
         let mut command = format!(
-            "{} -F -d {device} -x {gid} -p {port} -s {message} -u {TIMEOUT} --tclass={traffic_class}",
+            "{} -F -d {device} -x {gid} -p {port} -s {message} -u {timeout} --tclass={traffic_class}",
             self.tool.test.name()
         );
         command += &match self.extent {
@@ -187,10 +193,13 @@ mod tests {
             message: 65_536,
             extent: Extent::Seconds(3),
             traffic_class: 106,
+            dilation: 1,
         };
         let both = "ib_write_bw -F -d rxe0 -x 1 -p 18515 -s 65536 -u 18 --tclass=106 -D 3 -f 0 -q 4 --report_gbits";
         assert_eq!(test.command(None), both);
         let few = Test { extent: Extent::Messages(2), ..test };
         assert!(few.command(Some("10.0.0.2")).ends_with("-n 5 -q 4 --report_gbits 10.0.0.2"));
+        let slow = |dilation| Test { dilation, ..few }.command(None);
+        assert!(slow(3).contains(" -u 20 ") && slow(1_000).contains(" -u 22 "));
     }
 }

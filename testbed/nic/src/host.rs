@@ -1,6 +1,6 @@
 //! An emulated host with an RDMA NIC, sans-I/O.
 //!
-//! It sends RDMA WRITEs over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
+//! It sends RDMA WRITEs, or SENDs, over reliable connections, each flow at line rate, at a pace, or under congestion control; obeys flow
 //! control with the switch's own gate; acknowledges what it receives, and notifies senders of congestion. Where a flow asks for
 //! it, what got lost is sent again; else a gap in the sequence is counted as a loss. In virtual time a flow may be TCP instead:
 //! its messages are one stream of bytes then, and what it sends and acknowledges is up to [`crate::tcp`].
@@ -28,7 +28,7 @@ mod tests;
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit, RemoteMemory};
 pub use congestion::CongestionControl;
 pub use connection::Connection;
-pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Write};
+pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Verb, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::Turns;
 pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
@@ -45,7 +45,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::ethernet;
 use weir_wire::ethernet::Parsed;
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
-use weir_wire::rocev2::{Ecn, Packet, Psn, QueuePair};
+use weir_wire::rocev2::{Ecn, Packet, Psn, QueuePair, Refusal};
 
 use crate::tcp::TcpSender;
 use intake::Intake;
@@ -452,7 +452,8 @@ impl Host {
             (Says::Write(_), Some(End::Sender(flow))) => self.senders[flow].terms().peer.memory,
             _ => RemoteMemory::EMULATED,
         };
-        let written = codec::encode(&packet, self.config.ip, own, (peer_ip, memory), &self.payload, buffer);
+        let to = codec::Destination { ip: peer_ip, memory };
+        let written = codec::encode(&packet, self.config.ip, own, to, &self.payload, buffer);
         assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
         self.spare_hops.extend(packet.telemetry);
         written.ok()
@@ -730,9 +731,14 @@ impl Host {
         self.senders.iter().all(Sender::is_finished)
     }
 
-    /// Whether a flow, by its place, has sent all that it will ever send, and has it acknowledged.
+    /// Whether a flow, by its place, has sent all that it will ever send, and has it acknowledged, or has been [refused](Host::refusal).
     pub fn is_flow_finished(&self, flow: usize) -> bool {
         self.senders[flow].is_finished()
+    }
+
+    /// Why a flow's peer has given it up, by the flow's place.
+    pub fn refusal(&self, flow: usize) -> Option<Refusal> {
+        self.senders[flow].refusal()
     }
 
     /// No frame that the host sends is longer, without FCS.

@@ -1,13 +1,14 @@
 //! What hosts and the control thread share while a scenario runs.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 
 use weir_nic::host::{Host, HostStats};
 use weir_results::record::LinkWords;
 use weir_results::run_dir::FlowSample;
 use weir_scenario::Scenario;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
+use weir_wire::rocev2::Refusal;
 
 /// Counters of the hosts, for samples, the last words of hosts and wires, and the scenario's beginning.
 ///
@@ -33,6 +34,8 @@ struct FlowCell {
     /// Messages acknowledged, and whether all will ever be.
     messages_done: AtomicU64,
     is_over: AtomicBool,
+    /// Why the receiver has given it up: its place in [`Refusal::ALL`], from 1 on.
+    refusal: AtomicU8,
     /// The bits of each gauge's value, if the series shows them.
     gauges: Box<[AtomicU64]>,
 }
@@ -59,6 +62,14 @@ pub(super) struct LastWords {
     pub(super) gap_max: Span,
     /// Counts of the link toward the host, and toward the switch.
     pub(super) link: LinkWords,
+}
+
+/// The counters that a host left, and whose they are.
+pub(super) struct LeftBy<'a> {
+    pub(super) last: LastWords,
+    /// The places of the flows that it sends, and of those that it receives, among the scenario's.
+    pub(super) sends: &'a [usize],
+    pub(super) receives: &'a [usize],
 }
 
 impl FlowCell {
@@ -123,6 +134,8 @@ impl Board {
         for (n, flow) in cell.sends.iter().enumerate() {
             self.flows[*flow].sent.store(state.sender_stats(n).payload.get(), Ordering::Relaxed);
             self.flows[*flow].messages_done.store(state.sender_stats(n).messages_done, Ordering::Relaxed);
+            let refusal = state.refusal(n).map_or(0, |refusal| refusal as u8 + 1);
+            self.flows[*flow].refusal.store(refusal, Ordering::Relaxed);
             self.flows[*flow].is_over.store(state.is_flow_finished(n), Ordering::Relaxed);
             self.flows[*flow].publish_gauges(n, state);
         }
@@ -147,11 +160,11 @@ impl Board {
         *self.hosts[host].last.lock().expect("nobody panics with this lock held") = Some(last);
     }
 
-    /// The counters that a host left, and the places of its flows among the scenario's: sent, received.
-    pub(super) fn left_by(&self, host: usize) -> Option<(LastWords, &[usize], &[usize])> {
+    /// The counters that a host left.
+    pub(super) fn left_by(&self, host: usize) -> Option<LeftBy<'_>> {
         let cell = &self.hosts[host];
         let last = cell.last.lock().expect("nobody panics with this lock held").clone()?;
-        Some((last, &cell.sends, &cell.receives))
+        Some(LeftBy { last, sends: &cell.sends, receives: &cell.receives })
     }
 
     /// A wire leaves its last counters.
@@ -175,6 +188,12 @@ impl Board {
     pub(super) fn acknowledged(&self, flow: usize) -> (u64, bool) {
         let cell = &self.flows[flow];
         (cell.messages_done.load(Ordering::Relaxed), cell.is_over.load(Ordering::Relaxed))
+    }
+
+    /// Why the receiver of an emulated sender's flow has given it up.
+    pub(super) fn refusal(&self, flow: usize) -> Option<Refusal> {
+        let place = self.flows[flow].refusal.load(Ordering::Relaxed).checked_sub(1)?;
+        Refusal::ALL.get(usize::from(place)).copied()
     }
 
     /// Payload that an emulated sender's flow has sent.

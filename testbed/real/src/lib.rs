@@ -41,26 +41,26 @@ mod on_link;
 mod real_hosts;
 mod recorder;
 mod results;
+mod run;
 mod software;
 mod switch_link;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use weir_config::{CatchUp, Device, SwitchConfig};
 use weir_dpdk_driver::{
-    CATCH_UP_BASE, DeviceLocks, DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime,
-    RuntimeOptions, Stopped, claim_devices, pci_addresses_of,
+    CATCH_UP_BASE, DeviceLocks, DriverError, Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions,
+    claim_devices, pci_addresses_of,
 };
 use weir_dpdk_io::RingEnd;
-use weir_hosts::{Experiment, HostError as RealHostError, Outcome};
+use weir_hosts::{Experiment, HostError as RealHostError};
 use weir_nic::host::{Host, HostError};
-use weir_results::record::{ProgressOf, write_configs};
-use weir_results::run_dir::{FlowSample, RunDir, RunDirError, Summary};
+use weir_results::record::write_configs;
+use weir_results::run_dir::{RunDir, RunDirError, Summary};
 use weir_scenario::{HostPlan, LinkPlan, PortPlace, Scenario, ScenarioError};
-use weir_switch_core::Report;
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Span};
 
 use attached_host::{AttachedHost, HostEnd, Reader};
 use attachment::Attachment;
@@ -68,8 +68,9 @@ use board::Board;
 use connections::Connections;
 use instants::PortInstants;
 use on_link::LinkShape;
-use real_hosts::RealHosts;
 use recorder::Recorder;
+use results::Left;
+use run::Run;
 use software::{Doors, Software};
 use switch_link::{SwitchLink, SwitchLinkEnd};
 
@@ -80,14 +81,6 @@ pub use weir_results::record::Progress;
 const HOST_CPUS_MAX: usize = 4;
 /// What a ring port is taken to send at that has no rate.
 const UNSHAPED: BitRate = BitRate::gbps(100);
-/// Between the start of the loops and the scenario's start, in real time.
-const LEAD: Duration = Duration::from_millis(20);
-/// How often the hosts' notes are collected, in real time.
-const COLLECT_EVERY: Duration = Duration::from_millis(2);
-/// How long hosts may take to finish after the scenario's end, in real time.
-const FINISH_WITHIN: Duration = Duration::from_secs(20);
-/// How long the connections of emulated hosts to real ones may take to close.
-const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 /// How long the switch may take to send what it holds.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
@@ -214,20 +207,22 @@ impl DpdkBackend {
         let mut recorder = Recorder::new(scenario, &run, board.clone(), readers, connections)?;
         let running = prepared.start()?;
         let software = Software::start(scenario, doors, &board)?;
-        let outcome = conduct(scenario, &running, (hosts, &software), &board, &mut recorder, observe, stop);
+        let outcome = Run { scenario, running: &running, software: &software, board: &board, stop }.conduct(
+            hosts,
+            &mut recorder,
+            observe,
+        );
         let failures = software.finish();
         let stopped = running.stop(DRAIN_WITHIN)?;
         recorder.collect()?;
         let (record, traffic) = recorder.finish()?;
-        let (came_to, mut real) = outcome?;
-        if let Some(real) = &mut real {
+        let mut ended = outcome?;
+        if let Some(real) = &mut ended.real {
             real.failures.extend(failures);
+            run.write_hosts(&real.files())?;
         }
-        if let Some(real) = &real {
-            real.write(run.path())?;
-        }
-        let summary =
-            results::summary(scenario, &board, &stopped, (record, traffic), (came_to, real), started.elapsed());
+        let left = Left { stopped: &stopped, record, traffic, ended, wall: started.elapsed() };
+        let summary = results::summary(scenario, &board, left);
         run.finish(&summary)?;
         Ok(summary)
     }
@@ -330,128 +325,6 @@ fn far_end(
 /// What a port tells of its flow control.
 fn instants(prepared: &PreparedSwitches<'_>, place: PortPlace) -> PortInstants {
     PortInstants::new(prepared.shared(place.switch).ports()[place.port].feedback())
-}
-
-/// How a run ended, on the scenario's clock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum CameTo {
-    End,
-    Interruption(Time),
-}
-
-/// Lets the scenario run, and samples it, until all hosts have finished or take too long, or `stop` is set.
-fn conduct(
-    scenario: &Scenario,
-    running: &RunningSwitches,
-    (hosts, software): (Option<&mut Experiment>, &Software),
-    board: &Board,
-    recorder: &mut Recorder<'_>,
-    observe: &mut dyn FnMut(&Progress),
-    stop: &AtomicBool,
-) -> Result<(CameTo, Option<Outcome>), BackendError> {
-    let real = match hosts {
-        None => None,
-        Some(experiment) => match RealHosts::get_ready(experiment, scenario, (running, software), stop)? {
-            None => return Ok((CameTo::Interruption(Time::ZERO), None)),
-            ready => ready,
-        },
-    };
-    let came_to = sample_all(scenario, running, (real.as_ref(), software), board, recorder, observe, stop)?;
-    let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
-    Ok((came_to, real.map(|real| real.finish(is_interrupted)).transpose()?))
-}
-
-/// The samples of a scenario that begins now.
-fn sample_all(
-    scenario: &Scenario,
-    running: &RunningSwitches,
-    (real, software): (Option<&RealHosts>, &Software),
-    board: &Board,
-    recorder: &mut Recorder<'_>,
-    observe: &mut dyn FnMut(&Progress),
-    stop: &AtomicBool,
-) -> Result<CameTo, BackendError> {
-    let mut progress = ProgressOf::default();
-    let dilation = u64::from(scenario.time_dilation());
-    let real_lead = real.map_or(LEAD, RealHosts::begin);
-    let lead = Span::from_nanos(real_lead.as_nanos() as u64).divided_by(dilation);
-    board.begin(running.now() + lead);
-    // Real hosts have sent frames before.
-    let before = real.map(|_| running.reports()).transpose()?;
-    let publish = |reports: &[Report]| {
-        let (Some(real), Some(before)) = (real, &before) else { return };
-        running.update_links();
-        for flow in 0..scenario.flows.len() {
-            let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else {
-                continue;
-            };
-            let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
-            // An emulated end tells itself.
-            let [from, to] = [scenario.flows[flow].from, scenario.flows[flow].to].map(|host| scenario.is_real(host));
-            let (sent, received) = (since(now.sent, start.sent), since(now.received, start.received));
-            board.set_flow(flow, from.then_some(sent), to.then_some(received));
-        }
-    };
-    for next in recorder.schedule() {
-        loop {
-            let left = next.since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
-            if left == Span::ZERO {
-                break;
-            }
-            if stop.load(Ordering::Relaxed) {
-                let (now, reports) = reports(running, board)?;
-                recorder.sample(now, &reports)?;
-                return Ok(CameTo::Interruption(now));
-            }
-            let left = Duration::from_nanos((left * dilation).as_nanos().max(1_000));
-            std::thread::park_timeout(left.min(COLLECT_EVERY));
-            recorder.collect()?;
-        }
-        if running.has_failed() {
-            return Err(BackendError::LcoreFailed);
-        }
-        if recorder.is_due(next) {
-            let (now, reports) = reports(running, board)?;
-            publish(&reports);
-            recorder.sample(now, &reports)?;
-            let flows: Vec<FlowSample> = board.flows().collect();
-            observe(&progress.at(now, &flows, &reports));
-        }
-    }
-    let deadline = Instant::now() + FINISH_WITHIN;
-    // Real hosts end by themselves.
-    let are_awaited =
-        || (!board.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
-    while are_awaited() && !recorder.is_deadlocked() && !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(COLLECT_EVERY);
-        if Instant::now() > deadline {
-            software.give_up();
-        }
-        // The other end of a flow that has failed waits for it.
-        if let Some(real) = real.filter(|_| software.has_failed()) {
-            real.stop();
-        }
-        recorder.collect()?;
-        let (now, reports) = reports(running, board)?;
-        recorder.look_for_deadlock(now, &reports)?;
-    }
-    // Farewells of programs that have ended.
-    let said_within = Instant::now() + FAREWELL_WITHIN;
-    while !software.is_done() && Instant::now() < said_within && !stop.load(Ordering::Relaxed) {
-        std::thread::park_timeout(COLLECT_EVERY);
-        recorder.collect()?;
-    }
-    // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
-    let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
-    std::thread::park_timeout(settle + Duration::from_millis(10));
-    Ok(CameTo::End)
-}
-
-/// The switches' reports, and the scenario's time of the first of them.
-fn reports(running: &RunningSwitches, board: &Board) -> Result<(Time, Vec<Report>), DriverError> {
-    let reports = running.reports()?;
-    let now = reports.first().and_then(|report| board.scenario_time(report.at)).unwrap_or(Time::ZERO);
-    Ok((now, reports))
 }
 
 /// Dilated, several switches share one CPU, as [`DpdkBackend::start`] has it of switch and hosts: no neighbour runs on while

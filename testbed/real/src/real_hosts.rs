@@ -1,10 +1,10 @@
 //! Real hosts beside the switches of a run: their ports' links are watched while they get ready, their flows are read off the switches'
 //! counters while they send, and what they told becomes part of the summary.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::{RunningSwitches, Stopped};
+use weir_dpdk_driver::Stopped;
 use weir_hosts::{Experiment, HostError, Outcome, Session};
 use weir_nic::host::{ClassStats, ReceiverStats, SenderStats, Transport};
 use weir_nic::model::{ModelDrop, ModelReport};
@@ -14,7 +14,7 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, CLASSES, Span};
 
-use crate::software::Software;
+use crate::run::Run;
 
 /// How often links and hosts are looked at while hosts get ready, in real time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -30,10 +30,10 @@ pub(super) struct RealHosts {
     seen: Vec<Option<Seen>>,
 }
 
-/// A flow that has a class of its sender's port to itself, and maybe one of its receiver's.
+/// A flow that has a class of its sender's port to itself, or of its receiver's, or of both.
 #[derive(Clone, Copy)]
 struct Seen {
-    from: PortPlace,
+    from: Option<PortPlace>,
     to: Option<PortPlace>,
     class: usize,
     headers: u64,
@@ -41,12 +41,8 @@ struct Seen {
 
 impl RealHosts {
     /// Boots the guests, and has all hosts get ready. `None` if `stop` is set meanwhile.
-    pub(super) fn get_ready(
-        experiment: &mut Experiment,
-        scenario: &Scenario,
-        (running, software): (&RunningSwitches, &Software),
-        stop: &AtomicBool,
-    ) -> Result<Option<RealHosts>, HostError> {
+    pub(super) fn get_ready(experiment: &mut Experiment, run: &Run<'_>) -> Result<Option<RealHosts>, HostError> {
+        let Run { scenario, running, software, stop, .. } = *run;
         experiment.boot()?;
         let deadline = Instant::now() + experiment.boots_within();
         while !experiment.is_up()? {
@@ -107,10 +103,10 @@ impl RealHosts {
         let seen = self.seen[flow]?;
         let class = |place: PortPlace| &reports[place.switch].ports[place.port].classes[seen.class];
         let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * seen.headers));
-        let from = class(seen.from);
-        let sent = payload(from.rx_bytes, from.rx_frames);
-        let received = seen.to.map_or(sent, |to| payload(class(to).tx_bytes, class(to).tx_frames));
-        Some(FlowSample { sent, received })
+        let sent = seen.from.map(|from| payload(class(from).rx_bytes, class(from).rx_frames));
+        let received = seen.to.map(|to| payload(class(to).tx_bytes, class(to).tx_frames));
+        // What is seen at one end alone counts for both.
+        Some(FlowSample { sent: sent.or(received)?, received: received.or(sent)? })
     }
 
     /// Waits for hosts that still send or are told to end, and for what they have to say.
@@ -122,7 +118,7 @@ impl RealHosts {
     }
 }
 
-/// Which flows the switches can tell from others: those that have their class to themselves.
+/// Which flows the switches can tell from others: those that have their class to themselves at one end at least.
 fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
     let place = |host: usize| scenario.hosts[host].place();
     let alone = |n: usize, same: &dyn Fn(usize) -> bool| {
@@ -133,12 +129,13 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
     let of_flow = |n: usize| {
         let flow = &scenario.flows[n];
         let is_real = scenario.is_real(flow.from) || scenario.is_real(flow.to);
-        if !is_real || !alone(n, &|other| scenario.flows[other].from == flow.from) {
+        if !is_real {
             return None;
         }
+        let from = alone(n, &|other| scenario.flows[other].from == flow.from).then(|| place(flow.from));
         let to = alone(n, &|other| scenario.flows[other].to == flow.to).then(|| place(flow.to));
         let headers = if matches!(flow.config.transport, Transport::Tcp(_)) { TCP_HEADERS } else { ROCE_HEADERS };
-        Some(Seen { from: place(flow.from), to, class: flow.config.class.index(), headers })
+        (from.is_some() || to.is_some()).then_some(Seen { from, to, class: flow.config.class.index(), headers })
     };
     (0..scenario.flows.len()).map(of_flow).collect()
 }

@@ -2,31 +2,39 @@
 
 use std::time::Duration;
 
-use weir_hosts::Outcome;
+use weir_dpdk_driver::Stopped;
 use weir_nic::host::{ReceiverStats, SenderStats};
-use weir_results::record::{self, Ended, NicWords, Record, dropped, lost_lossless, overflown_lossless};
+use weir_results::record::{self, NicWords, Record, dropped, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
 use weir_units::Time;
+use weir_wire::rocev2::Refusal;
 
-use super::board::{Board, LastWords};
-use super::{CameTo, Stopped, real_hosts};
+use super::board::{Board, LeftBy};
+use super::real_hosts;
+use super::run::{CameTo, Ended};
+
+/// What is left of a run that has stopped.
+pub(super) struct Left<'a> {
+    pub(super) stopped: &'a Stopped,
+    /// Of its samples.
+    pub(super) record: Record,
+    pub(super) traffic: Vec<TrafficSummary>,
+    pub(super) ended: Ended,
+    /// How long it took, in real time.
+    pub(super) wall: Duration,
+}
 
 /// The summary of a run that has stopped.
-pub(super) fn summary(
-    scenario: &Scenario,
-    board: &Board,
-    stopped: &Stopped,
-    (record, traffic): (Record, Vec<TrafficSummary>),
-    (came_to, real): (CameTo, Option<Outcome>),
-    wall: Duration,
-) -> Summary {
+pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Summary {
+    let Left { stopped, record, traffic, ended, wall } = left;
+    let Ended { came_to, real } = ended;
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
     // Messages' own connections count for gaps alone: acknowledgements tell whether all of their payload has arrived.
     let mut gaps = 0;
-    for (last, sends, receives) in left.iter().flatten() {
+    for LeftBy { last, sends, receives } in left.iter().flatten() {
         let stats = &last.stats;
         gaps += stats.receivers[receives.len()..].iter().map(|arrived| arrived.lost).sum::<u64>();
         sends.iter().zip(&stats.flows).for_each(|(flow, stats)| sent[*flow] = *stats);
@@ -68,14 +76,20 @@ pub(super) fn summary(
         .then(|| lost.join("; "))
         .or_else(|| (gaps > 0).then(|| format!("{gaps} lossless frames were lost")))
         .or_else(|| (!lossless).then(|| "not all that was sent has arrived, and no deadlock holds it".to_owned()));
+    let refused = scenario.flows.iter().zip(&sent).filter_map(|(flow, sent)| {
+        let given_up = Refusal::ALL.into_iter().find(|refusal| sent.refusals[*refusal as usize] > 0)?;
+        let to = &scenario.hosts[flow.to].name;
+        Some(format!("flow {}: host {to} has given the connection up: {}", flow.name, given_up.name()))
+    });
+    let refused: Vec<String> = refused.collect();
     let of_nics = real_hosts::unbalanced(scenario, stopped);
     if let Some(real) = &real {
         real_hosts::count(scenario, real, &mut sent, &mut arrived);
     }
-    let of_host = |host: usize| left[host].as_ref().map(|(last, ..)| last);
+    let of_host = |host: usize| left[host].as_ref().map(|left| &left.last);
     let mut summary = record::summary(
         scenario,
-        Ended {
+        record::Ended {
             backend: if scenario.real.is_some() { "hosts" } else { "dpdk" },
             reports: &stopped.reports,
             duration: end.since(Time::ZERO),
@@ -85,7 +99,7 @@ pub(super) fn summary(
             sent,
             arrived,
             lossless,
-            failures: interrupted.into_iter().chain(failures).chain(of_nics).collect(),
+            failures: interrupted.into_iter().chain(failures).chain(refused).chain(of_nics).collect(),
             notes,
         },
         &record,
@@ -93,8 +107,8 @@ pub(super) fn summary(
     if let Some(real) = real {
         real_hosts::add(&mut summary, real, end.since(Time::ZERO));
     }
-    let late = left.iter().flatten().map(|(last, ..)| last.late).max().unwrap_or_default();
-    let gap = left.iter().flatten().map(|(last, ..)| last.gap_max).max().unwrap_or_default();
+    let late = left.iter().flatten().map(|left| left.last.late).max().unwrap_or_default();
+    let gap = left.iter().flatten().map(|left| left.last.gap_max).max().unwrap_or_default();
     Summary {
         traffic,
         wall_ms: Some(wall.as_millis() as u64),
@@ -105,7 +119,8 @@ pub(super) fn summary(
 }
 
 /// What a host's NIC left.
-fn words((last, ..): &(LastWords, &[usize], &[usize])) -> NicWords {
+fn words(left: &LeftBy<'_>) -> NicWords {
+    let last = &left.last;
     NicWords { classes: last.stats.classes, control_sent: last.stats.counters.control_sent }
 }
 

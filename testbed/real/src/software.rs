@@ -1,4 +1,4 @@
-//! The software of emulated hosts that real hosts talk to: ARP, ping and TCP by smoltcp, and over it the exchange of `ib_write_bw`, by
+//! The software of emulated hosts that real hosts talk to: ARP, ping and TCP by smoltcp, and over it perftest's exchange, by
 //! which the queue pairs of both ends get to know each other. Data never comes here: the NIC has it, on its lcore.
 
 mod link;

@@ -44,7 +44,7 @@ pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Nodes, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
-pub use real_hosts::{RealHostSummary, ToolSummary};
+pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
 };
@@ -56,6 +56,7 @@ pub use summary::{
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -67,6 +68,8 @@ const PROVENANCE: &str = "provenance.json";
 const CONFIG: &str = "config.toml";
 const CONFIG_OF: &str = "config-";
 const CONFIG_EXTENSION: &str = ".toml";
+/// The folder of what real hosts told.
+const HOSTS: &str = "hosts";
 const TOPOLOGY: &str = "topology.json";
 const SCENARIO: &str = "scenario.toml";
 const SERIES: &str = "series.csv";
@@ -183,6 +186,17 @@ impl RunDir {
         let path = self.path.join(TOPOLOGY);
         let text = serde_json::to_string(topology).map_err(|source| RunDirError::Json { path, source })?;
         self.write_text(TOPOLOGY, &(text + "\n"))
+    }
+
+    /// Writes texts and tables of real hosts into their folder, by the names of files: `H0.before.txt`, `counters.csv`.
+    pub fn write_hosts(&self, files: &BTreeMap<String, String>) -> Result<(), RunDirError> {
+        if files.is_empty() {
+            return Ok(());
+        }
+        let folder = self.path.join(HOSTS);
+        fs::create_dir_all(&folder).map_err(io_at(&folder, "can't be made"))?;
+        files.keys().for_each(|name| debug_assert!(is_file_of_hosts(name), "{name} would not be known again"));
+        files.iter().try_for_each(|(name, text)| self.write_text(&format!("{HOSTS}/{name}"), text))
     }
 
     /// Keeps the text of the scenario's file.
@@ -351,21 +365,43 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
     if !path.is_dir() {
         return Err(RunDirError::NoDirectory { path: path.to_owned() });
     }
+    let names = names_in(path)?;
+    let is_run = names.is_empty() || read_provenance(path).is_ok_and(|earlier| earlier.is_known());
+    if let Some(entry) = names.iter().find(|name| !is_run || !is_run_file(name)) {
+        return Err(RunDirError::Occupied { path: path.to_owned(), entry: entry.clone() });
+    }
+    let hosts = path.join(HOSTS);
+    let of_hosts = if hosts.is_dir() { names_in(&hosts)? } else { Vec::new() };
+    if let Some(entry) = of_hosts.iter().find(|name| !is_file_of_hosts(name)) {
+        return Err(RunDirError::Occupied { path: path.to_owned(), entry: format!("{HOSTS}/{entry}") });
+    }
+    let removed = "is of an earlier run and can't be removed";
+    for file in of_hosts.iter().map(|name| hosts.join(name)) {
+        fs::remove_file(&file).map_err(io_at(&file, removed))?;
+    }
+    for name in names {
+        let file = path.join(name);
+        let is_folder = file.is_dir();
+        let remove = if is_folder { fs::remove_dir } else { fs::remove_file };
+        remove(&file).map_err(io_at(&file, removed))?;
+    }
+    Ok(())
+}
+
+/// What is in a folder, by name.
+fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(io_at(path, "can't be listed"))? {
         let entry = entry.map_err(io_at(path, "can't be listed"))?;
         names.push(entry.file_name().to_string_lossy().into_owned());
     }
     names.sort();
-    let is_run = names.is_empty() || read_provenance(path).is_ok_and(|earlier| earlier.is_known());
-    if let Some(entry) = names.iter().find(|name| !is_run || !is_run_file(name)) {
-        return Err(RunDirError::Occupied { path: path.to_owned(), entry: entry.clone() });
-    }
-    for name in names {
-        let file = path.join(name);
-        fs::remove_file(&file).map_err(io_at(&file, "is of an earlier run and can't be removed"))?;
-    }
-    Ok(())
+    Ok(names)
+}
+
+/// Whether a file of the folder [`HOSTS`] is of a run.
+fn is_file_of_hosts(name: &str) -> bool {
+    Path::new(name).extension().is_some_and(|extension| extension == "txt" || extension == "csv")
 }
 
 fn is_run_file(name: &str) -> bool {
@@ -373,6 +409,7 @@ fn is_run_file(name: &str) -> bool {
     let fixed = [
         PROVENANCE,
         CONFIG,
+        HOSTS,
         TOPOLOGY,
         SCENARIO,
         SERIES,

@@ -292,6 +292,11 @@ impl Scenario {
         self.real.as_ref().is_some_and(|real| real.is_real(host))
     }
 
+    /// What sends the flow of this place where an end of it is real, and what the other one speaks.
+    pub fn tool(&self, flow: usize) -> FlowTool {
+        self.real.as_ref().and_then(|real| real.flows.get(flow)).copied().unwrap_or_default()
+    }
+
     /// The names of what the series shows of each flow besides what it sends; empty unless that is asked for.
     pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
         let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();
@@ -301,19 +306,20 @@ impl Scenario {
     /// The flows that begin or end at a host.
     pub fn flows_of(&self, host: usize) -> HostFlows {
         let numbered = || self.flows.iter().enumerate();
-        let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, self.sender(flow)));
+        let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, self.sender(n, flow)));
         let receives = numbered().filter(|(_, flow)| flow.to == host).map(|(n, flow)| (n, self.receiver(flow)));
         HostFlows { sends: sends.collect(), receives: receives.collect() }
     }
 
     /// A flow's sending end. A real receiver tells its queue pair when the run begins, and takes nothing that is out of order.
-    fn sender(&self, flow: &FlowPlan) -> FlowConfig {
+    fn sender(&self, n: usize, flow: &FlowPlan) -> FlowConfig {
         let config = flow.config.clone();
         if !self.is_real(flow.to) {
             return config;
         }
         let timeout = ROCE_TIMEOUT.divided_by(u64::from(self.time_dilation()));
-        FlowConfig { peer: Peer::UNKNOWN, retransmission: config.retransmission.or(Some(timeout)), ..config }
+        let verb = self.tool(n).test.verb();
+        FlowConfig { peer: Peer::UNKNOWN, verb, retransmission: config.retransmission.or(Some(timeout)), ..config }
     }
 
     /// A flow's receiving end. A real sender sends again what is asked for, and stamps nothing.

@@ -42,7 +42,7 @@ pub enum ReadError {
     Opcode(u8),
     /// A payload where the opcode has none, none where it has one, or padding where none may be.
     Payload,
-    /// An acknowledgement of a kind that is not spoken here.
+    /// An acknowledgement of a kind that IBA reserves.
     Syndrome(u8),
 }
 
@@ -84,6 +84,7 @@ impl<'a> Packet<'a> {
         let extension_bytes = match frame[field::BTH_OPCODE] {
             opcode::WRITE_FIRST | opcode::WRITE_ONLY => RETH_BYTES,
             opcode::WRITE_MIDDLE | opcode::WRITE_LAST => 0,
+            opcode::SEND_FIRST | opcode::SEND_MIDDLE | opcode::SEND_LAST | opcode::SEND_ONLY => 0,
             opcode::ACKNOWLEDGE => AETH_BYTES,
             opcode::CNP => CNP_RESERVED_BYTES,
             unknown => return Err(ReadError::Opcode(unknown)),
@@ -92,8 +93,10 @@ impl<'a> Packet<'a> {
         let behind = frame.len().checked_sub(packet.payload_start + ICRC_BYTES).ok_or(ReadError::Length)?;
         let padding = packet.padding_bytes();
         let fits = match packet.opcode() {
-            opcode::WRITE_FIRST | opcode::WRITE_MIDDLE => behind > 0 && padding == 0,
-            opcode::WRITE_LAST | opcode::WRITE_ONLY => behind > padding,
+            opcode::WRITE_FIRST | opcode::WRITE_MIDDLE | opcode::SEND_FIRST | opcode::SEND_MIDDLE => {
+                behind > 0 && padding == 0
+            }
+            opcode::WRITE_LAST | opcode::WRITE_ONLY | opcode::SEND_LAST | opcode::SEND_ONLY => behind > padding,
             _ => behind == 0 && padding == 0,
         };
         if fits && behind % 4 == 0 { Ok(packet) } else { Err(ReadError::Payload) }

@@ -6,6 +6,7 @@ use std::ops::Range;
 use weir_units::MacAddr;
 
 use super::icrc::icrc;
+use super::syndrome::Syndrome;
 use super::{
     AETH_BYTES, BECN, CNP_RESERVED_BYTES, Dscp, ETHERTYPE_IPV4, Ecn, ICRC_BYTES, PROTOCOL_UDP, Packet, Psn, QueuePair,
     RETH_BYTES, ReadError, UDP_PORT, field, ipv4_checksum, opcode,
@@ -49,6 +50,16 @@ pub enum Operation {
         /// Whether the receiver is to acknowledge it.
         ack_request: bool,
     },
+    /// A packet of a SEND over a reliable connection: it goes where the receiver has said that the next message may go. All but
+    /// the last of its message have the path MTU as payload.
+    Send {
+        /// Whether it is its message's first.
+        is_first: bool,
+        /// Whether it is its message's last.
+        is_last: bool,
+        /// Whether the receiver is to acknowledge it.
+        ack_request: bool,
+    },
     /// An acknowledgement of everything up to the frame's PSN.
     Acknowledge {
         /// Its kind.
@@ -87,18 +98,6 @@ pub struct Reth {
     pub message_bytes: u32,
 }
 
-/// The kind of an acknowledgement (IBA 9.7.5.2.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syndrome {
-    /// Positive, with an encoded credit count; [`Syndrome::ACK`] for none.
-    Ack {
-        /// 5 bits; 31: end-to-end credits are not in use.
-        credits: u8,
-    },
-    /// Negative: the frame's PSN was expected, and a later one came.
-    SequenceError,
-}
-
 /// Why a frame can't be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
@@ -112,26 +111,6 @@ pub enum WriteError {
     Payload,
 }
 
-impl Syndrome {
-    /// Positive, without credits.
-    pub const ACK: Syndrome = Syndrome::Ack { credits: 31 };
-
-    fn to_byte(self) -> u8 {
-        match self {
-            Syndrome::Ack { credits } => credits & 0x1f,
-            Syndrome::SequenceError => 0x60,
-        }
-    }
-
-    fn from_byte(byte: u8) -> Result<Syndrome, ReadError> {
-        match byte {
-            0..=0x1f => Ok(Syndrome::Ack { credits: byte }),
-            0x60 => Ok(Syndrome::SequenceError),
-            other => Err(ReadError::Syndrome(other)),
-        }
-    }
-}
-
 impl Operation {
     fn opcode(&self) -> u8 {
         match self {
@@ -139,6 +118,10 @@ impl Operation {
             Operation::Write { part: Part::First(_), .. } => opcode::WRITE_FIRST,
             Operation::Write { part: Part::Middle, .. } => opcode::WRITE_MIDDLE,
             Operation::Write { part: Part::Last, .. } => opcode::WRITE_LAST,
+            Operation::Send { is_first: true, is_last: true, .. } => opcode::SEND_ONLY,
+            Operation::Send { is_first: true, is_last: false, .. } => opcode::SEND_FIRST,
+            Operation::Send { is_first: false, is_last: false, .. } => opcode::SEND_MIDDLE,
+            Operation::Send { is_first: false, is_last: true, .. } => opcode::SEND_LAST,
             Operation::Acknowledge { .. } => opcode::ACKNOWLEDGE,
             Operation::CongestionNotification => opcode::CNP,
         }
@@ -147,7 +130,7 @@ impl Operation {
     fn extension_bytes(&self) -> usize {
         match self {
             Operation::Write { part: Part::Only(_) | Part::First(_), .. } => RETH_BYTES,
-            Operation::Write { .. } => 0,
+            Operation::Write { .. } | Operation::Send { .. } => 0,
             Operation::Acknowledge { .. } => AETH_BYTES,
             Operation::CongestionNotification => CNP_RESERVED_BYTES,
         }
@@ -155,10 +138,10 @@ impl Operation {
 
     fn may_carry(&self, payload_bytes: usize) -> bool {
         match self {
-            Operation::Write { part: Part::First(_) | Part::Middle, .. } => {
+            Operation::Write { part: Part::First(_) | Part::Middle, .. } | Operation::Send { is_last: false, .. } => {
                 payload_bytes > 0 && payload_bytes.is_multiple_of(4)
             }
-            Operation::Write { .. } => payload_bytes > 0,
+            Operation::Write { .. } | Operation::Send { .. } => payload_bytes > 0,
             _ => payload_bytes == 0,
         }
     }
@@ -170,7 +153,7 @@ impl Operation {
                 extension[8..12].copy_from_slice(&reth.remote_key.to_be_bytes());
                 extension[12..16].copy_from_slice(&reth.message_bytes.to_be_bytes());
             }
-            Operation::Write { .. } => {}
+            Operation::Write { .. } | Operation::Send { .. } => {}
             Operation::Acknowledge { syndrome, msn, .. } => {
                 put24(extension, 1..4, msn);
                 extension[0] = syndrome.to_byte();
@@ -186,12 +169,18 @@ impl Operation {
             remote_key: u32::from_be_bytes(std::array::from_fn(|byte| extension[8 + byte])),
             message_bytes: u32::from_be_bytes(std::array::from_fn(|byte| extension[12 + byte])),
         };
-        let write = |part| Operation::Write { part, ack_request: packet.ack_request() };
+        let ack_request = packet.ack_request();
+        let write = |part| Operation::Write { part, ack_request };
+        let send = |is_first, is_last| Operation::Send { is_first, is_last, ack_request };
         Ok(match packet.opcode() {
             opcode::WRITE_ONLY => write(Part::Only(reth())),
             opcode::WRITE_FIRST => write(Part::First(reth())),
             opcode::WRITE_MIDDLE => write(Part::Middle),
             opcode::WRITE_LAST => write(Part::Last),
+            opcode::SEND_ONLY => send(true, true),
+            opcode::SEND_FIRST => send(true, false),
+            opcode::SEND_MIDDLE => send(false, false),
+            opcode::SEND_LAST => send(false, true),
             opcode::ACKNOWLEDGE => Operation::Acknowledge {
                 syndrome: Syndrome::from_byte(extension[0])?,
                 msn: u32::from_be_bytes([0, extension[1], extension[2], extension[3]]),
@@ -284,7 +273,10 @@ impl Repr {
         let becn = is_cnp || matches!(self.operation, Operation::Acknowledge { becn: true, .. });
         frame[field::BTH_CONGESTION] = if becn { BECN } else { 0 };
         put24(frame, field::BTH_QUEUE_PAIR, self.queue_pair.get());
-        let ack_request = matches!(self.operation, Operation::Write { ack_request: true, .. });
+        let ack_request = matches!(
+            self.operation,
+            Operation::Write { ack_request: true, .. } | Operation::Send { ack_request: true, .. }
+        );
         frame[field::BTH_ACK_REQUEST] = u8::from(ack_request) << 7;
         put24(frame, field::BTH_PSN, self.psn.get());
     }

@@ -107,7 +107,7 @@ fn odd_frames_are_refused_with_their_reason() {
     assert_eq!(changed(37, 0xb8), ReadError::NotRoce);
     assert_eq!(changed(17, 40), ReadError::Length);
     assert_eq!(changed(43, 0x41), ReadError::Version);
-    assert_eq!(changed(42, 0x04), ReadError::Opcode(0x04));
+    assert_eq!(changed(42, 0x0c), ReadError::Opcode(0x0c));
     assert_eq!(changed(42, 0x11), ReadError::Payload);
 }
 
@@ -146,9 +146,19 @@ fn any_operation() -> impl Strategy<Value = Operation> {
         Just(Part::Middle),
         Just(Part::Last),
     ];
-    let syndrome = prop_oneof![(0..32u8).prop_map(|credits| Syndrome::Ack { credits }), Just(Syndrome::SequenceError)];
+    let syndrome = prop_oneof![
+        (0..32u8).prop_map(|credits| Syndrome::Ack { credits }),
+        (0..32u8).prop_map(|timer| Syndrome::NotReady { timer }),
+        Just(Syndrome::SequenceError),
+        prop::sample::select(&Refusal::ALL[..]).prop_map(Syndrome::Refused),
+    ];
     prop_oneof![
         (part, any::<bool>()).prop_map(|(part, ack_request)| Operation::Write { part, ack_request }),
+        any::<[bool; 3]>().prop_map(|[is_first, is_last, ack_request]| Operation::Send {
+            is_first,
+            is_last,
+            ack_request
+        }),
         (syndrome, 0..1u32 << 24, any::<bool>()).prop_map(|(syndrome, msn, becn)| Operation::Acknowledge {
             syndrome,
             msn,
@@ -179,8 +189,10 @@ fn any_repr() -> impl Strategy<Value = Repr> {
 /// A payload that the operation may carry, of about this length.
 fn payload_for(operation: &Operation, bytes: usize) -> Vec<u8> {
     let bytes = match operation {
-        Operation::Write { part: Part::First(_) | Part::Middle, .. } => bytes.next_multiple_of(4).max(4),
-        Operation::Write { .. } => bytes.max(1),
+        Operation::Write { part: Part::First(_) | Part::Middle, .. } | Operation::Send { is_last: false, .. } => {
+            bytes.next_multiple_of(4).max(4)
+        }
+        Operation::Write { .. } | Operation::Send { .. } => bytes.max(1),
         _ => 0,
     };
     (0..bytes).map(|n| n as u8).collect()

@@ -6,7 +6,7 @@ use weir_units::Span;
 use super::input::{OfRun, Run};
 use super::verdict::is_good;
 use crate::run::traffic::{fct_cell, slowdown_cell};
-use crate::table::count;
+use crate::table::{count, gbps};
 
 /// A line of the comparison.
 pub(super) struct KeyFigure {
@@ -90,9 +90,25 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
             Some(format!("{} ({})", gbps(tool.rate_bps?), tool.tool))
         });
         row(&format!("{flow}, typical latency, us"), &|run| {
-            Some(format!("{:.1}", *told(run)?.times_ns.get("typical")? as f64 / 1e3))
+            let times = told(run)?.times_ns;
+            // A test for a time has a mean alone.
+            let time = times.get("typical").or_else(|| times.get("avg"))?;
+            Some(format!("{:.1}", *time as f64 / 1e3))
         });
         row(&format!("{flow}, segments sent again"), &|run| Some(count(told(run)?.retransmits?)));
+        row(&format!("{flow}, congestion window in segments, mean and most"), &|run| {
+            let seen = told(run)?.connection?;
+            Some(format!("{}, {}", count(seen.cwnd_mean), count(seen.cwnd_max)))
+        });
+        row(&format!("{flow}, round trip as its kernel has it, ms, mean and most"), &|run| {
+            let seen = told(run)?.connection?;
+            Some(format!("{}, {}", milli(seen.rtt_mean_ns), milli(seen.rtt_max_ns)))
+        });
+        row(&format!("{flow}, negative acknowledgements"), &|run| {
+            let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
+            let kinds: Vec<String> = of_run.naks.iter().map(|(kind, n)| format!("{} {kind}", count(*n))).collect();
+            (!kinds.is_empty()).then(|| kinds.join(", "))
+        });
         row(&format!("{flow}, its sender was paused, ms"), &|run| {
             told(run)?;
             let of_run = run.summary.flows.iter().find(|of| of.name == flow)?;
@@ -195,10 +211,6 @@ fn fullest(summary: &Summary) -> Option<PoolSummary> {
 
 fn most(summary: &Summary, value: impl Fn(&ClassSummary) -> u64) -> Option<u64> {
     summary.lossless_classes().map(value).max()
-}
-
-fn gbps(bps: u64) -> String {
-    if bps != 0 && bps < 100_000_000 { format!("{:.4}", bps as f64 / 1e9) } else { format!("{:.2}", bps as f64 / 1e9) }
 }
 
 fn kb(bytes: u64) -> String {

@@ -10,7 +10,7 @@ use weir_units::Span;
 use super::Backend;
 use super::{Ended, traffic};
 use crate::Failure;
-use crate::table::{Table, count};
+use crate::table::{Table, count, gbps};
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.
 const LATE_PERCENT_MAX: f64 = 5.0;
@@ -269,10 +269,6 @@ pub(super) fn drawn_ports(ended: &[Ended]) -> Vec<String> {
 /// The last window.
 fn last(summary: &Summary) -> Option<(&[weir_results::run_dir::FlowWindow], &[PortWindow])> {
     summary.windows.last().map(|window| (&window.flows[..], &window.ports[..]))
-}
-
-fn gbps(bps: u64) -> String {
-    format!("{:.2}", bps as f64 / 1e9)
 }
 
 fn kb(bytes: u64) -> String {

@@ -30,36 +30,23 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
     let name = |host: usize| &scenario.hosts[host].name;
     for (n, flow) in scenario.flows.iter().enumerate() {
         let of_flow = &flow.name;
+        let tool = scenario.tool(n);
+        if tool.test == PerfTest::SendLat && tool.queue_pairs > 1 && !flow.config.transport.is_tcp() {
+            return wrong(format!("flow {of_flow}: ib_send_lat has one queue pair; take `qps` out"));
+        }
         let real = [flow.from, flow.to].map(|host| scenario.is_real(host));
         if real == [false, false] {
             continue;
         }
-        if real[0] != real[1] {
-            let tool = tool(scenario, n);
-            let why = match () {
-                () if flow.config.transport.is_tcp() => {
-                    "and TCP has frames between two of a kind only: give both `reach`, or neither".to_owned()
-                }
-                () if tool.test != PerfTest::WriteBw => {
-                    format!("and emulated hosts speak ib_write_bw: take perftest = \"{}\" out", tool.test.name())
-                }
-                () if tool.queue_pairs > 1 => {
-                    "and an emulated host has one queue pair a flow: take `qps` out".to_owned()
-                }
-                () if flow.config.congestion_control.stamps() != Stamps::None => format!(
-                    "and {} needs an echo that real NICs do not send: take `congestion_control` out, or write \"dcqcn\"",
-                    flow.config.congestion_control.name()
-                ),
-                () => String::new(),
-            };
-            if !why.is_empty() {
-                let [emulated, real] = if real[0] { [flow.to, flow.from] } else { [flow.from, flow.to] };
-                return wrong(format!(
-                    "flow {of_flow}: host {} is emulated and host {} is real, {why}",
-                    name(emulated),
-                    name(real)
-                ));
-            }
+        if real[0] != real[1]
+            && let Some(why) = refused_with_emulated(scenario, n)
+        {
+            let [emulated, real] = if real[0] { [flow.to, flow.from] } else { [flow.from, flow.to] };
+            return wrong(format!(
+                "flow {of_flow}: host {} is emulated and host {} is real, {why}",
+                name(emulated),
+                name(real)
+            ));
         }
         if !real[0] {
             continue;
@@ -90,13 +77,55 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
     Ok(())
 }
 
+/// Why a flow can't be between an emulated host and a real one, if it can't.
+fn refused_with_emulated(scenario: &Scenario, n: usize) -> Option<String> {
+    let (flow, tool) = (&scenario.flows[n], scenario.tool(n));
+    let perftest = tool.test.name();
+    if flow.config.transport.is_tcp() {
+        return Some("and TCP has frames between two of a kind only: give both `reach`, or neither".to_owned());
+    }
+    match tool.test {
+        PerfTest::WriteBw => {}
+        PerfTest::SendBw if scenario.is_real(flow.from) => {}
+        // Its server counts messages, or the time from the first one on.
+        PerfTest::SendBw => {
+            let Some(total) = flow.config.total else {
+                return Some("and ib_send_bw of an emulated host ends after so many bytes: write `total`".to_owned());
+            };
+            if total.get().div_ceil(flow.config.message.get()) < perftest::MESSAGES_MIN {
+                let least = perftest::MESSAGES_MIN;
+                return Some(format!("and ib_send_bw takes {least} messages or more: write a larger `total`"));
+            }
+        }
+        PerfTest::ReadBw => {
+            let take = format!("take perftest = \"{perftest}\" out");
+            return Some(format!("and emulated hosts neither ask for READs nor answer them: {take}"));
+        }
+        PerfTest::SendLat => {
+            let take = format!("take perftest = \"{perftest}\" out");
+            return Some(format!("and emulated hosts have no program that answers a message with a message: {take}"));
+        }
+    }
+    if tool.queue_pairs > 1 {
+        return Some("and an emulated host has one queue pair a flow: take `qps` out".to_owned());
+    }
+    let control = &flow.config.congestion_control;
+    (control.stamps() != Stamps::None).then(|| {
+        let name = control.name();
+        format!(
+            "and {name} needs an echo that real NICs do not send: take `congestion_control` out, or write \"dcqcn\""
+        )
+    })
+}
+
 /// A flow to be sent.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub number: usize,
     pub name: String,
-    pub from: usize,
-    pub to: usize,
+    /// The host that runs the client of the flow's program: the sender, but for READs, which the receiver asks for.
+    pub client: usize,
+    pub server: usize,
     /// The server's address.
     pub server_ip: Ipv4Addr,
     pub port: u16,
@@ -109,7 +138,7 @@ pub(super) struct Task {
     message: u64,
     traffic_class: u8,
     /// How many times slower than real time the scenario is.
-    dilation: u32,
+    pub dilation: u32,
 }
 
 #[derive(Clone, Debug)]
@@ -122,11 +151,7 @@ enum Kind {
 pub(super) fn tasks(scenario: &Scenario) -> Vec<Task> {
     let is_real = |flow: &FlowPlan| scenario.is_real(flow.from) || scenario.is_real(flow.to);
     let of_real = scenario.flows.iter().enumerate().filter(|(_, flow)| is_real(flow));
-    of_real.map(|(n, flow)| task(scenario, n, flow, tool(scenario, n))).collect()
-}
-
-fn tool(scenario: &Scenario, flow: usize) -> FlowTool {
-    scenario.real.as_ref().and_then(|real| real.flows.get(flow)).copied().unwrap_or_default()
+    of_real.map(|(n, flow)| task(scenario, n, flow, scenario.tool(n))).collect()
 }
 
 /// The TCP port at which the server of a flow of RDMA waits.
@@ -158,12 +183,16 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
             (Kind::Tcp { control: linux_name(tcp.control.name()), rate_bps }, IPERF3_PORT, 0)
         }
     };
+    let [client, server] = match kind {
+        Kind::Rdma(FlowTool { test: PerfTest::ReadBw, .. }) => [flow.to, flow.from],
+        _ => [flow.from, flow.to],
+    };
     Task {
         number,
         name: flow.name.clone(),
-        from: flow.from,
-        to: flow.to,
-        server_ip: scenario.hosts[flow.to].nic.ip,
+        client,
+        server,
+        server_ip: scenario.hosts[server].nic.ip,
         port: first + number as u16,
         starts_after: real(config.start.since(weir_units::Time::ZERO)),
         within: sends + BESIDE,
@@ -187,7 +216,7 @@ impl Task {
         test: impl FnOnce(&Test<'_>) -> T,
         transfer: impl FnOnce(&Transfer<'_>) -> T,
     ) -> T {
-        let Task { port, message, extent, traffic_class, .. } = *self;
+        let Task { port, message, extent, traffic_class, dilation, .. } = *self;
         match &self.kind {
             Kind::Rdma(tool) => test(&Test {
                 tool: *tool,
@@ -197,11 +226,17 @@ impl Task {
                 message,
                 extent,
                 traffic_class,
+                dilation,
             }),
             Kind::Tcp { control, rate_bps } => {
                 transfer(&Transfer { control, port, extent, message, rate_bps: *rate_bps, traffic_class })
             }
         }
+    }
+
+    /// Whether TCP carries it.
+    pub(super) fn is_tcp(&self) -> bool {
+        matches!(self.kind, Kind::Tcp { .. })
     }
 
     pub(super) fn tool(&self) -> &'static str {

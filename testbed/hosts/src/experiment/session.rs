@@ -16,7 +16,7 @@ use crate::HostError;
 use crate::counters::{self, Counters};
 use crate::host::{Host, HostClock};
 use crate::probe::Found;
-use crate::script;
+use crate::{script, sockets};
 
 /// How long the way between two hosts may take to carry a frame: links of guests come up a second after their switch.
 const PATH_WITHIN: Duration = Duration::from_secs(40);
@@ -38,7 +38,14 @@ struct Known {
     host: Host,
     found: Found,
     clock: HostClock,
-    before: Counters,
+    before: Counted,
+}
+
+/// What a host counted, as it was told and as it was read.
+#[derive(Clone, Default)]
+struct Counted {
+    told: String,
+    counters: Counters,
 }
 
 impl Session {
@@ -108,6 +115,12 @@ struct Neighbour {
     mac: String,
 }
 
+/// A host whose TCP connections are looked at.
+struct Watched<'k> {
+    client: &'k Known,
+    tasks: Vec<&'k Task>,
+}
+
 /// What a client's end came to: when it began, by the host's clock, and what it said.
 type Said = Result<(Option<u64>, String), HostError>;
 
@@ -120,7 +133,7 @@ impl Run {
             |end: fn(&Task) -> usize| self.tasks.iter().filter_map(move |task| Some((task, all[end(task)].as_ref()?)));
         let servers: Mutex<BTreeMap<usize, String>> = Mutex::default();
         thread::scope(|scope| {
-            for (task, server) in at(|task| task.to) {
+            for (task, server) in at(|task| task.server) {
                 let (servers, stop) = (&servers, &self.stop);
                 scope.spawn(move || {
                     let command = format!("exec timeout {} {}", task.within.as_secs() + 60, task.server(&server.found));
@@ -129,7 +142,7 @@ impl Run {
                     servers.lock().expect("nobody panics with it").insert(task.number, said);
                 });
             }
-            let listening = at(|task| task.to).try_for_each(|(task, server)| {
+            let listening = at(|task| task.server).try_for_each(|(task, server)| {
                 server.host.must(
                     &script::wait_for_listener(task.port),
                     &format!("{} does not listen", task.tool()),
@@ -144,29 +157,51 @@ impl Run {
             self.ready.store(true, Ordering::Release);
             let Some(begins_at) = self.wait_for_begin(begins) else {
                 self.stop.store(true, Ordering::Relaxed);
-                return Ok((Vec::new(), Instant::now()));
+                return Ok((Vec::new(), Vec::new(), Instant::now()));
             };
-            let clients: Vec<_> = at(|task| task.from)
+            let clients: Vec<_> = at(|task| task.client)
                 .map(|(task, client)| (task, scope.spawn(move || self.send(task, client, begins_at))))
+                .collect();
+            let have_ended = Arc::new(AtomicBool::new(false));
+            let watchers: Vec<_> = self
+                .watched(all)
+                .map(|watched| {
+                    let have_ended = have_ended.clone();
+                    scope.spawn(move || {
+                        let told = self.watch(&watched, &have_ended);
+                        (watched, told)
+                    })
+                })
                 .collect();
             let said: Vec<(&Task, Said)> = clients
                 .into_iter()
                 .map(|(task, client)| (task, client.join().unwrap_or_else(|_| Ok((None, String::new())))))
                 .collect();
+            have_ended.store(true, Ordering::Relaxed);
+            let seen = watchers.into_iter().filter_map(|watcher| watcher.join().ok()).collect();
             // A server whose client has failed waits for another one.
             if said.iter().any(|(_, said)| said.is_err()) {
                 self.stop.store(true, Ordering::Relaxed);
             }
-            Ok((said, begins_at))
+            Ok((said, seen, begins_at))
         })
-        .map(|(said, begins_at)| {
+        .map(|(said, seen, begins_at): (_, Vec<(Watched<'_>, String)>, _)| {
             // Servers have ended too.
             let mut outcome = self.outcome(&known, said, begins_at);
+            outcome.add_connections(&seen, begins_at);
             for (number, said) in servers.into_inner().unwrap_or_default() {
                 let task = self.tasks.iter().find(|task| task.number == number);
                 outcome.said.extend(task.map(|task| (format!("{}.server.txt", task.name), said)));
             }
             outcome
+        })
+    }
+
+    /// The hosts that send by TCP.
+    fn watched<'k>(&'k self, known: &'k [Option<Known>]) -> impl Iterator<Item = Watched<'k>> {
+        known.iter().enumerate().filter_map(|(n, client)| {
+            let tasks: Vec<&Task> = self.tasks.iter().filter(|task| task.client == n && task.is_tcp()).collect();
+            (!tasks.is_empty()).then_some(Watched { client: client.as_ref()?, tasks })
         })
     }
 
@@ -192,9 +227,9 @@ impl Run {
         let mut known = known.into_iter().collect::<Result<Vec<_>, _>>()?;
         thread::scope(|scope| {
             // From the real end, where the other one is emulated.
-            let way = |task: &Task| match self.hosts[task.from] {
-                Some(_) => (task.from, task.to),
-                None => (task.to, task.from),
+            let way = |task: &Task| match self.hosts[task.client] {
+                Some(_) => (task.client, task.server),
+                None => (task.server, task.client),
             };
             let mut ways: Vec<(usize, usize)> = self.tasks.iter().map(way).collect();
             ways.sort_unstable();
@@ -224,11 +259,11 @@ impl Run {
             host.must(&told.join(" && "), "it can't be told of the other hosts' addresses", &self.stop)?;
         }
         let found = host.probe(&self.stop)?;
-        for task in self.tasks.iter().filter(|task| task.from == n || task.to == n) {
+        for task in self.tasks.iter().filter(|task| task.client == n || task.server == n) {
             task.refuse_without(&found).map_err(|why| HostError::of(&host.name, why))?;
         }
         let clock = host.clock(&self.stop)?;
-        Ok(Some(Known { host: host.clone(), found, clock, before: Counters::new() }))
+        Ok(Some(Known { host: host.clone(), found, clock, before: Counted::default() }))
     }
 
     /// Waits until frames get from one host to another and back.
@@ -248,9 +283,23 @@ impl Run {
         }
     }
 
-    fn count(&self, known: &Known) -> Result<Counters, HostError> {
+    fn count(&self, known: &Known) -> Result<Counted, HostError> {
         let script = counters::script(&known.host.interface, known.found.rdma.as_deref());
-        Ok(counters::parse(&known.host.run(&script, SHORT, &self.stop)?.output))
+        let told = known.host.run(&script, SHORT, &self.stop)?.output;
+        Ok(Counted { counters: counters::parse(&told), told })
+    }
+
+    /// Looks at the connections of a host's TCP clients until they have ended.
+    fn watch(&self, watched: &Watched<'_>, has_ended: &Arc<AtomicBool>) -> String {
+        let ports: Vec<u16> = watched.tasks.iter().map(|task| task.port).collect();
+        let longest = watched.tasks.iter().map(|task| task.starts_after + task.within).max().unwrap_or_default();
+        let script = sockets::script(&ports, longest);
+        // What was told so far comes back however it ends.
+        watched
+            .client
+            .host
+            .run(&script, longest + SHORT * 2, has_ended)
+            .map_or_else(|_| String::new(), |ended| ended.output)
     }
 
     fn send(&self, task: &Task, client: &Known, at: Instant) -> Said {
@@ -266,7 +315,7 @@ impl Run {
         let mut outcome = Outcome::default();
         let stopped = self.stop.load(Ordering::Relaxed);
         for (task, said) in said {
-            let client = known[task.from].as_ref().expect("its client is real");
+            let client = known[task.client].as_ref().expect("its client is real");
             let (began, said) = match said {
                 Ok(said) => said,
                 Err(error) => {
@@ -287,9 +336,16 @@ impl Run {
             outcome.said.insert(format!("{}.client.txt", task.name), said);
         }
         for known in known.iter().flatten() {
+            // A run that is stopped has a host's connection to ask by no more.
             let after = if stopped { Ok(known.before.clone()) } else { self.count(known) };
             let counters = match after {
-                Ok(after) => counters::between(&known.before, &after),
+                Ok(after) => {
+                    let (name, before) = (&known.host.name, &known.before);
+                    outcome.counters.extend(counters::rows(name, &before.counters, &after.counters));
+                    outcome.said.insert(format!("{name}.before.txt"), before.told.clone());
+                    outcome.said.insert(format!("{name}.after.txt"), after.told.clone());
+                    counters::between(&before.counters, &after.counters)
+                }
                 Err(error) => {
                     outcome.failures.push(error.to_string());
                     Counters::new()
@@ -310,6 +366,22 @@ impl Run {
 }
 
 impl Outcome {
+    /// Adds what was seen of TCP's connections.
+    fn add_connections(&mut self, seen: &[(Watched<'_>, String)], at: Instant) {
+        for (Watched { client, tasks }, told) in seen {
+            self.said.insert(format!("{}.ss.txt", client.host.name), told.clone());
+            let samples = sockets::parse(told);
+            for task in tasks {
+                let begins = client.clock.at(at);
+                let rows = sockets::of_flow(&samples, task.port, begins, task.dilation);
+                if let Some(Some(flow)) = self.flows.get_mut(task.number) {
+                    flow.tool.connection = sockets::summary(&rows);
+                }
+                self.connections.extend(rows.into_iter().map(|row| (task.name.clone(), row)));
+            }
+        }
+    }
+
     fn put(&mut self, number: usize, flow: FlowOutcome) {
         if self.flows.len() <= number {
             self.flows.resize(number + 1, None);

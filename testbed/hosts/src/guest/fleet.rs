@@ -356,7 +356,8 @@ impl Running {
             _ => self.ended(),
         })?;
         let file = format!("/run/agent/{number}");
-        let command = format!("[ ! -e {file} ] || {{ kill -9 -- -$(cat {file}); rm {file}; }} 2>/dev/null");
+        // Without `--`, which the guest's shell takes for a number.
+        let command = format!("[ ! -e {file} ] || {{ kill -9 -$(cat {file}); rm {file}; }} 2>/dev/null");
         shell.run(&command, ANSWER_WITHIN, &mut |_| ()).map_err(|_| self.silent(ANSWER_WITHIN))?;
         Ok(())
     }

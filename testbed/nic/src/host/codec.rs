@@ -4,13 +4,11 @@ use std::net::Ipv4Addr;
 
 use weir_units::Time;
 use weir_wire::flow_hash::udp_flow_hash;
-use weir_wire::rocev2::{
-    Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, Syndrome, UDP_PORT, WriteError, source_port,
-};
+use weir_wire::rocev2::{Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, UDP_PORT, WriteError, source_port};
 use weir_wire::trailer::{self, Trailer};
 
 use super::congestion::HOPS_MAX;
-use super::packet::{Ack, Hops, NicPacket, Says, Write};
+use super::packet::{Ack, Hops, NicPacket, Says, Verb, Write};
 use super::{HostConfig, Peer, RemoteMemory};
 
 /// The hash of a connection's frames toward `peer`.
@@ -18,7 +16,15 @@ pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
     udp_flow_hash([(host.mac, host.ip), (peer.mac, peer.ip)], [source_port(own, peer.queue_pair), UDP_PORT])
 }
 
-/// Writes a packet that goes to `peer_ip` from the connection's end `own`, a WRITE to `memory`; returns the frame's length without FCS. What the packet
+/// Where a packet goes besides what it says itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Destination {
+    pub(super) ip: Ipv4Addr,
+    /// Of a WRITE.
+    pub(super) memory: RemoteMemory,
+}
+
+/// Writes a packet from the connection's end `own`; returns the frame's length without FCS. What the packet
 /// says that it is longer than a RoCEv2 frame is its trailer.
 ///
 /// # Panics
@@ -27,25 +33,29 @@ pub(super) fn encode(
     packet: &NicPacket,
     own_ip: Ipv4Addr,
     own: QueuePair,
-    (peer_ip, memory): (Ipv4Addr, RemoteMemory),
+    to: Destination,
     payload: &[u8],
     buffer: &mut [u8],
 ) -> Result<usize, WriteError> {
     let (psn, operation, payload_bytes) = match &packet.says {
         Says::Write(write) => {
-            let RemoteMemory { virtual_address, remote_key } = memory;
+            let RemoteMemory { virtual_address, remote_key } = to.memory;
             let reth = Reth { virtual_address, remote_key, message_bytes: write.message_bytes };
-            let part = match (write.is_first, write.is_last) {
+            let Write { psn, is_first, is_last, ack_request, payload_bytes, .. } = *write;
+            let part = match (is_first, is_last) {
                 (true, true) => Part::Only(reth),
                 (true, false) => Part::First(reth),
                 (false, false) => Part::Middle,
                 (false, true) => Part::Last,
             };
-            (write.psn, Operation::Write { part, ack_request: write.ack_request }, usize::from(write.payload_bytes))
+            let operation = match write.verb {
+                Verb::Write => Operation::Write { part, ack_request },
+                Verb::Send => Operation::Send { is_first, is_last, ack_request },
+            };
+            (psn, operation, usize::from(payload_bytes))
         }
         Says::Ack(ack) => {
-            let syndrome = if ack.is_negative { Syndrome::SequenceError } else { Syndrome::ACK };
-            (ack.psn, Operation::Acknowledge { syndrome, msn: ack.msn, becn: ack.is_marked }, 0)
+            (ack.psn, Operation::Acknowledge { syndrome: ack.syndrome, msn: ack.msn, becn: ack.is_marked }, 0)
         }
         Says::Cnp => (Default::default(), Operation::CongestionNotification, 0),
         Says::Segment(_) | Says::TcpAck(_) => panic!("TCP has no frames on a port: its flows run in virtual time only"),
@@ -53,7 +63,7 @@ pub(super) fn encode(
     let repr = Repr {
         destination: packet.destination,
         source: packet.source,
-        destination_ip: peer_ip,
+        destination_ip: to.ip,
         source_ip: own_ip,
         dscp: packet.dscp,
         ecn: packet.ecn,
@@ -84,6 +94,7 @@ pub(super) fn decode(
     let stamped_at = trailer.map_or(Time::NEVER, |trailer| trailer.sent_at());
     let says = match repr.operation {
         Operation::Write { part, ack_request } => Says::Write(Write {
+            verb: Verb::Write,
             psn: repr.psn,
             message_bytes: if let Part::Only(reth) | Part::First(reth) = part { reth.message_bytes } else { 0 },
             payload_bytes: packet.payload().len() as u16,
@@ -92,13 +103,19 @@ pub(super) fn decode(
             ack_request,
             sent_at: stamped_at,
         }),
-        Operation::Acknowledge { syndrome, msn, becn } => Says::Ack(Ack {
+        Operation::Send { is_first, is_last, ack_request } => Says::Write(Write {
+            verb: Verb::Send,
             psn: repr.psn,
-            msn,
-            is_negative: syndrome == Syndrome::SequenceError,
-            is_marked: becn,
-            echo: stamped_at,
+            message_bytes: 0,
+            payload_bytes: packet.payload().len() as u16,
+            is_first,
+            is_last,
+            ack_request,
+            sent_at: stamped_at,
         }),
+        Operation::Acknowledge { syndrome, msn, becn } => {
+            Says::Ack(Ack { psn: repr.psn, msn, syndrome, is_marked: becn, echo: stamped_at })
+        }
         Operation::CongestionNotification => Says::Cnp,
     };
     Ok(NicPacket {
@@ -130,7 +147,7 @@ mod tests {
 
     use super::super::{FlowConfig, FrameSizes, Stamps};
     use super::*;
-    use weir_wire::rocev2::{Dscp, Ecn, Psn};
+    use weir_wire::rocev2::{Dscp, Ecn, Psn, Refusal, Syndrome};
 
     const SIZES: FrameSizes = FrameSizes::rocev2(1_024);
 
@@ -157,9 +174,11 @@ mod tests {
                 let psn = Psn::new(psn);
                 let (says, frame_bytes, telemetry) = match kind {
                     0 => {
+                        let verb = if msn % 2 == 0 { Verb::Write } else { Verb::Send };
                         let write = Write {
+                            verb,
                             psn,
-                            message_bytes: if first { message_bytes } else { 0 },
+                            message_bytes: if first && verb == Verb::Write { message_bytes } else { 0 },
                             payload_bytes: words * 4 - u16::from(last),
                             is_first: first,
                             is_last: last,
@@ -167,10 +186,16 @@ mod tests {
                             sent_at: at,
                         };
                         let sizes = SIZES.bringing(stamps);
-                        (Says::Write(write), sizes.of_write(write.payload_bytes, first), hops)
+                        (Says::Write(write), sizes.of_write(verb, write.payload_bytes, first), hops)
                     }
                     1 => {
-                        let ack = Ack { psn, msn, is_negative: first, is_marked: last, echo: at };
+                        let syndrome = match (first, flag) {
+                            (false, _) => Syndrome::ACK,
+                            (true, false) => Syndrome::SequenceError,
+                            (true, true) if last => Syndrome::NotReady { timer: (msn % 32) as u8 },
+                            (true, true) => Syndrome::Refused(Refusal::ALL[msn as usize % 4]),
+                        };
+                        let ack = Ack { psn, msn, syndrome, is_marked: last, echo: at };
                         (Says::Ack(ack), SIZES.bringing(stamps).ack, hops)
                     }
                     _ => (Says::Cnp, SIZES.cnp, None),
@@ -205,8 +230,8 @@ mod tests {
 
     fn written(packet: &NicPacket) -> Vec<u8> {
         let mut buffer = vec![0xaa; 2_000];
-        let length =
-            encode(packet, host(1).ip, OWN, (host(2).ip, RemoteMemory::EMULATED), &[7; 1_024], &mut buffer).unwrap();
+        let to = Destination { ip: host(2).ip, memory: RemoteMemory::EMULATED };
+        let length = encode(packet, host(1).ip, OWN, to, &[7; 1_024], &mut buffer).unwrap();
         buffer.truncate(length);
         buffer
     }
@@ -224,7 +249,8 @@ mod tests {
 
     #[test]
     fn an_acknowledgement_under_hpcc_byte_by_byte() {
-        let ack = Ack { psn: Psn::new(5), msn: 1, is_negative: false, is_marked: true, echo: Time::from_nanos(0x1234) };
+        let syndrome = Syndrome::ACK;
+        let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: true, echo: Time::from_nanos(0x1234) };
         let hop = Telemetry {
             at: Time::from_nanos(0x99),
             tx_bytes: 0x1_0000,
@@ -247,7 +273,8 @@ mod tests {
     /// What came back is used for what comes next, and only where there is something.
     #[test]
     fn memory_for_stamps_is_used_again() {
-        let ack = Ack { psn: Psn::new(5), msn: 1, is_negative: false, is_marked: false, echo: Time::ZERO };
+        let syndrome = Syndrome::ACK;
+        let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: false, echo: Time::ZERO };
         let hop = Telemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::gbps(25) };
         let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
         let frame = written(&NicPacket { telemetry: hops, ..packet(Says::Ack(ack), 62 + 96) });

@@ -5,7 +5,7 @@
 use arrayvec::ArrayVec;
 use weir_units::{MacAddr, Time};
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
-use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair};
+use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Syndrome};
 use weir_wire::trailer;
 use weir_wire::trailer::Telemetry;
 
@@ -48,7 +48,7 @@ pub struct NicPacket {
 /// What a packet says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Says {
-    /// Part of an RDMA WRITE.
+    /// Part of an RDMA WRITE or SEND.
     Write(Write),
     /// An acknowledgement of all up to its sequence number.
     Ack(Ack),
@@ -92,12 +92,24 @@ impl From<&TcpAck> for tcp::Ack {
     }
 }
 
-/// Part of an RDMA WRITE.
+/// What carries a message's payload.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Verb {
+    /// RDMA WRITE: the first packet says where the message goes.
+    #[default]
+    Write,
+    /// SEND: the receiver has said where the next message may go.
+    Send,
+}
+
+/// Part of an RDMA WRITE or SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
+    /// Which.
+    pub verb: Verb,
     /// Packet sequence number.
     pub psn: Psn,
-    /// Payload of the whole message.
+    /// Payload of the whole message, where the packet says it: the first of a WRITE does.
     pub message_bytes: u32,
     /// Payload of the packet.
     pub payload_bytes: u16,
@@ -119,8 +131,8 @@ pub struct Ack {
     pub psn: Psn,
     /// Messages that the receiver has completed, modulo 2^24.
     pub msn: u32,
-    /// Whether a packet was missing: the sender is to go back to it.
-    pub is_negative: bool,
+    /// What it says: of a negative one, why the sender is to go back to the packet that was expected, or to stop.
+    pub syndrome: Syndrome,
     /// Whether the packet that it answers was marked CE, where the flow's congestion control asks for that.
     pub is_marked: bool,
     /// When that was sent; [`Time::NEVER`] if it is not known.
@@ -250,8 +262,8 @@ impl FrameSizes {
 
     /// A packet with so much payload, the first of its message or not, without stamps.
     #[inline]
-    pub fn of_write(&self, payload_bytes: u16, is_first: bool) -> u16 {
-        let first_extra = if is_first { self.first_extra } else { 0 };
+    pub fn of_write(&self, verb: Verb, payload_bytes: u16, is_first: bool) -> u16 {
+        let first_extra = if is_first && verb == Verb::Write { self.first_extra } else { 0 };
         self.header + first_extra + payload_bytes.next_multiple_of(self.padded_to)
     }
 

@@ -1,7 +1,7 @@
 //! The receiving end of a connection: what came in order, late, twice or not at all.
 
 use weir_units::{Bytes, Class, Span, Time};
-use weir_wire::rocev2::{Dscp, Psn, QueuePair};
+use weir_wire::rocev2::{Dscp, Psn, QueuePair, Syndrome};
 
 use super::packet::{Ack, TcpAck, Write};
 use super::stream::Receiving;
@@ -146,11 +146,11 @@ impl Receiver {
         }
         if write.ack_request {
             let is_marked = is_marked && self.config.echoes_ecn;
-            let ack = |psn| Ack { psn, msn: 0, is_negative: false, is_marked, echo: write.sent_at };
+            let ack = |psn| Ack { psn, msn: 0, syndrome: Syndrome::ACK, is_marked, echo: write.sent_at };
             // A packet came again: all before what is expected has come.
             let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
             // One acknowledgement stands for all before it, so a later one replaces it.
-            let is_later = |due: &Ack| !due.is_negative && due.psn.ahead_of(psn) > 0;
+            let is_later = |due: &Ack| !due.syndrome.is_negative() && due.psn.ahead_of(psn) > 0;
             self.ack_due = self.ack_due.filter(is_later).or(Some(ack(psn)));
         }
     }
@@ -216,8 +216,8 @@ impl Receiver {
             return;
         }
         self.asked = Some((self.expected, now.saturating_add(ASKED_AGAIN)));
-        self.ack_due =
-            Some(Ack { psn: self.expected, msn: 0, is_negative: true, is_marked: false, echo: write.sent_at });
+        let syndrome = Syndrome::SequenceError;
+        self.ack_due = Some(Ack { psn: self.expected, msn: 0, syndrome, is_marked: false, echo: write.sent_at });
     }
 
     /// Places a sequence number among those that have come; returns whether it is new.
@@ -306,6 +306,7 @@ mod tests {
 
     use proptest::prelude::*;
 
+    use super::super::Verb;
     use super::*;
 
     fn receiver() -> Receiver {
@@ -328,6 +329,7 @@ mod tests {
 
     fn write(psn: u32, ends_message: bool) -> Write {
         Write {
+            verb: Verb::Write,
             psn: Psn::new(psn),
             message_bytes: 10,
             payload_bytes: 10,
@@ -370,7 +372,7 @@ mod tests {
             receiver.handle_write(Time::ZERO, &write(psn, true), false);
         }
         let ack = receiver.take_ack().unwrap();
-        assert_eq!((ack.psn, ack.msn, ack.is_negative), (Psn::new(2), 3, false));
+        assert_eq!((ack.psn, ack.msn, ack.syndrome), (Psn::new(2), 3, Syndrome::ACK));
         assert_eq!(receiver.take_ack(), None);
     }
 
@@ -381,7 +383,7 @@ mod tests {
         let mut after = |at: u64, psn: u32| {
             receiver.handle_write(Time::from_nanos(at), &write(psn, true), false);
             let ack = receiver.take_ack();
-            (ack.map(|ack| (ack.psn.get(), ack.is_negative)), receiver.stats.messages)
+            (ack.map(|ack| (ack.psn.get(), ack.syndrome.is_negative())), receiver.stats.messages)
         };
         assert_eq!(after(0, 0), (Some((0, false)), 1));
         assert_eq!(after(1, 2), (Some((1, true)), 1));

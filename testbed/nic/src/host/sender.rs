@@ -8,11 +8,11 @@ use std::sync::Arc;
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_reader::Gauge;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
-use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair};
+use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Refusal, Syndrome};
 
 use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControl, Controlled};
-use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Write};
+use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Verb, Write};
 use super::stream::Sending;
 use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
 use crate::tcp::{TcpConfig, TcpSender};
@@ -36,6 +36,8 @@ pub struct FlowConfig {
     pub class: Class,
     /// Code point of its frames.
     pub dscp: Dscp,
+    /// What carries RDMA's messages.
+    pub verb: Verb,
     /// Payload of a message.
     pub message: Bytes,
     /// When the first message is released.
@@ -62,7 +64,7 @@ pub struct FlowConfig {
 /// What carries a flow.
 #[derive(Clone, Debug)]
 pub enum Transport {
-    /// RDMA WRITEs over a reliable connection.
+    /// RDMA WRITEs or SENDs over a reliable connection.
     Rdma,
     /// TCP, in virtual time only: its messages are one stream of bytes, and complete when all of them is acknowledged. What
     /// is said of congestion control, acknowledgements and retransmission of RDMA does not apply.
@@ -107,8 +109,12 @@ pub struct SenderStats {
     pub payload_done: Bytes,
     /// Their completion times.
     pub fct: FctSummary,
-    /// Negative acknowledgements.
+    /// Negative acknowledgements: a packet was missing.
     pub naks: u64,
+    /// Negative acknowledgements: the receiver had no buffer yet.
+    pub rnr_naks: u64,
+    /// Negative acknowledgements that end the flow, by [`Refusal::ALL`].
+    pub refusals: [u64; Refusal::ALL.len()],
     /// Frames that were sent before.
     pub retransmitted: u64,
     /// How often no acknowledgement came in time.
@@ -162,6 +168,10 @@ pub(super) struct Sender {
     begins_anew: bool,
     /// The last packet that asked for an acknowledgement since what is sent was last begun anew.
     asked: Option<Psn>,
+    /// After the receiver had no buffer: nothing is sent before.
+    waits_until: Time,
+    /// Why the receiver has given the connection up.
+    refusal: Option<Refusal>,
     /// When the last acknowledgement of something new came, or the first packet after it was sent that asked for one.
     progress: Time,
     /// Messages not acknowledged, oldest first, and the place among them of the one that is being sent.
@@ -190,6 +200,7 @@ pub(super) struct Terms {
     pub dscp: Dscp,
     pub stamps: Stamps,
     acks_every_packet: bool,
+    verb: Verb,
     message: Bytes,
     stop: Time,
     repeat: Repeat,
@@ -207,6 +218,7 @@ impl Terms {
             dscp: config.dscp,
             stamps: feedback.stamps,
             acks_every_packet: feedback.acks_every_packet,
+            verb: config.verb,
             message: config.message,
             stop: config.stop,
             repeat: config.repeat,
@@ -236,6 +248,7 @@ impl FlowConfig {
             peer,
             class,
             dscp,
+            verb: Verb::Write,
             message: Bytes::mb(1),
             start: Time::ZERO,
             stop: Time::NEVER,
@@ -290,6 +303,13 @@ impl FctSummary {
 }
 
 impl SenderStats {
+    /// Negative acknowledgements by their kinds, without those that never came.
+    pub fn naks_by_kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let refusals = Refusal::ALL.map(|refusal| (refusal.name(), self.refusals[refusal as usize]));
+        let all = [("sequence error", self.naks), ("receiver not ready", self.rnr_naks)].into_iter().chain(refusals);
+        all.filter(|(_, count)| *count > 0)
+    }
+
     fn note_done(&mut self, now: Time, released: Time, size: u64) {
         self.messages_done += 1;
         self.payload_done += Bytes::new(size);
@@ -346,6 +366,8 @@ impl Sender {
             released: 0,
             begins_anew: false,
             asked: None,
+            waits_until: Time::ZERO,
+            refusal: None,
             progress: Time::ZERO,
             messages: VecDeque::new(),
             sending: 0,
@@ -374,7 +396,7 @@ impl Sender {
     /// acknowledgement, or for nothing.
     #[inline]
     pub(super) fn due(&self) -> Time {
-        if self.waits {
+        if self.waits || self.refusal.is_some() {
             return Time::NEVER;
         }
         let released = match (&self.tcp, self.messages.get(self.sending)) {
@@ -384,6 +406,7 @@ impl Sender {
             (Some(tcp), _) if tcp.messages() == self.messages_max => return Time::NEVER,
             _ => self.next_release,
         };
+        let released = released.max(self.waits_until);
         let paced = self.pacer.as_ref().map_or(released, |pacer| released.max(pacer.free_at()));
         let Some(controlled) = &self.controlled else { return paced };
         let in_flight = Bytes::new(self.next_byte - self.acknowledged);
@@ -401,7 +424,8 @@ impl Sender {
             return self.take_segment(now, sizes);
         }
         let write = self.take_packet(now);
-        let frame_bytes = sizes.of_write(write.payload_bytes, write.is_first) + sizes.of_stamps(self.terms.stamps);
+        let frame_bytes =
+            sizes.of_write(write.verb, write.payload_bytes, write.is_first) + sizes.of_stamps(self.terms.stamps);
         Some((Says::Write(write), frame_bytes, Ecn::Ect0))
     }
 
@@ -435,6 +459,7 @@ impl Sender {
         let payload = if is_last { message.size - u64::from(number) * self.payload_max } else { self.payload_max };
         let is_every = self.terms.ack_every.is_some_and(|every| (number + 1).is_multiple_of(every.get()));
         let write = Write {
+            verb: self.terms.verb,
             psn: self.next,
             message_bytes: message.size as u32,
             payload_bytes: payload as u16,
@@ -516,6 +541,16 @@ impl Sender {
         }
     }
 
+    /// Counts a negative acknowledgement.
+    fn count(&mut self, syndrome: Syndrome) {
+        match syndrome {
+            Syndrome::Ack { .. } => {}
+            Syndrome::SequenceError => self.stats.naks += 1,
+            Syndrome::NotReady { .. } => self.stats.rnr_naks += 1,
+            Syndrome::Refused(refusal) => self.stats.refusals[refusal as usize] += 1,
+        }
+    }
+
     /// Takes an acknowledgement. Calls `done` with the release and the size of each message that it completes.
     pub(super) fn handle_ack(
         &mut self,
@@ -524,17 +559,23 @@ impl Sender {
         hops: &[HopTelemetry],
         mut done: impl FnMut(Time, Bytes),
     ) {
-        // A negative one acknowledges all that comes before the packet that it asks for.
-        let after = if ack.is_negative { ack.psn } else { ack.psn.plus(1) };
-        self.stats.naks += u64::from(ack.is_negative);
+        // A negative one acknowledges all that comes before the packet that it names.
+        let after = if ack.syndrome.is_negative() { ack.psn } else { ack.psn.plus(1) };
+        self.count(ack.syndrome);
+        if self.refusal.is_some() {
+            return;
+        }
         if after.ahead_of(self.fresh) > 0 {
             self.stats.acks_unexpected += 1;
             return;
         }
-        let goes_back = self.terms.retransmission.is_some();
-        if ack.is_negative && !goes_back {
+        if ack.syndrome == Syndrome::SequenceError && self.terms.retransmission.is_none() {
             return;
         }
+        if let Syndrome::Refused(refusal) = ack.syndrome {
+            self.refusal = Some(refusal);
+        }
+        self.waits_until = self.waits_until.max(now.saturating_add(ack.syndrome.wait()));
         if after.ahead_of(self.unacknowledged) > 0 {
             self.unacknowledged = after;
             self.progress = now;
@@ -553,7 +594,7 @@ impl Sender {
             }
             None => self.released,
         };
-        if ack.is_negative || self.next.ahead_of(self.unacknowledged) < 0 {
+        if ack.syndrome.is_negative() || self.next.ahead_of(self.unacknowledged) < 0 {
             self.go_back();
         }
         if let Some(controlled) = &mut self.controlled
@@ -603,7 +644,7 @@ impl Sender {
             return tcp.end.next_timeout();
         }
         match self.terms.retransmission {
-            Some(timeout) if self.awaits_ack() => self.progress.saturating_add(timeout),
+            Some(timeout) if self.awaits_ack() && self.refusal.is_none() => self.progress.saturating_add(timeout),
             _ => Time::NEVER,
         }
     }
@@ -628,8 +669,16 @@ impl Sender {
     }
 
     pub(super) fn is_finished(&self) -> bool {
+        if self.refusal.is_some() {
+            return true;
+        }
         let is_acknowledged = self.messages.is_empty() && self.tcp.as_ref().is_none_or(|tcp| tcp.messages() == 0);
         is_acknowledged && self.next_release == Time::NEVER
+    }
+
+    /// Why its peer has given it up.
+    pub(super) fn refusal(&self) -> Option<Refusal> {
+        self.refusal
     }
 
     /// The connection, if it is TCP's.

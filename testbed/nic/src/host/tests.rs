@@ -2,13 +2,14 @@
 
 mod stamps;
 
+use std::num::NonZeroU32;
 use std::ops::Range;
 
 use crate::DelayLine;
 use proptest::prelude::*;
 use weir_units::{LINK_OVERHEAD, MacAddr, Span};
 use weir_wire::mac_control::PfcFrame;
-use weir_wire::rocev2::{Dscp, Operation, Part, Repr, Reth};
+use weir_wire::rocev2::{Dscp, Operation, Part, Repr, Reth, Syndrome};
 
 use super::*;
 
@@ -437,4 +438,86 @@ fn other_frames_take_turns_on_the_wire() {
     assert!(host.poll_transmit(free, &mut buffer).is_some());
     host.handle_frame(free, &pfc(best_effort, 1_000));
     assert!(!host.send_beside(at(1_000), best_effort, 1_000) && host.send_beside(at(1_000), LOSSLESS, 1_000));
+}
+
+/// An acknowledgement of the second host's to the first one's flow 0, as a NIC would write it.
+fn acknowledgement(syndrome: Syndrome, psn: u32) -> Vec<u8> {
+    let repr = Repr {
+        destination: config(1).mac,
+        source: config(2).mac,
+        destination_ip: config(1).ip,
+        source_ip: config(2).ip,
+        dscp: config(2).ack_dscp,
+        ecn: Ecn::NotCapable,
+        source_port: 0xc000,
+        queue_pair: QueuePair::new(0x100),
+        psn: Psn::new(psn),
+        operation: Operation::Acknowledge { syndrome, msn: 0, becn: false },
+    };
+    let mut buffer = vec![0; 100];
+    let length = repr.write(&[], &mut buffer).unwrap();
+    buffer.truncate(length);
+    buffer
+}
+
+/// The sequence numbers of what a host sends until an instant.
+fn psns_until(host: &mut Host, from: Time, until: Time) -> Vec<(Time, u32)> {
+    let (mut now, mut sent, mut buffer) = (from, Vec::new(), [0; 2_000]);
+    loop {
+        now = host.next_wakeup(now);
+        if now >= until {
+            return sent;
+        }
+        if let Some(length) = host.poll_transmit(now, &mut buffer) {
+            sent.push((now, Repr::read(&Packet::new(&buffer[..length]).unwrap()).unwrap().psn.get()));
+        }
+    }
+}
+
+#[test]
+fn a_receiver_without_a_buffer_is_waited_for() {
+    let mut host = Host::new(config(1), &[FlowConfig { total: Some(Bytes::kb(64)), ..flow(0) }], &[]).unwrap();
+    let sent = psns_until(&mut host, at(0), at(5_000));
+    assert!((1..60).contains(&sent.len()), "{sent:?}");
+    // 640 us, and packets 0 and 1 have come.
+    host.handle_frame(at(5_000), &acknowledgement(Syndrome::NotReady { timer: 12 }, 2));
+    let again = psns_until(&mut host, at(5_000), at(2_000_000));
+    assert_eq!(again[0], (at(645_000), 2));
+    assert_eq!(again.iter().map(|(_, psn)| *psn).collect::<Vec<_>>(), (2..63).collect::<Vec<_>>());
+    host.handle_frame(at(2_000_000), &acknowledgement(Syndrome::ACK, 62));
+    let stats = host.sender_stats(0);
+    assert_eq!((stats.rnr_naks, stats.naks, stats.messages_done), (1, 0, 1));
+    assert!(host.is_finished() && host.refusal(0).is_none());
+}
+
+#[test]
+fn a_receiver_that_refuses_ends_the_flow() {
+    for refusal in Refusal::ALL {
+        let retransmission = Some(Span::from_millis(1));
+        let endless = FlowConfig { ack_every: NonZeroU32::new(4), retransmission, ..flow(0) };
+        let mut host = Host::new(config(1), &[endless], &[]).unwrap();
+        assert!(psns_until(&mut host, at(0), at(5_000)).len() > 1);
+        host.handle_frame(at(5_000), &acknowledgement(Syndrome::Refused(refusal), 1));
+        assert_eq!(psns_until(&mut host, at(5_000), at(50_000_000)), [], "{refusal:?}");
+        let stats = host.sender_stats(0);
+        assert_eq!((host.refusal(0), host.is_flow_finished(0), stats.timeouts), (Some(refusal), true, 0));
+        assert_eq!((stats.refusals.iter().sum::<u64>(), stats.refusals[refusal as usize]), (1, 1));
+        assert_eq!((host.counters().unreadable, host.counters().unknown_queue_pair), (0, 0));
+    }
+}
+
+/// SENDs are shorter by the RETH of the first packet, and arrive as WRITEs do.
+#[test]
+fn messages_may_be_sends() {
+    let mut pair = Pair::new(&[FlowConfig { verb: Verb::Send, total: Some(Bytes::kb(128)), ..flow(0) }]);
+    let mut buffer = [0; 2_000];
+    let length = pair.sender.poll_transmit(Time::ZERO, &mut buffer).unwrap();
+    let repr = Repr::read(&Packet::new(&buffer[..length]).unwrap()).unwrap();
+    assert_eq!((length, repr.psn), (1_024 + 58, Psn::new(0)));
+    assert_eq!(repr.operation, Operation::Send { is_first: true, is_last: false, ack_request: false });
+    pair.receiver.handle_frame(at(1_000), &buffer[..length]);
+    pair.run_until(at(1_000_000));
+    let (sent, arrived) = (pair.sender.sender_stats(0), pair.receiver.receiver_stats(0));
+    assert_eq!((sent.messages_done, arrived.messages, arrived.payload), (2, 2, Bytes::kb(128)));
+    assert_eq!((arrived.in_order, arrived.lost), (sent.frames, 0));
 }

@@ -1,4 +1,4 @@
-//! One flow between an emulated host and a real one: a connection of TCP, and `ib_write_bw`'s exchange over it.
+//! One flow between an emulated host and a real one: a connection of TCP, and perftest's exchange over it.
 
 use std::time::Instant;
 
@@ -106,7 +106,7 @@ impl Talk {
                 first,
                 message_bytes: plan.config.message.get(),
                 socket: sockets.add(socket),
-                exchange: Exchange::new(side, keys, mtu),
+                exchange: Exchange::new(side, scenario.tool(flow).test.verb(), keys, mtu),
                 state: State::Idle,
                 sends_since: None,
                 is_finished: false,
@@ -189,7 +189,7 @@ impl Talk {
         } else if !self.exchange.may_close() && (!socket.is_open() || (!socket.may_recv() && socket.may_send())) {
             let when = if self.exchange.is_connected() { "in the middle of the test" } else { "before the test" };
             return Err(format!(
-                "its ib_write_bw closed the connection {when}, or did not answer at {}:{}",
+                "its perftest closed the connection {when}, or did not answer at {}:{}",
                 self.server, self.port
             ));
         }
@@ -238,6 +238,9 @@ impl Talk {
         }
         if self.sends_since.is_none() && board.sent(self.flow).get() > 0 {
             self.sends_since = Some(Instant::now());
+        }
+        if let Some(refusal) = board.refusal(self.flow) {
+            return Err(format!("it has given the connection up: {}", refusal.name()));
         }
         let (messages, is_over) = board.acknowledged(self.flow);
         if !is_over {

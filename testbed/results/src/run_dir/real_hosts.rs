@@ -19,9 +19,30 @@ pub struct ToolSummary {
     /// Segments that TCP sent again; null of RDMA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retransmits: Option<u64>,
+    /// What the client's kernel told of TCP's connection while it sent; null of RDMA, and where it told nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub connection: Option<ConnectionSummary>,
     /// What a test of latency, or TCP of its round trip, told, by its names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub times_ns: BTreeMap<String, u64>,
+}
+
+/// What samples showed of a TCP connection. Times are the scenario's.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ConnectionSummary {
+    /// How many samples.
+    pub samples: u64,
+    /// The congestion window in segments, on average,
+    pub cwnd_mean: u64,
+    /// and at most.
+    pub cwnd_max: u64,
+    /// The smoothed round trip on average,
+    pub rtt_mean_ns: u64,
+    /// and at most.
+    pub rtt_max_ns: u64,
+    /// Segments sent again by the last sample.
+    pub retransmits: u64,
 }
 
 /// A real host.

@@ -127,6 +127,9 @@ pub struct FlowSummary {
     pub frames_marked: u64,
     /// Congestion notifications that the sender got.
     pub congestion_notifications: u64,
+    /// Negative acknowledgements that the sender got, by their kinds: `sequence error`, `receiver not ready`, `remote access error`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub naks: BTreeMap<String, u64>,
     /// Messages wholly sent.
     pub messages_sent: u64,
     /// Messages acknowledged.
@@ -556,6 +559,7 @@ impl FlowSummary {
             duplicates: arrived.duplicates,
             frames_marked: arrived.congestion_experienced,
             congestion_notifications: sent.congestion_notifications,
+            naks: sent.naks_by_kind().map(|(kind, count)| (kind.to_owned(), count)).collect(),
             messages_sent: sent.messages_sent,
             messages_done: sent.messages_done,
             fct: MessageTimes::of(&sent.fct),

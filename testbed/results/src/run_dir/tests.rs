@@ -106,6 +106,23 @@ fn an_earlier_run_is_replaced_whole() {
 }
 
 #[test]
+fn what_hosts_told_is_replaced_too_and_nothing_else_in_their_folder() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("run");
+    let made = RunDir::create(&path, &provenance()).unwrap();
+    let files = [("H0.before.txt", "@nstat\n"), ("counters.csv", "host,counter,before,after\n")];
+    made.write_hosts(&files.map(|(name, text)| (name.to_owned(), text.to_owned())).into()).unwrap();
+    assert_eq!(fs::read_to_string(path.join("hosts/H0.before.txt")).unwrap(), "@nstat\n");
+    RunDir::create(&path, &provenance()).unwrap();
+    assert_eq!(names(&path), ["provenance.json"]);
+    fs::create_dir(path.join("hosts")).unwrap();
+    fs::write(path.join("hosts/thesis.tex"), "").unwrap();
+    let error = RunDir::create(&path, &provenance()).unwrap_err();
+    assert!(error.to_string().contains("`hosts/thesis.tex` in it is nothing that a run wrote"), "{error}");
+    assert!(path.join("hosts/thesis.tex").exists() && path.join("provenance.json").exists());
+}
+
+#[test]
 fn what_is_no_run_is_left_alone() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("thesis.tex"), "all I have").unwrap();

@@ -3,6 +3,8 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
+use weir_nic::host::Verb;
+
 /// How a real host is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
@@ -91,6 +93,14 @@ impl PerfTest {
             PerfTest::SendBw => "ib_send_bw",
             PerfTest::ReadBw => "ib_read_bw",
             PerfTest::SendLat => "ib_send_lat",
+        }
+    }
+
+    /// What carries the messages that a host sends.
+    pub fn verb(self) -> Verb {
+        match self {
+            PerfTest::WriteBw | PerfTest::ReadBw => Verb::Write,
+            PerfTest::SendBw | PerfTest::SendLat => Verb::Send,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 use weir_config::{ConfigErrors, Device, SwitchConfig, Trust};
-use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Transport};
+use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Transport, Verb};
 use weir_nic::parameters::Network;
 use weir_nic::tcp::AckPoint;
 use weir_switch_core::flow_control::{self, mechanism};
@@ -357,6 +357,7 @@ impl<'p> Build<'p> {
             peer: hosts[flow.to].nic.peer(number(2)),
             class: flow.class,
             dscp,
+            verb: Verb::Write,
             message: flow.message,
             start: flow.start,
             stop: flow.stop,

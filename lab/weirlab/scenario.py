@@ -1,0 +1,45 @@
+"""Files of scenarios whose hosts are at one switch, for tests of real hosts."""
+
+
+def at_one_switch(name, end, buffer="2MB", classes="", mean_frame=None):
+    """A scenario's file up to its switch `S1`, in real time, with ports of 100 Mb/s; hosts and flows are to follow."""
+    frames = f"\nmean_frame = {mean_frame}" if mean_frame else ""
+    return f"""
+[scenario]
+name = "{name}"
+end = "{end}"
+sample_every = "20ms"
+time_dilation = 1
+
+[switch]
+idle = "sleep"
+
+[switch.lcores]
+layout = "single"
+
+[switch.buffer]
+size = "{buffer}"{frames}
+
+[switch.classes]
+preset = "roce"
+{classes}
+[switch.port]
+rate = "100Mbps"
+delay = "1us"
+
+[[switches]]
+name = "S1"
+"""
+
+
+def host(name, reach=None, **keys):
+    """A host of that switch; `reach` is as in the file, and no host is real without."""
+    reached = f"reach = {reach}\n" if reach else ""
+    more = "".join(f'{key} = "{value}"\n' for key, value in keys.items())
+    return f'\n[[hosts]]\nname = "{name}"\nport = "S1.{name.lower()}"\n{reached}{more}'
+
+
+def flow(name, sender, receiver, traffic_class=3, **keys):
+    """A flow; text among the values is put in quotation marks."""
+    more = "".join(f"{key} = {value}\n" if isinstance(value, int) else f'{key} = "{value}"\n' for key, value in keys.items())
+    return f'\n[[flows]]\nname = "{name}"\nfrom = "{sender}"\nto = "{receiver}"\nclass = {traffic_class}\n{more}'

@@ -1,0 +1,165 @@
+//! How a run goes: real hosts get ready, the scenario begins, is sampled, and ends.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use weir_dpdk_driver::{DriverError, RunningSwitches};
+use weir_hosts::{Experiment, Outcome};
+use weir_results::record::{Progress, ProgressOf};
+use weir_results::run_dir::FlowSample;
+use weir_scenario::Scenario;
+use weir_switch_core::Report;
+use weir_units::{Bytes, Span, Time};
+
+use crate::BackendError;
+use crate::board::Board;
+use crate::real_hosts::RealHosts;
+use crate::recorder::Recorder;
+use crate::software::Software;
+
+/// Between the start of the loops and the scenario's start, in real time.
+const LEAD: Duration = Duration::from_millis(20);
+/// How often the hosts' notes are collected, in real time.
+const COLLECT_EVERY: Duration = Duration::from_millis(2);
+/// How long hosts may take to finish after the scenario's end, in real time.
+const FINISH_WITHIN: Duration = Duration::from_secs(20);
+/// How long the connections of emulated hosts to real ones may take to close.
+const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
+
+/// A scenario whose switches run: what takes part in it.
+#[derive(Clone, Copy)]
+pub(super) struct Run<'r> {
+    pub(super) scenario: &'r Scenario,
+    pub(super) running: &'r RunningSwitches,
+    /// Of the emulated hosts.
+    pub(super) software: &'r Software,
+    pub(super) board: &'r Board,
+    /// Set, it ends the run before its time.
+    pub(super) stop: &'r AtomicBool,
+}
+
+/// How a run ended, and what its real hosts told.
+pub(super) struct Ended {
+    pub(super) came_to: CameTo,
+    pub(super) real: Option<Outcome>,
+}
+
+/// How a run ended, on the scenario's clock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum CameTo {
+    End,
+    Interruption(Time),
+}
+
+impl Run<'_> {
+    /// Lets the scenario run, and samples it, until all hosts have finished or take too long, or `stop` is set.
+    pub(super) fn conduct(
+        &self,
+        hosts: Option<&mut Experiment>,
+        recorder: &mut Recorder<'_>,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<Ended, BackendError> {
+        let real = match hosts {
+            None => None,
+            Some(experiment) => match RealHosts::get_ready(experiment, self)? {
+                None => return Ok(Ended { came_to: CameTo::Interruption(Time::ZERO), real: None }),
+                ready => ready,
+            },
+        };
+        let came_to = self.sample_all(real.as_ref(), recorder, observe)?;
+        let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
+        Ok(Ended { came_to, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
+    }
+
+    /// The samples of a scenario that begins now.
+    fn sample_all(
+        &self,
+        real: Option<&RealHosts>,
+        recorder: &mut Recorder<'_>,
+        observe: &mut dyn FnMut(&Progress),
+    ) -> Result<CameTo, BackendError> {
+        let Run { scenario, running, software, board, stop } = *self;
+        let mut progress = ProgressOf::default();
+        let dilation = u64::from(scenario.time_dilation());
+        let real_lead = real.map_or(LEAD, RealHosts::begin);
+        let lead = Span::from_nanos(real_lead.as_nanos() as u64).divided_by(dilation);
+        board.begin(running.now() + lead);
+        // Real hosts have sent frames before.
+        let before = real.map(|_| running.reports()).transpose()?;
+        let publish = |reports: &[Report]| {
+            let (Some(real), Some(before)) = (real, &before) else { return };
+            running.update_links();
+            for flow in 0..scenario.flows.len() {
+                let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else {
+                    continue;
+                };
+                let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
+                // An emulated end tells itself.
+                let [from, to] =
+                    [scenario.flows[flow].from, scenario.flows[flow].to].map(|host| scenario.is_real(host));
+                let (sent, received) = (since(now.sent, start.sent), since(now.received, start.received));
+                board.set_flow(flow, from.then_some(sent), to.then_some(received));
+            }
+        };
+        for next in recorder.schedule() {
+            loop {
+                let left = next.since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
+                if left == Span::ZERO {
+                    break;
+                }
+                if stop.load(Ordering::Relaxed) {
+                    let (now, reports) = self.reports()?;
+                    recorder.sample(now, &reports)?;
+                    return Ok(CameTo::Interruption(now));
+                }
+                let left = Duration::from_nanos((left * dilation).as_nanos().max(1_000));
+                std::thread::park_timeout(left.min(COLLECT_EVERY));
+                recorder.collect()?;
+            }
+            if running.has_failed() {
+                return Err(BackendError::LcoreFailed);
+            }
+            if recorder.is_due(next) {
+                let (now, reports) = self.reports()?;
+                publish(&reports);
+                recorder.sample(now, &reports)?;
+                let flows: Vec<FlowSample> = board.flows().collect();
+                observe(&progress.at(now, &flows, &reports));
+            }
+        }
+        let deadline = Instant::now() + FINISH_WITHIN;
+        // Real hosts end by themselves.
+        let are_awaited =
+            || (!board.all_finished() && Instant::now() < deadline) || real.is_some_and(|real| !real.are_done());
+        while are_awaited() && !recorder.is_deadlocked() && !stop.load(Ordering::Relaxed) {
+            std::thread::park_timeout(COLLECT_EVERY);
+            if Instant::now() > deadline {
+                software.give_up();
+            }
+            // The other end of a flow that has failed waits for it.
+            if let Some(real) = real.filter(|_| software.has_failed()) {
+                real.stop();
+            }
+            recorder.collect()?;
+            let (now, reports) = self.reports()?;
+            recorder.look_for_deadlock(now, &reports)?;
+        }
+        // Farewells of programs that have ended.
+        let said_within = Instant::now() + FAREWELL_WITHIN;
+        while !software.is_done() && Instant::now() < said_within && !stop.load(Ordering::Relaxed) {
+            std::thread::park_timeout(COLLECT_EVERY);
+            recorder.collect()?;
+        }
+        // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
+        let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
+        std::thread::park_timeout(settle + Duration::from_millis(10));
+        Ok(CameTo::End)
+    }
+
+    /// The switches' reports, and the scenario's time of the first of them.
+    fn reports(&self) -> Result<(Time, Vec<Report>), DriverError> {
+        let reports = self.running.reports()?;
+        let now = reports.first().and_then(|report| self.board.scenario_time(report.at)).unwrap_or(Time::ZERO);
+        Ok((now, reports))
+    }
+}
