@@ -87,6 +87,10 @@ def test_the_page_loads_alone_and_draws_everything(opened, ring, options):
     page = opened(ring.url, **options)
     page.evaluate("weir.player.go(5.5)")
     assert page.errors == []
+    # Legends have the moment's values without a pointer over a plot, and the player stands in two rows where it is narrow.
+    values = page.evaluate("[...document.querySelectorAll('#plots .u-legend .u-series:first-child .u-value')].map((of) => of.textContent)")
+    assert len(values) == 4 and set(values) == {"5.5"}, values
+    assert page.evaluate("document.getElementById('player').offsetHeight") < 100
     assert all(url.startswith(ring.url) or url.startswith("data:") for url in page.requests), page.requests
     assert page.evaluate("document.documentElement.scrollWidth") <= options.get("width", 1280), "nothing is to be scrolled sideways"
     assert page.evaluate("document.querySelectorAll('#topology .switch').length") == 3

@@ -36,40 +36,39 @@ pub(crate) struct DoctorArguments {
 pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let real_frames = real_frames::reach();
     let switches = load_all(&arguments.files)?;
-    let mut findings = Vec::new();
+    let mut findings = Findings { all: Vec::new(), is_json: arguments.json };
     match real_frames {
         Ok(real_frames) => {
-            findings.extend(real_frames.examine(&switches));
-            let is_ready = findings.iter().all(|finding| finding.state != Health::Lacking);
+            findings.take(real_frames.examine(&switches));
+            let is_ready = findings.all.iter().all(|finding| finding.state != Health::Lacking);
             let file = arguments.files.first().filter(|_| arguments.ports);
             if is_ready || file.is_none() {
                 match real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal) {
-                    Ok(found) => findings.extend(found),
+                    Ok(found) => findings.take(found),
                     Err(failure) => {
                         let mend = "weir check --try FILE, for DPDK's own messages";
-                        findings.push(Finding::bad(Health::Lacking, "loop", failure.into_message(), mend));
+                        findings.take([Finding::bad(Health::Lacking, "loop", failure.into_message(), mend)]);
                     }
                 }
                 if !arguments.ports {
-                    findings.extend(veth::try_pair());
+                    findings.take(veth::try_pair());
                 }
             } else {
                 let mend = "mend what is lacking first";
-                findings.push(Finding::bad(Health::Warning, "loop", "was not tried", mend));
+                findings.take([Finding::bad(Health::Warning, "loop", "was not tried", mend)]);
             }
         }
         Err(missing) => {
             let mend = "apt-get install libdpdk-dev, or --backend sim, which needs none";
-            findings.push(Finding::bad(Health::Lacking, "DPDK", missing.to_string(), mend));
+            findings.take([Finding::bad(Health::Lacking, "DPDK", missing.to_string(), mend)]);
         }
     }
     for host in &arguments.host {
-        findings.extend(host::examine(host, switches.first()));
+        findings.take(host::examine(host, switches.first()));
     }
+    let findings = findings.all;
     if arguments.json {
         println!("{}", json_text(&findings).trim_end());
-    } else {
-        print!("{}", text(&findings));
     }
     let count = |state: Health| findings.iter().filter(|finding| finding.state == state).count();
     match count(Health::Lacking) {
@@ -78,20 +77,31 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     }
 }
 
-fn text(findings: &[Finding]) -> String {
-    let mut text = String::new();
-    for Finding { about, state, said, mend } in findings {
-        let state = match state {
-            Health::Good => "good   ",
-            Health::Warning => "warning",
-            Health::Lacking => "LACKING",
-        };
-        text += &format!("{state}  {about}: {said}\n");
-        if let Some(mend) = mend {
-            text += &format!("         -> {}\n", mend.trim_end().replace('\n', "\n            "));
+/// What was found so far. As text each is told at once: a host may take ten seconds to say nothing.
+struct Findings {
+    all: Vec<Finding>,
+    is_json: bool,
+}
+
+impl Findings {
+    fn take(&mut self, found: impl IntoIterator<Item = Finding>) {
+        for finding in found {
+            if !self.is_json {
+                print!("{}", text(&finding));
+            }
+            self.all.push(finding);
         }
     }
-    text
+}
+
+fn text(Finding { about, state, said, mend }: &Finding) -> String {
+    let state = match state {
+        Health::Good => "good   ",
+        Health::Warning => "warning",
+        Health::Lacking => "LACKING",
+    };
+    let mend = mend.as_ref().map(|mend| format!("         -> {}\n", mend.trim_end().replace('\n', "\n            ")));
+    format!("{state}  {about}: {said}\n{}", mend.unwrap_or_default())
 }
 
 /// Lossless classes with a code point of each, as hosts are to send them; class 3 in DSCP 26 where there is no switch.

@@ -275,6 +275,8 @@ impl Command {
             // Switches start and stop by the dozen.
             #[cfg(feature = "dpdk")]
             Command::Bench(_) => "warn,weir_on_dpdk=info",
+            // Switches and hosts are the command's own, and so are their devices.
+            Command::Demo(_) | Command::Testbed(_) | Command::Doctor(_) => "warn",
             _ => "info",
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -13,8 +14,8 @@ use tracing_subscriber::fmt::format::{Format, Full, Json, JsonFields, Writer};
 use tracing_subscriber::fmt::time::SystemTime;
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::registry::LookupSpan;
-use weir_experiments::has_color;
 use weir_experiments::real_frames::LogFormat;
+use weir_experiments::{has_color, progress};
 
 /// Lines of one fact about one port in a row; then one each [`ONE_EVERY`].
 const IN_A_ROW: u32 = 20;
@@ -28,7 +29,7 @@ pub(crate) fn begin(told: &str, format: LogFormat) {
         .with_env_filter(filter)
         // A closed stderr ends no switch.
         .log_internal_errors(false)
-        .with_writer(std::io::stderr);
+        .with_writer(|| AboveProgress);
     let text = Format::default().with_target(false).with_ansi(color);
     match format {
         LogFormat::Json => {
@@ -39,6 +40,19 @@ pub(crate) fn begin(told: &str, format: LogFormat) {
             log.with_ansi(false).event_format(Rationed::new(Style::Journal(text.with_ansi(false)))).init();
         }
         LogFormat::Text => log.with_ansi(color).event_format(Rationed::new(Style::Text(text))).init(),
+    }
+}
+
+/// Standard error, whose lines stand above a bar that is on the terminal.
+struct AboveProgress;
+
+impl Write for AboveProgress {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        progress::above(|| io::stderr().write(line))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        io::stderr().flush()
     }
 }
 

@@ -120,6 +120,7 @@ fn run(
             continue;
         }
         match key.code {
+            KeyCode::Esc if screen.shows_help() => screen.toggle_help(),
             KeyCode::Char('q') | KeyCode::Esc => return Ok(()),
             KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return Ok(()),
             KeyCode::Char('l') if key.modifiers.contains(KeyModifiers::CONTROL) => terminal.clear()?,

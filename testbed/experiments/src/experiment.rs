@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::ProgressBar;
 use weir_results::record::Progress;
 use weir_results::run_dir::{Provenance, RunDir, RunDirError, Summary};
 use weir_scenario::Scenario;
 use weir_units::{Span, Time};
 
-use crate::{Failure, real_frames};
+use crate::{Failure, progress, real_frames};
 
 /// What runs scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
@@ -113,11 +113,8 @@ pub fn run_with_bar(
 
 /// A bar for a run of this name and length in scenario time, of which it shows microseconds; names are aligned to `width`.
 fn progress_bar(name: &str, width: usize, length: Span) -> ProgressBar {
-    let bar = ProgressBar::new(length.as_micros());
-    let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us, {{eta}} left  {{msg}}");
-    let style = ProgressStyle::with_template(&template).expect("a valid template");
-    bar.set_style(style.progress_chars("=> "));
+    let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us, {{left}} left  {{msg}}");
+    let bar = progress::bar(length.as_micros(), 0, &template);
     bar.set_prefix(name.to_owned());
-    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

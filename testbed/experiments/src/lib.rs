@@ -58,6 +58,7 @@ pub mod experiment;
 mod failure;
 pub mod files;
 pub mod plot;
+pub mod progress;
 pub mod real_frames;
 pub mod record;
 pub mod report;

@@ -132,8 +132,9 @@ impl RunArguments {
     /// Where results go.
     ///
     /// # Errors
-    /// The scenario can't be read.
+    /// The scenario can't be read, or is none.
     pub fn directory(&self) -> Result<PathBuf, Failure> {
+        switches::refuse_other_than_scenario(&self.file, "weir run")?;
         if let Some(output) = &self.output {
             return Ok(output.clone());
         }
@@ -161,10 +162,7 @@ struct Planned {
 
 /// Runs what the file describes, prints the comparison and draws it.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
-    if switches::is_switch(&arguments.file) {
-        let name = arguments.file.display();
-        return Err(Failure::Argument(format!("{name} is a switch and not a scenario: weir run {name}")));
-    }
+    switches::refuse_other_than_scenario(&arguments.file, "weir run")?;
     let runs = chosen(arguments, file::load(&arguments.file)?)?;
     let backend = backend(arguments, &runs)?;
     if let Some(seeds) = arguments.seeds {
@@ -209,7 +207,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let left = if stop.load(Ordering::Relaxed) { outcome::left(&names, &ended) } else { Vec::new() };
     if arguments.json {
         print!("{}", json_text(&outcome::json(&name, backend, &ended, &left, &output)));
-        return outcome::verdict(&ended);
+        return outcome::verdict(&ended, left.len());
     }
     outcome::print(&ended);
     if let Some(figure) = figure {
@@ -223,7 +221,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         let (all, left_out) = (names.len(), arguments.again(backend, &left));
         println!("INTERRUPTED: {} of {all} runs have results. For what is left: {left_out}", ended.len());
     }
-    outcome::verdict(&ended)
+    outcome::verdict(&ended, left.len())
 }
 
 /// Each run with several seeds, in virtual time. Prints figures with their confidence.
@@ -254,19 +252,20 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
     }
     let all = planned.len();
     let ended = run_in_virtual_time(planned, arguments, &stop)?;
+    let left = all - ended.len();
     let figures = seeds::figures(&ended, &of);
     let summary = json_text(&figures);
     fs::write(output.join("seeds.json"), &summary)?;
     if arguments.json {
         print!("{summary}");
-        return outcome::verdict(&ended);
+        return outcome::verdict(&ended, left);
     }
     println!("{}", seeds::table(&figures));
     println!("results: {0}/*/, one for each seed, and {0}/seeds.json", output.display());
     if stop.load(Ordering::Relaxed) {
         println!("INTERRUPTED: {} of {all} runs have results.", ended.len());
     }
-    outcome::verdict(&ended)
+    outcome::verdict(&ended, left)
 }
 
 impl RunArguments {

@@ -22,13 +22,11 @@ mod values;
 mod workers;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
-use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+use indicatif::ProgressBar;
 
 use self::directory::{MadeBy, Manifest, SweepDir};
 use self::workers::Stop;
@@ -36,6 +34,7 @@ use crate::Failure;
 use crate::experiment::cores;
 use crate::files::json_text;
 use crate::plot;
+use crate::progress;
 use crate::switches;
 use crate::table::count;
 
@@ -46,7 +45,7 @@ pub(crate) use self::hash::Hash;
 pub(crate) use self::path::Path as KeyPath;
 pub(crate) use self::plan::{Point, SweepPlan};
 pub(crate) use self::results::Record;
-pub(crate) use self::slurm::{quoted, sbatch};
+pub(crate) use self::slurm::sbatch;
 pub(crate) use self::table::{Cell, Table};
 
 /// Arguments of `weir sweep`, or one of its commands.
@@ -332,19 +331,9 @@ fn failed_so_far(records: &BTreeMap<usize, Record>) -> String {
 }
 
 fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, Record>) -> ProgressBar {
-    let bar = ProgressBar::new(points as u64);
     let template = "{prefix} [{bar:32}] {pos:>6} of {len} points, {left} left  {msg}";
-    let done = records.len() as u64;
-    let left = move |state: &ProgressState, to: &mut dyn fmt::Write| {
-        // Nothing is known before a first point has ended.
-        let _ = if state.pos() > done { write!(to, "{:#}", HumanDuration(state.eta())) } else { write!(to, "?") };
-    };
-    let style = ProgressStyle::with_template(template).expect("a valid template").with_key("left", left);
-    bar.set_style(style.progress_chars("=> "));
+    let bar = progress::bar(points as u64, records.len() as u64, template);
     bar.set_prefix(name.to_owned());
-    bar.set_position(records.len() as u64);
-    bar.reset_eta();
     bar.set_message(failed_so_far(records));
-    bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

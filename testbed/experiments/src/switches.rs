@@ -28,6 +28,10 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
         let name = scenario.display();
         return Err(Failure::Argument(format!("{name} is a scenario and not a switch: weir testbed run {name}")));
     }
+    if let Some(sweep) = files.iter().find(|file| is_sweep(file)) {
+        let name = sweep.display();
+        return Err(Failure::Argument(format!("{name} is a sweep and not a switch: weir sweep {name}")));
+    }
     for file in files {
         match weir_config::load(file).and_then(|switch| flow_control::check(&switch).map(|()| switch)) {
             Ok(switch) => switches.push(switch),
@@ -50,6 +54,22 @@ pub(crate) fn is_switch(file: &Path) -> bool {
     has_line(file, &["[[ports]]"]) && !is_scenario(file)
 }
 
+/// Says which command a file is for that is a switch's or a sweep's, and no scenario's: a switch's has `command` of its own.
+pub(crate) fn refuse_other_than_scenario(file: &Path, command: &str) -> Result<(), Failure> {
+    let name = file.display();
+    let (kind, command) = match file {
+        _ if is_switch(file) => ("switch", command),
+        _ if is_sweep(file) => ("sweep", "weir sweep"),
+        _ => return Ok(()),
+    };
+    Err(Failure::Argument(format!("{name} is a {kind} and not a scenario: {command} {name}")))
+}
+
+/// Whether a file is a sweep's.
+fn is_sweep(file: &Path) -> bool {
+    has_line(file, &["[parameters]", "[[zip]]"]) && !is_scenario(file)
+}
+
 fn has_line(file: &Path, wanted: &[&str]) -> bool {
     let text = std::fs::read_to_string(file).unwrap_or_default();
     text.lines().any(|line| wanted.contains(&line.trim()))
@@ -58,6 +78,25 @@ fn has_line(file: &Path, wanted: &[&str]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_file_of_another_kind_is_told_with_the_command_that_takes_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("x.toml");
+        for (text, said) in [
+            ("[[ports]]\nname = \"a\"\n", Some("is a switch and not a scenario: weir run ")),
+            ("scenario = \"a.toml\"\n[parameters]\n", Some("is a sweep and not a scenario: weir sweep ")),
+            ("[scenario]\nend = \"1ms\"\n[[switches]]\n", None),
+        ] {
+            std::fs::write(&file, text).unwrap();
+            let refused = refuse_other_than_scenario(&file, "weir run").err().map(Failure::into_message);
+            match (refused, said) {
+                (None, None) => {}
+                (Some(message), Some(said)) => assert!(message.contains(said), "{message}"),
+                (refused, _) => panic!("{text}: {refused:?}"),
+            }
+        }
+    }
 
     #[test]
     fn unsafe_thresholds_are_wrong_input_of_every_command() {

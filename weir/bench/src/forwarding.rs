@@ -15,7 +15,7 @@ use weir_units::{FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
 use crate::bed::check_books;
 use crate::error::{BenchError, of_arguments};
 use crate::frames::Traffic;
-use crate::interrupted::{Interrupted, Tell};
+use crate::interrupted::{Interrupted, Next, Tell};
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::spread::Spread;
 
@@ -304,14 +304,16 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
     let runtime = Runtime::start("weir-bench", &allowed[allowed.len() - most..], &[], &options)?;
     let watch = NeighbourWatch::start();
     let mut rounds: Vec<Vec<Forwarded>> = vec![Vec::new(); setups.len()];
+    let mut done = 0;
     'rounds: for round in 1..=plan.rounds {
         for ((setup, switch), forwarded) in setups.iter().zip(&mut rounds) {
             let Setup { frame_bytes, case, lcores, .. } = setup;
-            let next =
+            let what =
                 format!("round {round} of {}: {}, {frame_bytes} B, {} lcores", plan.rounds, case.what, lcores.len());
-            if tell(&next).is_break() {
+            if tell(&Next { what: &what, done, planned: plan.rounds * setups.len() }).is_break() {
                 break 'rounds;
             }
+            done += 1;
             forwarded.push(forward(&runtime, switch, plan.until)?);
         }
     }

@@ -10,7 +10,7 @@ use weir_units::{FCS_BYTES, Span};
 
 use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, clock_cost_ns, lcores_of, start_dpdk};
 use crate::error::{BenchError, of_arguments};
-use crate::interrupted::{Interrupted, Tell};
+use crate::interrupted::{Interrupted, Next, Tell};
 use crate::latency::Latency;
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::spread::Spread;
@@ -112,7 +112,9 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleRepor
     let mut modes: Vec<Rounds> = plan.modes.iter().map(|_| Rounds::default()).collect();
     'rounds: for round in 1..=plan.rounds {
         for (index, (switch, rounds)) in switches.iter().zip(&mut modes).enumerate() {
-            if tell(&format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0)).is_break() {
+            let what = format!("round {round} of {}: {}", plan.rounds, plan.modes[index].0);
+            let (done, planned) = ((round - 1) * switches.len() + index, plan.rounds * switches.len());
+            if tell(&Next { what: &what, done, planned }).is_break() {
                 break 'rounds;
             }
             let test = Test { plan, runtime: &runtime, seats: &seats, switch };

@@ -5,7 +5,18 @@ use std::ops::ControlFlow;
 use serde::Serialize;
 
 /// Is told what is measured next, and says whether to go on. If not, what was finished is reported.
-pub type Tell<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
+pub type Tell<'t> = dyn FnMut(&Next<'_>) -> ControlFlow<()> + 't;
+
+/// What is measured next.
+#[derive(Clone, Copy, Debug)]
+pub struct Next<'w> {
+    /// In words.
+    pub what: &'w str,
+    /// Finished measurements, about as long as each of the others.
+    pub done: usize,
+    /// Measurements that are planned.
+    pub planned: usize,
+}
 
 /// What there is of a measurement that was ended before its end.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

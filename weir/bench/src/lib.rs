@@ -31,6 +31,6 @@ mod tester;
 
 pub use error::BenchError;
 pub use frames::Traffic;
-pub use interrupted::{Interrupted, Tell};
+pub use interrupted::{Interrupted, Next, Tell};
 pub use latency::{Bucket, Latency};
 pub use spread::Spread;

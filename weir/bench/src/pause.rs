@@ -21,7 +21,7 @@ use weir_units::{BitRate, Span};
 
 use crate::bed::{Seats, check_books, lcores_of, start_dpdk, start_with};
 use crate::error::{BenchError, of_arguments};
-use crate::interrupted::{Interrupted, Tell};
+use crate::interrupted::{Interrupted, Next, Tell};
 use crate::latency::Latency;
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::tester::End;
@@ -152,8 +152,10 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseRepo
         })
         .collect();
     'rounds: for round in 1..=plan.rounds {
-        for (told, (switch, seats)) in layouts.iter_mut().zip(&all) {
-            if tell(&format!("round {round} of {}: {}", plan.rounds, told.layout)).is_break() {
+        for (index, (told, (switch, seats))) in layouts.iter_mut().zip(&all).enumerate() {
+            let what = format!("round {round} of {}: {}", plan.rounds, told.layout);
+            let (done, planned) = ((round - 1) * all.len() + index, plan.rounds * all.len());
+            if tell(&Next { what: &what, done, planned }).is_break() {
                 break 'rounds;
             }
             told.rounds.push(measure(plan, &runtime, switch, seats)?);

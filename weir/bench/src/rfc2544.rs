@@ -11,6 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ use weir_units::{BitRate, FCS_BYTES, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES}
 
 use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, Tried, clock_cost_ns, start_dpdk};
 use crate::error::BenchError;
-use crate::interrupted::{Interrupted, Tell};
+use crate::interrupted::{Interrupted, Next, Tell};
 use crate::latency::Latency;
 use crate::machine::{Machine, NeighbourWatch, Neighbours};
 use crate::search::{Found, Search, Verdict};
@@ -256,7 +257,8 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Re
     let mut interrupted = None;
     for (done, frame_bytes) in test.frame_bytes.iter().enumerate() {
         let mut size = SizeReport { frame_bytes: *frame_bytes, ..SizeReport::default() };
-        let measured = test.size(&mut bed, &mut size, tell);
+        let planned = test.frame_bytes.len();
+        let measured = test.size(&mut bed, &mut size, &mut |what| tell(&Next { what, done, planned }));
         size.is_whole = measured.is_ok();
         if size.is_whole || size.throughput.is_some() || size.searched.is_some() {
             sizes.push(size);
@@ -296,7 +298,10 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Re
     })
 }
 
-fn go_on(tell: &mut Tell<'_>, next: &str) -> Result<(), BenchError> {
+/// Is told what a size's test does next, and says whether to go on.
+type TellOfSize<'t> = dyn FnMut(&str) -> ControlFlow<()> + 't;
+
+fn go_on(tell: &mut TellOfSize<'_>, next: &str) -> Result<(), BenchError> {
     if tell(next).is_break() { Err(BenchError::Interrupted) } else { Ok(()) }
 }
 
@@ -362,7 +367,7 @@ impl<'p> Test<'p> {
     }
 
     /// All tests with one frame size, whose report has what is finished at any time.
-    fn size(&self, bed: &mut Bed, report: &mut SizeReport, tell: &mut Tell<'_>) -> Result<(), BenchError> {
+    fn size(&self, bed: &mut Bed, report: &mut SizeReport, tell: &mut TellOfSize<'_>) -> Result<(), BenchError> {
         let (plan, frame_bytes) = (self.plan, report.frame_bytes);
         let wire_bits = (u64::from(frame_bytes) + WIRE_OVERHEAD_BYTES) * 8;
         let line_fps = self.rate.as_bps() as f64 / wire_bits as f64;
@@ -416,7 +421,7 @@ impl<'p> Test<'p> {
         bed: &mut Bed,
         report: &mut SizeReport,
         fps: f64,
-        tell: &mut Tell<'_>,
+        tell: &mut TellOfSize<'_>,
     ) -> Result<(), BenchError> {
         let frame_bytes = report.frame_bytes;
         let longest = (fps * BURST_MAX_S).min(FRAMES_MAX).floor();

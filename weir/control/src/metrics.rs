@@ -1,23 +1,28 @@
 //! Counters as text in OpenMetrics' format, for Prometheus and what reads its format.
 //!
 //! All counts are since the start, whatever was cleared: who scrapes them takes differences. Names begin with `weir_`; labels are
-//! `switch`, `port`, `priority` (the class), `reason`, `pool`, `cpu`.
+//! `switch`, `port`, `priority` (the class), `segment` (of the buffer), `reason`, `pool`, `cpu`.
+
+mod control;
+mod families;
+mod histogram;
 
 use std::fmt;
 use std::sync::Arc;
 
 use prometheus_client::collector::Collector;
+use prometheus_client::encoding::DescriptorEncoder;
 use prometheus_client::encoding::text::encode;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::state::{
-    Books, BufferPool, BufferQueue, ByClass, Delay, GapBucket, Interface, Lcore, Loss, LossPlace, PauseDelays,
-    PfcCounters, PriorityGroups, Queues, WatchedQueue,
+    Books, BufferPool, BufferQueue, ByClass, Delay, FlowControlPort, Interface, Lcore, Loss, LossPlace, PauseDelays,
+    PfcCounters, PolicyState, PriorityGroups, Queues, WatchedQueue,
 };
+
+use families::{Families, Labels, by_class, class_labels, labels};
+use histogram::LengthHistogram;
 
 /// All that a process knows, counts since the start.
 #[derive(Clone, Debug)]
@@ -51,6 +56,10 @@ pub struct SwitchMetrics {
     pub queues: Vec<Queues>,
     /// Pools.
     pub pools: Vec<BufferPool>,
+    /// What the buffer policy makes of its queues.
+    pub policy: PolicyState,
+    /// Messages of ports that speak something else than PFC or PAUSE.
+    pub flow_control: Vec<FlowControlPort>,
     /// Lost frames.
     pub losses: Vec<Loss>,
     /// How long messages take.
@@ -84,6 +93,8 @@ impl Collector for Metrics {
         self.pauses(&mut families)?;
         self.delays(&mut families)?;
         self.buffers(&mut families)?;
+        self.policies(&mut families)?;
+        self.flow_controls(&mut families)?;
         self.losses(&mut families)?;
         self.lcores(&mut families)
     }
@@ -180,30 +191,46 @@ impl Metrics {
 
     fn buffers(&self, families: &mut Families<'_, '_>) -> fmt::Result {
         type In = fn(&PriorityGroups) -> &ByClass;
-        let ingress: [(&str, &str, In); 6] = [
-            ("weir_priority_group_shared", "Shared bytes of the ingress queue, w_s.", |port| &port.shared_bytes),
-            ("weir_priority_group_headroom", "Headroom bytes of the ingress queue, w_h.", |port| &port.headroom_bytes),
-            ("weir_priority_group_shared_watermark", "Highest w_s since watermarks were cleared.", |port| {
-                &port.shared_watermark_bytes
-            }),
-            ("weir_priority_group_headroom_watermark", "Highest w_h since watermarks were cleared.", |port| {
-                &port.headroom_watermark_bytes
-            }),
-            ("weir_priority_group_shared_persistent_watermark", "Highest w_s since the start.", |port| {
-                &port.shared_persistent_watermark_bytes
-            }),
-            ("weir_priority_group_headroom_persistent_watermark", "Highest w_h since the start.", |port| {
-                &port.headroom_persistent_watermark_bytes
+        type Segments<'a> = &'a [(&'a str, In)];
+        let held: [(&str, In); 3] = [
+            ("private", |port| &port.private_bytes),
+            ("shared", |port| &port.shared_bytes),
+            ("headroom", |port| &port.headroom_bytes),
+        ];
+        let watermarks: [(&str, In); 2] =
+            [("shared", |port| &port.shared_watermark_bytes), ("headroom", |port| &port.headroom_watermark_bytes)];
+        let persistent: [(&str, In); 2] = [
+            ("shared", |port| &port.shared_persistent_watermark_bytes),
+            ("headroom", |port| &port.headroom_persistent_watermark_bytes),
+        ];
+        let ingress: [(&str, &str, Segments<'_>); 3] = [
+            ("weir_priority_group_held", "Bytes in the ingress queue.", &held),
+            ("weir_priority_group_watermark", "Highest of these since watermarks were cleared.", &watermarks),
+            ("weir_priority_group_persistent_watermark", "Highest of these since the start.", &persistent),
+        ];
+        for (name, help, segments) in ingress {
+            let rows = segments.iter().flat_map(|(segment, value)| {
+                self.ingress(*value).map(move |(mut labels, value)| {
+                    labels.push(("segment", (*segment).to_owned()));
+                    (labels, value)
+                })
+            });
+            families.gauge(name, help, Some(Unit::Bytes), rows)?;
+        }
+        type Limit = fn(&BufferQueue) -> u64;
+        let limits: [(&str, &str, Limit); 2] = [
+            ("weir_priority_group_threshold", "Xoff of the ingress queue.", |queue| queue.threshold_bytes),
+            ("weir_priority_group_headroom_limit", "Headroom that the ingress queue may take.", |queue| {
+                queue.headroom_bytes
             }),
         ];
-        for (name, help, value) in ingress {
-            families.gauge(name, help, Some(Unit::Bytes), self.ingress(value))?;
+        for (name, help, limit) in limits {
+            let rows = self.switches.iter().flat_map(|switch| {
+                let of = |queue: &BufferQueue| class_labels(&switch.switch, &queue.port, queue.class);
+                switch.limits.iter().map(move |queue| (of(queue), limit(queue)))
+            });
+            families.gauge(name, help, Some(Unit::Bytes), rows)?;
         }
-        let limits = self.switches.iter().flat_map(|switch| {
-            let of = |queue: &BufferQueue| class_labels(&switch.switch, &queue.port, queue.class);
-            switch.limits.iter().map(move |queue| (of(queue), queue.threshold_bytes))
-        });
-        families.gauge("weir_priority_group_threshold", "Xoff of the ingress queue.", Some(Unit::Bytes), limits)?;
         type Out = fn(&Queues) -> &ByClass;
         let egress: [(&str, &str, Out); 3] = [
             ("weir_queue_held", "Bytes in the egress queue.", |port| &port.held_bytes),
@@ -267,21 +294,56 @@ impl Metrics {
 
     fn lcores(&self, families: &mut Families<'_, '_>) -> fmt::Result {
         type Count = fn(&Lcore) -> u64;
-        let rows = |count: Count| {
-            self.lcores.iter().map(move |lcore| (labels([("cpu", &lcore.cpu.to_string())]), count(lcore)))
-        };
-        families.counter("weir_lcore_polls", "Polls of the lcore.", None, rows(|lcore| lcore.polls))?;
-        let busy: Count = |lcore| lcore.busy_polls;
-        families.counter("weir_lcore_busy_polls", "Polls in which a frame moved, or was overdue.", None, rows(busy))?;
-        let help = "Packets that the lcore received; of one that receives none, those that it got of other lcores.";
-        families.counter("weir_lcore_packets", help, None, rows(|lcore| lcore.work.packets))?;
-        families.counter("weir_lcore_bursts", "Bursts that they came in.", None, rows(|lcore| lcore.work.bursts))?;
-        let gaps =
-            self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), LengthHistogram::of_gaps(&of.gaps)));
+        let of = |lcore: &Lcore| labels([("cpu", &lcore.cpu.to_string())]);
+        let counters: [(&str, &str, Count); 5] = [
+            ("weir_lcore_polls", "Polls of the lcore.", |lcore| lcore.polls),
+            ("weir_lcore_busy_polls", "Polls in which a frame moved, or was overdue.", |lcore| lcore.busy_polls),
+            (
+                "weir_lcore_packets",
+                "Packets that the lcore received; of one that receives none, those that it got of other lcores.",
+                |lcore| lcore.work.packets,
+            ),
+            ("weir_lcore_bursts", "Bursts that they came in.", |lcore| lcore.work.bursts),
+            (
+                "weir_lcore_timed_packets",
+                "Packets whose time was taken: all but those of polls that were interrupted for a millisecond.",
+                |lcore| lcore.work.timed_packets,
+            ),
+        ];
+        for (name, help, count) in counters {
+            families.counter(name, help, None, self.lcores.iter().map(|lcore| (of(lcore), count(lcore))))?;
+        }
+        let timed = self.lcores.iter().map(|lcore| (of(lcore), lcore.work.timed_ns as f64 / 1e9));
+        families.counter_of_seconds("weir_lcore_timed", "The time of these packets' polls.", timed)?;
+        let tsc = self.lcores.iter().map(|lcore| (of(lcore), lcore.work.tsc_hz));
+        let hertz = Unit::Other("hertz".to_owned());
+        families.gauge("weir_lcore_tsc", "How fast the CPU's time-stamp counter runs.", Some(hertz), tsc)?;
+        let gaps = self.lcores.iter().map(|lcore| (of(lcore), LengthHistogram::of_gaps(&lcore.gaps)));
         let help = "Time between two polls; the sum is up to a quarter too high.";
         families.family("weir_lcore_poll_gap", help, Some(Unit::Seconds), MetricType::Histogram, gaps)?;
-        let longest = self.lcores.iter().map(|of| (labels([("cpu", &of.cpu.to_string())]), of.gap_max_ns as f64 / 1e9));
-        families.gauge_of_seconds("weir_lcore_poll_gap_max", "The longest time between two polls.", longest)
+        let longest = self.lcores.iter().map(|lcore| (of(lcore), lcore.gap_max_ns as f64 / 1e9));
+        families.gauge_of_seconds("weir_lcore_poll_gap_max", "The longest time between two polls.", longest)?;
+        self.others_on_cpus(families)
+    }
+
+    /// What the kernel tells of those that had the lcores' CPUs; nothing where it does not tell.
+    fn others_on_cpus(&self, families: &mut Families<'_, '_>) -> fmt::Result {
+        type Told = fn(&Lcore) -> Option<u64>;
+        let rows = |told: Told| {
+            let of = |lcore: &Lcore| labels([("cpu", &lcore.cpu.to_string())]);
+            self.lcores.iter().filter_map(move |lcore| Some((of(lcore), told(lcore)?)))
+        };
+        let times: [(&str, &str, Told); 2] = [
+            ("weir_lcore_cpu_waited", "How long others had the CPU while the lcore was ready to run.", |lcore| {
+                lcore.cpu_waited_ms
+            }),
+            ("weir_lcore_cpu_stolen", "How long a hypervisor had the CPU.", |lcore| lcore.cpu_stolen_ms),
+        ];
+        for (name, help, told) in times {
+            families.counter_of_seconds(name, help, rows(told).map(|(of, ms)| (of, ms as f64 / 1e3)))?;
+        }
+        let help = "How often the CPU was taken from the lcore.";
+        families.counter("weir_lcore_cpu_preempted", help, None, rows(|lcore| lcore.cpu_preempted))
     }
 
     fn delays(&self, families: &mut Families<'_, '_>) -> fmt::Result {
@@ -321,51 +383,6 @@ impl Metrics {
     }
 }
 
-/// Times by length.
-#[derive(Debug)]
-struct LengthHistogram {
-    sum: f64,
-    count: u64,
-    /// Upper bounds in seconds, the same at any time, and how many are in each.
-    buckets: Vec<(f64, u64)>,
-}
-
-impl LengthHistogram {
-    fn of_delay(delay: &Delay) -> LengthHistogram {
-        let bound = |up_to_ns: Option<u64>| up_to_ns.map_or(f64::INFINITY, |ns| ns as f64 / 1e9);
-        let buckets = delay.lengths.iter().map(|of| (bound(of.up_to_ns), of.messages)).collect();
-        LengthHistogram { sum: delay.sum_ns as f64 / 1e9, count: delay.count, buckets }
-    }
-
-    /// Of gaps as lcores count them, into a bucket for each doubling.
-    fn of_gaps(gaps: &[GapBucket]) -> LengthHistogram {
-        let bound = |n: usize| 128u64 << n;
-        let mut buckets: Vec<(f64, u64)> = (0..GAP_BUCKETS).map(|n| (bound(n) as f64 / 1e9, 0)).collect();
-        buckets.push((f64::INFINITY, 0));
-        let (mut sum, mut count) = (0.0, 0);
-        for gap in gaps {
-            let place = (0..GAP_BUCKETS).find(|n| gap.up_to_ns <= bound(*n)).unwrap_or(GAP_BUCKETS);
-            buckets[place].1 += gap.polls;
-            count += gap.polls;
-            sum += gap.up_to_ns as f64 / 1e9 * gap.polls as f64;
-        }
-        LengthHistogram { sum, count, buckets }
-    }
-}
-
-impl EncodeMetric for LengthHistogram {
-    fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        encoder.encode_histogram::<NoLabelSet>(self.sum, self.count, &self.buckets, None)
-    }
-
-    fn metric_type(&self) -> MetricType {
-        MetricType::Histogram
-    }
-}
-
-/// From 128 ns to 8.6 s.
-const GAP_BUCKETS: usize = 27;
-
 /// OpenMetrics' text in the older format of Prometheus, which names counters otherwise.
 pub fn plain(text: &str) -> String {
     let is_counter = |name: &str| text.contains(&format!("# TYPE {name} counter\n"));
@@ -382,74 +399,6 @@ pub fn plain(text: &str) -> String {
         }
     }
     plain
-}
-
-/// Labels of one value.
-type Labels = Vec<(&'static str, String)>;
-
-fn labels<const N: usize>(pairs: [(&'static str, &String); N]) -> Labels {
-    pairs.into_iter().map(|(name, value)| (name, value.clone())).collect()
-}
-
-fn class_labels(switch: &str, port: &str, class: usize) -> Labels {
-    vec![("switch", switch.to_owned()), ("port", port.to_owned()), ("priority", class.to_string())]
-}
-
-fn by_class(switch: &str, port: &str, values: &ByClass) -> impl Iterator<Item = (Labels, u64)> {
-    let rows = values.iter().enumerate().map(|(class, value)| (class_labels(switch, port, class), *value));
-    rows.collect::<Vec<_>>().into_iter()
-}
-
-/// Writes families of values, each with its type and help.
-struct Families<'f, 'e> {
-    encoder: &'f mut DescriptorEncoder<'e>,
-}
-
-impl Families<'_, '_> {
-    fn counter(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        rows: impl IntoIterator<Item = (Labels, u64)>,
-    ) -> fmt::Result {
-        self.family(name, help, unit, MetricType::Counter, rows.into_iter().map(|(of, n)| (of, ConstCounter::new(n))))
-    }
-
-    fn counter_of_seconds(&mut self, name: &str, help: &str, rows: impl Iterator<Item = (Labels, f64)>) -> fmt::Result {
-        let rows = rows.map(|(of, seconds)| (of, ConstCounter::new(seconds)));
-        self.family(name, help, Some(Unit::Seconds), MetricType::Counter, rows)
-    }
-
-    fn gauge(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        rows: impl IntoIterator<Item = (Labels, u64)>,
-    ) -> fmt::Result {
-        self.family(name, help, unit, MetricType::Gauge, rows.into_iter().map(|(of, n)| (of, ConstGauge::new(n))))
-    }
-
-    fn gauge_of_seconds(&mut self, name: &str, help: &str, rows: impl Iterator<Item = (Labels, f64)>) -> fmt::Result {
-        let rows = rows.map(|(of, seconds)| (of, ConstGauge::new(seconds)));
-        self.family(name, help, Some(Unit::Seconds), MetricType::Gauge, rows)
-    }
-
-    fn family<M: EncodeMetric>(
-        &mut self,
-        name: &str,
-        help: &str,
-        unit: Option<Unit>,
-        kind: MetricType,
-        rows: impl Iterator<Item = (Labels, M)>,
-    ) -> fmt::Result {
-        let mut family = self.encoder.encode_descriptor(name, help, unit.as_ref(), kind)?;
-        for (labels, value) in rows {
-            value.encode(family.encode_family(&labels)?)?;
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

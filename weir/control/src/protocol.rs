@@ -94,6 +94,24 @@ pub enum What {
     Metrics,
 }
 
+impl What {
+    /// Views of a switch, which together are its state. The others are of the process.
+    pub const OF_A_SWITCH: [What; 12] = [
+        What::Interfaces,
+        What::PfcCounters,
+        What::PfcWatchdog,
+        What::PauseDelays,
+        What::PriorityGroups,
+        What::Queues,
+        What::BufferPools,
+        What::BufferConfiguration,
+        What::Policy,
+        What::FlowControl,
+        What::Losses,
+        What::Mac,
+    ];
+}
+
 /// A wish that something begin anew.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

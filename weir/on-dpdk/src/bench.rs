@@ -7,10 +7,10 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use weir_bench::{Interrupted, forwarding, idle, pause, rfc2544};
+use weir_bench::{Interrupted, Next, forwarding, idle, pause, rfc2544};
 use weir_experiments::real_frames::{
     BenchCommand, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments,
 };
@@ -29,11 +29,14 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
     experiment::once_stopped(stop.clone(), || {
         tracing::warn!("interrupted: the measurement in hand is finished first; a second Ctrl-C ends at once");
     });
-    let tell = &mut |what: &str| {
+    let mut first = None;
+    let tell = &mut |next: &Next<'_>| {
         if stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
-        tracing::info!("{what}");
+        // Not of what DPDK takes to start.
+        let begun = *first.get_or_insert_with(Instant::now);
+        tracing::info!("{}{}", next.what, left(next, begun.elapsed()));
         ControlFlow::Continue(())
     };
     match command {
@@ -66,6 +69,15 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
             finish_as_far_as(report.interrupted.as_ref(), text, &report, json)
         }
     }
+}
+
+/// How long the rest takes if it goes on like this; nothing before there is a first measurement to go by.
+fn left(Next { done, planned, .. }: &Next<'_>, elapsed: Duration) -> String {
+    if *done == 0 {
+        return String::new();
+    }
+    let left = elapsed.as_secs_f64() * (planned - done) as f64 / *done as f64;
+    if left < 90.0 { format!("; about {left:.0} s left") } else { format!("; about {:.0} min left", left / 60.0) }
 }
 
 /// Prints and writes what was measured, if anything was; of an interrupted measurement also how to go on.
@@ -228,4 +240,17 @@ fn idle_plan(arguments: &IdleArguments) -> Result<idle::Plan, Failure> {
 
 fn not_known(argument: &str, name: &str, known: &[&str]) -> Failure {
     Failure::Argument(format!("{argument} {name}: there is no such one; write one of {}", known.join(", ")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_is_estimated_by_what_was_measured() {
+        let next = |done, planned| Next { what: "", done, planned };
+        assert_eq!(left(&next(0, 15), Duration::from_secs(9)), "");
+        assert_eq!(left(&next(3, 15), Duration::from_secs(9)), "; about 36 s left");
+        assert_eq!(left(&next(1, 15), Duration::from_secs(9)), "; about 2 min left");
+    }
 }

@@ -3,6 +3,7 @@
 mod buffer;
 mod classes;
 mod ports;
+mod report;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -12,11 +13,11 @@ use std::fs;
 use std::path::PathBuf;
 
 use weir_experiments::Failure;
-use weir_experiments::table::Table;
 
 use buffer::Buffer;
 use classes::Classes;
-use tables::{Account, Outcome, Tables};
+use report::{Account, lines, told};
+use tables::Tables;
 
 /// Arguments of `weir import sonic`.
 #[derive(clap::Args)]
@@ -25,8 +26,8 @@ pub(crate) struct SonicArguments {
     #[arg(required = true, value_name = "DIR|FILE")]
     paths: Vec<PathBuf>,
     /// A port, and the device that it gets: Ethernet0=af_packet:veth0, or af_xdp, tap, pci, vhost_user, ring, null. May be given
-    /// more than once; without it all ports, each on the interface of its name.
-    #[arg(short, long = "port", value_name = "PORT[=DEVICE]")]
+    /// more than once, or with commas between; without it all ports, each on the interface of its name.
+    #[arg(short, long = "port", value_name = "PORT[=DEVICE]", value_delimiter = ',')]
     ports: Vec<String>,
     /// The switch file to write.
     #[arg(short, long, value_name = "SWITCH.toml")]
@@ -78,8 +79,8 @@ fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {
     let buffer = Buffer::of(&mut tables, &ports, &classes)?;
     let accounts = tables.accounts();
     let mut text = String::from("# Made by weir import sonic. What became of SONiC's values:\n");
-    for account in &accounts {
-        let _ = writeln!(text, "# {}: {}: {}", account.outcome.name(), account.value, account.said);
+    for line in lines(&accounts) {
+        let _ = writeln!(text, "# {}: {}: {}", line.outcome.name(), line.values, line.said);
     }
     text += "#\n# Headroom is SONiC's, for a chip that reacts at once. A switch on DPDK takes longer, and may lose lossless frames: weir check\n\
              # says what each port needs by the rule; headroom = \"auto\" takes that.\n";
@@ -88,30 +89,16 @@ fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {
     }
     text += &buffer.text;
     text += &classes.text();
-    text += &ports::text(&ports, &classes);
+    text += &ports::text(&ports, &classes, &buffer.headroom_of_port);
     Ok(Imported { text, accounts })
 }
 
-impl Outcome {
-    fn name(self) -> &'static str {
-        match self {
-            Outcome::Taken => "taken",
-            Outcome::Approximated => "approximated",
-            Outcome::Refused => "refused",
-        }
-    }
-}
-
-fn told(accounts: &[Account]) -> String {
-    let mut table = Table::new(["Outcome", "Value", "What became of it"]).with_text_last();
-    for account in accounts {
-        table.row([account.outcome.name().to_owned(), account.value.clone(), account.said.clone()]);
-    }
-    table.to_string()
-}
-
 fn json(imported: &Imported, output: &std::path::Path) -> String {
-    let account = |account: &Account| serde_json::json!({ "outcome": account.outcome.name(), "value": account.value, "said": account.said });
+    let account = |of: &Account| {
+        serde_json::json!({
+            "outcome": of.outcome.name(), "table": of.table, "key": of.key, "field": of.field, "value": of.value, "said": of.said,
+        })
+    };
     let accounts: Vec<_> = imported.accounts.iter().map(account).collect();
     serde_json::json!({ "written": output, "values": accounts }).to_string()
 }

@@ -22,7 +22,8 @@ const HABITS: &str = "\
   summary, and nothing else, to standard output. Errors go to standard error in any case.
 - **Times** take a unit: `500ms`, `10s`, `2min`, `1h`.
 - **Colours** are for terminals: not with `NO_COLOR` set to anything, nor with `TERM=dumb`.
-- **Progress** with an estimate stands on the terminal while a command computes, and nowhere else.
+- **Progress** with an estimate stands on the terminal while a command computes, and nowhere else; lines of the log stand above it. `bench` says in its log what it measures next, and how long the rest takes; `doctor` tells each thing as soon as it
+  has looked at it.
 - **Ctrl-C** ends a command in order: what was finished is kept and shown, and a line tells the command that does the rest. A second Ctrl-C ends it at once.
   `bench` and `check --try` finish the measurement in hand first.
 - **The log** of `weir run` goes to standard error, a line a fact, with a level: `WEIR_LOG=warn` has warnings and errors alone, `WEIR_LOG=debug` more. `--log-format json` makes an object of each line. Under systemd lines

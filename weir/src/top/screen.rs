@@ -195,6 +195,10 @@ impl Screen {
         self.has_help = !self.has_help;
     }
 
+    pub(crate) fn shows_help(&self) -> bool {
+        self.has_help
+    }
+
     pub(crate) fn next_order(&mut self) {
         let at = Order::ALL.iter().position(|order| *order == self.order).unwrap_or(0);
         self.order = Order::ALL[(at + 1) % Order::ALL.len()];
@@ -441,7 +445,9 @@ impl Screen {
         });
         let switches = if self.now.switches.len() > 1 { "Tab switch  " } else { "" };
         let views = views.collect::<Vec<_>>().join(" ");
-        let keys = format!(" {views}  {switches}s by {}  ? help  q quit", self.order.name());
+        let all = format!(" {views}  {switches}s by {}  ? help  q quit", self.order.name());
+        // What leads on from here is there at any width.
+        let keys = if all.chars().count() > usize::from(width) { format!(" ? help  q quit  {views}") } else { all };
         Line::styled(format!("{keys:<0$.0$}", usize::from(width)), self.look.head())
     }
 }
@@ -460,7 +466,7 @@ fn help() -> Vec<Line<'static>> {
         "Space, p      stand still, and go on",
         "r             ask the switch now",
         "Ctrl-L        draw the screen anew",
-        "q, Esc        quit",
+        "q, Esc        quit; of this list, Esc goes back",
         "",
         "C class; L link: U up, D down, X taken down, B blocked",
         "Rx, Tx: bits a second of the class; Tell%: how much of the time the peer was",

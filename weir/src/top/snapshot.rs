@@ -61,18 +61,6 @@ pub(crate) struct QueueRow {
     pub(crate) is_used: bool,
 }
 
-const VIEWS: [What; 9] = [
-    What::Interfaces,
-    What::PfcCounters,
-    What::PriorityGroups,
-    What::Queues,
-    What::BufferPools,
-    What::BufferConfiguration,
-    What::Policy,
-    What::FlowControl,
-    What::Losses,
-];
-
 impl Snapshot {
     /// Asks a running switch for all of it.
     ///
@@ -83,7 +71,9 @@ impl Snapshot {
         let named = |name: &String| SwitchNow { name: name.clone(), ..SwitchNow::default() };
         let mut switches: Vec<SwitchNow> = hello.switches.iter().map(named).collect();
         let at = Instant::now();
-        for what in VIEWS {
+        // No screen has these, and there may be thousands of addresses.
+        let is_drawn = |what: &What| !matches!(what, What::PfcWatchdog | What::PauseDelays | What::Mac);
+        for what in What::OF_A_SWITCH.into_iter().filter(is_drawn) {
             let Reply::Switches(shown) = client.ask(&show(what))? else { return Err(client.unfit()) };
             for (switch, shown) in switches.iter_mut().zip(shown) {
                 switch.note(shown.state);

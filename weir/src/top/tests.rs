@@ -219,6 +219,7 @@ fn any_size_is_drawn() {
             drawn(&mut screen, width, height);
         }
     }
+    assert!(lines(&mut screen, 30, 5)[4].contains("? help  q quit"));
     screen.toggle_help();
     drawn(&mut screen, 20, 4);
 }

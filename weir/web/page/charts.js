@@ -101,9 +101,23 @@ export class ChartsView {
       cursor: { sync: { key: "all" }, drag: { x: false, y: false } },
       hooks: {
         draw: [(u) => this.drawNow(u)],
+        setCursor: [(u) => this.tellNow(u)],
         ready: [(u) => u.over.addEventListener("click", () => { if (u.cursor.left >= 0) this.seek(this.fromAxis(u.posToVal(u.cursor.left, "x"))); })],
       },
     };
+  }
+
+  /** The legend has the moment's values, unless the pointer asks for another one's. */
+  tellNow(u) {
+    if (u.cursor.left >= 0) return;
+    const [at] = u.data, now = this.toAxis(this.at);
+    let [low, high] = [0, at.length];
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (at[middle] > now + 1e-9) high = middle;
+      else low = middle + 1;
+    }
+    u.setLegend({ idx: low > 0 ? low - 1 : null }, false);
   }
 
   drawNow(u) {
@@ -134,7 +148,10 @@ export class ChartsView {
 
   show(moment) {
     this.at = moment.at;
-    this.charts.forEach(({ uplot }) => uplot.redraw(false, false));
+    this.charts.forEach(({ uplot }) => {
+      uplot.redraw(false, false);
+      this.tellNow(uplot);
+    });
   }
 
   /** After samples were added. */

@@ -35,22 +35,6 @@ struct Shared {
     last: Mutex<Option<(Instant, Arc<str>)>>,
 }
 
-/// Views of a switch, which together are its state.
-const VIEWS: [What; 12] = [
-    What::Interfaces,
-    What::PfcCounters,
-    What::PfcWatchdog,
-    What::PauseDelays,
-    What::PriorityGroups,
-    What::Queues,
-    What::BufferPools,
-    What::BufferConfiguration,
-    What::Policy,
-    What::FlowControl,
-    What::Losses,
-    What::Mac,
-];
-
 impl Live {
     /// A site that asks the control thread.
     pub fn new(asker: Asker) -> Live {
@@ -108,7 +92,7 @@ impl Shared {
         let at_ms = self.started.elapsed().as_secs_f64() * 1e3;
         let unix_ms = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
         let mut switches: Vec<Map<String, Value>> = Vec::new();
-        for what in VIEWS {
+        for what in What::OF_A_SWITCH {
             let Reply::Switches(shown) = self.ask(what)? else { continue };
             switches.resize(shown.len(), Map::new());
             for (switch, shown) in switches.iter_mut().zip(shown) {

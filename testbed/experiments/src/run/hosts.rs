@@ -92,9 +92,7 @@ fn has_machines(scenario: &Scenario) -> bool {
 /// What is wrong with the file, or that a host lacks something.
 pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let name = arguments.file.display();
-    if switches::is_switch(&arguments.file) {
-        return Err(Failure::Argument(format!("{name} is a switch and not a scenario: weir check {name}")));
-    }
+    switches::refuse_other_than_scenario(&arguments.file, "weir check")?;
     let runs = file::load(&arguments.file)?;
     let findings = arguments.hosts.then(|| look(&arguments.file, &runs)).transpose()?;
     let scenario = &runs[0].scenario.name;

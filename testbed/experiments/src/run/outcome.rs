@@ -14,6 +14,8 @@ use crate::table::{Table, count, gbps};
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.
 const LATE_PERCENT_MAX: f64 = 5.0;
+/// How a run says that it did not come to its end.
+const INTERRUPTED: &str = "interrupted";
 /// Flows and ports that the comparison has lines for.
 const FLOWS_MAX: usize = 10;
 const PORTS_MAX: usize = 4;
@@ -39,14 +41,23 @@ pub(super) fn print(ended: &[Ended]) {
 }
 
 /// A run that lost what it must not lose, or stands still without being expected to, makes the command fail.
-pub(super) fn verdict(ended: &[Ended]) -> Result<(), Failure> {
-    let faults: Vec<String> = ended.iter().filter_map(fault).collect();
-    if faults.is_empty() { Ok(()) } else { Err(Failure::Run(faults.join("; "))) }
+pub(super) fn verdict(ended: &[Ended], left: usize) -> Result<(), Failure> {
+    failure(ended.iter().filter_map(fault).collect(), left).map_or(Ok(()), |why| Err(Failure::Run(why)))
+}
+
+/// Why the command fails, if it does.
+fn failure(mut faults: Vec<String>, left: usize) -> Option<String> {
+    // Between two runs no run tells of it.
+    if left > 0 && !faults.iter().any(|fault| fault.contains(INTERRUPTED)) {
+        let runs = if left == 1 { "run" } else { "runs" };
+        faults.push(format!("{INTERRUPTED} with {left} {runs} left"));
+    }
+    (!faults.is_empty()).then(|| faults.join("; "))
 }
 
 /// The runs that an interrupted command has left, in their order: those that did not begin, and the one that was under way.
 pub(super) fn left<'n>(names: &'n [String], ended: &[Ended]) -> Vec<&'n str> {
-    let is_whole = |run: &Ended| !run.summary.failures.iter().any(|failure| failure.starts_with("interrupted"));
+    let is_whole = |run: &Ended| !run.summary.failures.iter().any(|failure| failure.starts_with(INTERRUPTED));
     let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && is_whole(run));
     names.iter().filter(|name| !is_done(name)).map(String::as_str).collect()
 }
@@ -191,21 +202,25 @@ fn comparison(ended: &[Ended]) -> Table {
         _ => "none".to_owned(),
     });
     let flows = ended.first().map_or(0, |run| run.summary.flows.len()).min(FLOWS_MAX);
-    let window = ended.first().and_then(|run| run.summary.windows.last()).map_or("", |window| window.name.as_str());
-    for n in 0..flows {
+    // A run that was interrupted has fewer windows, or none.
+    let most = ended.iter().map(|run| &run.summary.windows).max_by_key(|windows| windows.len());
+    let window = most.and_then(|windows| windows.last()).map(|window| window.name.as_str());
+    for (n, window) in (0..flows).flat_map(|n| window.map(|window| (n, window))) {
         let flow = &ended[0].summary.flows[n].name;
         row(&format!("{flow}, {window}, Gb/s of payload"), &|run| {
-            last(&run.summary).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
+            at(&run.summary, window).map_or("-".to_owned(), |(flows, _)| gbps(flows[n].throughput_bps))
         });
     }
     for port in drawn_ports(ended).into_iter().take(PORTS_MAX) {
         let of_port = |run: &Ended| run.summary.ports.iter().find(|of| of.name == port).cloned();
-        let in_window =
-            |run: &Ended| last(&run.summary).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned());
         row(&format!("{port}: longest ingress queue, KB"), &|run| {
             let longest = of_port(run).and_then(|port| port.classes.iter().map(|class| class.ingress_max_bytes).max());
             longest.map_or("-".to_owned(), kb)
         });
+        let Some(window) = window else { continue };
+        let in_window = |run: &Ended| {
+            at(&run.summary, window).and_then(|(_, ports)| ports.iter().find(|of| of.port == port).cloned())
+        };
         row(&format!("{port}, {window}: ingress queue, KB"), &|run| {
             in_window(run).map_or("-".to_owned(), |port| {
                 format!("{} to {}", kb(port.ingress_min_bytes), kb(port.ingress_max_bytes))
@@ -266,9 +281,10 @@ pub(super) fn drawn_ports(ended: &[Ended]) -> Vec<String> {
     ended.first().map(names).unwrap_or_default()
 }
 
-/// The last window.
-fn last(summary: &Summary) -> Option<(&[weir_results::run_dir::FlowWindow], &[PortWindow])> {
-    summary.windows.last().map(|window| (&window.flows[..], &window.ports[..]))
+/// A window, by its name.
+fn at<'s>(summary: &'s Summary, window: &str) -> Option<(&'s [weir_results::run_dir::FlowWindow], &'s [PortWindow])> {
+    let window = summary.windows.iter().find(|of| of.name == window)?;
+    Some((&window.flows[..], &window.ports[..]))
 }
 
 fn kb(bytes: u64) -> String {
@@ -281,4 +297,18 @@ fn percent(ppm: Option<u64>) -> String {
 
 fn micros(ns: u64) -> String {
     format!("{:.1} us", ns as f64 / 1e3)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_command_that_was_interrupted_fails_wherever_it_was() {
+        assert_eq!(failure(Vec::new(), 0), None);
+        assert_eq!(failure(Vec::new(), 7).unwrap(), "interrupted with 7 runs left");
+        let during = "SIH: interrupted at 1.2ms of 10ms".to_owned();
+        assert_eq!(failure(vec![during.clone()], 2).unwrap(), during);
+        assert_eq!(failure(vec!["A: a deadlock".to_owned()], 1).unwrap(), "A: a deadlock; interrupted with 1 run left");
+    }
 }

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 
 use super::directory::{MadeBy, Manifest, check};
 use crate::Failure;
-use crate::files::at;
+use crate::files::{at, quoted};
 
 /// What goes into the job scripts.
 pub(super) struct Jobs<'a> {
@@ -56,7 +56,7 @@ impl Jobs<'_> {
     fn array(&self, program: &Path) -> io::Result<String> {
         let log = self.log("array-%a.log")?;
         let [program, file, shards] =
-            [program.to_owned(), absolute(self.file)?, self.shards()?].map(|path| quoted(&path));
+            [program.to_owned(), absolute(self.file)?, self.shards()?].map(|path| quoted(&path.display().to_string()));
         Ok(format!(
             "#!/bin/bash\n#SBATCH --job-name=weir-sweep\n#SBATCH --array=1-{tasks}\n#SBATCH --ntasks=1\n\
              #SBATCH --cpus-per-task={cores}\n#SBATCH --output={log}\n{options}\
@@ -71,8 +71,8 @@ impl Jobs<'_> {
 
     fn merge(&self, program: &Path) -> io::Result<String> {
         let log = self.log("merge.log")?;
-        let [program, shards, output] =
-            [program.to_owned(), self.shards()?, absolute(self.directory)?].map(|path| quoted(&path));
+        let [program, shards, output] = [program.to_owned(), self.shards()?, absolute(self.directory)?]
+            .map(|path| quoted(&path.display().to_string()));
         Ok(format!(
             "#!/bin/bash\n#SBATCH --job-name=weir-merge\n#SBATCH --ntasks=1\n#SBATCH --cpus-per-task=1\n#SBATCH --output={log}\n\
              {options}exec {program} sweep merge {shards}/* -o {output}\n",
@@ -112,11 +112,6 @@ pub(crate) fn sbatch(arguments: &[String]) -> Result<String, Failure> {
     Ok(said.split(';').next().unwrap_or_default().to_owned())
 }
 
-/// For the shell.
-pub(crate) fn quoted(path: &Path) -> String {
-    format!("'{}'", path.display().to_string().replace('\'', "'\\''"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,12 +129,10 @@ mod tests {
         let array = jobs.array(Path::new("/bin/weir")).unwrap();
         assert!(array.contains("#SBATCH --array=1-16\n") && array.contains("#SBATCH --partition=long\n"));
         assert!(array.contains("#SBATCH --output=/out/a/slurm/array-%a.log\n"));
-        assert!(
-            array.contains("exec '/bin/weir' sweep '/lab/it'\\''s.toml' -o '/out/a/shards'/\"$SLURM_ARRAY_TASK_ID\"")
-        );
+        assert!(array.contains("exec /bin/weir sweep '/lab/it'\\''s.toml' -o /out/a/shards/\"$SLURM_ARRAY_TASK_ID\""));
         assert!(array.ends_with("--shard \"$SLURM_ARRAY_TASK_ID\"/16 -j \"${SLURM_CPUS_PER_TASK:-4}\"\n"));
         let merge = jobs.merge(Path::new("/bin/weir")).unwrap();
-        assert!(merge.ends_with("exec '/bin/weir' sweep merge '/out/a/shards'/* -o '/out/a'\n"));
+        assert!(merge.ends_with("exec /bin/weir sweep merge /out/a/shards/* -o /out/a\n"));
         // No option stands after the first command.
         for script in [array, merge] {
             let command = script.find("\nexec").unwrap();

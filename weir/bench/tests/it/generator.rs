@@ -74,7 +74,13 @@ fn pauses_are_sent_obeyed_and_ended() {
             rounds: 1,
             duration: Span::from_millis(500),
         };
-        let report = pause::run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
+        let mut told = Vec::new();
+        let report = pause::run(&plan, &[], &mut |next| {
+            told.push((next.done, next.planned));
+            ControlFlow::Continue(())
+        })
+        .unwrap();
+        assert_eq!(told, (0..told.len()).map(|done| (done, told.len())).collect::<Vec<_>>());
         for layout in &report.layouts {
             let [round] = &layout.rounds[..] else { panic!("one round") };
             assert_eq!(round.dropped, 0, "{round:?}");

@@ -1,5 +1,5 @@
 use super::*;
-use crate::state::{DelayBucket, LcoreWork, Traffic};
+use crate::state::{DelayBucket, FlowControlClass, GapBucket, LcoreWork, PolicyQueue, Traffic};
 
 fn metrics() -> Metrics {
     let at_three = |n: u64| std::array::from_fn(|class| if class == 3 { n } else { 0 });
@@ -37,15 +37,22 @@ fn metrics() -> Metrics {
                 frames: at_three(10),
                 bytes: at_three(10_000),
                 private_bytes: none,
-                shared_bytes: none,
-                headroom_bytes: none,
+                shared_bytes: at_three(3_000),
+                headroom_bytes: at_three(200),
                 shared_watermark_bytes: at_three(5_000),
                 headroom_watermark_bytes: none,
                 shared_persistent_watermark_bytes: at_three(7_000),
                 headroom_persistent_watermark_bytes: none,
                 dropped: none,
             }],
-            limits: Vec::new(),
+            limits: vec![BufferQueue {
+                port: port.clone(),
+                class: 3,
+                lossless: true,
+                private_bytes: 0,
+                threshold_bytes: 4_000,
+                headroom_bytes: 600,
+            }],
             queues: Vec::new(),
             pools: vec![BufferPool {
                 pool: "shared".into(),
@@ -53,6 +60,38 @@ fn metrics() -> Metrics {
                 used_bytes: 0,
                 watermark_bytes: 5_000,
                 persistent_watermark_bytes: 7_000,
+            }],
+            policy: PolicyState {
+                policy: "spfc".into(),
+                queues: vec![PolicyQueue {
+                    port: port.clone(),
+                    class: 3,
+                    shared_bytes: 3_000,
+                    headroom_bytes: 200,
+                    threshold_bytes: 4_000,
+                    headroom_limit_bytes: 600,
+                    off: true,
+                    port_off: false,
+                    gauges: [("port state".to_owned(), 1)].into(),
+                }],
+            },
+            flow_control: vec![FlowControlPort {
+                port: "p1".into(),
+                flow_control: "gfc-buffer".into(),
+                messages_rx: 7,
+                messages_tx: 5,
+                odd: 0,
+                foreign: 0,
+                aged: 1,
+                resyncs: 0,
+                rate_bps: Some(10_000_000_000),
+                classes: vec![FlowControlClass {
+                    class: 3,
+                    ingress_bytes: 0,
+                    egress_bytes: 0,
+                    rate_rx_bps: Some(5_000_000_000),
+                    gauges: std::collections::BTreeMap::new(),
+                }],
             }],
             losses: vec![Loss {
                 port,
@@ -79,7 +118,7 @@ fn metrics() -> Metrics {
             roles: Vec::new(),
             polls: 12,
             busy_polls: 3,
-            work: LcoreWork { packets: 64, bursts: 2, ..LcoreWork::default() },
+            work: LcoreWork { packets: 64, bursts: 2, timed_packets: 60, timed_ns: 6_000, tsc_hz: 2_000_000_000 },
             gap_p50_ns: 100,
             gap_p99_ns: 200,
             gap_p999_ns: 300,
@@ -87,7 +126,7 @@ fn metrics() -> Metrics {
             gaps: [(127, 6), (129, 5), (20_000_000_000, 1)]
                 .map(|(up_to_ns, polls)| GapBucket { up_to_ns, polls })
                 .to_vec(),
-            cpu_waited_ms: None,
+            cpu_waited_ms: Some(1_500),
             cpu_preempted: None,
             cpu_stolen_ms: None,
         }],
@@ -103,7 +142,16 @@ fn counters_have_sonics_labels() {
         "weir_port_rx_bytes_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 10000",
         "weir_pfc_rx_frames_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 4",
         "weir_pfc_rx_pause_seconds_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 1.5",
-        "weir_priority_group_shared_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\"} 5000",
+        "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 3000",
+        "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"headroom\"} 200",
+        "weir_priority_group_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 5000",
+        "weir_priority_group_persistent_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 7000",
+        "weir_priority_group_threshold_bytes{switch=\"lab\",port=\"p0\",priority=\"3\"} 4000",
+        "weir_priority_group_headroom_limit_bytes{switch=\"lab\",port=\"p0\",priority=\"3\"} 600",
+        "weir_policy_off{switch=\"lab\",port=\"p0\",priority=\"3\"} 1",
+        "weir_policy_gauge{switch=\"lab\",port=\"p0\",priority=\"3\",gauge=\"port state\"} 1",
+        "weir_flow_control_rx_messages_total{switch=\"lab\",port=\"p1\",flow_control=\"gfc-buffer\"} 7",
+        "weir_flow_control_rate_bytes{switch=\"lab\",port=\"p1\",flow_control=\"gfc-buffer\",priority=\"3\"} 625000000",
         "weir_buffer_pool_persistent_watermark_bytes{switch=\"lab\",pool=\"shared\"} 7000",
         "weir_port_speed_bytes{switch=\"lab\",port=\"p0\"} 1250000000",
         "weir_pause_message_delay_seconds_bucket{le=\"0.000001024\",switch=\"lab\"} 1",
@@ -113,6 +161,11 @@ fn counters_have_sonics_labels() {
         "weir_pause_message_delay_seconds_sum{switch=\"lab\"} 0.000008",
         "weir_pause_message_delay_max_seconds{switch=\"lab\"} 0.000004",
         "weir_pause_reaction_seconds_count{switch=\"lab\"} 0",
+        "weir_lcore_packets_total{cpu=\"1\"} 64",
+        "weir_lcore_timed_packets_total{cpu=\"1\"} 60",
+        "weir_lcore_timed_seconds_total{cpu=\"1\"} 0.000006",
+        "weir_lcore_tsc_hertz{cpu=\"1\"} 2000000000",
+        "weir_lcore_cpu_waited_seconds_total{cpu=\"1\"} 1.5",
         "weir_lcore_poll_gap_seconds_bucket{le=\"1.28e-7\",cpu=\"1\"} 6",
         "weir_lcore_poll_gap_seconds_bucket{le=\"2.56e-7\",cpu=\"1\"} 11",
         "weir_lcore_poll_gap_seconds_bucket{le=\"+Inf\",cpu=\"1\"} 12",
@@ -121,6 +174,7 @@ fn counters_have_sonics_labels() {
     ] {
         assert!(text.lines().any(|other| other == line), "{line}\n{text}");
     }
+    assert!(!text.contains("weir_lcore_cpu_stolen_seconds_total{"), "the kernel does not tell");
     assert!(text.ends_with("# EOF\n"));
 }
 

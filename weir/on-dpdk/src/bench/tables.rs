@@ -9,7 +9,7 @@ use weir_bench::pause::PauseReport;
 use weir_bench::rfc2544::{Limit, Rfc2544Report, Searched};
 use weir_bench::{Latency, Spread};
 use weir_experiments::table::{Table, count};
-use weir_units::{BitRate, Span};
+use weir_units::{BitRate, Span, WIRE_OVERHEAD_BYTES};
 
 /// What came of `weir bench forwarding`.
 pub(super) fn forwarding(report: &ForwardingReport) -> String {
@@ -83,7 +83,7 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
         "Bytes",
         "Throughput, M frames/s",
         "Gb/s on the wire",
-        "Of line rate",
+        "Of line rate, %",
         "Limit",
         "Generator alone, M frames/s",
         "Trials",
@@ -91,22 +91,24 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
         "Back-to-back frames",
     ]);
     for size in &report.sizes {
-        let none = if size.searched.is_some() { "?" } else { "none" };
-        let throughput =
-            |of: fn(&weir_bench::rfc2544::Throughput) -> String| size.throughput.as_ref().map_or(none.to_owned(), of);
+        let wire_bits = 8.0 * (u64::from(size.frame_bytes) + WIRE_OVERHEAD_BYTES) as f64;
+        // In a unit of which a frame a second is so much; of a search that is not finished as far as it came.
+        let throughput = |unit: f64, digits: usize| match (&size.throughput, &size.searched) {
+            (Some(found), _) => format!("{:.digits$}", found.fps * unit),
+            (None, Some(searched)) => within(searched, unit, digits),
+            (None, None) => "none".to_owned(),
+        };
+        let limit = size.throughput.map_or("-", |found| match found.limit {
+            Limit::Switch => "switch",
+            Limit::Line => "line",
+            Limit::Generator => "generator",
+        });
         table.row([
             count(u64::from(size.frame_bytes)),
-            throughput(|found| format!("{:.4}", found.fps / 1e6)),
-            throughput(|found| format!("{:.3}", found.gbps)),
-            throughput(|found| format!("{:.1} %", found.line_percent)),
-            throughput(|found| {
-                let limit = match found.limit {
-                    Limit::Switch => "switch",
-                    Limit::Line => "line",
-                    Limit::Generator => "generator",
-                };
-                limit.to_owned()
-            }),
+            throughput(1e-6, 4),
+            throughput(wire_bits * 1e-9, 3),
+            throughput(100.0 / size.line_fps, 1),
+            limit.to_owned(),
             format!("{:.3}", size.generator_fps / 1e6),
             size.trials.to_string(),
             format!("{} ms", size.kept_from_cpu_ms),
@@ -118,8 +120,7 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
     }
     line(&mut text, format_args!("{table}"));
     for size in report.sizes.iter().filter(|size| !size.is_whole) {
-        let searched = size.searched.as_ref().map_or(String::new(), searched);
-        line(&mut text, format_args!("{} B: not finished{searched}\n", size.frame_bytes));
+        line(&mut text, format_args!("{} B: not finished\n", size.frame_bytes));
     }
     if report.sizes.iter().all(|size| size.latency.is_empty()) {
         return text;
@@ -175,12 +176,15 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
     text
 }
 
-/// What is known of a throughput whose search was interrupted.
-fn searched(Searched { carried_fps, lost_fps }: &Searched) -> String {
-    let millions = |fps: &f64| format!("{:.4} M frames/s", fps / 1e6);
-    let carried = carried_fps.as_ref().map(|fps| format!("; {} were carried", millions(fps)));
-    let lost = lost_fps.as_ref().map(|fps| format!("; {} were not", millions(fps)));
-    carried.into_iter().chain(lost).collect()
+/// Where a throughput is that was searched for: above what was carried, below what was not.
+fn within(Searched { carried_fps, lost_fps }: &Searched, unit: f64, digits: usize) -> String {
+    let told = |fps: f64| format!("{:.digits$}", fps * unit);
+    match (carried_fps, lost_fps) {
+        (Some(carried), Some(lost)) => format!("{} to {}", told(*carried), told(*lost)),
+        (Some(carried), None) => format!("from {}", told(*carried)),
+        (None, Some(lost)) => format!("below {}", told(*lost)),
+        (None, None) => "not known".to_owned(),
+    }
 }
 
 /// What came of `weir bench pause`.

@@ -30,12 +30,21 @@ fn cpus() -> Finding {
     }
     match isolated.trim() {
         "" => {
-            let mend =
-                "isolcpus=2,3 on the kernel's command line, and [lcores] cores = [2, 3], for links of 10 Gb/s and more";
+            let mend = isolation(&allowed);
             Finding::bad(Health::Warning, about, format!("{said}, and none is kept free of others' work"), mend)
         }
         isolated => Finding::good(about, format!("{said}; {isolated} are kept free of others' work")),
     }
+}
+
+/// How to keep CPUs of these free: up to two, and the last, as the kernel's own work is mostly on the first.
+fn isolation(allowed: &[u32]) -> String {
+    let kept: Vec<String> =
+        allowed[(allowed.len() - (allowed.len() / 2).min(2))..].iter().map(u32::to_string).collect();
+    let (line, file) = (kept.join(","), kept.join(", "));
+    format!(
+        "isolcpus={line} on the kernel's command line, and [lcores] cores = [{file}], for links of 10 Gb/s and more"
+    )
 }
 
 fn hugepages(switches: &[SwitchConfig]) -> Finding {
@@ -56,7 +65,7 @@ fn hugepages(switches: &[SwitchConfig]) -> Finding {
     let why = if has_nics || switches.is_empty() { "NICs are slower without" } else { "no port of these needs them" };
     match has_nics || switches.is_empty() {
         true => Finding::bad(Health::Warning, about, format!("{said}: {why}"), mend),
-        false => Finding::good(about, format!("{said}; {why}")),
+        false => Finding::good(about, format!("{free} of {all} pages of 2 MiB are free; {why}")),
     }
 }
 
@@ -145,5 +154,16 @@ fn lacking(about: &str, error: DriverError) -> Vec<Finding> {
     match error {
         DriverError::Config(errors) => of_configs(&errors),
         other => vec![Finding::bad(Health::Lacking, about, other.to_string(), "see weir check FILE")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpus_that_are_to_be_kept_free_are_there() {
+        assert!(isolation(&[0, 1]).starts_with("isolcpus=1 on") && isolation(&[0, 1]).contains("cores = [1],"));
+        assert!(isolation(&[0, 1, 2, 3, 8]).starts_with("isolcpus=3,8 on"));
     }
 }

@@ -85,6 +85,8 @@ impl Reading<'_> {
             limits: self.buffer().queues,
             queues: self.queues(),
             pools: self.pools(),
+            policy: self.policy(),
+            flow_control: self.flow_control(),
             losses: self.lost(),
             delays: self.delays(),
         }

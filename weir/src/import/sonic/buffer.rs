@@ -10,7 +10,8 @@ use std::fmt::Write;
 use super::classes::Classes;
 use super::most_common;
 use super::ports::Port;
-use super::tables::{LOOKUP, Outcome, Tables, lookup_key, ports_and_numbers, reference};
+use super::report::Outcome;
+use super::tables::{LOOKUP, Tables, lookup_key, ports_and_numbers, reference};
 
 const POOL: &str = "BUFFER_POOL";
 const PROFILE: &str = "BUFFER_PROFILE";
@@ -46,6 +47,8 @@ enum Threshold {
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) text: String,
+    /// Of ports whose lossless groups need less headroom than `[buffer]` says.
+    pub(super) headroom_of_port: BTreeMap<String, u64>,
 }
 
 impl Buffer {
@@ -57,13 +60,15 @@ impl Buffer {
         let xoff_pool = tables.number::<u64>(POOL, LOSSLESS, "xoff")?.unwrap_or(0);
         let profiles = lossless_profiles(tables, ports, classes, is_static)?;
         let groups: Vec<&Profile> = profiles.values().flatten().collect();
-        let most = |of: fn(&Profile) -> u64| groups.iter().map(|profile| of(profile)).max().unwrap_or(0);
         // What a group has for itself, without headroom.
         let own = |profile: &Profile| {
             if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) }
         };
         let private = groups.iter().map(|profile| own(profile)).max().unwrap_or(0);
-        let headroom = most(|profile| profile.xoff);
+        let port_headroom = |of: &[Profile]| of.iter().map(|profile| profile.xoff).max();
+        let headroom = profiles.values().filter_map(|of| port_headroom(of)).max().unwrap_or(0);
+        let headroom_of_port = profiles.iter().filter_map(|(port, of)| Some((port.clone(), port_headroom(of)?)));
+        let headroom_of_port: BTreeMap<String, u64> = headroom_of_port.filter(|(_, own)| *own < headroom).collect();
         // The reservations of all groups of the switch, imported or not, are no part of what is shared.
         let reserved: u64 = all_reserved(tables, &profiles, classes)?;
         let lossy_pool = tables.number::<u64>(POOL, LOSSY, "size")?.unwrap_or(0);
@@ -75,7 +80,8 @@ impl Buffer {
         })?;
         let shared = shared_lossless + lossy_pool;
         let queues = 8 * ports.len() as u64;
-        let pooled = if xoff_pool > 0 { xoff_pool } else { groups.iter().map(|_| headroom).sum() };
+        let of_groups = |of: &[Profile]| port_headroom(of).unwrap_or(0) * of.len() as u64;
+        let pooled = if xoff_pool > 0 { xoff_pool } else { profiles.values().map(|of| of_groups(of)).sum() };
         let total = private * queues + pooled + shared;
 
         let mut text = format!("\n[buffer]\nsize = \"{total}B\"\n");
@@ -86,7 +92,7 @@ impl Buffer {
             let _ = writeln!(text, "headroom = \"{headroom}B\"");
         }
         account_pools(tables, (size, xoff_pool, reserved, lossy_pool), (shared, total, pooled));
-        account_profiles(tables, &groups, (private, headroom, xoff_pool), &mut text);
+        account_profiles(tables, &profiles, (private, headroom, xoff_pool), &mut text);
         let threshold = common_threshold(tables, &groups);
         let lossy_alpha = lossy_alpha(tables)?;
         match threshold {
@@ -114,7 +120,7 @@ impl Buffer {
             }
         }
         account_queues(tables, ports, classes);
-        Ok(Buffer { text })
+        Ok(Buffer { text, headroom_of_port })
     }
 }
 
@@ -270,10 +276,16 @@ fn account_pools(
 /// Says what becomes of lossless profiles, and writes δ.
 fn account_profiles(
     tables: &mut Tables,
-    groups: &[&Profile],
+    profiles: &BTreeMap<String, Vec<Profile>>,
     (private, headroom, xoff_pool): (u64, u64, u64),
     text: &mut String,
 ) {
+    let groups: Vec<&Profile> = profiles.values().flatten().collect();
+    // By how much the headroom of a port with this profile is more than the profile's, which is that of another group there.
+    let more = |profile: &Profile| {
+        let ports = profiles.values().filter(|of| of.contains(profile));
+        ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
+    };
     let offsets = groups.iter().filter_map(|profile| profile.xon_offset);
     // The most: a queue that resumes later loses nothing.
     let offset = offsets.max().filter(|offset| *offset > 0);
@@ -290,13 +302,16 @@ fn account_profiles(
         let said = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
         let outcome = if own == private { Outcome::Taken } else { Outcome::Approximated };
         tables.account(outcome, at("size"), if private > 0 { said } else { "all of it is headroom".to_owned() });
-        let more = headroom - profile.xoff;
-        if more == 0 {
-            tables.account(Outcome::Taken, at("xoff"), format!("buffer.headroom = {headroom} B"));
-        } else {
-            let said = format!("buffer.headroom = {headroom} B at all ports, {more} B more than here");
-            tables.account(Outcome::Approximated, at("xoff"), said);
-        }
+        let own = profile.xoff;
+        let (outcome, said) = match more(&profile) {
+            0 if own == headroom => (Outcome::Taken, format!("buffer.headroom = {own} B")),
+            0 => (Outcome::Taken, format!("headroom = {own} B of its ports")),
+            more => (
+                Outcome::Approximated,
+                format!("headroom = {} B of its ports, {more} B more, as for another group there", own + more),
+            ),
+        };
+        tables.account(outcome, at("xoff"), said);
         let resumes = "a queue resumes below its threshold less xon_offset, with its headroom empty";
         match profile.xon_offset {
             Some(own) if Some(own) == offset => {
@@ -443,11 +458,16 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
         }
     }
     tables.account_rest(Outcome::Refused, LOOKUP, "no imported port has this speed and cable");
+    account_egress_lossless(tables);
+    let of_whole_ports = account_port_lists(tables);
     for name in tables.keys(PROFILE) {
         let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
         let (outcome, said) = match pool.as_str() {
             EGRESS_LOSSLESS => {
                 (Outcome::Approximated, "lossless egress queues have no limit: what bounds them is the ingress side")
+            }
+            _ if of_whole_ports.contains(&name) && !is_of_queues(tables, &name) => {
+                (Outcome::Refused, "a limit of whole ports: what bounds here is each queue's")
             }
             LOSSLESS | LOSSY if tables.field(PROFILE, &name, "xoff").is_none() => {
                 (Outcome::Approximated, "lossy classes have no threshold at ingress, and that of egress queues")
@@ -458,6 +478,66 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
             if !tables.is_accounted(PROFILE, &name, &field) {
                 tables.account(outcome, (PROFILE, &name, &field), said);
             }
+        }
+    }
+}
+
+/// Limits that ports have as a whole, besides those of their queues; the profiles that say them.
+fn account_port_lists(tables: &mut Tables) -> Vec<String> {
+    let mut named = Vec::new();
+    for table in ["BUFFER_PORT_INGRESS_PROFILE_LIST", "BUFFER_PORT_EGRESS_PROFILE_LIST"] {
+        for key in tables.keys(table) {
+            let list = tables.field(table, &key, "profile_list").unwrap_or_default();
+            named.extend(list.split(',').map(|name| reference(name.trim()).to_owned()));
+        }
+        tables.account_rest(
+            Outcome::Refused,
+            table,
+            "a port as a whole has no limit here: what bounds are its queues'",
+        );
+    }
+    named.sort();
+    named.dedup();
+    named
+}
+
+/// Whether a priority group or an egress queue has this profile.
+fn is_of_queues(tables: &Tables, name: &str) -> bool {
+    [QUEUE, GROUP].into_iter().any(|table| {
+        let names =
+            |key: &String| tables.field(table, key, "profile").is_some_and(|profile| reference(profile) == name);
+        tables.keys(table).iter().any(names)
+    })
+}
+
+/// Lossless egress queues have no limit here: says how near the limits of SONiC's come to that.
+fn account_egress_lossless(tables: &mut Tables) {
+    let size = tables.field(POOL, EGRESS_LOSSLESS, "size").and_then(|size| size.parse::<u64>().ok());
+    for name in tables.keys(PROFILE) {
+        if tables.field(PROFILE, &name, "pool").map(reference) != Some(EGRESS_LOSSLESS) {
+            continue;
+        }
+        let number = |field| tables.field(PROFILE, &name, field).and_then(|value| value.parse::<i64>().ok());
+        let (fixed, dynamic) = (number("static_th"), number("dynamic_th"));
+        let at = |field| (PROFILE, name.as_str(), field);
+        if let Some(bytes) = fixed {
+            let is_none = bytes == 0 || size.is_some_and(|size| bytes as u64 >= size);
+            let outcome = if is_none { Outcome::Taken } else { Outcome::Approximated };
+            let said = if is_none {
+                "no limit"
+            } else {
+                "lossless egress queues have no limit: frames beyond it wait in place of being dropped"
+            };
+            tables.account(outcome, at("static_th"), said);
+        }
+        if let Some(n) = dynamic {
+            let alone = 100.0 / (1.0 + 2f64.powi(-n.clamp(-10, 10) as i32));
+            let said = format!("no limit, where a queue alone has up to {alone:.1} % of the pool in SONiC");
+            tables.account(Outcome::Approximated, at("dynamic_th"), said);
+        }
+        tables.account(Outcome::Taken, at("pool"), "lossless queues at egress");
+        if tables.field(PROFILE, &name, "size") == Some("0") {
+            tables.account(Outcome::Taken, at("size"), "nothing is reserved");
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::most_common;
-use super::tables::{Outcome, Tables, numbers_of, ports_and_numbers, reference};
+use super::report::Outcome;
+use super::tables::{Tables, numbers_of, ports_and_numbers, reference};
 
 /// What files say of classes.
 #[derive(Debug, Default)]
@@ -72,9 +73,17 @@ impl Classes {
             }
             for field in ["pfcwd_sw_enable", "pfc_asym"] {
                 let at = (MAP, key.as_str(), field);
-                let watched = "[pfc_watchdog] watches all lossless classes";
-                let said = if field == "pfc_asym" { "PFC is sent and obeyed alike" } else { watched };
-                tables.account(Outcome::Approximated, at, said);
+                let (outcome, said) = match field {
+                    "pfc_asym" => (Outcome::Approximated, "PFC is sent and obeyed alike"),
+                    _ if tables.keys("PFC_WD").is_empty() => (Outcome::Taken, "there is no PFC_WD: nothing is watched"),
+                    _ if numbers_of(tables.field(MAP, &key, field).unwrap_or_default()).as_ref()
+                        == Some(&self.lossless) =>
+                    {
+                        (Outcome::Taken, "[pfc_watchdog] watches all lossless classes, and these are all")
+                    }
+                    _ => (Outcome::Approximated, "[pfc_watchdog] watches all lossless classes"),
+                };
+                tables.account(outcome, at, said);
             }
         }
         Ok(())
@@ -93,7 +102,7 @@ impl Classes {
             };
             queue_of[usize::from(class)] = queue;
             if class == queue {
-                tables.account(Outcome::Taken, at, format!("class {class}, {WITHIN}"));
+                tables.account(Outcome::Taken, at, WITHIN.to_owned());
             } else {
                 let said = format!("traffic class {class} becomes class {queue}, that of its queue: {WITHIN}");
                 tables.account(Outcome::Approximated, at, said);
@@ -130,7 +139,7 @@ impl Classes {
                 (true, _) => (Outcome::Taken, WITHIN.to_owned()),
                 (false, false) => (
                     Outcome::Approximated,
-                    format!("class {field} has a priority group of its own; lossy ones have no threshold at ingress"),
+                    "a class has a priority group of its own; lossy ones have no threshold at ingress".to_owned(),
                 ),
                 (false, true) => (
                     Outcome::Approximated,
@@ -365,7 +374,7 @@ fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -
 fn check_identity(tables: &mut Tables, table: &str, map: Option<&str>) {
     let Some(map) = map else { return };
     for (field, value) in tables.fields(table, map) {
-        let said = format!("PFC of priority {field} is for class {field}");
+        let said = "PFC of a priority is for the class of this number";
         let outcome = if field == value { Outcome::Taken } else { Outcome::Refused };
         tables.account(outcome, (table, map, &field), said);
     }

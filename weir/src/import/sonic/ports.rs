@@ -1,9 +1,11 @@
 //! Ports: speed, cable, MTU, state.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::classes::Classes;
-use super::tables::{Outcome, Tables};
+use super::report::Outcome;
+use super::tables::Tables;
 
 /// A port that is imported.
 #[derive(Clone, Debug)]
@@ -57,7 +59,7 @@ pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>
     }
     if !(2..=64).contains(&chosen.len()) {
         return Err(format!(
-            "a switch has 2 to 64 ports, and these are {}: choose with --port, once for each",
+            "a switch has 2 to 64 ports, and these are {}: choose with --port A,B,C, or with --port once for each",
             chosen.len()
         ));
     }
@@ -133,7 +135,7 @@ fn account(tables: &mut Tables, ports: &[Port], mtu: u64) {
 }
 
 /// `[[ports]]`.
-pub(super) fn text(ports: &[Port], classes: &Classes) -> String {
+pub(super) fn text(ports: &[Port], classes: &Classes, headroom_of_port: &BTreeMap<String, u64>) -> String {
     let mut text = String::new();
     for port in ports {
         let _ = writeln!(text, "\n[[ports]]\nname = \"{}\"\n{}", port.name, port.device);
@@ -141,6 +143,9 @@ pub(super) fn text(ports: &[Port], classes: &Classes) -> String {
             let _ = writeln!(text, "rate = \"{speed}Mbps\"");
         }
         let _ = writeln!(text, "delay = \"{}\"", delay(port.metres));
+        if let Some(headroom) = headroom_of_port.get(&port.sonic_name) {
+            let _ = writeln!(text, "headroom = \"{headroom}B\"");
+        }
         if !classes.lossless.is_empty() && classes.of_port.get(&port.sonic_name).is_none_or(Vec::is_empty) {
             text += "flow_control = \"none\"\n";
         }

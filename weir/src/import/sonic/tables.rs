@@ -6,16 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-/// What became of a value.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Outcome {
-    /// The switch file says just the same.
-    Taken,
-    /// It says something near.
-    Approximated,
-    /// It says nothing of it.
-    Refused,
-}
+use super::report::{Account, Outcome, natural};
 
 /// CONFIG_DB: tables, their keys, and the fields of each.
 #[derive(Debug, Default)]
@@ -34,15 +25,6 @@ pub(super) struct LookupRow {
     pub(super) xoff: u64,
     pub(super) threshold: i64,
     pub(super) xon_offset: Option<u64>,
-}
-
-/// One line of the report: values that are alike, and fare alike.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Account {
-    pub(super) outcome: Outcome,
-    /// `BUFFER_POOL|ingress_lossless_pool size = 12766208`.
-    pub(super) value: String,
-    pub(super) said: String,
 }
 
 impl Tables {
@@ -201,30 +183,16 @@ impl Tables {
         for table in self.names() {
             self.account_rest(Outcome::Refused, &table, "Weir has nothing of this kind");
         }
-        // Values that are alike stand together.
-        let mut lines: Vec<(Account, Vec<String>)> = Vec::new();
-        for ((table, key, field), (outcome, said)) in &self.accounts {
-            let value = self.field(table, key, field).unwrap_or_default();
-            let outcome = *outcome;
-            let account = Account { outcome, value: format!("{table} {field} = {value}"), said: said.clone() };
-            match lines.iter_mut().find(|(known, _)| *known == account) {
-                Some((_, keys)) => keys.push(key.clone()),
-                None => lines.push((account, vec![key.clone()])),
-            }
-        }
-        let with_keys = |(mut account, mut keys): (Account, Vec<String>)| {
-            keys.sort_by_key(|key| natural(key));
-            let of = match &keys[..] {
-                [] | [_] => keys.concat(),
-                [first, second] => format!("{first}, {second}"),
-                [first, .., last] => format!("{first} to {last}, {} keys", keys.len()),
+        let account =
+            |((table, key, field), (outcome, said)): (&(String, String, String), &(Outcome, String))| Account {
+                table: table.clone(),
+                key: key.clone(),
+                field: field.clone(),
+                value: self.field(table, key, field).unwrap_or_default().to_owned(),
+                outcome: *outcome,
+                said: said.clone(),
             };
-            account.value = format!("{} ({of})", account.value);
-            account
-        };
-        let mut lines: Vec<Account> = lines.into_iter().map(with_keys).collect();
-        lines.sort_by_key(|account| account.outcome);
-        lines
+        self.accounts.iter().map(account).collect()
     }
 }
 
@@ -260,20 +228,6 @@ pub(super) fn numbers_of(text: &str) -> Option<Vec<u8>> {
         numbers.extend(from..=to);
     }
     Some(numbers)
-}
-
-/// Text and numbers by turns, so that Ethernet4 comes before Ethernet12.
-fn natural(key: &str) -> Vec<(String, u64)> {
-    let is_digit = |letter: char| letter.is_ascii_digit();
-    let mut parts = Vec::new();
-    let mut rest = key;
-    while !rest.is_empty() {
-        let (text, after) = rest.split_at(rest.find(is_digit).unwrap_or(rest.len()));
-        let (digits, after) = after.split_at(after.find(|letter| !is_digit(letter)).unwrap_or(after.len()));
-        parts.push((text.to_owned(), digits.parse().unwrap_or(0)));
-        rest = after;
-    }
-    parts
 }
 
 fn plain(value: &Value) -> String {

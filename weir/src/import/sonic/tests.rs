@@ -1,12 +1,14 @@
 //! Tables in the shape of four platforms', written by hand, and what becomes of them.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use weir_config::SwitchConfig;
 use weir_units::{Bytes, Span};
 
-use super::tables::{Outcome, Tables};
+use super::report::{Outcome, lines};
+use super::tables::Tables;
 use super::{Imported, import};
 
 fn tables(platform: &str) -> Tables {
@@ -20,20 +22,15 @@ fn imported(platform: &str, ports: &[&str]) -> (Imported, SwitchConfig) {
     let values = tables.values();
     let wanted: Vec<String> = ports.iter().map(|port| (*port).to_owned()).collect();
     let imported = import(tables, &wanted).unwrap();
-    let keys = |value: &str| {
-        let of = value.rsplit_once(" (").unwrap().1.trim_end_matches(')');
-        match of.rsplit_once(", ") {
-            Some((_, count)) if count.ends_with(" keys") => count.trim_end_matches(" keys").parse().unwrap(),
-            // A port list is a key with commas of its own, which no file here has.
-            Some(_) => 2,
-            None => 1,
-        }
-    };
-    let accounted: usize = imported.accounts.iter().map(|account| keys(&account.value)).sum();
-    assert_eq!(accounted, values, "{platform}: values, and what became of them");
-    for account in &imported.accounts {
-        assert!(imported.text.contains(&format!("# {}: {}: ", account.outcome.name(), account.value)));
-        assert!(!account.said.is_empty());
+    let accounted: BTreeSet<_> = imported.accounts.iter().map(|of| (&of.table, &of.key, &of.field)).collect();
+    assert_eq!(
+        (accounted.len(), imported.accounts.len()),
+        (values, values),
+        "{platform}: values, and what became of them"
+    );
+    assert!(imported.accounts.iter().all(|account| !account.said.is_empty()));
+    for line in lines(&imported.accounts) {
+        assert!(imported.text.contains(&format!("# {}: {}: {}\n", line.outcome.name(), line.values, line.said)));
     }
     let switch =
         weir_config::parse(platform, &imported.text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
@@ -41,9 +38,10 @@ fn imported(platform: &str, ports: &[&str]) -> (Imported, SwitchConfig) {
 }
 
 fn outcome(imported: &Imported, value: &str) -> (Outcome, String) {
-    let found = imported.accounts.iter().find(|account| account.value.starts_with(value));
-    let account = found.unwrap_or_else(|| panic!("{value}: {:#?}", imported.accounts));
-    (account.outcome, account.said.clone())
+    let lines = lines(&imported.accounts);
+    let found = lines.iter().find(|line| line.values.starts_with(value));
+    let line = found.unwrap_or_else(|| panic!("{value}: {lines:#?}"));
+    (line.outcome, line.said.clone())
 }
 
 /// A number of `[buffer.sonic]`.
@@ -61,8 +59,12 @@ fn td2_headroom_is_each_groups_own() {
     // 1,248 B of each are the group's own, here of all eight classes of four ports; headroom is that of the longest cable.
     assert_eq!(pool(&imported, "private"), 1_248);
     assert_eq!(pool(&imported, "headroom"), 62_816);
-    assert_eq!(pool(&imported, "headroom_pool"), 8 * 62_816);
-    let parts = 12_766_208 - reserved + 32 * 1_248 + 8 * 62_816;
+    assert_eq!(pool(&imported, "headroom_pool"), 6 * 62_816 + 2 * 40_560);
+    assert_eq!(
+        switch.ports.iter().map(|port| port.headroom).collect::<Vec<_>>(),
+        [None, None, None, Some(Bytes::new(40_560))]
+    );
+    let parts = 12_766_208 - reserved + 32 * 1_248 + 6 * 62_816 + 2 * 40_560;
     assert_eq!(switch.buffer.size, Bytes::new(parts));
     assert_eq!(pool(&imported, "egress_lossy_pool"), 7_326_924);
     // 2^-1 of what is free, and 2^3 for lossy queues.
@@ -80,10 +82,7 @@ fn td2_headroom_is_each_groups_own() {
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = 18432 (10000 5m, 40000 300m)");
     assert!(how == Outcome::Approximated && said.contains("no floor of 18432 B"), "{said}");
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xoff = 40560");
-    assert_eq!(
-        (how, said.as_str()),
-        (Outcome::Approximated, "buffer.headroom = 62816 B at all ports, 22256 B more than here")
-    );
+    assert_eq!((how, said.as_str()), (Outcome::Taken, "headroom = 40560 B of its ports"));
     assert_eq!(outcome(&imported, "pg_profile_lookup.ini xoff = 45136").0, Outcome::Refused);
     let (xon, said) = outcome(&imported, "PFC_WD detection_time = 200");
     assert_eq!((xon, said.as_str()), (Outcome::Taken, "pfc_watchdog.detection_time = \"200ms\", at all ports"));
@@ -102,14 +101,14 @@ fn th_headroom_is_a_pool() {
     assert_eq!(how, Outcome::Approximated);
     assert!(said.contains(&format!("{} B less", 9_243_812 - shared)), "{said}");
     assert!(imported.text.contains("\nalpha = 1\n"), "2^0");
-    assert_eq!(outcome(&imported, "BUFFER_PROFILE static_th = 15982720").0, Outcome::Approximated);
+    assert_eq!(outcome(&imported, "BUFFER_PROFILE static_th = 15982720").0, Outcome::Taken);
 }
 
 #[test]
 fn th2_has_its_groups_in_buffer_pg_and_references_in_brackets() {
     let (imported, switch) = imported("th2", &[]);
     assert_eq!(pool(&imported, "headroom"), 54_080);
-    assert_eq!(pool(&imported, "ingress_pool"), 24_000_000 - 7_000_000 - 8 * 1_248);
+    assert_eq!(pool(&imported, "ingress_pool"), 33_329_088 - 7_827_456 - 8 * 1_248);
     assert_eq!(
         outcome(&imported, "BUFFER_PG profile = [BUFFER_PROFILE|pg_lossless_100000_5m_profile]").0,
         Outcome::Taken
@@ -133,6 +132,54 @@ fn sn2700_has_two_pools_at_ingress_where_there_is_one_here() {
     assert_eq!(outcome(&imported, "BUFFER_POOL size = 7340032 (ingress_lossy_pool)").0, Outcome::Approximated);
     // None given: Weir's own, of two frames.
     assert!(!imported.text.contains("xon_offset = \""), "{}", imported.text);
+}
+
+/// SONiC's own templates, rendered for four ports of a top-of-rack switch: two with 5 m to servers, two with 40 m.
+#[test]
+fn rendered_templates_become_what_they_say() {
+    // Platform; size and xoff of the lossless pool; what a group reserves; its headroom at either cable; 2^n of lossless and lossy
+    // queues; the lossy pool at egress.
+    for (platform, size, xoff, reserves, headrooms, alphas, lossy) in [
+        ("td2", 12_766_208, 0, 56_368, [55_120, 55_120], ["\"1/8\"", "8"], 7_326_924),
+        ("th", 10_875_072, 4_194_112, 1_248, [66_560, 71_552], ["1", "8"], 9_243_812),
+        ("th2", 33_329_088, 7_827_456, 1_248, [54_080, 59_696], ["1", "\"1/2\""], 26_663_272),
+        ("sn2700", 9_595_904, 614_400, 19_456, [22_528, 25_600], ["1", "8"], 9_595_904),
+    ] {
+        let (imported, switch) = imported(&format!("rendered/{platform}"), &[]);
+        let shared = size - xoff - 8 * reserves;
+        assert_eq!(pool(&imported, "ingress_pool"), shared, "{platform}");
+        let pooled = if xoff > 0 { xoff } else { 8 * headrooms[0] };
+        assert_eq!(pool(&imported, "headroom_pool"), pooled, "{platform}");
+        let private = if xoff > 0 { reserves } else { reserves - headrooms[0] };
+        assert_eq!(pool(&imported, "private"), private, "{platform}");
+        assert_eq!(switch.buffer.size, Bytes::new(shared + pooled + 32 * private), "{platform}");
+        assert_eq!(pool(&imported, "egress_lossy_pool"), lossy.min(shared), "{platform}");
+        let [near, far] = headrooms;
+        let sizes: Vec<_> = (0..4).map(|port| switch.headroom(port).unwrap().get()).collect();
+        assert_eq!(sizes, [near, near, far, far], "{platform}");
+        assert_eq!(switch.ports[0].delay, Span::from_nanos(25));
+        assert_eq!(switch.ports[3].delay, Span::from_nanos(200));
+        let [lossless_alpha, lossy_alpha] = alphas;
+        assert!(imported.text.contains(&format!("\nalpha = {lossless_alpha}\n")), "{platform}: {}", imported.text);
+        assert!(imported.text.contains(&format!("\nlossy_alpha = {lossy_alpha}\n")), "{platform}");
+        assert_eq!(switch.classes.lossless.iter().map(|class| class.index()).collect::<Vec<_>>(), [3, 4]);
+        assert!(!imported.text.contains("[pfc_watchdog]"), "there is no PFC_WD");
+        let (how, said) = outcome(&imported, "PORT_QOS_MAP pfcwd_sw_enable");
+        assert_eq!((how, said.as_str()), (Outcome::Taken, "there is no PFC_WD: nothing is watched"));
+        // A rack of ports in a line each would be hundreds.
+        assert!(lines(&imported.accounts).len() < 90, "{platform}");
+    }
+}
+
+#[test]
+fn limits_of_whole_ports_are_told_as_such() {
+    let (imported, _) = imported("rendered/sn2700", &[]);
+    for value in ["BUFFER_PORT_EGRESS_PROFILE_LIST profile_list", "BUFFER_PROFILE size = 9216 (egress_lossy_profile"] {
+        let (how, said) = outcome(&imported, value);
+        assert!(how == Outcome::Refused && said.contains("whole"), "{value}: {said}");
+    }
+    let (how, said) = outcome(&imported, "BUFFER_PROFILE dynamic_th = 7 (egress_lossless_profile)");
+    assert!(how == Outcome::Approximated && said.contains("99.2 %"), "{said}");
 }
 
 #[test]

@@ -5,9 +5,9 @@ use std::path::{Path, absolute};
 
 use super::ExploreArguments;
 use crate::Failure;
-use crate::files::at;
+use crate::files::{at, quoted};
 use crate::reproduce::experiment::Experiment;
-use crate::sweep::{quoted, sbatch};
+use crate::sweep::sbatch;
 
 /// Writes the scripts and submits them, unless it is only a rehearsal. All tasks work in one directory, which all nodes must see.
 pub(super) fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), Failure> {
@@ -49,10 +49,10 @@ pub(super) fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> R
 
 /// The call that each job makes, but for what it does of it.
 fn command(arguments: &ExploreArguments, experiment: &Experiment) -> Result<String, Failure> {
-    let path = |path: &Path| -> Result<String, Failure> { Ok(quoted(&absolute(path)?)) };
+    let path = |path: &Path| -> Result<String, Failure> { Ok(quoted(&absolute(path)?.display().to_string())) };
     let program = path(&std::env::current_exe()?)?;
     let (folder, output) = (path(experiment.folder())?, path(&arguments.output)?);
     let settings = arguments.settings.unwrap_or_default();
-    let pins: String = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(Path::new(pin)))).collect();
+    let pins: String = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin))).collect();
     Ok(format!("{program} explore {folder} -o {output} --settings {settings}{pins}"))
 }
