@@ -26,7 +26,7 @@ fn all_frames_of_all_cases_are_accounted_for() {
             ControlFlow::Continue(())
         })
         .unwrap();
-        assert_eq!((report.rows.len(), told.len()), (8, 16));
+        assert_eq!((report.rows.len(), told.len()), (2 * CASES.len(), 4 * CASES.len()));
         for row in &report.rows {
             assert!(row.sent >= 2 * FRAMES, "{row:?}");
             assert_eq!(row.received + row.copied, row.sent + row.dropped, "{row:?}");
@@ -45,7 +45,7 @@ fn several_lcores_forward_their_own_ports_and_across() {
         let plan = Plan {
             lcores: vec![1, 2],
             frame_bytes: vec![64],
-            cases: CASES[1..2].to_vec(),
+            cases: vec![CASES[1], CASES[4]],
             policy: "sonic".to_owned(),
             flow_control: "none".to_owned(),
             across: true,
@@ -53,10 +53,10 @@ fn several_lcores_forward_their_own_ports_and_across() {
             until: Until::Sent(FRAMES),
         };
         let report = run(&plan, &[], &mut |_| ControlFlow::Continue(())).unwrap();
-        assert_eq!(report.rows.iter().map(|row| row.lcores).collect::<Vec<_>>(), [1, 2]);
+        assert_eq!(report.rows.iter().map(|row| row.lcores).collect::<Vec<_>>(), [1, 2, 1, 2]);
         for row in &report.rows {
             assert_eq!(row.received + row.copied, row.sent + row.dropped, "{row:?}");
         }
-        assert!(report.rows[1].efficiency.is_some());
+        assert!(report.rows.iter().all(|row| row.efficiency.is_some()));
     });
 }
