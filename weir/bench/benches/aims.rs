@@ -19,7 +19,7 @@ use std::time::Duration;
 use hugepages::Reserved;
 use list::{AIMS, Aim, MEASURED, Measured, Way};
 use weir_bench::Spread;
-use weir_bench::forwarding::{Forwarded, Until, forward, forward_from_standing_queues};
+use weir_bench::forwarding::{Forwarded, Setup, Until, forward, forward_from_standing_queues};
 use weir_bench::machine::{Machine, NeighbourWatch};
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
@@ -75,37 +75,31 @@ fn measure(aims: &[&Aim], cpus: &[u32], rounds: usize) -> Vec<Vec<f64>> {
         |measured: &Measured| aims.iter().any(|aim| aim.of == measured.name || aim.by == Some(measured.name));
     let prepare = |measured: &Measured| {
         is_named(measured).then(|| {
-            let setup = measured.setup(cpus);
-            let captures: Vec<PathBuf> =
-                setup.write_captures(dir.path(), &position_of(measured.name).to_string()).expect("capture files");
-            setup.switch(&captures).expect("a valid configuration")
+            let setups = measured.setups(cpus).into_iter().enumerate();
+            let switch = |(n, setup): (usize, Setup<'_>)| {
+                let name = format!("{}-{n}", position_of(measured.name));
+                let captures: Vec<PathBuf> = setup.write_captures(dir.path(), &name).expect("capture files");
+                setup.switch(&captures).expect("a valid configuration")
+            };
+            setups.map(switch).collect()
         })
     };
-    let switches: Vec<Option<SwitchConfig>> = MEASURED.iter().map(prepare).collect();
-    let memory_of = |switch: &SwitchConfig| Memory::of(std::slice::from_ref(switch), 2, 0).megabytes();
+    let switches: Vec<Option<Vec<SwitchConfig>>> = MEASURED.iter().map(prepare).collect();
+    let memory_of = |switches: &Vec<SwitchConfig>| Memory::of(switches, 2, 0).megabytes();
     let memory_mb = switches.iter().flatten().map(memory_of).max().expect("something to measure");
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let lcores = aims.iter().map(|aim| aim.lcores()).max().unwrap_or(1);
     let runtime = Runtime::start("aims", &cpus[cpus.len() - lcores..], &[], &options).expect("DPDK");
-    let rate = |(measured, switch): (&Measured, &Option<SwitchConfig>)| {
-        switch.as_ref().map_or(0.0, |switch| forwarded(&runtime, measured, switch).rate())
+    let rate = |(measured, switches): (&Measured, &Option<Vec<SwitchConfig>>)| {
+        switches.as_ref().map_or(0.0, |switches| forwarded(&runtime, measured, switches).rate())
     };
     (0..rounds).map(|_| MEASURED.iter().zip(&switches).map(rate).collect()).collect()
 }
 
-fn forwarded(runtime: &Runtime, measured: &Measured, switch: &SwitchConfig) -> Forwarded {
+fn forwarded(runtime: &Runtime, measured: &Measured, switches: &[SwitchConfig]) -> Forwarded {
     let forwarded = match measured.way {
-        Way::Usual | Way::Overrun => forward(runtime, switch, Until::Time(SPAN)),
-        Way::Standing(bytes) => {
-            forward_from_standing_queues(runtime, switch, Bytes::new(bytes), SPAN).map(|(done, stood)| {
-                assert!(
-                    stood.get() >= bytes / 10 * 9,
-                    "{}: {stood} are left of {bytes} B in the queues",
-                    measured.name
-                );
-                done
-            })
-        }
+        Way::Usual | Way::Overrun | Way::Apart => forward(runtime, switches, Until::Time(SPAN)),
+        Way::Standing(bytes) => forward_from_standing_queues(runtime, &switches[0], Bytes::new(bytes), SPAN),
     };
     let forwarded = forwarded.unwrap_or_else(|error| panic!("{}: {error}", measured.name));
     // Drops cost time too: a figure counts only if there are hardly any, but where more comes than one port may send.

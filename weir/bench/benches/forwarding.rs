@@ -156,7 +156,8 @@ fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
 
 /// What a switch forwards in so much time. A figure counts only if hardly anything was dropped.
 fn weir(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> Forwarded {
-    let forwarded = forward(runtime, switch, Until::Time(time)).expect("a switch that keeps its books");
+    let forwarded =
+        forward(runtime, std::slice::from_ref(switch), Until::Time(time)).expect("a switch that keeps its books");
     assert!(forwarded.sent * 100 > forwarded.received * 99, "{forwarded:?}");
     forwarded
 }

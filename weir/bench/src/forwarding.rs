@@ -10,6 +10,7 @@ use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{CpuUse, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{PORTS_MAX, cpu};
+use weir_switch_core::Report;
 use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, WIRE_OVERHEAD_BYTES};
 
 use crate::bed::check_books;
@@ -73,9 +74,9 @@ const CBFC: &str = "cbfc";
 const PORT_RATE: BitRate = BitRate::gbps(400);
 /// C of each port while its queues fill.
 const FILLING_RATE: BitRate = BitRate::mbps(1);
-/// How often the buffer is looked at while it fills, and how long it may take.
-const FILLED_EVERY: Duration = Duration::from_micros(200);
-const FILLED_WITHIN: Duration = Duration::from_secs(20);
+/// How often queues that are to get longer or shorter are looked at, and how long that may take.
+const LOOKED_AT_EVERY: Duration = Duration::from_micros(20);
+const TURNED_WITHIN: Duration = Duration::from_secs(20);
 /// How long frames that are on their way may take to leave.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How often the frames sent are counted where a round ends by their number.
@@ -276,19 +277,18 @@ impl Forwarded {
     }
 }
 
-/// Runs a switch between ports that receive as fast as they are polled.
+/// Runs switches between ports that receive as fast as they are polled. What comes out is of all of them.
 ///
 /// # Errors
-/// It does not start or stop, frames are not accounted for, or packet buffers did not come back.
-pub fn forward(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Result<Forwarded, BenchError> {
-    let switches = std::slice::from_ref(switch);
+/// They do not start or stop, frames are not accounted for, or packet buffers did not come back.
+pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Result<Forwarded, BenchError> {
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
     match until {
         Until::Time(time) => std::thread::sleep(time),
         Until::Sent(frames) => {
             let started = Instant::now();
-            while running.report(0)?.balance.sent < frames {
+            while running.reports()?.iter().map(|report| report.balance.sent).sum::<u64>() < frames {
                 if started.elapsed() > FRAMES_WITHIN {
                     return Err(BenchError::Run(format!("less than {frames} frames were sent in a minute")));
                 }
@@ -297,65 +297,71 @@ pub fn forward(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Result
         }
     }
     let stopped = check_books(running.stop(DRAIN)?)?;
-    let balance = stopped.reports[0].balance;
+    let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
     Ok(Forwarded {
-        received: balance.received,
-        copied: balance.copied,
-        sent: balance.sent,
-        dropped: balance.dropped,
+        received: sum(|report| report.balance.received),
+        copied: sum(|report| report.balance.copied),
+        sent: sum(|report| report.balance.sent),
+        dropped: sum(|report| report.balance.dropped),
         cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
         kept_from_cpu: kept_from_cpu(&stopped.lcores),
     })
 }
 
-/// Runs a switch for some time whose ports hold so many bytes in their queues all the while, so that each frame has left the cache before
-/// it leaves. 0 has the queues as the frames make them.
+/// Runs a switch for some time with about so many bytes in its queues all the while, so that each frame has left the cache before it
+/// leaves. 0 has the queues as the frames make them.
 ///
-/// Ports send nothing until that stands in their queues, and from then on as much as comes. Returns what was done from then on, and what
-/// stood in the queues at the end.
+/// Ports send as much as they can, which is more than comes, until 3 % less stands in their queues, and nothing until 3 % more does. What is
+/// returned is from one such turn to another, so that as much came as left.
 ///
 /// # Errors
-/// As [`forward`]; the queues do not get so long.
+/// As [`forward`]; the queues do not get so long, or so short.
 pub fn forward_from_standing_queues(
     runtime: &Runtime,
     switch: &SwitchConfig,
     standing: Bytes,
     time: Duration,
-) -> Result<(Forwarded, Bytes), BenchError> {
+) -> Result<Forwarded, BenchError> {
     let switches = std::slice::from_ref(switch);
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
-    let set_rates = |rate| {
+    let (most, least) = (standing + standing.divided_by(32), standing - standing.divided_by(32));
+    let turn_to = |rate, is_there: &dyn Fn(Bytes) -> bool| {
         for port in 0..switch.ports.len() {
             running.shared(0).set_rate(PortId(port as u16), Some(rate));
         }
-    };
-    if standing > Bytes::ZERO {
-        set_rates(FILLING_RATE);
         let started = Instant::now();
-        while running.report(0)?.pool.used < standing {
-            if started.elapsed() > FILLED_WITHIN {
-                return Err(BenchError::Run(format!("{standing} did not come to stand in the queues")));
+        while !is_there(running.report(0)?.pool.used) {
+            if started.elapsed() > TURNED_WITHIN {
+                return Err(BenchError::Run(format!("queues never held {most}, or never {least}")));
             }
-            std::thread::sleep(FILLED_EVERY);
+            std::thread::sleep(LOOKED_AT_EVERY);
         }
-        set_rates(PORT_RATE);
+        Ok(())
+    };
+    let stands = standing > Bytes::ZERO;
+    let fill = || if stands { turn_to(FILLING_RATE, &|used| used >= most) } else { Ok(()) };
+    fill()?;
+    let (before, cpu_before, started) = (running.report(0)?.balance, cpu_use(&running), Instant::now());
+    while started.elapsed() < time {
+        if stands {
+            turn_to(PORT_RATE, &|used| used <= least)?;
+            fill()?;
+        } else {
+            std::thread::sleep(time);
+        }
     }
-    let before = (running.report(0)?.balance, cpu_use(&running));
-    std::thread::sleep(time);
-    let report = running.report(0)?;
-    let (after, used) = ((report.balance, cpu_use(&running)), report.pool.used);
+    let (after, cpu_after) = (running.report(0)?.balance, cpu_use(&running));
     check_books(running.stop(DRAIN)?)?;
-    let uses = after.1.iter().zip(&before.1).map(|(after, before)| after.since(before));
-    let forwarded = Forwarded {
-        received: after.0.received - before.0.received,
-        copied: after.0.copied - before.0.copied,
-        sent: after.0.sent - before.0.sent,
-        dropped: after.0.dropped - before.0.dropped,
+    let uses = cpu_after.iter().zip(&cpu_before).map(|(after, before)| after.since(before));
+    Ok(Forwarded {
+        received: after.received - before.received,
+        copied: after.copied - before.copied,
+        sent: after.sent - before.sent,
+        dropped: after.dropped - before.dropped,
         cpu: uses.clone().filter_map(|cpu| cpu.ran).sum(),
         kept_from_cpu: uses.map(|cpu| cpu.kept_from_cpu()).sum(),
-    };
-    Ok((forwarded, used))
+    })
 }
 
 fn cpu_use(running: &RunningSwitches) -> Vec<CpuUse> {
@@ -459,7 +465,7 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
             if tell(&next).is_break() {
                 break 'rounds;
             }
-            forwarded.push(forward(&runtime, switch, plan.until)?);
+            forwarded.push(forward(&runtime, std::slice::from_ref(switch), plan.until)?);
         }
     }
     let measured = setups.iter().zip(&rounds).filter(|(_, forwarded)| !forwarded.is_empty());

@@ -27,6 +27,8 @@ pub(crate) enum Way {
     Overrun,
     /// So many bytes stand in the queues.
     Standing(u64),
+    /// Each lcore has a switch of its own.
+    Apart,
 }
 
 /// What is to hold, of one rate by another.
@@ -69,10 +71,16 @@ impl Measured {
         Measured { lcores: 2, way: Way::Overrun, paths, layout, ..Measured::of(name, CASES[1]) }
     }
 
-    /// The switch, on the last of these CPUs.
-    pub(crate) fn setup<'a>(&self, cpus: &'a [u32]) -> Setup<'a> {
+    /// The switch, or those of all lcores, on the last of these CPUs.
+    pub(crate) fn setups<'a>(&self, cpus: &'a [u32]) -> Vec<Setup<'a>> {
+        let cpus = &cpus[cpus.len() - self.lcores..];
+        let lcores = if matches!(self.way, Way::Apart) { 1 } else { self.lcores };
+        cpus.chunks(lcores).map(|lcores| self.setup(lcores)).collect()
+    }
+
+    fn setup<'a>(&self, lcores: &'a [u32]) -> Setup<'a> {
         Setup {
-            lcores: &cpus[cpus.len() - self.lcores..],
+            lcores,
             frame_bytes: self.frame_bytes,
             case: self.case,
             policy: self.policy,
@@ -119,7 +127,7 @@ fn measured(name: &str) -> &'static Measured {
 const INCAST: Case = Case { destinations: 8, ..CASES[2] };
 const FIVE_PORTS: Case = Case { destinations: 4, ..CASES[0] };
 
-pub(crate) const MEASURED: [Measured; 25] = [
+pub(crate) const MEASURED: [Measured; 26] = [
     Measured::of("one class", CASES[0]),
     Measured::of("stations", CASES[1]),
     Measured::of("two classes", CASES[3]),
@@ -141,13 +149,14 @@ pub(crate) const MEASURED: [Measured; 25] = [
     Measured { way: Way::Standing(8_000_000), ..Measured::of("cold queues", INCAST) },
     Measured { frame_bytes: 1_518, ..Measured::of("long frames", CASES[0]) },
     Measured::on_two("own ports", Paths::Own, "single"),
+    Measured { way: Way::Apart, ..Measured::on_two("apart", Paths::Own, "single") },
     Measured::on_two("across", Paths::Across, "single"),
     Measured::on_two("rx-tx", Paths::Own, "rx-tx"),
     Measured { paths: Paths::ToOne, ..Measured::of("to one port, one lcore", CASES[2]) },
     Measured { case: CASES[2], ..Measured::on_two("to one port", Paths::ToOne, "single") },
 ];
 
-pub(crate) const AIMS: [Aim; 23] = [
+pub(crate) const AIMS: [Aim; 24] = [
     Aim::new("two classes in turn, by one class", "two classes", "one class", 0.9),
     Aim::new("one class to four destinations, by one", "four destinations", "one class", 0.9),
     Aim::new(
@@ -171,6 +180,12 @@ pub(crate) const AIMS: [Aim; 23] = [
     Aim::new("8 MB standing in queues of 8:1 incasts, by hot queues", "cold queues", "hot queues", 0.65),
     Aim { what: "1,518 B, Gb/s a core", of: "long frames", by: None, least: Some(150.0) },
     Aim::new("two lcores that own ports, by one", "own ports", "stations", 1.85),
+    Aim {
+        what: "two lcores with a switch each, by one: what the machine has",
+        of: "apart",
+        by: Some("stations"),
+        least: None,
+    },
     Aim::new("two lcores, all to one egress port, by one", "to one port", "to one port, one lcore", 1.4),
     Aim::new("two lcores, all frames across, by one", "across", "stations", 1.0),
     Aim::new("two lcores in layout rx-tx, by one", "rx-tx", "stations", 1.0),
