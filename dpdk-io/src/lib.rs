@@ -98,7 +98,9 @@ pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, Ma
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
 pub use mbuf::Mbuf;
-pub use mempool::{DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
+pub use mempool::{
+    DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for, mempool_bytes,
+};
 pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;

@@ -129,10 +129,12 @@ impl Mbuf {
         prefetch(self.data_ptr());
     }
 
-    /// Asks the CPU to fetch what describes the frame: its length, and where its bytes are.
+    /// Asks the CPU to fetch what describes the frame: its length, where its bytes are, and what is looked at when it goes back to its
+    /// pool.
     #[inline(always)]
     pub fn prefetch_descriptor(&self) {
         prefetch(self.0.as_ptr());
+        prefetch(self.0.as_ptr().cast::<u8>().wrapping_add(CACHE_LINE));
     }
 
     fn reference_count(&self) -> u16 {
@@ -196,6 +198,9 @@ impl<'a> Iterator for Segments<'a> {
         }
     }
 }
+
+/// Bytes of a cache line; a descriptor has two.
+const CACHE_LINE: usize = 64;
 
 /// Asks the CPU to fetch a cache line.
 #[inline(always)]

@@ -22,7 +22,9 @@ use crate::runtime::Runtime;
 ///
 /// # Performance
 /// EAL lcores have a cache of [`MempoolConfig::cache`] free mbufs each; let that
-/// be at least twice the burst. Other threads go to the shared ring each time.
+/// be at least twice the burst. Other threads go to the shared store each time.
+/// Mbufs that were put into the store last come out of it again soon, so that
+/// their memory is in the CPU's caches.
 /// Bulk allocation costs half as much for each mbuf as [`Mempool::alloc`].
 #[derive(Clone, Debug)]
 pub struct Mempool(Arc<Inner>);
@@ -179,6 +181,10 @@ pub fn data_room_for(frame_bytes: u32) -> Option<u16> {
     let bytes = frame_bytes.checked_add(u32::from(HEADROOM))?;
     u16::try_from(bytes.checked_next_multiple_of(64)?).ok()
 }
+
+/// The most free mbufs that an lcore may have in its hands, beside its cache, while it looks whether there are as many as it wants: others
+/// do not find them for that instant.
+pub const PIECED_MAX: u32 = sys::WEIR_PIECED_MAX;
 
 /// Bytes left free in front of a received frame.
 pub const HEADROOM: u16 = sys::WEIR_PKTMBUF_HEADROOM as u16;

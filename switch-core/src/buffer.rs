@@ -37,6 +37,7 @@ pub fn buffer_policy(
         fill_rates: &fill_rates,
         frame_max: Bytes::new(u64::from(frame_max)),
         xon_offset: config.xon_offset(),
+        reaction: config.pfc.reaction,
     };
     config.buffer.policy.build(&context).map_err(BuildError::Policy)
 }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,6 +12,8 @@
 #include <rte_dev.h>
 #include <rte_eth_vhost.h>
 #include <rte_ether.h>
+#include <rte_malloc.h>
+#include <rte_ring.h>
 
 /* Its receive queues are files of the kernel, which can be waited for. */
 #define TAP_DRIVER "net_tap"
@@ -57,6 +60,116 @@ static unsigned int element_size(uint16_t data_room)
 	return sizeof(struct rte_mbuf) + data_room;
 }
 
+/* The store behind the lcores' caches: rings without locks, as DPDK's "ring_mp_mc", but two. One ring alone has each mbuf come again
+ * only after all others, so that where lcores pass mbufs through it every one has left the cache. The warm ring is short, and the
+ * other one is asked only where it is full or empty. */
+struct store {
+	struct rte_ring *warm;
+	struct rte_ring *cold;
+};
+
+/* A power of two: places of the warm ring. Some bursts of some lcores; headers and short frames of so many mbufs lie in the cache. */
+#define WARM 2048
+
+static struct rte_ring *make_ring(const struct rte_mempool *pool, const char *prefix, unsigned int count)
+{
+	char name[RTE_RING_NAMESIZE];
+	int length = snprintf(name, sizeof(name), "%s%s", prefix, pool->name);
+
+	if (length < 0 || length >= (int)sizeof(name)) {
+		rte_errno = ENAMETOOLONG;
+		return NULL;
+	}
+	return rte_ring_create(name, rte_align32pow2(count + 1), pool->socket_id, 0);
+}
+
+static void free_store(struct rte_mempool *pool)
+{
+	struct store *store = pool->pool_data;
+
+	if (store == NULL)
+		return;
+	rte_ring_free(store->warm);
+	rte_ring_free(store->cold);
+	rte_free(store);
+	pool->pool_data = NULL;
+}
+
+static int make_store(struct rte_mempool *pool)
+{
+	struct store *store = rte_zmalloc_socket("store", sizeof(*store), 0, pool->socket_id);
+
+	if (store == NULL)
+		return -ENOMEM;
+	pool->pool_data = store;
+	store->warm = make_ring(pool, "MW_", WARM - 1);
+	/* All fit, so that what comes back always finds a place. */
+	store->cold = make_ring(pool, "MC_", pool->size);
+	if (store->warm == NULL || store->cold == NULL) {
+		int error = rte_errno;
+
+		free_store(pool);
+		return -error;
+	}
+	return 0;
+}
+
+static int put_in_store(struct rte_mempool *pool, void *const *mbufs, unsigned int n)
+{
+	struct store *store = pool->pool_data;
+
+	if (rte_ring_mp_enqueue_bulk(store->warm, mbufs, n, NULL) != 0)
+		return 0;
+	return rte_ring_mp_enqueue_bulk(store->cold, mbufs, n, NULL) != 0 ? 0 : -ENOBUFS;
+}
+
+static int take_from_store(struct rte_mempool *pool, void **mbufs, unsigned int n)
+{
+	struct store *store = pool->pool_data;
+
+	if (rte_ring_mc_dequeue_bulk(store->warm, mbufs, n, NULL) != 0
+			|| rte_ring_mc_dequeue_bulk(store->cold, mbufs, n, NULL) != 0)
+		return 0;
+	/* Neither has all of them. What fills a cache is asked for in part next; what a burst needs is pieced together. Others miss no
+	 * more than that meanwhile. */
+	if (n > WEIR_PIECED_MAX)
+		return -ENOBUFS;
+	unsigned int taken = rte_ring_mc_dequeue_burst(store->warm, mbufs, n, NULL);
+
+	taken += rte_ring_mc_dequeue_burst(store->cold, mbufs + taken, n - taken, NULL);
+	if (taken == n)
+		return 0;
+	if (taken > 0)
+		rte_ring_mp_enqueue_bulk(store->cold, mbufs, taken, NULL);
+	return -ENOBUFS;
+}
+
+static unsigned int count_in_store(const struct rte_mempool *pool)
+{
+	const struct store *store = pool->pool_data;
+
+	return rte_ring_count(store->warm) + rte_ring_count(store->cold);
+}
+
+static const struct rte_mempool_ops store_ops = {
+	.name = "weir_store",
+	.alloc = make_store,
+	.free = free_store,
+	.enqueue = put_in_store,
+	.dequeue = take_from_store,
+	.get_count = count_in_store,
+};
+
+/* The handler's name, registered once and behind all that EAL loads: other processes know DPDK's own handlers by their numbers. Where
+ * there is no number left it is DPDK's one ring. */
+static const char *store_name(void)
+{
+	for (unsigned int i = 0; i < rte_mempool_ops_table.num_ops; i++)
+		if (strcmp(rte_mempool_ops_table.ops[i].name, store_ops.name) == 0)
+			return store_ops.name;
+	return rte_mempool_register_ops(&store_ops) >= 0 ? store_ops.name : "ring_mp_mc";
+}
+
 struct rte_mempool *weir_mempool_create(const char *name, unsigned int count,
 		unsigned int cache, uint16_t data_room, int socket, int for_devices)
 {
@@ -75,7 +188,7 @@ struct rte_mempool *weir_mempool_create(const char *name, unsigned int count,
 			element_size(data_room), cache, sizeof(private_data), socket, flags);
 	if (pool == NULL)
 		return NULL;
-	int ret = rte_mempool_set_ops_byname(pool, "ring_mp_mc", NULL);
+	int ret = rte_mempool_set_ops_byname(pool, store_name(), NULL);
 	if (ret == 0) {
 		rte_pktmbuf_pool_init(pool, &private_data);
 		ret = rte_mempool_populate_default(pool);
@@ -102,12 +215,14 @@ static void add_chunk(struct rte_mempool *pool, void *sum, struct rte_mempool_me
 	*(uint64_t *)sum += chunk->len;
 }
 
-/* The pool's header with one cache per lcore, and its ring of pointers. */
+/* The pool's header with one cache per lcore, and its rings of pointers. */
 static uint64_t overhead_bytes(unsigned int count)
 {
-	ssize_t ring = rte_ring_get_memsize(rte_align32pow2(count + 1));
+	ssize_t warm = rte_ring_get_memsize(WARM);
+	ssize_t cold = rte_ring_get_memsize(rte_align32pow2(count + 1));
+
 	return sizeof(struct rte_mempool) + RTE_MAX_LCORE * sizeof(struct rte_mempool_cache)
-		+ (ring > 0 ? (uint64_t)ring : 0);
+		+ (warm > 0 ? (uint64_t)warm : 0) + (cold > 0 ? (uint64_t)cold : 0);
 }
 
 uint64_t weir_mempool_bytes(struct rte_mempool *pool)

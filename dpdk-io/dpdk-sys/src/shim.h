@@ -68,6 +68,9 @@ int weir_lcore_is_idle(unsigned int lcore);
 /** Whether devices reach memory by virtual addresses: 0 or 1. */
 int weir_iova_is_virtual(void);
 
+/* The most mbufs that an lcore pieces together of the store's rings, and that others do not find for that instant. */
+#define WEIR_PIECED_MAX 64
+
 /** A pktmbuf pool, or NULL and rte_errno. for_devices: whether devices that read
  * and write memory by themselves use it; then no mbuf crosses a page, and without
  * hugepages it is slower. */

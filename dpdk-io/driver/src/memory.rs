@@ -1,7 +1,9 @@
 //! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
 
 use weir_config::{Device, PortConfig, SwitchConfig};
-use weir_dpdk_io::{DEFAULT_DATA_ROOM, MAX_BURST, Placement, data_room_for, free_hugepage_bytes, mempool_bytes};
+use weir_dpdk_io::{
+    DEFAULT_DATA_ROOM, MAX_BURST, PIECED_MAX, Placement, data_room_for, free_hugepage_bytes, mempool_bytes,
+};
 use weir_switch_core::BURST_MAX;
 use weir_switch_core::burst::{RECEIVED_MAX, frames_held_max};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
@@ -29,8 +31,9 @@ pub(crate) const RING_SLOTS: u32 = 256;
 /// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:
 /// longer than the poll gaps of a busy machine. The ring is the kernel's memory, and its size is bounded.
 pub(crate) const NETDEV_GAP_MS: u32 = 50;
-/// Mbufs that each lcore keeps at hand; at least twice the burst.
-pub(crate) const CACHE: u32 = 256;
+/// Mbufs that each lcore keeps at hand: DPDK's most. What is under way in a round of an lcore with up to eight ports then comes back to
+/// it without passing the store that all lcores share.
+pub(crate) const CACHE: u32 = 512;
 /// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
 /// and two in hand while one is flooded.
 const COPYING: u32 = 2 * BURST_MAX as u32 + 2;
@@ -81,7 +84,8 @@ impl Memory {
         let at_ports: u32 = own.map(at_port).sum::<u32>() + nics;
         // A receiver that has no forwarder on its lcore passes frames on by a ring; it takes three lcores to have one.
         let handed_over = if lcores > 2 { RECEIVED_MAX as u32 } else { 0 };
-        let per_lcore = CACHE * 3 / 2 + handed_over + if clones > 0 { COPYING } else { 0 };
+        // In an lcore's cache, and in its hands while it looks for the last ones.
+        let per_lcore = CACHE * 3 / 2 + PIECED_MAX + handed_over + if clones > 0 { COPYING } else { 0 };
         let in_flight = at_ports + (lcores as u32 + 1) * per_lcore + extra;
         let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
         let for_frames = data_room_for(frame_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX);

@@ -120,7 +120,16 @@ fn every_policy_takes_over_its_own_live_keys() {
         let build = |settings: &dyn crate::policy::PolicySettings| {
             let (fill_rates, xon_offset) = (&rates[..], Bytes::new(2_000));
             let frame_max = Bytes::new(1_500);
-            settings.build(&BuildContext { layout: &layout, rates: &rates, fill_rates, frame_max, xon_offset }).unwrap()
+            settings
+                .build(&BuildContext {
+                    layout: &layout,
+                    rates: &rates,
+                    fill_rates,
+                    frame_max,
+                    xon_offset,
+                    reaction: weir_units::Span::ZERO,
+                })
+                .unwrap()
         };
         let (policy, as_second) = (build(&*first), build(&*second));
         let other = if kind.name() == "dt" { "static" } else { "dt" };

@@ -9,12 +9,15 @@ use super::{
     ALPHA, BuildContext, DynamicThreshold, FileFacts, Gauge, Gauges, HEADROOM_ESTIMATE, LayoutNeeds, Load, Policy,
     PolicyError, PolicyKind, PolicySettings, PortWriter, QueueView, QueueWords, SteadyState, Threshold,
 };
-use crate::layout::BufferLayout;
+use crate::layout::{BufferLayout, PortLayout};
 
 /// SIH, whose headroom follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the delay
 /// is measured at which packets still arrive: that is how long the PAUSE took to work, τ. After some PAUSEs Φ becomes
-/// what C brings in the longest of these delays, a quarter more and two frames, and the rest goes to the shared segment.
-/// A longer delay seen later takes it back, as far as there is room.
+/// what C brings in the longest of these delays, a quarter more and two frames, and in the time that the switch itself may take
+/// (`reaction`); the rest goes to the shared segment. A longer delay seen later takes it back, as far as there is room.
+///
+/// The switch's own time is the file's to say, and is not learned. A switch in software is polled in time nearly always, and now and
+/// then its CPU is someone else's for milliseconds: a thousand PAUSEs say nothing about that one.
 ///
 /// 802.1Qdt measures the cable with PTP messages, which needs the peer's help; this needs nobody's, and has the peer's
 /// reaction in it. It trusts the past: a delay longer than any before can still cost packets.
@@ -33,6 +36,8 @@ struct Link {
     rate: BitRate,
     /// Φ by the rule: where it starts, and the most that it may be.
     headroom: Bytes,
+    /// The part of it for the time that the switch itself may take.
+    own: Bytes,
 }
 
 /// A queue's words, times in picoseconds.
@@ -50,20 +55,26 @@ const ON: u64 = u64::MAX;
 
 impl AdaptiveHeadroom {
     /// With DT's α, over a partition whose headroom is the rule's; `rates` are those at which the ports' links fill the
-    /// buffer, `frame_max` the most that one frame is charged. Adapts after `samples` PAUSEs of a queue.
+    /// buffer, `frame_max` the most that one frame is charged, `reaction` what the switch itself may take from an arrival to the PAUSE.
+    /// Adapts after `samples` PAUSEs of a queue.
     pub fn new(
         alpha: Alpha,
         samples: u32,
         frame_max: Bytes,
         layout: &BufferLayout,
         rates: &[BitRate],
+        reaction: Span,
     ) -> AdaptiveHeadroom {
-        let links = rates.iter().zip(layout.ports());
+        let link = |(rate, port): (&BitRate, &PortLayout)| Link {
+            rate: *rate,
+            headroom: port.headroom_max(),
+            own: rate.bytes_in(reaction),
+        };
         AdaptiveHeadroom {
             threshold: DynamicThreshold::new(alpha),
             samples,
             frame_max,
-            ports: links.map(|(rate, port)| Link { rate: *rate, headroom: port.headroom_max() }).collect(),
+            ports: rates.iter().zip(layout.ports()).map(link).collect(),
             queues: QueueWords::new(rates.len(), [ON, 0, 0, 0, u64::MAX]),
         }
     }
@@ -76,8 +87,8 @@ impl AdaptiveHeadroom {
         self.queues.set(writer, queue.class(), SAMPLES, samples);
         if samples >= u64::from(self.samples) {
             let link = self.ports[queue.port().index()];
-            let headroom = headroom_for(link.rate, Span::from_picos(longest), self.frame_max).min(link.headroom);
-            self.queues.set(writer, queue.class(), HEADROOM, headroom.get());
+            let headroom = link.own + headroom_for(link.rate, Span::from_picos(longest), self.frame_max);
+            self.queues.set(writer, queue.class(), HEADROOM, headroom.min(link.headroom).get());
         }
     }
 }
@@ -150,7 +161,10 @@ impl Policy for AdaptiveHeadroom {
                 "adaptive headroom (802.1Qdt, dsh V-B): DT with α = {}, Φ starts at the rule's",
                 self.threshold.alpha()
             ),
-            format!("after {} PAUSEs of a queue its Φ follows the longest delay measured", self.samples),
+            format!(
+                "after {} PAUSEs of a queue its Φ follows the longest delay measured, and has C·reaction beside",
+                self.samples
+            ),
         ]
     }
 
@@ -217,11 +231,45 @@ impl PolicySettings for AdaptiveSettings {
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        let BuildContext { layout, fill_rates, frame_max, .. } = *context;
-        Ok(Box::new(AdaptiveHeadroom::new(self.alpha, self.samples, frame_max, layout, fill_rates)))
+        let BuildContext { layout, fill_rates, frame_max, reaction, .. } = *context;
+        Ok(Box::new(AdaptiveHeadroom::new(self.alpha, self.samples, frame_max, layout, fill_rates, reaction)))
     }
 
     fn warning(&self) -> Option<&'static str> {
         Some("adaptive headroom trusts the delays measured so far: after a longer one lossless frames can be lost")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_units::{Class, ClassSet, PortId};
+
+    use super::*;
+
+    const CLASS: Class = Class::new(3);
+
+    /// What Φ comes to after eight PAUSEs that each took 2 us to work, at 10 Gb/s, of 100 KB by the rule.
+    fn learned(reaction: Span) -> Bytes {
+        let lossless = ClassSet::from_iter([CLASS]);
+        let headroom = Class::ALL.map(|class| if class == CLASS { Bytes::kb(100) } else { Bytes::ZERO });
+        let port = PortLayout { headroom, lossless, ..PortLayout::default() };
+        let layout = LayoutNeeds::PER_QUEUE.cut(Bytes::mb(1), vec![port]).unwrap();
+        let rates = [BitRate::gbps(10)];
+        let policy = AdaptiveHeadroom::new(Alpha::ONE, 8, Bytes::new(1_522), &layout, &rates, reaction);
+        let mut writer = PortWriter::new(PortId(0));
+        let queue = QueueId::new(PortId(0), CLASS);
+        for _ in 0..8 {
+            policy.note_delay(&mut writer, queue, Span::from_micros(2).as_picos());
+        }
+        policy.headroom(queue)
+    }
+
+    #[test]
+    fn the_time_that_the_switch_may_take_is_not_learned() {
+        // 2,500 B in 2 us, a quarter more, two frames.
+        let link = Bytes::new(2_500 + 625 + 2 * 1_522);
+        assert_eq!(learned(Span::ZERO), link);
+        assert_eq!(learned(Span::from_micros(50)), link + Bytes::new(62_500));
+        assert_eq!(learned(Span::from_millis(20)), Bytes::kb(100), "no more than by the rule");
     }
 }

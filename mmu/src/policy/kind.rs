@@ -117,6 +117,8 @@ pub struct BuildContext<'c> {
     pub frame_max: Bytes,
     /// δ.
     pub xon_offset: Bytes,
+    /// How long the switch itself may take from an arrival to the PAUSE: what Φ by the rule has beside the link's part.
+    pub reaction: Span,
 }
 
 /// A threshold that stays where it is.

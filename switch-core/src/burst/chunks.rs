@@ -213,6 +213,20 @@ impl<P> Chunks<P> {
         self.ends[queue].first != self.ends[queue].last
     }
 
+    /// Has the cache fetch as many packets as are taken now, those that lie a chunk behind the queue's first ones: of a queue that stands
+    /// they left the cache long ago, and what is fetched only when it is taken comes too late.
+    #[inline]
+    pub(super) fn prefetch_behind(&self, queue: usize, count: usize)
+    where
+        P: Packet,
+    {
+        let Ends { first, head, .. } = self.ends[queue];
+        let behind = self.chunks.get(first as usize).and_then(|chunk| self.chunks.get(chunk.next as usize));
+        let Some(chunk) = behind else { return };
+        // Behind the queue's end places are empty.
+        chunk.packets[head as usize..][..count].iter().flatten().for_each(Packet::prefetch);
+    }
+
     /// Forgets the queue's first `n` packets, which were taken from its [`Chunks::front_row`].
     #[inline]
     pub(super) fn consume(&mut self, queue: usize, n: usize) {

@@ -27,7 +27,10 @@ pub(super) struct Transmitter<P> {
 const ROW_MIN: usize = 16;
 
 /// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
-const TAKEN_MAX: usize = 4 * BURST_MAX;
+const TAKEN_MAX: usize = BURSTS_MAX * BURST_MAX;
+
+/// Bursts that a port sends at once, so that the others wait no longer.
+const BURSTS_MAX: usize = 4;
 
 impl<P: Packet> Transmitter<P> {
     pub(super) fn new(transmission: Transmission<P, Bursts<P>>, inputs: Box<[FromForwarder<P>]>) -> Transmitter<P> {
@@ -64,7 +67,11 @@ impl<P: Packet> Transmitter<P> {
         for input in &mut self.inputs {
             let ready = input.slots().min(TAKEN_MAX);
             let Ok(chunk) = input.read_chunk(ready) else { continue };
-            chunk.into_iter().for_each(|queued| self.transmission.enqueue(now, queued));
+            for queued in chunk {
+                // The forwarder's lcore has it.
+                queued.packet.prefetch();
+                self.transmission.enqueue(now, queued);
+            }
             taken += ready;
         }
         taken
@@ -136,12 +143,27 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         };
         let blocked = port.own.blocked;
         let sent = if port.own.staged.is_none() {
-            self.send_ready(now, index, held | blocked, driver)
+            self.send_bursts(now, index, held | blocked, driver)
         } else {
             self.send_staged(now, index, driver)
         };
         self.note_waiting(now, index, held, (missed, sent));
         moved + sent
+    }
+
+    /// [`Transmission::send_ready`], a burst or some: more may come for a port in a round than a burst, from several ports or lcores,
+    /// and what stood in its queues then would never get less.
+    #[inline]
+    fn send_bursts<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
+        let mut sent = self.send_ready(now, index, held, driver);
+        for bursts in 1..BURSTS_MAX {
+            let port = &self.ports[index];
+            if sent < bursts * BURST_MAX || port.backlog.is_empty() || port.own.has_lanes {
+                break;
+            }
+            sent += self.send_ready(now, index, held, driver);
+        }
+        sent
     }
 
     /// Sends frames that may go now, none of the `held` classes: rows of classes that [may leave so](OutPort::in_rows) straight from
@@ -246,13 +268,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let is_standing = queues.fifos().is_standing(queue);
         let frames = queues.fifos().front_row(queue);
         let most = most.min(frames.lengths.len());
-        if is_standing {
-            // They left the cache long ago.
-            frames.packets[..most].iter().flatten().for_each(Packet::prefetch);
-        }
         let regulator = &shared.port(port.id).regulator;
         let lengths = &frames.lengths[..most];
         if let Some(count) = port.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, *link_overhead), regulator) {
+            if is_standing {
+                queues.fifos().prefetch_behind(queue, count);
+            }
             return count;
         }
         // In registers, for the row.
@@ -282,6 +303,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         (port.shaper, port.own.peak) = (shaper, peak);
         port.scheduler.end_row(&row);
         port.count_wire(wire_total);
+        if is_standing {
+            queues.fifos().prefetch_behind(queue, count);
+        }
         count
     }
 

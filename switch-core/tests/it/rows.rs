@@ -1,11 +1,11 @@
 //! Classes whose frames leave in rows, straight from their queues, and those taken frame by frame come to the same: at each step as
-//! many frames, the same ones, and the same report.
+//! many frames, the same ones, what holds the next ones back until the same instant, as much counted against credit, and the same report.
 
 use proptest::prelude::*;
 use weir_config::Layout;
 use weir_flowctl::CatchUp;
 use weir_switch_core::Surroundings;
-use weir_units::{CLASSES, ClassSet, Span};
+use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueFrame};
 
 use crate::common::{Bench, TestFrame, control, frame, introduce, pfc};
@@ -53,13 +53,32 @@ fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestF
     }
 }
 
-/// What a switch makes of these arrivals: how many frames each port had sent after each step, which ones, and its report in words.
+/// How a switch is driven.
+#[derive(Clone, Copy, Debug)]
+struct Drive {
+    layout: Layout,
+    /// From one poll to the next, in turn.
+    steps_us: [u64; 3],
+}
+
+/// What there is after a step.
+#[derive(Clone, Debug, PartialEq)]
+struct Step {
+    /// Frames that each port had sent.
+    sent: [usize; PORTS as usize],
+    /// What each port has counted against the peer's credit, in blocks, by class.
+    counted: [[u32; CLASSES]; PORTS as usize],
+    /// When shaper, limiter or pause lets the next frame go.
+    next: Time,
+}
+
+/// What a switch makes of these arrivals: each step, which frames each port sent, and its report in words.
 fn outcome(
     (flow_control, rate): (&str, &str),
-    layout: Layout,
+    drive: Drive,
     arrivals: &[(u16, Arriving)],
     in_rows: bool,
-) -> (Vec<[usize; PORTS as usize]>, Vec<Vec<u64>>, String) {
+) -> (Vec<Step>, Vec<Vec<u64>>, String) {
     // A queue that may be marked is taken frame by frame. None of these gets so long that it is.
     let ecn = if in_rows { "" } else { "ecn = { kmin = \"3900KB\", kmax = \"3900KB\", pmax = 1.0 }" };
     let queue = |class: u8, more: &str| format!("[[classes.queues]]\nclass = {class}\n{more}\n{ecn}\n");
@@ -76,7 +95,7 @@ fn outcome(
          [classes]\nlossless = [3, 4]\n{queues}[pfc]\nreaction = \"0s\"\n{ports}"
     );
     let catch_up = CatchUp::at_most(Span::from_micros(60));
-    let mut bench = Bench::with(&text, layout, Surroundings::real_time(catch_up));
+    let mut bench = Bench::with(&text, drive.layout, Surroundings::real_time(catch_up));
     introduce(&mut bench);
     for (sequence, (port, arriving)) in arrivals.iter().enumerate() {
         bench.arrive(
@@ -89,9 +108,15 @@ fn outcome(
             },
         );
     }
-    let steps = (0..300).map(|_| {
-        bench.step(Span::from_micros(20));
-        std::array::from_fn(|port| bench.world.sent[port].len())
+    let steps = drive.steps_us.into_iter().cycle().take(300).map(|us| {
+        bench.step(Span::from_micros(us));
+        let regulators = bench.shared.ports().iter().map(|port| &port.regulator);
+        let counted = regulators.map(|regulator| Class::ALL.map(|class| regulator.sent_total(class)));
+        Step {
+            sent: std::array::from_fn(|port| bench.world.sent[port].len()),
+            counted: counted.collect::<Vec<_>>().try_into().expect("all ports"),
+            next: bench.lcores.iter().map(|lcore| lcore.next_wakeup(bench.now)).min().expect("an lcore"),
+        }
     });
     let steps = steps.collect();
     let sent = (0..PORTS).map(|port| bench.data_sent(port)).collect();
@@ -106,11 +131,17 @@ proptest! {
         flow_control in prop::sample::select(FLOW_CONTROLS.to_vec()),
         rate in prop::sample::select(RATES.to_vec()),
         layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
+        steps_us in prop::sample::select(vec![[20; 3], [1, 5, 40], [2; 3]]),
     ) {
-        let [rows, frames] =
-            [true, false].map(|in_rows| outcome((flow_control, rate), layout, &arrivals, in_rows));
+        let drive = Drive { layout, steps_us };
+        let [rows, frames] = [true, false].map(|in_rows| outcome((flow_control, rate), drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
-        prop_assert_eq!(&rows.0, &frames.0);
+        for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
+            prop_assert_eq!((row.sent, row.counted), (frame.sent, frame.counted), "step {}", step);
+            // Each frame's time is rounded up to a picosecond, and a row's is once.
+            let apart = row.next.max(frame.next).since(row.next.min(frame.next));
+            prop_assert!(apart <= Span::from_nanos(2), "step {}: {:?} and {:?}", step, row.next, frame.next);
+        }
         prop_assert_eq!(rows.2, frames.2);
     }
 }

@@ -174,13 +174,14 @@ pub(crate) fn start_with(
 
 /// The end of a switch, if all frames are accounted for: sent, or dropped.
 pub(crate) fn check_books(stopped: Stopped) -> Result<Stopped, BenchError> {
-    let balance = stopped.reports[0].balance;
-    let accounted = balance.holds && balance.received + balance.copied == balance.sent + balance.dropped;
-    if !accounted || stopped.mbufs_missing > 0 {
-        let missing = stopped.mbufs_missing;
-        return Err(BenchError::Run(format!(
-            "the books do not balance: {balance:?}, {missing} packet buffers missing"
-        )));
+    for balance in stopped.reports.iter().map(|report| report.balance) {
+        let accounted = balance.holds && balance.received + balance.copied == balance.sent + balance.dropped;
+        if !accounted || stopped.mbufs_missing > 0 {
+            let missing = stopped.mbufs_missing;
+            return Err(BenchError::Run(format!(
+                "the books do not balance: {balance:?}, {missing} packet buffers missing"
+            )));
+        }
     }
     Ok(stopped)
 }

@@ -8,14 +8,20 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime, RuntimeOptions};
+use weir_dpdk_driver::{CpuUse, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{PORTS_MAX, cpu};
-use weir_units::{FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
+use weir_switch_core::Report;
+use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, WIRE_OVERHEAD_BYTES};
 
 use crate::bed::check_books;
 use crate::error::{BenchError, of_arguments};
+<<<<<<< HEAD
 use crate::frames::Traffic;
 use crate::interrupted::{Interrupted, Next, Tell};
+=======
+use crate::frames::{Formats, Traffic};
+use crate::interrupted::{Interrupted, Tell};
+>>>>>>> path
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::spread::Spread;
 
@@ -30,15 +36,38 @@ pub struct Case {
     pub dscps: &'static [u8],
     /// Stations behind each port, whose frames come in turn.
     pub stations: u8,
+    /// What stands behind the addresses.
+    pub formats: Formats,
+    /// Ports that the frames of a port go to, as many of them to each. An lcore has a port more than that.
+    pub destinations: u8,
 }
 
-/// All cases.
-pub const CASES: [Case; 4] = [
-    Case { name: "one-class", what: "a lossless class", dscps: &[26], stations: 1 },
-    Case { name: "stations", what: "a lossless class, 64 stations a port", dscps: &[26], stations: 64 },
-    Case { name: "lossy", what: "a lossy class", dscps: &[0], stations: 1 },
-    Case { name: "two-classes", what: "a lossless and a lossy class, in turn", dscps: &[26, 0], stations: 1 },
+impl Case {
+    const fn of(name: &'static str, what: &'static str, dscps: &'static [u8], stations: u8) -> Case {
+        Case { name, what, dscps, stations, formats: Formats::Ipv4, destinations: 1 }
+    }
+}
+
+/// All cases. Those that other programs have too, with two ports and IPv4, come first: [`OF_TWO_PORTS`].
+pub const CASES: [Case; 5] = [
+    Case::of("one-class", "a lossless class", &[26], 1),
+    Case::of("stations", "a lossless class, 64 stations a port", &[26], 64),
+    Case::of("lossy", "a lossy class", &[0], 1),
+    Case::of("two-classes", "a lossless and a lossy class, in turn", &[26, 0], 1),
+    Case {
+        formats: Formats::Mixed,
+        destinations: 4,
+        ..Case::of(
+            "mixed",
+            "a lossless and a lossy class in turn, IPv4 and IPv6, with and without a VLAN tag, 64 stations a port, 4 destinations",
+            &[26, 0],
+            64,
+        )
+    },
 ];
+
+/// How many cases, from the first on, have two ports and IPv4.
+pub const OF_TWO_PORTS: usize = 4;
 
 /// The longest frame, with FCS, that a capture file and a packet buffer hold.
 pub const FRAME_BYTES_MAX: u16 = 16_000;
@@ -46,6 +75,13 @@ pub const FRAME_BYTES_MAX: u16 = 16_000;
 const JUMBO_FROM: u16 = 1_519;
 /// The flow control whose ports send nothing before their peer has given credit.
 const CBFC: &str = "cbfc";
+/// C of each port.
+const PORT_RATE: BitRate = BitRate::gbps(400);
+/// C of each port while its queues fill.
+const FILLING_RATE: BitRate = BitRate::mbps(1);
+/// How often queues that are to get longer or shorter are looked at, and how long that may take.
+const LOOKED_AT_EVERY: Duration = Duration::from_micros(20);
+const TURNED_WITHIN: Duration = Duration::from_secs(20);
 /// How long frames that are on their way may take to leave.
 const DRAIN: Duration = Duration::from_secs(1);
 /// How often the frames sent are counted where a round ends by their number.
@@ -83,7 +119,18 @@ pub struct Plan {
     pub until: Until,
 }
 
-/// A switch to measure: each lcore has two ports of its own.
+/// Where frames leave that came to an lcore.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paths {
+    /// By ports of the lcore that they came to.
+    Own,
+    /// By ports of the next lcore, where there are several.
+    Across,
+    /// By one port, that of the first lcore. Each lcore has one that frames come to.
+    ToOne,
+}
+
+/// A switch to measure. Each lcore has two ports of its own, or as many as the destinations of a [`Case`] take.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// CPUs of the lcores.
@@ -96,28 +143,75 @@ pub struct Setup<'a> {
     pub policy: &'a str,
     /// The ports' flow control, by its name.
     pub flow_control: &'a str,
-    /// Whether frames leave by ports of another lcore.
-    pub across: bool,
+    /// Where frames leave.
+    pub paths: Paths,
+    /// How the pipeline is cut, by name.
+    pub layout: &'a str,
+    /// Whether each egress queue has a rate limit of its own, which is never what limits.
+    pub has_limits: bool,
 }
 
 impl Setup<'_> {
+    /// One lcore that owns its ports.
+    pub fn of_one_lcore(lcore: &[u32], case: Case) -> Setup<'_> {
+        Setup {
+            lcores: lcore,
+            frame_bytes: 64,
+            case,
+            policy: "dt",
+            flow_control: "pfc",
+            paths: Paths::Own,
+            layout: "single",
+            has_limits: false,
+        }
+    }
+
+    /// The ports.
+    fn ports(&self) -> usize {
+        let lcores = self.lcores.len();
+        match self.paths {
+            Paths::ToOne => lcores + 1,
+            Paths::Own | Paths::Across => lcores * (usize::from(self.case.destinations) + 1),
+        }
+    }
+
+    /// The ports that the frames of a port go to.
+    fn destinations(&self, port: usize) -> Vec<u8> {
+        let (lcores, ports) = (self.lcores.len(), self.ports());
+        // Ports are dealt to lcores in turn: with N lcores port p is on lcore p mod N.
+        let (row, lcore) = (port / lcores, port % lcores);
+        let next = if self.paths == Paths::Across { (lcore + 1) % lcores } else { lcore };
+        let destination = |n: usize| match self.paths {
+            Paths::ToOne if port == lcores => 0,
+            Paths::ToOne => lcores,
+            Paths::Own | Paths::Across => (row + n) * lcores % ports + next,
+        };
+        (1..=usize::from(self.case.destinations)).map(|n| destination(n) as u8).collect()
+    }
+
+    /// Whether frames come to a port without end. Where all go to one port, it has but the frames that tell of its station.
+    fn is_endless(&self, port: usize) -> bool {
+        self.paths != Paths::ToOne || port < self.lcores.len()
+    }
+
     /// Writes the capture files of all ports into a directory, as `NAME-PORT.pcap`, in the order of the ports.
     ///
     /// # Errors
     /// A file can't be written.
     pub fn write_captures(&self, directory: &Path, name: &str) -> Result<Vec<PathBuf>, BenchError> {
-        let lcores = self.lcores.len();
         let capture = |port: usize| {
             let traffic = Traffic {
-                ports: (port as u8, peer_of(port, lcores, self.across) as u8),
+                from: port as u8,
+                to: &self.destinations(port),
                 frame_bytes: self.frame_bytes,
                 dscps: self.case.dscps,
                 stations: self.case.stations,
+                formats: self.case.formats,
                 gives_credit: self.flow_control == CBFC,
             };
             Ok(traffic.write_capture(directory, &format!("{name}-{port}"))?)
         };
-        (0..2 * lcores).map(capture).collect()
+        (0..self.ports()).map(capture).collect()
     }
 
     /// The switch, whose ports replay these files.
@@ -134,12 +228,19 @@ impl Setup<'_> {
             (false, _) => "mean_frame = \"exact\"".to_owned(),
         };
         let mut text = format!(
-            "[switch]\nname = \"bench\"\nidle = \"poll\"\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = \"single\"\n\
+            "[switch]\nname = \"bench\"\nidle = \"poll\"\n{mtu}[buffer]\nsize = \"{}MB\"\n{memory}\npolicy = {:?}\n[lcores]\nlayout = {:?}\n\
              cores = {:?}\n[classes]\npreset = \"roce\"\n[pfc]\nreaction = \"1us\"\n",
-            4 * self.lcores.len(),
+            // 2 MB for each port.
+            2 * self.ports().next_multiple_of(2),
             self.policy,
+            self.layout,
             self.lcores
         );
+        if self.has_limits {
+            for class in Class::ALL {
+                text += &format!("[[classes.queues]]\nclass = {}\nrate = \"399Gbps\"\n", class.index());
+            }
+        }
         let flow_control = match self.flow_control {
             // T as of 100 Gb/s: by the rate below there would be a message each 1.3 us.
             CBFC => format!("{{ kind = \"{CBFC}\", period = \"5us\" }}"),
@@ -148,17 +249,13 @@ impl Setup<'_> {
         for (port, file) in captures.iter().enumerate() {
             // Fast enough never to be what limits.
             text += &format!(
-                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = true }}\nrate = \"400Gbps\"\nflow_control = {flow_control}\n",
-                file.display()
+                "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = {} }}\nrate = \"{PORT_RATE}\"\nflow_control = {flow_control}\n",
+                file.display(),
+                self.is_endless(port)
             );
         }
         weir_config::parse("weir bench forwarding", &text).map_err(|errors| of_arguments(&errors))
     }
-}
-
-/// Ports are dealt to lcores in turn: with N lcores port p is on lcore p mod N.
-fn peer_of(port: usize, lcores: usize, across: bool) -> usize {
-    if across && lcores > 1 { port ^ 1 } else { (port + lcores) % (2 * lcores) }
 }
 
 /// What a switch did in a round.
@@ -185,19 +282,18 @@ impl Forwarded {
     }
 }
 
-/// Runs a switch between ports that receive as fast as they are polled.
+/// Runs switches between ports that receive as fast as they are polled. What comes out is of all of them.
 ///
 /// # Errors
-/// It does not start or stop, frames are not accounted for, or packet buffers did not come back.
-pub fn forward(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Result<Forwarded, BenchError> {
-    let switches = std::slice::from_ref(switch);
+/// They do not start or stop, frames are not accounted for, or packet buffers did not come back.
+pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Result<Forwarded, BenchError> {
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
     match until {
         Until::Time(time) => std::thread::sleep(time),
         Until::Sent(frames) => {
             let started = Instant::now();
-            while running.report(0)?.balance.sent < frames {
+            while running.reports()?.iter().map(|report| report.balance.sent).sum::<u64>() < frames {
                 if started.elapsed() > FRAMES_WITHIN {
                     return Err(BenchError::Run(format!("less than {frames} frames were sent in a minute")));
                 }
@@ -206,15 +302,75 @@ pub fn forward(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Result
         }
     }
     let stopped = check_books(running.stop(DRAIN)?)?;
-    let balance = stopped.reports[0].balance;
+    let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
     Ok(Forwarded {
-        received: balance.received,
-        copied: balance.copied,
-        sent: balance.sent,
-        dropped: balance.dropped,
+        received: sum(|report| report.balance.received),
+        copied: sum(|report| report.balance.copied),
+        sent: sum(|report| report.balance.sent),
+        dropped: sum(|report| report.balance.dropped),
         cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
         kept_from_cpu: kept_from_cpu(&stopped.lcores),
     })
+}
+
+/// Runs a switch for some time with about so many bytes in its queues all the while, so that each frame has left the cache before it
+/// leaves. 0 has the queues as the frames make them.
+///
+/// Ports send as much as they can, which is more than comes, until 3 % less stands in their queues, and nothing until 3 % more does. What is
+/// returned is from one such turn to another, so that as much came as left.
+///
+/// # Errors
+/// As [`forward`]; the queues do not get so long, or so short.
+pub fn forward_from_standing_queues(
+    runtime: &Runtime,
+    switch: &SwitchConfig,
+    standing: Bytes,
+    time: Duration,
+) -> Result<Forwarded, BenchError> {
+    let switches = std::slice::from_ref(switch);
+    let placement = Placement::new(switches, &cpu::allowed(), 0)?;
+    let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
+    let (most, least) = (standing + standing.divided_by(32), standing - standing.divided_by(32));
+    let turn_to = |rate, is_there: &dyn Fn(Bytes) -> bool| {
+        for port in 0..switch.ports.len() {
+            running.shared(0).set_rate(PortId(port as u16), Some(rate));
+        }
+        let started = Instant::now();
+        while !is_there(running.report(0)?.pool.used) {
+            if started.elapsed() > TURNED_WITHIN {
+                return Err(BenchError::Run(format!("queues never held {most}, or never {least}")));
+            }
+            std::thread::sleep(LOOKED_AT_EVERY);
+        }
+        Ok(())
+    };
+    let stands = standing > Bytes::ZERO;
+    let fill = || if stands { turn_to(FILLING_RATE, &|used| used >= most) } else { Ok(()) };
+    fill()?;
+    let (before, cpu_before, started) = (running.report(0)?.balance, cpu_use(&running), Instant::now());
+    while started.elapsed() < time {
+        if stands {
+            turn_to(PORT_RATE, &|used| used <= least)?;
+            fill()?;
+        } else {
+            std::thread::sleep(time);
+        }
+    }
+    let (after, cpu_after) = (running.report(0)?.balance, cpu_use(&running));
+    check_books(running.stop(DRAIN)?)?;
+    let uses = cpu_after.iter().zip(&cpu_before).map(|(after, before)| after.since(before));
+    Ok(Forwarded {
+        received: after.received - before.received,
+        copied: after.copied - before.copied,
+        sent: after.sent - before.sent,
+        dropped: after.dropped - before.dropped,
+        cpu: uses.clone().filter_map(|cpu| cpu.ran).sum(),
+        kept_from_cpu: uses.map(|cpu| cpu.kept_from_cpu()).sum(),
+    })
+}
+
+fn cpu_use(running: &RunningSwitches) -> Vec<CpuUse> {
+    running.lcores().map(|(cpu, stats)| stats.cpu_use(cpu)).collect()
 }
 
 /// What came out.
@@ -288,7 +444,9 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
                     case: *case,
                     policy: &plan.policy,
                     flow_control: &plan.flow_control,
-                    across: plan.across,
+                    paths: if plan.across { Paths::Across } else { Paths::Own },
+                    layout: "single",
+                    has_limits: false,
                 };
                 let captures = setup.write_captures(directory.path(), &format!("{}", setups.len()))?;
                 setups.push((setup, setup.switch(&captures)?));
@@ -313,8 +471,12 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
             if tell(&Next { what: &what, done, planned: plan.rounds * setups.len() }).is_break() {
                 break 'rounds;
             }
+<<<<<<< HEAD
             done += 1;
             forwarded.push(forward(&runtime, switch, plan.until)?);
+=======
+            forwarded.push(forward(&runtime, std::slice::from_ref(switch), plan.until)?);
+>>>>>>> path
         }
     }
     let measured = setups.iter().zip(&rounds).filter(|(_, forwarded)| !forwarded.is_empty());
@@ -351,10 +513,11 @@ fn check(plan: &Plan) -> Result<(), BenchError> {
             "--lcores {lcores}: this process may use {cpus} CPUs, and two lcores on one would share its time: write 1 to {cpus}"
         ));
     }
-    let lcores_max = PORTS_MAX / 2;
+    let ports = plan.cases.iter().map(|case| usize::from(case.destinations) + 1).max().unwrap_or(2);
+    let lcores_max = PORTS_MAX / ports;
     if let Some(lcores) = plan.lcores.iter().find(|lcores| **lcores > lcores_max) {
         return wrong(format!(
-            "--lcores {lcores}: each has two ports, and DPDK as it is built here has {PORTS_MAX}: write at most {lcores_max}"
+            "--lcores {lcores}: each has {ports} ports, and DPDK as it is built here has {PORTS_MAX}: write at most {lcores_max}"
         ));
     }
     let legal = FRAME_BYTES_MIN as u16..=FRAME_BYTES_MAX;
@@ -406,14 +569,31 @@ mod tests {
 
     #[test]
     fn frames_stay_on_their_lcore_or_cross_to_another() {
+        let cpus: Vec<u32> = (0..9).collect();
         for lcores in 1..9 {
+            let to = |case, paths, port| {
+                let setup = Setup { paths, ..Setup::of_one_lcore(&cpus[..lcores], case) };
+                setup.destinations(port).into_iter().map(usize::from).collect::<Vec<_>>()
+            };
             for port in 0..2 * lcores {
-                let stays = peer_of(port, lcores, false);
-                assert_eq!((stays % lcores, peer_of(stays, lcores, false)), (port % lcores, port));
-                let crosses = peer_of(port, lcores, true);
-                assert_eq!(peer_of(crosses, lcores, true), port);
-                assert!(lcores == 1 || crosses % lcores != port % lcores, "{port} of {lcores}");
+                let [stays] = to(CASES[0], Paths::Own, port)[..] else { panic!("one") };
+                assert_eq!((stays % lcores, to(CASES[0], Paths::Own, stays)), (port % lcores, vec![port]));
+                let [crosses] = to(CASES[0], Paths::Across, port)[..] else { panic!("one") };
+                assert!(
+                    crosses < 2 * lcores && (lcores == 1 || crosses % lcores != port % lcores),
+                    "{port} of {lcores}"
+                );
             }
+            for port in 0..5 * lcores {
+                let mut all = to(CASES[4], Paths::Own, port);
+                all.push(port);
+                all.sort_unstable();
+                let own: Vec<usize> = (0..5).map(|n| port % lcores + n * lcores).collect();
+                assert_eq!(all, own, "each other port of the lcore");
+                let across = to(CASES[4], Paths::Across, port);
+                assert!(across.iter().all(|to| to % lcores == (port + 1) % lcores && *to < 5 * lcores), "{across:?}");
+            }
+            assert!((0..lcores).all(|port| to(CASES[0], Paths::ToOne, port) == [lcores]));
         }
     }
 
@@ -434,7 +614,7 @@ mod tests {
     #[test]
     fn names_that_are_not_known_are_refused() {
         let setup = |policy, flow_control| {
-            let setup = Setup { lcores: &[0], frame_bytes: 64, case: CASES[0], policy, flow_control, across: false };
+            let setup = Setup { policy, flow_control, ..Setup::of_one_lcore(&[0], CASES[0]) };
             setup.switch(&["a.pcap".into(), "b.pcap".into()]).map(|_| ()).map_err(|error| error.to_string())
         };
         assert_eq!(setup("dt", "pfc"), Ok(()));
@@ -445,8 +625,7 @@ mod tests {
     #[test]
     fn all_frames_and_policies_have_a_switch() {
         for frame_bytes in [64, 512, 1_518, 1_519, 9_000, FRAME_BYTES_MAX] {
-            let setup =
-                Setup { lcores: &[0], frame_bytes, case: CASES[0], policy: "dt", flow_control: "pfc", across: false };
+            let setup = Setup { frame_bytes, ..Setup::of_one_lcore(&[0], CASES[0]) };
             let switch = setup.switch(&["a.pcap".into(), "b.pcap".into()]).unwrap();
             assert!(switch.frame_bytes_max().get() >= u64::from(frame_bytes));
         }
@@ -462,14 +641,7 @@ mod tests {
             cpu: Duration::from_millis(cpu_ms),
             kept_from_cpu: Duration::from_millis(cpu_ms / 10),
         };
-        let setup = Setup {
-            lcores: &[0, 1],
-            frame_bytes: 64,
-            case: CASES[0],
-            policy: "dt",
-            flow_control: "pfc",
-            across: false,
-        };
+        let setup = Setup::of_one_lcore(&[0, 1], CASES[0]);
         let alone = [round(10_000_000, 1_000), round(5_000_000, 1_000), round(20_000_000, 1_000)];
         let both = [round(18_000_000, 2_000), round(5_000_000, 2_000), round(40_000_000, 2_000)];
         let row = row(&setup, &both, Some(&alone));

@@ -49,17 +49,30 @@ pub(crate) fn headers(from: Station, to: Station, dscp: u8, source_port: u16, le
     header
 }
 
-/// What a capture file holds: frames from the stations of one port to those of another.
+/// What stands behind the addresses of a frame.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Formats {
+    /// IPv4.
+    Ipv4,
+    /// IPv4, IPv6, and both behind a VLAN tag, in turn, for as many frames each as there are ways.
+    Mixed,
+}
+
+/// What a capture file holds: frames from the stations of one port to those of others.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
-    /// The port that frames come from, and the one that they go to.
-    pub ports: (u8, u8),
+    /// The port that frames come from.
+    pub from: u8,
+    /// Those that they go to, in turn, for as many frames each as there are classes.
+    pub to: &'a [u8],
     /// Length of a frame with FCS; at least 64 B.
     pub frame_bytes: u16,
     /// DSCPs that the frames have, in turn.
     pub dscps: &'a [u8],
     /// Stations behind each port, whose frames come in turn.
     pub stations: u8,
+    /// What stands behind the addresses.
+    pub formats: Formats,
     /// Whether a message follows that gives credit for all that the peer's buffer is said to hold: what CBFC waits for.
     pub gives_credit: bool,
 }
@@ -84,12 +97,21 @@ impl Traffic<'_> {
         };
         for flow in 0..FRAMES {
             let number = flow as u8 % self.stations;
-            let [from, to] = [self.ports.0, self.ports.1].map(|port| Station { port, number });
-            let dscp = self.dscps[usize::from(flow) % self.dscps.len()];
-            add(&headers(from, to, dscp, 1_000 + flow, length), length);
+            // One after the other, so that there are frames of each class to each port in each format.
+            let (classes, turn) = (self.dscps.len(), usize::from(flow));
+            let (dscp, to) = (self.dscps[turn % classes], self.to[turn / classes % self.to.len()]);
+            let format = turn / (classes * self.to.len());
+            let [from, to] = [self.from, to].map(|port| Station { port, number });
+            let ipv4 = headers(from, to, dscp, 1_000 + flow, length);
+            match (self.formats, format % 4) {
+                (Formats::Ipv4, _) | (Formats::Mixed, 0) => add(&ipv4, length),
+                (Formats::Mixed, 1) => add(&ipv6(&ipv4, dscp, length), length),
+                (Formats::Mixed, 2) => add(&tagged(&headers(from, to, dscp, 1_000 + flow, length - TAG)), length),
+                (Formats::Mixed, _) => add(&tagged(&ipv6(&ipv4, dscp, length - TAG)), length),
+            }
         }
         if self.gives_credit {
-            let station = Station { port: self.ports.0, number: 0 };
+            let station = Station { port: self.from, number: 0 };
             let frame = all_credit().encode(station.mac());
             add(&frame, frame.len() as u16);
         }
@@ -97,6 +119,31 @@ impl Traffic<'_> {
         fs::write(&path, file)?;
         Ok(path)
     }
+}
+
+/// Ethernet and IPv6 headers between the stations of a frame. Nothing follows them: the shortest frame has no room for UDP behind a tag.
+fn ipv6(ipv4: &[u8; HEADER_BYTES], dscp: u8, length: u16) -> [u8; 14 + 40] {
+    const NO_NEXT_HEADER: u8 = 59;
+    let mut header = [0; 14 + 40];
+    header[..12].copy_from_slice(&ipv4[..12]);
+    header[12..16].copy_from_slice(&[0x86, 0xdd, 0x60 | dscp >> 2, dscp << 6]);
+    header[18..20].copy_from_slice(&(length - 54).to_be_bytes());
+    // A hop limit; addresses of the network for benchmarks (RFC 5180), by those of IPv4.
+    header[20..22].copy_from_slice(&[NO_NEXT_HEADER, 64]);
+    for (at, address) in [(22, &ipv4[26..30]), (38, &ipv4[30..34])] {
+        header[at..][..4].copy_from_slice(&[0x20, 0x01, 0, 2]);
+        header[at + 12..][..4].copy_from_slice(address);
+    }
+    header
+}
+
+/// Bytes of a VLAN tag.
+const TAG: u16 = 4;
+
+/// A frame's first bytes with a VLAN tag in them. Its class is that of the IP header.
+fn tagged(frame: &[u8]) -> Vec<u8> {
+    let tag = [0x81, 0, 0, 1];
+    [&frame[..12], &tag, &frame[12..]].concat()
 }
 
 /// Credit up to the last block that a limit can name: enough for 137 GB, and at most a buffer at a time.
@@ -116,7 +163,9 @@ fn checksum(header: &[u8]) -> u16 {
 
 #[cfg(test)]
 mod tests {
-    use weir_wire::ethernet;
+    use std::collections::BTreeMap;
+
+    use weir_wire::ethernet::{self, Parsed};
 
     use super::*;
 
@@ -134,7 +183,15 @@ mod tests {
     #[test]
     fn a_capture_has_frames_of_all_flows_and_classes() {
         let directory = tempfile::tempdir().unwrap();
-        let traffic = Traffic { ports: (0, 1), frame_bytes: 512, dscps: &[26, 0], stations: 4, gives_credit: true };
+        let traffic = Traffic {
+            from: 0,
+            to: &[1],
+            frame_bytes: 512,
+            dscps: &[26, 0],
+            stations: 4,
+            formats: Formats::Ipv4,
+            gives_credit: true,
+        };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
         assert_eq!(file.len(), 24 + 64 * (16 + 508) + 16 + 60);
         assert_eq!(ControlFrame::decode(&file[file.len() - 60..]), Ok(all_credit()));
@@ -142,5 +199,36 @@ mod tests {
         assert_eq!((0..4).map(|n| frame(n)[15] >> 2).collect::<Vec<_>>(), [26, 0, 26, 0]);
         assert_eq!((0..6).map(|n| frame(n)[4]).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1]);
         assert_ne!(frame(0)[34..36], frame(63)[34..36]);
+    }
+
+    /// As the switch reads them: frames of each class to each port in each format, as many of each.
+    #[test]
+    fn mixed_frames_are_of_all_kinds() {
+        let directory = tempfile::tempdir().unwrap();
+        let traffic = Traffic {
+            from: 0,
+            to: &[1, 2, 3, 4],
+            frame_bytes: 64,
+            dscps: &[26, 0],
+            stations: 64,
+            formats: Formats::Mixed,
+            gives_credit: false,
+        };
+        let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
+        assert_eq!(file.len(), 24 + 64 * (16 + 60));
+        let mut seen = BTreeMap::new();
+        for n in 0..64 {
+            let frame = &file[24 + n * 76 + 16..][..60];
+            let (Parsed::Data(headers), glance) = (ethernet::parse(frame), ethernet::glance(frame)) else {
+                panic!("frame {n} is no data")
+            };
+            assert!(glance.is_plain, "{n}");
+            assert_eq!(Some(glance.dscp), headers.dscp);
+            assert_eq!((headers.destination.0[4], ethernet::source(frame).0[4]), (n as u8, n as u8));
+            let is_tagged = frame[12..14] == [0x81, 0];
+            let ip = if is_tagged { &frame[18..] } else { &frame[14..] };
+            *seen.entry((headers.dscp, headers.destination.0[5], ip[0] >> 4, is_tagged)).or_insert(0) += 1;
+        }
+        assert_eq!((seen.len(), seen.values().all(|frames| *frames == 2)), (2 * 4 * 4, true), "{seen:?}");
     }
 }

@@ -30,7 +30,7 @@ mod spread;
 mod tester;
 
 pub use error::BenchError;
-pub use frames::Traffic;
+pub use frames::{Formats, Traffic};
 pub use interrupted::{Interrupted, Next, Tell};
 pub use latency::{Bucket, Latency};
 pub use spread::Spread;

@@ -30,7 +30,10 @@ fn mistakes_are_told_and_start_nothing() {
     fs::write(folder.path().join("one-cpu.toml"), format!("[lcores]\ncores = [1023]\n{RINGS}")).unwrap();
     let rfc2544 = |more: &[&'static str]| [&["bench", "rfc2544"][..], more].concat();
     for (arguments, said) in [
-        (vec!["bench", "forwarding", "--case", "two-clases"], "write one of one-class, stations, lossy, two-classes"),
+        (
+            vec!["bench", "forwarding", "--case", "two-clases"],
+            "write one of one-class, stations, lossy, two-classes, mixed",
+        ),
         (
             vec!["bench", "forwarding", "--lcores", "99999", "--json", "left.json"],
             "--lcores 99999: this process may use",

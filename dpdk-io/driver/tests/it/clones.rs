@@ -95,7 +95,7 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     let balance = report.balance;
     assert!(balance.holds, "{layout:?}: {balance:?}");
     let frames = COPIES as u64 * FRAMES;
-    let lost = lost_to_the_machine(&format!("{layout:?}"), &stopped);
+    let lost = lost_to_the_machine(&format!("{layout:?}"), &stopped, BitRate::mbps(300 * COPIES as u64));
     let balanced = (balance.received, balance.sent, balance.dropped, balance.held());
     assert_eq!(balanced, (frames, frames - lost, lost, 0), "{layout:?}");
     assert_eq!((report.pool.used, stopped.mbufs_missing), (Bytes::ZERO, 0), "{layout:?}");

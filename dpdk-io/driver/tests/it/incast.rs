@@ -223,7 +223,7 @@ impl Steering<'_> {
 fn check(what: &str, frames: u64, tally: &Tally, stopped: &Stopped) {
     let report = &stopped.reports[0];
     assert_eq!(tally.sent.load(Ordering::Relaxed), frames, "{what}");
-    let lost = lost_to_the_machine(what, stopped);
+    let lost = lost_to_the_machine(what, stopped, BitRate::mbps(300 * u64::from(SENDERS)));
     assert_eq!(tally.received.load(Ordering::Relaxed), frames - lost, "{what}");
     assert!(lost > 0 || tally.reordered.load(Ordering::Relaxed) == 0, "{what}: reordered or lost");
     assert_eq!(report.dropped(DropReason::HeadroomViolation), lost, "{what}");

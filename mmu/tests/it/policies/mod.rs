@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use weir_mmu::policy::{self, BuildContext, HeadroomNeeds, POLICIES, PolicySettings};
 use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout};
-use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet};
+use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
 const FORMS: [(&str, &str, &str); 6] = [
@@ -73,7 +73,8 @@ pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
 
 pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
     let rates = vec![bounds.rate; usize::from(bounds.ports)];
-    let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max: Bytes::new(1_522), xon_offset };
+    let (frame_max, reaction) = (Bytes::new(1_522), Span::ZERO);
+    let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max, xon_offset, reaction };
     settings(name).build(&context).expect("a policy for these rates")
 }
 

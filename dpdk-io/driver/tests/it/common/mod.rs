@@ -76,14 +76,24 @@ impl Progress {
 const COVERED: Span = Span::from_millis(10);
 
 /// What headroom did not cover, because the machine kept an lcore from its CPU for longer than it was made for: such frames are no
-/// loss of the switch's, and what came is incomplete. 0 where each lcore was polled in time.
-pub(crate) fn lost_to_the_machine(what: &str, stopped: &Stopped) -> u64 {
-    let lost = stopped.reports.iter().map(|report| report.dropped(DropReason::HeadroomViolation)).sum();
-    let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
-    if lost == 0 || gap < COVERED {
+/// loss of the switch's, and what came is incomplete. 0 where each lcore was polled in time. Frames arrive at this rate at most.
+///
+/// # Panics
+/// If more is lost than arrived in such gaps: that is a loss of the switch's, whatever the machine did.
+pub(crate) fn lost_to_the_machine(what: &str, stopped: &Stopped, arriving: BitRate) -> u64 {
+    let lost: u64 = stopped.reports.iter().map(|report| report.dropped(DropReason::HeadroomViolation)).sum();
+    let gaps = stopped.lcores.iter().flat_map(|(_, stats)| stats.gaps().counts().lengths().collect::<Vec<_>>());
+    let longest = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    let unpolled: Span = gaps.filter(|(gap, _)| *gap >= COVERED).map(|(gap, count)| gap.min(longest) * count).sum();
+    if lost == 0 || unpolled == Span::ZERO {
         return 0;
     }
-    println!("{what}: {lost} frames were more than headroom has: an lcore was not polled for {gap}");
+    let arrived = arriving.bytes_in(unpolled).get() / ON_WIRE;
+    assert!(
+        lost <= arrived,
+        "{what}: {lost} frames were more than headroom has, and in the {unpolled} without polls no more than {arrived} arrived"
+    );
+    println!("{what}: {lost} frames were more than headroom has: lcores were not polled for {unpolled}");
     lost
 }
 
