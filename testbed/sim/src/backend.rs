@@ -171,6 +171,9 @@ impl Running<'_> {
                     let text = format!("{} {}", link_name(self.scenario, link), if is_up { "mended" } else { "cut" });
                     self.recorder.note_mark(self.sim.now(), &text)?;
                 }
+                if self.outages.reroute(&mut self.sim) {
+                    self.recorder.note_mark(self.sim.now(), "all switches know the ways")?;
+                }
             }
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(false);

@@ -35,6 +35,11 @@ const INITIAL_WINDOW: Key =
     Key::new("initial_window", "10", "the window before the first acknowledgement, in segments");
 const WINDOW_MAX: Key = Key::new("window_max", "64MiB", "the receiver's window");
 const INITIAL_RTO: Key = Key::new("initial_rto", "10ms", "the retransmission timeout before the first measurement");
+const KNOWN_RTT: Key = Key::new(
+    "known_rtt",
+    "none",
+    "a round trip that was measured before the first data, as of the handshake; \"none\" for none",
+);
 const RTO_MIN: Key = Key::new("rto_min", "10ms", "the shortest retransmission timeout");
 const RTO_MAX: Key = Key::new("rto_max", "120s", "the longest, however often it was doubled");
 const GRANULARITY: Key =
@@ -79,6 +84,7 @@ impl Named for TcpKeys {
             INITIAL_WINDOW,
             WINDOW_MAX,
             INITIAL_RTO,
+            KNOWN_RTT,
             RTO_MIN,
             RTO_MAX,
             GRANULARITY,
@@ -120,7 +126,7 @@ impl TcpConfig {
             let message = format!("\"{}\" is none of {}", wanted.unwrap_or_default(), names.join(", "));
             of_connection.refuse(&PRESET, message, format!("write {} = {}", PRESET.name, names[0]));
         }
-        let of_control = Parameters::defaults_over(control, &[]);
+        let of_control = Parameters::defaults_over(control, preset.map_or(&[], |preset| kind.preset(preset.name)));
         let config = TcpConfig::of(&of_connection, Control::read(kind, &of_control));
         let wrong = WrongTcp { connection: of_connection.into_wrong(), control: of_control.into_wrong() };
         if wrong == WrongTcp::default() { Ok(config) } else { Err(wrong) }
@@ -145,6 +151,7 @@ impl TcpConfig {
             initial_window: parameters.integer(&INITIAL_WINDOW, 1..=100_000),
             window_max: parameters.size(&WINDOW_MAX, Bytes::new(1)..=Bytes::mb(1_000_000)),
             initial_rto,
+            known_rtt: parameters.time_or_none(&KNOWN_RTT, times.clone()),
             rto_min,
             rto_max,
             granularity: parameters.time(&GRANULARITY, times),

@@ -442,6 +442,7 @@ impl<'p> Build<'p> {
                 _ => None,
             },
             outages: plan.outages.clone(),
+            routing_delay: plan.routing_delay,
             link_overhead: plan.link_overhead,
             seed: plan.seed,
             ecmp_seed: plan.ecmp_seed,

@@ -174,6 +174,7 @@ const FIXED: &[KnownTable] = &[
             "forwarding",
             "seed",
             "ecmp_seed",
+            "routing_delay",
             "flow_gauges",
             "warm_up",
             "link_overhead",

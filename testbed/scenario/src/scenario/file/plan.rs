@@ -52,6 +52,7 @@ pub(super) struct ScenarioPlan {
     pub slow_receivers: Vec<SlowReceivers>,
     pub seed: u64,
     pub ecmp_seed: u32,
+    pub routing_delay: Option<Span>,
     pub warm_up: Time,
     pub link_overhead: Bytes,
     pub windows: Vec<WindowPlan>,
@@ -124,6 +125,7 @@ impl ScenarioPlan {
             name,
             seed,
             ecmp_seed,
+            routing_delay: routing_delay(&scenario, &topology),
             end,
             topology,
             nic,
@@ -172,6 +174,23 @@ fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows
         refuse(format!("switches[{number}].config"), "a switch of its own file has static MACs", help);
     }
     None
+}
+
+/// How long all switches take to know of a link that was cut or mended; without the key, or with `"none"`, they never do.
+fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
+    if scenario.word("routing_delay").is_none_or(|word| word == "none") {
+        return None;
+    }
+    let delay = scenario.quantity("routing_delay", &TIME, Span::ZERO..=END_MAX)?;
+    let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
+    if is_static.unwrap_or(!topology.is_fabric) {
+        let message =
+            "static MACs lead around no link, but `routing_delay` says when switches know the ways around one";
+        let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario], or take `routing_delay` out");
+        scenario.doc().note(problem.at(scenario.at("routing_delay"), ""));
+        return None;
+    }
+    Some(delay)
 }
 
 fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
