@@ -68,6 +68,8 @@ pub struct Scenario {
     pub shows_flow_gauges: bool,
     /// How often the state is sampled.
     pub sample_every: Span,
+    /// When all queues of all switches are shown, earliest first.
+    pub snapshots: Vec<Time>,
     /// When the samples end. Flows should have stopped by then.
     pub end: Time,
     /// The port whose frames are captured.
@@ -244,6 +246,7 @@ impl Scenario {
             let count = plan.messages.partition_point(|message| message.start < end);
             plan.messages = plan.messages[..count].into();
         }
+        self.snapshots.retain(|at| *at <= end);
         self.windows.retain(|window| window.from < end);
         self.windows.iter_mut().for_each(|window| window.to = window.to.min(end));
         if self.windows.is_empty() {
@@ -306,6 +309,7 @@ impl Scenario {
             windows: Vec::new(),
             shows_flow_gauges: false,
             sample_every: Span::from_millis(1),
+            snapshots: Vec::new(),
             end: Time::from_nanos(1_000_000),
             capture: None,
             draw: Vec::new(),

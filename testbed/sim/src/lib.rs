@@ -64,6 +64,7 @@ mod balance;
 mod cabling;
 mod connections;
 mod crew;
+mod forecast;
 mod frame;
 mod network;
 mod node;
@@ -101,6 +102,7 @@ use wire::Wire;
 
 pub use backend::{SimBackend, SimRunError};
 pub use connections::{Done, Sent};
+pub use forecast::{Forecast, free_memory};
 pub use pace::Threads;
 pub use weir_results::record::Progress;
 

@@ -146,7 +146,7 @@ mod tests {
             }
             cwnd
         };
-        assert!(never < 22.0, "K is 2.7 s: {never}");
+        assert!(never <= 22.0, "28 - 0.4 · (2.71 - 0.3)^3 = 22.4: {never}");
     }
 
     #[test]

@@ -182,8 +182,10 @@ fn ack_points() -> Vec<(&'static str, Option<AckPoint>)> {
 
 #[cfg(test)]
 mod tests {
+    use weir_units::Time;
+
     use super::*;
-    use crate::tcp::kinds;
+    use crate::tcp::{TcpSender, kinds};
 
     fn read(connection: &[(&str, &str)]) -> Result<TcpConfig, WrongTcp> {
         TcpConfig::read(kinds().next().expect("Cubic"), connection, &[])
@@ -201,6 +203,36 @@ mod tests {
         let class_0 = Some(AckPoint { class: Class::new(0), dscp: Dscp::new(0) });
         assert_eq!((linux.acks, read(&[("ack_class", "0")]).unwrap().acks), (None, class_0));
         assert_eq!(read(&[("preset", "linux"), ("rto_min", "5ms")]).unwrap().rto_min, Span::from_millis(5));
+    }
+
+    #[test]
+    fn linuxs_preset_reaches_cubics_own_table() {
+        let grown = |connection: &[(&str, &str)], control: &[(&str, &str)]| {
+            let config = TcpConfig::read(kinds().next().expect("Cubic"), connection, control).unwrap();
+            let mut law = config.control.law();
+            law.handle_cut(20_000.0);
+            // One acknowledgement of two segments: a part of a segment, or none yet.
+            law.grown(Time::from_nanos(1_000_000), Span::from_millis(1), 2_000.0, 14_000.0, 20_000.0, 1_000.0)
+        };
+        let rfc = grown(&[], &[]);
+        assert!(rfc > 14_000.0 && rfc < 14_500.0, "{rfc}");
+        let linux = &[("preset", "linux")];
+        assert_eq!((grown(linux, &[]), grown(&[], &[("growth", "linux")])), (14_000.0, 14_000.0));
+        assert_eq!(grown(linux, &[("growth", "rfc9438")]), rfc);
+    }
+
+    #[test]
+    fn a_known_round_trip_is_the_first_timeout() {
+        let timeout = |given: &[(&str, &str)]| {
+            let mut sender = TcpSender::new(&read(given).unwrap());
+            sender.write(1);
+            sender.poll_segment(Time::ZERO).unwrap();
+            (sender.smoothed_rtt(), sender.next_timeout().since(Time::ZERO))
+        };
+        assert_eq!(timeout(&[("initial_rto", "1s")]), (None, Span::from_millis(1_000)));
+        let known = timeout(&[("initial_rto", "1s"), ("known_rtt", "40ms")]);
+        // SRTT + 4 · SRTT / 2.
+        assert_eq!(known, (Some(Span::from_millis(40)), Span::from_millis(120)));
     }
 
     #[test]

@@ -450,6 +450,7 @@ impl<'p> Build<'p> {
             windows: plan.windows.clone(),
             shows_flow_gauges: plan.shows_flow_gauges,
             sample_every: plan.sample_every,
+            snapshots: plan.snapshots.clone(),
             end: plan.end,
             notes,
             real: self.ground.real.map(|ports| self.real_plan(ports)),

@@ -175,6 +175,7 @@ const FIXED: &[KnownTable] = &[
             "seed",
             "ecmp_seed",
             "routing_delay",
+            "snapshots",
             "flow_gauges",
             "warm_up",
             "link_overhead",
