@@ -18,10 +18,14 @@ pub struct ForwardingTable {
     ticks: Ticks,
     /// Grows with each entry that becomes another, or goes: after that.
     version: CachePadded<AtomicU64>,
-    /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`].
-    routed: Box<[u16]>,
-    /// The first one's address.
+    /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`]. One set of routes after the
+    /// other, each with all stations.
+    routed: Vec<u16>,
+    /// The first one's address, and how many there are.
     routed_from: u64,
+    stations: u64,
+    /// Where in `routed` the set begins that is used.
+    used: AtomicU64,
     /// Ports of equal cost that are not in a row.
     groups: Vec<Box<[PortId]>>,
 }
@@ -111,8 +115,10 @@ impl ForwardingTable {
             buckets,
             ticks: Ticks::of(ageing),
             version: CachePadded::default(),
-            routed: Box::default(),
+            routed: Vec::new(),
             routed_from: 0,
+            stations: 0,
+            used: AtomicU64::new(0),
             groups: Vec::new(),
         }
     }
@@ -123,7 +129,45 @@ impl ForwardingTable {
     /// # Panics
     /// If there are more than 32,768 different sets of several ports.
     pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
-        let places = ports.map(|ports| match ports {
+        self.routed.clear();
+        self.groups.clear();
+        self.enter_routes(ports);
+        (self.routed_from, self.stations) = (first.to_u64(), self.routed.len() as u64);
+        *self.used.get_mut() = 0;
+    }
+
+    /// Enters another set of routes to the stations of [`ForwardingTable::set_routes`]. It is used once
+    /// [`ForwardingTable::use_routes`] says so, by its number: those that were set are set 0, and the first to be added is set 1.
+    ///
+    /// # Panics
+    /// If it has another number of stations, or there are more than 32,768 different sets of several ports.
+    pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
+        let before = self.routed.len();
+        self.enter_routes(ports);
+        assert_eq!((self.routed.len() - before) as u64, self.stations, "each set of routes has all stations");
+    }
+
+    /// Has frames take this set of routes from now on.
+    ///
+    /// # Panics
+    /// If there is no such set.
+    pub fn use_routes(&self, set: usize) {
+        let begins = set as u64 * self.stations;
+        assert!(begins + self.stations <= self.routed.len() as u64, "no set {set} of routes");
+        self.used.store(begins, Ordering::Relaxed);
+        self.note_change();
+    }
+
+    fn enter_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
+        for ports in ports {
+            let place = self.place_of(ports);
+            self.routed.push(place);
+        }
+    }
+
+    /// How `routed` has these ports.
+    fn place_of(&mut self, ports: &[u16]) -> u16 {
+        match ports {
             [] => NOWHERE,
             // One, too: whether there are several is as good as random, and would be guessed wrong.
             [first, ..] if is_range(ports) => first << COUNT_BITS | ports.len() as u16,
@@ -137,9 +181,7 @@ impl ForwardingTable {
                 assert!(group < usize::from(NOWHERE & !GROUP), "too many different sets of ports");
                 GROUP | group as u16
             }
-        });
-        self.routed = places.collect();
-        self.routed_from = first.to_u64();
+        }
     }
 
     /// As of when something is known: while this stays, learning what was learned changes nothing, and what was found is found again.
@@ -161,7 +203,9 @@ impl ForwardingTable {
     pub(crate) fn prefetch(&self) {
         const LINE: usize = 64 / size_of::<u16>();
         const LINES_MAX: usize = 32;
-        (0..self.routed.len().div_ceil(LINE).min(LINES_MAX)).for_each(|line| prefetch_index(&self.routed, line * LINE));
+        let used = self.used.load(Ordering::Relaxed) as usize;
+        let lines = (self.stations as usize).div_ceil(LINE).min(LINES_MAX);
+        (0..lines).for_each(|line| prefetch_index(&self.routed, used + line * LINE));
     }
 
     /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
@@ -288,8 +332,8 @@ impl ForwardingTable {
     #[inline(always)]
     pub(crate) fn lookup_number(&self, address: u64, now: Time) -> Option<Destination<'_>> {
         let routed = address.wrapping_sub(self.routed_from);
-        if let Some(place) = self.routed.get(routed as usize) {
-            return self.place(*place);
+        if routed < self.stations {
+            return self.place(self.routed[(self.used.load(Ordering::Relaxed) + routed) as usize]);
         }
         for entry in self.bucket(address) {
             let held = entry.word.load(Ordering::Relaxed);
@@ -478,6 +522,17 @@ mod tests {
         assert_eq!((table.lookup(mac(0x103), at(0)), table.groups.len()), (None, 2));
         table.learn(mac(0xfe), PortId(4), at(0));
         table.learn(mac(0x106), PortId(5), at(0));
+        let (other, none): ([&[u16]; 7], [&[u16]; 1]) = ([&[9], &[], &[9], &[9], &[9], &two, &[9]], [&[]]);
+        table.add_routes(other.into_iter());
+        table.use_routes(1);
+        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Destination::AnyOf(&[PortId(9)])));
+        assert_eq!((table.lookup(mac(0x100), at(0)), table.groups.len()), (None, 2));
+        assert_eq!(table.lookup(mac(0x104), at(0)), Some(Destination::AnyOf(&ports(&two))));
+        assert_eq!(table.lookup(mac(0x106), at(0)), Some(Destination::Port(PortId(5))), "beyond the last station");
+        table.use_routes(0);
+        assert_eq!(table.lookup(mac(0xff), at(0)), Some(Destination::AnyOf(&ports(&two))));
+        let too_few = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| table.add_routes(none.into_iter())));
+        assert!(too_few.is_err());
         let neighbours = [0xfe, 0x106].map(|n| table.lookup(mac(n), at(0)));
         assert_eq!(neighbours, [4, 5].map(|port| Some(Destination::Port(PortId(port)))));
     }

@@ -132,6 +132,16 @@ impl Switch {
         shared.fdb.set_routes(first, ports);
     }
 
+    /// Adds another set of routes to the stations of [`Switch::set_routes`], for
+    /// [`ForwardingTable::use_routes`](crate::fdb::ForwardingTable::use_routes) to choose.
+    ///
+    /// # Panics
+    /// As [`Switch::set_routes`], and if it has another number of stations.
+    pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
+        let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
+        shared.fdb.add_routes(ports);
+    }
+
     /// The buffer policy.
     pub fn policy(&self) -> &dyn Policy {
         self.shared.mmu.policy()

@@ -19,7 +19,7 @@ use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
-use weir_sim::{SimBackend, Threads};
+use weir_sim::{Forecast, SimBackend, Threads, free_memory};
 use weir_units::{Span, Time};
 
 use crate::Failure;
@@ -521,10 +521,36 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
         "{}\n",
         match backend {
             Backend::Dpdk | Backend::Hosts => experiment::outlook(scenarios),
-            Backend::Sim => format!("{} of {}.", number(scenarios.len(), "run"), scenario.end.since(Time::ZERO)),
+            Backend::Sim => {
+                let runs = format!("{} of {}.", number(scenarios.len(), "run"), scenario.end.since(Time::ZERO));
+                [Some(runs), forecast(scenarios)].into_iter().flatten().collect::<Vec<_>>().join(" ")
+            }
         }
     );
 }
+
+/// What runs in virtual time will take, in a sentence; `None` where that is next to nothing.
+fn forecast(scenarios: &[Scenario]) -> Option<String> {
+    let all: Vec<Forecast> = scenarios.iter().map(Forecast::of).collect();
+    let memory = all.iter().map(|one| one.memory.get()).max()?;
+    let hops: u64 = all.iter().map(|one| one.packet_hops).sum();
+    if hops < FORECAST_HOPS && memory < FORECAST_MEMORY {
+        return None;
+    }
+    let [fast, slow] = [0, 1].map(|n| all.iter().map(|one| one.core_time()[n].as_secs_f64()).sum::<f64>());
+    let free =
+        free_memory().map_or(String::new(), |free| format!(" of {:.1} GB that are free", free.get() as f64 / 1e9));
+    Some(format!(
+        "They take about {:.1} GB of memory{free}, and {} million packet-hops: {fast:.0} to {slow:.0} s of one core.",
+        memory as f64 / 1e9,
+        count(hops / 1_000_000),
+    ))
+}
+
+/// Fewer packet-hops are no matter of half a minute,
+const FORECAST_HOPS: u64 = 50_000_000;
+/// and less memory each machine has.
+const FORECAST_MEMORY: u64 = 500_000_000;
 
 #[cfg(test)]
 mod tests {

@@ -111,6 +111,14 @@ impl<'p> Parameters<'p> {
         self.value(key, |text| parsed(key, text).and_then(|time| within(time, &range)))
     }
 
+    /// A time with its unit, or `none`.
+    pub fn time_or_none(&self, key: &Key, range: RangeInclusive<Span>) -> Option<Span> {
+        self.value(key, |text| match text {
+            "none" => Ok(None),
+            text => parsed(key, text).and_then(|time| within(time, &range)).map(Some),
+        })
+    }
+
     /// T: the network's where neither file nor preset gives one.
     pub fn base_rtt(&self, key: &Key) -> Span {
         let range = Span::from_nanos(1)..=Span::from_secs(1);

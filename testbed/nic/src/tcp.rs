@@ -15,6 +15,7 @@
 
 mod control;
 mod cubic;
+mod cubic_linux;
 mod dctcp;
 mod hystart;
 mod keys;
@@ -52,6 +53,8 @@ pub struct TcpConfig {
     pub window_max: Bytes,
     /// The retransmission timeout before the first measurement. A real connection has measured its handshake by then.
     pub initial_rto: Span,
+    /// A round trip that was measured before the first data; `None` for none.
+    pub known_rtt: Option<Span>,
     /// The shortest retransmission timeout,
     pub rto_min: Span,
     /// and the longest, however often it was doubled.

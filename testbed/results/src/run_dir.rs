@@ -8,6 +8,7 @@
 //! | `scenario.toml` | the text of the scenario's file, of a run that has one |
 //! | `series.csv` | rates, occupancy, thresholds and pauses over time, see [`SeriesWriter`] |
 //! | `events.csv` | what happened at single instants, see [`EventWriter`] |
+//! | `queues.csv` | if asked for, what stands in all queues at chosen instants, see [`QueueWriter`] |
 //! | `fct.csv` | each completed message, and those that were not, see [`FctWriter`] |
 //! | `PORT.pcapng` | frames of one port, see [`CaptureWriter`] |
 //! | `fct.txt`, `pfc.txt`, `qlen.txt` | if asked for, of a run in virtual time: as public ns-3 simulators write them, see [`Ns3Files`] |
@@ -29,6 +30,7 @@ mod file;
 mod gauges;
 mod ns3;
 mod provenance;
+mod queues;
 mod real_hosts;
 mod series;
 mod speed;
@@ -44,6 +46,7 @@ pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Nodes, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
+pub use queues::QueueWriter;
 pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
@@ -74,6 +77,7 @@ const TOPOLOGY: &str = "topology.json";
 const SCENARIO: &str = "scenario.toml";
 const SERIES: &str = "series.csv";
 const EVENTS: &str = "events.csv";
+const QUEUES: &str = "queues.csv";
 const FCT: &str = "fct.csv";
 const SPEED: &str = "speed.json";
 const NS3_FCT: &str = "fct.txt";
@@ -217,6 +221,11 @@ impl RunDir {
     /// Starts the list of events.
     pub fn events(&self) -> Result<EventWriter<RunFile>, RunDirError> {
         self.running_file(EVENTS, EventWriter::new)
+    }
+
+    /// Starts the queues at chosen instants.
+    pub fn queues(&self) -> Result<QueueWriter<RunFile>, RunDirError> {
+        self.running_file(QUEUES, QueueWriter::new)
     }
 
     /// Starts the list of completed messages.
@@ -414,6 +423,7 @@ fn is_run_file(name: &str) -> bool {
         SCENARIO,
         SERIES,
         EVENTS,
+        QUEUES,
         FCT,
         NS3_FCT,
         NS3_PFC,

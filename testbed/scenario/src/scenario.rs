@@ -51,6 +51,9 @@ pub struct Scenario {
     pub routes: Option<Arc<Routes>>,
     /// When links between switches, or to hosts, are cut and mended: for virtual time only.
     pub outages: Vec<Outage>,
+    /// How long after a link between switches was cut or mended all switches know the ways around it; `None` if only those at its ends
+    /// ever know.
+    pub routing_delay: Option<Span>,
     /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
     pub link_overhead: Bytes,
     /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
@@ -65,6 +68,8 @@ pub struct Scenario {
     pub shows_flow_gauges: bool,
     /// How often the state is sampled.
     pub sample_every: Span,
+    /// When all queues of all switches are shown, earliest first.
+    pub snapshots: Vec<Time>,
     /// When the samples end. Flows should have stopped by then.
     pub end: Time,
     /// The port whose frames are captured.
@@ -191,6 +196,15 @@ pub struct Outage {
     pub until: Time,
 }
 
+/// When a fabric's switches choose among other ways.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reroutings {
+    /// From when on which set of ways is used, by its number.
+    pub at: Vec<(Time, usize)>,
+    /// By set, the links between switches that it leads around, by their places. Set 0 leads around none.
+    pub sets: Vec<Vec<usize>>,
+}
+
 /// A link, by its place in the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AnyLink {
@@ -232,6 +246,7 @@ impl Scenario {
             let count = plan.messages.partition_point(|message| message.start < end);
             plan.messages = plan.messages[..count].into();
         }
+        self.snapshots.retain(|at| *at <= end);
         self.windows.retain(|window| window.from < end);
         self.windows.iter_mut().for_each(|window| window.to = window.to.min(end));
         if self.windows.is_empty() {
@@ -239,6 +254,30 @@ impl Scenario {
             self.windows.push(WindowPlan { name: "last-quarter".to_owned(), from, to: self.end });
         }
         self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
+    }
+
+    /// When all switches come to know of links that were cut or mended, earliest first. Empty unless there are routes and a
+    /// [`Scenario::routing_delay`].
+    pub fn reroutings(&self) -> Reroutings {
+        let mut reroutings = Reroutings { at: Vec::new(), sets: vec![Vec::new()] };
+        let Some(delay) = self.routing_delay.filter(|_| self.routes.is_some()) else { return reroutings };
+        let edges: BTreeSet<Time> = self.outages.iter().flat_map(|outage| [outage.at, outage.until]).collect();
+        for at in edges.into_iter().filter(|at| *at < Time::NEVER) {
+            let is_cut = |outage: &&Outage| outage.at <= at && at < outage.until;
+            let cut = self.outages.iter().filter(is_cut).filter_map(|outage| match outage.link {
+                AnyLink::Between(link) => Some(link),
+                AnyLink::ToHost(_) => None,
+            });
+            let cut: Vec<usize> = cut.collect::<BTreeSet<usize>>().into_iter().collect();
+            let set = reroutings.sets.iter().position(|set| *set == cut).unwrap_or_else(|| {
+                reroutings.sets.push(cut);
+                reroutings.sets.len() - 1
+            });
+            if reroutings.at.last().map_or(0, |(_, set)| *set) != set {
+                reroutings.at.push((at.saturating_add(delay), set));
+            }
+        }
+        reroutings
     }
 
     /// What a switch, by its place, mixes flows' hashes with to choose among ways of equal cost.
@@ -262,6 +301,7 @@ impl Scenario {
             traffic: Vec::new(),
             routes: None,
             outages: Vec::new(),
+            routing_delay: None,
             link_overhead: LINK_OVERHEAD,
             seed: 1,
             ecmp_seed: 0,
@@ -269,6 +309,7 @@ impl Scenario {
             windows: Vec::new(),
             shows_flow_gauges: false,
             sample_every: Span::from_millis(1),
+            snapshots: Vec::new(),
             end: Time::from_nanos(1_000_000),
             capture: None,
             draw: Vec::new(),

@@ -29,6 +29,7 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::crew::cpu_time;
+use super::forecast::{Forecast, free_memory};
 use super::network::Told;
 use super::{Done, Sent, Sim, SimError, Threads, balance};
 use end::{CameTo, drain_time, undrained, until_end};
@@ -53,6 +54,21 @@ pub enum SimRunError {
     /// The scenario can't be run in virtual time.
     #[error(transparent)]
     Sim(#[from] SimError),
+    /// The machine has not the memory.
+    #[error(
+        "a run of {switches} switches and {hosts} hosts takes about {} of memory, and {} are free: take a smaller fabric, or a machine with more",
+        shown(*.needed), shown(*.free)
+    )]
+    Memory {
+        /// How many switches it has.
+        switches: usize,
+        /// How many hosts.
+        hosts: usize,
+        /// What it takes,
+        needed: Bytes,
+        /// and what there is.
+        free: Bytes,
+    },
     /// The results can't be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
@@ -70,7 +86,7 @@ const DRAIN_MAX: Span = Span::from_secs(10);
 
 impl SimBackend {
     /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes now and then. When `stop` becomes
-    /// true the run ends there, and says so in its results.
+    /// true the run ends there, and says so in its results. Nothing is begun that the machine's memory can't hold.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -80,6 +96,7 @@ impl SimBackend {
     ) -> Result<Summary, SimRunError> {
         let clock = (Instant::now(), cpu_time());
         let scenario = &until_end(scenario);
+        refuse_more_than(free_memory(), scenario)?;
         let mut sim = Sim::new(scenario)?;
         sim.keep_told();
         sim.set_threads(self.threads);
@@ -116,6 +133,21 @@ impl SimBackend {
         run.finish(&summary)?;
         Ok(summary)
     }
+}
+
+/// Refuses a scenario that takes more memory than there is, where that is known.
+fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimRunError> {
+    let needed = Forecast::of(scenario).memory;
+    match free.filter(|free| *free < needed) {
+        None => Ok(()),
+        Some(free) => {
+            Err(SimRunError::Memory { switches: scenario.switches.len(), hosts: scenario.hosts.len(), needed, free })
+        }
+    }
+}
+
+fn shown(memory: Bytes) -> String {
+    format!("{:.1} GB", memory.get() as f64 / 1e9)
 }
 
 /// A run under way.
@@ -170,6 +202,9 @@ impl Running<'_> {
                 for (link, is_up) in self.outages.apply(self.scenario, &mut self.sim) {
                     let text = format!("{} {}", link_name(self.scenario, link), if is_up { "mended" } else { "cut" });
                     self.recorder.note_mark(self.sim.now(), &text)?;
+                }
+                if self.outages.reroute(&mut self.sim) {
+                    self.recorder.note_mark(self.sim.now(), "all switches know the ways")?;
                 }
             }
             if self.stop.load(Ordering::Relaxed) {
@@ -502,5 +537,24 @@ fn link_name(scenario: &Scenario, link: AnyLink) -> String {
             format!("link {one} - {other}")
         }
         AnyLink::ToHost(host) => format!("link to {}", scenario.hosts[host].name),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    #[test]
+    fn a_run_that_takes_more_memory_than_there_is_is_refused_with_both() {
+        let text = "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+                    [topology]\nkind = \"fat-tree\"\nk = 24\nrate = \"100Gbps\"\ndelay = \"1us\"\n";
+        let scenario = weir_scenario::file::parse(Path::new("tree.toml"), text).unwrap().remove(0).scenario;
+        assert!(refuse_more_than(None, &scenario).is_ok());
+        assert!(refuse_more_than(Some(Bytes::mb(4_000)), &scenario).is_ok());
+        let told = refuse_more_than(Some(Bytes::mb(200)), &scenario).unwrap_err().to_string();
+        let expected = "a run of 720 switches and 3456 hosts takes about 0.4 GB of memory, and 0.2 GB are free";
+        assert!(told.starts_with(expected), "{told}");
     }
 }

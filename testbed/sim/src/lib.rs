@@ -64,6 +64,7 @@ mod balance;
 mod cabling;
 mod connections;
 mod crew;
+mod forecast;
 mod frame;
 mod network;
 mod node;
@@ -84,6 +85,7 @@ use weir_nic::host::{Host, HostError};
 use weir_results::deadlock::{Links, SwitchState};
 use weir_results::run_dir::FrameSummary;
 use weir_scenario::link::FaultCounters;
+use weir_scenario::topology::Routes;
 use weir_scenario::{PortPlace, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
 use weir_units::{Span, Time};
@@ -100,6 +102,7 @@ use wire::Wire;
 
 pub use backend::{SimBackend, SimRunError};
 pub use connections::{Done, Sent};
+pub use forecast::{Forecast, free_memory};
 pub use pace::Threads;
 pub use weir_results::record::Progress;
 
@@ -157,14 +160,12 @@ impl Sim {
     pub fn new(scenario: &Scenario) -> Result<Sim, SimError> {
         scenario.check()?;
         let (wires, leaving) = cabling::wires(scenario)?;
+        let around = sets_around(scenario);
+        let routes: Vec<&Routes> = scenario.routes.as_deref().into_iter().chain(&around).collect();
         let switches = scenario.switches.iter().zip(&leaving.ports).enumerate();
         let switches = switches.map(|(number, (config, wires))| {
             let failed = |source| SimError::Switch { switch: config.name.clone(), source };
-            let routes = scenario.routes.as_ref().map(|routes| {
-                let ports = (0..scenario.hosts.len()).map(move |host| routes.ports(number, host));
-                (scenario.hosts[0].nic.mac, ports)
-            });
-            SimSwitch::new(number, config, wires.clone().into(), routes, scenario).map_err(failed)
+            SimSwitch::new(number, config, wires.clone().into(), &routes, scenario).map_err(failed)
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {
@@ -326,6 +327,15 @@ impl Sim {
         scenario.links[link].ends.into_iter().for_each(|end| self.parts.set_port_up(self.now, end, is_up));
     }
 
+    /// Has all switches choose among the ways of this set of the scenario's
+    /// [`reroutings`](weir_scenario::Scenario::reroutings) from now on.
+    ///
+    /// # Panics
+    /// If there is no such set.
+    pub fn use_routes(&mut self, set: usize) {
+        (0..self.parts.switches()).for_each(|switch| self.shared(switch).fdb.use_routes(set));
+    }
+
     /// What injected faults have done, on all links together.
     pub fn fault_counters(&self) -> FaultCounters {
         let of_wires = self.parts.wires().map(Wire::fault_counters);
@@ -416,4 +426,12 @@ impl Sim {
     fn crew_time(&mut self) -> Option<Duration> {
         self.crew.cpu_time()
     }
+}
+
+/// The ways around the links of each of the scenario's [`reroutings`](Scenario::reroutings), from set 1 on.
+fn sets_around(scenario: &Scenario) -> Vec<Routes> {
+    let Some(routes) = &scenario.routes else { return Vec::new() };
+    let ends = |link: &usize| scenario.links[*link].ends;
+    let around = |cut: &Vec<usize>| routes.around(&cut.iter().map(ends).collect::<Vec<_>>());
+    scenario.reroutings().sets[1..].iter().map(around).collect()
 }

@@ -7,6 +7,7 @@ use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
 use weir_nic::host::{Host, NicFrame};
 use weir_results::record::Teller;
+use weir_scenario::topology::Routes;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
@@ -68,13 +69,13 @@ struct Ports<'s> {
 const SWEEP: Span = Span::from_micros(1);
 
 impl SimSwitch {
-    /// Switch `number` of a scenario, with these wires at its ports, and routes to stations: the address of the first, and by
-    /// each, as their addresses follow each other, all ports of equal cost.
-    pub(super) fn new<'r>(
+    /// Switch `number` of a scenario, with these wires at its ports, and by each set of routes to stations, as their addresses follow
+    /// each other from the first host's on, all ports of equal cost; none for static addresses.
+    pub(super) fn new(
         number: usize,
         config: &SwitchConfig,
         wires: Box<[Option<u32>]>,
-        routes: Option<(MacAddr, impl Iterator<Item = &'r [u16]>)>,
+        routes: &[&Routes],
         scenario: &Scenario,
     ) -> Result<SimSwitch, BuildError> {
         let mac = |port: usize| MacAddr([2, 1, (number >> 8) as u8, number as u8, (port >> 8) as u8, port as u8]);
@@ -87,15 +88,17 @@ impl SimSwitch {
             Surroundings {
                 catch_up: CatchUp::NONE,
                 // Buckets of static entries must not overflow.
-                stations: if routes.is_some() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
-                learns: routes.is_none(),
+                stations: if !routes.is_empty() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
+                learns: routes.is_empty(),
                 hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,
                 link_overhead: scenario.link_overhead,
             },
         )?;
-        if let Some((first, ports)) = routes {
-            switch.set_routes(first, ports);
+        let hosts = scenario.hosts.len();
+        if let [intact, around @ ..] = routes {
+            switch.set_routes(scenario.hosts[0].nic.mac, to_hosts(intact, number, hosts));
+            around.iter().for_each(|routes| switch.add_routes(to_hosts(routes, number, hosts)));
         }
         let pipeline = switch.into_pipeline();
         let has_link = |(port, wire): (PortId, &Option<u32>)| pipeline.shared().set_link_up(port, wire.is_some());
@@ -384,6 +387,11 @@ impl Ports<'_> {
         let place = PortPlace { switch: self.number, port: port.index() };
         self.network.send(self.now, wire, frame, Teller::Port, place);
     }
+}
+
+/// By host, all ports of equal cost of a switch.
+fn to_hosts(routes: &Routes, switch: usize, hosts: usize) -> impl Iterator<Item = &[u16]> {
+    (0..hosts).map(move |host| routes.ports(switch, host))
 }
 
 /// Puts arrivals of one instant in order: by port, beginning with the one whose turn it is. The turn goes on when it has

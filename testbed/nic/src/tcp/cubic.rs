@@ -5,9 +5,10 @@ use std::sync::Arc;
 use weir_reader::{Gauge, Key, Named};
 use weir_units::{Span, Time};
 
+use super::cubic_linux::LinuxGrowth;
 use super::hystart::{self, HyStart, HyStartConfig};
 use super::{RoundTrip, TcpControlKind, WindowControl, WindowLaw};
-use crate::parameters::Parameters;
+use crate::parameters::{Parameters, Values};
 
 /// `transport = "tcp-cubic"`.
 #[derive(Debug)]
@@ -24,6 +25,8 @@ struct CubicConfig {
     fast_convergence: bool,
     /// Whether it grows at least as Reno does (4.3).
     reno_friendly: bool,
+    /// Whether it grows in whole segments, as Linux has it.
+    as_linux: bool,
     /// How slow start ends early; `None` if only losses and marks end it.
     hystart: Option<HyStartConfig>,
 }
@@ -39,6 +42,8 @@ struct Law {
     w_max: f64,
     /// Since the window began to grow by the cubic function; none before, and in slow start.
     epoch: Option<Epoch>,
+    /// What stands in the place of the epoch where it grows as Linux has it.
+    linux: Option<LinuxGrowth>,
     hystart: Option<HyStart>,
 }
 
@@ -60,9 +65,15 @@ const FAST_CONVERGENCE: Key =
     Key::new("fast_convergence", "true", "whether a flow that is cut below its last W_max leaves more for others");
 const RENO_FRIENDLY: Key = Key::new("reno_friendly", "true", "whether it grows at least as Reno does");
 
-const ALL: [Key; 12] = {
+const GROWTH: Key = Key::new(
+    "growth",
+    "rfc9438",
+    "how the window grows: by parts of segments (rfc9438), or by whole ones and with all that is rounded there (linux)",
+);
+
+const ALL: [Key; 13] = {
     let [a, b, c, d, e, f, g, h] = hystart::KEYS;
-    [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, a, b, c, d, e, f, g, h]
+    [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, GROWTH, a, b, c, d, e, f, g, h]
 };
 
 impl Named for Cubic {
@@ -83,6 +94,10 @@ impl TcpControlKind for Cubic {
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl> {
         Arc::new(CubicConfig::read(parameters))
     }
+
+    fn preset(&self, name: &str) -> Values {
+        if name == "linux" { &[("growth", "linux")] } else { &[] }
+    }
 }
 
 impl CubicConfig {
@@ -92,6 +107,7 @@ impl CubicConfig {
             beta_ppm: parameters.share(&BETA),
             fast_convergence: parameters.boolean(&FAST_CONVERGENCE),
             reno_friendly: parameters.boolean(&RENO_FRIENDLY),
+            as_linux: parameters.choice(&GROWTH, &[("rfc9438", false), ("linux", true)]),
             hystart: HyStartConfig::read(parameters),
         }
     }
@@ -112,6 +128,7 @@ impl Law {
             reno_friendly: config.reno_friendly,
             w_max: 0.0,
             epoch: None,
+            linux: config.as_linux.then(LinuxGrowth::new),
             hystart: config.hystart.map(HyStart::new),
         }
     }
@@ -140,16 +157,21 @@ impl WindowLaw for Law {
         let gives_way = self.fast_convergence && cwnd < self.w_max;
         self.w_max = if gives_way { cwnd * (1.0 + self.beta) / 2.0 } else { cwnd };
         self.epoch = None;
+        self.linux.iter_mut().for_each(LinuxGrowth::handle_cut);
     }
 
     /// After a timeout the window grows from where slow start ends, whatever it was (4.8).
     fn handle_timeout(&mut self) {
         self.w_max = 0.0;
         self.epoch = None;
+        self.linux.iter_mut().for_each(LinuxGrowth::handle_cut);
         self.hystart.iter_mut().for_each(HyStart::handle_timeout);
     }
 
     fn ends_slow_start(&mut self, trip: &RoundTrip) -> bool {
+        if let Some(linux) = &mut self.linux {
+            linux.shortest = if linux.shortest == Span::ZERO { trip.rtt } else { linux.shortest.min(trip.rtt) };
+        }
         self.hystart.as_mut().is_some_and(|hystart| hystart.handle_round_trip(trip))
     }
 
@@ -158,11 +180,16 @@ impl WindowLaw for Law {
         if let Some(epoch) = &mut self.epoch {
             epoch.start = epoch.start.saturating_add(idle);
         }
+        self.linux.iter_mut().for_each(|linux| linux.handle_idle(idle));
     }
 
     /// The window after so many bytes were acknowledged in congestion avoidance (4.2 to 4.5). `prior` is what it was
     /// before the last cut.
     fn grown(&mut self, now: Time, rtt: Span, acked: f64, cwnd: f64, prior: f64, mss: f64) -> f64 {
+        if let Some(linux) = &mut self.linux {
+            let segments = linux.grown(now, acked / mss, cwnd / mss, self.w_max / mss, self.c, self.reno_friendly);
+            return cwnd + segments * mss;
+        }
         let mut epoch = match self.epoch {
             Some(epoch) => epoch,
             None => self.begin(now, cwnd, mss),

@@ -35,6 +35,11 @@ const INITIAL_WINDOW: Key =
     Key::new("initial_window", "10", "the window before the first acknowledgement, in segments");
 const WINDOW_MAX: Key = Key::new("window_max", "64MiB", "the receiver's window");
 const INITIAL_RTO: Key = Key::new("initial_rto", "10ms", "the retransmission timeout before the first measurement");
+const KNOWN_RTT: Key = Key::new(
+    "known_rtt",
+    "none",
+    "a round trip that was measured before the first data, as of the handshake; \"none\" for none",
+);
 const RTO_MIN: Key = Key::new("rto_min", "10ms", "the shortest retransmission timeout");
 const RTO_MAX: Key = Key::new("rto_max", "120s", "the longest, however often it was doubled");
 const GRANULARITY: Key =
@@ -79,6 +84,7 @@ impl Named for TcpKeys {
             INITIAL_WINDOW,
             WINDOW_MAX,
             INITIAL_RTO,
+            KNOWN_RTT,
             RTO_MIN,
             RTO_MAX,
             GRANULARITY,
@@ -120,7 +126,7 @@ impl TcpConfig {
             let message = format!("\"{}\" is none of {}", wanted.unwrap_or_default(), names.join(", "));
             of_connection.refuse(&PRESET, message, format!("write {} = {}", PRESET.name, names[0]));
         }
-        let of_control = Parameters::defaults_over(control, &[]);
+        let of_control = Parameters::defaults_over(control, preset.map_or(&[], |preset| kind.preset(preset.name)));
         let config = TcpConfig::of(&of_connection, Control::read(kind, &of_control));
         let wrong = WrongTcp { connection: of_connection.into_wrong(), control: of_control.into_wrong() };
         if wrong == WrongTcp::default() { Ok(config) } else { Err(wrong) }
@@ -145,6 +151,7 @@ impl TcpConfig {
             initial_window: parameters.integer(&INITIAL_WINDOW, 1..=100_000),
             window_max: parameters.size(&WINDOW_MAX, Bytes::new(1)..=Bytes::mb(1_000_000)),
             initial_rto,
+            known_rtt: parameters.time_or_none(&KNOWN_RTT, times.clone()),
             rto_min,
             rto_max,
             granularity: parameters.time(&GRANULARITY, times),
@@ -175,8 +182,10 @@ fn ack_points() -> Vec<(&'static str, Option<AckPoint>)> {
 
 #[cfg(test)]
 mod tests {
+    use weir_units::Time;
+
     use super::*;
-    use crate::tcp::kinds;
+    use crate::tcp::{TcpSender, kinds};
 
     fn read(connection: &[(&str, &str)]) -> Result<TcpConfig, WrongTcp> {
         TcpConfig::read(kinds().next().expect("Cubic"), connection, &[])
@@ -194,6 +203,36 @@ mod tests {
         let class_0 = Some(AckPoint { class: Class::new(0), dscp: Dscp::new(0) });
         assert_eq!((linux.acks, read(&[("ack_class", "0")]).unwrap().acks), (None, class_0));
         assert_eq!(read(&[("preset", "linux"), ("rto_min", "5ms")]).unwrap().rto_min, Span::from_millis(5));
+    }
+
+    #[test]
+    fn linuxs_preset_reaches_cubics_own_table() {
+        let grown = |connection: &[(&str, &str)], control: &[(&str, &str)]| {
+            let config = TcpConfig::read(kinds().next().expect("Cubic"), connection, control).unwrap();
+            let mut law = config.control.law();
+            law.handle_cut(20_000.0);
+            // One acknowledgement of two segments: a part of a segment, or none yet.
+            law.grown(Time::from_nanos(1_000_000), Span::from_millis(1), 2_000.0, 14_000.0, 20_000.0, 1_000.0)
+        };
+        let rfc = grown(&[], &[]);
+        assert!(rfc > 14_000.0 && rfc < 14_500.0, "{rfc}");
+        let linux = &[("preset", "linux")];
+        assert_eq!((grown(linux, &[]), grown(&[], &[("growth", "linux")])), (14_000.0, 14_000.0));
+        assert_eq!(grown(linux, &[("growth", "rfc9438")]), rfc);
+    }
+
+    #[test]
+    fn a_known_round_trip_is_the_first_timeout() {
+        let timeout = |given: &[(&str, &str)]| {
+            let mut sender = TcpSender::new(&read(given).unwrap());
+            sender.write(1);
+            sender.poll_segment(Time::ZERO).unwrap();
+            (sender.smoothed_rtt(), sender.next_timeout().since(Time::ZERO))
+        };
+        assert_eq!(timeout(&[("initial_rto", "1s")]), (None, Span::from_millis(1_000)));
+        let known = timeout(&[("initial_rto", "1s"), ("known_rtt", "40ms")]);
+        // SRTT + 4 · SRTT / 2.
+        assert_eq!(known, (Some(Span::from_millis(40)), Span::from_millis(120)));
     }
 
     #[test]

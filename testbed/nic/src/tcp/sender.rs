@@ -85,6 +85,11 @@ impl TcpSender {
     /// With an MSS of zero.
     pub fn new(config: &TcpConfig) -> TcpSender {
         assert!(config.mss > 0, "a segment has a payload");
+        let (mut window, mut retransmission) = (Window::new(config), Retransmission::new(config));
+        if let Some(rtt) = config.known_rtt {
+            retransmission.measured(rtt);
+            window.handle_round_trip(Time::ZERO, rtt, rtt, [0, 0]);
+        }
         TcpSender {
             mss: config.mss,
             is_ecn_capable: config.is_ecn_capable(),
@@ -94,8 +99,8 @@ impl TcpSender {
             written: 0,
             board: Scoreboard::default(),
             pipe: 0,
-            window: Window::new(config),
-            retransmission: Retransmission::new(config),
+            window,
+            retransmission,
             phase: Phase::Open,
             duplicates: 0,
             timeouts_in_turn: 0,

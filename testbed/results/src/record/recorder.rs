@@ -18,8 +18,8 @@ use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::Survey;
 use crate::ports::{Ports, Queue};
 use crate::run_dir::{
-    EventKind, EventWriter, FctRow, FctWriter, FlowGauge, FlowSample, PoolSample, QueueSample, RunDir, RunDirError,
-    RunFile, SeriesColumns, SeriesWriter,
+    EventKind, EventWriter, FctRow, FctWriter, FlowGauge, FlowSample, PoolSample, QueueSample, QueueWriter, RunDir,
+    RunDirError, RunFile, SeriesColumns, SeriesWriter,
 };
 
 /// Writes the files of a run while it runs.
@@ -28,6 +28,10 @@ pub struct Recorder<'a> {
     series: SeriesWriter<RunFile>,
     events: EventWriter<RunFile>,
     fcts: FctWriter<RunFile>,
+    /// Where all queues go at chosen instants, if there are any.
+    queues: Option<QueueWriter<RunFile>>,
+    /// These, as far as they are not past, the next one last.
+    snapshots_ahead: Vec<Time>,
     /// By teller, of each port, what was last told of each class, a time or a stage.
     told: [Vec<[u16; CLASSES]>; 2],
     /// Drops at the sample before, by switch, port, class and reason.
@@ -136,6 +140,8 @@ impl<'a> Recorder<'a> {
             series: run.series(Time::ZERO, &columns)?,
             events: run.events()?,
             fcts: run.fcts()?,
+            queues: if scenario.snapshots.is_empty() { None } else { Some(run.queues()?) },
+            snapshots_ahead: scenario.snapshots.iter().rev().copied().collect(),
             told: [vec![[0; CLASSES]; ports.len()], vec![[0; CLASSES]; ports.len()]],
             dropped: vec![0; ports.len() * CLASSES * DropReason::ALL.len()],
             sampled_to: None,
@@ -154,11 +160,12 @@ impl<'a> Recorder<'a> {
         })
     }
 
-    /// When samples are to be taken: at regular times, and at the windows' edges.
+    /// When samples are to be taken: at regular times, at the windows' edges, and when all queues are shown.
     pub fn schedule(&self) -> Vec<Time> {
         let (step, end) = (self.scenario.sample_every.as_picos().max(1), self.scenario.end.as_picos());
         let regular = (1..=end / step).map(|n| Time::from_picos(n * step));
-        let all: BTreeSet<Time> = regular.chain(self.edges_ahead.iter().copied()).collect();
+        let all: BTreeSet<Time> =
+            regular.chain(self.edges_ahead.iter().chain(&self.snapshots_ahead).copied()).collect();
         all.into_iter().collect()
     }
 
@@ -167,9 +174,11 @@ impl<'a> Recorder<'a> {
         self.sampled_to.is_none_or(|sampled_to| sampled_to < planned)
     }
 
-    /// Whether a window begins or ends by `at` that has not been noted: such a sample must go to all switches.
+    /// Whether a window begins or ends by `at` that has not been noted, or all queues are to be shown: such a sample must go to all
+    /// switches.
     pub fn is_edge(&self, at: Time) -> bool {
-        self.edges_ahead.last().is_some_and(|edge| *edge <= at)
+        let next = [&self.edges_ahead, &self.snapshots_ahead].map(|ahead| ahead.last());
+        next.into_iter().flatten().any(|next| *next <= at)
     }
 
     /// The ports of all switches.
@@ -277,6 +286,7 @@ impl<'a> Recorder<'a> {
             return Ok(());
         }
         self.survey(at, reports)?;
+        self.note_queues(at, reports)?;
         while let Some(planned) = self.edges_ahead.pop_if(|edge| *edge <= at) {
             let of_port = |port: &PortReport| {
                 let classes = port.classes.iter();
@@ -287,6 +297,25 @@ impl<'a> Recorder<'a> {
             self.record.edges.push(Edge { planned, at, flows: flows.to_vec(), pauses, watched });
         }
         Ok(())
+    }
+
+    /// Shows all queues, if an instant has come at which they are to be shown.
+    fn note_queues(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
+        let Some(queues) = &mut self.queues else { return Ok(()) };
+        let mut is_due = false;
+        while self.snapshots_ahead.pop_if(|instant| *instant <= at).is_some() {
+            is_due = true;
+        }
+        if !is_due {
+            return Ok(());
+        }
+        for port in self.record.ports.iter() {
+            let of_port = &reports[port.place.switch].ports[port.place.port];
+            for (class, report) in Class::ALL.into_iter().zip(&of_port.classes) {
+                queues.write(at, &port.name, class, report)?;
+            }
+        }
+        queues.flush()
     }
 
     /// Takes in what all switches report as of `at`: drops, messages, how full they are, whether they wait for each other.
@@ -344,7 +373,8 @@ impl<'a> Recorder<'a> {
     /// Writes out what is buffered.
     pub fn flush(&mut self) -> io::Result<()> {
         // Each is tried, whatever became of the others.
-        self.series.flush().and(self.events.flush()).and(self.fcts.flush())
+        let queues = self.queues.as_mut().map_or(Ok(()), QueueWriter::flush);
+        self.series.flush().and(self.events.flush()).and(self.fcts.flush()).and(queues)
     }
 
     /// What the samples so far have left.

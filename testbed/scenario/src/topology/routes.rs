@@ -103,6 +103,25 @@ impl Routes {
         Ok(routes)
     }
 
+    /// The shortest ways while these links are cut too, told by the ports at their ends. Where that leaves no way from a switch to a
+    /// host, ports are as before: its frames end at the link that is cut.
+    pub fn around(&self, cut: &[[PortPlace; 2]]) -> Routes {
+        let mut wiring = self.wiring.clone();
+        cut.iter().flatten().for_each(|end| wiring.cut(*end));
+        let mut collector = GroupCollector::default();
+        let rows = self.rows.iter().map(|before| {
+            let row = Row::new(&wiring, before.to, &mut collector);
+            let group = |(switch, group): (usize, &u32)| match row.links[switch] {
+                FAR => collector.group(self.mask_in(before, switch)),
+                _ => *group,
+            };
+            let groups = row.groups.iter().enumerate().map(group).collect();
+            Row { groups, ..row }
+        });
+        let rows = rows.collect();
+        Routes { wiring, hosts: self.hosts.clone(), rows, row_of: self.row_of.clone(), groups: collector.groups }
+    }
+
     /// Whether a switch anywhere has several ports for a host.
     pub fn have_choices(&self) -> bool {
         self.groups.masks.iter().any(|mask| mask.len() > 1)

@@ -71,6 +71,12 @@ impl Wiring {
         }
     }
 
+    /// No frame takes a port's link any more, in this direction.
+    pub(super) fn cut(&mut self, place: PortPlace) {
+        let number = self.number(place);
+        self.wires[number].is_up = false;
+    }
+
     /// Where a port stands among the ports of all switches.
     pub(super) fn number(&self, place: PortPlace) -> usize {
         self.first[place.switch] + place.port

@@ -5,11 +5,13 @@ use weir_units::Time;
 
 use crate::Sim;
 
-/// The outages of a scenario that are still to come, and those that last.
+/// The outages of a scenario that are still to come, and those that last; and when switches learn of them.
 #[derive(Debug)]
 pub(super) struct Outages {
     /// When which link is cut (`true`) or mended, the next one last.
     ahead: Vec<(Time, AnyLink, bool)>,
+    /// When all switches choose among which set of ways, the next one last.
+    reroutings: Vec<(Time, usize)>,
     /// The links that are cut, as often as an outage says so.
     cut: Vec<AnyLink>,
 }
@@ -20,12 +22,25 @@ impl Outages {
         let mut ahead: Vec<_> = scenario.outages.iter().flat_map(edges).filter(|(at, ..)| *at < Time::NEVER).collect();
         ahead.sort_by_key(|(at, ..)| *at);
         ahead.reverse();
-        Outages { ahead, cut: Vec::new() }
+        let mut reroutings = scenario.reroutings().at;
+        reroutings.reverse();
+        Outages { ahead, reroutings, cut: Vec::new() }
     }
 
-    /// When a link is next cut or mended; [`Time::NEVER`] if none is.
+    /// When a link is next cut or mended, or switches learn of one; [`Time::NEVER`] if that is never.
     pub(super) fn next(&self) -> Time {
-        self.ahead.last().map_or(Time::NEVER, |(at, ..)| *at)
+        let rerouted = self.reroutings.last().map_or(Time::NEVER, |(at, _)| *at);
+        self.ahead.last().map_or(Time::NEVER, |(at, ..)| *at).min(rerouted)
+    }
+
+    /// Has all switches choose among other ways, if they learn of a link by now. Returns whether they do.
+    pub(super) fn reroute(&mut self, sim: &mut Sim) -> bool {
+        let mut set = None;
+        while let Some((_, next)) = self.reroutings.pop_if(|(at, _)| *at <= sim.now()) {
+            set = Some(next);
+        }
+        set.into_iter().for_each(|set| sim.use_routes(set));
+        set.is_some()
     }
 
     /// Cuts and mends what is due by now. Returns each link that went down or came up.

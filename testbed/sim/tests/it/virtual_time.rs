@@ -316,6 +316,67 @@ fn what_outages_and_faults_take_is_accounted_for() {
 }
 
 #[test]
+fn snapshots_show_all_queues_at_their_instants() {
+    let mut scenario = leaf_spine(incasts());
+    // One between two samples.
+    scenario.snapshots = vec![us(107), us(111)];
+    let folder = TempDir::new().unwrap();
+    run(&scenario, folder.path());
+    let text = fs::read_to_string(folder.path().join("queues.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = text.lines().skip(1).map(|row| row.split(',').collect()).collect();
+    let instants: std::collections::BTreeSet<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(instants.into_iter().collect::<Vec<_>>(), ["107.000000", "111.000000"]);
+    let number = |row: &[&str], column: usize| row[column].parse::<u64>().unwrap();
+    // What came in is what is to go out, switch by switch.
+    for at in ["107.000000", "111.000000"] {
+        for switch in ["L1", "L2", "S1", "S2"] {
+            let of_switch = || rows.iter().filter(|row| row[0] == at && row[1].starts_with(&format!("{switch}.")));
+            let came: u64 = of_switch().map(|row| number(row, 3) + number(row, 4) + number(row, 5)).sum();
+            assert_eq!(came, of_switch().map(|row| number(row, 8)).sum::<u64>(), "{at} {switch}");
+        }
+        assert!(rows.iter().any(|row| row[0] == at && number(row, 8) > 0), "{text}");
+    }
+    // A snapshot adds a sample, and changes nothing else.
+    scenario.snapshots.clear();
+    let without = TempDir::new().unwrap();
+    run(&scenario, without.path());
+    let fcts = |folder: &TempDir| fs::read_to_string(folder.path().join("fct.csv")).unwrap();
+    assert_eq!(fcts(&folder), fcts(&without));
+    assert!(!without.path().join("queues.csv").exists());
+}
+
+/// Four leaves, two spines. While L3 has no link to S0 each other leaf must know, or what it sends to S0 for L3 ends there.
+#[test]
+fn the_whole_fabric_routes_around_an_outage_after_the_routing_delay() {
+    let run_with_delay = |key: &str| {
+        let text = format!(
+            "[scenario]\nend = \"2ms\"\n{key}\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+             [topology]\nkind = \"leaf-spine\"\nleaves = 4\nspines = 2\nhosts = 2\nrate = \"100Gbps\"\ndelay = \"2us\"\n\
+             [nic]\nretransmit = \"100us\"\n\
+             [[workloads]]\nkind = \"all-to-all\"\nclass = 3\nsizes = \"20KB\"\nevery = \"100us\"\nuntil = \"1500us\"\n\
+             [[outages]]\nlink = [\"L3\", \"S0\"]\nat = \"500us\"\nuntil = \"1ms\"\n"
+        );
+        let runs =
+            file::parse(Path::new("outage.toml"), &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let folder = TempDir::new().unwrap();
+        let summary = run(&runs[0].scenario, folder.path());
+        assert_eq!((summary.lossless, summary.traffic[0].unfinished), (true, 0), "{:?}", summary.failures);
+        let dropped: u64 = summary.frames.unwrap().dropped.values().sum();
+        let events = fs::read_to_string(folder.path().join("events.csv")).unwrap();
+        let marks: Vec<String> =
+            events.lines().filter(|line| line.contains("know the ways")).map(|line| line[..6].to_owned()).collect();
+        (dropped, marks)
+    };
+    let (never, marks) = run_with_delay("");
+    assert_eq!(marks.len(), 0);
+    let (late, marks) = run_with_delay("routing_delay = \"100us\"");
+    assert_eq!(marks, ["600.00", "1100.0"]);
+    let (at_once, _) = run_with_delay("routing_delay = \"0s\"");
+    // For a fifth of the outage, and for all of it.
+    assert!(at_once < late / 2 && late > 0 && late < never / 2, "{at_once} {late} {never}");
+}
+
+#[test]
 fn what_is_lost_or_left_behind_fails_the_run() {
     let message = |start, from, kb| Message { start: us(start), from, to: 0, size: Bytes::kb(kb) };
     // The first and the last get through; what H12 sends after 10 us does not, and that includes the rest of its message.

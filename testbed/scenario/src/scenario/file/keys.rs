@@ -174,6 +174,8 @@ const FIXED: &[KnownTable] = &[
             "forwarding",
             "seed",
             "ecmp_seed",
+            "routing_delay",
+            "snapshots",
             "flow_gauges",
             "warm_up",
             "link_overhead",

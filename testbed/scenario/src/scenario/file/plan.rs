@@ -1,5 +1,6 @@
 //! A scenario's file as read, before its runs are made.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -34,6 +35,7 @@ pub(super) struct ScenarioPlan {
     pub name: String,
     pub end: Time,
     pub sample_every: Span,
+    pub snapshots: Vec<Time>,
     pub shows_flow_gauges: bool,
     pub time_dilation: Option<u32>,
     /// Where the dilation stands.
@@ -52,6 +54,7 @@ pub(super) struct ScenarioPlan {
     pub slow_receivers: Vec<SlowReceivers>,
     pub seed: u64,
     pub ecmp_seed: u32,
+    pub routing_delay: Option<Span>,
     pub warm_up: Time,
     pub link_overhead: Bytes,
     pub windows: Vec<WindowPlan>,
@@ -107,6 +110,7 @@ impl ScenarioPlan {
             source: root.doc().source().clone(),
             shows_flow_gauges: scenario.boolean("flow_gauges").unwrap_or(false),
             sample_every: sample_every.unwrap_or(SAMPLE_EVERY_DEFAULT.min(end.since(Time::ZERO))),
+            snapshots: snapshots(&scenario, end),
             time_dilation: scenario.integer("time_dilation", 1..=1_000_000).map(|n| n as u32),
             clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
             common: switch_settings(root, "switch", "switch", "switch.port"),
@@ -124,6 +128,7 @@ impl ScenarioPlan {
             name,
             seed,
             ecmp_seed,
+            routing_delay: routing_delay(&scenario, &topology),
             end,
             topology,
             nic,
@@ -172,6 +177,45 @@ fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows
         refuse(format!("switches[{number}].config"), "a switch of its own file has static MACs", help);
     }
     None
+}
+
+/// When all queues are shown: each instant once, in order.
+fn snapshots(scenario: &Table<'_>, end: Time) -> Vec<Time> {
+    let texts = scenario.strings("snapshots", "\"1ms\"").unwrap_or_default();
+    let mut instants = BTreeSet::new();
+    for (n, text) in texts.into_iter().enumerate() {
+        let key = format!("snapshots[{n}]");
+        match text.parse::<Span>() {
+            Err(_) => {
+                scenario.refuse(&key, format!("\"{text}\" is no time"), "write for example snapshots = [\"1ms\"]")
+            }
+            Ok(span) if Time::ZERO + span > end => {
+                let message = format!("{span} is after the end, {}", end.since(Time::ZERO));
+                scenario.refuse(&key, message, "write an earlier instant, or a later `end`");
+            }
+            Ok(span) => {
+                instants.insert(Time::ZERO + span);
+            }
+        }
+    }
+    instants.into_iter().collect()
+}
+
+/// How long all switches take to know of a link that was cut or mended; without the key, or with `"none"`, they never do.
+fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
+    if scenario.word("routing_delay").is_none_or(|word| word == "none") {
+        return None;
+    }
+    let delay = scenario.quantity("routing_delay", &TIME, Span::ZERO..=END_MAX)?;
+    let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
+    if is_static.unwrap_or(!topology.is_fabric) {
+        let message =
+            "static MACs lead around no link, but `routing_delay` says when switches know the ways around one";
+        let problem = Problem::new(message, "write forwarding = \"ecmp\" in [scenario], or take `routing_delay` out");
+        scenario.doc().note(problem.at(scenario.at("routing_delay"), ""));
+        return None;
+    }
+    Some(delay)
 }
 
 fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {

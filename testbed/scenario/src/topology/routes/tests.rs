@@ -48,6 +48,32 @@ fn gfc_11() -> Fabric {
 }
 
 #[test]
+fn ways_lead_around_links_that_are_cut() {
+    let fabric = LeafSpine { leaves: 3, hosts_per_leaf: 2, ..LeafSpine::dsh_deadlock() }.fabric().unwrap();
+    let routes = routed(&fabric);
+    let [from, to] = hosts(&fabric, ["H0", "H4"]);
+    assert_eq!(ways(&fabric, &routes, from, to), BTreeSet::from(["L0 S0 L2".to_owned(), "L0 S1 L2".to_owned()]));
+    let link = |one: &str, other: &str| {
+        let [one, other] = [one, other].map(|name| fabric.switch(name).unwrap());
+        fabric.links.iter().map(|link| link.ends).find(|ends| ends.map(|end| end.switch) == [one, other]).unwrap()
+    };
+    // The far leaf's link: L0 has its own link to S0, and yet goes by S1.
+    let around = routes.around(&[link("L2", "S0")]);
+    assert_eq!(ways(&fabric, &around, from, to), BTreeSet::from(["L0 S1 L2".to_owned()]));
+    let s0 = fabric.switch("S0").unwrap();
+    assert_eq!(ways(&fabric, &around, from, 2).len(), 2, "other leaves have both");
+    // What arrives at S0 all the same goes by another leaf.
+    assert_eq!(around.ports(s0, to).len(), 2);
+    // Without any way ports are as they were, also where the way would have led through the link.
+    let cut_off = routes.around(&[link("L2", "S0"), link("L2", "S1")]);
+    assert_eq!(cut_off.ports(fabric.hosts[from].at.switch, to), routes.ports(fabric.hosts[from].at.switch, to));
+    assert_eq!(cut_off.ports(s0, to), routes.ports(s0, to));
+    assert_eq!(ways(&fabric, &cut_off, from, 2), ways(&fabric, &routes, from, 2));
+    let again = routes.around(&[]);
+    assert!((0..6).all(|host| (0..5).all(|switch| again.ports(switch, host) == routes.ports(switch, host))));
+}
+
+#[test]
 fn a_fat_tree_has_four_ways_between_pods() {
     let fabric = FatTree::gfc(4).fabric().unwrap();
     let routes = routed(&fabric);

@@ -56,6 +56,27 @@ fn each_kind_has_its_switches_hosts_and_links() {
 }
 
 #[test]
+fn switches_learn_of_outages_after_the_routing_delay() {
+    let scenario = |key: &str| {
+        let text = format!(
+            "[scenario]\nend = \"1ms\"\n{key}\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+             [topology]\n{LEAF_SPINE}\n[[outages]]\nlink = [\"L1\", \"S0\"]\nat = \"100us\"\nuntil = \"300us\"\n\
+             [[outages]]\nlink = [\"L1\", \"H2\"]\nat = \"150us\"\nuntil = \"200us\"\n\
+             [[outages]]\nlink = [\"L0\", \"S0\"]\nat = \"250us\"\n"
+        );
+        good(&text).remove(0).scenario
+    };
+    let us = |us| Time::ZERO + Span::from_micros(us);
+    let never = scenario("").reroutings();
+    assert_eq!((never.at, never.sets), (Vec::new(), vec![Vec::<usize>::new()]));
+    assert_eq!(scenario("routing_delay = \"none\"").reroutings().at, []);
+    let known = scenario("routing_delay = \"30us\"").reroutings();
+    // A host's link has no way around it.
+    assert_eq!(known.at, [(us(130), 1), (us(280), 2), (us(330), 3)]);
+    assert_eq!(known.sets.iter().map(Vec::len).collect::<Vec<_>>(), [0, 1, 2, 1]);
+}
+
+#[test]
 fn ports_are_named_and_paced_after_their_cables() {
     let scenario = one(&format!("{LEAF_SPINE}host_rate = \"25Gbps\"\nhost_delay = \"1us\"\n"), "");
     let ports = |switch: usize| {

@@ -1,0 +1,168 @@
+//! What a run in virtual time takes of a machine, told before it begins.
+
+use std::fs;
+use std::path::Path;
+
+use weir_nic::host::{FrameSizes, Transport};
+use weir_scenario::{FlowPlan, Scenario, TrafficPlan};
+use weir_units::{Bytes, Span};
+
+/// What a run will take, estimated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Forecast {
+    /// Memory of the process at the end. Measured runs took between 0.75 and 1.15 of it.
+    pub memory: Bytes,
+    /// Packet-hops, if flows without an end send at their rate and nothing is sent again.
+    pub packet_hops: u64,
+}
+
+/// Memory that a process has before it has a fabric.
+const BARE: u64 = 28_000_000;
+/// Of a port of a switch with its wire and what is recorded of it, of a host, and of a switch besides its ports.
+const OF_PORT: u64 = 16_000;
+const OF_HOST: u64 = 21_000;
+const OF_SWITCH: u64 = 20_000;
+/// Of a host that sends: connections, and frames under way and in queues.
+const OF_TRAFFIC: u64 = 16_000;
+/// Of a message: when it starts, and what is measured of it.
+const OF_MESSAGE: u64 = 60;
+/// Of a host in the routes of a switch.
+const OF_ROUTE: u64 = 2;
+/// Links on a way, where there are no routes to ask.
+const LINKS_ASSUMED: u64 = 3;
+/// What others leave a core of the packet-hops a second that it may do, and what an idle one does.
+const PER_SECOND: [u64; 2] = [3_000_000, 10_000_000];
+
+impl Forecast {
+    /// Of a run of this scenario.
+    pub fn of(scenario: &Scenario) -> Forecast {
+        let (switches, hosts) = (scenario.switches.len() as u64, scenario.hosts.len() as u64);
+        let ports: u64 = scenario.switches.iter().map(|switch| switch.ports.len() as u64).sum();
+        let messages: u64 = scenario.traffic.iter().map(|plan| plan.messages.len() as u64).sum();
+        let sets = scenario.routes.as_ref().map_or(0, |_| scenario.reroutings().sets.len() as u64);
+        let of_traffic = if scenario.traffic.is_empty() { 0 } else { hosts * OF_TRAFFIC };
+        let memory = BARE
+            + ports * OF_PORT
+            + hosts * OF_HOST
+            + switches * OF_SWITCH
+            + of_traffic
+            + messages * OF_MESSAGE
+            + sets * switches * hosts * OF_ROUTE;
+        let of_flows = scenario.flows.iter().map(|flow| hops_of_flow(scenario, flow));
+        let of_traffic = scenario.traffic.iter().map(|plan| hops_of_traffic(scenario, plan));
+        Forecast { memory: Bytes::new(memory), packet_hops: of_flows.chain(of_traffic).sum() }
+    }
+
+    /// How long one core takes for the packet-hops: an idle one, and one that does a third of that.
+    pub fn core_time(&self) -> [Span; 2] {
+        let [slow, fast] = PER_SECOND.map(|each| Span::from_micros(self.packet_hops.saturating_mul(1_000_000) / each));
+        [fast, slow]
+    }
+}
+
+/// The memory that this process may still take: what the machine has free, or its control group allows, if that is less; `None` if
+/// the system does not tell.
+pub fn free_memory() -> Option<Bytes> {
+    let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
+    let of_machine = available(&meminfo)?;
+    let of_group = fs::read_to_string("/proc/self/cgroup").ok().and_then(|groups| {
+        let path = groups.lines().find_map(|line| line.strip_prefix("0::/"))?;
+        let folder = Path::new("/sys/fs/cgroup").join(path);
+        let number = |name: &str| fs::read_to_string(folder.join(name)).ok()?.trim().parse::<u64>().ok();
+        Some(Bytes::new(number("memory.max")?.saturating_sub(number("memory.current")?)))
+    });
+    Some(of_group.map_or(of_machine, |of_group| of_group.min(of_machine)))
+}
+
+fn available(meminfo: &str) -> Option<Bytes> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kib: u64 = line.split_whitespace().next()?.parse().ok()?;
+    Some(Bytes::new(kib * 1_024))
+}
+
+fn hops_of_flow(scenario: &Scenario, flow: &FlowPlan) -> u64 {
+    let config = &flow.config;
+    let host = &scenario.hosts[flow.from].nic;
+    let sent = config.stop.min(scenario.end).since(config.start.min(config.stop).min(scenario.end));
+    let at_rate = config.rate.unwrap_or(host.rate).min(host.rate).bytes_in(sent);
+    let bytes = config.total.map_or(at_rate, |total| total.min(at_rate));
+    let messages = bytes.get() / config.message.get().max(1);
+    let (frames, each) = frames(&host.sizes, &config.transport, bytes, config.ack_every.map(|every| every.get()));
+    (frames + each.unwrap_or(messages)) * links(scenario, [flow.from, flow.to])
+}
+
+fn hops_of_traffic(scenario: &Scenario, plan: &TrafficPlan) -> u64 {
+    let of_message = |message: &weir_scenario::workload::Message| {
+        let ends = [message.from, message.to].map(|host| host as usize);
+        let sizes = &scenario.hosts[ends[0]].nic.sizes;
+        let (frames, acks) = frames(sizes, &plan.transport, message.size, plan.ack_every.map(|every| every.get()));
+        (frames + acks.unwrap_or(1).max(1)) * links(scenario, ends)
+    };
+    plan.messages.iter().map(of_message).sum()
+}
+
+/// Data frames of so many bytes, and the acknowledgements of them if they are by frames.
+fn frames(sizes: &FrameSizes, transport: &Transport, bytes: Bytes, ack_every: Option<u32>) -> (u64, Option<u64>) {
+    let (payload, ack_every) = match transport {
+        Transport::Rdma => (u64::from(sizes.payload_max), ack_every),
+        Transport::Tcp(tcp) => (u64::from(tcp.mss), Some(tcp.delayed_ack.map_or(1, |ack| ack.every))),
+    };
+    let frames = bytes.get().div_ceil(payload.max(1));
+    (frames, ack_every.map(|every| frames / u64::from(every.max(1))))
+}
+
+fn links(scenario: &Scenario, [from, to]: [usize; 2]) -> u64 {
+    match &scenario.routes {
+        Some(routes) if from != to => routes.hops(from, to) as u64,
+        _ if scenario.switches.len() == 1 => 2,
+        _ => LINKS_ASSUMED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sim;
+
+    fn fabric(topology: &str, workload: &str) -> Scenario {
+        let text = format!(
+            "[scenario]\nend = \"1ms\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n\
+             [topology]\n{topology}\nrate = \"100Gbps\"\ndelay = \"1us\"\n[nic]\nmtu = 1024\n{workload}"
+        );
+        let runs = weir_scenario::file::parse(Path::new("fabric.toml"), &text);
+        runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
+    }
+
+    #[test]
+    fn packet_hops_are_those_of_the_run_where_nothing_is_lost() {
+        let all = "[[workloads]]\nkind = \"all-to-all\"\nclass = 3\nsizes = \"20KB\"\n";
+        let scenario = fabric("kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts = 2", all);
+        // 12 messages of 20 frames and as many acknowledgements: 4 on two links, 8 on four.
+        assert_eq!(Forecast::of(&scenario).packet_hops, 40 * (4 * 2 + 8 * 4));
+        let mut sim = Sim::new(&scenario).unwrap();
+        sim.run_until(scenario.end);
+        assert_eq!((sim.drain_completions().count(), sim.packet_hops()), (12, 1_600));
+        let endless = "[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 3\nmessage = \"1MB\"\nrate = \"10Gbps\"\n";
+        let of_flow = Forecast::of(&fabric("kind = \"single\"\nhosts = 2", endless));
+        // 1.25 MB in 1 ms, and an acknowledgement of a message.
+        assert_eq!(of_flow.packet_hops, (1_250_000_u64.div_ceil(1_024) + 1) * 2);
+        let tcp = "[nic.tcp]\nmss = 1000\n[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 0\ntotal = \"10KB\"\ntransport = \"tcp-reno\"\n";
+        assert_eq!(Forecast::of(&fabric("kind = \"single\"\nhosts = 2", tcp)).packet_hops, (10 + 5) * 2);
+        assert_eq!(of_flow.core_time()[1], Span::from_micros(of_flow.packet_hops / 3));
+    }
+
+    #[test]
+    fn memory_grows_with_ports_and_hosts() {
+        let of = |k: u32| Forecast::of(&fabric(&format!("kind = \"fat-tree\"\nk = {k}"), "")).memory.get();
+        // 80 switches of 8 ports and 128 hosts.
+        assert_eq!(of(8), BARE + 640 * OF_PORT + 128 * OF_HOST + 80 * OF_SWITCH + 80 * 128 * OF_ROUTE);
+        assert!(of(16) - BARE > 7 * (of(8) - BARE));
+    }
+
+    #[test]
+    fn free_memory_is_read() {
+        assert_eq!(available("MemTotal: 1 kB\nMemAvailable:    2048 kB\n"), Some(Bytes::new(2 << 20)));
+        assert_eq!(available("MemTotal: 1 kB\n"), None);
+        assert!(free_memory().is_none_or(|free| free > Bytes::ZERO));
+    }
+}
