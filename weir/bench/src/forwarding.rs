@@ -15,13 +15,8 @@ use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, WIRE_OVERHEAD_B
 
 use crate::bed::check_books;
 use crate::error::{BenchError, of_arguments};
-<<<<<<< HEAD
-use crate::frames::Traffic;
-use crate::interrupted::{Interrupted, Next, Tell};
-=======
 use crate::frames::{Formats, Traffic};
-use crate::interrupted::{Interrupted, Tell};
->>>>>>> path
+use crate::interrupted::{Interrupted, Next, Tell};
 use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::spread::Spread;
 
@@ -471,12 +466,8 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
             if tell(&Next { what: &what, done, planned: plan.rounds * setups.len() }).is_break() {
                 break 'rounds;
             }
-<<<<<<< HEAD
             done += 1;
-            forwarded.push(forward(&runtime, switch, plan.until)?);
-=======
             forwarded.push(forward(&runtime, std::slice::from_ref(switch), plan.until)?);
->>>>>>> path
         }
     }
     let measured = setups.iter().zip(&rounds).filter(|(_, forwarded)| !forwarded.is_empty());
