@@ -19,7 +19,7 @@ from scapy.utils import PcapNgReader, PcapReader
 from weirlab.scenario import at_one_switch, flow, host
 from weirlab.switch import weir_binary
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.idle_machine]
 PATIENCE_S = 300
 MESSAGE, MESSAGES = 65_536, 16
 TOTAL = MESSAGE * MESSAGES

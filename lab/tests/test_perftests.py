@@ -15,7 +15,7 @@ from conftest import need_guest
 from weirlab.scenario import at_one_switch, flow, host
 from weirlab.switch import weir_binary
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.idle_machine]
 PATIENCE_S = 300
 MESSAGE = 16_384
 # Soft-RoCE has up to 128 packets of a queue pair on their way, 142 KB.

@@ -14,7 +14,7 @@ from weirlab.guest.emulator import Emulator
 from weirlab.scenario import at_one_switch, flow, host
 from weirlab.switch import Switch, weir_binary
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.idle_machine]
 PATIENCE_S = 200
 MEMORY_MB = 192
 MESSAGE, MESSAGES = 16_384, 16
