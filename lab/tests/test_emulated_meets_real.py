@@ -16,11 +16,9 @@ from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader, PcapReader
 
-from weirlab.scenario import at_one_switch, flow, host
-from weirlab.switch import weir_binary
+from weirlab.scenario import at_one_switch, flow, host, run_with_hosts
 
 pytestmark = [pytest.mark.guest, pytest.mark.idle_machine]
-PATIENCE_S = 300
 MESSAGE, MESSAGES = 65_536, 16
 TOTAL = MESSAGE * MESSAGES
 WRITES = {6: "first", 7: "middle", 8: "last", 10: "only"}
@@ -42,12 +40,9 @@ SCENARIO = (
 def met(tmp_path_factory):
     """The run's directory."""
     need_guest()
-    folder = tmp_path_factory.mktemp("meeting")
-    (folder / "meeting.toml").write_text(SCENARIO)
-    command = [weir_binary(), "testbed", "run", folder / "meeting.toml", "--backend", "hosts", "-o", folder / "runs"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
+    run, directory = run_with_hosts(tmp_path_factory.mktemp("meeting"), "meeting", SCENARIO)
     assert run.returncode == 0, run.stdout + run.stderr
-    return folder / "runs" / "meeting"
+    return directory
 
 
 def table(directory, name):

@@ -7,16 +7,13 @@ smaller than Soft-RoCE's windows. perftest's tables and the counters of Soft-RoC
 
 import json
 import re
-import subprocess
 
 import pytest
 from conftest import need_guest
 
-from weirlab.scenario import at_one_switch, flow, host
-from weirlab.switch import weir_binary
+from weirlab.scenario import at_one_switch, flow, host, run_with_hosts
 
 pytestmark = [pytest.mark.guest, pytest.mark.idle_machine]
-PATIENCE_S = 300
 MESSAGE = 16_384
 # Soft-RoCE has up to 128 packets of a queue pair on their way, 142 KB.
 BUFFER = "100KB"
@@ -53,11 +50,7 @@ SCENARIO = (
 def ended(tmp_path_factory):
     """The run's directory, and what was printed. It fails, for what the deaf guest loses."""
     need_guest()
-    folder = tmp_path_factory.mktemp("perftests")
-    (folder / "perftests.toml").write_text(SCENARIO)
-    command = [weir_binary(), "testbed", "run", folder / "perftests.toml", "--backend", "hosts", "-o", folder / "runs"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
-    directory = folder / "runs" / "perftests"
+    run, directory = run_with_hosts(tmp_path_factory.mktemp("perftests"), "perftests", SCENARIO)
     assert run.returncode == 1 and (directory / "summary.json").exists(), run.stdout + run.stderr
     return directory, run.stdout + run.stderr
 
@@ -148,9 +141,5 @@ REFUSED = {
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_emulated_hosts_do_not_speak_is_refused(tmp_path, what):
     text, why = REFUSED[what]
-    file = tmp_path / "refused.toml"
-    file.write_text(at_one_switch("refused", "1s") + host("OBEYS", '"vm"') + host("E") + text)
-    run = subprocess.run(
-        [weir_binary(), "testbed", "run", file, "--backend", "hosts", "-o", tmp_path / "runs"], capture_output=True, text=True, timeout=60
-    )
+    run, _ = run_with_hosts(tmp_path, "refused", at_one_switch("refused", "1s") + host("OBEYS", '"vm"') + host("E") + text, patience=60)
     assert run.returncode == 2 and why in run.stderr, run.stderr

@@ -1,4 +1,11 @@
-"""Files of scenarios whose hosts are at one switch, for tests of real hosts."""
+"""Files of scenarios whose hosts are at one switch, for tests of real hosts, and their runs."""
+
+import subprocess
+
+from weirlab.switch import weir_binary
+
+# A guest's boot under emulation, and more.
+PATIENCE_S = 300
 
 
 def at_one_switch(name, end, buffer="2MB", classes="", mean_frame=None):
@@ -43,3 +50,11 @@ def flow(name, sender, receiver, traffic_class=3, **keys):
     """A flow; text among the values is put in quotation marks."""
     more = "".join(f"{key} = {value}\n" if isinstance(value, int) else f'{key} = "{value}"\n' for key, value in keys.items())
     return f'\n[[flows]]\nname = "{name}"\nfrom = "{sender}"\nto = "{receiver}"\nclass = {traffic_class}\n{more}'
+
+
+def run_with_hosts(folder, name, text, patience=PATIENCE_S):
+    """Runs the scenario of this name in a folder of its own, for so many seconds at most; the ended process, and the run's directory."""
+    file, runs = folder / f"{name}.toml", folder / "runs"
+    file.write_text(text)
+    command = [weir_binary(), "testbed", "run", file, "--backend", "hosts", "-o", runs]
+    return subprocess.run(command, capture_output=True, text=True, timeout=patience), runs / name

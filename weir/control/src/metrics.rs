@@ -172,7 +172,7 @@ impl Metrics {
         ];
         for (name, help, count) in times {
             let seconds = rows(count).map(|(labels, us)| (labels, us as f64 / 1e6));
-            families.counter_of_seconds(name, help, seconds)?;
+            families.counter(name, help, Some(Unit::Seconds), seconds)?;
         }
         type Storms = fn(&WatchedQueue) -> u64;
         let storms: [(&str, &str, Storms); 2] = [
@@ -314,7 +314,7 @@ impl Metrics {
             families.counter(name, help, None, self.lcores.iter().map(|lcore| (of(lcore), count(lcore))))?;
         }
         let timed = self.lcores.iter().map(|lcore| (of(lcore), lcore.work.timed_ns as f64 / 1e9));
-        families.counter_of_seconds("weir_lcore_timed", "The time of these packets' polls.", timed)?;
+        families.counter("weir_lcore_timed", "The time of these packets' polls.", Some(Unit::Seconds), timed)?;
         let tsc = self.lcores.iter().map(|lcore| (of(lcore), lcore.work.tsc_hz));
         let hertz = Unit::Other("hertz".to_owned());
         families.gauge("weir_lcore_tsc", "How fast the CPU's time-stamp counter runs.", Some(hertz), tsc)?;
@@ -322,7 +322,12 @@ impl Metrics {
         let help = "Time between two polls; the sum is up to a quarter too high.";
         families.family("weir_lcore_poll_gap", help, Some(Unit::Seconds), MetricType::Histogram, gaps)?;
         let longest = self.lcores.iter().map(|lcore| (of(lcore), lcore.gap_max_ns as f64 / 1e9));
-        families.gauge_of_seconds("weir_lcore_poll_gap_max", "The longest time between two polls.", longest)?;
+        families.gauge(
+            "weir_lcore_poll_gap_max",
+            "The longest time between two polls.",
+            Some(Unit::Seconds),
+            longest,
+        )?;
         self.others_on_cpus(families)
     }
 
@@ -340,7 +345,7 @@ impl Metrics {
             ("weir_lcore_cpu_stolen", "How long a hypervisor had the CPU.", |lcore| lcore.cpu_stolen_ms),
         ];
         for (name, help, told) in times {
-            families.counter_of_seconds(name, help, rows(told).map(|(of, ms)| (of, ms as f64 / 1e3)))?;
+            families.counter(name, help, Some(Unit::Seconds), rows(told).map(|(of, ms)| (of, ms as f64 / 1e3)))?;
         }
         let help = "How often the CPU was taken from the lcore.";
         families.counter("weir_lcore_cpu_preempted", help, None, rows(|lcore| lcore.cpu_preempted))
@@ -365,7 +370,7 @@ impl Metrics {
                 self.switches.iter().map(|switch| (label(switch), LengthHistogram::of_delay(of(&switch.delays))));
             families.family(name, &format!("{what}."), Some(Unit::Seconds), MetricType::Histogram, rows)?;
             let rows = self.switches.iter().map(|switch| (label(switch), of(&switch.delays).max_ns as f64 / 1e9));
-            families.gauge_of_seconds(longest, &format!("{what}: the longest."), rows)?;
+            families.gauge(longest, &format!("{what}: the longest."), Some(Unit::Seconds), rows)?;
         }
         Ok(())
     }

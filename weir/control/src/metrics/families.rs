@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
+use prometheus_client::encoding::{DescriptorEncoder, EncodeCounterValue, EncodeGaugeValue, EncodeMetric};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
@@ -32,44 +32,24 @@ pub(super) struct Families<'f, 'e> {
 }
 
 impl Families<'_, '_> {
-    pub(super) fn counter(
+    pub(super) fn counter<N: EncodeCounterValue>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<Unit>,
-        rows: impl IntoIterator<Item = (Labels, u64)>,
+        rows: impl IntoIterator<Item = (Labels, N)>,
     ) -> fmt::Result {
         self.family(name, help, unit, MetricType::Counter, rows.into_iter().map(|(of, n)| (of, ConstCounter::new(n))))
     }
 
-    pub(super) fn counter_of_seconds(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl Iterator<Item = (Labels, f64)>,
-    ) -> fmt::Result {
-        let rows = rows.map(|(of, seconds)| (of, ConstCounter::new(seconds)));
-        self.family(name, help, Some(Unit::Seconds), MetricType::Counter, rows)
-    }
-
-    pub(super) fn gauge(
+    pub(super) fn gauge<N: EncodeGaugeValue>(
         &mut self,
         name: &str,
         help: &str,
         unit: Option<Unit>,
-        rows: impl IntoIterator<Item = (Labels, u64)>,
+        rows: impl IntoIterator<Item = (Labels, N)>,
     ) -> fmt::Result {
         self.family(name, help, unit, MetricType::Gauge, rows.into_iter().map(|(of, n)| (of, ConstGauge::new(n))))
-    }
-
-    pub(super) fn gauge_of_seconds(
-        &mut self,
-        name: &str,
-        help: &str,
-        rows: impl Iterator<Item = (Labels, f64)>,
-    ) -> fmt::Result {
-        let rows = rows.map(|(of, seconds)| (of, ConstGauge::new(seconds)));
-        self.family(name, help, Some(Unit::Seconds), MetricType::Gauge, rows)
     }
 
     pub(super) fn family<M: EncodeMetric>(
