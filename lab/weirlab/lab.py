@@ -20,10 +20,16 @@ class Host:
         self.address, self.address6 = f"10.99.0.{number + 1}", f"fd99::{number + 1}"
 
     def ping(self, other, count=5, size=56, ipv6=False):
-        """Round trips in milliseconds; fewer than `count` where some were lost."""
-        command = ["ping", "-6" if ipv6 else "-4", "-n", "-c", str(count), "-i", "0.05", "-W", "2", "-s", str(size)]
+        """Round trips in milliseconds of the first `count` requests; fewer than `count` where some were lost.
+
+        Without a deadline ping waits for its last reply no longer than two round trips or its interval, and a reply that a busy machine
+        keeps back counts as lost. With one it sends on until `count` are answered: replies to requests after the first `count` mean a loss.
+        """
+        family = "-6" if ipv6 else "-4"
+        command = ["ping", family, "-n", "-c", str(count), "-i", "0.05", "-w", "5", "-s", str(size)]
         done = self.namespace.run(*command, other.address6 if ipv6 else other.address)
-        return [float(ms) for ms in re.findall(r"time=([\d.]+) ms", done.stdout)]
+        replies = re.findall(r"icmp_seq=(\d+) .*time=([\d.]+) ms", done.stdout)
+        return [float(ms) for number, ms in replies if int(number) <= count]
 
     def neighbours(self):
         """Addresses that ARP and neighbour discovery have found, to MAC addresses."""
