@@ -101,7 +101,7 @@ def test_frames_leave_at_their_own_times(tmp_path, speed, factor):
     assert replay["is_done"] and trace["sent"] == trace["frames"] == FRAMES, trace
     came = read(tmp_path / "out.pcap")
     assert [data for _, data in came] == [data for _, data in sent]
-    allowed = finished.poll_gap_s() * 1e9 + trace["late_ns"]["max_ns"] + replay["clock_stood_still_us"] * 1_000 + 100_000
+    allowed = finished.poll_gaps_s() * 1e9 + trace["late_ns"]["max_ns"] + replay["clock_stood_still_us"] * 1_000 + 100_000
     for (at, _), (was, _) in zip(came, sent):
         wrong = (at - came[0][0]) - (was - sent[0][0]) / factor
         assert abs(wrong) <= allowed, (wrong, allowed)
@@ -119,7 +119,7 @@ def test_loops_go_on_without_a_seam_and_a_rate_is_kept(tmp_path):
     # 1,024 B on the wire take 81.92 us.
     lasts = came[-1][0] - came[0][0]
     stood = finished.summary["replay"]["clock_stood_still_us"] * 1_000
-    allowed = finished.poll_gap_s() * 1e9 + trace["late_ns"]["max_ns"] + stood + 100_000
+    allowed = finished.poll_gaps_s() * 1e9 + trace["late_ns"]["max_ns"] + stood + 100_000
     assert abs(lasts - 199 * 81_920) <= allowed, (lasts, allowed)
 
 
@@ -229,7 +229,7 @@ def test_traces_go_into_ports_of_a_running_switch_with_other_addresses(tmp_path,
     # The traces take turns, a millisecond from each other, as far as the machine let them.
     psns = [int(row[6]) for row in rows if row[6]]
     assert psns == list(range(50))
-    allowed = (told["traces"][0]["late_ns"]["max_ns"] + told["clock_stood_still_us"] * 1_000) / 1e9 + finished.poll_gap_s() + 2e-3
+    allowed = (told["traces"][0]["late_ns"]["max_ns"] + told["clock_stood_still_us"] * 1_000) / 1e9 + finished.poll_gaps_s() + 2e-3
     times = [float(row[0]) for row in rows if row[6]]
     for number, at in enumerate(times):
         assert abs(at - times[0] - number * 2e-3) <= allowed, (number, at - times[0], allowed)

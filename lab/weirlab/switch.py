@@ -69,6 +69,10 @@ class Finished:
         """The longest that any core of the switch was kept from polling: the machine's doing, not the switch's."""
         return max(lcore["poll_gap_max_us"] for lcore in self.summary["lcores"]) / 1e6
 
+    def poll_gaps_s(self):
+        """The longest that a frame waited for all lcores together: it passes from one to the next, and each may be late."""
+        return sum(lcore["poll_gap_max_us"] for lcore in self.summary["lcores"]) / 1e6
+
     def check_sound(self):
         """Ended well, the books balance, nothing is held, no packet memory is lost."""
         assert self.code == 0, f"exit code {self.code}\n{self.stderr}"
