@@ -27,7 +27,8 @@ ACKNOWLEDGE = 17
 SYNDROME_ACK = 0x1F
 SIZES = {"message": f"{MESSAGE}B", "total": f"{TOTAL}B"}
 SCENARIO = (
-    at_one_switch("meeting", "2s")
+    # An emulated sender goes on at the link's rate while the switch waits for its CPU.
+    at_one_switch("meeting", "2s", buffer="4MB", reaction="50ms")
     + host("R", '"vm"')
     + host("E")
     + flow("in", "R", "E", **SIZES)

@@ -27,7 +27,7 @@ def run_scenario(*arguments, timeout=120):
 def ring(tmp_path_factory):
     """PFC with the order of arrival, and GFC with turns: what was printed, and the directory.
 
-    By a slower clock if others had the CPUs: what a host lost of its line's time then is the machine's doing.
+    By a slower clock if others had the CPUs: what a host or a port lost of its line's time then is the machine's doing.
     """
     dilation = []
     for _ in range(3):

@@ -8,8 +8,12 @@ from weirlab.switch import weir_binary
 PATIENCE_S = 300
 
 
-def at_one_switch(name, end, buffer="2MB", classes="", mean_frame=None):
-    """A scenario's file up to its switch `S1`, in real time, with ports of 100 Mb/s; hosts and flows are to follow."""
+def at_one_switch(name, end, buffer="2MB", classes="", mean_frame=None, reaction=None):
+    """A scenario's file up to its switch `S1`, in real time, with ports of 100 Mb/s; hosts and flows are to follow.
+
+    `reaction` is how late the switch may be without loss: headroom for it is taken of the buffer at each port.
+    """
+    pfc = f'\n[switch.pfc]\nreaction = "{reaction}"\n' if reaction else ""
     frames = f"\nmean_frame = {mean_frame}" if mean_frame else ""
     return f"""
 [scenario]
@@ -26,7 +30,7 @@ layout = "single"
 
 [switch.buffer]
 size = "{buffer}"{frames}
-
+{pfc}
 [switch.classes]
 preset = "roce"
 {classes}

@@ -322,7 +322,7 @@ fn disturbed(compared: &[Compared]) {
         let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
         if late > LATE_PERCENT_MAX {
             println!(
-                "{label}: a host lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer"
+                "{label}: a host or a port lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer"
             );
         }
     }

@@ -7,7 +7,7 @@ use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::record::{self, NicWords, Record, dropped, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
-use weir_units::Time;
+use weir_units::{Span, Time};
 use weir_wire::rocev2::Refusal;
 
 use super::board::{Board, LeftBy};
@@ -107,8 +107,8 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     if let Some(real) = real {
         real_hosts::add(&mut summary, real, end.since(Time::ZERO));
     }
-    let late = left.iter().flatten().map(|left| left.last.late).max().unwrap_or_default();
-    let gap = left.iter().flatten().map(|left| left.last.gap_max).max().unwrap_or_default();
+    let (late, gap) =
+        lateness(scenario, stopped, left.iter().flatten().map(|left| (left.last.late, left.last.gap_max)));
     Summary {
         traffic,
         wall_ms: Some(wall.as_millis() as u64),
@@ -116,6 +116,17 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         poll_gap_max_ns: Some(gap.as_nanos()),
         ..summary
     }
+}
+
+/// The line time that a host or a switch's port lost at most, and the longest time that one of them was not polled, beyond what
+/// `hosts` tell of themselves.
+fn lateness(scenario: &Scenario, stopped: &Stopped, hosts: impl Iterator<Item = (Span, Span)>) -> (Span, Span) {
+    let ports = stopped.reports.iter().flat_map(|report| &report.ports);
+    let of_ports = ports.filter_map(|port| port.line_time).map(|line| line.lost_late).max().unwrap_or_default();
+    // In real time, as CPUs have it.
+    let of_lcores = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    let of_lcores = of_lcores.divided_by(u64::from(scenario.time_dilation()));
+    hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)))
 }
 
 /// What a host's NIC left.

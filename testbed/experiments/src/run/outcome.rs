@@ -178,7 +178,7 @@ fn remarks(run: &Ended) -> Vec<String> {
     let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
     if late > LATE_PERCENT_MAX {
         remarks.push(format!(
-            "{name}: a host lost {late:.1} % of its line time to the machine; a larger time dilation makes the rates truer"
+            "{name}: a host or a port lost {late:.1} % of its line time to the machine; a larger time dilation makes the rates truer"
         ));
     }
     remarks

@@ -2,7 +2,7 @@
 //!
 //! Compared is with two senders that nothing controls, which fill the queue up to its PAUSE threshold; the same is run in virtual time.
 //! A machine that has something else to do takes line time from everybody, and round trips seem longer than they are. Such a run is done
-//! once more. If it was held up again its rates are not compared, and all that is left to say is that nothing was lost.
+//! once more. If it was held up again its rates are not compared, nor is what was lost: a switch that is not polled can't send a PAUSE.
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
@@ -61,9 +61,9 @@ struct Outcome {
 /// What the machine did to a run.
 #[derive(Debug)]
 struct Machine {
-    /// Line time lost by a host, of the run.
+    /// Line time lost by a host or a port, of the run.
     late_percent: f64,
-    /// The longest time between two polls of a host, beside a round trip. All that was under way arrives at once after it.
+    /// The longest time between two polls of a host or of the switch, beside a round trip. All that was under way arrives at once after it.
     gap_in_round_trips: f64,
     /// How much later than planned an edge of the window was sampled, of the window.
     edge_percent: f64,
@@ -92,16 +92,19 @@ impl Machine {
 impl Outcome {
     fn of(summary: &Summary, delay: u32) -> Outcome {
         let steady = &summary.windows[0];
-        assert_eq!((&summary.failures[..], summary.lossless), (&[][..], true));
+        let machine = Machine::of(summary, delay);
+        // More may come than the headroom holds while the switch is not polled.
+        let may_lose = machine.held_it_up();
+        assert!(may_lose || summary.failures.is_empty() && summary.lossless, "{machine:?}: {:?}", summary.failures);
         for flow in &summary.flows {
-            assert_eq!((flow.lost, flow.reordered, flow.duplicates), (0, 0, 0), "{flow:?}");
-            assert_eq!(flow.bytes_received, flow.bytes_sent, "{flow:?}");
+            assert_eq!((flow.reordered, flow.duplicates), (0, 0), "{flow:?}");
+            assert!(may_lose || (flow.lost, flow.bytes_received) == (0, flow.bytes_sent), "{machine:?}: {flow:?}");
         }
         Outcome {
             rates: [0, 1].map(|flow| steady.flows[flow].throughput_bps),
             queue: steady.ports.iter().map(|port| port.ingress_mean_bytes).max().unwrap(),
             pauses: steady.ports.iter().map(|port| port.pauses_sent).sum(),
-            machine: Machine::of(summary, delay),
+            machine,
         }
     }
 
@@ -148,8 +151,8 @@ fn controlled_flows_keep_the_queue_short_and_share_the_link() {
             }
             println!("{control}: {both:?}");
             let Some(before) = &uncontrolled else {
-                // However slow the machine is.
-                assert!(both.iter().all(|outcome| outcome.queue > THRESHOLD * 3 / 4 && outcome.pauses > 0));
+                let mut undisturbed = both.iter().filter(|outcome| !outcome.machine.held_it_up());
+                assert!(undisturbed.all(|outcome| outcome.queue > THRESHOLD * 3 / 4 && outcome.pauses > 0), "{both:?}");
                 let [in_virtual_time, _] = both;
                 uncontrolled = Some(in_virtual_time);
                 continue;

@@ -33,10 +33,10 @@ pub struct Summary {
     /// How long it ran in real time, in milliseconds; none in virtual time, where `speed.json` tells.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wall_ms: Option<u64>,
-    /// Line time that a host lost at most, because the machine polled it too late: where this is no small part of the
-    /// duration, rates are the machine's and not the scenario's.
+    /// Line time that a host or a switch's port lost at most, because the machine polled it too late: where this is no small part of
+    /// the duration, rates are the machine's and not the scenario's.
     pub late_ns: u64,
-    /// The longest time between two polls of a host, in the scenario's time; none in virtual time. One gap that is as long as a round
+    /// The longest time between two polls of a host or of a switch, in the scenario's time; none in virtual time. One gap that is as long as a round
     /// trip takes little line time, and yet all that is under way arrives at once after it: congestion controls take that for a queue,
     /// and some are slow to forget it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
