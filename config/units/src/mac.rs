@@ -36,7 +36,8 @@ impl MacAddr {
 
     /// Whether this is in `01-80-C2-00-00-00` to `-0F`, which bridges never forward (IEEE 802.1Q 8.6.3).
     pub const fn is_link_local(self) -> bool {
-        self.to_u64() & !0xf == 0x0180_c200_0000
+        // The first octet alone tells most addresses apart: stations' are not in it.
+        self.0[0] == 0x01 && self.to_u64() & !0xf == 0x0180_c200_0000
     }
 }
 
