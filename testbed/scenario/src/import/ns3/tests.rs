@@ -1,6 +1,7 @@
 //! Errors in files, which are told with their lines; and cases that no sample has.
 
 use proptest::prelude::*;
+use weir_units::{Span, Time};
 
 use super::config::Config;
 use super::*;
@@ -156,6 +157,26 @@ fn wrong_configurations_and_trace_lists_are_refused_with_their_lines() {
     assert_eq!(trace(""), [(Some(1), "the file is empty".to_owned())]);
     assert_eq!(trace("2\n0\n"), [(Some(2), "the first line says 2 nodes, but 1 follow".to_owned())]);
     assert_eq!(trace("1\nx\n"), [(Some(2), "\"x\" is not a node, a whole number".to_owned())]);
+}
+
+#[test]
+fn all_switches_know_of_a_failed_link_at_once() {
+    // Host 0 at leaf 2, host 1 at leaf 3, spines 4 and 5.
+    let hosts = "0 2 100Gbps 1us 0\n1 3 100Gbps 1us 0\n";
+    let spines = "2 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 4 100Gbps 1us 0\n3 5 100Gbps 1us 0\n";
+    let topology = format!("6 4 6\n2 3 4 5\n{hosts}{spines}");
+    let folder = tempfile::tempdir().unwrap();
+    let scenario = |config: &str| {
+        let config = format!("BUFFER_SIZE 32\nSIMULATOR_STOP_TIME 4\n{config}");
+        let imported = with(&topology, &config, "1\n0 1 3 100 64000 2.5\n").unwrap();
+        imported.beside.iter().for_each(|(name, text)| std::fs::write(folder.path().join(name), text).unwrap());
+        let parsed = crate::file::parse(&folder.path().join("x.toml"), &imported.scenario);
+        parsed.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario
+    };
+    let cut = scenario("LINK_DOWN 600000 3 4\n");
+    // Half a second and 100 ms after the first flow, which the scenario begins with.
+    assert_eq!(cut.reroutings().at, [(Time::ZERO + Span::from_millis(100), 1)]);
+    assert_eq!(scenario("").reroutings().at, []);
 }
 
 #[test]

@@ -23,7 +23,7 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
     let outage = outage(experiment, &names, report);
     let mut document = Document::default();
     introduce(&mut document, sources, &experiment.times, report);
-    head(&mut document, experiment, &names);
+    head(&mut document, experiment, &names, outage.is_some());
     switch(&mut document, experiment);
     for switch in &experiment.topology.switches {
         document.table("[[switches]]");
@@ -100,7 +100,7 @@ fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: 
     }
 }
 
-fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
+fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_outage: bool) {
     let (config, times) = (&experiment.config, &experiment.times);
     document.table("[scenario]");
     document.word("end", exact_span(times.end));
@@ -111,6 +111,10 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names) {
         document.word("warm_up", exact_span(warm_up));
     }
     document.word("forwarding", "ecmp");
+    if has_outage {
+        // There all switches have new tables at the instant of the failure.
+        document.word("routing_delay", "0s");
+    }
     document.word("link_overhead", "0B");
     if let Some(seed) = config.numbers.get("RANDOM_SEED") {
         document.bare("seed", seed);
