@@ -58,6 +58,8 @@ pub mod experiment;
 mod failure;
 pub mod files;
 pub mod plot;
+#[cfg(feature = "png")]
+mod png;
 pub mod progress;
 pub mod real_frames;
 pub mod record;

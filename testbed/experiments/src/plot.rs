@@ -143,10 +143,11 @@ pub(crate) fn draw(
     let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     let mut written = vec![with("svg")];
-    figure.write_svg(&with("svg")).map_err(failed)?;
+    let svg = figure.to_svg().map_err(failed)?;
+    plot::write_file(&with("svg"), svg.as_bytes()).map_err(failed)?;
     #[cfg(feature = "png")]
     {
-        figure.write_png(&with("png")).map_err(failed)?;
+        crate::png::write_svg_as_png(&svg, &with("png")).map_err(failed)?;
         written.push(with("png"));
     }
     let csv = with("csv");

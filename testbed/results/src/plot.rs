@@ -2,8 +2,8 @@
 //! bars by category.
 //!
 //! The picture is SVG with text as text, in the viewer's sans-serif. To lay it out, text is measured in DejaVu Sans, a
-//! wide font, and PNG (feature `png`) has its text in it; it is built in, as its licence allows (Bitstream Vera's), so
-//! that no font need be installed.
+//! wide font, in which the PNG of `weir-experiments` has its text too; it is built in, as its licence allows (Bitstream
+//! Vera's), so that no font need be installed.
 //!
 //! A name stands for the same colour in all panels, and the legend under the title says for which. The colours are
 //! those that Okabe and Ito chose for colour-blind readers ("Color Universal Design", 2008) but for their yellow, which
@@ -236,12 +236,6 @@ impl Figure {
         write_file(path, self.to_svg()?.as_bytes())
     }
 
-    /// Writes the figure as PNG, with two pixels each way for one of the SVG's.
-    #[cfg(feature = "png")]
-    pub fn write_png(&self, path: &Path) -> Result<(), PlotError> {
-        write_svg_as_png(&self.to_svg()?, path)
-    }
-
     fn draw(&self, root: &Canvas<'_>, layout: &Layout) -> Drawn {
         root.fill(&WHITE)?;
         let title_at = (layout.size.0 / 2, px(MARGIN));
@@ -251,24 +245,6 @@ impl Figure {
         cells.into_iter().try_for_each(|(panel, cell)| panel.draw(root, layout, cell))?;
         root.present()
     }
-}
-
-/// Writes any SVG as PNG, with two pixels each way for one of its own. Its text is set in the font of figures.
-#[cfg(feature = "png")]
-pub fn write_svg_as_png(svg: &str, path: &Path) -> Result<(), PlotError> {
-    use resvg::{tiny_skia, usvg};
-
-    const ZOOM: f32 = 2.0;
-    let mut options = usvg::Options::default();
-    options.fontdb_mut().load_font_data(dejavu::sans::regular().to_vec());
-    options.fontdb_mut().set_sans_serif_family("DejaVu Sans");
-    let draw_error = |reason: String| PlotError::Draw { reason };
-    let tree = usvg::Tree::from_str(svg, &options).map_err(|error| draw_error(error.to_string()))?;
-    let (width, height) = (tree.size().width() * ZOOM, tree.size().height() * ZOOM);
-    let pixmap = tiny_skia::Pixmap::new(width as u32, height as u32);
-    let mut pixmap = pixmap.ok_or_else(|| draw_error(format!("{width} x {height} pixels are too many")))?;
-    resvg::render(&tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
-    write_file(path, &pixmap.encode_png().map_err(|error| draw_error(error.to_string()))?)
 }
 
 /// Writes a drawn file.

@@ -28,9 +28,10 @@ pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Re
     };
     let svg = directory.join("figure.svg");
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
-    figure.write_svg(&svg).map_err(failed)?;
+    let drawn = figure.to_svg().map_err(failed)?;
+    plot::write_file(&svg, drawn.as_bytes()).map_err(failed)?;
     #[cfg(feature = "png")]
-    figure.write_png(&directory.join("figure.png")).map_err(failed)?;
+    crate::png::write_svg_as_png(&drawn, &directory.join("figure.png")).map_err(failed)?;
     Ok(Some(svg))
 }
 

@@ -90,7 +90,10 @@ fn prepared(
     command.args(["-nodefaults", "-display", "none", "-no-reboot", "-monitor", "none"]);
     command.arg("-serial").arg(option("file:", console));
     command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.initrd);
-    command.args(["-append", &format!("console=ttyS0 panic=-1 quiet mitigations=off net.ifnames=0 {words}")]);
+    command.args([
+        "-append",
+        &format!("console=ttyS0 panic=-1 quiet mitigations=off cryptomgr.notests net.ifnames=0 {words}"),
+    ]);
     command
 }
 

@@ -285,23 +285,3 @@ fn files_are_written_or_named_in_the_error() {
     let error = sample().write_svg(&dir.path().join("missing/figure.svg")).unwrap_err().to_string();
     assert!(error.contains("missing/figure.svg: can't be written"), "{error}");
 }
-
-#[cfg(feature = "png")]
-#[test]
-fn png_shows_the_svg() {
-    let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("figure.png");
-    let lines = vec![line("queue", [(0.0, 0.0), (1.0, 5.0), (2.0, 3.0)])];
-    let figure = figure(1, vec![panel("PFC", "queue (KB)", lines)]);
-    figure.write_png(&path).unwrap();
-    let picture = resvg::tiny_skia::Pixmap::load_png(&path).unwrap();
-    let (width, height) = with_svg(&figure, |svg| (number(svg, "width"), number(svg, "height")));
-    assert_eq!((f64::from(picture.width()), f64::from(picture.height())), (2.0 * width, 2.0 * height));
-    let is_blue =
-        |pixel: &resvg::tiny_skia::PremultipliedColorU8| (pixel.red(), pixel.green(), pixel.blue()) == (0, 0x72, 0xb2);
-    assert!(picture.pixels().iter().filter(|pixel| is_blue(pixel)).count() > 100, "the line is there");
-    // The title is the text at the top: with the font missing there would be none.
-    let is_dark = |pixel: &&resvg::tiny_skia::PremultipliedColorU8| pixel.red() < 0x40 && pixel.blue() < 0x40;
-    let title_rows = &picture.pixels()[..picture.width() as usize * 80];
-    assert!(title_rows.iter().filter(is_dark).count() > 100, "the title is there");
-}

@@ -27,7 +27,7 @@ pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     plot::write_file(&directory.join("map.svg"), svg.as_bytes()).map_err(failed)?;
     #[cfg(feature = "png")]
-    plot::write_svg_as_png(&svg, &directory.join("map.png")).map_err(failed)?;
+    crate::png::write_svg_as_png(&svg, &directory.join("map.png")).map_err(failed)?;
     Ok(())
 }
 
