@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_config::{ConfigErrors, SwitchConfig, port_of_key, why_not_live};
+use weir_config::{ConfigErrors, SwitchConfig, port_of_key, why_not_live, why_not_spoken};
 use weir_control::protocol::{Refusal, RefusalKind};
 use weir_control::steering::{Assignment, Change, Changed, Configuration, Difference, Differences, Outcome};
 use weir_dpdk_driver::RunningSwitches;
@@ -232,7 +232,16 @@ impl Steered {
         if another_policy && key.strip_prefix("buffer.").is_some_and(|key| key.contains('.')) {
             return why_not_live(&self.started, "buffer.policy");
         }
-        why_not_live(&self.started, key)
+        why_not_live(&self.started, key).or_else(|| self.why_not_spoken(wanted, key))
+    }
+
+    /// Why a port can't speak another setup's flow control, of a key that is about it.
+    fn why_not_spoken(&self, wanted: &Setup, key: &str) -> Option<&'static str> {
+        let names = self.started.ports.iter().map(|port| &port.name);
+        let (port, own) = port_of_key(key.strip_prefix("ports.")?, names)?;
+        let is_about_it = own == "flow_control" || own.starts_with("flow_control.");
+        let wanted = wanted.config.ports.get(port).filter(|_| is_about_it)?;
+        why_not_spoken(&self.started, port, &wanted.flow_control)
     }
 
     fn reload(&mut self, running: &RunningSwitches, index: usize, file: &Setup) -> Changed {

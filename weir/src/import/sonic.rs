@@ -4,6 +4,7 @@ mod buffer;
 mod classes;
 mod ports;
 mod report;
+mod resume;
 mod tables;
 #[cfg(test)]
 mod tests;
