@@ -194,7 +194,7 @@ mod tests {
         for (started, to, why) in [
             (config(&ring("\"pfc\""), ""), cbfc, "both ends"),
             (config(&ring(cbfc), ""), "\"pfc\"", "both ends"),
-            (config(&format!("{}\nnic = {{}}", ring("\"pfc\"")), ""), "\"none\"", "NIC in front"),
+            (config("af_packet = \"a\"\nnic = {}", ""), "\"none\"", "NIC in front"),
             (config(&ring("\"pfc\""), "[pfc_watchdog]\n"), "\"pause\"", "storms"),
             (config("pci = \"0000:04:00.0\"\nflow_control = \"none\"", ""), "\"pfc\"", "its NIC"),
         ] {
