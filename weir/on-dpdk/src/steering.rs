@@ -248,7 +248,8 @@ impl Steered {
     /// Whether a change is to a policy that there is, and is not the one that runs.
     fn names_another_policy(&self, Assignment { key, value }: &Assignment) -> bool {
         let named = value.as_deref().map(|value| value.trim().trim_matches(['"', '\'']));
-        let is_another = |name: &str| name != self.now.config.buffer.policy.name() && POLICIES.names().any(|known| known == name);
+        let is_another =
+            |name: &str| name != self.now.config.buffer.policy.name() && POLICIES.names().any(|known| known == name);
         key == "buffer.policy" && named.is_some_and(is_another)
     }
 
