@@ -527,6 +527,18 @@ pub(crate) mod tests {
     const NANOSECONDS: u32 = 0xa1b2_3c4d;
 
     #[test]
+    fn each_piece_that_is_read_is_told() {
+        // More than a read takes at once.
+        let frames: Vec<_> = (0..2_000).map(|n| (n, 0, 1_000, vec![2; 1_000])).collect();
+        let (file, bytes) = (tempfile::NamedTempFile::new().unwrap(), pcap(MICROSECONDS, &frames));
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut pieces = Vec::new();
+        let capture = Capture::read_telling(file.path(), &ALL, &mut |bytes| pieces.push(bytes)).unwrap();
+        assert_eq!((capture.frames().len(), pieces.iter().sum::<u64>()), (2_000, bytes.len() as u64));
+        assert!(pieces.iter().filter(|bytes| **bytes > 0).count() > 1, "{pieces:?}");
+    }
+
+    #[test]
     fn stamps_are_as_fine_as_the_file_has_them() {
         let frames = [(7, 5, 60, vec![2; 60]), (7, 999, 60, vec![2; 60])];
         let at = |magic| read(&pcap(magic, &frames), &ALL).unwrap().frames().iter().map(|f| f.at.0).collect::<Vec<_>>();

@@ -53,7 +53,8 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn of(tables: &mut Tables, ports: &[Port], classes: &Classes) -> Result<Buffer, String> {
+    /// Frames are no longer than `frame_max`.
+    pub(super) fn of(tables: &mut Tables, ports: &[Port], classes: &Classes, frame_max: u64) -> Result<Buffer, String> {
         let Some(size) = tables.number::<u64>(POOL, LOSSLESS, "size")? else {
             return Err(no_pool(tables));
         };
@@ -94,7 +95,7 @@ impl Buffer {
         }
         account_pools(tables, (size, xoff_pool, reserved, lossy_pool), (shared, total, pooled));
         let threshold = common_threshold(tables, &groups);
-        let resume = Resume::of(&groups, private, threshold);
+        let resume = Resume::of(&groups, private, threshold, frame_max);
         resume.write(&mut text);
         account_profiles(tables, &profiles, (private, headroom, xoff_pool));
         resume.account(tables, &groups);

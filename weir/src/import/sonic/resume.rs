@@ -12,28 +12,28 @@ use super::tables::Tables;
 pub(super) struct Resume {
     /// What a queue has before the shared part.
     private: u64,
-    /// `None` is Weir's own.
-    offset: Option<u64>,
+    /// As SONiC gives it; `None` leaves Weir's own, two frames.
+    given: Option<u64>,
+    /// What it then is.
+    offset: u64,
     floor: u64,
 }
 
 impl Resume {
-    pub(super) fn of(groups: &[&Profile], private: u64, threshold: Threshold) -> Resume {
+    /// `frame_max` is the longest frame.
+    pub(super) fn of(groups: &[&Profile], private: u64, threshold: Threshold, frame_max: u64) -> Resume {
+        // The most offset, the least floor: a queue that resumes later loses nothing.
+        let given = groups.iter().filter_map(|profile| profile.xon_offset).max().filter(|offset| *offset > 0);
         let floors = groups.iter().map(|profile| profile.xon.saturating_sub(private));
         let below = match threshold {
             Threshold::Static(limit) if limit > 0 => limit - 1,
             _ => u64::MAX,
         };
-        Resume {
-            private,
-            // The most offset, the least floor: a queue that resumes later loses nothing.
-            offset: groups.iter().filter_map(|profile| profile.xon_offset).max().filter(|offset| *offset > 0),
-            floor: floors.min().unwrap_or(0).min(below),
-        }
+        Resume { private, given, offset: given.unwrap_or(2 * frame_max), floor: floors.min().unwrap_or(0).min(below) }
     }
 
     pub(super) fn write(self, text: &mut String) {
-        if let Some(offset) = self.offset {
+        if let Some(offset) = self.given {
             let _ = writeln!(text, "xon_offset = \"{offset}B\"");
         }
         if self.floor > 0 {
@@ -44,34 +44,33 @@ impl Resume {
     pub(super) fn account(self, tables: &mut Tables, groups: &[&Profile]) {
         for profile in each_once(groups) {
             let at = |field| (profile.table, profile.name.as_str(), field);
-            let own_offset =
-                "a queue resumes two frames below its threshold, so that it does not go ON and OFF with each frame";
-            match (profile.xon_offset, self.offset) {
-                (Some(own), Some(offset)) if own == offset => {
+            let later = self.offset - profile.xon_offset.unwrap_or(0);
+            let why = match self.given {
+                Some(_) => format!("queues of this resume up to {later} B later"),
+                None => format!(
+                    "two frames, so that a queue does not go ON and OFF with each: it resumes up to {later} B later"
+                ),
+            };
+            let of_offset = format!("buffer.xon_offset is {} B at all ports: {why}", self.offset);
+            let (mut outcome, mut said) = self.floor_of(profile);
+            match profile.xon_offset {
+                Some(own) if own == self.offset => {
                     tables.account(Outcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
                 }
-                (Some(own), Some(offset)) => {
-                    let later = offset - own;
-                    let said =
-                        format!("buffer.xon_offset = {offset} B at all ports: queues of this resume {later} B later");
-                    tables.account(Outcome::Approximated, at("xon_offset"), said);
+                Some(_) => tables.account(Outcome::Approximated, at("xon_offset"), of_offset),
+                // There is no value that it could be said of.
+                None => {
+                    outcome = Outcome::Approximated;
+                    said = format!("{said}; without an xon_offset it resumes at its threshold, where {of_offset}");
                 }
-                (Some(_), None) => tables.account(Outcome::Approximated, at("xon_offset"), own_offset),
-                (None, _) => {}
             }
-            let (outcome, said) = self.floor_of(profile);
-            let said = if profile.xon_offset.is_some() || self.offset.is_some() {
-                said
-            } else {
-                format!("{said}; without xon_offset, {own_offset}")
-            };
             tables.account(outcome, at("xon"), said);
         }
     }
 
     /// What becomes of `xon`, and by how much a queue resumes elsewhere.
     fn floor_of(self, Profile { xon, .. }: &Profile) -> (Outcome, String) {
-        let Resume { private, floor, offset } = self;
+        let Resume { private, floor, offset, .. } = self;
         let resumes_at = format!(
             "a queue resumes where {floor} B of the shared pool are left to it, or below its threshold less xon_offset"
         );
@@ -81,7 +80,7 @@ impl Resume {
                 "a queue resumes with what it reserves alone, or below its threshold less xon_offset".to_owned(),
             ),
             (0, sooner) => {
-                let sooner = offset.map_or(sooner, |offset| sooner.min(offset));
+                let sooner = sooner.min(offset);
                 let said = format!(
                     "{resumes_at}: with the {private} B that it reserves, up to {sooner} B sooner than at {xon} B, while its threshold is below \
                      xon_offset"

@@ -135,7 +135,7 @@ fn sn2700_has_two_pools_at_ingress_where_there_is_one_here() {
     // `xon` is what a group reserves.
     assert!(!imported.text.contains("xon_floor"), "{}", imported.text);
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = 18432");
-    assert!(how == Outcome::Taken && said.ends_with("ON and OFF with each frame"), "{said}");
+    assert!(how == Outcome::Approximated && said.contains("ON and OFF with each: it resumes up to "), "{said}");
 }
 
 /// SONiC's own templates, rendered for four ports of a top-of-rack switch: two with 5 m to servers, two with 40 m.
@@ -157,7 +157,13 @@ fn rendered_templates_become_what_they_say() {
         let private = if xoff > 0 { reserves } else { reserves - headrooms[0] };
         assert_eq!(pool(&imported, "private"), private, "{platform}");
         assert_eq!(switch.xon().floor.get() + private, xon, "{platform}");
-        assert_eq!(outcome(&imported, "pg_profile_lookup.ini xon = ").0, Outcome::Taken, "{platform}");
+        let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = ");
+        if platform == "sn2700" {
+            // It has no xon_offset; two frames of 9,122 B are Weir's own.
+            assert!(how == Outcome::Approximated && said.contains("up to 18244 B later"), "{said}");
+        } else {
+            assert_eq!(how, Outcome::Taken, "{platform}: {said}");
+        }
         assert_eq!(switch.buffer.size, Bytes::new(shared + pooled + 32 * private), "{platform}");
         assert_eq!(pool(&imported, "egress_lossy_pool"), lossy.min(shared), "{platform}");
         let [near, far] = headrooms;
