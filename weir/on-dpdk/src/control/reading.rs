@@ -183,7 +183,7 @@ impl Reading<'_> {
         let real_ms = |span: Span| (span * u64::from(self.config.time_dilation)).as_micros() / 1_000;
         let unix_ms = self.unix_ms.saturating_sub(real_ms(self.now.since(last.began)));
         let ended = unix_ms + real_ms(last.lasted);
-        let is_new = self.base.is_none_or(|base| ended >= base.unix_ms);
+        let is_new = self.base.is_none_or(|base| ended > base.unix_ms);
         is_new.then_some(LastPause { unix_ms, us: last.lasted.as_micros() })
     }
 
