@@ -330,7 +330,7 @@ mod parts {
             let departure = thread::spawn(move || {
                 other.update(|mut levels| {
                     let _ = levels.depart(600);
-                    Levels { off: levels.off && !levels.resumes(1_000, 0), ..levels }
+                    Levels { off: levels.off && !levels.resumes(1_000, Xon::default()), ..levels }
                 })
             });
             arrive(&levels);
