@@ -25,6 +25,8 @@ pub struct BufferConfig {
     pub headroom: Headroom,
     /// δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
     pub xon_offset: Option<Bytes>,
+    /// RESUME at so many shared bytes even where Xoff − δ is less.
+    pub xon_floor: Bytes,
     /// The policy that sets T(t), with its parameters.
     pub policy: Arc<dyn PolicySettings>,
     /// α° of the egress threshold at which lossy classes drop.

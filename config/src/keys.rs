@@ -22,7 +22,7 @@ pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
 
 /// Keys of `[buffer]`, but for the policies' tables.
 const BUFFER: &[&str] =
-    &["size", "cell_bytes", "mean_frame", "private", "headroom", "xon_offset", "policy", "lossy_alpha"];
+    &["size", "cell_bytes", "mean_frame", "private", "headroom", "xon_offset", "xon_floor", "policy", "lossy_alpha"];
 
 const BEFORE_BUFFER: &[KnownTable] = &[
     KnownTable::table(

@@ -47,7 +47,7 @@ mod together;
 pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
-pub use live::{port_of_key, why_not_live};
+pub use live::{port_of_key, why_not_live, why_not_spoken};
 pub use load::{load, parse, read_device};
 pub use nic::{NicBuffers, NicModelConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, PortState, SocketAccess, VhostUser};

@@ -1,8 +1,8 @@
 //! Which keys of a switch's file may change while it runs, and why the others can't.
 
-use weir_flowctl::Tells;
+use weir_flowctl::{FlowControl, Tells};
 
-use crate::SwitchConfig;
+use crate::{Device, SwitchConfig};
 
 /// Why a key can't change while the switch runs, in half a sentence; `None` where it can. `started` is the configuration that the
 /// switch was started with. Elements of lists are told apart by their names: `ports.p0.rate`, `classes.queues.3.weight`,
@@ -21,7 +21,7 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
         ["switch", ..] => Some("lcores have their clock, their loops and what they do for each frame from the start"),
         ["lcores", ..] => Some("lcores are started, and memory is dealt out to them, at the start"),
         ["control", ..] => Some("the control socket is made at the start"),
-        ["buffer", "xon_offset" | "lossy_alpha"] => None,
+        ["buffer", "xon_offset" | "xon_floor" | "lossy_alpha"] => None,
         ["buffer", "policy"] => {
             Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
         }
@@ -64,6 +64,29 @@ pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) 
     fitting.min_by_key(|(_, rest)| rest.len())
 }
 
+const OF_BOTH_ENDS: &str =
+    "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it";
+
+/// Why a port can't turn to this flow control while the switch runs, in half a sentence; `None` where it can: from PFC, PAUSE or none to
+/// another of these.
+pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControl) -> Option<&'static str> {
+    let port = &started.ports[port];
+    let (was, is) = (port.flow_control.tells(), wanted.tells());
+    if !was.may_change() || !is.may_change() {
+        return Some(OF_BOTH_ENDS);
+    }
+    if port.nic.is_some() {
+        return Some("the NIC in front of its host speaks one flow control from the start");
+    }
+    if started.pfc_watchdog.is_some() && is == Tells::Pause {
+        return Some("its queues are watched for storms of PFC from the start");
+    }
+    let is_nic = matches!(port.device, Device::Pci(_));
+    (is_nic && was == Tells::Nothing && is != was).then_some(
+        "whether its NIC sends control frames as they are is looked at at the start, where the port has flow control",
+    )
+}
+
 fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     let Some((number, own)) = port_of_key(key, started.ports.iter().map(|port| &port.name)) else {
         return Some("ports are opened at the start");
@@ -78,9 +101,9 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
         },
         "delay" => Some("headroom is sized with it at the start"),
         "headroom" => Some("the buffer is cut, and packet memory taken, at the start"),
-        "flow_control" => Some(
-            "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it",
-        ),
+        // To which one, `why_not_spoken` says.
+        "flow_control" if port.flow_control.tells().may_change() => None,
+        "flow_control" => Some(OF_BOTH_ENDS),
         "mac" => Some("peers know the port's frames by it from the start"),
         "priority" => Some("lcores have the maps to classes from the start"),
         _ => Some("devices are opened at the start"),
@@ -106,6 +129,7 @@ mod tests {
             "buffer.spfc.alpha",
             "buffer.spfc.k_spfc",
             "buffer.xon_offset",
+            "buffer.xon_floor",
             "buffer.lossy_alpha",
             "classes.queues.3.weight",
             "classes.queues.3.quantum",
@@ -116,6 +140,8 @@ mod tests {
             "ports.a.rate",
             "ports.a.state",
             "ports.a.b.state",
+            "ports.a.flow_control",
+            "ports.a.flow_control.kind",
             "static_macs.02:00:00:00:00:01",
             "pfc_watchdog.action",
             "pfc_watchdog.detection_time",
@@ -135,8 +161,8 @@ mod tests {
             ("buffer.size", "cut"),
             ("classes.queues.3.arbitration", "arbitration"),
             ("classes.lossless", "headroom"),
-            ("ports.a.flow_control", "both ends"),
-            ("ports.a.flow_control.kind", "both ends"),
+            ("ports.a.b.flow_control", "both ends"),
+            ("ports.a.b.flow_control.kind", "both ends"),
             ("ports.a.b.rate", "stages"),
             ("ports.c.rate", "ports are opened"),
             ("ports.a.af_packet", "devices"),
@@ -148,5 +174,34 @@ mod tests {
             let said = why_not_live(&config, key);
             assert!(said.is_some_and(|said| said.contains(why)), "{key}: {said:?}");
         }
+    }
+
+    #[test]
+    fn pfc_pause_and_none_are_turned_to_from_each_other() {
+        let config = |own: &str, extra: &str| {
+            let text = format!(
+                "{extra}\n[[ports]]\nname = \"a\"\nrate = \"10Gbps\"\n{own}\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+            );
+            crate::parse("test.toml", &text).unwrap()
+        };
+        let ring = |kind: &str| format!("ring = \"a\"\nflow_control = {kind}");
+        let spoken = |kind: &str| config(&ring(kind), "").ports[0].flow_control.clone();
+        let kinds = ["\"pfc\"", "\"pause\"", "\"none\""];
+        for (from, to) in kinds.iter().flat_map(|from| kinds.map(|to| (from, to))) {
+            assert_eq!(why_not_spoken(&config(&ring(from), ""), 0, &spoken(to)), None, "{from} to {to}");
+        }
+        let cbfc = "{ kind = \"cbfc\", buffer = \"100KB\" }";
+        for (started, to, why) in [
+            (config(&ring("\"pfc\""), ""), cbfc, "both ends"),
+            (config(&ring(cbfc), ""), "\"pfc\"", "both ends"),
+            (config("af_packet = \"a\"\nnic = {}", ""), "\"none\"", "NIC in front"),
+            (config(&ring("\"pfc\""), "[pfc_watchdog]\n"), "\"pause\"", "storms"),
+            (config("pci = \"0000:04:00.0\"\nflow_control = \"none\"", ""), "\"pfc\"", "its NIC"),
+        ] {
+            let said = why_not_spoken(&started, 0, &spoken(to));
+            assert!(said.is_some_and(|said| said.contains(why)), "{to}: {said:?}");
+        }
+        let nic = config("pci = \"0000:04:00.0\"", "[pfc_watchdog]\n");
+        assert_eq!(why_not_spoken(&nic, 0, &spoken("\"none\"")), None);
     }
 }

@@ -1,5 +1,6 @@
 //! How the buffer is cut: private buffers, headroom, and what is shared.
 
+use weir_mmu::Xon;
 use weir_units::Bytes;
 
 use crate::buffer::headroom_in_cells;
@@ -50,6 +51,11 @@ impl SwitchConfig {
     /// δ: RESUME below Xoff less this; as configured, or two MTU-sized frames.
     pub fn xon_offset(&self) -> Bytes {
         self.buffer.xon_offset.unwrap_or(self.frame_bytes_max() * 2)
+    }
+
+    /// When ingress queues resume.
+    pub fn xon(&self) -> Xon {
+        Xon { offset: self.xon_offset(), floor: self.buffer.xon_floor }
     }
 
     /// What the buffer keeps for one lossless ingress queue of a port under a policy with a constant threshold: ρ + T + Φ, if the

@@ -146,6 +146,12 @@ impl Tells {
         matches!(self, Tells::Nothing | Tells::Pfc | Tells::Pause | Tells::Pulses)
     }
 
+    /// Whether a port that tells these may turn to another flow control that does, while it runs: those have no state that both ends
+    /// count on, and no thresholds of their own.
+    pub fn may_change(self) -> bool {
+        matches!(self, Tells::Nothing | Tells::Pfc | Tells::Pause)
+    }
+
     /// Whether these say which classes the MMU wants paused: PFC and PAUSE.
     pub fn off_classes(self) -> bool {
         matches!(self, Tells::Pfc | Tells::Pause)

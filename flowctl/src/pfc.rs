@@ -2,10 +2,12 @@
 
 mod gate;
 mod generator;
+mod obeys;
 mod watchdog;
 
-pub use gate::Gate;
+pub use gate::{Gate, LastPause};
 pub use generator::Generator;
+pub(crate) use obeys::ObeysPauses;
 pub use watchdog::{
     QueueObservation, StormCondition, StormCounters, StormPackets, Watchdog, WatchdogAction, WatchdogConfig,
     WatchdogEvent,

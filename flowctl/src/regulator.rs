@@ -4,9 +4,9 @@ use weir_units::{BitRate, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
 use crate::gfc::Rates;
-use crate::pfc::Gate;
+use crate::pfc::{Gate, LastPause};
 use crate::sync::{AtomicU64, Ordering};
-use crate::{Gauges, Mechanism, Quantum, Side, Upstream};
+use crate::{Gauges, Mechanism, Quantum, Side, Tells, Upstream};
 
 /// Obeys a port's peer.
 ///
@@ -65,6 +65,11 @@ impl Regulator {
     pub fn forget(&self, now: Time) {
         self.gate.end_pauses(now);
         self.upstream.forget(now);
+    }
+
+    /// From now on the port obeys what these are: [`Upstream::obey`]. Call [`Regulator::forget`] then.
+    pub fn obey(&self, tells: Tells) {
+        self.upstream.obey(tells);
     }
 
     /// Whether it is PFC that the port obeys.
@@ -148,6 +153,11 @@ impl Regulator {
     /// How long a class was paused until `now`, and how often it went from running to paused.
     pub fn pause_time(&self, now: Time, class: Class) -> (Span, u64) {
         self.gate.pause_time(now, class)
+    }
+
+    /// The last pause of a class as of `now`; `None` if it never was paused.
+    pub fn last_pause(&self, now: Time, class: Class) -> Option<LastPause> {
+        self.gate.last_pause(now, class)
     }
 
     /// When the last message came that was obeyed.

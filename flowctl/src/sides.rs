@@ -7,7 +7,7 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::gfc::Rates;
 use crate::pfc::Gate;
-use crate::{Arrived, Gauges};
+use crate::{Arrived, Gauges, Tells};
 
 /// What the buffer asks of the peer. Each flow control looks at what it goes by.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +100,10 @@ pub trait Upstream: Debug + Send + Sync {
     fn obeys_pfc(&self) -> bool {
         false
     }
+
+    /// From now on obeys what these are: PFC, PAUSE, or nothing. From any thread; only of a port that [pauses or does
+    /// nothing](crate::Tells::may_change).
+    fn obey(&self, _tells: Tells) {}
 
     /// The rates that limit the classes; either always or never there.
     fn rates(&self) -> Option<&Rates> {

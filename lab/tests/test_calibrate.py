@@ -5,6 +5,11 @@ host's, and they are compared with what Weir says within the longest time that a
 """
 
 import json
+import os
+import pty
+import re
+import select
+import signal
 import subprocess
 import threading
 import time
@@ -187,3 +192,28 @@ def test_what_cannot_be_measured_is_told(cabled):
     ]:
         done = calibrate(directory, *arguments)
         assert done.returncode == 2 and said in done.stderr, (arguments, done.stderr)
+
+
+def test_ctrl_c_ends_it_with_what_was_measured_and_progress_stands_on_the_terminal(cabled):
+    directory, wires = cabled
+    command = [weir_binary(), "calibrate", "--socket", str(directory / "c.sock"), "-p", "a", "-n", "10000", "--hold", "100ms"]
+    with Host(wires["a"], obeys=True):
+        ours, its = pty.openpty()
+        running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=its, text=True)
+        os.close(its)
+        shown, deadline = "", time.monotonic() + PATIENCE_S
+        # A pause at least, from which the rest is estimated.
+        while not re.search(r"[1-9]\d* of 10000 pauses, \d+\w+ left", shown):
+            assert time.monotonic() < deadline, shown[-300:]
+            shown += os.read(ours, 4_096).decode()
+        running.send_signal(signal.SIGINT)
+        told, _ = running.communicate(timeout=PATIENCE_S)
+        while select.select([ours], [], [], 0.5)[0]:
+            try:
+                shown += os.read(ours, 4_096).decode()
+            except OSError:
+                break
+        os.close(ours)
+    assert running.returncode == 1, shown[-300:]
+    assert re.search(r"interrupted after [1-9]\d* pauses; the same command measures all", shown), shown[-300:]
+    assert "from a PAUSE to the last frame that still came" in told

@@ -143,11 +143,16 @@ def test_counters_are_seen_and_cleared_and_the_books_balance(cables, path, tmp_p
         assert [(entry["mac"], entry["port"], entry["is_static"]) for entry in macs] == [(A, "a", False), (B, "b", False)]
 
         # PFC: five frames that pause, two that resume.
+        earliest = time.time_ns() // 1_000_000
         for quanta in [100] * 5 + [0] * 2:
             wires["b"].send(pfc({CLASS: quanta}, source=SCAPY))
         counters = until(lambda: row(shown(path, "pfc", "counters"), "b"), lambda row: row["rx"][CLASS] == 7)
         assert sum(counters["rx"]) == 7 and sum(counters["tx"]) == 0
         assert counters["rx_pauses"][CLASS] >= 1
+        last = counters["rx_last_pause"][CLASS]
+        # Times are cut to milliseconds, of two readings of the clock.
+        assert earliest - 2 <= last["unix_ms"] <= time.time_ns() // 1_000_000, (earliest, last)
+        assert 0 < last["us"] <= counters["rx_paused_us"][CLASS] and counters["rx_last_pause"].count(None) == 7
 
         # The queue to B held frames; nothing is there now.
         def group():
@@ -166,7 +171,8 @@ def test_counters_are_seen_and_cleared_and_the_books_balance(cables, path, tmp_p
         told(path, "clear", "counters")
         a, b = (row(shown(path, "interfaces"), port) for port in "ab")
         assert [a["rx"]["frames"], a["rx"]["bytes"], b["tx"]["frames"], b["rx"]["frames"]] == [0] * 4
-        assert sum(row(shown(path, "pfc", "counters"), "b")["rx"]) == 0
+        cleared = row(shown(path, "pfc", "counters"), "b")
+        assert sum(cleared["rx"]) == 0 and cleared["rx_last_pause"] == [None] * 8
         assert "Counters since 2" in told(path, "show", "pfc", "counters")
         send(1)
         until(sent_of, lambda sent: sent == 1)

@@ -371,3 +371,7 @@ def test_data_of_linux_tcp_is_recorded_to_the_byte(tmp_path, namespace):
     rows = [line.split(",") for line in (tmp_path / "again-tcp-0.csv").read_text().splitlines()[1:]]
     assert [(row[1:3], int(row[3])) for row in rows] == [(["H1", "H2"], 100_000), (["H1", "H2"], 12_345)]
     assert "2 messages of 112,345 B between 2 hosts" in done.stdout
+    done = subprocess.run([*command, "--force", "--json"], capture_output=True, text=True, cwd=tmp_path)
+    told = json.loads(done.stdout)
+    assert (told["messages"], told["bytes"], told["hosts"], told["missing"]) == (2, 112_345, 2, 0), told
+    assert told["written"] == ["again.toml", "again-tcp-0.csv"] and [of["file"] for of in told["captures"]] == ["tcp.pcapng"]

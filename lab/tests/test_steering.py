@@ -360,6 +360,38 @@ def test_weights_share_a_port_as_they_are_set(steered, path):  # noqa: F811
     finished.check_sound()
 
 
+def messages(recorder):
+    """PFC and PAUSE in the order in which they came: which, and whether it pauses."""
+    frames = [frame for _, frame in recorder.frames if is_control(frame)]
+    told = {b"\x01\x01": lambda frame: ("pfc", any(frame[18:34])), b"\x00\x01": lambda frame: ("pause", any(frame[16:18]))}
+    return [told[frame[14:16]](frame) for frame in frames]
+
+
+@pytest.mark.root
+def test_a_port_turns_from_pfc_to_pause_to_none(steered, path):  # noqa: F811
+    file, wires, switch = steered("ab")
+    with switch, Recorder(wires["a"]) as recorder:
+        set_keys(path, "ports.a.pause=3")
+        until(lambda: messages(recorder), bool)
+        assert set_keys(path, "ports.a.flow_control=pause") == ({"ports.a.flow_control": "applied"}, [])
+        got = until(lambda: messages(recorder), lambda got: got[-1] == ("pause", True))
+        turned = got.index(("pfc", False))
+        assert set(got[:turned]) == {("pfc", True)} and set(got[turned + 1 :]) == {("pause", True)}, got
+        assert row(shown(path, "interfaces"), "a")["flow_control"] == "pause"
+        outcome, (note,) = set_keys(path, "ports.a.flow_control=none", "ports.a.pause=none")
+        assert outcome == {"ports.a.flow_control": "applied", "ports.a.pause": "applied"}
+        assert "dropped once headroom is full" in note
+        until(lambda: messages(recorder), lambda got: got[-1] == ("pause", False))
+        assert "flow_control" in told(path, "config", "diff")
+        told(path, "reload")
+        assert row(shown(path, "interfaces"), "a")["flow_control"] == "pfc"
+        assert messages(recorder)[-1] == ("pause", False), "nothing is to pause"
+        file.write_text(file.read_text().replace('name = "a"\n', 'name = "a"\nflow_control = "cbfc"\n', 1))
+        assert re.search(r"ports.a.flow_control .* needs a restart: both ends", told(path, "reload"))
+        finished = switch.stop()
+    finished.check_sound()
+
+
 @pytest.mark.root
 def test_wrong_input_is_told_and_changes_nothing(steered, path):  # noqa: F811
     file, _, switch = steered("ab")
@@ -371,7 +403,7 @@ def test_wrong_input_is_told_and_changes_nothing(steered, path):  # noqa: F811
             ("ports.z.rate=5Mbps",): ("no port is named `z`", "a, b"),
             ("ports.b.state=asleep",): ("`state`",),
             ("ports.b.rate=1Gbps", "buffer.size=3MB"): ("`buffer.size` can't change while the switch runs", "cut"),
-            ("ports.a.flow_control=pause",): ("can't change while the switch runs", "both ends"),
+            ("ports.a.flow_control=cbfc",): ("can't change while the switch runs", "both ends"),
             ("buffer.policy=dt", "buffer.static.threshold=default"): ("can't change while the switch runs",),
             ("ports.a.pause=9",): ("write classes such as 3",),
             ("static_macs.02:00:00:00:00:01=q",): ("no port is named",),

@@ -14,7 +14,7 @@ mod policies;
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
 
-use weir_mmu::{Arrival, Intake, Mmu, PortWriter, Segment, Verdict};
+use weir_mmu::{Arrival, Intake, Mmu, PortWriter, Segment, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 
 use policies::Bounds;
@@ -70,7 +70,7 @@ fn mmu(name: &str) -> Mmu {
         lossless: CLASS.alone(),
         rate: BitRate::gbps(100),
     };
-    policies::mmu(name, &bounds, Bytes::new(3_044), Alpha::ONE)
+    policies::mmu(name, &bounds, Xon::below(Bytes::new(3_044)), Alpha::ONE)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a benchmark measures real time")]

@@ -10,6 +10,7 @@
 use std::ops::AddAssign;
 
 use crate::sync::{Ordering, Word};
+use crate::xon::Xon;
 
 /// The word.
 #[derive(Debug, Default)]
@@ -103,13 +104,14 @@ impl Levels {
         Departed { headroom, shared, private: bytes - headroom - shared }
     }
 
-    /// Whether what is OFF with these levels should run again, under a threshold `xoff` and an offset δ.
+    /// Whether what is OFF with these levels should run again, under a threshold `xoff`.
     ///
-    /// Without shared bytes it always should: thresholds move when *other* queues move, and with a full pool T − δ is
-    /// negative, so a queue that has drained would otherwise wait for an event of its own for ever.
+    /// Without shared bytes it always should, as no floor is below zero: thresholds move when *other* queues move, and with a full
+    /// pool T − δ is negative, so a queue that has drained would otherwise wait for an event of its own for ever.
     #[inline]
-    pub(crate) fn resumes(self, xoff: u64, xon_offset: u64) -> bool {
-        self.headroom == 0 && (self.shared == 0 || u64::from(self.shared).saturating_add(xon_offset) < xoff)
+    pub(crate) fn resumes(self, xoff: u64, xon: Xon) -> bool {
+        let shared = u64::from(self.shared);
+        self.headroom == 0 && (shared <= xon.floor.get() || shared.saturating_add(xon.offset.get()) < xoff)
     }
 }
 
@@ -137,6 +139,8 @@ impl Change {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
+    use weir_units::Bytes;
+
     use super::*;
 
     #[test]
@@ -160,9 +164,20 @@ mod tests {
 
     #[test]
     fn a_drained_queue_resumes_even_under_no_threshold() {
-        assert!(Levels { off: true, headroom: 0, shared: 0 }.resumes(0, 3_000));
-        assert!(!Levels { off: true, headroom: 1, shared: 0 }.resumes(1_000_000, 3_000));
-        assert!(!Levels { off: true, headroom: 0, shared: 7_000 }.resumes(10_000, 3_000));
-        assert!(Levels { off: true, headroom: 0, shared: 6_999 }.resumes(10_000, 3_000));
+        let xon = Xon::below(Bytes::kb(3));
+        assert!(Levels { off: true, headroom: 0, shared: 0 }.resumes(0, xon));
+        assert!(!Levels { off: true, headroom: 1, shared: 0 }.resumes(1_000_000, xon));
+        assert!(!Levels { off: true, headroom: 0, shared: 7_000 }.resumes(10_000, xon));
+        assert!(Levels { off: true, headroom: 0, shared: 6_999 }.resumes(10_000, xon));
+    }
+
+    #[test]
+    fn a_queue_at_its_floor_resumes_whatever_the_threshold_is() {
+        let xon = Xon { offset: Bytes::kb(3), floor: Bytes::kb(2) };
+        let holds = |shared| Levels { off: true, headroom: 0, shared };
+        assert!(holds(2_000).resumes(0, xon) && !holds(2_001).resumes(0, xon));
+        assert!(holds(2_001).resumes(5_002, xon), "T − δ is above the floor");
+        assert!(!Levels { headroom: 1, ..holds(0) }.resumes(0, xon), "headroom first");
+        assert_eq!([0, 4_000, 9_000].map(|xoff| xon.under(Bytes::new(xoff)).get()), [2_000, 2_000, 6_000]);
     }
 }

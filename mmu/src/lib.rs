@@ -18,7 +18,7 @@
 //!
 //! ```
 //! use weir_mmu::policy::DynamicThreshold;
-//! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict};
+//! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict, Xon};
 //! use weir_units::{Alpha, Bytes, Class, ClassSet, PortId, QueueId, Time};
 //!
 //! // Two ports of one lossless class, with 10 KB of headroom each; what is left of 100 KB is shared.
@@ -27,7 +27,7 @@
 //! port.headroom[class.index()] = Bytes::new(10_000);
 //! let layout = BufferLayout::new(Bytes::new(100_000), vec![port; 2], Headroom::PerQueue).unwrap();
 //! let alpha: Alpha = "1/4".parse().unwrap();
-//! let mmu = Mmu::new(layout, Box::new(DynamicThreshold::new(alpha)), Bytes::ZERO, alpha);
+//! let mmu = Mmu::new(layout, Box::new(DynamicThreshold::new(alpha)), Xon::default(), alpha);
 //!
 //! // Packets of 1,000 B from port 0 to port 1, until port 0 should pause its peer.
 //! let mut writer = mmu.writer(PortId(0)).expect("given out once");
@@ -62,6 +62,7 @@ mod pool;
 mod signal;
 mod sync;
 mod watermark;
+mod xon;
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -80,3 +81,4 @@ pub use mmu::{
 };
 pub use one_writer::PortWriter;
 pub use policy::Policy;
+pub use xon::Xon;

@@ -14,6 +14,7 @@ use crate::mmu::{Arrival, Departure, DropReason, Mmu, Verdict};
 use crate::one_writer::PortWriter;
 use crate::policy::gradient::Form;
 use crate::policy::{Dsh, DshParameters, StaticThreshold};
+use crate::xon::Xon;
 
 const CLASS: Class = Class::new(3);
 const INGRESS: PortId = PortId(0);
@@ -27,7 +28,7 @@ fn mmu() -> Mmu {
     let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
     port.headroom[CLASS.index()] = Bytes::new(2_000);
     let layout = BufferLayout::new(Bytes::new(20_000), vec![port; 2], Headroom::PerQueue).unwrap();
-    Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Bytes::new(500), Alpha::ONE)
+    Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Xon::below(Bytes::new(500)), Alpha::ONE)
 }
 
 /// Runs a model of the whole MMU.
@@ -172,7 +173,7 @@ fn two_admissions_share_the_last_place() {
         };
         let layout = BufferLayout::new(Bytes::new(1_500), vec![PortLayout::default(); 2], Headroom::PerQueue).unwrap();
         let policy = Box::new(StaticThreshold::new(Bytes::new(1_500)));
-        let mmu = Arc::new(Mmu::new(layout, policy, Bytes::ZERO, "8".parse().unwrap()));
+        let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), "8".parse().unwrap()));
         let admit = move |mmu: &Mmu, port| {
             let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
             mmu.admit(&mut PortWriter::new(PortId(port)), Time::ZERO, &[lossy(port)], &mut verdicts);
@@ -201,7 +202,7 @@ fn two_queues_share_the_last_headroom() {
         let layout = BufferLayout::new(Bytes::new(11_000), vec![port; 2], Headroom::Pool(Bytes::new(1_000))).unwrap();
         // T is less than a packet: everything goes to headroom.
         let policy = Box::new(StaticThreshold::new(Bytes::new(500)));
-        let mmu = Arc::new(Mmu::new(layout, policy, Bytes::ZERO, Alpha::ONE));
+        let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), Alpha::ONE));
         let packet = move |port| Arrival {
             ingress: QueueId::new(PortId(port), CLASS),
             egress: QueueId::new(PortId(1 - port), CLASS),
@@ -239,7 +240,7 @@ fn a_port_is_the_sum_of_its_queues() {
             shared_headroom: true,
         };
         let policy = Box::new(Dsh::new(parameters, &layout, &[BitRate::gbps(10); 2]));
-        let mmu = Arc::new(Mmu::new(layout, policy, Bytes::ZERO, Alpha::ONE));
+        let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), Alpha::ONE));
         let packet = move |class: usize| Arrival {
             ingress: QueueId::new(INGRESS, classes[class]),
             egress: QueueId::new(PortId(1), classes[class]),
@@ -329,7 +330,7 @@ mod parts {
             let departure = thread::spawn(move || {
                 other.update(|mut levels| {
                     let _ = levels.depart(600);
-                    Levels { off: levels.off && !levels.resumes(1_000, 0), ..levels }
+                    Levels { off: levels.off && !levels.resumes(1_000, Xon::default()), ..levels }
                 })
             });
             arrive(&levels);

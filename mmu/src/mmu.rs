@@ -22,10 +22,11 @@ use crate::layout::{BufferLayout, Headroom};
 use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
-use crate::policy::{LiveAlpha, LiveBytes, Policy, PolicySettings, PortRate, QueueView};
+use crate::policy::{LiveAlpha, Policy, PolicySettings, PortRate, QueueView};
 use crate::pool::{Pool, PoolLevel};
 use crate::signal::{Changed, Instant, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
+use crate::xon::{LiveXon, Xon};
 
 pub use departure::DepartureRow;
 pub use intake::{Bundle, Group, INTAKE_MAX, Intake};
@@ -38,8 +39,8 @@ pub struct Mmu {
     rules: Rules,
     /// α of the threshold at which lossy classes drop.
     lossy_alpha: LiveAlpha,
-    /// δ, where the policy has it.
-    xon_offset: LiveBytes,
+    /// As the file has it; T itself under a policy without hysteresis.
+    xon: LiveXon,
     shared: CachePadded<Pool>,
     /// Where headroom is one pool.
     headroom: Option<CachePadded<Pool>>,
@@ -55,7 +56,7 @@ pub struct Mmu {
 struct Rules {
     low_pass: Option<LowPass>,
     /// δ_p, under a policy with port-level flow control.
-    port_xon_offset: Option<u64>,
+    port_xon_offset: Option<Bytes>,
     adapts_headroom: bool,
     /// Whether the policy is told of arrivals and departures.
     policy_listens: bool,
@@ -140,8 +141,8 @@ pub enum DropReason {
 impl Mmu {
     /// An empty MMU.
     ///
-    /// `xon_offset` is δ: RESUME below T − δ. `lossy_alpha` is α° of lossy classes.
-    pub fn new(layout: BufferLayout, policy: Box<dyn Policy>, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
+    /// A policy without hysteresis goes without `xon`. `lossy_alpha` is α° of lossy classes.
+    pub fn new(layout: BufferLayout, policy: Box<dyn Policy>, xon: Xon, lossy_alpha: Alpha) -> Mmu {
         let limits = |port: PortId, class: Class| {
             let own = &layout.ports()[port.index()];
             Limits {
@@ -168,7 +169,7 @@ impl Mmu {
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
             rules: Rules {
                 low_pass: policy.low_pass(),
-                port_xon_offset: policy.port_level().map(|level| level.xon_offset),
+                port_xon_offset: policy.port_level().map(|level| Bytes::new(level.xon_offset)),
                 adapts_headroom: policy.adapts_headroom(),
                 policy_listens: policy.listens(),
                 may_be_whole: policy.thresholds_fall(),
@@ -176,7 +177,7 @@ impl Mmu {
                 passes: false,
             },
             lossy_alpha: LiveAlpha::new(lossy_alpha),
-            xon_offset: LiveBytes::new(if policy.has_hysteresis() { xon_offset } else { Bytes::ZERO }),
+            xon: LiveXon::new(if policy.has_hysteresis() { xon } else { Xon::default() }),
             layout,
             policy,
         }
@@ -203,16 +204,16 @@ impl Mmu {
         self.policy.set_rate(port, rate)
     }
 
-    /// The parameters of the policy that may change ([`Policy::retune`]), δ, and α° of lossy classes are these from now on. From a
+    /// The parameters of the policy that may change ([`Policy::retune`]), Xon, and α° of lossy classes are these from now on. From a
     /// control thread, while lcores go on.
     ///
     /// Nothing moves: a queue that holds more than its new threshold goes OFF with the next packet that arrives for it, and its
     /// headroom takes what comes until the PAUSE works, as ever. One that is OFF below its new threshold resumes when its port is
     /// looked at next.
-    pub fn retune(&self, settings: &dyn PolicySettings, xon_offset: Bytes, lossy_alpha: Alpha) {
+    pub fn retune(&self, settings: &dyn PolicySettings, xon: Xon, lossy_alpha: Alpha) {
         self.policy.retune(settings, &self.layout);
         if self.policy.has_hysteresis() {
-            self.xon_offset.set(xon_offset);
+            self.xon.set(xon);
         }
         self.lossy_alpha.set(lossy_alpha);
     }

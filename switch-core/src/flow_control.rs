@@ -4,7 +4,8 @@
 mod tests;
 
 use weir_config::{ConfigErrors, SwitchConfig};
-use weir_flowctl::{ControlledPort, Mechanism};
+use weir_flowctl::kinds::{NoFlowControl, PauseKind, PfcKind};
+use weir_flowctl::{ControlledPort, Mechanism, Settings};
 use weir_units::{BitRate, Bytes};
 
 use crate::build_error::BuildError;
@@ -33,6 +34,14 @@ pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
 pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Mechanism, BuildError> {
     let made = config.ports[port].flow_control.at(&controlled_port(config, port, rate));
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
+}
+
+/// What a port may speak besides while the switch runs: of PFC, PAUSE and nothing, the others; of a port that speaks anything else, none.
+pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<Mechanism> {
+    let own = config.ports[port].flow_control.tells();
+    let all: [&dyn Settings; 3] = [&PfcKind, &PauseKind, &NoFlowControl];
+    let others = all.into_iter().filter(|other| own.may_change() && other.tells() != own);
+    others.filter_map(|other| other.at(&controlled_port(config, port, rate)).ok()).collect()
 }
 
 /// What a port's flow control is made for.

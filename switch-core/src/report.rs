@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use weir_flowctl::Gauges;
-use weir_flowctl::pfc::StormCounters;
+use weir_flowctl::pfc::{LastPause, StormCounters};
 use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
 
@@ -154,6 +154,8 @@ pub struct ClassReport {
     pub pauses_rx: u64,
     /// For how long the peer paused this class here.
     pub paused_rx: Span,
+    /// The last time that the peer paused this class here.
+    pub last_pause_rx: Option<LastPause>,
     /// The rate that the peer sets this class here, under GFC.
     pub rate_rx: Option<BitRate>,
     /// What the gauges of the port's flow control show of the class.
@@ -297,6 +299,7 @@ impl Reporter {
             paused_tx: Span::from_picos(by_class(tx, port_stat::OFF_PICOS)),
             pauses_rx,
             paused_rx,
+            last_pause_rx: state.regulator.last_pause(now, class),
             rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
             gauges: state.regulator.gauges(now, class),
             storms: state.storm_counters(class),

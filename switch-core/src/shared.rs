@@ -11,7 +11,7 @@ pub(crate) use steering::Tuning;
 
 use std::slice::from_ref;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
@@ -56,8 +56,8 @@ pub struct Shared {
 #[repr(C)]
 pub struct PortState {
     /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and
-    /// [`BLOCKED`]; and for what the port's transmitter has not taken up: [`LINK_CHANGED`], [`NEW_RATE`], [`NEW_TUNING`] and
-    /// [`RATE_SET`].
+    /// [`BLOCKED`]; and for what the port's transmitter has not taken up: [`LINK_CHANGED`], [`NEW_RATE`], [`NEW_TUNING`],
+    /// [`RATE_SET`] and [`NEW_LANGUAGE`].
     closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
     pub real_port: PortId,
@@ -71,8 +71,10 @@ pub struct PortState {
     pub(crate) rate: LinkRate,
     /// The port's name in the configuration.
     pub name: String,
-    /// Which flow control it speaks.
-    pub mechanism: Mechanism,
+    /// The flow controls that it may speak, as configured first.
+    mechanisms: Vec<Mechanism>,
+    /// Which of them it speaks.
+    spoken: AtomicUsize,
     /// What its peer lets it send.
     pub regulator: CachePadded<Regulator>,
     /// What came from its peer.
@@ -111,6 +113,8 @@ const NEW_RATE: u32 = 1 << 18;
 const NEW_TUNING: u32 = 1 << 19;
 /// Somebody has given the port another rate.
 const RATE_SET: u32 = 1 << 20;
+/// Somebody has given the port another flow control.
+const NEW_LANGUAGE: u32 = 1 << 23;
 /// Somebody has closed the port, as if its link were gone.
 const ADMIN_DOWN: u32 = 1 << 21;
 /// Somebody has closed the port to data.
@@ -231,7 +235,8 @@ impl PortState {
             arrived: CachePadded::new(mechanism.arrived(link_overhead)),
             by_length: mechanism.goes_by_length(),
             notes_admitted: mechanism.tells() == Tells::Stages,
-            mechanism,
+            mechanisms: vec![mechanism],
+            spoken: AtomicUsize::new(0),
             closed: AtomicU32::new(0),
             storms: None,
             line: None,
@@ -239,6 +244,12 @@ impl PortState {
             feedback: Feedback::default(),
             forced: AtomicU8::new(0),
         }
+    }
+
+    /// Which flow control it speaks.
+    pub fn mechanism(&self) -> &Mechanism {
+        // Acquire; pairs with Release in `speak`.
+        &self.mechanisms[self.spoken.load(Ordering::Acquire)]
     }
 
     /// Whether the port has a link, and nobody has closed it. Frames for a port without one are dropped, since a lossless queue
@@ -295,7 +306,8 @@ impl PortState {
     /// Whether the port has a link, and its transmitter knows that and its speed.
     #[inline]
     pub(crate) fn has_known_link(&self) -> bool {
-        self.closed.load(Ordering::Relaxed) & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_TUNING | RATE_SET) == 0
+        self.closed.load(Ordering::Relaxed) & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_TUNING | RATE_SET | NEW_LANGUAGE)
+            == 0
     }
 
     /// Whether there is a link, if that has changed since the last call: for the transmitter that serves the port.
@@ -328,6 +340,11 @@ impl PortState {
     /// Has the storms of these classes counted.
     pub(crate) fn watch(&mut self, classes: ClassSet) {
         self.storms = Some(Box::new(CachePadded::new(StormTally::new(classes))));
+    }
+
+    /// Whether its queues are watched for PFC storms.
+    pub fn is_watched(&self) -> bool {
+        self.storms.is_some()
     }
 
     /// Counters of storms, if they are watched for.

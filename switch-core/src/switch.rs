@@ -16,7 +16,7 @@ use crate::classify::Classifier;
 use crate::counters::Counters;
 use crate::egress::EgressQueues;
 use crate::fdb::ForwardingTable;
-use crate::flow_control::mechanism;
+use crate::flow_control::{mechanism, others};
 use crate::packet::Packet;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
@@ -60,6 +60,7 @@ impl Switch {
             let lossless = config.classes.lossless;
             let (id, overhead) = (PortId(real as u16), surroundings.link_overhead);
             let mut state = PortState::new(&port.name, id, mac, link_rate(real), mechanism, lossless, overhead);
+            state.may_speak(others(config, real, rate));
             let is_shaped = port.rate.is_some() || facts[real].shaped;
             if surroundings.catch_up != CatchUp::NONE && real == index && is_shaped {
                 state.count_line_time();
@@ -71,7 +72,7 @@ impl Switch {
         });
         let ports = ports.collect::<Result<_, BuildError>>()?;
         let shared = Shared {
-            mmu: Mmu::new(layout, policy, config.xon_offset(), config.buffer.lossy_alpha),
+            mmu: Mmu::new(layout, policy, config.xon(), config.buffer.lossy_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
@@ -187,7 +188,7 @@ impl Switch {
         let scheduler = Scheduler::new(config.classes.scheduler, &config.classes.queues);
         let out_ports = ports.iter().map(|id| {
             let state = shared.port(*id);
-            let generator = MessageGenerator::new(&state.mechanism, state.rate(), config.classes.lossless);
+            let generator = MessageGenerator::new(state.mechanism(), state.rate(), config.classes.lossless);
             let shaper = Shaper::new(state.rate.shaped_to(), slack);
             let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let mut limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);

@@ -133,7 +133,10 @@ pub(crate) struct OutPort<O> {
     own_off: ClassSet,
     /// Classes that the peer is to pause whatever the buffer holds.
     forced: ClassSet,
-    /// `own_off` and every clone's and `forced`, minus classes that a PFC storm is dropping.
+    /// Classes of which the peer is told that they may go on whatever the buffer holds: all, until it has been told so in the way that the
+    /// port has spoken before.
+    hushed: ClassSet,
+    /// `own_off` and every clone's and `forced`, minus `hushed` and the classes that a PFC storm is dropping.
     off: ClassSet,
     /// When the peer was last told that each class is OFF, or that it is ON again. What turned a class OFF before that is told, or
     /// nobody was to be told of it: while there was no link, or in a storm.
@@ -167,6 +170,7 @@ impl<O> OutPort<O> {
             watchdogs,
             own_off: ClassSet::EMPTY,
             forced: ClassSet::EMPTY,
+            hushed: ClassSet::EMPTY,
             clones_off: clones.map(|clone| (clone, ClassSet::EMPTY)).collect(),
             off: ClassSet::EMPTY,
             paused: ClassSet::EMPTY,
@@ -206,7 +210,7 @@ impl<O> OutPort<O> {
     /// though nothing crossed a threshold, or if the classes are ON again.
     fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
         let state = shared.port(self.id);
-        match state.mechanism.tells() {
+        match state.mechanism().tells() {
             Tells::Pfc | Tells::Pause => {
                 let turned = self.off - self.generator.advertised_off() - self.forced;
                 turned.iter().filter_map(|class| self.turned_off_at(class, shared)).min()
@@ -396,8 +400,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             *own = off_classes(mmu, *clone, *own, now);
             off |= *own;
         }
-        let dropping = port.watchdogs.dropping();
-        off -= dropping;
+        off -= port.watchdogs.dropping() | port.hushed;
         if off != port.off {
             port.off = off;
             if off.is_empty() {

@@ -21,6 +21,7 @@ use weir_control::capture::Way;
 use weir_experiments::Failure;
 use weir_experiments::experiment::stopped_by_signals;
 use weir_experiments::files::{json_text, whole};
+use weir_experiments::progress::{self, ProgressBar};
 use weir_units::{Bytes, Class, Span};
 
 use crate::control::Place;
@@ -144,14 +145,11 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let ports = session.ports(&arguments.port, arguments.class)?;
     let stop = stopped_by_signals()?;
     let before = session.lcores()?;
-    let mut links = Vec::new();
-    for (port, class) in ports {
-        eprintln!("{}: class {class}, {} pauses of {:?}", switch.ports[port].name, arguments.samples, arguments.hold);
-        links.push(measure(&mut session, port, Class::new(class), arguments, &stop)?);
-        if stop.load(Ordering::Relaxed) {
-            break;
-        }
-    }
+    let pauses = u64::from(arguments.samples);
+    let bar = progress::bar(ports.len() as u64 * pauses, 0, "{prefix} [{bar:32}] {pos} of {len} pauses, {left} left");
+    let links = measure_all(&mut session, &ports, arguments, &bar, &stop);
+    bar.finish_and_clear();
+    let links = links?;
     let machine = Gaps::between(&before.0, &session.lcores()?.0, before.1.elapsed().as_millis() as u64);
     let [message_delay, reaction] = session.delays()?;
     let report = Report::new(&switch, arguments, machine, [message_delay, reaction], links);
@@ -167,12 +165,38 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     report.verdict(stop.load(Ordering::Relaxed))
 }
 
+/// Pauses of one port after the other, until `stop` is set.
+fn measure_all(
+    session: &mut Session,
+    ports: &[(usize, u8)],
+    arguments: &CalibrateArguments,
+    bar: &ProgressBar,
+    stop: &AtomicBool,
+) -> Result<Vec<Link>, Failure> {
+    let pauses = u64::from(arguments.samples);
+    let mut links = Vec::new();
+    for (number, (port, class)) in (0..).zip(ports.iter().copied()) {
+        let name = session.switch.ports[port].name.clone();
+        progress::above(|| eprintln!("{name}: class {class}, {pauses} pauses of {:?}", arguments.hold));
+        bar.set_prefix(name);
+        let seen_so_far = |samples: usize| bar.set_position(number * pauses + samples as u64);
+        links.push(measure(session, port, Class::new(class), arguments, &seen_so_far, stop)?);
+        // A port that was given up is done with as well.
+        bar.set_position((number + 1) * pauses);
+        if stop.load(Ordering::Relaxed) {
+            break;
+        }
+    }
+    Ok(links)
+}
+
 /// Pauses of one port, until there are enough, they are in vain, or `stop` is set.
 fn measure(
     session: &mut Session,
     port: usize,
     class: Class,
     arguments: &CalibrateArguments,
+    seen_so_far: &dyn Fn(usize),
     stop: &AtomicBool,
 ) -> Result<Link, Failure> {
     let switch = session.switch.clone();
@@ -194,6 +218,7 @@ fn measure(
             peer.end();
             own.end();
         }
+        seen_so_far(peer.samples.len());
         in_vain = if peer.samples.len() > had { 0 } else { in_vain + 1 };
     }
     let frame_ns = rate.time_for(switch.frame_bytes_max()).as_nanos();
@@ -285,6 +310,11 @@ impl Report {
                     format!("port {port}: no pause was seen from its begin to its end")
                 });
             }
+        }
+        if was_stopped {
+            let seen: usize = self.links.iter().map(|link| link.peer_stops.samples.len()).sum();
+            faults
+                .push(format!("interrupted after {seen} pauses; the same command measures all, and --samples N fewer"));
         }
         match (faults.is_empty(), self.doubts.is_empty()) {
             (false, _) => Err(Failure::Run(faults.join("; "))),

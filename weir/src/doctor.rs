@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use weir_config::SwitchConfig;
 use weir_experiments::files::json_text;
+use weir_experiments::progress::{self, ProgressBar};
 use weir_experiments::real_frames::{Finding, Health};
 use weir_experiments::switches::load_all;
 use weir_experiments::{Failure, real_frames};
@@ -36,36 +37,39 @@ pub(crate) struct DoctorArguments {
 pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let real_frames = real_frames::reach();
     let switches = load_all(&arguments.files)?;
-    let mut findings = Findings { all: Vec::new(), is_json: arguments.json };
+    let steps = if arguments.ports { 2 } else { 3 } + arguments.host.len();
+    let mut findings = Findings::new(arguments.json, steps);
     match real_frames {
         Ok(real_frames) => {
-            findings.take(real_frames.examine(&switches));
+            findings.look_at("this machine", || real_frames.examine(&switches));
             let is_ready = findings.all.iter().all(|finding| finding.state != Health::Lacking);
             let file = arguments.files.first().filter(|_| arguments.ports);
             if is_ready || file.is_none() {
-                match real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal) {
-                    Ok(found) => findings.take(found),
-                    Err(failure) => {
+                findings.look_at("frames over a loop", || {
+                    real_frames.try_loop(file.map(PathBuf::as_path), &arguments.eal).unwrap_or_else(|failure| {
                         let mend = "weir check --try FILE, for DPDK's own messages";
-                        findings.take([Finding::bad(Health::Lacking, "loop", failure.into_message(), mend)]);
-                    }
-                }
+                        vec![Finding::bad(Health::Lacking, "loop", failure.into_message(), mend)]
+                    })
+                });
                 if !arguments.ports {
-                    findings.take(veth::try_pair());
+                    findings.look_at("frames over a veth pair", veth::try_pair);
                 }
             } else {
                 let mend = "mend what is lacking first";
-                findings.take([Finding::bad(Health::Warning, "loop", "was not tried", mend)]);
+                findings.look_at("frames over a loop", || {
+                    vec![Finding::bad(Health::Warning, "loop", "was not tried", mend)]
+                });
             }
         }
         Err(missing) => {
             let mend = "apt-get install libdpdk-dev, or --backend sim, which needs none";
-            findings.take([Finding::bad(Health::Lacking, "DPDK", missing.to_string(), mend)]);
+            findings.look_at("this machine", || vec![Finding::bad(Health::Lacking, "DPDK", missing.to_string(), mend)]);
         }
     }
     for host in &arguments.host {
-        findings.take(host::examine(host, switches.first()));
+        findings.look_at(host, || host::examine(host, switches.first()));
     }
+    findings.bar.finish_and_clear();
     let findings = findings.all;
     if arguments.json {
         println!("{}", json_text(&findings).trim_end());
@@ -81,16 +85,24 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
 struct Findings {
     all: Vec<Finding>,
     is_json: bool,
+    bar: ProgressBar,
 }
 
 impl Findings {
-    fn take(&mut self, found: impl IntoIterator<Item = Finding>) {
-        for finding in found {
-            if !self.is_json {
-                print!("{}", text(&finding));
-            }
-            self.all.push(finding);
+    fn new(is_json: bool, steps: usize) -> Findings {
+        let bar = progress::bar(steps as u64, 0, "{prefix} [{bar:32}] {pos} of {len} looked at, {left} left");
+        Findings { all: Vec::new(), is_json, bar }
+    }
+
+    /// Takes what is found of something, and tells it.
+    fn look_at(&mut self, what: &str, look: impl FnOnce() -> Vec<Finding>) {
+        self.bar.set_prefix(what.to_owned());
+        let found = look();
+        self.bar.inc(1);
+        if !self.is_json {
+            progress::above(|| found.iter().for_each(|finding| print!("{}", text(finding))));
         }
+        self.all.extend(found);
     }
 }
 

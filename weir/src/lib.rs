@@ -191,7 +191,7 @@ enum Command {
         /// Configurations of the switches.
         #[arg(required = true, value_name = "SWITCH.toml")]
         files: Vec<PathBuf>,
-        /// As JSON: all numbers of the tables, and what this machine lacks.
+        /// As JSON: all numbers of the tables, and what this machine lacks; with --try, what was found.
         #[arg(long)]
         json: bool,
         /// Check the files alone, and not whether this machine has what they ask for: for a switch that runs elsewhere.
@@ -199,7 +199,7 @@ enum Command {
         files_only: bool,
         /// Try the first two ports, which are cabled to each other.
         #[cfg(feature = "dpdk")]
-        #[arg(long = "try", conflicts_with_all = ["json", "files_only"])]
+        #[arg(long = "try", conflicts_with = "files_only")]
         try_devices: bool,
         /// Arguments for DPDK's EAL, with --try.
         #[cfg(feature = "dpdk")]
@@ -260,8 +260,8 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Export(export::Command::SonicCounters(arguments)) => export::sonic_counters(&arguments),
         #[cfg(feature = "dpdk")]
-        Command::Check { files, try_devices: true, eal, .. } => {
-            reached(|real_frames| real_frames.try_devices(&files, &eal))
+        Command::Check { files, try_devices: true, eal, json, .. } => {
+            reached(|real_frames| real_frames.try_devices(&files, &eal, json))
         }
         Command::Check { files, json, files_only, .. } => check::check(&files, check::Options { files_only, json }),
     };

@@ -11,7 +11,8 @@ use weir_experiments::Failure;
 use weir_experiments::files::{json_text, quoted};
 use weir_experiments::table::Table;
 use weir_hosts::guest::{
-    AcceleratorChoice, Fleet, GuestError, GuestPlan, Image, Life, Running, State, refuse_more_than_fits, store,
+    Accelerator, AcceleratorChoice, Fleet, GuestError, GuestPlan, Image, Life, Running, State, refuse_more_than_fits,
+    store,
 };
 use weir_units::Bytes;
 
@@ -165,7 +166,11 @@ fn up(arguments: &UpArguments) -> Result<(), Failure> {
         println!("{}: up after {:.1} s, {}", guest.plan.name, took.as_secs_f64(), guest.plan.address);
     };
     let names: Vec<&str> = plans.iter().map(|plan| plan.name.as_str()).collect();
-    println!("booting {} with {}", names.join(", "), accelerator.name());
+    let takes = match accelerator {
+        Accelerator::Kvm => "some seconds",
+        Accelerator::Tcg => "half a minute for one, longer for several or beside other work",
+    };
+    println!("booting {} with {}: {takes}", names.join(", "), accelerator.name());
     fleet.up(&image, accelerator, &plans, Life::OfItsOwn, &mut told).map_err(failure)?;
     println!("weir vm run {} COMMAND runs a command, weir vm down ends them", names[0]);
     Ok(())

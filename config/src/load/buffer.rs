@@ -19,6 +19,7 @@ pub(super) fn read(table: &Table<'_>) -> BufferConfig {
         private: size_up("private", Bytes::ZERO).unwrap_or(Bytes::ZERO),
         headroom: headroom(table),
         xon_offset: size_up("xon_offset", Bytes::ZERO),
+        xon_floor: size_up("xon_floor", Bytes::ZERO).unwrap_or(Bytes::ZERO),
         policy: policy::read(table),
         lossy_alpha: table.alpha("lossy_alpha").unwrap_or(Alpha::ONE),
     }

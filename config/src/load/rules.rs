@@ -32,7 +32,7 @@ pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
             Headroom::Fixed(size) => Some(size),
             Headroom::Auto => config.ports.iter().find_map(|port| port.headroom),
         },
-        xon_offset: config.xon_offset(),
+        xon: config.xon(),
         lossless_classes: config.lossless_classes(),
     }
 }

@@ -1,10 +1,8 @@
 //! `none`: nothing is told, nothing is obeyed; lossless classes on such a port can overrun.
 
 use weir_reader::{Key, Named, Table};
-use weir_units::Time;
-use weir_wire::mac_control::ControlFrame;
 
-use crate::pfc::Gate;
+use crate::pfc::ObeysPauses;
 use crate::{
     ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Refusal, Settings, Side,
     Tells, Upstream,
@@ -62,12 +60,6 @@ impl Protocol for NoFlowControl {
     }
 
     fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(NoFlowControl)
-    }
-}
-
-impl Upstream for NoFlowControl {
-    fn handle(&self, _now: Time, _frame: &ControlFrame, _gate: &Gate) -> bool {
-        false
+        Box::new(ObeysPauses::of(Tells::Nothing))
     }
 }

@@ -1,10 +1,8 @@
 //! `pause`: 802.3x PAUSE of the whole link. PFC is counted and ignored.
 
 use weir_reader::{Key, Named, Table};
-use weir_units::Time;
-use weir_wire::mac_control::ControlFrame;
 
-use crate::pfc::{Gate, Generator};
+use crate::pfc::{Generator, ObeysPauses};
 use crate::{
     ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Quantum, Refusal, Settings,
     Side, Tells, Upstream,
@@ -22,9 +20,6 @@ pub struct Pause {
     /// A PAUSE is repeated after this share of it.
     pub refresh_percent: u8,
 }
-
-#[derive(Debug)]
-struct ObeysPause;
 
 impl Named for PauseKind {
     fn name(&self) -> &'static str {
@@ -74,14 +69,6 @@ impl Protocol for Pause {
     }
 
     fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPause)
-    }
-}
-
-impl Upstream for ObeysPause {
-    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
-        let ControlFrame::Pause(quanta) = *frame else { return false };
-        gate.handle_pause(now, quanta);
-        true
+        Box::new(ObeysPauses::of(Tells::Pause))
     }
 }

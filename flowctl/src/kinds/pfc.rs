@@ -1,10 +1,8 @@
 //! `pfc`: 802.1Qbb. Global PAUSE is counted and ignored.
 
 use weir_reader::{Key, Named, Table};
-use weir_units::Time;
-use weir_wire::mac_control::ControlFrame;
 
-use crate::pfc::{Gate, Generator};
+use crate::pfc::{Generator, ObeysPauses};
 use crate::{
     ControlledPort, FlowControl, FlowControlKind, Mechanism, MessageGenerator, Protocol, Quantum, Refusal, Settings,
     Side, Tells, Upstream,
@@ -22,10 +20,6 @@ pub struct Pfc {
     /// A PAUSE is repeated after this share of it.
     pub refresh_percent: u8,
 }
-
-/// Obeys the pauses of PFC frames.
-#[derive(Debug)]
-pub(super) struct ObeysPfc;
 
 impl Named for PfcKind {
     fn name(&self) -> &'static str {
@@ -75,18 +69,6 @@ impl Protocol for Pfc {
     }
 
     fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPfc)
-    }
-}
-
-impl Upstream for ObeysPfc {
-    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
-        let ControlFrame::Pfc(frame) = frame else { return false };
-        gate.handle_pfc(now, frame);
-        true
-    }
-
-    fn obeys_pfc(&self) -> bool {
-        true
+        Box::new(ObeysPauses::of(Tells::Pfc))
     }
 }

@@ -32,6 +32,17 @@ struct PauseTimer {
     paused_for: AtomicU64,
     /// Changes from running to paused.
     pauses: AtomicU64,
+    /// When the last of these was.
+    began: AtomicU64,
+}
+
+/// A pause that was, or is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LastPause {
+    /// When the class went from running to paused.
+    pub began: Time,
+    /// For how long it was paused, so far.
+    pub lasted: Span,
 }
 
 impl Gate {
@@ -69,10 +80,15 @@ impl Gate {
     pub fn hold(&self, now: Time, class: Class, until: Time) {
         let timer = &self.classes[class.index()];
         let is_paused = until > now;
-        if timer.count_to(now) == Span::ZERO && is_paused {
+        let was_paused = timer.count_to(now) > Span::ZERO;
+        if is_paused && !was_paused {
+            timer.began.store(now.as_picos(), Ordering::Relaxed);
             timer.pauses.store(timer.pauses.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         }
-        timer.until.store(until.as_picos(), Ordering::Relaxed);
+        // One that ran out by itself ended then, and not with the message that resumes the class.
+        if is_paused || was_paused {
+            timer.until.store(until.as_picos(), Ordering::Relaxed);
+        }
         // Only this side writes the mask: were the transmitter to clear what it saw run out, it could clear a new pause.
         if is_paused {
             self.maybe_paused.fetch_or(class.alone().bits(), Ordering::Relaxed);
@@ -113,6 +129,14 @@ impl Gate {
         let until = Time::from_picos(timer.until.load(Ordering::Relaxed)).min(now);
         let before = Span::from_picos(timer.paused_for.load(Ordering::Relaxed));
         (before + until.since(counted_to), timer.pauses.load(Ordering::Relaxed))
+    }
+
+    /// The last pause of a class as of `now`; `None` if it never was paused. Of one that begins meanwhile, either is told.
+    pub fn last_pause(&self, now: Time, class: Class) -> Option<LastPause> {
+        let timer = &self.classes[class.index()];
+        let began = Time::from_picos(timer.began.load(Ordering::Relaxed));
+        let until = Time::from_picos(timer.until.load(Ordering::Relaxed)).min(now);
+        (timer.pauses.load(Ordering::Relaxed) > 0).then(|| LastPause { began, lasted: until.since(began) })
     }
 }
 
@@ -224,5 +248,24 @@ mod tests {
         assert_eq!(gate.paused(at(1)), ClassSet::ALL);
         gate.handle_pause(at(2), 0);
         assert_eq!(gate.paused(at(2)), ClassSet::EMPTY);
+    }
+
+    #[test]
+    fn the_last_pause_is_told_with_its_length() {
+        let (gate, class) = (gate(), Class::new(3));
+        let last = |gate: &Gate, ns| {
+            gate.last_pause(at(ns), class).map(|last| (last.began.as_nanos(), last.lasted.as_nanos()))
+        };
+        assert_eq!(last(&gate, 500), None);
+        gate.handle_pfc(at(1_000), &frame(0b1000, 100));
+        assert_eq!(last(&gate, 3_000), Some((1_000, 2_000)), "under way");
+        gate.handle_pfc(at(4_000), &frame(0b1000, 100));
+        assert_eq!(last(&gate, 50_000), Some((1_000, 8_120)), "a refresh is no new pause, and it ran out by itself");
+        gate.handle_pfc(at(60_000), &frame(0b1000, 0));
+        assert_eq!(last(&gate, 70_000), Some((1_000, 8_120)), "a RESUME later does not make it longer");
+        gate.handle_pfc(at(80_000), &frame(0b1000, 100));
+        gate.handle_pfc(at(81_000), &frame(0b1000, 0));
+        assert_eq!(last(&gate, 90_000), Some((80_000, 1_000)));
+        assert_eq!(gate.last_pause(at(90_000), Class::new(2)), None);
     }
 }

@@ -7,6 +7,7 @@ use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
 use super::whole::{Sums, bits};
 use super::{Departure, Mmu, Terms};
 use crate::levels::{Departed, Levels};
+use crate::xon::Xon;
 
 impl Mmu {
     /// Returns what sent packets were charged. Each queue costs one update; under a policy that filters lengths, where the
@@ -297,7 +298,7 @@ impl Mmu {
                 return levels;
             }
             let view = self.ingress_view(&self.rules, id, levels, self.shared.level(), now);
-            Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.xon_offset.get().get()), ..levels }
+            Levels { off: !levels.resumes(self.policy.threshold(&view).xoff, self.xon.get()), ..levels }
         });
         if change.went_on() {
             self.note_turn(id, false, now);
@@ -306,14 +307,14 @@ impl Mmu {
 
     /// Looks again at a port that is OFF as a whole.
     fn reconsider_port(&self, id: PortId) {
-        let Some(xon_offset) = self.rules.port_xon_offset else { return };
+        let Some(xon) = self.rules.port_xon_offset.map(Xon::below) else { return };
         let port = &*self.ports[id.index()];
         if !port.levels.load().off {
             return;
         }
         let change = port.levels.update(|levels| {
             let threshold = self.policy.port_threshold(id, self.shared.level());
-            Levels { off: levels.off && !levels.resumes(threshold, xon_offset), ..levels }
+            Levels { off: levels.off && !levels.resumes(threshold, xon), ..levels }
         });
         if change.went_on() {
             port.changed.mark(port.lossless);

@@ -29,13 +29,13 @@ fn layout(size: u64, ports: usize, private: u64, headroom: u64) -> BufferLayout 
 
 fn static_mmu(size: u64, ports: usize, private: u64, headroom: u64, threshold: u64) -> Mmu {
     let policy = Box::new(StaticThreshold::new(Bytes::new(threshold)));
-    Mmu::new(layout(size, ports, private, headroom), policy, Bytes::new(2_000), Alpha::ONE)
+    Mmu::new(layout(size, ports, private, headroom), policy, Xon::below(Bytes::new(2_000)), Alpha::ONE)
 }
 
 fn dt_mmu(size: u64, ports: usize, headroom: u64, alpha: &str) -> Mmu {
     let layout = layout(size, ports, 0, headroom);
     let policy = Box::new(DynamicThreshold::new(alpha.parse().unwrap()));
-    Mmu::new(layout, policy, Bytes::new(2_000), Alpha::ONE)
+    Mmu::new(layout, policy, Xon::below(Bytes::new(2_000)), Alpha::ONE)
 }
 
 /// As the arrival's port's writer, a new one each time: these tests admit from one thread.
@@ -76,7 +76,7 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     let mmu = static_mmu(100_000, 2, 0, 3_000, 20_000);
     let settings = |bytes: u64| crate::policy::settings("static", &format!("threshold = \"{bytes}B\"")).unwrap();
     (0..10).for_each(|_| assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared)));
-    mmu.retune(&*settings(4_000), Bytes::new(1_000), Alpha::ONE);
+    mmu.retune(&*settings(4_000), Xon::below(Bytes::new(1_000)), Alpha::ONE);
     let levels = || ingress_use(&mmu, queue(0, LOSSLESS));
     assert_eq!((levels().shared.get(), levels().threshold.get(), levels().off), (10_000, 4_000, false));
     assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Headroom));
@@ -92,7 +92,7 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     while !levels().off {
         assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared));
     }
-    mmu.retune(&*settings(20_000), Bytes::new(1_000), Alpha::ONE);
+    mmu.retune(&*settings(20_000), Xon::below(Bytes::new(1_000)), Alpha::ONE);
     mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
     assert!(!levels().off, "{:?}", levels());
 }
@@ -191,7 +191,7 @@ fn pauses_at_xoff_and_resumes_below_xon() {
 fn headroom_must_be_empty_before_a_resume() {
     // δ = 0, so only the headroom can hold the RESUME back.
     let policy = Box::new(StaticThreshold::new(Bytes::new(5_000)));
-    let mmu = Mmu::new(layout(100_000, 2, 0, 5_000), policy, Bytes::ZERO, Alpha::ONE);
+    let mmu = Mmu::new(layout(100_000, 2, 0, 5_000), policy, Xon::default(), Alpha::ONE);
     for _ in 0..7 {
         let _ = admit_one(&mmu, arrival(0, 1, LOSSLESS));
     }

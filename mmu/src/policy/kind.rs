@@ -15,6 +15,7 @@ use super::{
     static_threshold,
 };
 use crate::layout::BufferLayout;
+use crate::xon::Xon;
 
 /// A policy that files choose by `[buffer] policy`, with a table of its own, `[buffer.NAME]`.
 pub trait PolicyKind: Named + Debug {
@@ -78,8 +79,8 @@ pub struct FileFacts<'f> {
     pub size: Bytes,
     /// `[buffer] headroom`: Φ of each lossless ingress queue, or `None` where the rule sets it.
     pub headroom: Option<Bytes>,
-    /// `[buffer] xon_offset`, δ, or its default.
-    pub xon_offset: Bytes,
+    /// `[buffer] xon_offset`, δ, or its default, and `xon_floor`.
+    pub xon: Xon,
     /// How many classes are lossless.
     pub lossless_classes: u32,
 }

@@ -126,7 +126,7 @@ impl PolicySettings for StaticSettings {
 
     /// A threshold above the shared buffer never pauses; one not above δ never resumes early.
     fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
-        if !sizes.fit || !file.doc.sound(&["buffer.static", "buffer.xon_offset"]) {
+        if !sizes.fit || !file.doc.sound(&["buffer.static", "buffer.xon_offset", "buffer.xon_floor"]) {
             return;
         }
         let shared = sizes.shared;
@@ -140,13 +140,15 @@ impl PolicySettings for StaticSettings {
             file.doc.note(problem.at("buffer.static.threshold", "").at("buffer.size", "the whole buffer"));
             return;
         }
-        self.check_hysteresis(file, self.threshold.unwrap_or_else(|| shared.divided_by(sizes.ports.len() as u64)));
+        let xoff = self.threshold.unwrap_or_else(|| shared.divided_by(sizes.ports.len() as u64));
+        self.check_hysteresis(file, xoff);
+        check_floor(file, xoff);
     }
 }
 
 impl StaticSettings {
     fn check_hysteresis(&self, file: &FileFacts<'_>, xoff: Bytes) {
-        let delta = file.xon_offset;
+        let delta = file.xon.offset;
         if delta < xoff {
             return;
         }
@@ -165,6 +167,19 @@ impl StaticSettings {
         } else {
             problem.at("buffer.static.threshold", "")
         });
+    }
+}
+
+/// A floor at the threshold has each frame pause and resume the sender.
+fn check_floor(file: &FileFacts<'_>, xoff: Bytes) {
+    let floor = file.xon.floor;
+    if floor >= xoff {
+        let message = format!(
+            "`xon_floor` {floor} must be less than the threshold, {xoff}: a queue that has passed it would resume at once"
+        );
+        file.doc.note(
+            Problem::new(message, format!("write xon_floor below \"{xoff}\" in [buffer]")).at("buffer.xon_floor", ""),
+        );
     }
 }
 

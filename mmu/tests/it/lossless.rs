@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::policies::{self, Bounds};
@@ -21,7 +21,7 @@ const PROPAGATION: u64 = 8;
 /// From the decision to pause until the peer's last frame has begun: the frame before the PAUSE, the link, and the 3,840
 /// bytes that a peer may take to react.
 const REACTION: u64 = 1 + PROPAGATION + 2;
-const XON_OFFSET: Bytes = Bytes::new(3_000);
+const XON: Xon = Xon { offset: Bytes::new(3_000), floor: Bytes::new(2_000) };
 
 fn bounds() -> Bounds {
     // The rule, with the propagation delay in bytes of the wire.
@@ -225,7 +225,7 @@ impl Fabric {
 
 /// Runs a seed; returns frames lost of lossless classes, and how often queues paused.
 fn run(name: &str, seed: u64) -> (u64, u64) {
-    let mut fabric = Fabric::new(policies::mmu(name, &bounds(), XON_OFFSET, Alpha::ONE), seed);
+    let mut fabric = Fabric::new(policies::mmu(name, &bounds(), XON, Alpha::ONE), seed);
     (0..6_000).for_each(|_| fabric.tick(true));
     // Then it drains: whatever is held leaves within the time of its bytes, and every peer may send again.
     let bound = bounds().size.get() / 64 + 100;
@@ -269,7 +269,7 @@ fn policies_that_can_lose_say_so() {
 #[test]
 fn what_a_policy_shows_is_what_its_kind_names() {
     for name in policies::all() {
-        let mmu = policies::mmu(name, &bounds(), XON_OFFSET, Alpha::ONE);
+        let mmu = policies::mmu(name, &bounds(), XON, Alpha::ONE);
         let shown = mmu.ingress_use(QueueId::new(PortId(0), LOSSLESS[0]), Time::ZERO).gauges;
         let named = policies::settings(name).kind().gauges();
         assert_eq!(shown.iter().map(|(gauge, _)| *gauge).collect::<Vec<_>>(), named, "{name}");
@@ -290,7 +290,7 @@ fn headroom_below_the_rule_loses() {
     bounds.headroom = bounds.headroom.divided_by(2);
     let mut lost = 0;
     for seed in 0..SEEDS {
-        let mut fabric = Fabric::new(policies::mmu("dt", &bounds, XON_OFFSET, Alpha::ONE), seed);
+        let mut fabric = Fabric::new(policies::mmu("dt", &bounds, XON, Alpha::ONE), seed);
         (0..6_000).for_each(|_| fabric.tick(true));
         lost += fabric.lost;
     }
@@ -301,7 +301,7 @@ fn headroom_below_the_rule_loses() {
 #[test]
 fn oversubscribed_headroom_runs_dry_in_the_worst_case() {
     let worst = |name: &str| {
-        let mut fabric = Fabric::new(policies::mmu(name, &bounds(), XON_OFFSET, Alpha::ONE), 1);
+        let mut fabric = Fabric::new(policies::mmu(name, &bounds(), XON, Alpha::ONE), 1);
         for _ in 0..400 {
             for port in 0..usize::from(PORTS) {
                 // Nothing drains; each peer sends of one class until that is paused, and then of the next.

@@ -3,7 +3,7 @@
 mod model;
 
 use proptest::prelude::*;
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span};
 
 use crate::policies::{self, Bounds};
@@ -12,7 +12,7 @@ use model::Model;
 const PORTS: u16 = 3;
 const LOSSY: Class = Class::new(0);
 const LOSSLESS: [Class; 2] = [Class::new(3), Class::new(4)];
-const XON_OFFSET: u64 = 1_500;
+const XON: Xon = Xon { offset: Bytes::new(1_500), floor: Bytes::new(2_000) };
 
 fn bounds() -> Bounds {
     Bounds {
@@ -92,10 +92,10 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
 }
 
 fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
-    let mmu = policies::mmu(name, &bounds(), Bytes::new(XON_OFFSET), Alpha::ONE);
+    let mmu = policies::mmu(name, &bounds(), XON, Alpha::ONE);
     let mmu = if is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
-    let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON_OFFSET);
+    let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON);
     let (mut held, mut advertised) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize]);
     for (pause, operation) in operations {
         model.now += Span::from_nanos(*pause);

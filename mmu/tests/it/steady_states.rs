@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 
 use weir_mmu::policy::{Load, Reverie, ReverieSettings, SteadyState};
-use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Mmu, PortLayout, PortWriter, Verdict};
+use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Mmu, PortLayout, PortWriter, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Time};
 
 use crate::policies::{self, Bounds};
@@ -108,7 +108,7 @@ impl Saturated {
 fn mmu(name: &str) -> Mmu {
     let headroom = Bytes::kb(30);
     let reserved = policies::layout(name, &bounds(Bytes::mb(1_000), headroom)).headroom();
-    policies::mmu(name, &bounds(Bytes::mb(18) + reserved, headroom), Bytes::ZERO, Alpha::ONE)
+    policies::mmu(name, &bounds(Bytes::mb(18) + reserved, headroom), Xon::default(), Alpha::ONE)
 }
 
 fn bounds(size: Bytes, headroom: Bytes) -> Bounds {
@@ -168,7 +168,7 @@ fn reverie_theorems_1_and_2() {
             &ReverieSettings::paper("2".parse().unwrap(), 999_000_000, Bytes::new(20_480)),
             usize::from(PORTS),
         );
-        let mmu = Mmu::new(layout, Box::new(policy), Bytes::ZERO, Alpha::ONE);
+        let mmu = Mmu::new(layout, Box::new(policy), Xon::default(), Alpha::ONE);
         let mut saturated = Saturated::new(mmu, lossless, lossy);
         for every in [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 4_096] {
             (0..every * 400).take(200_000).for_each(|round| saturated.round(round % every == 0));

@@ -6,7 +6,7 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc;
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict};
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::policies::{self, Bounds};
@@ -134,7 +134,7 @@ fn check(name: &str, mmu: &Mmu, held: &[Arrival], now: Time) {
 }
 
 fn stress(name: &str) {
-    let mmu = policies::mmu(name, &bounds(), Bytes::kb(3), Alpha::ONE);
+    let mmu = policies::mmu(name, &bounds(), Xon { offset: Bytes::kb(3), floor: Bytes::kb(1) }, Alpha::ONE);
     let mut writers: Vec<Vec<PortWriter>> = (0..LCORES)
         .map(|lcore| {
             (lcore..PORTS).step_by(usize::from(LCORES)).map(|port| mmu.writer(PortId(port)).unwrap()).collect()

@@ -1,6 +1,6 @@
 //! State machines that span the policy and the MMU, transition by transition. Those of a policy alone are beside its code.
 
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, QueueUse, Segment, Verdict};
+use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, QueueUse, Segment, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::policies::{self, Bounds};
@@ -32,7 +32,7 @@ impl Bench {
             rate: BitRate::gbps(10),
         };
         let reserved = policies::layout(name, &bounds(Bytes::mb(10))).headroom();
-        let mmu = policies::mmu(name, &bounds(Bytes::kb(200) + reserved), Bytes::kb(2), Alpha::ONE);
+        let mmu = policies::mmu(name, &bounds(Bytes::kb(200) + reserved), Xon::below(Bytes::kb(2)), Alpha::ONE);
         let [writer, other] = [0, 1].map(|port| mmu.writer(PortId(port)).unwrap());
         Bench { mmu, writer, other, now: Time::ZERO }
     }

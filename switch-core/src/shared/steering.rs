@@ -9,11 +9,12 @@
 use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use weir_config::{EcnConfig, QueueConfig, StormCondition, WatchdogAction, WatchdogConfig};
+use weir_flowctl::{Mechanism, Tells};
 use weir_mmu::EcnMarker;
 use weir_mmu::policy::PortRate;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 
-use super::{ADMIN_DOWN, BLOCKED, LINK_CHANGED, NEW_TUNING, PortState, RATE_SET};
+use super::{ADMIN_DOWN, BLOCKED, LINK_CHANGED, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET};
 use crate::{RateChange, Shared};
 
 /// How egress queues are served, and storms watched for. Relaxed throughout: the bit in the port's word publishes it.
@@ -140,6 +141,8 @@ impl Tuning {
 pub(crate) struct Steered {
     /// The port's rate.
     pub(crate) rate: bool,
+    /// What it speaks.
+    pub(crate) language: bool,
     /// All else.
     pub(crate) tuning: bool,
 }
@@ -170,7 +173,7 @@ impl Shared {
     /// # Panics
     /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::is_made_for_a_rate).
     pub fn set_rate(&self, port: PortId, rate: Option<BitRate>) -> RateChange {
-        debug_assert!(!self.port(port).mechanism.is_made_for_a_rate(), "its thresholds are reckoned with C");
+        debug_assert!(!self.port(port).mechanism().is_made_for_a_rate(), "its thresholds are reckoned with C");
         let mut change = RateChange { before: self.port(port).rate.get(), policy_follows: true };
         for id in std::iter::once(port).chain(self.clones_of(port)) {
             let state = self.port(id);
@@ -217,7 +220,43 @@ impl Shared {
     }
 }
 
+impl Shared {
+    /// Has a port, which is no clone, speak PFC, PAUSE or nothing from its next polls on; returns whether it can, which a port does that
+    /// [speaks one of these](weir_flowctl::Tells::may_change).
+    ///
+    /// Its peer is told first, as it was told before, that all classes may go on; then, in the new way, which are to pause. What the peer
+    /// has said before is forgotten. Frames that wait stay where they are.
+    pub fn set_flow_control(&self, port: PortId, tells: Tells) -> bool {
+        let can = std::iter::once(port).chain(self.clones_of(port)).all(|id| self.port(id).speak(tells));
+        if can {
+            // Release; pairs with Acquire in `take_steered`.
+            self.port(port).closed.fetch_or(NEW_LANGUAGE, Ordering::Release);
+        }
+        can
+    }
+}
+
 impl PortState {
+    /// What the port may turn to while it runs, besides what it speaks.
+    pub(crate) fn may_speak(&mut self, others: Vec<Mechanism>) {
+        self.mechanisms.extend(others);
+    }
+
+    fn speak(&self, tells: Tells) -> bool {
+        let Some(spoken) = self.mechanisms.iter().position(|mechanism| mechanism.tells() == tells) else {
+            return false;
+        };
+        // Release; pairs with Acquire in `mechanism`.
+        self.spoken.store(spoken, Ordering::Release);
+        self.regulator.obey(tells);
+        true
+    }
+
+    /// Has the transmitter look again at what the port speaks.
+    pub(crate) fn put_off_language(&self) {
+        self.closed.fetch_or(NEW_LANGUAGE, Ordering::Release);
+    }
+
     /// The classes that its peer is to pause whatever the buffer holds.
     pub fn forced_pause(&self) -> ClassSet {
         ClassSet::from_bits(self.forced.load(Ordering::Relaxed))
@@ -236,7 +275,8 @@ impl PortState {
     pub(crate) fn take_steered(&self) -> Steered {
         // Cleared before the values are read, so that later ones are not missed. Acquire; pairs with Release in who sets a bit: who
         // sees it sees the values.
-        let closed = self.closed.fetch_and(!(NEW_TUNING | RATE_SET), Ordering::Acquire);
-        Steered { rate: closed & RATE_SET != 0, tuning: closed & NEW_TUNING != 0 }
+        let closed = self.closed.fetch_and(!(NEW_TUNING | RATE_SET | NEW_LANGUAGE), Ordering::Acquire);
+        let is_set = |bit| closed & bit != 0;
+        Steered { rate: is_set(RATE_SET), language: is_set(NEW_LANGUAGE), tuning: is_set(NEW_TUNING) }
     }
 }

@@ -1,10 +1,12 @@
 //! A port's link that comes, goes or changes its speed: flow control starts anew with it, or goes on by the new speed.
 
+use weir_flowctl::MessageGenerator;
 use weir_mmu::EcnMarker;
 use weir_units::{CLASSES, ClassSet, Time};
 
 use super::{Manner, Transmission};
 use crate::packet::Packet;
+use crate::shared::PortState;
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Whether a port has a link, after what follows from one that came, went or changed its speed.
@@ -25,6 +27,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         if steered.rate {
             self.follow_rate(now, index, true);
+        }
+        if steered.language {
+            self.follow_language(now, index);
         }
         if steered.tuning {
             self.follow_tuning(now, index);
@@ -64,6 +69,23 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         M::note_rate(&mut port.own, state);
     }
 
+    /// Speaks another flow control, once the peer has been told by the one before that all classes may go on.
+    fn follow_language(&mut self, now: Time, index: usize) {
+        let port = &mut self.ports[index];
+        let state = self.shared.port(port.id);
+        state.regulator.forget(now);
+        if state.link_up() && !port.generator.advertised_off().is_empty() {
+            port.hushed = ClassSet::ALL;
+            return state.put_off_language();
+        }
+        port.hushed = ClassSet::EMPTY;
+        // Neither needs the classes, which GFC and credit go by, nor takes memory.
+        port.generator = MessageGenerator::new(state.mechanism(), state.rate(), ClassSet::EMPTY);
+        port.forced = forced(state);
+        // Queues that went OFF before are told of now only, and that is no delay of the switch's.
+        port.told_at = [now; CLASSES];
+    }
+
     /// Takes over how the port's queues are to be served, what the watchdog goes by, and what the peer is to pause.
     fn follow_tuning(&mut self, now: Time, index: usize) {
         let Transmission { shared, ports, markers, .. } = self;
@@ -74,9 +96,14 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if let Some(config) = tuning.watchdog() {
             port.watchdogs.set_config(&config);
         }
-        port.forced = if state.mechanism.tells().off_classes() { state.forced_pause() } else { ClassSet::EMPTY };
+        port.forced = forced(state);
         // All ports here have the same markers.
         *markers = tuning.markers();
         self.find_rows();
     }
+}
+
+/// The classes that the peer is to pause whatever the buffer holds, if the port can tell it so.
+fn forced(state: &PortState) -> ClassSet {
+    if state.mechanism().tells().off_classes() { state.forced_pause() } else { ClassSet::EMPTY }
 }

@@ -103,6 +103,7 @@ fn a_paused_class_stops_alone_and_for_its_time() {
         let report = bench.report();
         let class = report.ports[1].classes[3];
         assert_eq!((class.xoff_rx, class.pauses_rx, class.paused_rx), (1, 1, Span::from_nanos(51_200)));
+        assert_eq!(class.last_pause_rx.map(|last| last.lasted), Some(class.paused_rx));
         bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
         bench.run(4, STEP);
         bench.arrive(0, frame(0, 1, 3, 999));

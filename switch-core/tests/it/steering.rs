@@ -2,13 +2,15 @@
 
 use proptest::prelude::*;
 use weir_config::{EcnConfig, Layout, PortState, QueueConfig, SwitchConfig};
-use weir_flowctl::CatchUp;
+use weir_flowctl::{CatchUp, Tells};
 use weir_switch_core::Surroundings;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::fdb::Destination;
 use weir_units::{BitRate, Bytes, Class, ClassSet, PortId, Span, Time};
+use weir_wire::ethernet::Parsed;
+use weir_wire::mac_control::ControlFrame;
 
-use crate::common::{Bench, LAYOUTS, STEP, Senders, clones, frame, introduce, pfc, station, toml};
+use crate::common::{Bench, LAYOUTS, STEP, Senders, TestFrame, clones, frame, introduce, pfc, station, toml};
 
 const IN: PortId = PortId(0);
 const OUT: PortId = PortId(1);
@@ -262,6 +264,62 @@ fn a_forced_pause_is_told_repeated_and_ended() {
     }
 }
 
+/// PFC and PAUSE that a port has sent: for each whether it pauses.
+fn told(bench: &Bench, port: PortId) -> Vec<(&'static str, bool)> {
+    let frames = bench.world.sent[port.index()].iter().filter_map(|frame| match frame.parsed {
+        Parsed::Control(Ok(ControlFrame::Pfc(pfc))) => Some(("pfc", !pfc.paused().is_empty())),
+        Parsed::Control(Ok(ControlFrame::Pause(quanta))) => Some(("pause", quanta > 0)),
+        _ => None,
+    });
+    frames.collect()
+}
+
+#[test]
+fn a_port_turns_from_pfc_to_pause_to_nothing_and_back() {
+    let class = Class::new(3);
+    let global = || TestFrame { parsed: Parsed::Control(Ok(ControlFrame::Pause(u16::MAX))), ..pfc(ClassSet::EMPTY, 0) };
+    for layout in LAYOUTS {
+        // Refreshes are too far apart to be among the messages.
+        let toml = toml(2, "[pfc]\nreaction = \"0s\"\n");
+        let mut bench = bench(&toml, layout);
+        bench.shared.force_pause(IN, class.alone());
+        // At the way out PFC is obeyed, until another flow control is spoken.
+        bench.arrive(OUT.0, pfc(class.alone(), u16::MAX));
+        bench.run(4, STEP);
+        offer(&mut bench, 3, 3);
+        bench.run(20, STEP);
+        assert_eq!((told(&bench, IN), bench.data_sent(OUT.0).len()), (vec![("pfc", true)], 0), "{layout:?}");
+        for port in [IN, OUT] {
+            assert!(bench.shared.set_flow_control(port, Tells::Pause));
+        }
+        bench.run(20, STEP);
+        assert_eq!(told(&bench, IN)[1..], [("pfc", false), ("pause", true)], "{layout:?}: resumed, then paused anew");
+        assert_eq!(bench.data_sent(OUT.0).len(), 3, "{layout:?}: what the peer said in PFC is forgotten");
+        bench.arrive(OUT.0, pfc(class.alone(), u16::MAX));
+        offer(&mut bench, 3, 3);
+        bench.run(20, STEP);
+        assert_eq!(bench.data_sent(OUT.0).len(), 6, "{layout:?}: PFC is no language any more");
+        bench.arrive(OUT.0, global());
+        bench.run(4, STEP);
+        offer(&mut bench, 3, 3);
+        bench.run(20, STEP);
+        assert_eq!(bench.data_sent(OUT.0).len(), 6, "{layout:?}: PAUSE is");
+        for port in [IN, OUT] {
+            assert!(bench.shared.set_flow_control(port, Tells::Nothing));
+        }
+        bench.run(20, STEP);
+        assert_eq!(told(&bench, IN)[3..], [("pause", false)], "{layout:?}: and no more");
+        assert_eq!(bench.data_sent(OUT.0).len(), 9, "{layout:?}");
+        bench.run(400, STEP);
+        assert_eq!(told(&bench, IN).len(), 4, "{layout:?}");
+        assert!(bench.shared.set_flow_control(IN, Tells::Pfc) && !bench.shared.set_flow_control(IN, Tells::Room));
+        bench.run(4, STEP);
+        assert_eq!(told(&bench, IN)[4..], [("pfc", true)], "{layout:?}: what is still to pause is told");
+        assert_eq!(bench.report().message_delay.count, 0, "{layout:?}");
+        assert_lossless(&mut bench);
+    }
+}
+
 #[test]
 fn static_addresses_come_and_go() {
     let bench = bench(&toml(3, ""), Layout::Single);
@@ -334,7 +392,7 @@ proptest! {
                 }
                 Turn::Alpha(n) => {
                     let policy = weir_mmu::policy::settings("dt", &format!("alpha = \"{n}/16\"")).unwrap();
-                    shared.mmu.retune(&*policy, config.xon_offset(), config.buffer.lossy_alpha);
+                    shared.mmu.retune(&*policy, config.xon(), config.buffer.lossy_alpha);
                 }
                 Turn::Blocked(port, is) => {
                     blocked |= is;

@@ -4,13 +4,14 @@ use std::fmt;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle, WeakProgressBar};
+pub use indicatif::ProgressBar;
+use indicatif::{HumanDuration, ProgressState, ProgressStyle, WeakProgressBar};
 
 /// The bar on the terminal.
 static SHOWN: Mutex<Option<WeakProgressBar>> = Mutex::new(None);
 
 /// A bar of this length, of which so much is done already. The template may have `{left}`, the time that is left.
-pub(crate) fn bar(length: u64, done: u64, template: &str) -> ProgressBar {
+pub fn bar(length: u64, done: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(length);
     let left = move |state: &ProgressState, to: &mut dyn fmt::Write| {
         // Nothing is known before there is a first step.

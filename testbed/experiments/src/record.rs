@@ -8,12 +8,13 @@ mod scenario;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use serde_json::{Value, json};
 use weir_trace::{Capture, Choice, Recording};
 use weir_units::{BitRate, Span};
 
-use crate::Failure;
-use crate::files::{listed, write_scenario};
+use crate::files::{json_text, listed, write_scenario};
 use crate::table::count;
+use crate::{Failure, progress};
 use scenario::{Made, Surroundings};
 
 /// Arguments of `weir record`.
@@ -37,6 +38,9 @@ pub struct RecordArguments {
     /// Write over files that are there.
     #[arg(long)]
     pub force: bool,
+    /// Print what was read as JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Captures take no more memory than this.
@@ -47,19 +51,17 @@ const MEMORY_BYTES_MAX: u64 = 8 << 30;
 /// # Errors
 /// What can't be read, or has no message; files that can't be written, or are there already.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
-    let mut captures = Vec::new();
+    let mut files = Vec::new();
     let mut surroundings = None;
     for source in &arguments.sources {
-        let files = if source.is_dir() {
+        if source.is_dir() {
             surroundings = surroundings.or(Surroundings::of(source)?);
-            captures_in(source)?
+            files.extend(captures_in(source)?);
         } else {
-            vec![source.clone()]
-        };
-        for file in files {
-            captures.push(read(&file)?);
+            files.push(source.clone());
         }
     }
+    let captures = read_all(&files)?;
     let recording = Recording::of(&captures, arguments.idle);
     if recording.sent.is_empty() {
         return Err(Failure::Argument(format!(
@@ -75,7 +77,18 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let stem = stem(&arguments.output)?;
     let made = surroundings.scenario(&recording, &names.join(", "), &stem)?;
     let written = write_scenario(&arguments.output, &made.scenario, &made.beside, arguments.force)?;
-    tell(&recording, &made, &captures);
+    let told = told(&recording, &made);
+    if arguments.json {
+        print!("{}", json_text(&as_json(&recording, &made, &told, &captures, &written)));
+        return Ok(());
+    }
+    println!("{} messages of {} B between {} hosts", count(made.messages), count(bytes(&recording)), made.hosts);
+    for Told { number, what, .. } in told.iter().filter(|told| told.number > 0) {
+        println!("  {}: {what}", count(*number));
+    }
+    for capture in captures.iter().filter(|capture| capture.left_out().refused() > 0) {
+        println!("  {}: {}", capture.path().display(), capture.left_out().told());
+    }
     println!("written: {}", listed(&written));
     Ok(())
 }
@@ -95,9 +108,15 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-fn read(file: &Path) -> Result<Capture, Failure> {
+/// Reads captures, with a bar on the terminal.
+fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
     let choice = Choice { frame_bytes_max: usize::MAX, memory_bytes_max: MEMORY_BYTES_MAX, ..Choice::default() };
-    Capture::read(file, &choice).map_err(|error| Failure::Argument(error.to_string()))
+    let bytes = files.iter().filter_map(|file| fs::metadata(file).ok()).map(|of| of.len()).sum();
+    let bar = progress::bar(bytes, 0, "reading captures [{bar:32}] {bytes} of {total_bytes}, {left} left");
+    let read = |file: &PathBuf| Capture::read_telling(file, &choice, &mut |bytes| bar.inc(bytes));
+    let captures = files.iter().map(read).collect::<Result<_, _>>();
+    bar.finish_and_clear();
+    captures.map_err(|error| Failure::Argument(error.to_string()))
 }
 
 /// The name that files beside the scenario begin with.
@@ -110,30 +129,62 @@ fn stem(output: &Path) -> Result<String, Failure> {
         .ok_or_else(|| Failure::Argument(format!("-o {}: name a file that ends in .toml", output.display())))
 }
 
-fn tell(recording: &Recording, made: &Made, captures: &[Capture]) {
-    let bytes: u64 = recording.sent.iter().map(|sent| sent.bytes).sum();
+/// A number of what was read.
+struct Told {
+    key: &'static str,
+    number: u64,
+    what: &'static str,
+}
+
+fn bytes(recording: &Recording) -> u64 {
+    recording.sent.iter().map(|sent| sent.bytes).sum()
+}
+
+fn told(recording: &Recording, made: &Made) -> [Told; 8] {
     let whole = recording.sent.iter().filter(|sent| sent.is_whole).count();
-    println!("{} messages of {} B between {} hosts", count(made.messages), count(bytes), made.hosts);
-    let told = [
-        (recording.packets, "packets with data"),
-        (recording.sent_again, "of them sent again, and counted once"),
-        (
+    let told = |key, number, what| Told { key, number, what };
+    [
+        told("packets", recording.packets, "packets with data"),
+        told("sent_again", recording.sent_again, "of them sent again, and counted once"),
+        told(
+            "missing",
             recording.missing,
             "packets that are missing in the captures; messages have their bytes all the same where a RETH tells them",
         ),
-        (
+        told(
+            "not_whole",
             (recording.sent.len() - whole) as u64,
             "messages without beginning or end in the captures: their bytes are a least",
         ),
-        (made.left_out, "messages of hosts that the run directory does not have, or to their own host: left out"),
-        (recording.seen_elsewhere, "frames that another capture has too"),
-        (recording.answers, "acknowledgements and the like, which follow from messages"),
-        (recording.others, "other frames"),
-    ];
-    for (number, what) in told.into_iter().filter(|(number, _)| *number > 0) {
-        println!("  {}: {what}", count(number));
+        told(
+            "left_out",
+            made.left_out,
+            "messages of hosts that the run directory does not have, or to their own host: left out",
+        ),
+        told("seen_elsewhere", recording.seen_elsewhere, "frames that another capture has too"),
+        told("answers", recording.answers, "acknowledgements and the like, which follow from messages"),
+        told("others", recording.others, "other frames"),
+    ]
+}
+
+fn as_json(recording: &Recording, made: &Made, told: &[Told], captures: &[Capture], written: &[PathBuf]) -> Value {
+    let capture = |capture: &Capture| {
+        json!({
+            "file": capture.path(),
+            "frames": capture.frames().len(),
+            "refused_frames": capture.left_out().refused(),
+            "left_out": capture.left_out().told(),
+        })
+    };
+    let mut all = json!({
+        "messages": made.messages,
+        "bytes": bytes(recording),
+        "hosts": made.hosts,
+        "captures": captures.iter().map(capture).collect::<Vec<_>>(),
+        "written": written,
+    });
+    for Told { key, number, .. } in told {
+        all[key] = json!(number);
     }
-    for capture in captures.iter().filter(|capture| capture.left_out().refused() > 0) {
-        println!("  {}: {}", capture.path().display(), capture.left_out().told());
-    }
+    all
 }

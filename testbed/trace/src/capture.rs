@@ -150,12 +150,34 @@ const PICOS_A_SECOND: i128 = 1_000_000_000_000;
 /// What a pcapng file begins with; a pcap file begins with one of four others.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
+/// A file that tells how much of it was read.
+struct Telling<'t> {
+    file: File,
+    told: &'t mut dyn FnMut(u64),
+}
+
+impl Read for Telling<'_> {
+    fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
+        let bytes = self.file.read(to)?;
+        (self.told)(bytes as u64);
+        Ok(bytes)
+    }
+}
+
 impl Capture {
     /// Reads the frames of a file that are meant, in the order of their times. It ends where a frame can't be read, as for libpcap.
     ///
     /// # Errors
     /// See [`CaptureError`].
     pub fn read(path: &Path, choice: &Choice) -> Result<Capture, CaptureError> {
+        Capture::read_telling(path, choice, &mut |_| {})
+    }
+
+    /// [`Capture::read`]; `told` is told of each piece of the file that was read, how many bytes it has.
+    ///
+    /// # Errors
+    /// See [`CaptureError`].
+    pub fn read_telling(path: &Path, choice: &Choice, told: &mut dyn FnMut(u64)) -> Result<Capture, CaptureError> {
         let name = || path.display().to_string();
         let failed = |error| CaptureError::Io { path: name(), error };
         let mut file = File::open(path).map_err(failed)?;
@@ -169,7 +191,7 @@ impl Capture {
         file.rewind().map_err(failed)?;
         let mut capture =
             Capture { path: path.to_owned(), frames: Vec::new(), bytes: Vec::new(), left_out: LeftOut::default() };
-        let file = BufReader::with_capacity(1 << 20, file);
+        let file = BufReader::with_capacity(1 << 20, Telling { file, told });
         if magic == PCAPNG {
             capture.read_pcapng(file, choice)?
         } else {
@@ -228,7 +250,7 @@ impl Capture {
         (self.frames, self.bytes)
     }
 
-    fn read_pcap(&mut self, file: BufReader<File>, choice: &Choice) -> Result<(), CaptureError> {
+    fn read_pcap(&mut self, file: BufReader<Telling<'_>>, choice: &Choice) -> Result<(), CaptureError> {
         let mut reader = PcapReader::new(file).map_err(|error| self.no_capture(error))?;
         let header = reader.header();
         self.check_link(header.datalink)?;
@@ -250,7 +272,7 @@ impl Capture {
         Ok(())
     }
 
-    fn read_pcapng(&mut self, file: BufReader<File>, choice: &Choice) -> Result<(), CaptureError> {
+    fn read_pcapng(&mut self, file: BufReader<Telling<'_>>, choice: &Choice) -> Result<(), CaptureError> {
         let mut reader = PcapNgReader::new(file).map_err(|error| self.no_capture(error))?;
         // Interfaces are numbered anew in each section of the file.
         let (mut interfaces, mut section) = (Vec::<Interface>::new(), 0);
@@ -503,6 +525,18 @@ pub(crate) mod tests {
 
     const MICROSECONDS: u32 = 0xa1b2_c3d4;
     const NANOSECONDS: u32 = 0xa1b2_3c4d;
+
+    #[test]
+    fn each_piece_that_is_read_is_told() {
+        // More than a read takes at once.
+        let frames: Vec<_> = (0..2_000).map(|n| (n, 0, 1_000, vec![2; 1_000])).collect();
+        let (file, bytes) = (tempfile::NamedTempFile::new().unwrap(), pcap(MICROSECONDS, &frames));
+        std::fs::write(file.path(), &bytes).unwrap();
+        let mut pieces = Vec::new();
+        let capture = Capture::read_telling(file.path(), &ALL, &mut |bytes| pieces.push(bytes)).unwrap();
+        assert_eq!((capture.frames().len(), pieces.iter().sum::<u64>()), (2_000, bytes.len() as u64));
+        assert!(pieces.iter().filter(|bytes| **bytes > 0).count() > 1, "{pieces:?}");
+    }
 
     #[test]
     fn stamps_are_as_fine_as_the_file_has_them() {

@@ -15,6 +15,7 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+pub mod cabled;
 mod error;
 pub mod forwarding;
 mod frames;

@@ -9,14 +9,13 @@
 //! A trial fails if a frame is lost, if the switch asks for less by PAUSE or the like, which the generator ignores, or if the port did
 //! not take all frames by the end. Trials are shorter than the RFC's minute unless asked otherwise.
 
-use std::collections::BTreeMap;
-use std::fs;
+mod report;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use serde::Serialize;
-use weir_config::{Device, PciDevice, SwitchConfig};
+use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::{PreparedSwitches, check_machine, claim_devices, pci_addresses_of};
 use weir_dpdk_io::cpu;
 use weir_flowctl::Tells;
@@ -24,13 +23,14 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, FCS_BYTES, FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::bed::{Bed, DIRECTLY, Seats, THROUGH, Tried, clock_cost_ns, start_dpdk};
+use crate::cabled::{parse_device, veth_peer};
 use crate::error::BenchError;
 use crate::interrupted::{Interrupted, Next, Tell};
-use crate::latency::Latency;
-use crate::machine::{Machine, NeighbourWatch, Neighbours};
+use crate::machine::{Machine, NeighbourWatch};
 use crate::search::{Found, Search, Verdict};
 use crate::spread::Spread;
 use crate::tester::{End, Interval, Order, Outcome};
+pub use report::{BackToBack, LatencyAt, Limit, Rfc2544Report, Searched, SizeReport, Throughput};
 
 /// RFC 2544's frame sizes on Ethernet, with FCS.
 pub const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
@@ -76,148 +76,6 @@ pub struct Plan {
     pub shares: Vec<u32>,
     /// How often the longest burst is searched for; 0 leaves it out.
     pub bursts: u32,
-}
-
-/// What came out.
-#[derive(Clone, Debug, Serialize)]
-pub struct Rfc2544Report {
-    /// Where.
-    pub machine: Machine,
-    /// Who else had the CPUs.
-    pub neighbours: Neighbours,
-    /// The switch's name.
-    pub switch: String,
-    /// Its buffer policy.
-    pub policy: &'static str,
-    /// The port that frames came in by.
-    pub from: String,
-    /// The port that they left by.
-    pub to: String,
-    /// Their class.
-    pub class: u8,
-    /// Whether that is lossless.
-    pub is_lossless: bool,
-    /// Each lcore's CPU and what it does.
-    pub lcores: Vec<String>,
-    /// What to know beside the figures.
-    pub warnings: Vec<String>,
-    /// What a look at the clock costs, of which a latency has two.
-    pub clock_ns: f64,
-    /// How long a trial sent, in seconds.
-    pub trial_s: f64,
-    /// How often a rate was tried before it counted as not carried.
-    pub trials_max: u32,
-    /// The share of frames that might be lost.
-    pub loss_allowed: f64,
-    /// What there is, where the measurement was ended before its end: frame sizes.
-    pub interrupted: Option<Interrupted>,
-    /// Each frame size.
-    pub sizes: Vec<SizeReport>,
-    /// Data frames that the switch received in all trials.
-    pub received: u64,
-    /// Data frames that it sent.
-    pub sent: u64,
-    /// Frames that it dropped, by reason.
-    pub drops: BTreeMap<&'static str, u64>,
-}
-
-/// One frame size: all of it, or as far as the measurement came.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct SizeReport {
-    /// Length of a frame, with FCS.
-    pub frame_bytes: u16,
-    /// Whether it is finished.
-    pub is_whole: bool,
-    /// Frames a second at the ports' rate.
-    pub line_fps: f64,
-    /// Frames a second that the generator can do with nothing between its ends.
-    pub generator_fps: f64,
-    /// The throughput; `None` if not even the lowest rate tried is carried, or while it is searched for.
-    pub throughput: Option<Throughput>,
-    /// How far a search has come that is not finished.
-    pub searched: Option<Searched>,
-    /// Trials that the search took.
-    pub trials: u32,
-    /// Time that others had the switch's CPUs during the search, in milliseconds.
-    pub kept_from_cpu_ms: u64,
-    /// Latency at shares of the throughput.
-    pub latency: Vec<LatencyAt>,
-    /// Frames of the longest burst, over all searches.
-    pub back_to_back: Option<BackToBack>,
-}
-
-/// A throughput's search that was ended before its end.
-#[derive(Clone, Copy, Debug, Default, Serialize)]
-pub struct Searched {
-    /// The highest rate that was carried, in frames a second; `None` if none was so far.
-    pub carried_fps: Option<f64>,
-    /// The lowest that was not, when last tried.
-    pub lost_fps: Option<f64>,
-}
-
-/// A throughput.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Throughput {
-    /// Frames a second.
-    pub fps: f64,
-    /// The same on the wire, with preamble and gap, in Gb/s.
-    pub gbps: f64,
-    /// By the ports' rate, in percent.
-    pub line_percent: f64,
-    /// What keeps it from being higher.
-    pub limit: Limit,
-}
-
-/// What keeps a rate from being higher.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Limit {
-    /// The switch lost frames above it, or held the generator back.
-    Switch,
-    /// It is the ports' rate, or the highest asked for.
-    Line,
-    /// The generator does no more.
-    Generator,
-}
-
-/// Latency at a share of the throughput.
-#[derive(Clone, Debug, Serialize)]
-pub struct LatencyAt {
-    /// The share, in percent.
-    pub percent: u32,
-    /// Frames a second.
-    pub fps: f64,
-    /// Through the switch.
-    pub through: Latency,
-    /// With nothing between the generator's ends: what it adds itself.
-    pub direct: Latency,
-    /// Frames sent.
-    pub sent: u64,
-    /// Frames that the port did not take in time.
-    pub refused: u64,
-    /// Frames that did not come.
-    pub lost: u64,
-    /// Frames that came after one sent later.
-    pub reordered: u64,
-    /// Further copies of frames.
-    pub duplicated: u64,
-    /// Frames not timed, since the generator was away from its CPU while they were on their way.
-    pub untimed: u64,
-    /// How long the generator was away, in milliseconds.
-    pub generator_away_ms: f64,
-    /// Time that others had the switch's CPUs, in milliseconds.
-    pub kept_from_cpu_ms: f64,
-}
-
-/// Longest bursts of which nothing was lost.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct BackToBack {
-    /// Frames a second in the burst.
-    pub fps: f64,
-    /// Frames, over all searches.
-    pub frames: Spread,
-    /// Whether no longer burst was tried.
-    pub is_longest: bool,
 }
 
 /// The switch and all that is known of it before DPDK starts.
@@ -411,7 +269,7 @@ impl<'p> Test<'p> {
             go_on(tell, &format!("{frame_bytes} B: latency at {percent} %, {:.3} M frames a second", fps / 1e6))?;
             let timed = |circuit| Order { circuit, is_timed: true, ..self.order(frame_bytes, fps) };
             let direct = bed.carry_out(timed(DIRECTLY))?;
-            report.latency.push(latency_at(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
+            report.latency.push(LatencyAt::of(*percent, fps, &bed.carry_out(timed(THROUGH))?, &direct.outcome));
         }
         self.back_to_back(bed, report, top, tell)
     }
@@ -460,15 +318,6 @@ impl<'p> Test<'p> {
     }
 }
 
-impl Searched {
-    fn note(&mut self, fps: f64, verdict: Verdict) {
-        match verdict {
-            Verdict::Carried => self.carried_fps = Some(self.carried_fps.map_or(fps, |most| most.max(fps))),
-            Verdict::Lost => self.lost_fps = Some(self.lost_fps.map_or(fps, |least| least.min(fps))),
-        }
-    }
-}
-
 /// Whether a trial's frames all came, but for a share that may be lost, and the switch asked for no less.
 fn verdict(outcome: &Outcome, loss: f64) -> Verdict {
     let due = (outcome.sent + outcome.refused) as f64;
@@ -489,24 +338,6 @@ fn told(Tried { outcome, kept_from_cpu }: &Tried) -> String {
     let counts = if counts.is_empty() { "all came".to_owned() } else { counts };
     let [kept, away] = [kept_from_cpu.as_secs_f64(), outcome.away.as_secs_f64()].map(|seconds| seconds * 1e3);
     format!("{counts}; others had the switch's CPUs for {kept:.1} ms, and the generator's for {away:.1} ms")
-}
-
-fn latency_at(percent: u32, fps: f64, through: &Tried, direct: &Outcome) -> LatencyAt {
-    let outcome = &through.outcome;
-    LatencyAt {
-        percent,
-        fps,
-        through: Latency::of(&outcome.latencies),
-        direct: Latency::of(&direct.latencies),
-        sent: outcome.sent,
-        refused: outcome.refused,
-        lost: outcome.lost(),
-        reordered: outcome.came.reordered,
-        duplicated: outcome.came.duplicated,
-        untimed: outcome.untimed,
-        generator_away_ms: outcome.away.as_secs_f64() * 1e3,
-        kept_from_cpu_ms: through.kept_from_cpu.as_secs_f64() * 1e3,
-    }
 }
 
 /// The port of this name.
@@ -575,49 +406,6 @@ fn tester_device(own: &Device, plan: &Plan, end: usize) -> Result<Option<Device>
             "port {name} ({device}): give what is cabled to it, as in {argument} pci=0000:04:00.1"
         ))),
     }
-}
-
-/// The device that an argument names: `pci=0000:04:00.1`, `af_packet=veth1`, `af_xdp=veth1`.
-///
-/// # Errors
-/// It names none, or an interface that is not there.
-pub fn parse_device(argument: &str, text: &str) -> Result<Device, BenchError> {
-    let device = match text.split_once('=') {
-        Some(("pci", address)) if !address.is_empty() => {
-            let (address, devargs) = match address.split_once(',') {
-                Some((address, devargs)) => (address, Some(devargs.to_owned())),
-                None => (address, None),
-            };
-            Device::Pci(PciDevice { address: address.to_owned(), devargs })
-        }
-        Some(("af_packet", netdev)) if !netdev.is_empty() => Device::AfPacket(netdev.to_owned()),
-        Some(("af_xdp", netdev)) if !netdev.is_empty() => Device::AfXdp(netdev.to_owned()),
-        _ => {
-            return Err(BenchError::Plan(format!(
-                "{argument} {text}: write pci=ADDRESS, af_packet=INTERFACE or af_xdp=INTERFACE"
-            )));
-        }
-    };
-    if let Some(netdev) = device.netdev()
-        && !Path::new("/sys/class/net").join(netdev).exists()
-    {
-        return Err(BenchError::Plan(format!("{argument} {text}: there is no network interface {netdev}")));
-    }
-    Ok(device)
-}
-
-/// The interface at the other end of a veth pair, if it is in this network namespace.
-pub fn veth_peer(class_net: &Path, netdev: &str) -> Option<String> {
-    let number = |name: &str, file: &str| -> Option<u32> {
-        fs::read_to_string(class_net.join(name).join(file)).ok()?.trim().parse().ok()
-    };
-    let peer = number(netdev, "iflink")?;
-    let own = number(netdev, "ifindex")?;
-    let names = fs::read_dir(class_net).ok()?.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
-    // Numbers may recur in another namespace: the peer's link must lead back.
-    names
-        .filter(|name| name != netdev)
-        .find(|name| number(name, "ifindex") == Some(peer) && number(name, "iflink") == Some(own))
 }
 
 #[cfg(test)]
@@ -716,20 +504,5 @@ mod tests {
         assert_eq!(frame_sizes(&plan).unwrap(), FRAME_SIZES);
         plan.switch.mtu = weir_units::Bytes::new(1_000);
         assert_eq!(frame_sizes(&plan).unwrap(), [64, 128, 256, 512]);
-    }
-
-    #[test]
-    fn the_other_end_of_a_veth_pair_is_found() {
-        let class_net = tempfile::tempdir().unwrap();
-        for (name, own, link) in [("v0", 3, 4), ("v1", 4, 3), ("eth0", 2, 2), ("far", 5, 9), ("nine", 9, 9)] {
-            let folder = class_net.path().join(name);
-            fs::create_dir(&folder).unwrap();
-            fs::write(folder.join("ifindex"), format!("{own}\n")).unwrap();
-            fs::write(folder.join("iflink"), format!("{link}\n")).unwrap();
-        }
-        let peer = |name| veth_peer(class_net.path(), name);
-        assert_eq!((peer("v0").as_deref(), peer("v1").as_deref()), (Some("v1"), Some("v0")));
-        // A NIC, one whose peer is in another namespace, and none.
-        assert_eq!((peer("eth0"), peer("far"), peer("nosuch")), (None, None, None));
     }
 }

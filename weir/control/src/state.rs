@@ -108,10 +108,21 @@ pub struct PfcCounters {
     pub rx_pauses: ByClass,
     /// For how long, in microseconds: `PFC_n_RX_PAUSE_DURATION_US`.
     pub rx_paused_us: ByClass,
+    /// The last pause by the peer since counters were cleared.
+    pub rx_last_pause: [Option<LastPause>; CLASSES],
     /// How often the peer was told to pause.
     pub tx_pauses: ByClass,
     /// For how long, in microseconds: `PFC_n_TX_PAUSE_DURATION_US`.
     pub tx_paused_us: ByClass,
+}
+
+/// A pause that was, or is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastPause {
+    /// When it began, in milliseconds since 1970.
+    pub unix_ms: u64,
+    /// For how long the class was paused, so far.
+    pub us: u64,
 }
 
 /// An egress queue that is watched for PFC storms.

@@ -461,6 +461,7 @@ impl Control {
             base,
             rates: self.rates[index].as_deref(),
             now: asked.running.now(),
+            unix_ms: unix_ms(),
             ports,
         }
     }

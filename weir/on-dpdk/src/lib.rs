@@ -57,8 +57,8 @@ impl RealFrames for Dpdk {
         Ok(run::run(arguments)?)
     }
 
-    fn try_devices(&self, files: &[PathBuf], eal: &[String]) -> Result<(), Failure> {
-        Ok(check::try_devices(files, eal)?)
+    fn try_devices(&self, files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Failure> {
+        Ok(check::try_devices(files, eal, json)?)
     }
 
     fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding> {

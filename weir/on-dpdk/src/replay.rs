@@ -5,18 +5,19 @@ mod summary;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use weir_bench::cabled::{parse_device, veth_peer};
 use weir_bench::machine::{Machine, NeighbourWatch};
-use weir_bench::rfc2544::{parse_device, veth_peer};
 use weir_config::{Device, ReplayConfig, ReplayPace, SwitchConfig};
-use weir_dpdk_driver::replayer::{FarEnd, Trace, TraceEnd, lanes};
+use weir_dpdk_driver::replayer::{FarEnd, Lane, Trace, TraceEnd, lanes};
 use weir_dpdk_driver::{
     Memory, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, claim_devices, pci_addresses_of,
 };
 use weir_dpdk_io::cpu;
-use weir_experiments::Failure;
 use weir_experiments::real_frames::ReplayArguments;
+use weir_experiments::table::count;
+use weir_experiments::{Failure, progress};
 use weir_trace::{Capture, Rewriting};
-use weir_units::{BitRate, FCS_BYTES};
+use weir_units::{BitRate, FCS_BYTES, Span};
 
 use crate::bench::{create_json, finish};
 use crate::fault::Fault;
@@ -75,11 +76,13 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
         left_out.push(capture.left_out().told());
         ends.push((trace, capture, FarEnd::Device(rx, tx)));
     }
-    prepared.add_replay(0, lanes(ends));
+    let lanes = lanes(ends);
+    let lasts = lasts(&lanes);
+    prepared.add_replay(0, lanes);
     let watch = NeighbourWatch::start();
     let running = prepared.start()?;
     tracing::info!("replaying on CPU {}; stop with SIGINT or SIGTERM", cpus[0]);
-    wait(&running, &signals);
+    wait(&running, &signals, lasts);
     let stopped = running.stop(DRAIN)?;
     let Some(report) = &stopped.replay else {
         return Err(Failure::Run("the replay tells nothing: a bug".into()).into());
@@ -90,15 +93,39 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     finish(&text, &summary, json)?;
     match summary.fault() {
         Some(fault) => Err(Failure::Run(fault).into()),
+        None if signals.stop() && summary.left() > 0 => {
+            let message =
+                format!("interrupted: {} frames had not left; the same command replays all", count(summary.left()));
+            Err(Failure::Run(message).into())
+        }
         None => Ok(()),
     }
 }
 
+/// How long the traces take if no frame is late; `None` if they have no end.
+fn lasts(lanes: &[Lane]) -> Option<Span> {
+    let pass = lanes.iter().map(|lane| lane.schedule.lasts()).max().unwrap_or_default();
+    let ends: Option<Vec<Span>> = lanes.iter().map(|lane| Some(lane.after + pass * lane.loops?)).collect();
+    ends?.into_iter().max()
+}
+
 /// Until all frames have left, and what a paused class holds too; or a signal comes.
-fn wait(running: &RunningSwitches, signals: &Signals) {
+fn wait(running: &RunningSwitches, signals: &Signals, lasts: Option<Span>) {
+    // By the clock: to ask the lcore how far it is would make frames late.
+    let (began, ms) = (Instant::now(), lasts.map(|lasts| lasts.as_micros() / 1_000));
+    let bar = ms
+        .map(|ms| progress::bar(ms, 0, "replaying [{bar:32}] {elapsed} gone, {left} left, and what PAUSEs add  {msg}"));
     while running.replay_is_done() == Some(false) && !signals.stop() && !running.has_failed() {
         std::thread::park_timeout(TICK);
+        if let Some((bar, ms)) = bar.as_ref().zip(ms) {
+            let gone = began.elapsed().as_millis() as u64;
+            bar.set_position(gone.min(ms));
+            if gone > ms {
+                bar.set_message("(frames are late)");
+            }
+        }
     }
+    bar.inspect(|bar| bar.finish_and_clear());
     // The last frames may still be on their way into the port.
     let until = Instant::now() + TICK;
     while Instant::now() < until && !signals.stop() {

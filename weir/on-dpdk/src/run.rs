@@ -224,6 +224,7 @@ impl Session<'_> {
             if !is_line {
                 continue;
             }
+            let configs = self.control.configs();
             for (index, (last, report)) in last.iter_mut().zip(reports).enumerate() {
                 if !self.arguments.quiet {
                     let line = format!("{}{}\n", rates_line(&switches[index], last, &report), losses.in_line(index));
@@ -238,7 +239,7 @@ impl Session<'_> {
                     );
                 }
                 self.control.note_rates(index, last, &report);
-                peers.tell(index, &switches[index], &report);
+                peers.tell(index, &configs[index], &report);
                 memory.tell(index, &switches[index], &report);
                 nics.tell(index, &switches[index], running);
                 if !report.balance.holds {

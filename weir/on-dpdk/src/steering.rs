@@ -12,10 +12,11 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use weir_config::{ConfigErrors, SwitchConfig, port_of_key, why_not_live};
+use weir_config::{ConfigErrors, SwitchConfig, port_of_key, why_not_live, why_not_spoken};
 use weir_control::protocol::{Refusal, RefusalKind};
 use weir_control::steering::{Assignment, Change, Changed, Configuration, Difference, Differences, Outcome};
 use weir_dpdk_driver::RunningSwitches;
+use weir_mmu::policy::POLICIES;
 use weir_switch_core::flow_control;
 use weir_units::{Class, ClassSet};
 
@@ -111,11 +112,20 @@ impl Steering {
             let value = value.as_deref().filter(|value| value.trim() != DEFAULT);
             wanted.set(key, value).map_err(invalid)?;
         }
-        wanted.read(&steered.started).map_err(|errors| invalid(errors.render(false)))?;
+        let stays = |key: &str, why: &str| {
+            let help = "write it in the switch's file, and start the switch anew";
+            invalid(format!("`{key}` can't change while the switch runs: {why}; {help}"))
+        };
+        if let Err(errors) = wanted.read(&steered.started) {
+            // Another policy does not go together with the table of this one, which is not what is to be told.
+            return Err(match changes.iter().find(|change| steered.names_another_policy(change)) {
+                Some(change) => stays(&change.key, why_not_live(&steered.started, &change.key).unwrap_or_default()),
+                None => invalid(errors.render(false)),
+            });
+        }
         let keys = steered.now.differing(&wanted);
         if let Some((key, why)) = keys.iter().find_map(|key| Some((key, steered.why_not(&wanted, key)?))) {
-            let help = "write it in the switch's file, and start the switch anew";
-            return Err(invalid(format!("`{key}` can't change while the switch runs: {why}; {help}")));
+            return Err(stays(key, why));
         }
         let (mut notes, before) = steered.turn_to(running, index, wanted, &keys).map_err(invalid)?;
         steered.note_times(changes, &before, lasts, &mut notes);
@@ -232,7 +242,24 @@ impl Steered {
         if another_policy && key.strip_prefix("buffer.").is_some_and(|key| key.contains('.')) {
             return why_not_live(&self.started, "buffer.policy");
         }
-        why_not_live(&self.started, key)
+        why_not_live(&self.started, key).or_else(|| self.why_not_spoken(wanted, key))
+    }
+
+    /// Whether a change is to a policy that there is, and is not the one that runs.
+    fn names_another_policy(&self, Assignment { key, value }: &Assignment) -> bool {
+        let named = value.as_deref().map(|value| value.trim().trim_matches(['"', '\'']));
+        let is_another =
+            |name: &str| name != self.now.config.buffer.policy.name() && POLICIES.names().any(|known| known == name);
+        key == "buffer.policy" && named.is_some_and(is_another)
+    }
+
+    /// Why a port can't speak another setup's flow control, of a key that is about it.
+    fn why_not_spoken(&self, wanted: &Setup, key: &str) -> Option<&'static str> {
+        let names = self.started.ports.iter().map(|port| &port.name);
+        let (port, own) = port_of_key(key.strip_prefix("ports.")?, names)?;
+        let is_about_it = own == "flow_control" || own.starts_with("flow_control.");
+        let wanted = wanted.config.ports.get(port).filter(|_| is_about_it)?;
+        why_not_spoken(&self.started, port, &wanted.flow_control)
     }
 
     fn reload(&mut self, running: &RunningSwitches, index: usize, file: &Setup) -> Changed {

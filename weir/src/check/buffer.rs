@@ -7,7 +7,7 @@ use serde::Serialize;
 use weir_config::{Device, SwitchConfig};
 use weir_experiments::table::{Table, count};
 use weir_mmu::policy::{Load, QueueView, SteadyState};
-use weir_mmu::{BufferLayout, Charge, Headroom, Policy};
+use weir_mmu::{BufferLayout, Charge, Headroom, Policy, Xon};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
@@ -106,6 +106,7 @@ pub(super) struct PolicyChecked {
     /// What Xoff is compared with: w_s, or q̂ of policies that smooth it.
     compared: &'static str,
     xon_offset_bytes: u64,
+    xon_floor_bytes: u64,
     thresholds: Vec<AtRest>,
     /// What the policy makes of ports by their rate, if it says.
     ports: Vec<String>,
@@ -128,7 +129,7 @@ struct AtRest {
 
 /// What the policy says of itself, and its thresholds.
 pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> PolicyChecked {
-    let offset = if policy.has_hysteresis() { switch.xon_offset() } else { Bytes::ZERO };
+    let xon = if policy.has_hysteresis() { switch.xon() } else { Xon::default() };
     let has_port_level = policy.port_level().is_some();
     let queues_of_port = u64::from(switch.lossless_classes());
     let rest = |(lossless, lossy): (u64, u64)| {
@@ -139,7 +140,7 @@ pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn 
             overloaded_lossless_queues: lossless,
             overloaded_lossy_queues: lossy,
             xoff_bytes: xoff,
-            xon_bytes: xoff.map(|xoff| xoff.saturating_sub(offset.get())),
+            xon_bytes: xoff.map(|xoff| xon.under(Bytes::new(xoff)).get()),
             port_xoff_bytes: xoff.filter(|_| has_port_level).map(|xoff| xoff * queues_of_port),
             lossy_queue_bytes: (lossy > 0 || lossless == 0).then_some(rest.lossy.get()),
             shared_in_use_percent: used.get() as f64 * 100.0 / layout.shared().get() as f64,
@@ -150,7 +151,8 @@ pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn 
         about: policy.describe(),
         gauges: GaugeNamed::all(switch.buffer.policy.kind().gauges()),
         compared: if policy.low_pass().is_some() { "q̂" } else { "w_s" },
-        xon_offset_bytes: offset.get(),
+        xon_offset_bytes: xon.offset.get(),
+        xon_floor_bytes: xon.floor.get(),
         thresholds: loads(switch).into_iter().map(rest).collect(),
         ports: ports(switch, layout, policy),
         has_port_level,
@@ -168,7 +170,11 @@ impl fmt::Display for PolicyChecked {
             0 => "Xon = Xoff".to_owned(),
             delta => format!("Xon = Xoff - {} B", count(delta)),
         };
-        writeln!(f, "  Xoff is what {} of a lossless ingress queue is compared with; {xon}", self.compared)?;
+        let floor = match self.xon_floor_bytes {
+            0 => String::new(),
+            floor => format!(", and at least {} B", count(floor)),
+        };
+        writeln!(f, "  Xoff is what {} of a lossless ingress queue is compared with; {xon}{floor}", self.compared)?;
         if self.has_port_level {
             writeln!(f, "  Xoff and X_poff are shown for τ = 0")?;
         }

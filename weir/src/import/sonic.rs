@@ -4,6 +4,7 @@ mod buffer;
 mod classes;
 mod ports;
 mod report;
+mod resume;
 mod tables;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,7 @@ use std::fmt::Write;
 use std::fs;
 use std::path::PathBuf;
 
+use weir_config::SwitchConfig;
 use weir_experiments::Failure;
 
 use buffer::Buffer;
@@ -72,11 +74,15 @@ pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     Ok(())
 }
 
+/// `[switch] mtu` of a file that says none.
+const DEFAULT_MTU: u64 = 1_500;
+
 fn import(mut tables: Tables, wanted: &[String]) -> Result<Imported, String> {
     let (ports, mtu) = ports::ports(&mut tables, wanted)?;
     let names: Vec<String> = ports.iter().map(|port| port.sonic_name.clone()).collect();
     let classes = Classes::of(&mut tables, &names)?;
-    let buffer = Buffer::of(&mut tables, &ports, &classes)?;
+    let frame_max = if mtu > 0 { mtu } else { DEFAULT_MTU } + SwitchConfig::FRAME_OVERHEAD_BYTES;
+    let buffer = Buffer::of(&mut tables, &ports, &classes, frame_max)?;
     let accounts = tables.accounts();
     let mut text = String::from("# Made by weir import sonic. What became of SONiC's values:\n");
     for line in lines(&accounts) {

@@ -40,8 +40,18 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
         "bench forwarding" | "bench rfc2544" | "bench pause" | "bench idle" => {
             "frames are not accounted for, or it was interrupted"
         }
-        "show" | "clear" | "set" | "config" => "the conversation with the switch broke off",
+        "replay" => {
+            "a port did not take frames that were due, or it was interrupted before the last frame of a trace that has one"
+        }
+        "show" | "top" | "clear" | "set" | "config" | "export sonic-counters" => {
+            "the conversation with the switch broke off"
+        }
         "reload" => "a key was not applied as it does not go together with what runs, or the conversation broke off",
+        "capture" => "the switch broke off, so that frames may be missing, or the capture can't be written",
+        "calibrate" => {
+            "a peer does not stop, nothing came that could stop, or it was interrupted; 3 if the machine took so much of the switch's time \
+             that nothing can be advised"
+        }
         "demo" => "lossless frames were lost, or it was interrupted",
         "testbed run" => {
             "a lossless frame was lost, a run came to a deadlock that the scenario does not expect, or to none that it expects, not all \
@@ -50,6 +60,10 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
         "sweep" | "sweep merge" => "a point failed or crashed, or some are left",
         "explore" => "a map was interrupted; a claim that holds nowhere is a result, with 0",
         "reproduce" => "a run failed, or it was interrupted; a finding that does not hold is a result, with 0",
+        "testbed check" => "with --hosts: a host lacks something",
+        "compare ns3" => "a figure differs",
+        "vm run" => "what the command in the guest ended with is the exit code",
+        "doctor" => "something is lacking",
         "check" => "with --try: the devices are not fit for lossless ports, or it was interrupted",
         _ => return None,
     })

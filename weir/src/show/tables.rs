@@ -103,7 +103,7 @@ fn pfc_text(ports: &[PfcCounters]) -> String {
     format!("{}\n{}", class_table(rx, "PFC", rows(|port| &port.rx)), class_table(tx, "PFC", rows(|port| &port.tx)))
 }
 
-/// SONiC's `show pfc counters --history`. When the last pause was, and for how long, nobody notes.
+/// SONiC's `show pfc counters --history`.
 fn history_table(ports: &[PfcCounters]) -> Table {
     let mut table = Table::new([
         "Port",
@@ -116,8 +116,10 @@ fn history_table(ports: &[PfcCounters]) -> Table {
     for port in ports {
         for class in 0..CLASSES {
             let (pauses, us) = (count(port.rx_pauses[class]), count(port.rx_paused_us[class]));
-            let not_kept = [NOT_KNOWN.to_owned(), NOT_KNOWN.to_owned()];
-            table.row([port.port.clone(), format!("PFC{class}"), pauses, us].into_iter().chain(not_kept));
+            let last = port.rx_last_pause[class];
+            let recent = last
+                .map_or([NOT_KNOWN.to_owned(), NOT_KNOWN.to_owned()], |last| [count(last.us), instant(last.unix_ms)]);
+            table.row([port.port.clone(), format!("PFC{class}"), pauses, us].into_iter().chain(recent));
         }
     }
     table

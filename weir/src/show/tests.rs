@@ -68,6 +68,9 @@ fn pfc_port() -> PfcCounters {
         tx: NONE,
         rx_pauses: at_three(6),
         rx_paused_us: at_three(1_000_000),
+        rx_last_pause: std::array::from_fn(|class| {
+            (class == 3).then_some(LastPause { unix_ms: 1_764_078_414_123, us: 51_200 })
+        }),
         tx_pauses: NONE,
         tx_paused_us: NONE,
     }
@@ -90,8 +93,10 @@ fn pfc_counters_have_sonics_columns() {
     let history = text(view(true), &reply);
     let head = "  Port  Priority  RX Pause Transitions  Total RX Pause Time US  Recent RX Pause Time US  Recent RX Pause Timestamp";
     assert_eq!(history.lines().next(), Some(head));
-    let at_three = "  p0        PFC3                     6               1,000,000                      N/A                        N/A";
+    let at_three = "  p0        PFC3                     6               1,000,000                   51,200   2025-11-25T13:46:54.123Z";
     assert!(history.lines().any(|line| line == at_three), "{history}");
+    let never = "  p0        PFC4                     0                       0                      N/A                        N/A";
+    assert!(history.lines().any(|line| line == never), "{history}");
     assert_eq!(history.lines().count(), 2 + 8);
 }
 

@@ -55,6 +55,7 @@ fn switch(name: &str, seconds: u64) -> SwitchNow {
         tx: at_three(seconds),
         rx_pauses: none,
         rx_paused_us: none,
+        rx_last_pause: [None; 8],
         tx_pauses: none,
         tx_paused_us: at_three(250_000 * seconds),
     };

@@ -183,7 +183,7 @@ impl Steering<'_> {
             1 => {
                 let policy =
                     weir_mmu::policy::settings("dt", &format!("alpha = \"{}/8\"", 1 + self.below(64))).unwrap();
-                shared.mmu.retune(&*policy, self.config.xon_offset(), self.config.buffer.lossy_alpha);
+                shared.mmu.retune(&*policy, self.config.xon(), self.config.buffer.lossy_alpha);
             }
             2 => {
                 queues[3].rate = (self.below(2) == 0).then(|| BitRate::mbps(50 + self.below(500)));

@@ -4,8 +4,9 @@ use weir_units::{BitRate, Bytes, CLASSES, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::gfc::{Arrivals, Pulse, Rates, StageTable, stage};
-use crate::kinds::pfc::{ObeysPfc, Pfc};
+use crate::kinds::pfc::Pfc;
 use crate::pfc::Gate;
+use crate::pfc::ObeysPauses;
 use crate::{Arrived, Demand, Downstream, Mechanism, MessageGenerator, Protocol, Quantum, Side, Tells, Upstream};
 
 /// Buffer-based GFC at a port.
@@ -127,7 +128,7 @@ impl Protocol for GfcPulse {
     }
 
     fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(ObeysPfc)
+        Box::new(ObeysPauses::of(Tells::Pfc))
     }
 
     fn arrived(&self, link_overhead: Bytes) -> Arrived {

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use weir_mmu::policy::{self, BuildContext, HeadroomNeeds, POLICIES, PolicySettings};
-use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout};
+use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
@@ -56,10 +56,10 @@ pub(crate) struct Bounds {
 }
 
 /// An MMU of this policy; α = 1 unless the policy has none.
-pub(crate) fn mmu(name: &str, bounds: &Bounds, xon_offset: Bytes, lossy_alpha: Alpha) -> Mmu {
+pub(crate) fn mmu(name: &str, bounds: &Bounds, xon: Xon, lossy_alpha: Alpha) -> Mmu {
     let layout = layout(name, bounds);
-    let policy = policy(name, bounds, &layout, xon_offset);
-    Mmu::new(layout, policy, xon_offset, lossy_alpha)
+    let policy = policy(name, bounds, &layout, xon.offset);
+    Mmu::new(layout, policy, xon, lossy_alpha)
 }
 
 pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {

@@ -3,7 +3,7 @@
 //! Written from the papers and apart from the crate: no atomics, no packed words, no windows that roll by themselves;
 //! departures are a list that is searched. α is 1 throughout.
 
-use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Segment, Verdict};
+use weir_mmu::{Arrival, BufferLayout, DropReason, Headroom, Segment, Verdict, Xon};
 use weir_units::{BitRate, Class, PortId, QueueId, Span, Time};
 
 /// A whole MMU.
@@ -11,7 +11,8 @@ pub(crate) struct Model {
     pub name: &'static str,
     pub layout: BufferLayout,
     pub rate: BitRate,
-    pub xon_offset: u64,
+    xon_offset: u64,
+    xon_floor: u64,
     pub now: Time,
     pub queues: Vec<Queue>,
     pub egress: Vec<Egress>,
@@ -74,7 +75,7 @@ const CONGESTED: u64 = 20_480;
 const GAMMA_WEIGHT: u128 = 4_294_968; // 0.001 in units of 2^-32, rounded up.
 
 impl Model {
-    pub(crate) fn new(name: &'static str, layout: BufferLayout, rate: BitRate, xon_offset: u64) -> Model {
+    pub(crate) fn new(name: &'static str, layout: BufferLayout, rate: BitRate, xon: Xon) -> Model {
         let ports = layout.ports().len();
         let limits = layout.ports().iter().flat_map(|port| port.headroom);
         Model {
@@ -86,7 +87,9 @@ impl Model {
             name,
             layout,
             rate,
-            xon_offset,
+            xon_offset: xon.offset.get(),
+            // Reverie resumes where it pauses.
+            xon_floor: if name.starts_with("reverie") { 0 } else { xon.floor.get() },
             now: Time::ZERO,
         }
     }
@@ -351,9 +354,9 @@ impl Model {
 
     pub(crate) fn reconsider(&mut self, id: QueueId) {
         let (_, xoff) = self.threshold(id);
-        let xon_offset = self.xon_offset;
+        let (xon_offset, floor) = (self.xon_offset, self.xon_floor);
         let queue = &mut self.queues[id.index()];
-        if queue.headroom == 0 && (queue.shared == 0 || queue.shared + xon_offset < xoff) {
+        if queue.headroom == 0 && (queue.shared <= floor || queue.shared + xon_offset < xoff) {
             queue.off = false;
         }
     }

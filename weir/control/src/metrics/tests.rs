@@ -28,6 +28,7 @@ fn metrics() -> Metrics {
                 tx: none,
                 rx_pauses: at_three(2),
                 rx_paused_us: at_three(1_500_000),
+                rx_last_pause: [None; 8],
                 tx_pauses: none,
                 tx_paused_us: none,
             }],

@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
+use serde_json::{Value, json};
 use weir_config::{Device, SwitchConfig};
 use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{Memory, Placement, Runtime, RuntimeOptions, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
+use weir_experiments::files::json_text;
 use weir_experiments::real_frames::{Finding, Health};
 use weir_experiments::switches::load_all;
 use weir_experiments::{Failure, experiment};
@@ -28,10 +30,16 @@ const HEAD: [&str; 10] = [
 ];
 
 /// Tries the first two ports of a file.
-pub(crate) fn try_devices(files: &[PathBuf], eal: &[String]) -> Result<(), Fault> {
+pub(crate) fn try_devices(files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Fault> {
     let stop = experiment::stopped_by_signals()?;
-    let report = tried(load_all(files)?, eal, &|| !stop.load(Ordering::Relaxed))?;
-    print(&report);
+    let switches = load_all(files)?;
+    eprintln!("this takes some 3 s, and up to 30 s if links stay down or frames are lost");
+    let report = tried(switches, eal, &|| !stop.load(Ordering::Relaxed))?;
+    if json {
+        print!("{}", json_text(&as_json(&report)));
+    } else {
+        print(&report);
+    }
     if report.passed.len() < 2 {
         let [a, b] = &report.devices;
         let message = format!(
@@ -97,6 +105,44 @@ fn tried(switches: Vec<SwitchConfig>, eal: &[String], goes_on: &dyn Fn() -> bool
     let options = RuntimeOptions { memory_mb, eal_args: eal.to_vec(), ..RuntimeOptions::default() };
     let runtime = Runtime::start("weir-try", &placement.cpus, &pci_addresses(&switches), &options)?;
     Ok(try_ports(&runtime, switch, &placement.cpus, goes_on)?)
+}
+
+fn as_json(report: &TrialReport) -> Value {
+    let device = |device: &DeviceTried| {
+        let counted = device.counted;
+        json!({
+            "port": device.port,
+            "device": device.device,
+            "driver": device.driver,
+            "link_up": device.link.map(|link| link.up),
+            "link_mbps": device.link.and_then(|link| link.speed_mbps),
+            "own_flow_control": device.pause.to_string(),
+            "counters": counted.counts.then(|| json!({
+                "given": counted.given, "sent": counted.sent, "taken": counted.taken, "received": counted.received, "lost": counted.lost,
+            })),
+        })
+    };
+    let way = |(way, [from, to]): (&Passed, [usize; 2])| {
+        let [customer, service, both] = way.tags;
+        json!({
+            "from": report.devices[from].port,
+            "to": report.devices[to].port,
+            "frames": way.sent,
+            "identical": way.identical,
+            "lengths_that_were_not": way.wrong,
+            "tags_kept": { "802.1Q": customer, "802.1ad": service, "both": both },
+            "pfc_arrives": way.pfc,
+            "pfc_identical": way.pfc_identical,
+            "pause_arrives": way.pause,
+            "obeys_pause_by_itself": way.obeys,
+        })
+    };
+    json!({
+        "fit": report.is_fit(),
+        "hugepages": report.hugepages,
+        "devices": report.devices.iter().map(device).collect::<Vec<_>>(),
+        "ways": report.passed.iter().zip([[0, 1], [1, 0]]).map(way).collect::<Vec<_>>(),
+    })
 }
 
 fn print(report: &TrialReport) {

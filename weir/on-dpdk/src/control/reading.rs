@@ -5,8 +5,8 @@ use weir_control::metrics::SwitchMetrics;
 use weir_control::protocol::What;
 use weir_control::state::{
     Books, BufferConfiguration, BufferPool, BufferQueue, ByClass, Delay, DelayBucket, FlowControlClass,
-    FlowControlPort, Interface, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters, PolicyQueue, PolicyState,
-    PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
+    FlowControlPort, Interface, LastPause, Loss, LossPlace, MacEntry, PauseDelays, PfcCounters, PolicyQueue,
+    PolicyState, PriorityGroups, Queues, State, StormPackets, Traffic, WatchedQueue,
 };
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_flowctl::{Gauges, Tells};
@@ -33,6 +33,8 @@ pub(crate) struct Reading<'r> {
     /// In bits per second by port, received and sent; none before the first interval is over.
     pub(crate) rates: Option<&'r [[u64; 2]]>,
     pub(crate) now: Time,
+    /// `now` in milliseconds since 1970.
+    pub(crate) unix_ms: u64,
     /// The ports that are asked for.
     pub(crate) ports: Vec<usize>,
 }
@@ -158,7 +160,7 @@ impl Reading<'_> {
     }
 
     fn pfc_counters(&self) -> Vec<PfcCounters> {
-        let counters = |(number, config, _): (usize, &PortConfig, &PortReport)| {
+        let counters = |(number, config, report): (usize, &PortConfig, &PortReport)| {
             // At a port that speaks PAUSE these count PAUSE frames.
             let speaks_pfc = config.flow_control.tells() != Tells::Pause;
             PfcCounters {
@@ -167,11 +169,22 @@ impl Reading<'_> {
                 tx: self.by_class(number, |class| if speaks_pfc { class.xoff_tx + class.xon_tx } else { 0 }),
                 rx_pauses: self.by_class(number, |class| class.pauses_rx),
                 rx_paused_us: self.by_class(number, |class| class.paused_rx.as_micros()),
+                rx_last_pause: std::array::from_fn(|class| self.last_pause(&report.classes[class])),
                 tx_pauses: self.by_class(number, |class| class.pauses_tx),
                 tx_paused_us: self.by_class(number, |class| class.paused_tx.as_micros()),
             }
         };
         self.real_ports().map(counters).collect()
+    }
+
+    /// A class's last pause by the clock on the wall, unless it was over when counters were cleared.
+    fn last_pause(&self, class: &ClassReport) -> Option<LastPause> {
+        let last = class.last_pause_rx?;
+        let real_ms = |span: Span| (span * u64::from(self.config.time_dilation)).as_micros() / 1_000;
+        let unix_ms = self.unix_ms.saturating_sub(real_ms(self.now.since(last.began)));
+        let ended = unix_ms + real_ms(last.lasted);
+        let is_new = self.base.is_none_or(|base| ended > base.unix_ms);
+        is_new.then_some(LastPause { unix_ms, us: last.lasted.as_micros() })
     }
 
     fn delays(&self) -> PauseDelays {

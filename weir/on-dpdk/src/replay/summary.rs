@@ -88,6 +88,11 @@ impl ReplaySummary {
             count(trace.not_taken)
         ))
     }
+
+    /// Frames that were not due when the replay was ended; none of traces without end.
+    pub(crate) fn left(&self) -> u64 {
+        self.traces.iter().filter_map(|trace| trace.left).sum()
+    }
 }
 
 impl TraceSummary {

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use weir_config::{PortConfig, PortState, SwitchConfig};
 use weir_dpdk_driver::RunningSwitches;
 use weir_experiments::table::count;
+use weir_flowctl::Tells;
 use weir_switch_core::{BuildError, Shared, buffer};
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, QueueId, Time};
 
@@ -32,7 +33,7 @@ pub(super) fn apply(
     let any = |prefix: &str| keys.iter().any(|key| key.starts_with(prefix));
     let config = &wanted.config;
     if any("buffer.") {
-        shared.mmu.retune(&*config.buffer.policy, config.xon_offset(), config.buffer.lossy_alpha);
+        shared.mmu.retune(&*config.buffer.policy, config.xon(), config.buffer.lossy_alpha);
     }
     if any("classes.queues.") {
         shared.set_queues(&config.classes.queues);
@@ -47,6 +48,9 @@ pub(super) fn apply(
         }
         if was.rate != port.rate {
             set_rate(shared, id, port, &mut notes);
+        }
+        if was.flow_control.tells() != port.flow_control.tells() {
+            notes.extend(turn(shared, id, config, port));
         }
         if was.state != port.state {
             notes.extend(state_note(shared, id, port));
@@ -109,6 +113,24 @@ fn set_rate(shared: &Shared, id: PortId, port: &PortConfig, notes: &mut Vec<Stri
     }
     if port.rate.is_none() {
         notes.push(format!("port {} has its link's rate, {now}", port.name));
+    }
+}
+
+/// Has a port speak another flow control; returns what follows.
+fn turn(shared: &Shared, id: PortId, config: &SwitchConfig, port: &PortConfig) -> Option<String> {
+    let (name, spoken) = (&port.name, port.flow_control.name());
+    if !shared.set_flow_control(id, port.flow_control.tells()) {
+        return Some(format!("port {name} can't turn to {spoken}: a bug"));
+    }
+    let is_watched = shared.ports()[id.index()].is_watched();
+    match port.flow_control.tells() {
+        Tells::Nothing if config.lossless_classes() > 0 => Some(format!(
+            "port {name} tells its peer nothing and obeys nothing: frames of lossless classes are dropped once headroom is full"
+        )),
+        Tells::Pfc if config.pfc_watchdog.is_some() && !is_watched => {
+            Some(format!("port {name} speaks PFC, and its queues are not watched for storms before a restart"))
+        }
+        _ => None,
     }
 }
 

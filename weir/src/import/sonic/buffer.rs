@@ -11,6 +11,7 @@ use super::classes::Classes;
 use super::most_common;
 use super::ports::Port;
 use super::report::Outcome;
+use super::resume::Resume;
 use super::tables::{LOOKUP, Tables, lookup_key, ports_and_numbers, reference};
 
 const POOL: &str = "BUFFER_POOL";
@@ -24,19 +25,19 @@ const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
 
 /// What a lossless priority group has.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Profile {
+pub(super) struct Profile {
     /// Where it stands: BUFFER_PROFILE, or the lookup table.
-    table: &'static str,
-    name: String,
+    pub(super) table: &'static str,
+    pub(super) name: String,
     size: u64,
-    xon: u64,
+    pub(super) xon: u64,
     xoff: u64,
-    xon_offset: Option<u64>,
+    pub(super) xon_offset: Option<u64>,
     threshold: Threshold,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Threshold {
+pub(super) enum Threshold {
     /// α = 2^n.
     Dynamic(i64),
     /// Bytes; 0 is no limit.
@@ -52,7 +53,8 @@ pub(super) struct Buffer {
 }
 
 impl Buffer {
-    pub(super) fn of(tables: &mut Tables, ports: &[Port], classes: &Classes) -> Result<Buffer, String> {
+    /// Frames are no longer than `frame_max`.
+    pub(super) fn of(tables: &mut Tables, ports: &[Port], classes: &Classes, frame_max: u64) -> Result<Buffer, String> {
         let Some(size) = tables.number::<u64>(POOL, LOSSLESS, "size")? else {
             return Err(no_pool(tables));
         };
@@ -92,8 +94,11 @@ impl Buffer {
             let _ = writeln!(text, "headroom = \"{headroom}B\"");
         }
         account_pools(tables, (size, xoff_pool, reserved, lossy_pool), (shared, total, pooled));
-        account_profiles(tables, &profiles, (private, headroom, xoff_pool), &mut text);
         let threshold = common_threshold(tables, &groups);
+        let resume = Resume::of(&groups, private, threshold, frame_max);
+        resume.write(&mut text);
+        account_profiles(tables, &profiles, (private, headroom, xoff_pool));
+        resume.account(tables, &groups);
         let lossy_alpha = lossy_alpha(tables)?;
         match threshold {
             Threshold::Static(bytes) if is_static => {
@@ -273,12 +278,11 @@ fn account_pools(
     }
 }
 
-/// Says what becomes of lossless profiles, and writes δ.
+/// Says what becomes of lossless profiles but for how their queues resume.
 fn account_profiles(
     tables: &mut Tables,
     profiles: &BTreeMap<String, Vec<Profile>>,
     (private, headroom, xoff_pool): (u64, u64, u64),
-    text: &mut String,
 ) {
     let groups: Vec<&Profile> = profiles.values().flatten().collect();
     // By how much the headroom of a port with this profile is more than the profile's, which is that of another group there.
@@ -286,16 +290,7 @@ fn account_profiles(
         let ports = profiles.values().filter(|of| of.contains(profile));
         ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
     };
-    let offsets = groups.iter().filter_map(|profile| profile.xon_offset);
-    // The most: a queue that resumes later loses nothing.
-    let offset = offsets.max().filter(|offset| *offset > 0);
-    if let Some(offset) = offset {
-        let _ = writeln!(text, "xon_offset = \"{offset}B\"");
-    }
-    let mut known: Vec<Profile> = groups.iter().map(|profile| (*profile).clone()).collect();
-    known.sort();
-    known.dedup();
-    for profile in known {
+    for profile in each_once(&groups) {
         let at = |field| (profile.table, profile.name.as_str(), field);
         tables.account(Outcome::Taken, at("pool"), "the ingress pool");
         let own = if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) };
@@ -303,7 +298,7 @@ fn account_profiles(
         let outcome = if own == private { Outcome::Taken } else { Outcome::Approximated };
         tables.account(outcome, at("size"), if private > 0 { said } else { "all of it is headroom".to_owned() });
         let own = profile.xoff;
-        let (outcome, said) = match more(&profile) {
+        let (outcome, said) = match more(profile) {
             0 if own == headroom => (Outcome::Taken, format!("buffer.headroom = {own} B")),
             0 => (Outcome::Taken, format!("headroom = {own} B of its ports")),
             more => (
@@ -312,30 +307,15 @@ fn account_profiles(
             ),
         };
         tables.account(outcome, at("xoff"), said);
-        let resumes = "a queue resumes below its threshold less xon_offset, with its headroom empty";
-        match profile.xon_offset {
-            Some(own) if Some(own) == offset => {
-                tables.account(Outcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
-            }
-            Some(own) => {
-                let said = match offset {
-                    Some(offset) => format!("buffer.xon_offset = {offset} B at all ports, where this has {own} B"),
-                    None => "0: two frames, so that a queue does not go ON and OFF with each frame".to_owned(),
-                };
-                tables.account(Outcome::Approximated, at("xon_offset"), said);
-            }
-            None => {}
-        }
-        let said = match profile.xon {
-            0 => "no floor".to_owned(),
-            xon => format!(
-                "{resumes}: no floor of {xon} B. SONiC resumes at max(xon, limit - xon_offset), which is earlier while a threshold is \
-                 below {} B",
-                xon + profile.xon_offset.unwrap_or(0)
-            ),
-        };
-        tables.account(Outcome::Approximated, at("xon"), said);
     }
+}
+
+/// The profiles, without repetition.
+pub(super) fn each_once<'p>(groups: &[&'p Profile]) -> Vec<&'p Profile> {
+    let mut known = groups.to_vec();
+    known.sort();
+    known.dedup();
+    known
 }
 
 /// The threshold that most lossless groups have.

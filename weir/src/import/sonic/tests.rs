@@ -80,7 +80,7 @@ fn td2_headroom_is_each_groups_own() {
     assert_eq!(switch.ports[3].rate.unwrap().to_string(), "10Gbps");
     assert_eq!(switch.mtu, Bytes::new(9_100));
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = 18432 (10000 5m, 40000 300m)");
-    assert!(how == Outcome::Approximated && said.contains("no floor of 18432 B"), "{said}");
+    assert_eq!((how, pool(&imported, "xon_floor")), (Outcome::Taken, 18_432 - 1_248), "{said}");
     let (how, said) = outcome(&imported, "pg_profile_lookup.ini xoff = 40560");
     assert_eq!((how, said.as_str()), (Outcome::Taken, "headroom = 40560 B of its ports"));
     assert_eq!(outcome(&imported, "pg_profile_lookup.ini xoff = 45136").0, Outcome::Refused);
@@ -114,7 +114,7 @@ fn th2_has_its_groups_in_buffer_pg_and_references_in_brackets() {
         Outcome::Taken
     );
     let (how, said) = outcome(&imported, "BUFFER_PROFILE xon = 1248");
-    assert!(how == Outcome::Approximated && said.contains("max(xon, limit - xon_offset)"), "{said}");
+    assert!(how == Outcome::Taken && said.starts_with("a queue resumes with what it reserves alone"), "{said}");
     let lossless: Vec<usize> = switch.classes.lossless.iter().map(|class| class.index()).collect();
     assert_eq!(lossless, [3, 4]);
     assert_eq!((switch.classes.dscp[26], switch.classes.dscp[3], switch.classes.dscp[46]), (1, 3, 5));
@@ -132,18 +132,22 @@ fn sn2700_has_two_pools_at_ingress_where_there_is_one_here() {
     assert_eq!(outcome(&imported, "BUFFER_POOL size = 7340032 (ingress_lossy_pool)").0, Outcome::Approximated);
     // None given: Weir's own, of two frames.
     assert!(!imported.text.contains("xon_offset = \""), "{}", imported.text);
+    // `xon` is what a group reserves.
+    assert!(!imported.text.contains("xon_floor"), "{}", imported.text);
+    let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = 18432");
+    assert!(how == Outcome::Approximated && said.contains("ON and OFF with each: it resumes up to "), "{said}");
 }
 
 /// SONiC's own templates, rendered for four ports of a top-of-rack switch: two with 5 m to servers, two with 40 m.
 #[test]
 fn rendered_templates_become_what_they_say() {
     // Platform; size and xoff of the lossless pool; what a group reserves; its headroom at either cable; 2^n of lossless and lossy
-    // queues; the lossy pool at egress.
-    for (platform, size, xoff, reserves, headrooms, alphas, lossy) in [
-        ("td2", 12_766_208, 0, 56_368, [55_120, 55_120], ["\"1/8\"", "8"], 7_326_924),
-        ("th", 10_875_072, 4_194_112, 1_248, [66_560, 71_552], ["1", "8"], 9_243_812),
-        ("th2", 33_329_088, 7_827_456, 1_248, [54_080, 59_696], ["1", "\"1/2\""], 26_663_272),
-        ("sn2700", 9_595_904, 614_400, 19_456, [22_528, 25_600], ["1", "8"], 9_595_904),
+    // queues; the lossy pool at egress; where a queue resumes whatever its threshold is.
+    for (platform, size, xoff, reserves, headrooms, alphas, lossy, xon) in [
+        ("td2", 12_766_208, 0, 56_368, [55_120, 55_120], ["\"1/8\"", "8"], 7_326_924, 18_432),
+        ("th", 10_875_072, 4_194_112, 1_248, [66_560, 71_552], ["1", "8"], 9_243_812, 2_288),
+        ("th2", 33_329_088, 7_827_456, 1_248, [54_080, 59_696], ["1", "\"1/2\""], 26_663_272, 1_248),
+        ("sn2700", 9_595_904, 614_400, 19_456, [22_528, 25_600], ["1", "8"], 9_595_904, 19_456),
     ] {
         let (imported, switch) = imported(&format!("rendered/{platform}"), &[]);
         let shared = size - xoff - 8 * reserves;
@@ -152,6 +156,14 @@ fn rendered_templates_become_what_they_say() {
         assert_eq!(pool(&imported, "headroom_pool"), pooled, "{platform}");
         let private = if xoff > 0 { reserves } else { reserves - headrooms[0] };
         assert_eq!(pool(&imported, "private"), private, "{platform}");
+        assert_eq!(switch.xon().floor.get() + private, xon, "{platform}");
+        let (how, said) = outcome(&imported, "pg_profile_lookup.ini xon = ");
+        if platform == "sn2700" {
+            // It has no xon_offset; two frames of 9,122 B are Weir's own.
+            assert!(how == Outcome::Approximated && said.contains("up to 18244 B later"), "{said}");
+        } else {
+            assert_eq!(how, Outcome::Taken, "{platform}: {said}");
+        }
         assert_eq!(switch.buffer.size, Bytes::new(shared + pooled + 32 * private), "{platform}");
         assert_eq!(pool(&imported, "egress_lossy_pool"), lossy.min(shared), "{platform}");
         let [near, far] = headrooms;
@@ -211,6 +223,8 @@ fn a_static_pool_makes_static_thresholds_and_0_is_no_limit() {
         pool(&imported, "threshold")
     };
     assert_eq!(with("200000"), 200_000);
+    // No floor above the threshold, and the smallest one to be allowed is none.
+    assert_eq!(with("17000"), 17_000);
     assert_eq!(with("0"), 1_000_000 - 2 * 41_000);
 }
 

@@ -1,0 +1,102 @@
+//! When a paused queue resumes: `xon` and `xon_offset`.
+
+use std::fmt::Write;
+
+use super::buffer::{Profile, Threshold, each_once};
+use super::report::Outcome;
+use super::tables::Tables;
+
+/// When a paused queue resumes: in SONiC where it holds max(`xon`, limit - `xon_offset`) or less, with its headroom free. Its limit is
+/// what it reserves and its threshold, so that the same is reckoned here with the shared part of what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Resume {
+    /// What a queue has before the shared part.
+    private: u64,
+    /// As SONiC gives it; `None` leaves Weir's own, two frames.
+    given: Option<u64>,
+    /// What it then is.
+    offset: u64,
+    floor: u64,
+}
+
+impl Resume {
+    /// `frame_max` is the longest frame.
+    pub(super) fn of(groups: &[&Profile], private: u64, threshold: Threshold, frame_max: u64) -> Resume {
+        // The most offset, the least floor: a queue that resumes later loses nothing.
+        let given = groups.iter().filter_map(|profile| profile.xon_offset).max().filter(|offset| *offset > 0);
+        let floors = groups.iter().map(|profile| profile.xon.saturating_sub(private));
+        let below = match threshold {
+            Threshold::Static(limit) if limit > 0 => limit - 1,
+            _ => u64::MAX,
+        };
+        Resume { private, given, offset: given.unwrap_or(2 * frame_max), floor: floors.min().unwrap_or(0).min(below) }
+    }
+
+    pub(super) fn write(self, text: &mut String) {
+        if let Some(offset) = self.given {
+            let _ = writeln!(text, "xon_offset = \"{offset}B\"");
+        }
+        if self.floor > 0 {
+            let _ = writeln!(text, "xon_floor = \"{}B\"", self.floor);
+        }
+    }
+
+    pub(super) fn account(self, tables: &mut Tables, groups: &[&Profile]) {
+        for profile in each_once(groups) {
+            let at = |field| (profile.table, profile.name.as_str(), field);
+            let later = self.offset - profile.xon_offset.unwrap_or(0);
+            let why = match self.given {
+                Some(_) => format!("queues of this resume up to {later} B later"),
+                None => format!(
+                    "two frames, so that a queue does not go ON and OFF with each: it resumes up to {later} B later"
+                ),
+            };
+            let of_offset = format!("buffer.xon_offset is {} B at all ports: {why}", self.offset);
+            let (mut outcome, mut said) = self.floor_of(profile);
+            match profile.xon_offset {
+                Some(own) if own == self.offset => {
+                    tables.account(Outcome::Taken, at("xon_offset"), format!("buffer.xon_offset = {own} B"));
+                }
+                Some(_) => tables.account(Outcome::Approximated, at("xon_offset"), of_offset),
+                // There is no value that it could be said of.
+                None => {
+                    outcome = Outcome::Approximated;
+                    said = format!("{said}; without an xon_offset it resumes at its threshold, where {of_offset}");
+                }
+            }
+            tables.account(outcome, at("xon"), said);
+        }
+    }
+
+    /// What becomes of `xon`, and by how much a queue resumes elsewhere.
+    fn floor_of(self, Profile { xon, .. }: &Profile) -> (Outcome, String) {
+        let Resume { private, floor, offset, .. } = self;
+        let resumes_at = format!(
+            "a queue resumes where {floor} B of the shared pool are left to it, or below its threshold less xon_offset"
+        );
+        match (xon.saturating_sub(private), private.saturating_sub(*xon)) {
+            (0, 0) => (
+                Outcome::Taken,
+                "a queue resumes with what it reserves alone, or below its threshold less xon_offset".to_owned(),
+            ),
+            (0, sooner) => {
+                let sooner = sooner.min(offset);
+                let said = format!(
+                    "{resumes_at}: with the {private} B that it reserves, up to {sooner} B sooner than at {xon} B, while its threshold is below \
+                     xon_offset"
+                );
+                (Outcome::Approximated, said)
+            }
+            (own, _) if own == floor => {
+                (Outcome::Taken, format!("buffer.xon_floor = {floor} B, besides the {private} B that a queue reserves"))
+            }
+            (own, _) => {
+                let said = format!(
+                    "buffer.xon_floor = {floor} B at all ports: queues of this resume up to {} B later",
+                    own - floor
+                );
+                (Outcome::Approximated, said)
+            }
+        }
+    }
+}
