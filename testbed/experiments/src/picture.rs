@@ -37,7 +37,8 @@ fn draw_error(reason: String) -> PlotError {
 /// Writes any SVG as PDF, a page of its size. Its text is text there.
 #[cfg(feature = "pdf")]
 pub(crate) fn write_svg_as_pdf(svg: &str, path: &Path) -> Result<(), PlotError> {
-    let (conversion, page) = (svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions::default());
+    // As many of the SVG's pixels to an inch as browsers have.
+    let (conversion, page) = (svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions { dpi: 96.0 });
     let pdf = svg2pdf::to_pdf(&tree(svg)?, conversion, page);
     write_file(path, &pdf.map_err(|error| draw_error(error.to_string()))?)
 }
