@@ -69,6 +69,8 @@ pub struct EcnConfig {
     pub pmax_ppm: u32,
     /// The rate of a port at which K_min and K_max are so; at others they are in proportion. `None`: they are so at all.
     pub at_rate: Option<BitRate>,
+    /// Whether frames are marked when they come into the queue, and not when they leave it.
+    pub on_arrival: bool,
 }
 
 impl EcnConfig {
@@ -77,11 +79,12 @@ impl EcnConfig {
     /// # Panics
     /// If K_min exceeds K_max or P_max exceeds one, which no file that is read does.
     pub fn marker(&self) -> EcnMarker {
-        let EcnConfig { kmin, kmax, pmax_ppm, at_rate } = *self;
-        match at_rate {
+        let EcnConfig { kmin, kmax, pmax_ppm, at_rate, on_arrival } = *self;
+        let marker = match at_rate {
             Some(rate) => EcnMarker::at_rate(kmin, kmax, pmax_ppm, rate),
             None => EcnMarker::new(kmin, kmax, pmax_ppm),
-        }
+        };
+        if on_arrival { marker.of_arrivals() } else { marker }
     }
 }
 

@@ -40,7 +40,11 @@ const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::table("classes.dscp", &[]),
     KnownTable::table("classes.pcp", &[]),
     KnownTable::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
-    KnownTable::inline("classes.queues.ecn", "`ecn` of [[classes.queues]]", &["kmin", "kmax", "pmax", "at_rate"]),
+    KnownTable::inline(
+        "classes.queues.ecn",
+        "`ecn` of [[classes.queues]]",
+        &["kmin", "kmax", "pmax", "at_rate", "mark_on"],
+    ),
     KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
     KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
     KnownTable::array(

@@ -12,6 +12,7 @@ pub struct EcnMarker {
     slope_q48: u64,
     /// Whether the thresholds are those of a port of [`EcnMarker::REFERENCE`].
     is_by_rate: bool,
+    marks_arrivals: bool,
 }
 
 impl EcnMarker {
@@ -24,7 +25,13 @@ impl EcnMarker {
         assert!(pmax_ppm <= 1_000_000, "P_max is a probability");
         let range = (kmax.get() - kmin.get()).max(1);
         let slope_q48 = (u128::from(pmax_ppm) << 48) / 1_000_000 / u128::from(range);
-        EcnMarker { kmin: kmin.get(), kmax: kmax.get(), slope_q48: slope_q48 as u64, is_by_rate: false }
+        EcnMarker {
+            kmin: kmin.get(),
+            kmax: kmax.get(),
+            slope_q48: slope_q48 as u64,
+            is_by_rate: false,
+            marks_arrivals: false,
+        }
     }
 
     /// The rate that thresholds in proportion to a port's are kept for.
@@ -42,6 +49,18 @@ impl EcnMarker {
         EcnMarker { is_by_rate: true, ..EcnMarker::new(scaled(kmin), scaled(kmax), pmax_ppm) }
     }
 
+    /// A marker of what comes into the queue, and not of what leaves it.
+    #[must_use]
+    pub fn of_arrivals(self) -> EcnMarker {
+        EcnMarker { marks_arrivals: true, ..self }
+    }
+
+    /// Whether frames are marked when they come into the queue.
+    #[inline]
+    pub fn marks_arrivals(&self) -> bool {
+        self.marks_arrivals
+    }
+
     /// What [`EcnMarker::marks_on`] is to be told of a port of this rate.
     pub fn scale_of(rate: BitRate) -> u64 {
         let scale = (u128::from(Self::REFERENCE.as_bps()) << 16) / u128::from(rate.as_bps().max(1));
@@ -55,7 +74,7 @@ impl EcnMarker {
         self.marks(if self.is_by_rate { (length * scale) >> 16 } else { length }, random)
     }
 
-    /// Whether to mark a packet that leaves a queue of `length` bytes, itself included; `random` is uniform.
+    /// Whether to mark a packet that leaves, or has come into, a queue of `length` bytes, itself included; `random` is uniform.
     #[inline]
     pub fn marks(&self, length: u64, random: u32) -> bool {
         if length > self.kmax {

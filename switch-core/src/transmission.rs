@@ -33,6 +33,8 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) position_of: Box<[usize]>,
     pub(crate) counters: Counters,
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
+    /// Whether any of them marks what comes into its queue.
+    pub(crate) marks_arrivals: bool,
     /// What RED's probabilities are drawn from.
     pub(crate) random: Random,
     /// The ports that may have something to do.
@@ -235,6 +237,11 @@ impl<O> OutPort<O> {
     }
 }
 
+/// Whether any of these marks what comes into its queue.
+pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
+    markers.iter().flatten().any(EcnMarker::marks_arrivals)
+}
+
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn new(
         shared: Arc<Shared>,
@@ -257,6 +264,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             link_overhead: shared.link_overhead,
             shared,
             ports,
+            marks_arrivals: marks_arrivals(&markers),
             markers,
             random,
             stirred: PortSet::EMPTY,
@@ -304,13 +312,28 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Puts a packet into its egress queue.
     #[inline]
-    pub(crate) fn enqueue(&mut self, now: Time, queued: Queued<P>) {
+    pub(crate) fn enqueue(&mut self, now: Time, mut queued: Queued<P>) {
         let queue = queued.charged.egress;
         self.counters.add(queue, queue_stat::HANDED_OVER, 1);
+        if self.marks_arrivals {
+            self.mark_arrival(&mut queued);
+        }
         match self.queues.push(queued) {
             Ok(()) => self.note_backlog(queue),
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
             Err(queued) => self.give_up(now, &queued),
+        }
+    }
+
+    /// Marks a frame by the length of the queue that it comes into, itself included.
+    #[inline(never)]
+    fn mark_arrival(&mut self, queued: &mut Queued<P>) {
+        let Transmission { shared, ports, counters, markers, random, position_of, .. } = self;
+        let queue = queued.charged.egress;
+        let Some(marker) = markers[queue.class().index()].filter(EcnMarker::marks_arrivals) else { return };
+        let port = &ports[position_of[queue.port().index()]];
+        if marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next()) && queued.packet.mark_ce() {
+            counters.add(queue, queue_stat::EXTRA, 1);
         }
     }
 
@@ -523,6 +546,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let queue = QueueId::new(port.id, class);
         let mut queued = queues.pop(queue)?;
         if let Some(marker) = &markers[class.index()]
+            && !marker.marks_arrivals()
             && marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next())
             && queued.packet.mark_ce()
         {

@@ -144,7 +144,7 @@ enum Command {
     Explore(reproduce::explore::ExploreArguments),
     /// Figures of a sweep: what goes across and up, a line for each policy or parameter, seeds pooled with their intervals.
     ///
-    /// As SVG, PNG and CSV, into the sweep's folder. Names may be short, where one column alone is called so.
+    /// As SVG, PNG, PDF and CSV, into the sweep's folder. Names may be short, where one column alone is called so.
     Plot(plot::PlotArguments),
     /// The results of runs as one page: a summary, plots, topology, configuration. It needs no network.
     ///

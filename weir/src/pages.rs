@@ -1,8 +1,10 @@
-//! What is made of the command line's own description: man pages, completions of shells, the table in docs/COMMANDS.md.
+//! What is made of the command line's own description: man pages, completions of shells, the table in docs/COMMANDS.md; and the pages
+//! for readers as a site.
 
 mod commands;
 mod exit_codes;
 mod man;
+mod site;
 
 use std::io;
 use std::path::PathBuf;
@@ -26,11 +28,17 @@ pub(crate) struct CompletionsArguments {
 #[derive(clap::Args)]
 pub(crate) struct PagesArguments {
     /// Write a man page for each command into this directory.
-    #[arg(long, value_name = "DIR", required_unless_present = "commands")]
+    #[arg(long, value_name = "DIR", required_unless_present_any = ["commands", "site"])]
     man: Option<PathBuf>,
     /// Write the table of commands and exit codes, docs/COMMANDS.md, to this file.
     #[arg(long, value_name = "FILE")]
     commands: Option<PathBuf>,
+    /// Write README, docs/ and what else is for readers as HTML into this directory: it needs no network, and all links lead somewhere.
+    #[arg(long, value_name = "DIR")]
+    site: Option<PathBuf>,
+    /// Where the pages of the site are.
+    #[arg(long, value_name = "DIR", default_value = ".", requires = "site")]
+    of: PathBuf,
 }
 
 /// Prints the completions of a shell.
@@ -44,8 +52,11 @@ pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
     if let Some(directory) = &arguments.man {
         man::write(&command, directory)?;
     }
-    match &arguments.commands {
-        Some(file) => write(file, &commands::page(&command)),
+    if let Some(file) = &arguments.commands {
+        write(file, &commands::page(&command))?;
+    }
+    match &arguments.site {
+        Some(directory) => site::write(&arguments.of, directory),
         None => Ok(()),
     }
 }

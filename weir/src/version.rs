@@ -8,9 +8,10 @@ use weir_experiments::experiment;
 pub(crate) const SHORT: &str = experiment::VERSION;
 
 /// What may be left out of a build: the Cargo feature, what it is for, and whether it is there.
-const FEATURES: [(&str, &str, bool); 4] = [
+const FEATURES: [(&str, &str, bool); 5] = [
     ("dpdk", "ports and real frames", cfg!(feature = "dpdk")),
     ("parquet", "tables of sweeps as Parquet", cfg!(feature = "parquet")),
+    ("pdf", "figures as PDF", cfg!(feature = "pdf")),
     ("png", "figures as PNG", cfg!(feature = "png")),
     ("top", "weir top", cfg!(feature = "top")),
 ];

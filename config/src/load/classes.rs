@@ -254,5 +254,6 @@ fn ecn(table: &Table<'_>) -> Option<EcnConfig> {
         doc.note(problem.at(table.at("kmin"), "").at(table.at("kmax"), "the upper threshold"));
     }
     let at_rate = table.quantity("at_rate", &RATE, rates());
-    Some(EcnConfig { kmin, kmax, pmax_ppm: ((pmax * 1e6).round() as u32).max(1), at_rate })
+    let on_arrival = table.choice("mark_on", &[("departure", false), ("arrival", true)]).unwrap_or(false);
+    Some(EcnConfig { kmin, kmax, pmax_ppm: ((pmax * 1e6).round() as u32).max(1), at_rate, on_arrival })
 }

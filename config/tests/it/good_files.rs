@@ -175,7 +175,8 @@ port = \"b\"
     assert_eq!((config.classes.lossless, config.classes.pcp[0]), (ClassSet::from_bits(0b1000), 1));
     let (queue, ecn) = (&config.classes.queues[6], config.classes.queues[3].ecn);
     assert_eq!((queue.strict, queue.quantum), (false, 18_044));
-    assert_eq!(ecn, Some(EcnConfig { kmin: Bytes::kb(100), kmax: Bytes::kb(400), pmax_ppm: 200_000, at_rate: None }));
+    let (kmin, kmax) = (Bytes::kb(100), Bytes::kb(400));
+    assert_eq!(ecn, Some(EcnConfig { kmin, kmax, pmax_ppm: 200_000, at_rate: None, on_arrival: false }));
     assert_eq!(
         config.ports[0].device,
         Device::Memif { socket: "/run/m".into(), id: 7, server: false, access: SocketAccess::default() }

@@ -35,7 +35,7 @@ impl<P: Packet> Onward<P> for OwnPorts<'_, P> {
     #[inline]
     fn take_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
         if intake.bundles().iter().all(|bundle| self.rings.is_own(bundle.egress.port())) {
-            return self.transmission.enqueue_all(packets, intake);
+            return self.transmission.enqueue_all(now, packets, intake);
         }
         self.take(now, Queued::all(packets, intake));
     }

@@ -117,7 +117,10 @@ impl<P: Packet> Transmitter<P> {
 impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Puts packets of a burst that was admitted without exception into their egress queues.
     #[inline(always)]
-    pub(super) fn enqueue_all(&mut self, packets: &mut Burst<P>, intake: &Intake) {
+    pub(super) fn enqueue_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
+        if self.marks_arrivals {
+            return Queued::all(packets, intake).for_each(|queued| self.enqueue(now, queued));
+        }
         for bundle in intake.bundles() {
             let queue = bundle.egress;
             self.counters.add(queue, queue_stat::HANDED_OVER, u64::from(bundle.packets));

@@ -6,7 +6,7 @@
 //! and no frame is touched. One that takes values over while others are being written sees a mixture, and the bit again, so that
 //! its next poll has them all.
 
-use std::sync::atomic::{AtomicU8, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use weir_config::{EcnConfig, QueueConfig, StormCondition, WatchdogAction, WatchdogConfig};
 use weir_flowctl::{Mechanism, Tells};
@@ -36,6 +36,7 @@ struct EcnWords {
     pmax_ppm: AtomicU32,
     /// In b/s; 0 where the thresholds do not follow the port's rate.
     at_rate: AtomicU64,
+    on_arrival: AtomicBool,
 }
 
 /// Times in picoseconds.
@@ -72,12 +73,14 @@ impl Tuning {
         for (class, queue) in queues.iter().enumerate() {
             self.quanta[class].store(queue.quantum.max(1), Ordering::Relaxed);
             self.rates[class].store(queue.rate.map_or(0, BitRate::as_bps), Ordering::Relaxed);
-            let none = EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, pmax_ppm: 0, at_rate: None };
-            let EcnConfig { kmin, kmax, pmax_ppm, at_rate } = queue.ecn.unwrap_or(none);
+            let none =
+                EcnConfig { kmin: Bytes::ZERO, kmax: Bytes::ZERO, pmax_ppm: 0, at_rate: None, on_arrival: false };
+            let EcnConfig { kmin, kmax, pmax_ppm, at_rate, on_arrival } = queue.ecn.unwrap_or(none);
             self.ecn[class].kmin.store(kmin.get(), Ordering::Relaxed);
             self.ecn[class].kmax.store(kmax.get(), Ordering::Relaxed);
             self.ecn[class].pmax_ppm.store(pmax_ppm, Ordering::Relaxed);
             self.ecn[class].at_rate.store(at_rate.map_or(0, BitRate::as_bps), Ordering::Relaxed);
+            self.ecn[class].on_arrival.store(on_arrival, Ordering::Relaxed);
         }
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         self.strict.store(ClassSet::from_iter(strict).bits(), Ordering::Relaxed);
@@ -115,7 +118,8 @@ impl Tuning {
             let (pmax_ppm, bps) = (words.pmax_ppm.load(Ordering::Relaxed), words.at_rate.load(Ordering::Relaxed));
             let [kmin, kmax] = [kmin, kmax].map(Bytes::new);
             let at_rate = (bps > 0).then(|| BitRate::bps(bps));
-            (kmax > Bytes::ZERO).then(|| EcnConfig { kmin, kmax, pmax_ppm, at_rate }.marker())
+            let on_arrival = words.on_arrival.load(Ordering::Relaxed);
+            (kmax > Bytes::ZERO).then(|| EcnConfig { kmin, kmax, pmax_ppm, at_rate, on_arrival }.marker())
         })
     }
 

@@ -329,6 +329,28 @@ fn departing_frames_are_marked_above_kmin_equals_kmax() {
     assert_eq!(bench.report().ports[1].classes[3].ce_marked, 10);
 }
 
+/// A queue that was long when a frame came is what marks it, and not what is left of it when it leaves; frame by frame in every layout.
+#[test]
+fn arriving_frames_are_marked_above_kmin_equals_kmax() {
+    let extra = "[[classes.queues]]\nclass = 3\n\
+                 ecn = { kmin = \"15180B\", kmax = \"15180B\", pmax = 1.0, mark_on = \"arrival\" }\n";
+    for layout in [Layout::Single, Layout::RxTx, Layout::RxFwdTx] {
+        let mut bench = Bench::new(&toml(2, extra), layout);
+        introduce(&mut bench);
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 1_000));
+        bench.step(STEP);
+        // K is ten frames: of twenty that come one after the other the last ten find as many there.
+        for n in 0..20 {
+            bench.arrive(0, frame(0, 1, 3, n));
+            bench.run(3, STEP);
+        }
+        bench.run(200, STEP);
+        let marked: Vec<bool> = bench.world.sent[1].iter().map(|frame| frame.ce).collect();
+        assert_eq!(marked, [[false; 10], [true; 10]].concat(), "{layout:?}");
+        assert_eq!(bench.report().ports[1].classes[3].ce_marked, 10, "{layout:?}");
+    }
+}
+
 /// How many frames of each class port 1 sent; all of 1,538 bytes on the wire.
 fn sent_by_class(bench: &mut Bench) -> [u64; 8] {
     bench.report().ports[1].classes.map(|class| class.tx_frames)

@@ -141,7 +141,13 @@ fn frames_are_marked_from_the_change_on() {
         let sent = leave_in(&mut bench, Span::from_micros(100))[0];
         assert_eq!((marked(&bench), sent > 50), (0, true), "{layout:?}");
         let mut more = queues(&toml, "");
-        more[1].ecn = Some(EcnConfig { kmin: Bytes::kb(30), kmax: Bytes::kb(30), pmax_ppm: 1_000_000, at_rate: None });
+        more[1].ecn = Some(EcnConfig {
+            kmin: Bytes::kb(30),
+            kmax: Bytes::kb(30),
+            pmax_ppm: 1_000_000,
+            at_rate: None,
+            on_arrival: false,
+        });
         bench.shared.set_queues(&more);
         let sent = leave_in(&mut bench, Span::from_micros(100))[0];
         assert!(marked(&bench) as u64 >= sent - 2, "{layout:?}: {} of {sent}", marked(&bench));
@@ -388,7 +394,7 @@ proptest! {
                 Turn::QueueRate(class, mbps) => queues[usize::from(class)].rate = mbps.map(BitRate::mbps),
                 Turn::Ecn(class, kb) => {
                     queues[usize::from(class)].ecn =
-                        kb.map(|kb| EcnConfig { kmin: Bytes::kb(kb), kmax: Bytes::kb(2 * kb), pmax_ppm: 500_000, at_rate: None });
+                        kb.map(|kb| EcnConfig { kmin: Bytes::kb(kb), kmax: Bytes::kb(2 * kb), pmax_ppm: 500_000, at_rate: None, on_arrival: kb % 2 == 0 });
                 }
                 Turn::Alpha(n) => {
                     let policy = weir_mmu::policy::settings("dt", &format!("alpha = \"{n}/16\"")).unwrap();

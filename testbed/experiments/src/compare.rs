@@ -272,7 +272,7 @@ fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
     let is_png = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("png"));
     #[cfg(feature = "png")]
     if is_png {
-        let drawn = figure.to_svg().and_then(|svg| crate::png::write_svg_as_png(&svg, path));
+        let drawn = figure.to_svg().and_then(|svg| crate::picture::write_svg_as_png(&svg, path));
         return drawn.map_err(|error| Failure::Run(error.to_string()));
     }
     if is_png {

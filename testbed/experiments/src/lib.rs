@@ -57,9 +57,8 @@ pub mod compare;
 pub mod experiment;
 mod failure;
 pub mod files;
+mod picture;
 pub mod plot;
-#[cfg(feature = "png")]
-mod png;
 pub mod progress;
 pub mod real_frames;
 pub mod record;

@@ -17,6 +17,7 @@ use weir_results::plot;
 
 use crate::Failure;
 use crate::files::{at, one_or_more};
+use crate::picture;
 
 use names::resolved;
 pub(crate) use results::Results;
@@ -48,7 +49,7 @@ pub struct PlotArguments {
     /// A logarithmic axis up.
     #[arg(long)]
     log_y: bool,
-    /// The figure's files without their ending; by default DIR/figures/ and a name made of the columns. SVG, PNG and CSV are written.
+    /// The figure's files without their ending; by default DIR/figures/ and a name made of the columns. SVG, PNG, PDF and CSV are written.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
@@ -120,7 +121,7 @@ pub(crate) struct Drawn {
     pub notes: Vec<String>,
 }
 
-/// Draws a figure of a sweep's results, as SVG, as PNG where that is built in, and its points as CSV.
+/// Draws a figure of a sweep's results, as SVG, as PNG and PDF where these are built in, and its points as CSV.
 pub(crate) fn draw(
     spec: &FigureSpec,
     results: &Results,
@@ -134,23 +135,15 @@ pub(crate) fn draw(
     let base = output.map_or_else(|| directory.join(FOLDER).join(&name), Path::to_owned);
     // A file's ending is taken for what it is.
     let base = match base.extension().and_then(|ending| ending.to_str()) {
-        Some("svg" | "png" | "csv") => base.with_extension(""),
+        Some("svg" | "png" | "pdf" | "csv") => base.with_extension(""),
         _ => base,
     };
     if let Some(folder) = base.parent() {
         fs::create_dir_all(folder).map_err(at(folder))?;
     }
-    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
-    let mut written = vec![with("svg")];
-    let svg = figure.to_svg().map_err(failed)?;
-    plot::write_file(&with("svg"), svg.as_bytes()).map_err(failed)?;
-    #[cfg(feature = "png")]
-    {
-        crate::png::write_svg_as_png(&svg, &with("png")).map_err(failed)?;
-        written.push(with("png"));
-    }
-    let csv = with("csv");
+    let mut written = picture::write_all(&figure.to_svg().map_err(failed)?, &base).map_err(failed)?;
+    let csv = PathBuf::from(format!("{}.csv", base.display()));
     drawn::table(&wanted, &points, results).write_csv(&csv).map_err(at(&csv))?;
     written.push(csv);
     Ok(Drawn { written, notes: pooled::notes(&points) })

@@ -4,6 +4,7 @@
 //! they came to are `rows`, of which `measure`s are read, and of these the `verdict`. `figure` draws, `outcome` prints, `page` is for
 //! colleagues.
 
+mod broken;
 mod check;
 mod document;
 mod experiment;
@@ -68,6 +69,9 @@ pub struct ReproduceArguments {
     /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// Run what each experiment has that is broken on purpose too: a claim must fail then, and the exit code is 1 if one does not.
+    #[arg(long, conflicts_with_all = ["list", "document", "set"])]
+    broken: bool,
     /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
     #[arg(long, value_name = "DIR", alias = "experiments")]
     papers: Vec<PathBuf>,
@@ -126,11 +130,14 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
         return Ok(());
     }
-    let (mut outcomes, version) = (Vec::new(), version()?);
+    let (mut outcomes, mut told, version) = (Vec::new(), Vec::new(), version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
         match run(experiment, &plan, arguments, &directory, &version, jobs) {
-            Ok(outcome) => outcomes.push(outcome),
+            Ok((outcome, of_broken)) => {
+                outcomes.push(outcome);
+                told.push((experiment.id.clone(), of_broken));
+            }
             // What was finished before is told all the same.
             Err(failure) => {
                 conclude(&outcomes, arguments.json);
@@ -139,7 +146,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
     }
     conclude(&outcomes, arguments.json);
-    Ok(())
+    broken::conclude(&told)
 }
 
 fn conclude(outcomes: &[Outcome], json: bool) {
@@ -157,6 +164,9 @@ fn plan(
     overrides: &[(KeyPath, toml::Value)],
     jobs: usize,
 ) -> Result<SweepPlan, Failure> {
+    if arguments.broken && arguments.backend == Backend::Dpdk {
+        return Err(Failure::Argument("--broken: schemes are broken in virtual time; leave --backend out".to_owned()));
+    }
     if !experiment.paper.backends.contains(&arguments.backend) {
         return Err(Failure::Argument(format!(
             "--backend {}: {} can't run with real frames; leave it out",
@@ -176,7 +186,7 @@ fn plan(
     Ok(plan)
 }
 
-/// Runs what is not finished, and says what came of it.
+/// Runs what is not finished, and says what came of it, and of what is broken on purpose if that is asked for.
 fn run(
     experiment: &Experiment,
     plan: &SweepPlan,
@@ -184,7 +194,7 @@ fn run(
     directory: &Path,
     version: &str,
     jobs: usize,
-) -> Result<Outcome, Failure> {
+) -> Result<(Outcome, Vec<broken::Told>), Failure> {
     if !arguments.json {
         outcome::head(experiment);
     }
@@ -205,6 +215,7 @@ fn run(
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
     let (failed, matters) = failed(experiment, &records);
     let failures = records.iter().filter(|record| !record.is_good()).count();
+    let sound = if arguments.broken { records.clone() } else { Vec::new() };
     let rows = Rows::new(plan.columns.clone(), records);
     let readings = measure::read(&experiment.paper.measures, &rows)?;
     let (numbers, claims) = verdict::judge(&experiment.paper, &readings);
@@ -242,7 +253,10 @@ fn run(
             println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
         }
     }
-    Ok(outcome)
+    let say = Say { json: arguments.json };
+    let breaking = broken::Breaking { experiment, quick: arguments.quick, directory, version, jobs, say };
+    let told = if arguments.broken { breaking.run(&sound)? } else { Vec::new() };
+    Ok((outcome, told))
 }
 
 /// The runs that came to no good end, in sentences; and whether a conclusion is read off any of them.

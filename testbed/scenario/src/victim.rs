@@ -365,8 +365,13 @@ mod tests {
         let queues = |victim: Victim| victim.scenario().unwrap().switches.remove(0).classes.queues;
         for (victim, kmin) in [(Victim::simulation(9, dt()), 400), (Victim::testbed(6, dt()), 40)] {
             for (class, queue) in queues(victim).iter().enumerate() {
-                let marking =
-                    EcnConfig { kmin: Bytes::kb(kmin), kmax: Bytes::kb(4 * kmin), pmax_ppm: 200_000, at_rate: None };
+                let marking = EcnConfig {
+                    kmin: Bytes::kb(kmin),
+                    kmax: Bytes::kb(4 * kmin),
+                    pmax_ppm: 200_000,
+                    at_rate: None,
+                    on_arrival: false,
+                };
                 assert_eq!(queue.ecn, (class == DATA_CLASS.index()).then_some(marking), "class {class}");
             }
         }

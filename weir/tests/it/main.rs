@@ -4,6 +4,7 @@ mod bench;
 mod papers;
 mod report;
 mod reproduce;
+mod site;
 mod sweep;
 mod sweep_slurm;
 mod without_dpdk;

@@ -216,6 +216,53 @@ fn what_is_broken_on_purpose_does_not_hold() {
     assert!(verdict["reasons"][0].as_str().unwrap().contains("lossless"), "{verdict:#}");
 }
 
+/// What is broken on purpose is run by the points of one claim, and a scheme that changes nothing that the claim is about fails the command.
+#[test]
+fn broken_schemes_must_be_told() {
+    let scheme = |set: &str, fails: &str| {
+        let broken =
+            format!("\n[[broken]]\nwhat = \"as low as the other\"\nsubtle = true\nset = {set}\nfails = \"{fails}\"\n");
+        Lab::new(&format!("{PAPER}{broken}"))
+    };
+    let claim = "A higher threshold spares PAUSEs";
+    let low = "{ \"runs.high.switch.buffer.static.threshold\" = \"50KB\" }";
+    let lab = scheme(low, claim);
+    let arguments = ["more.0", "-o", "a", "--broken"];
+    let (code, said) = lab.reproduce(&arguments);
+    assert_eq!(code, 0, "{said}");
+    assert!(
+        said.contains(&format!("subtle, told: as low as the other\n    \"{claim}\" fails: expected less than")),
+        "{said}"
+    );
+    let told: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/broken.json")).unwrap();
+    assert_eq!((&told[0]["sound"]["judgement"], &told[0]["broken"]["judgement"]), (&"holds".into(), &"fails".into()));
+    // Two runs of five seeds at one load, of the twenty points; the verdict itself is of the sound ones.
+    let runs = fs::read_dir(lab.path("a/more.0/broken-1/runs")).unwrap().count();
+    let verdict: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/verdict.json")).unwrap();
+    assert_eq!((runs, &verdict["verdict"], &verdict["points"]), (10, &"holds".into(), &20.into()));
+    // Another queue's length is not what this changes.
+    let lab = scheme(low, "longest queue, low");
+    let (code, said) = lab.reproduce(&arguments);
+    assert!(
+        code == 1 && said.contains("1 of 1 schemes that are broken on purpose are not told: more.0: as low"),
+        "{said}"
+    );
+    // Lost frames spoil what is read off the run.
+    let lab = scheme("{ \"switch.port.flow_control\" = \"none\" }", "longest queue, low");
+    let (code, said) = lab.reproduce(&arguments);
+    assert!(code == 0 && said.contains("\"longest queue, low\" fails: the run"), "{said}");
+    for (set, fails, wanted) in [
+        ("{ \"switch.buffer.static.threshold\" = \"50KB\" }", claim, "sets this itself"),
+        ("{}", claim, "nothing is broken"),
+        (low, "No claim", "nothing claims \"No claim\""),
+        (low, "PAUSEs spared", "nothing claims \"PAUSEs spared\""),
+    ] {
+        let (code, said) = scheme(set, fails).reproduce(&arguments);
+        let one_line = said.split_whitespace().filter(|word| *word != "|").collect::<Vec<_>>().join(" ");
+        assert!(code == 2 && one_line.contains(wanted) && one_line.contains("paper.toml:"), "{wanted}: {said}");
+    }
+}
+
 #[test]
 fn a_number_beside_the_papers_makes_it_hold_in_part() {
     let lab = Lab::new(&PAPER.replace("paper = 55\ntolerance = 0.5", "paper = 75\ntolerance = 0.1"));
@@ -404,7 +451,20 @@ fn a_paper_of_ones_own_needs_no_program_of_its_own() {
     assert!(String::from_utf8_lossy(&from_within.stdout).contains("fifth.1: 20 runs"), "{from_within:?}");
     let (code, said) = lab.reproduce(&["--document", "out.md", "--papers", "papers", "-o", "a"]);
     let document = String::from_utf8(lab.bytes("out.md")).unwrap();
-    assert!(code == 0 && document.contains(&format!("| fifth | More Buffer | {citation} | 1 |")), "{said}{document}");
+    assert!(
+        code == 0
+            && document.contains(&format!("- fifth: More Buffer. {citation}."))
+            && document.contains("![Fig. 0 of fifth.1"),
+        "{said}{document}"
+    );
+    assert!(lab.path("images/figures/fifth.1.svg").is_file());
+    let page = String::from_utf8(lab.bytes("figures/fifth.1.md")).unwrap();
+    let wanted = [
+        "conclusion, holds: A higher threshold spares PAUSEs",
+        "| longest queue, low | 55 KB (by hand) |",
+        "../images/figures/fifth.1.svg",
+    ];
+    assert!(wanted.iter().all(|wanted| page.contains(wanted)), "{page}");
     // An error in a paper's file is told at its line.
     for (text, wanted) in [
         (about.replace("venue", "venu"), "unknown key `venu`"),

@@ -195,6 +195,7 @@ impl Steering<'_> {
                     kmax: kmin + Bytes::kb(100),
                     pmax_ppm: 1_000_000,
                     at_rate: None,
+                    on_arrival: self.below(2) == 0,
                 });
                 shared.set_queues(&queues);
             }

@@ -68,6 +68,10 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
         mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("open[{n}]{key}"), message, help)));
     }
     mistakes.extend(of_map(paper));
+    for (n, broken) in paper.broken.iter().enumerate() {
+        let wrong = broken.mistakes(paper);
+        mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("broken[{n}]{key}"), message, help)));
+    }
     told(experiment, mistakes)
 }
 

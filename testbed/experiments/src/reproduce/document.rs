@@ -1,16 +1,17 @@
-//! `docs/REPRODUCTION.md` and `docs/REAL_FRAMES.md`, of the results that earlier calls have left.
+//! `docs/REPRODUCTION.md`, its page and picture of each figure, and `docs/REAL_FRAMES.md`, of the results that earlier calls have left.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
+use super::broken::{self, Told};
 use super::experiment::Experiment;
 use super::explore::{self, ClaimMap};
 use super::outcome::{self, MadeOn, duration};
 use super::paper::Paper;
 use super::units::shown;
-use super::verdict::{Judgement, Number, Outcome, Verdict};
+use super::verdict::{Judgement, Number, Outcome, Tally, Verdict};
 use crate::Failure;
 use crate::experiment::Backend;
 use crate::files::{at, whole};
@@ -34,6 +35,10 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     for (experiment, _) in entries.iter().filter(|_| backend == Backend::Sim) {
         maps.extend(explore::read(&results.join(&experiment.id))?.map(|map| (map.id.clone(), map)));
     }
+    if backend == Backend::Sim {
+        let beside = file.parent().unwrap_or(Path::new(""));
+        pages(beside, &entries, &maps, results)?;
+    }
     let text = document(&entries, &maps, backend);
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
     println!(
@@ -45,14 +50,88 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     Ok(())
 }
 
+/// Below the document's folder: a page of each figure, and its picture.
+const PAGES: &str = "figures";
+const PICTURES: &str = "images/figures";
+
+/// Writes a page of each experiment that was run, with the picture of its last run.
+fn pages(
+    beside: &Path,
+    entries: &[Entry<'_>],
+    maps: &BTreeMap<String, ClaimMap>,
+    results: &Path,
+) -> Result<(), Failure> {
+    for folder in [PAGES, PICTURES].map(|name| beside.join(name)) {
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+    }
+    for (experiment, result) in entries.iter().filter_map(|(experiment, result)| Some((experiment, result.as_ref()?))) {
+        let id = &experiment.id;
+        let from = results.join(id);
+        let picture = picture(id);
+        let drawn = from.join("figure.svg");
+        if drawn.is_file() {
+            fs::copy(&drawn, beside.join(&picture)).map_err(at(&drawn))?;
+        }
+        let mut text = format!("# {}: {}\n\n[All figures](../REPRODUCTION.md)\n\n", id, experiment.paper.title);
+        details(&mut text, experiment, Some(result), maps.get(id), &broken::read(&from)?);
+        if drawn.is_file() {
+            let _ = writeln!(text, "\n![{}](../{picture})", alternative(experiment));
+        }
+        made(&mut text, result);
+        let path = beside.join(page(id));
+        whole(&path, |part| fs::write(part, text)).map_err(at(&path))?;
+    }
+    Ok(())
+}
+
+/// A figure's page, as seen from the document.
+fn page(id: &str) -> String {
+    format!("{PAGES}/{id}.md")
+}
+
+/// A figure's picture, as seen from the document.
+fn picture(id: &str) -> String {
+    format!("{PICTURES}/{id}.svg")
+}
+
+/// For who does not see the picture.
+fn alternative(experiment: &Experiment) -> String {
+    format!("{} of {}, out of Weir", experiment.paper.figure, experiment.id).replace(['[', ']'], "")
+}
+
+/// With what the results were made.
+fn made(text: &mut String, (outcome, made_on): &(Outcome, MadeOn)) {
+    let date = made_on.provenance.started.split('T').next().unwrap_or("");
+    let seeds = if outcome.seeds > 1 { format!(" of {} seeds", outcome.seeds) } else { String::new() };
+    let _ = writeln!(
+        text,
+        "\nMade by `weir reproduce {}`: {} runs{seeds}, {} of CPU time, {date}, commit `{}`.",
+        outcome.id,
+        outcome.points,
+        duration(taken(outcome, made_on)),
+        made_on.commit
+    );
+}
+
 fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: Backend) -> String {
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
         Backend::Dpdk => (HEAD_REAL, "time"),
     };
     let mut text = String::from(head);
-    papers(&mut text, entries);
     summary(&mut text, entries);
+    if backend == Backend::Sim {
+        text.push_str("\n| figure | verdict | main claims | stated numbers | over what is open | runs, CPU time | made |\n|---|---|---|---|---|---|---|\n");
+        for (experiment, result) in entries {
+            short_row(&mut text, experiment, result.as_ref(), maps.get(&experiment.id));
+        }
+        papers(&mut text, entries);
+        machines(&mut text, entries);
+        for (experiment, result) in entries {
+            short_section(&mut text, experiment, result.as_ref(), maps.get(&experiment.id));
+        }
+        return text;
+    }
     let _ = writeln!(
         text,
         "\n| id | what | verdict | key numbers: paper / Weir | runs, {time} | made |\n|---|---|---|---|---|---|"
@@ -62,20 +141,21 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: B
     }
     machines(&mut text, entries);
     for (experiment, result) in entries {
-        section(&mut text, experiment, result.as_ref(), maps.get(&experiment.id));
+        let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
+        details(&mut text, experiment, result.as_ref(), None, &[]);
     }
     text
 }
 
 const HEAD: &str = "# The papers' figures, out of Weir
 
-Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce all` left; not written by hand. [EXPERIMENTS.md](EXPERIMENTS.md) says how
-experiments are run and written, and how a verdict comes about. Each is a folder of data, [`scenarios/papers/PAPER/ID`](../scenarios/papers): a scenario, its sweep, the paper's
-numbers with their sources. Nothing is tuned to a figure: a parameter that is not the paper's is listed with its reason below.
+Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce all` left; not written by hand. Each figure has a page with all its numbers and claims, what is not as in the
+paper, and where the paper is at odds with itself. [EXPERIMENTS.md](EXPERIMENTS.md) says how experiments are run and written, and [CLAIMS.md](CLAIMS.md) in which of the settings that a paper
+leaves open its claims hold. Nothing is tuned to a figure.
 
 **Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
 runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more than a factor of 2, or a run failed.
-**Arithmetic**: what the paper concludes follows from formulas, or there was nothing on either side, so that no run could contradict it; it counts for nothing else. Intervals are of 95 %: Student's t over seeds, Wilson's of shares, the jackknife's of ratios.
+**Arithmetic**: what the paper concludes follows from formulas, so that no run could contradict it.
 
 ";
 
@@ -87,19 +167,16 @@ Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `
 
 ";
 
-/// The papers, with how many figures there are of each.
+/// The papers.
 fn papers(text: &mut String, entries: &[Entry<'_>]) {
     let all: BTreeSet<&Paper> = entries.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
     if all.is_empty() {
         return;
     }
-    text.push_str("| paper | title | cited as | figures |\n|---|---|---|---|\n");
-    for paper in all {
-        let figures = entries.iter().filter(|(experiment, _)| experiment.of.as_ref() == Some(paper)).count();
-        let [title, citation] = [paper.title(), &paper.citation()].map(escaped);
-        let _ = writeln!(text, "| {} | {title} | {citation} | {figures} |", paper.id);
-    }
     text.push('\n');
+    for paper in all {
+        let _ = writeln!(text, "- {}: {}. {}.", paper.id, paper.title(), paper.citation());
+    }
 }
 
 fn summary(text: &mut String, entries: &[Entry<'_>]) {
@@ -120,6 +197,69 @@ fn summary(text: &mut String, entries: &[Entry<'_>]) {
         "Of {} experiments {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold.",
         entries.len()
     );
+}
+
+/// A figure in the table.
+fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>, map: Option<&ClaimMap>) {
+    let what = escaped(&format!("{}, {}", experiment.paper.title, experiment.paper.figure));
+    let id = format!("[{0}](#{1}) {what}", experiment.id, anchor(experiment));
+    let Some((outcome, made_on)) = result else {
+        let _ = writeln!(text, "| {id} | not run | | | | | |");
+        return;
+    };
+    let held = |judgements: &mut dyn Iterator<Item = Judgement>| match Tally::of(judgements) {
+        Tally { judged: 0, .. } => String::new(),
+        tally => format!("{} of {}", tally.holds, tally.judged),
+    };
+    let mut main = outcome.claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
+    let mut stated = outcome.numbers.iter().filter_map(|number| number.judgement);
+    let map = map.map_or_else(String::new, |map| {
+        format!(
+            "{} of {} settings",
+            map.lines.first().map_or_else(String::new, |line| line.share_shown()),
+            map.settings
+        )
+    });
+    let less = if outcome.left_out.is_some() { ", quick" } else { "" };
+    let _ = writeln!(
+        text,
+        "| {id} | **{}** | {} | {} | {map} | {}{less}, {} | {}, `{}` |",
+        outcome.verdict,
+        held(&mut main),
+        held(&mut stated),
+        outcome.points,
+        duration(taken(outcome, made_on)),
+        made_on.provenance.started.split('T').next().unwrap_or(""),
+        made_on.commit,
+    );
+}
+
+/// What a figure is about, what came of it, and over what is open; and its picture.
+fn short_section(
+    text: &mut String,
+    experiment: &Experiment,
+    result: Option<&(Outcome, MadeOn)>,
+    map: Option<&ClaimMap>,
+) {
+    let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
+    let _ = write!(text, "The paper: {}", experiment.paper.found);
+    let Some((outcome, _)) = result else {
+        text.push_str(" Not run.\n");
+        return;
+    };
+    let _ = write!(text, " **{}**", outcome.says);
+    match (map, outcome.reasons.first()) {
+        (Some(map), _) => {
+            let anchor = map.id.replace('.', "");
+            let _ = write!(text, " Over what the paper leaves open it [{}](CLAIMS.md#{anchor}).", map.verdict);
+        }
+        (None, Some(reason)) => {
+            let _ = write!(text, " {reason}.");
+        }
+        (None, None) => {}
+    }
+    let (picture, page) = (picture(&experiment.id), page(&experiment.id));
+    let _ = writeln!(text, " [All numbers and claims]({page}).\n\n![{}]({picture})", alternative(experiment));
 }
 
 fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
@@ -173,9 +313,15 @@ fn taken(outcome: &Outcome, made_on: &MadeOn) -> f64 {
     (if outcome.is_real() { made_on.wall_ms } else { made_on.cpu_ms }) as f64 / 1e3
 }
 
-fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>, map: Option<&ClaimMap>) {
+/// All that is to say of a figure, below its heading. A map's link is as seen from the pages.
+fn details(
+    text: &mut String,
+    experiment: &Experiment,
+    result: Option<&(Outcome, MadeOn)>,
+    map: Option<&ClaimMap>,
+    broken: &[Told],
+) {
     let paper = &experiment.paper;
-    let _ = writeln!(text, "\n## {}: {}\n", experiment.id, paper.title);
     let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
     if let Some((outcome, _)) = result {
@@ -183,7 +329,7 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
         if let Some(map) = map {
             let anchor = map.id.replace('.', "");
             let _ =
-                writeln!(text, "\nOver what the paper leaves open: it {} ([map](CLAIMS.md#{anchor})).", map.verdict);
+                writeln!(text, "\nOver what the paper leaves open: it {} ([map](../CLAIMS.md#{anchor})).", map.verdict);
         }
         if !outcome.reasons.is_empty() {
             text.push('\n');
@@ -196,6 +342,7 @@ fn section(text: &mut String, experiment: &Experiment, result: Option<&(Outcome,
         }
         numbers(text, outcome);
         claims(text, outcome);
+        schemes(text, broken);
     }
     if result.is_some_and(|(outcome, _)| outcome.is_real()) {
         return;
@@ -237,6 +384,18 @@ fn claims(text: &mut String, outcome: &Outcome) {
         let conclusion = if claim.conclusion { "conclusion, " } else { "" };
         let source = if claim.source.is_empty() { String::new() } else { format!(" [{}]", claim.source) };
         let _ = writeln!(text, "- {conclusion}{}: {}{source} ({})", claim.judgement, claim.says, claim.because);
+    }
+}
+
+/// What is broken on purpose, and what it changes.
+fn schemes(text: &mut String, broken: &[Told]) {
+    if broken.is_empty() {
+        return;
+    }
+    text.push_str("\nBroken on purpose, to see whether the verdict tells:\n");
+    for it in broken {
+        let (how, result) = (if it.subtle { "subtle; " } else { "" }, if it.told { "told" } else { "**not told**" });
+        let _ = writeln!(text, "- {}: {how}{result} by \"{}\" ({})", it.what, it.fails, it.broken.because);
     }
 }
 

@@ -10,6 +10,7 @@ use weir_config::{ConfigErrors, Source};
 use weir_reader::{Format, KnownTable, read_file, read_text};
 use weir_units::{BitRate, Bytes};
 
+use super::broken::Broken;
 use super::open::{MapFile, Open};
 use super::paper::Paper;
 use super::rows::Selection;
@@ -64,6 +65,9 @@ pub(super) struct PaperFile {
     pub open: Vec<Open>,
     #[serde(default)]
     pub map: MapFile,
+    /// What must change the verdict.
+    #[serde(default)]
+    pub broken: Vec<Broken>,
 }
 
 /// CPU time on one core, as it was measured.
@@ -394,6 +398,7 @@ impl Experiment {
         let mut of_map = self.clone();
         let paper = &mut of_map.paper;
         paper.panels.clear();
+        paper.broken.clear();
         if !paper.map.claims.is_empty() {
             paper.measures = std::mem::take(&mut paper.map.measures);
             paper.claims = std::mem::take(&mut paper.map.claims);

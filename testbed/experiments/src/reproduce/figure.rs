@@ -1,4 +1,4 @@
-//! The paper's figure, of what the runs came to: `figure.svg` and `figure.png`.
+//! The paper's figure, of what the runs came to: `figure.svg`, and PNG and PDF beside it.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,6 +11,7 @@ use super::measure::smoothed;
 use super::rows::{Row, Rows, parameter};
 use super::{statistics, units};
 use crate::Failure;
+use crate::picture;
 
 /// Draws an experiment's panels, and returns the SVG's file; `None` if there are none.
 pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
@@ -29,9 +30,7 @@ pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Re
     let svg = directory.join("figure.svg");
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
     let drawn = figure.to_svg().map_err(failed)?;
-    plot::write_file(&svg, drawn.as_bytes()).map_err(failed)?;
-    #[cfg(feature = "png")]
-    crate::png::write_svg_as_png(&drawn, &directory.join("figure.png")).map_err(failed)?;
+    picture::write_all(&drawn, &directory.join("figure")).map_err(failed)?;
     Ok(Some(svg))
 }
 

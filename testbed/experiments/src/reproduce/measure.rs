@@ -28,14 +28,15 @@ impl Experiment {
 
 /// The points that a claim is read off.
 pub(super) fn points_of<'m>(measures: &'m [Measure], claim: &Claim) -> Vec<Selection<'m>> {
-    let parts = |name: &str| {
-        let measure = named(measures, name);
-        match measure.parts() {
-            Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
-            None => vec![measure.selection()],
-        }
-    };
-    claim.measures().flat_map(parts).collect()
+    claim.measures().flat_map(|name| points_of_one(measures, named(measures, name))).collect()
+}
+
+/// The points that a measure is read off.
+pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -> Vec<Selection<'m>> {
+    match measure.parts() {
+        Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
+        None => vec![measure.selection()],
+    }
 }
 
 /// All measures by their names.

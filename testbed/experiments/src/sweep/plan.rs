@@ -108,10 +108,14 @@ impl SweepPlan {
             base: base.table,
         };
         plan.points = plan.all_points(file, &chosen, &base.runs)?;
-        let mut identity = Hash::new();
-        plan.points.iter().for_each(|point| identity.add(point.hash.as_bytes()));
-        plan.identity = identity.text();
+        plan.identity = identity(&plan.points);
         Ok(plan)
+    }
+
+    /// Leaves out all other points. Those that stay keep their numbers and folders.
+    pub fn retain(&mut self, is_kept: impl FnMut(&Point) -> bool) {
+        self.points.retain(is_kept);
+        self.identity = identity(&self.points);
     }
 
     /// The scenario's text at a point.
@@ -172,6 +176,13 @@ impl SweepPlan {
         }
         Ok(points)
     }
+}
+
+/// What tells these points from others.
+fn identity(points: &[Point]) -> String {
+    let mut identity = Hash::new();
+    points.iter().for_each(|point| identity.add(point.hash.as_bytes()));
+    identity.text()
 }
 
 impl Base {

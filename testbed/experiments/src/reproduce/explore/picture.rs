@@ -21,13 +21,11 @@ const TEXT: f64 = 12.0;
 /// Slices side by side.
 const SLICES_MAX: usize = 3;
 
-/// Writes both files; PNG where it is built in.
+/// Writes the picture, as PNG and PDF too where these are built in.
 pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
     let svg = drawn(map);
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
-    plot::write_file(&directory.join("map.svg"), svg.as_bytes()).map_err(failed)?;
-    #[cfg(feature = "png")]
-    crate::png::write_svg_as_png(&svg, &directory.join("map.png")).map_err(failed)?;
+    crate::picture::write_all(&svg, &directory.join("map")).map_err(failed)?;
     Ok(())
 }
 

@@ -38,6 +38,8 @@ struct DcqcnConfig {
     hyper_increase: BitRate,
     /// R_C is never cut below this.
     rate_min: BitRate,
+    /// α of a flow that was not notified yet, in millionths.
+    initial_alpha_ppm: u32,
 }
 
 /// A flow's state. It sends at line rate until it is notified.
@@ -65,6 +67,11 @@ struct Flow {
 /// α = 1.
 const ONE: u64 = 1 << 32;
 
+/// α of millionths, in units of 2^-32.
+pub(super) fn alpha_of(ppm: u32) -> u64 {
+    (ONE * u64::from(ppm)) / 1_000_000
+}
+
 const G: Key = Key::new("g", "1/256", "g: the weight of new feedback in α, a power of two");
 const CNP_INTERVAL: Key = Key::new("cnp_interval", "50us", "N: a receiver notifies a flow no more often");
 const ALPHA_TIMER: Key = Key::new("alpha_timer", "55us", "K: α falls every so often without a notification");
@@ -74,6 +81,7 @@ const FAST_RECOVERY: Key = Key::new("fast_recovery", "5", "F: steps of fast reco
 const RATE_AI: Key = Key::new("rate_ai", "line/1000", "R_AI: what an additive step adds to R_T");
 const RATE_HAI: Key = Key::new("rate_hai", "line/200", "R_HAI: what a hyper step adds to R_T");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "R_C is never cut below this");
+const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that was not notified yet");
 
 /// What flows show under DCQCN, whoever's.
 pub(super) const GAUGES: &[Gauge] = &[
@@ -87,7 +95,18 @@ impl Named for Dcqcn {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[G, CNP_INTERVAL, ALPHA_TIMER, INCREASE_TIMER, BYTE_COUNTER, FAST_RECOVERY, RATE_AI, RATE_HAI, RATE_MIN]
+        &[
+            G,
+            CNP_INTERVAL,
+            ALPHA_TIMER,
+            INCREASE_TIMER,
+            BYTE_COUNTER,
+            FAST_RECOVERY,
+            RATE_AI,
+            RATE_HAI,
+            RATE_MIN,
+            INITIAL_ALPHA,
+        ]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -123,6 +142,7 @@ impl DcqcnConfig {
             additive_increase: parameters.rate(&RATE_AI),
             hyper_increase: parameters.rate(&RATE_HAI),
             rate_min: parameters.rate(&RATE_MIN),
+            initial_alpha_ppm: parameters.share(&INITIAL_ALPHA),
         }
     }
 }
@@ -144,7 +164,7 @@ impl Flow {
             line: line.as_bps(),
             current: line.as_bps(),
             target: line.as_bps(),
-            alpha: ONE,
+            alpha: alpha_of(config.initial_alpha_ppm),
             alpha_at: Time::NEVER,
             increase_at: Time::NEVER,
             timer_stage: 0,
@@ -254,6 +274,17 @@ mod tests {
         let rates: Vec<u64> = (0..5).map(|n| after_cnps(n).rate().as_bps()).collect();
         // Notified every 50 us, α has no time to fall from 1.
         assert_eq!(rates, [100_000_000_000, 50_000_000_000, 25_000_000_000, 12_500_000_000, 6_250_000_000]);
+    }
+
+    #[test]
+    fn alpha_may_begin_lower() {
+        let half = DcqcnConfig { initial_alpha_ppm: 500_000, ..paper(LINE) };
+        let mut flow = Flow::new(&half, LINE);
+        flow.handle_cnp(at(0));
+        // A quarter of 100 Gb/s; then α = 0.5 + 0.5 / 256, of which a half is cut from 75 Gb/s.
+        assert_eq!((flow.rate(), flow.alpha), (BitRate::gbps(75), ONE / 512 * 257));
+        flow.handle_cnp(at(50));
+        assert_eq!(flow.rate(), BitRate::bps(75_000_000_000 - 75_000_000_000 * 257 / 1_024));
     }
 
     #[test]

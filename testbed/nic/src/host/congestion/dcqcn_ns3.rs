@@ -10,7 +10,7 @@ use weir_reader::{Gauge, Key, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
-use super::dcqcn::GAUGES;
+use super::dcqcn::{GAUGES, alpha_of};
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
 use crate::parameters::{Network, Parameters, Preset};
 
@@ -40,6 +40,8 @@ pub struct DcqcnNs3Config {
     /// Whether each cut makes R_C before it the target. Otherwise a cut that follows another with no raise between
     /// them leaves the target (CLAMP_TARGET_RATE).
     pub clamps_target: bool,
+    /// α of a flow that no mark has come for yet, in millionths.
+    pub initial_alpha_ppm: u32,
     /// A window beside the rate.
     pub(super) window: WindowBeside,
 }
@@ -83,6 +85,7 @@ const RATE_HAI: Key = Key::new("rate_hai", "line/500", "R_HAI: what each step af
 const RATE_MIN: Key = Key::new("rate_min", "1Gbps", "R_C is never cut below this (MIN_RATE)");
 const CLAMPS_TARGET: Key =
     Key::new("clamps_target", "false", "whether each cut makes R_C before it the target (CLAMP_TARGET_RATE)");
+const INITIAL_ALPHA: Key = Key::new("initial_alpha", "1", "α of a flow that no mark has come for yet");
 
 impl Named for DcqcnNs3 {
     fn name(&self) -> &'static str {
@@ -100,6 +103,7 @@ impl Named for DcqcnNs3 {
             RATE_HAI,
             RATE_MIN,
             CLAMPS_TARGET,
+            INITIAL_ALPHA,
             WINDOW,
             WINDOW_FOLLOWS_RATE,
         ]
@@ -162,6 +166,7 @@ impl DcqcnNs3Config {
             hyper_increase: parameters.rate(&RATE_HAI),
             rate_min: parameters.rate(&RATE_MIN),
             clamps_target: parameters.boolean(&CLAMPS_TARGET),
+            initial_alpha_ppm: parameters.share(&INITIAL_ALPHA),
             window: WindowBeside::read(parameters),
         }
     }
@@ -184,7 +189,7 @@ impl Flow {
             line: line.as_bps(),
             current: line.as_bps(),
             target: line.as_bps(),
-            alpha: ONE,
+            alpha: alpha_of(config.initial_alpha_ppm),
             alpha_at: Time::NEVER,
             decrease_at: Time::NEVER,
             increase_at: Time::NEVER,
@@ -202,7 +207,7 @@ impl Flow {
         }
         self.is_marked_for_cut = true;
         if self.decrease_at == Time::NEVER {
-            // The first mark starts the timers, and α at 1: it counts for the cut and not again for α.
+            // The first mark starts the timers, and α where it begins: it counts for the cut and not again for α.
             self.alpha_at = after(now, self.config.alpha_interval);
             self.decrease_at = after(now, self.config.decrease_interval);
         } else {

@@ -1,0 +1,132 @@
+//! A figure's files: SVG, and PNG and PDF that are drawn from it.
+//!
+//! Here and not beside the SVG, so that no feature changes `weir-results`: virtual time stands on it, and is compiled once for every
+//! command.
+
+use std::path::{Path, PathBuf};
+
+use weir_results::plot::{PlotError, write_file};
+
+/// Writes an SVG as `BASE.svg`, and as PNG and PDF beside it where these are built in; returns the files.
+pub(crate) fn write_all(svg: &str, base: &Path) -> Result<Vec<PathBuf>, PlotError> {
+    // A name may have dots of its own.
+    let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
+    write_file(&with("svg"), svg.as_bytes())?;
+    #[cfg(feature = "png")]
+    write_svg_as_png(svg, &with("png"))?;
+    #[cfg(feature = "pdf")]
+    write_svg_as_pdf(svg, &with("pdf"))?;
+    let endings = [("svg", true), ("png", cfg!(feature = "png")), ("pdf", cfg!(feature = "pdf"))];
+    Ok(endings.into_iter().filter(|(_, is_written)| *is_written).map(|(ending, _)| with(ending)).collect())
+}
+
+/// The SVG, its text in the font of figures.
+#[cfg(any(feature = "png", feature = "pdf"))]
+fn tree(svg: &str) -> Result<usvg::Tree, PlotError> {
+    let mut options = usvg::Options::default();
+    options.fontdb_mut().load_font_data(dejavu::sans::regular().to_vec());
+    options.fontdb_mut().set_sans_serif_family("DejaVu Sans");
+    usvg::Tree::from_str(svg, &options).map_err(|error| draw_error(error.to_string()))
+}
+
+#[cfg(any(feature = "png", feature = "pdf"))]
+fn draw_error(reason: String) -> PlotError {
+    PlotError::Draw { reason }
+}
+
+/// Writes any SVG as PDF, a page of its size. Its text is text there.
+#[cfg(feature = "pdf")]
+pub(crate) fn write_svg_as_pdf(svg: &str, path: &Path) -> Result<(), PlotError> {
+    // As many of the SVG's pixels to an inch as browsers have.
+    let (conversion, page) = (svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions { dpi: 96.0 });
+    let pdf = svg2pdf::to_pdf(&tree(svg)?, conversion, page);
+    write_file(path, &pdf.map_err(|error| draw_error(error.to_string()))?)
+}
+
+/// Writes any SVG as PNG, with two pixels each way for one of its own.
+#[cfg(feature = "png")]
+pub(crate) fn write_svg_as_png(svg: &str, path: &Path) -> Result<(), PlotError> {
+    use resvg::tiny_skia;
+
+    const ZOOM: f32 = 2.0;
+    let tree = tree(svg)?;
+    let (width, height) = (tree.size().width() * ZOOM, tree.size().height() * ZOOM);
+    let pixmap = tiny_skia::Pixmap::new(width as u32, height as u32);
+    let mut pixmap = pixmap.ok_or_else(|| draw_error(format!("{width} x {height} pixels are too many")))?;
+    resvg::render(&tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
+    write_file(path, &pixmap.encode_png().map_err(|error| draw_error(error.to_string()))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_results::plot::{Figure, Line, Panel};
+
+    use super::*;
+
+    fn svg() -> String {
+        let line = Line { name: "queue".into(), points: vec![(0.0, 0.0), (1.0, 5.0), (2.0, 3.0)], ..Line::default() };
+        let panel = Panel {
+            title: "PFC".into(),
+            x_label: "time (ms)".into(),
+            y_label: "queue (KB)".into(),
+            lines: vec![line],
+            ..Panel::default()
+        };
+        Figure { title: "A figure".into(), columns: 1, panels: vec![panel] }.to_svg().unwrap()
+    }
+
+    #[test]
+    fn files_are_those_that_are_told() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = write_all(&svg(), &dir.path().join("load-0.5")).unwrap();
+        let mut there: Vec<PathBuf> =
+            std::fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().path()).collect();
+        there.sort_by_key(|path| written.iter().position(|one| one == path));
+        assert_eq!(there, written);
+        assert!(written[0].ends_with("load-0.5.svg"), "{written:?}");
+    }
+
+    #[cfg(feature = "pdf")]
+    #[test]
+    fn pdf_is_a_page_of_the_svgs_size_with_its_text_as_text() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("figure.pdf");
+        write_svg_as_pdf(&svg(), &path).unwrap();
+        let pdf = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
+        assert!(pdf.starts_with("%PDF-1.") && pdf.trim_end().ends_with("%%EOF"), "{}", pdf.len());
+        // In points, of which there are 72 to an inch, where the SVG's pixels are 96.
+        let points = |attribute: &str| f64::from(shown(&svg(), attribute)) * 72.0 / 96.0;
+        let page = pdf.split("/MediaBox [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
+        let page: Vec<f64> = page.split_whitespace().map(|number| number.parse().unwrap()).collect();
+        let close = |one: f64, other: f64| (one - other).abs() < 0.01;
+        assert!(close(page[2], points("width")) && close(page[3], points("height")), "{page:?}");
+        assert!(pdf.contains("DejaVuSans"), "the font of its text is in it");
+    }
+
+    #[cfg(feature = "png")]
+    #[test]
+    fn png_shows_the_svg() {
+        use resvg::tiny_skia;
+
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("figure.png");
+        let svg = svg();
+        write_svg_as_png(&svg, &path).unwrap();
+        let picture = tiny_skia::Pixmap::load_png(&path).unwrap();
+        assert_eq!((picture.width(), picture.height()), (2 * shown(&svg, "width"), 2 * shown(&svg, "height")));
+        let is_blue =
+            |pixel: &tiny_skia::PremultipliedColorU8| (pixel.red(), pixel.green(), pixel.blue()) == (0, 0x72, 0xb2);
+        assert!(picture.pixels().iter().filter(|pixel| is_blue(pixel)).count() > 100, "the line is there");
+        // The title is the text at the top: with the font missing there would be none.
+        let is_dark = |pixel: &&tiny_skia::PremultipliedColorU8| pixel.red() < 0x40 && pixel.blue() < 0x40;
+        let title_rows = &picture.pixels()[..picture.width() as usize * 80];
+        assert!(title_rows.iter().filter(is_dark).count() > 100, "the title is there");
+    }
+
+    /// A length of the document's own element.
+    #[cfg(any(feature = "png", feature = "pdf"))]
+    fn shown(svg: &str, attribute: &str) -> u32 {
+        let (_, rest) = svg.split_once(&format!(" {attribute}=\"")).unwrap();
+        rest.split_once('"').unwrap().0.parse().unwrap()
+    }
+}

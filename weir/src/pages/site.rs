@@ -1,0 +1,290 @@
+//! The pages for readers as a site: HTML that fetches nothing, in which every link leads somewhere.
+//!
+//! Pages are README, what else stands in Markdown beside it, and `docs/`, with all that is below. A link to another page leads to its HTML;
+//! a picture is copied; another file of the repository is named, and is no link.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+use pulldown_cmark::{CowStr, Event, HeadingLevel, Options, Parser, Tag, TagEnd, html};
+use weir_experiments::Failure;
+
+const HOME: &str = "README.md";
+const DOCS: &str = "docs";
+const STYLE: &str = include_str!("site/style.css");
+
+/// A page, before links are checked.
+struct Page {
+    /// Seen from the repository.
+    path: PathBuf,
+    title: String,
+    body: String,
+    /// What links may lead to within it.
+    anchors: BTreeSet<String>,
+    links: Vec<Link>,
+}
+
+/// A link within the repository.
+struct Link {
+    /// As it is written.
+    written: String,
+    /// The file, seen from the repository.
+    to: PathBuf,
+    anchor: String,
+    line: usize,
+    is_picture: bool,
+}
+
+/// Writes the site of a repository, if all of its links lead somewhere.
+pub(super) fn write(of: &Path, to: &Path) -> Result<(), Failure> {
+    let paths = paths(of)?;
+    if !paths.contains(Path::new(HOME)) {
+        let message = format!("{}: there is no {HOME}; write --of DIR, the repository's folder", of.display());
+        return Err(Failure::Argument(message));
+    }
+    let mut pages = BTreeMap::new();
+    for path in &paths {
+        let text = fs::read_to_string(of.join(path)).map_err(|error| told(&of.join(path), &error))?;
+        pages.insert(path.clone(), page(of, path, &paths, &text));
+    }
+    let (mut wrong, mut pictures) = (Vec::new(), BTreeSet::new());
+    for page in pages.values() {
+        for link in &page.links {
+            match lead(of, link, &pages) {
+                Ok(()) if link.is_picture => drop(pictures.insert(link.to.clone())),
+                Ok(()) => {}
+                Err(why) => wrong.push(format!("{}:{}: {}: {why}", page.path.display(), link.line, link.written)),
+            }
+        }
+    }
+    if !wrong.is_empty() {
+        return Err(Failure::Run(format!("links that lead nowhere:\n{}", wrong.join("\n"))));
+    }
+    let navigation: Vec<(&Path, &str)> = navigation(&pages);
+    for page in pages.values() {
+        put(&to.join(as_html(&page.path)), whole(page, &navigation).as_bytes())?;
+    }
+    for picture in &pictures {
+        let bytes = fs::read(of.join(picture)).map_err(|error| told(&of.join(picture), &error))?;
+        put(&to.join(picture), &bytes)?;
+    }
+    let links: usize = pages.values().map(|page| page.links.len()).sum();
+    println!(
+        "{} pages, {} pictures, {links} links that lead somewhere: {}",
+        pages.len(),
+        pictures.len(),
+        to.join("index.html").display()
+    );
+    Ok(())
+}
+
+/// All pages, seen from the repository.
+fn paths(of: &Path) -> Result<BTreeSet<PathBuf>, Failure> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![(PathBuf::new(), false), (PathBuf::from(DOCS), true)];
+    while let Some((folder, goes_down)) = folders.pop() {
+        let whole = of.join(&folder);
+        for entry in fs::read_dir(&whole).map_err(|error| told(&whole, &error))? {
+            let path = entry.map_err(|error| told(&whole, &error))?.path();
+            let name = folder.join(path.file_name().unwrap_or_default());
+            if path.is_dir() && goes_down {
+                folders.push((name, true));
+            } else if path.extension().is_some_and(|ending| ending == "md") {
+                found.insert(name);
+            }
+        }
+    }
+    Ok(found)
+}
+
+fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
+    let mut page = Page {
+        path: path.to_owned(),
+        title: String::new(),
+        body: String::new(),
+        anchors: BTreeSet::new(),
+        links: Vec::new(),
+    };
+    let folder = path.parent().unwrap_or(Path::new(""));
+    let mut events: Vec<Event<'_>> = Vec::new();
+    // Where the heading begins that is being read, and its text; whether the link that is being read is none.
+    let (mut heading, mut unlinked): (Option<(usize, String)>, bool) = (None, false);
+    for (event, range) in Parser::new_ext(text, Options::ENABLE_TABLES).into_offset_iter() {
+        let line = || text[..range.start].matches('\n').count() + 1;
+        match event {
+            Event::Start(Tag::Heading { .. }) => {
+                heading = Some((events.len(), String::new()));
+                events.push(event);
+            }
+            Event::End(TagEnd::Heading(level)) => {
+                events.push(event);
+                let Some((start, words)) = heading.take() else { continue };
+                let id = page.anchor(&words);
+                if level == HeadingLevel::H1 && page.title.is_empty() {
+                    page.title = words;
+                }
+                if let Event::Start(Tag::Heading { id: place, .. }) = &mut events[start] {
+                    *place = Some(CowStr::from(id));
+                }
+            }
+            Event::Start(Tag::Link { link_type, dest_url, title, id }) => match within(folder, &dest_url) {
+                None => events.push(Event::Start(Tag::Link { link_type, dest_url, title, id })),
+                Some((to, anchor)) => {
+                    let to = if to.as_os_str().is_empty() { path.to_owned() } else { to };
+                    let is_page = paths.contains(&to);
+                    let is_picture = to.extension().is_some_and(|ending| ending == "png" || ending == "svg");
+                    unlinked = !is_page && !is_picture && of.join(&to).exists();
+                    let href = href(path, &to, &anchor);
+                    let written = dest_url.to_string();
+                    page.links.push(Link { written, to: to.clone(), anchor, line: line(), is_picture });
+                    events.push(if unlinked {
+                        let name = escaped(&to.display().to_string());
+                        Event::InlineHtml(format!("<span class=\"file\" title=\"{name} in the repository\">").into())
+                    } else {
+                        Event::Start(Tag::Link { link_type, dest_url: href.into(), title, id })
+                    });
+                }
+            },
+            Event::End(TagEnd::Link) if unlinked => {
+                unlinked = false;
+                events.push(Event::InlineHtml("</span>".into()));
+            }
+            Event::Start(Tag::Image { link_type, dest_url, title, id }) => {
+                let to = within(folder, &dest_url).map(|(to, _)| to).unwrap_or_default();
+                let written = dest_url.to_string();
+                page.links.push(Link { written, to, anchor: String::new(), line: line(), is_picture: true });
+                events.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
+            }
+            // Markup of a page's own is shown as it is written: it could fetch something.
+            Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
+            event => {
+                if let (Some((_, words)), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
+                    words.push_str(text);
+                }
+                events.push(event);
+            }
+        }
+    }
+    html::push_html(&mut page.body, events.into_iter());
+    page
+}
+
+impl Page {
+    /// A heading's anchor as GitHub makes it: one of its own among those of the page.
+    fn anchor(&mut self, heading: &str) -> String {
+        let lower = heading.to_lowercase();
+        let kept = lower.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
+        let plain: String = kept.map(|c| if c == ' ' { '-' } else { c }).collect();
+        let mut id = plain.clone();
+        for n in 1.. {
+            if self.anchors.insert(id.clone()) {
+                break;
+            }
+            id = format!("{plain}-{n}");
+        }
+        id
+    }
+}
+
+/// Where a link within the repository leads: the file, which is empty for the page itself, and what in it. `None` of a link elsewhere.
+fn within(folder: &Path, written: &str) -> Option<(PathBuf, String)> {
+    if written.contains("://") || written.starts_with("mailto:") {
+        return None;
+    }
+    let (file, anchor) = written.split_once('#').unwrap_or((written, ""));
+    if file.is_empty() {
+        return Some((PathBuf::new(), anchor.to_owned()));
+    }
+    let mut path = PathBuf::new();
+    for part in folder.join(file).components() {
+        match part {
+            Component::ParentDir if path.pop() => {}
+            Component::Normal(name) => path.push(name),
+            Component::CurDir => {}
+            // Out of the repository: nothing is there.
+            _ => path.push(part),
+        }
+    }
+    Some((path, anchor.to_owned()))
+}
+
+/// Whether a link leads somewhere, or why not.
+fn lead(of: &Path, link: &Link, pages: &BTreeMap<PathBuf, Page>) -> Result<(), String> {
+    if link.is_picture && link.to.as_os_str().is_empty() {
+        return Err("a picture that the site would fetch".to_owned());
+    }
+    match pages.get(&link.to) {
+        Some(page) if link.anchor.is_empty() || page.anchors.contains(&link.anchor) => Ok(()),
+        Some(page) => Err(format!("{} has no heading of this name", page.path.display())),
+        None if of.join(&link.to).exists() => Ok(()),
+        None => Err(format!("there is no {}", link.to.display())),
+    }
+}
+
+/// A page's file in the site.
+fn as_html(path: &Path) -> PathBuf {
+    if path == Path::new(HOME) { PathBuf::from("index.html") } else { path.with_extension("html") }
+}
+
+/// A link from a page to a page, or a picture.
+fn href(from: &Path, to: &Path, anchor: &str) -> String {
+    let to = if to.extension().is_some_and(|ending| ending == "md") { as_html(to) } else { to.to_owned() };
+    let up = from.parent().map_or(0, |folder| folder.components().count());
+    let anchor = if anchor.is_empty() { String::new() } else { format!("#{anchor}") };
+    format!("{}{}{anchor}", "../".repeat(up), to.display())
+}
+
+/// Pages to go to from any page: all but those of single figures, which stand in a folder of their own.
+fn navigation(pages: &BTreeMap<PathBuf, Page>) -> Vec<(&Path, &str)> {
+    let shown = pages.values().filter(|page| page.path.components().count() <= 2 && page.path != Path::new(HOME));
+    let home = (Path::new(HOME), "Weir");
+    std::iter::once(home).chain(shown.map(|page| (page.path.as_path(), page.title.as_str()))).collect()
+}
+
+fn whole(page: &Page, navigation: &[(&Path, &str)]) -> String {
+    let entry = |(path, title): &(&Path, &str)| {
+        let here = if *path == page.path { " aria-current=\"page\"" } else { "" };
+        format!("<li><a href=\"{}\"{here}>{}</a></li>\n", href(&page.path, path, ""), escaped(title))
+    };
+    let entries: String = navigation.iter().map(entry).collect();
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n\
+         <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<nav>\n<ul>\n{entries}</ul>\n</nav>\n<main>\n{body}</main>\n\
+         </body>\n</html>\n",
+        title = escaped(&page.title),
+        body = page.body,
+    )
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('"', "&quot;")
+}
+
+fn put(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    fs::create_dir_all(folder).map_err(|error| told(folder, &error))?;
+    fs::write(path, bytes).map_err(|error| told(path, &error))
+}
+
+fn told(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::Argument(format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn anchors_are_as_github_makes_them() {
+        let paths = BTreeSet::from([PathBuf::from("docs/A.md"), PathBuf::from(HOME)]);
+        let text = "# The `[[ports]]` of A\n\n## Keys: one, two\n\n## Keys: one, two\n\n[up](../README.md#start), [here](#keys-one-two)\n";
+        let page = page(Path::new("nowhere"), Path::new("docs/A.md"), &paths, text);
+        assert_eq!(page.title, "The [[ports]] of A");
+        let anchors: Vec<&str> = page.anchors.iter().map(String::as_str).collect();
+        assert_eq!(anchors, ["keys-one-two", "keys-one-two-1", "the-ports-of-a"]);
+        assert!(page.body.contains("<h2 id=\"keys-one-two-1\">"), "{}", page.body);
+        assert!(page.body.contains("<a href=\"../index.html#start\">"), "{}", page.body);
+        assert!(page.body.contains("<a href=\"../docs/A.html#keys-one-two\">"), "{}", page.body);
+    }
+}

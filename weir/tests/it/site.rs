@@ -1,0 +1,82 @@
+//! The pages for readers as a site: it fetches nothing, and its links lead somewhere, by a reading of the HTML that was written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn site(of: &Path, to: &Path) -> (i32, String) {
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_weir")).arg("pages").arg("--site").arg(to).arg("--of").arg(of).output();
+    let output = output.unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    (output.status.code().unwrap_or(-1), said)
+}
+
+/// All HTML files below a folder.
+fn pages(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let below = |path: PathBuf| if path.is_dir() { pages(&path) } else { vec![path] };
+    entries.flat_map(below).filter(|path| path.extension().is_some_and(|ending| ending == "html")).collect()
+}
+
+/// The values of an attribute.
+fn values<'t>(html: &'t str, attribute: &str) -> Vec<&'t str> {
+    let start = format!(" {attribute}=\"");
+    html.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn the_repositorys_pages_are_a_site_whose_links_lead_somewhere() {
+    let to = tempfile::tempdir().unwrap();
+    let repository = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let (code, said) = site(&repository, to.path());
+    assert_eq!(code, 0, "{said}");
+    let all = pages(to.path());
+    assert!(all.len() > 30 && to.path().join("index.html").is_file(), "{said}");
+    for page in &all {
+        let html = fs::read_to_string(page).unwrap();
+        for source in values(&html, "src") {
+            assert!(page.parent().unwrap().join(source).is_file(), "{}: {source}", page.display());
+        }
+        for link in values(&html, "href").into_iter().filter(|link| !link.contains("://")) {
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = page.parent().unwrap().join(file);
+            assert!(target.is_file(), "{}: {link}", page.display());
+            let there =
+                anchor.is_empty() || fs::read_to_string(&target).unwrap().contains(&format!(" id=\"{anchor}\""));
+            assert!(there, "{}: {link}", page.display());
+        }
+        // What a browser fetches by itself, besides pictures.
+        assert!(
+            !["<script", "<link", "<iframe", "@import", "url("].iter().any(|it| html.contains(it)),
+            "{}",
+            page.display()
+        );
+    }
+}
+
+#[test]
+fn a_link_that_leads_nowhere_is_told_with_its_line() {
+    let of = tempfile::tempdir().unwrap();
+    fs::create_dir(of.path().join("docs")).unwrap();
+    fs::write(of.path().join("docs/A.md"), "# A\n\n## Two words\n").unwrap();
+    let home =
+        "# Home\n\n[a](docs/A.md#two-words)\n[b](docs/B.md)\n[c](docs/A.md#three)\n![d](https://example.org/d.png)\n";
+    fs::write(of.path().join("README.md"), home).unwrap();
+    let to = of.path().join("site");
+    let (code, said) = site(of.path(), &to);
+    assert_eq!(code, 1, "{said}");
+    for wanted in [
+        "README.md:4: docs/B.md: there is no docs/B.md",
+        "README.md:5: docs/A.md#three: docs/A.md has no heading of this name",
+        "README.md:6: https://example.org/d.png: a picture that the site would fetch",
+    ] {
+        assert!(said.contains(wanted), "{said}");
+    }
+    assert!(!said.contains("README.md:3") && !to.exists(), "{said}");
+    fs::write(of.path().join("README.md"), "# Home\n\n[a](docs/A.md#two-words), <script>alert(1)</script>\n").unwrap();
+    let (code, said) = site(of.path(), &to);
+    assert!(code == 0 && said.contains("2 pages, 0 pictures, 1 links"), "{said}");
+    let html = fs::read_to_string(to.join("index.html")).unwrap();
+    assert!(html.contains("href=\"docs/A.html#two-words\"") && !html.contains("<script"), "{html}");
+}
