@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside command-of-tests sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,8 @@ quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 # compiler's time goes to Weir's crates, and a test that fails names its line all the same.
 test: export CARGO_INCREMENTAL ?= 0
 test: export CARGO_PROFILE_DEV_DEBUG ?= 0
+# Programs of tests are optimised less than the crates that they test.
+test: export RUSTC_WORKSPACE_WRAPPER ?= $(CURDIR)/scripts/rustc
 test: setup lint docs beside wire-tests-by-the-clock examples release-tests-by-the-clock ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
@@ -112,6 +114,7 @@ loom: setup ## What lcores share, under every interleaving
 release-build: setup
 	@$(STEP) "build of tests without assertions" $(CARGO) test $(HEAVY) --test it --test commands --no-run
 
+.PHONY: release-tests-together release-tests-by-the-clock
 release-tests: release-tests-together release-tests-by-the-clock ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 
 release-tests-together: setup
