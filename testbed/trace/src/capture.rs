@@ -150,6 +150,9 @@ const PICOS_A_SECOND: i128 = 1_000_000_000_000;
 /// What a pcapng file begins with; a pcap file begins with one of four others.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
+/// As much is read at once.
+const PIECE: usize = 1 << 20;
+
 /// A file that tells how much of it was read.
 struct Telling<'t> {
     file: File,
@@ -158,7 +161,9 @@ struct Telling<'t> {
 
 impl Read for Telling<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        let bytes = self.file.read(to)?;
+        // Who reads asks for many at once, and it is to be told in between.
+        let piece = to.len().min(PIECE);
+        let bytes = self.file.read(&mut to[..piece])?;
         (self.told)(bytes as u64);
         Ok(bytes)
     }
@@ -191,7 +196,7 @@ impl Capture {
         file.rewind().map_err(failed)?;
         let mut capture =
             Capture { path: path.to_owned(), frames: Vec::new(), bytes: Vec::new(), left_out: LeftOut::default() };
-        let file = BufReader::with_capacity(1 << 20, Telling { file, told });
+        let file = BufReader::with_capacity(PIECE, Telling { file, told });
         if magic == PCAPNG {
             capture.read_pcapng(file, choice)?
         } else {
