@@ -60,6 +60,14 @@ impl Broken {
         self.set.iter().map(|(key, value)| (path(key), value.clone())).collect()
     }
 
+    /// Whether it breaks this run of the scenario: settings of single runs leave the others as they are.
+    fn breaks(&self, run: &str) -> bool {
+        self.overrides().iter().any(|(path, _)| match path.keys() {
+            [first, name, _, ..] if first == "runs" => name == run,
+            _ => true,
+        })
+    }
+
     /// As it is written behind `--set`.
     fn set(&self) -> Vec<String> {
         let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
@@ -140,9 +148,9 @@ impl Breaking<'_> {
             ..self.experiment.sweep(self.quick, Backend::Sim)?
         };
         let mut plan = SweepPlan::of(&file, self.jobs).map_err(|failure| self.blamed(n, failure))?;
-        plan.retain(is_kept);
+        plan.retain(|point| is_kept(point) && broken.breaks(&point.run_name));
         if plan.points.is_empty() {
-            let message = format!("these runs have no point of \"{}\"", broken.fails);
+            let message = format!("these runs have no point of \"{}\" that is broken", broken.fails);
             let help = "name another claim, or run it without --quick";
             return Err(self.experiment.source.error_at(&format!("broken[{n}].fails"), message, help).into());
         }
@@ -156,6 +164,11 @@ impl Breaking<'_> {
         }
         let sound_records: Vec<Record> =
             records.iter().filter(|record| is_kept(&record.finished.point)).cloned().collect();
+        // Runs that are not broken came to what they came to.
+        let mut broken_records = broken_records;
+        let unbroken = sound_records.iter().filter(|record| !broken.breaks(&record.finished.point.run_name));
+        broken_records.extend(unbroken.cloned());
+        broken_records.sort_by_key(|record| record.finished.point.number);
         let side = |records: Vec<Record>| side(paper, &broken.fails, &plan.columns, records);
         let (sound, broken_side) = (side(sound_records)?, side(broken_records)?);
         let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic);
