@@ -33,6 +33,8 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) position_of: Box<[usize]>,
     pub(crate) counters: Counters,
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
+    /// Those of them that mark what leaves a queue.
+    pub(crate) leaving_markers: [Option<EcnMarker>; CLASSES],
     /// Whether any of them marks what comes into its queue.
     pub(crate) marks_arrivals: bool,
     /// What RED's probabilities are drawn from.
@@ -237,6 +239,11 @@ impl<O> OutPort<O> {
     }
 }
 
+/// Those of these that mark what leaves a queue.
+pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
+    markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
+}
+
 /// Whether any of these marks what comes into its queue.
 pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
     markers.iter().flatten().any(EcnMarker::marks_arrivals)
@@ -264,6 +271,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             link_overhead: shared.link_overhead,
             shared,
             ports,
+            leaving_markers: of_leaving(&markers),
             marks_arrivals: marks_arrivals(&markers),
             markers,
             random,
@@ -541,12 +549,11 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// [`Transmission::take_next`], of the class that is next.
     #[inline(always)]
     pub(crate) fn take_of(&mut self, now: Time, index: usize, class: Class, ready: &mut ClassSet) -> Option<Queued<P>> {
-        let Transmission { shared, queues, ports, counters, markers, random, stamps, link_overhead, .. } = self;
+        let Transmission { shared, queues, ports, counters, leaving_markers, random, stamps, link_overhead, .. } = self;
         let port = &mut ports[index];
         let queue = QueueId::new(port.id, class);
         let mut queued = queues.pop(queue)?;
-        if let Some(marker) = &markers[class.index()]
-            && !marker.marks_arrivals()
+        if let Some(marker) = &leaving_markers[class.index()]
             && marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next())
             && queued.packet.mark_ce()
         {

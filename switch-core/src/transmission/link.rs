@@ -88,7 +88,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Takes over how the port's queues are to be served, what the watchdog goes by, and what the peer is to pause.
     fn follow_tuning(&mut self, now: Time, index: usize) {
-        let Transmission { shared, ports, markers, marks_arrivals, .. } = self;
+        let Transmission { shared, ports, markers, leaving_markers, marks_arrivals, .. } = self;
         let (port, tuning) = (&mut ports[index], &shared.tuning);
         let state = shared.port(port.id);
         port.scheduler.set(tuning.quanta(), tuning.strict());
@@ -99,6 +99,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         port.forced = forced(state);
         // All ports here have the same markers.
         *markers = tuning.markers();
+        *leaving_markers = super::of_leaving(markers);
         *marks_arrivals = super::marks_arrivals(markers);
         self.find_rows();
     }
