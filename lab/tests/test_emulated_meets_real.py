@@ -60,7 +60,8 @@ def test_perftest_and_the_kernel_count_what_weir_counts(met):
     flows = {flow["name"]: flow for flow in summary["flows"]}
     for name, said in (("in", "in.client.txt"), ("out", "out.server.txt")):
         assert table(met, said) == (MESSAGE, MESSAGES)
-        assert flows[name]["bytes_sent"] == flows[name]["bytes_received"] == TOTAL, flows[name]
+        # A guest that answers late is sent to again.
+        assert flows[name]["bytes_sent"] >= flows[name]["bytes_received"] == TOTAL, flows[name]
     (guest,) = summary["real_hosts"]
     counted = guest["counters"]
     # Packets of 1024 B, and an acknowledgement of each message at least.

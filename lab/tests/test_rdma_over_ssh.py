@@ -125,7 +125,8 @@ def test_rdma_of_a_machine_that_ssh_reaches(machine, weir, place):
         row = re.search(rf"^\s*{MESSAGE}\s+(\d+)\s+[\d.]+\s+[\d.]+", (directory / "hosts" / file).read_text(), re.M)
         assert row and int(row[1]) == MESSAGES
         (own,) = [of for of in summary["flows"] if of["name"] == name]
-        assert own["bytes_sent"] == own["bytes_received"] == MESSAGE * MESSAGES
+        # A guest that answers late is sent to again.
+        assert own["bytes_sent"] >= own["bytes_received"] == MESSAGE * MESSAGES
     (server,) = summary["real_hosts"]
     assert server["reach"] == "ssh" and server["rdma"] == "rxe0" and server["has_nic_model"] is False
     counted = server["counters"]

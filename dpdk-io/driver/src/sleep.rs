@@ -38,8 +38,8 @@ impl Sleeper {
         self.last_moved = now;
     }
 
-    /// Sleeps. Returns the instant from which on the loop missed something, or may have: where the kernel wakes it for a frame
-    /// that is not before the sleep's end.
+    /// Sleeps. Returns the instant from which on the loop missed something, or may have: the sleep's end, or before it, when the kernel
+    /// woke it for a frame.
     pub(crate) fn sleep(&mut self, tasks: &[Box<dyn Task>], clock: &Clock, now: Time) -> Time {
         let dilation = u64::from(clock.dilation());
         let real = |span: Span| Duration::from_nanos(span.as_nanos().saturating_mul(dilation));
@@ -50,9 +50,11 @@ impl Sleeper {
             nap(NAP);
         } else if let Some(arrivals) = &mut self.arrivals {
             let meant = free.min(LONGEST);
+            let end = now + Span::from_nanos(meant.as_nanos() as u64 / dilation);
             match arrivals.wait(meant) {
-                Woken::ByFrame => return Time::from_picos(clock.now_ps()),
-                Woken::ByTime => return now + Span::from_nanos(meant.as_nanos() as u64 / dilation),
+                // After the end it was kept from its CPU, whether for the frame or before.
+                Woken::ByFrame => return Time::from_picos(clock.now_ps()).min(end),
+                Woken::ByTime => return end,
                 Woken::ByError => nap(NAP),
             }
         } else if real(now.since(self.last_moved)) >= QUIET {
