@@ -152,7 +152,8 @@ def test_counters_are_seen_and_cleared_and_the_books_balance(cables, path, tmp_p
         last = counters["rx_last_pause"][CLASS]
         # Times are cut to milliseconds, of two readings of the clock.
         assert earliest - 2 <= last["unix_ms"] <= time.time_ns() // 1_000_000, (earliest, last)
-        assert 0 < last["us"] <= counters["rx_paused_us"][CLASS] and counters["rx_last_pause"].count(None) == 7
+        # An lcore that was late takes in all seven at once, and nothing was paused for any time.
+        assert last["us"] <= counters["rx_paused_us"][CLASS] and counters["rx_last_pause"].count(None) == 7
 
         # The queue to B held frames; nothing is there now.
         def group():
