@@ -18,6 +18,7 @@ from weirlab.wire import Wire
 # How often a test that is marked as one for an idle machine is repeated before it fails.
 REPEATED = 2
 BEFORE = pytest.StashKey()
+WATCH = machine.Watch()
 ROOT_TOOLS = ["ip", "ethtool", "sysctl"]
 
 
@@ -37,14 +38,34 @@ def pytest_collection_modifyitems(items):
         if "idle_machine" in item.keywords:
             item.add_marker(pytest.mark.flaky(reruns=REPEATED))
         elif not item.get_closest_marker("flaky"):
-            # What others kept from the CPU for half a minute has its chance once more; what is wrong is not repeated.
-            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=["TimeoutExpired"]))
+            # What others kept from the CPU for half a minute has its chance once more, and what ran while the machine stood still; what
+            # is wrong is not repeated.
+            item.add_marker(pytest.mark.flaky(reruns=1, only_rerun=["TimeoutExpired", machine.StoodStill]))
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item):
     item.stash[BEFORE] = machine.read()
+    WATCH.begin()
     return (yield)
+
+
+def blaming():
+    try:
+        return (yield)
+    except Exception as failure:
+        WATCH.blame(failure)
+        raise
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item):
+    return (yield from blaming())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item):
+    return (yield from blaming())
 
 
 @pytest.hookimpl(wrapper=True)

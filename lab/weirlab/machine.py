@@ -1,7 +1,44 @@
 """What the machine did while a test ran, by the kernel's books."""
 
 import os
+import threading
 import time
+
+# How often a watch looks, and from when on a look that came late counts: far more than a scheduler keeps from a program that sleeps.
+LOOK_S, STOOD_S = 0.02, 0.4
+
+
+class StoodStill(Exception):
+    """The machine did, while a test ran that failed: the cause of it, maybe."""
+
+
+class Watch:
+    """Looks on in a thread of its own whether the machine stands still: as a virtual one does that is taken from its processors, or
+    one whose processors are all others'."""
+
+    def __init__(self):
+        self._longest = 0.0
+        threading.Thread(target=self._look, daemon=True).start()
+
+    def _look(self):
+        last = time.monotonic()
+        while True:
+            time.sleep(LOOK_S)
+            now = time.monotonic()
+            self._longest = max(self._longest, now - last - LOOK_S)
+            last = now
+
+    def begin(self):
+        """Forgets what was."""
+        self._longest = 0.0
+
+    def blame(self, failure):
+        """Adds to the causes of a failure that the machine stood still since then, where it did."""
+        if self._longest < STOOD_S:
+            return
+        while cause := failure.__cause__ or failure.__context__:
+            failure = cause
+        failure.__cause__ = StoodStill(f"for {self._longest:.1f} s")
 
 
 def read():
