@@ -5,7 +5,7 @@ import threading
 import time
 
 # How often a watch looks, and from when on a look that came late counts: far more than a scheduler keeps from a program that sleeps.
-LOOK_S, STOOD_S = 0.02, 0.4
+LOOK_S, STOOD_S = 0.02, 0.15
 
 
 class StoodStill(Exception):
