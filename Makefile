@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside command-of-tests sim-test loom release-build release-tests conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -114,7 +114,6 @@ loom: setup ## What lcores share, under every interleaving
 release-build: setup
 	@$(STEP) "build of tests without assertions" $(CARGO) test $(HEAVY) --test it --test commands --no-run
 
-.PHONY: release-tests-together release-tests-by-the-clock
 release-tests: release-tests-together release-tests-by-the-clock ## Without assertions, as users run it: heavy traffic, both backends by the clock, allocations
 
 release-tests-together: setup

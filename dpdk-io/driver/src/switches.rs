@@ -119,6 +119,13 @@ pub struct Stopped {
     pub replay: Option<ReplayReport>,
 }
 
+impl Stopped {
+    /// The longest time between two polls of any lcore, in real time.
+    pub fn gap_max(&self) -> Span {
+        self.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default()
+    }
+}
+
 /// What a port's device tells of itself.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceReport {

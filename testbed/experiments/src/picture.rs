@@ -12,10 +12,12 @@ pub(crate) fn write_all(svg: &str, base: &Path) -> Result<Vec<PathBuf>, PlotErro
     // A name may have dots of its own.
     let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
     write_file(&with("svg"), svg.as_bytes())?;
+    #[cfg(any(feature = "png", feature = "pdf"))]
+    let tree = tree(svg)?;
     #[cfg(feature = "png")]
-    write_svg_as_png(svg, &with("png"))?;
+    write_png(&tree, &with("png"))?;
     #[cfg(feature = "pdf")]
-    write_svg_as_pdf(svg, &with("pdf"))?;
+    write_pdf(&tree, &with("pdf"))?;
     let endings = [("svg", true), ("png", cfg!(feature = "png")), ("pdf", cfg!(feature = "pdf"))];
     Ok(endings.into_iter().filter(|(_, is_written)| *is_written).map(|(ending, _)| with(ending)).collect())
 }
@@ -34,26 +36,30 @@ fn draw_error(reason: String) -> PlotError {
     PlotError::Draw { reason }
 }
 
-/// Writes any SVG as PDF, a page of its size. Its text is text there.
+/// Writes an SVG as PDF, a page of its size. Its text is text there.
 #[cfg(feature = "pdf")]
-pub(crate) fn write_svg_as_pdf(svg: &str, path: &Path) -> Result<(), PlotError> {
+fn write_pdf(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
     // As many of the SVG's pixels to an inch as browsers have.
     let (conversion, page) = (svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions { dpi: 96.0 });
-    let pdf = svg2pdf::to_pdf(&tree(svg)?, conversion, page);
+    let pdf = svg2pdf::to_pdf(tree, conversion, page);
     write_file(path, &pdf.map_err(|error| draw_error(error.to_string()))?)
 }
 
 /// Writes any SVG as PNG, with two pixels each way for one of its own.
 #[cfg(feature = "png")]
 pub(crate) fn write_svg_as_png(svg: &str, path: &Path) -> Result<(), PlotError> {
+    write_png(&tree(svg)?, path)
+}
+
+#[cfg(feature = "png")]
+fn write_png(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
     use resvg::tiny_skia;
 
     const ZOOM: f32 = 2.0;
-    let tree = tree(svg)?;
     let (width, height) = (tree.size().width() * ZOOM, tree.size().height() * ZOOM);
     let pixmap = tiny_skia::Pixmap::new(width as u32, height as u32);
     let mut pixmap = pixmap.ok_or_else(|| draw_error(format!("{width} x {height} pixels are too many")))?;
-    resvg::render(&tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
+    resvg::render(tree, tiny_skia::Transform::from_scale(ZOOM, ZOOM), &mut pixmap.as_mut());
     write_file(path, &pixmap.encode_png().map_err(|error| draw_error(error.to_string()))?)
 }
 
@@ -91,7 +97,7 @@ mod tests {
     fn pdf_is_a_page_of_the_svgs_size_with_its_text_as_text() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("figure.pdf");
-        write_svg_as_pdf(&svg(), &path).unwrap();
+        write_pdf(&tree(&svg()).unwrap(), &path).unwrap();
         let pdf = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
         assert!(pdf.starts_with("%PDF-1.") && pdf.trim_end().ends_with("%%EOF"), "{}", pdf.len());
         // In points, of which there are 72 to an inch, where the SVG's pixels are 96.

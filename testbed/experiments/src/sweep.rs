@@ -114,13 +114,14 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
-    if switches::is_scenario(path) {
+    let kind = switches::Kind::of(path);
+    if kind.is_scenario {
         let name = path.display();
         return Err(Failure::Argument(format!(
             "{name} is a scenario and not a sweep: weir testbed run {name}; a sweep is a file of its own, with scenario = \"{name}\""
         )));
     }
-    if switches::is_switch(path) {
+    if kind.is_switch {
         let name = path.display();
         return Err(Failure::Argument(format!("{name} is a switch and not a sweep: weir run {name}")));
     }

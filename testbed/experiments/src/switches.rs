@@ -24,11 +24,12 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 /// Errors of all the files at once.
 pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
-    if let Some(scenario) = files.iter().find(|file| is_scenario(file)) {
+    let kinds: Vec<(&PathBuf, Kind)> = files.iter().map(|file| (file, Kind::of(file))).collect();
+    if let Some((scenario, _)) = kinds.iter().find(|(_, kind)| kind.is_scenario) {
         let name = scenario.display();
         return Err(Failure::Argument(format!("{name} is a scenario and not a switch: weir testbed run {name}")));
     }
-    if let Some(sweep) = files.iter().find(|file| is_sweep(file)) {
+    if let Some((sweep, _)) = kinds.iter().find(|(_, kind)| kind.is_sweep) {
         let name = sweep.display();
         return Err(Failure::Argument(format!("{name} is a sweep and not a switch: weir sweep {name}")));
     }
@@ -44,35 +45,36 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     }
 }
 
-/// Whether a file is a scenario's, of which a switch's reader would only say that it knows none of its tables.
-pub(crate) fn is_scenario(file: &Path) -> bool {
-    has_line(file, &["[scenario]", "[[switches]]"])
+/// What a file is by its tables; a reader of another kind would only say that it knows none of them.
+pub(crate) struct Kind {
+    pub(crate) is_scenario: bool,
+    pub(crate) is_switch: bool,
+    pub(crate) is_sweep: bool,
 }
 
-/// Whether a file is a switch's, of which a scenario's reader would only say that it knows none of its tables.
-pub(crate) fn is_switch(file: &Path) -> bool {
-    has_line(file, &["[[ports]]"]) && !is_scenario(file)
+impl Kind {
+    /// Of a file; of one that can't be read, nothing.
+    pub(crate) fn of(file: &Path) -> Kind {
+        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let has = |wanted: &[&str]| text.lines().any(|line| wanted.contains(&line.trim()));
+        let is_scenario = has(&["[scenario]", "[[switches]]"]);
+        Kind {
+            is_scenario,
+            is_switch: !is_scenario && has(&["[[ports]]"]),
+            is_sweep: !is_scenario && has(&["[parameters]", "[[zip]]"]),
+        }
+    }
 }
 
 /// Says which command a file is for that is a switch's or a sweep's, and no scenario's: a switch's has `command` of its own.
 pub(crate) fn refuse_other_than_scenario(file: &Path, command: &str) -> Result<(), Failure> {
     let name = file.display();
-    let (kind, command) = match file {
-        _ if is_switch(file) => ("switch", command),
-        _ if is_sweep(file) => ("sweep", "weir sweep"),
+    let (kind, command) = match Kind::of(file) {
+        Kind { is_switch: true, .. } => ("switch", command),
+        Kind { is_sweep: true, .. } => ("sweep", "weir sweep"),
         _ => return Ok(()),
     };
     Err(Failure::Argument(format!("{name} is a {kind} and not a scenario: {command} {name}")))
-}
-
-/// Whether a file is a sweep's.
-fn is_sweep(file: &Path) -> bool {
-    has_line(file, &["[parameters]", "[[zip]]"]) && !is_scenario(file)
-}
-
-fn has_line(file: &Path, wanted: &[&str]) -> bool {
-    let text = std::fs::read_to_string(file).unwrap_or_default();
-    text.lines().any(|line| wanted.contains(&line.trim()))
 }
 
 #[cfg(test)]

@@ -124,8 +124,7 @@ fn lateness(scenario: &Scenario, stopped: &Stopped, hosts: impl Iterator<Item = 
     let ports = stopped.reports.iter().flat_map(|report| &report.ports);
     let of_ports = ports.filter_map(|port| port.line_time).map(|line| line.lost_late).max().unwrap_or_default();
     // In real time, as CPUs have it.
-    let of_lcores = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
-    let of_lcores = of_lcores.divided_by(u64::from(scenario.time_dilation()));
+    let of_lcores = stopped.gap_max().divided_by(u64::from(scenario.time_dilation()));
     hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)))
 }
 
@@ -137,8 +136,7 @@ fn words(left: &LeftBy<'_>) -> NicWords {
 
 /// What the machine did to the run.
 fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
-    let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
-    let mut notes = vec![format!("longest time between two polls, real: {gap}")];
+    let mut notes = vec![format!("longest time between two polls, real: {}", stopped.gap_max())];
     for (config, report) in scenario.switches.iter().zip(&stopped.reports) {
         let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
         notes.push(format!(

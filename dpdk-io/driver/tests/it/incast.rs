@@ -127,7 +127,7 @@ fn conserved(cases: Vec<(SwitchConfig, u64)>) {
         let report = &stopped.reports[0];
         let pauses: u64 = report.ports.iter().map(|port| port.classes[3].pauses_tx).sum();
         let headroom = report.ports.iter().map(|port| port.classes[3].ingress.headroom_max).max().unwrap();
-        let gap = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap();
+        let gap = stopped.gap_max();
         println!(
             "{what}: {frames} frames in {:.1} s, {reports} balanced reports, {pauses} pauses, \
              peak headroom {headroom}, longest poll gap {gap}, Xoff to PAUSE {:?}",

@@ -83,7 +83,7 @@ const COVERED: Span = Span::from_millis(10);
 pub(crate) fn lost_to_the_machine(what: &str, stopped: &Stopped, arriving: BitRate) -> u64 {
     let lost: u64 = stopped.reports.iter().map(|report| report.dropped(DropReason::HeadroomViolation)).sum();
     let gaps = stopped.lcores.iter().flat_map(|(_, stats)| stats.gaps().counts().lengths().collect::<Vec<_>>());
-    let longest = stopped.lcores.iter().map(|(_, stats)| stats.gap_max()).max().unwrap_or_default();
+    let longest = stopped.gap_max();
     let unpolled: Span = gaps.filter(|(gap, _)| *gap >= COVERED).map(|(gap, count)| gap.min(longest) * count).sum();
     if lost == 0 || unpolled == Span::ZERO {
         return 0;
