@@ -18,7 +18,7 @@ from weirlab.guest.switch import GuestSwitch
 from weirlab.switch import weir_binary
 from weirlab.waiting import until
 
-# An emulator that crashes is not what is tested here; one that crashes twice in the same test is a failure.
+# An emulator that crashes or loses its guest's timer is not what is tested here; one that does twice in the same test is a failure.
 pytestmark = [pytest.mark.guest, pytest.mark.flaky(reruns=1, only_rerun=["EmulatorEnded"])]
 
 NICS = [

@@ -11,6 +11,10 @@ import time
 BOOT_S = 120
 # The machine under emulation is slow, and others may want the CPUs besides.
 COMMAND_S = 120
+# How often it is seen meanwhile whether the guest's kernel still has its timers.
+LOOK_S = 5
+# What Linux 6.1 says of a CPU whose timer was to wake it and never will: QEMU sometimes loses an interrupt of it.
+TIMER_LOST = "Possible timer handling issue"
 # Of translated code; QEMU would take a gigabyte.
 TRANSLATED_MB = 256
 
@@ -44,7 +48,7 @@ class Emulator:
             self._process = subprocess.Popen(
                 command, env=environment, stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
-        self._shell = _Shell(self._connect("agent"))
+        self._shell = _Shell(self._connect("agent"), self._kill_if_it_hangs)
         self._or_ended(self._shell.wait_until_ready, BOOT_S)
 
     def _connect(self, name):
@@ -77,6 +81,11 @@ class Emulator:
     def alive(self):
         return self._process.poll() is None
 
+    def _kill_if_it_hangs(self):
+        """Ends a guest that lost a timer: each command would wait in it for as long as it may."""
+        if TIMER_LOST in self.console():
+            self._process.kill()
+
     def _or_ended(self, action, *arguments):
         """Does something, and where the emulator has ended (as it does too when the guest's kernel gives up) says all that
         is known of its end."""
@@ -108,10 +117,10 @@ class Emulator:
 
 
 class _Shell:
-    """Commands to the guest's shell, and what they print."""
+    """Commands to the guest's shell, and what they print. `look` is called now and then while one runs."""
 
-    def __init__(self, connection):
-        self._socket, self._buffer, self._number = connection, b"", 0
+    def __init__(self, connection, look):
+        self._socket, self._look, self._buffer, self._number = connection, look, b"", 0
 
     def wait_until_ready(self, within):
         deadline = time.monotonic() + within
@@ -146,10 +155,11 @@ class _Shell:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise TimeoutError(f"{command}: no end within {within} s\n{self._buffer.decode(errors='replace')}")
-            self._socket.settimeout(left)
+            self._socket.settimeout(min(left, LOOK_S))
             try:
                 received = self._socket.recv(65536)
             except TimeoutError:
+                self._look()
                 continue
             if not received:
                 raise ConnectionResetError("the emulator closed the guest's port")
