@@ -75,6 +75,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "receivers",
     "fan_in",
     "every",
+    "times",
     "from",
     "until",
     "file",

@@ -15,7 +15,7 @@ use crate::workload::{
 };
 
 /// The most messages of a scenario: what runs keep of each adds up.
-const MESSAGES_MAX: usize = 20_000_000;
+pub(super) const MESSAGES_MAX: usize = 20_000_000;
 
 /// The messages of each workload of a file. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
 /// be made.
