@@ -282,6 +282,21 @@ pub struct ClassSummary {
     pub class: u8,
     /// How often the switch paused its peer, refreshes not included.
     pub pauses_sent: u64,
+    /// What the ingress queue held at each of these PAUSEs, added up,
+    #[serde(default)]
+    pub held_at_pauses_bytes: u64,
+    /// and on average; null if there was none.
+    #[serde(default)]
+    pub held_at_pause_mean_bytes: Option<u64>,
+    /// How often the switch paused the peers of its other ports, in this class,
+    #[serde(default)]
+    pub others_pauses_sent: u64,
+    /// what those ports' ingress queues held at each of their own PAUSEs, added up,
+    #[serde(default)]
+    pub others_held_at_pauses_bytes: u64,
+    /// and on average; null if there was none.
+    #[serde(default)]
+    pub others_held_at_pause_mean_bytes: Option<u64>,
     /// Frames sent that pause the class, refreshes included.
     pub xoff_frames_sent: u64,
     /// Frames sent that resume it.
@@ -324,6 +339,15 @@ pub struct FlowControlSummary {
     pub paused_ns: u64,
     /// Messages sent, of whatever flow control.
     pub messages_sent: u64,
+    /// The share of its link that a port's messages took between two samples, in millionths: the mean over all ports and samples,
+    #[serde(default)]
+    pub messages_share_mean_ppm: u64,
+    /// what 99 % do not exceed, by nearest rank,
+    #[serde(default)]
+    pub messages_share_p99_ppm: u64,
+    /// and the most.
+    #[serde(default)]
+    pub messages_share_max_ppm: u64,
     /// How often a host paused its switch's port, refreshes not included: in none of the numbers above.
     #[serde(default)]
     pub host_pauses_sent: u64,
