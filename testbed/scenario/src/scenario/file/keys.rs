@@ -73,6 +73,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "load",
     "senders",
     "receivers",
+    "equal_sizes",
     "fan_in",
     "every",
     "times",

@@ -35,9 +35,27 @@ pub(super) struct WorkloadPart {
 /// Who sends what to whom when. Hosts are given by their places in the topology.
 #[derive(Debug)]
 pub(super) enum WorkloadKind {
-    Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
-    Incast { senders: Vec<u32>, fan_in: Option<usize>, receivers: Vec<u32>, sizes: SizeCdf, when: When },
-    Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
+    Poisson {
+        senders: Vec<u32>,
+        receivers: Vec<u32>,
+        sizes: SizeCdf,
+        load: f64,
+        from: Time,
+        until: Time,
+    },
+    Incast {
+        senders: Vec<u32>,
+        fan_in: Option<usize>,
+        receivers: Vec<u32>,
+        sizes: SizeCdf,
+        equal_sizes: bool,
+        when: When,
+    },
+    Pairs {
+        pairs: Pattern,
+        sizes: SizeCdf,
+        when: When,
+    },
     List(Vec<Message>),
 }
 
@@ -100,7 +118,11 @@ const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transp
 /// The kinds, and the keys of each besides those of all.
 const KINDS: [(&str, Word, &[&str]); 6] = [
     ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
-    ("incast", Word::Incast, &["sizes", "load", "senders", "receivers", "fan_in", "every", "times", "from", "until"]),
+    (
+        "incast",
+        Word::Incast,
+        &["sizes", "equal_sizes", "load", "senders", "receivers", "fan_in", "every", "times", "from", "until"],
+    ),
     ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
     ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
     ("permutation", Word::Permutation, &["sizes", "senders", "every", "times", "from", "until"]),
@@ -193,7 +215,8 @@ impl Reader<'_, '_> {
         if self.table.has("fan_in") && fan_in.is_none() {
             return None;
         }
-        Some(WorkloadKind::Incast { senders, fan_in, receivers, sizes: sizes?, when: when? })
+        let equal_sizes = self.table.boolean("equal_sizes").unwrap_or(false);
+        Some(WorkloadKind::Incast { senders, fan_in, receivers, sizes: sizes?, equal_sizes, when: when? })
     }
 
     fn pairs(&self, pairs: Option<Pattern>) -> Option<WorkloadKind> {

@@ -77,6 +77,10 @@ fn bursts_come_once_or_every_so_often_or_at_a_load() {
         messages("kind = \"incast\"\nsizes = \"1KB\"\nfan_in = 2\nevery = \"1us\"\ntimes = 4\nfrom = \"5us\"\n");
     let starts: Vec<u64> = counted.iter().map(|m| m.start.as_nanos()).collect();
     assert_eq!(starts, [5_000, 5_000, 6_000, 6_000, 7_000, 7_000, 8_000, 8_000]);
+    let own = "kind = \"incast\"\nsizes = \"web-search\"\nevery = \"1ms\"\ntimes = 9\nreceivers = [\"H0\"]\n";
+    let alike = |messages: &[Message]| messages.chunks(3).filter(|b| b.iter().all(|m| m.size == b[0].size)).count();
+    assert_eq!(alike(&messages(own)), 0);
+    assert_eq!(alike(&messages(&format!("{own}equal_sizes = true\n"))), 9);
     // The last one of as many as there is time for.
     let to_the_end = messages("kind = \"one-to-one\"\nsizes = \"1KB\"\nevery = \"3ms\"\ntimes = 4\n");
     assert_eq!(to_the_end.last().map(|m| m.start), Some(Time::from_nanos(9_000_000)));
