@@ -158,8 +158,10 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         notes.extend(record.survey.nearest_note(scenario));
     }
     let mut switches = switch_summaries(scenario, reports, record);
-    let SwitchSummary { pool, headroom_pool, egress_lossy_pool, .. } = switches.first().cloned().unwrap_or_default();
-    if scenario.switches.len() == 1 {
+    let SwitchSummary { pool, headroom_pool, egress_lossy_pool, off_queues, .. } =
+        switches.first().cloned().unwrap_or_default();
+    let is_alone = scenario.switches.len() == 1;
+    if is_alone {
         switches.clear();
     }
     Summary {
@@ -191,6 +193,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         pool,
         headroom_pool,
         egress_lossy_pool,
+        off_queues: off_queues.filter(|_| is_alone),
         windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, record)).collect(),
         notes,
     }
@@ -233,6 +236,7 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
     let of_switch = |(n, (config, report)): (usize, (&SwitchConfig, &Report))| SwitchSummary {
         private_max_bytes: record.survey.private_max(n).get(),
         headroom_max_bytes: record.survey.headroom_max(n).get(),
+        off_queues: record.off_queues.summary(n),
         name: config.name.clone(),
         pool: pool(report.pool.capacity, report.pool.used_max),
         headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
