@@ -21,6 +21,8 @@ const VERDICTS: &[(&str, &str)] = &[
     ("gfc.20", "does-not-hold"),
     ("dsh.4", "arithmetic"),
     ("dsh.5", "does-not-hold"),
+    ("dsh.6", "does-not-hold"),
+    ("dsh.8", "does-not-hold"),
     ("dsh.14", "holds-in-part"),
     ("dsh.15", "holds"),
     ("dsh.16", "does-not-hold"),
