@@ -130,8 +130,10 @@ pub mod port_stat {
     pub const PAUSES: usize = XON + CLASSES;
     /// For each class: picoseconds for which the peer was told to pause (sent side).
     pub const OFF_PICOS: usize = PAUSES + CLASSES;
+    /// For each class: bytes that its ingress queue held at each of these changes, added up (sent side).
+    pub const HELD_AT_PAUSES: usize = OFF_PICOS + CLASSES;
     /// RX lcore: frames passed on to the forwarder.
-    pub const PASSED_ON: usize = OFF_PICOS + CLASSES;
+    pub const PASSED_ON: usize = HELD_AT_PAUSES + CLASSES;
     /// Control frames received that are [`IGNORED`] because they are of another flow control than the port's.
     pub const FOREIGN: usize = PASSED_ON + 1;
     /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).

@@ -148,6 +148,8 @@ pub struct ClassReport {
     pub xon_tx: u64,
     /// How often the peer was told to pause, refreshes not included.
     pub pauses_tx: u64,
+    /// What the ingress queue held at each of these instants, added up.
+    pub held_at_pauses: Bytes,
     /// For how long the peer was told to pause.
     pub paused_tx: Span,
     /// How often the peer paused this class here.
@@ -296,6 +298,7 @@ impl Reporter {
             xoff_tx: by_class(tx, port_stat::XOFF),
             xon_tx: by_class(tx, port_stat::XON),
             pauses_tx: by_class(tx, port_stat::PAUSES),
+            held_at_pauses: Bytes::new(by_class(tx, port_stat::HELD_AT_PAUSES)),
             paused_tx: Span::from_picos(by_class(tx, port_stat::OFF_PICOS)),
             pauses_rx,
             paused_rx,

@@ -505,6 +505,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         for class in (after - before).iter() {
             self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
+            let held = self.shared.mmu.held(QueueId::new(port.id, class)).get();
+            self.counters.add_port(port.id, port_stat::HELD_AT_PAUSES + class.index(), held);
             port.told_at[class.index()] = now;
         }
         self.count_off(now, index, before & !after);

@@ -1,7 +1,7 @@
 //! Links that go and come in mid-run: what the ends of a link have told each other ends with it.
 
 use weir_config::Layout;
-use weir_units::{Class, ClassSet, PortId, Span, Time};
+use weir_units::{Bytes, Class, ClassSet, PortId, Span, Time};
 
 use crate::common::{Bench, LAYOUTS, STEP, frame, introduce, pfc, toml};
 
@@ -101,6 +101,10 @@ fn an_xoff_that_is_still_due_is_sent_again_at_once() {
         let report = bench.report();
         let class = report.ports[0].classes[3];
         assert_eq!(class.pauses_tx, 2, "{layout:?}: another link, another PAUSE");
+        // The first one at the threshold of 15 KB or a few frames later, the second one when all twelve frames were there.
+        let queue = class.ingress.private + class.ingress.shared + class.ingress.headroom;
+        let at_first = class.held_at_pauses - queue;
+        assert!((Bytes::kb(15)..=queue).contains(&at_first), "{layout:?}: {at_first} and {queue}");
         let (delay, reaction) = (report.message_delay, report.reaction);
         assert!(delay.max.max(reaction.max) < 20_000, "{layout:?}: {delay:?}, {reaction:?}: an outage is no delay");
         // The peer is told of the end as well, and both pauses count as time in which it was.

@@ -26,6 +26,6 @@ pub fn flow_control(reports: &[Report], duration: Span) -> FlowControlSummary {
         pauses_per_second: per_second as u64,
         paused_ns: classes().map(|class| class.paused_tx).sum::<Span>().as_nanos(),
         messages_sent: ports().map(|port| port.control_tx.messages()).sum(),
-        host_pauses_sent: 0,
+        ..FlowControlSummary::default()
     }
 }

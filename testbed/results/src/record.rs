@@ -4,6 +4,7 @@
 //! of a run directory are written here.
 
 mod messages;
+mod off_queues;
 mod progress;
 mod recorder;
 mod results;

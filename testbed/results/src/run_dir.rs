@@ -55,7 +55,7 @@ pub use speed::Speed;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
     FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes,
-    PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window, throughput,
+    OffQueuesSummary, PoolSummary, PortSummary, PortWindow, Summary, SwitchSummary, TrafficSummary, Window, throughput,
 };
 pub use topology::{HostPlace, OutageTimes, PortName, SwitchLink, Topology};
 

@@ -4,8 +4,8 @@ use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
 use weir_results::run_dir::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
-    FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LaneSummary, MessageTimes, PoolSummary, PortSummary,
-    PortWindow, Speed, Summary, SwitchSummary, TrafficSummary, Window,
+    FlowSummary, FlowWindow, FrameSummary, GaugeFigures, LaneSummary, MessageTimes, OffQueuesSummary, PoolSummary,
+    PortSummary, PortWindow, Speed, Summary, SwitchSummary, TrafficSummary, Window,
 };
 use weir_scenario::Scenario;
 
@@ -192,6 +192,7 @@ fn complete() -> Summary {
     let class = ClassSummary { gauges, stage_max: Some(0), drops: any(), ..ClassSummary::default() };
     let bin = BinSummary { slowdown_permille: Some(Distribution::default()), ..BinSummary::default() };
     let pools = Some(PoolSummary::default());
+    let off_queues = Some(OffQueuesSummary::default());
     Summary {
         deadlock: Some(DeadlockSummary::default()),
         flow_control: Some(FlowControlSummary::default()),
@@ -203,10 +204,16 @@ fn complete() -> Summary {
             ..FlowSummary::default()
         }],
         ports: vec![PortSummary { classes: vec![class], ..PortSummary::default() }],
-        switches: vec![SwitchSummary { headroom_pool: pools, egress_lossy_pool: pools, ..SwitchSummary::default() }],
+        switches: vec![SwitchSummary {
+            headroom_pool: pools,
+            egress_lossy_pool: pools,
+            off_queues,
+            ..SwitchSummary::default()
+        }],
         links: vec![LaneSummary { feedback: Some(FeedbackSummary::default()), ..LaneSummary::default() }],
         headroom_pool: pools,
         egress_lossy_pool: pools,
+        off_queues,
         windows: vec![Window {
             flows: vec![FlowWindow::default()],
             ports: vec![PortWindow { gauges: GaugeFigures::names_of_window(), ..PortWindow::default() }],
@@ -242,6 +249,7 @@ mod tests {
             "traffic.web-search.bins.'10KB-100KB'.slowdown_permille.p99",
             "ports.'S1.h1'.classes.0.drops.admission",
             "windows.last-quarter.ports.0.ingress_max_bytes",
+            "switches.L0.off_queues.headroom_peak_p50_bytes",
         ] {
             assert_eq!(check(good), Ok(()), "{good}");
         }

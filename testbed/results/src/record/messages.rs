@@ -1,6 +1,6 @@
 //! How much of a link a port's flow-control messages take.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use weir_units::{BitRate, Bytes, Span, Time};
 
@@ -13,6 +13,8 @@ pub(crate) struct MessageRate {
     last: (Time, u64),
     /// The most in that time, or in the longer one between two samples that are further apart.
     worst: (u64, Span),
+    /// Between two samples so many in such a time: how often.
+    between: BTreeMap<(u64, Span), u64>,
 }
 
 /// What the worst case is taken over.
@@ -20,7 +22,12 @@ pub(crate) const WORST_OVER: Span = Span::from_millis(1);
 
 impl Default for MessageRate {
     fn default() -> MessageRate {
-        MessageRate { recent: VecDeque::new(), last: (Time::default(), 0), worst: (0, WORST_OVER) }
+        MessageRate {
+            recent: VecDeque::new(),
+            last: (Time::default(), 0),
+            worst: (0, WORST_OVER),
+            between: BTreeMap::new(),
+        }
     }
 }
 
@@ -37,6 +44,10 @@ impl MessageRate {
         let (worst_sent, worst_over) = self.worst;
         if product(now_sent, worst_over) > product(worst_sent, over) {
             self.worst = (now_sent, over);
+        }
+        let (last, by_then) = self.last;
+        if now > last {
+            *self.between.entry((sent - by_then, now.since(last))).or_insert(0) += 1;
         }
         self.recent.push_back((now, sent));
         self.last = (now, sent);
@@ -57,6 +68,25 @@ impl MessageRate {
         let (sent, over) = self.worst;
         share_ppm(sent * message.get(), rate, over)
     }
+
+    /// The shares between each two samples, in millionths, and how often each was.
+    pub(crate) fn shares(&self, rate: BitRate, message: Bytes) -> impl Iterator<Item = (u64, u64)> {
+        self.between.iter().map(move |((sent, over), times)| (share_ppm(sent * message.get(), rate, *over), *times))
+    }
+}
+
+/// Mean, 99th percentile by nearest rank, and most of what was so often.
+pub(crate) fn spread(shares: &BTreeMap<u64, u64>) -> [u64; 3] {
+    let count: u64 = shares.values().sum();
+    let sum: u128 = shares.iter().map(|(share, times)| u128::from(*share) * u128::from(*times)).sum();
+    let rank = (count * 99).div_ceil(100);
+    let mut so_far = 0;
+    let p99 = shares.iter().find(|(_, times)| {
+        so_far += **times;
+        so_far >= rank
+    });
+    let most = shares.keys().next_back().copied().unwrap_or(0);
+    [(sum / u128::from(count.max(1))) as u64, p99.map_or(0, |(share, _)| *share), most]
 }
 
 /// Two rates are compared by these, crosswise.
@@ -72,6 +102,22 @@ fn share_ppm(bytes: u64, rate: BitRate, span: Span) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn shares_between_samples() {
+        let mut messages = MessageRate::default();
+        let rate = BitRate::gbps(10);
+        // Ten messages in each half of a millisecond, and once none.
+        for (n, sent) in (1..).zip([10, 20, 20, 30]) {
+            messages.note(Time::from_nanos(n * 500_000), sent);
+        }
+        let share = 10 * 84 * 1_000_000 / 625_000;
+        let shares: BTreeMap<u64, u64> = messages.shares(rate, Bytes::new(84)).collect();
+        assert_eq!(shares, [(0, 1), (share, 3)].into());
+        assert_eq!(spread(&shares), [share * 3 / 4, share, share]);
+        assert_eq!(spread(&[(1, 99), (7, 1)].into()), [1, 1, 7]);
+        assert_eq!(spread(&BTreeMap::new()), [0; 3]);
+    }
 
     #[test]
     fn the_worst_millisecond_and_the_mean() {

@@ -13,6 +13,7 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
 use super::messages::MessageRate;
+use super::off_queues::OffQueues;
 use super::watched::Watched;
 use crate::deadlock::{Deadlock, Detector, SwitchState};
 use crate::measure::Survey;
@@ -79,6 +80,8 @@ pub struct Record {
     pub(crate) stages: Vec<[u16; CLASSES]>,
     /// What samples showed of all switches.
     pub(crate) survey: Survey,
+    /// What samples of the series showed of queues that are OFF.
+    pub(crate) off_queues: OffQueues,
     detector: Detector,
 }
 
@@ -154,6 +157,7 @@ impl<'a> Recorder<'a> {
                 messages: vec![MessageRate::default(); ports.len()],
                 stages: vec![[0; CLASSES]; ports.len()],
                 survey: Survey::new(scenario),
+                off_queues: OffQueues::new(scenario, &ports),
                 detector: Detector::of(scenario),
                 ports,
             },
@@ -279,6 +283,7 @@ impl<'a> Recorder<'a> {
             .collect();
         self.series.write(at, flows, flow_gauges, &samples, &pools)?;
         self.record.watched.iter_mut().zip(&samples).for_each(|(watched, sample)| watched.note(sample));
+        self.record.off_queues.note(at, reports);
         self.record.flows.copy_from_slice(flows);
         self.record.flow_gauges.iter_mut().zip(flow_gauges).for_each(|(gauge, value)| gauge.note(*value));
         self.sampled_to = Some(at);

@@ -14,6 +14,7 @@ use weir_switch_core::report::{ClassReport, PortReport};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 
+use super::messages::spread;
 use super::recorder::Record;
 use super::watched::Watched;
 use crate::feedback::FeedbackStats;
@@ -109,9 +110,10 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         let config = &scenario.switches[place.switch];
         let number = all.number(place);
         let messages = &record.messages[number];
-        let on_link = wire_bytes(FRAME_BYTES as u32, scenario.link_overhead);
-        let rate = config.ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
-        let mut classes = class_summaries(port, &paused_there, &watched.collect::<Vec<_>>(), config.classes.lossless);
+        let (rate, on_link) = message_on_link(scenario, place);
+        let others = others(&reports[place.switch].ports, place.port);
+        let watched: Vec<(Class, Watched)> = watched.collect();
+        let mut classes = class_summaries(port, &paused_there, &watched, &others, config.classes.lossless);
         if config.ports[place.port].flow_control.tells() == Tells::Stages {
             let stage = |class: &ClassSummary| record.stages[number][usize::from(class.class)];
             classes.iter_mut().for_each(|class| class.stage_max = Some(u64::from(stage(class))));
@@ -144,13 +146,22 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
     }
     let of_classes = ended.nics.iter().flat_map(|nic| &nic.classes);
     let host_pauses_sent = of_classes.map(|class| class.pauses_sent).sum();
-    let flow_control = FlowControlSummary { host_pauses_sent, ..flow_control(reports, ended.duration) };
+    let [messages_share_mean_ppm, messages_share_p99_ppm, messages_share_max_ppm] = message_shares(scenario, record);
+    let flow_control = FlowControlSummary {
+        host_pauses_sent,
+        messages_share_mean_ppm,
+        messages_share_p99_ppm,
+        messages_share_max_ppm,
+        ..flow_control(reports, ended.duration)
+    };
     if flow_control.pauses_sent + flow_control.host_pauses_sent == 0 {
         notes.extend(record.survey.nearest_note(scenario));
     }
     let mut switches = switch_summaries(scenario, reports, record);
-    let SwitchSummary { pool, headroom_pool, egress_lossy_pool, .. } = switches.first().cloned().unwrap_or_default();
-    if scenario.switches.len() == 1 {
+    let SwitchSummary { pool, headroom_pool, egress_lossy_pool, off_queues, .. } =
+        switches.first().cloned().unwrap_or_default();
+    let is_alone = scenario.switches.len() == 1;
+    if is_alone {
         switches.clear();
     }
     Summary {
@@ -182,6 +193,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         pool,
         headroom_pool,
         egress_lossy_pool,
+        off_queues: off_queues.filter(|_| is_alone),
         windows: scenario.windows.iter().filter_map(|plan| window(scenario, plan, record)).collect(),
         notes,
     }
@@ -224,6 +236,7 @@ fn switch_summaries(scenario: &Scenario, reports: &[Report], record: &Record) ->
     let of_switch = |(n, (config, report)): (usize, (&SwitchConfig, &Report))| SwitchSummary {
         private_max_bytes: record.survey.private_max(n).get(),
         headroom_max_bytes: record.survey.headroom_max(n).get(),
+        off_queues: record.off_queues.summary(n),
         name: config.name.clone(),
         pool: pool(report.pool.capacity, report.pool.used_max),
         headroom_pool: report.headroom_pool.map(|of| pool(of.capacity, of.used_max)),
@@ -339,11 +352,38 @@ fn pool(capacity: Bytes, used_max: Bytes) -> PoolSummary {
     PoolSummary { capacity_bytes: capacity.get(), used_max_bytes: used_max.get() }
 }
 
+/// A port's rate, and what a message of flow control takes of its link.
+fn message_on_link(scenario: &Scenario, place: PortPlace) -> (BitRate, Bytes) {
+    let rate = scenario.switches[place.switch].ports[place.port].rate.unwrap_or(RATE_UNKNOWN);
+    (rate, wire_bytes(FRAME_BYTES as u32, scenario.link_overhead))
+}
+
+/// The mean, the 99th percentile and the most of what ports' messages took of their links between two samples, in millionths.
+fn message_shares(scenario: &Scenario, record: &Record) -> [u64; 3] {
+    let mut shares = BTreeMap::new();
+    for port in record.ports.linked() {
+        let (rate, on_link) = message_on_link(scenario, port.place);
+        for (share, times) in record.messages[record.ports.number(port.place)].shares(rate, on_link) {
+            *shares.entry(share).or_insert(0) += times;
+        }
+    }
+    spread(&shares)
+}
+
+/// Of each class, the PAUSEs of all ports but one, and what the ingress queues held at them.
+fn others(ports: &[PortReport], but: usize) -> [(u64, Bytes); CLASSES] {
+    std::array::from_fn(|class| {
+        let others = ports.iter().enumerate().filter(|(port, _)| *port != but).map(|(_, port)| &port.classes[class]);
+        others.fold((0, Bytes::ZERO), |(pauses, held), class| (pauses + class.pauses_tx, held + class.held_at_pauses))
+    })
+}
+
 /// The classes of a port that saw anything.
 fn class_summaries(
     port: &PortReport,
     paused_there: &[Option<Span>; CLASSES],
     watched: &[(Class, Watched)],
+    others: &[(u64, Bytes); CLASSES],
     lossless: ClassSet,
 ) -> Vec<ClassSummary> {
     let has_traffic = |class: &ClassReport| {
@@ -353,10 +393,16 @@ fn class_summaries(
     classes
         .map(|(number, class)| {
             let watched = watched.iter().find(|(class, _)| *class == number).map(|(_, watched)| watched);
+            let (others_paused, others_held) = others[number.index()];
             ClassSummary {
                 class: number.index() as u8,
                 lossless: lossless.contains(number),
                 pauses_sent: class.pauses_tx,
+                held_at_pauses_bytes: class.held_at_pauses.get(),
+                held_at_pause_mean_bytes: class.held_at_pauses.get().checked_div(class.pauses_tx),
+                others_pauses_sent: others_paused,
+                others_held_at_pauses_bytes: others_held.get(),
+                others_held_at_pause_mean_bytes: others_held.get().checked_div(others_paused),
                 xoff_frames_sent: class.xoff_tx,
                 xon_frames_sent: class.xon_tx,
                 paused_ns: class.paused_tx.as_nanos(),

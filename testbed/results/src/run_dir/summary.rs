@@ -77,6 +77,9 @@ pub struct Summary {
     pub headroom_pool: Option<PoolSummary>,
     /// The egress lossy pool, in the four-pool model.
     pub egress_lossy_pool: Option<PoolSummary>,
+    /// What queues did while they were OFF, of the only switch; see [`SwitchSummary`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_queues: Option<OffQueuesSummary>,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<Window>,
     /// What a reader should know about this run, in words.
@@ -235,6 +238,41 @@ pub struct SwitchSummary {
     /// The most in use of all headroom together, as samples show it.
     #[serde(default)]
     pub headroom_max_bytes: u64,
+    /// What its queues did while they were OFF, of a switch whose queues the series shows; absent if no sample found headroom in use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub off_queues: Option<OffQueuesSummary>,
+}
+
+/// What the lossless queues of a switch did while they were OFF, by the samples of the series. A percentile of nothing is null.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OffQueuesSummary {
+    /// How many queues there are: the lossless classes of the ports that something is cabled to.
+    pub queues: u64,
+    /// How many samples found headroom in use.
+    pub samples: u64,
+    /// How many queues were OFF in such a sample.
+    pub off_p50: Option<u64>,
+    /// And so many in 99 % of them, or fewer.
+    pub off_p99: Option<u64>,
+    /// In how many of a thousand of them fewer than half of the queues were OFF.
+    pub fewer_than_half_permille: u64,
+    /// Local maxima of what all queues together had in headroom.
+    pub headroom_peak_p50_bytes: Option<u64>,
+    /// Their 99th percentile.
+    pub headroom_peak_p99_bytes: Option<u64>,
+    /// Local maxima of what each queue had in headroom.
+    pub queue_peak_p50_bytes: Option<u64>,
+    /// Their 99th percentile.
+    pub queue_peak_p99_bytes: Option<u64>,
+    /// How fast a queue filled in a stretch of samples in which it was OFF, as long as anything came.
+    pub arrival_p50_bps: Option<u64>,
+    /// And so fast or less fast in 90 %.
+    pub arrival_p90_bps: Option<u64>,
+    /// How fast what a queue held left it in such a stretch, if it had something in headroom.
+    pub departure_p50_bps: Option<u64>,
+    /// And so fast or less fast in 90 %.
+    pub departure_p90_bps: Option<u64>,
 }
 
 /// One direction of a link.
@@ -282,6 +320,21 @@ pub struct ClassSummary {
     pub class: u8,
     /// How often the switch paused its peer, refreshes not included.
     pub pauses_sent: u64,
+    /// What the ingress queue held at each of these PAUSEs, added up,
+    #[serde(default)]
+    pub held_at_pauses_bytes: u64,
+    /// and on average; null if there was none.
+    #[serde(default)]
+    pub held_at_pause_mean_bytes: Option<u64>,
+    /// How often the switch paused the peers of its other ports, in this class,
+    #[serde(default)]
+    pub others_pauses_sent: u64,
+    /// what those ports' ingress queues held at each of their own PAUSEs, added up,
+    #[serde(default)]
+    pub others_held_at_pauses_bytes: u64,
+    /// and on average; null if there was none.
+    #[serde(default)]
+    pub others_held_at_pause_mean_bytes: Option<u64>,
     /// Frames sent that pause the class, refreshes included.
     pub xoff_frames_sent: u64,
     /// Frames sent that resume it.
@@ -324,6 +377,15 @@ pub struct FlowControlSummary {
     pub paused_ns: u64,
     /// Messages sent, of whatever flow control.
     pub messages_sent: u64,
+    /// The share of its link that a port's messages took between two samples, in millionths: the mean over all ports and samples,
+    #[serde(default)]
+    pub messages_share_mean_ppm: u64,
+    /// what 99 % do not exceed, by nearest rank,
+    #[serde(default)]
+    pub messages_share_p99_ppm: u64,
+    /// and the most.
+    #[serde(default)]
+    pub messages_share_max_ppm: u64,
     /// How often a host paused its switch's port, refreshes not included: in none of the numbers above.
     #[serde(default)]
     pub host_pauses_sent: u64,

@@ -19,6 +19,8 @@ pub struct Incast {
     pub senders: Senders,
     /// How much each message has.
     pub sizes: SizeCdf,
+    /// All messages of a burst have one size, drawn for each burst; otherwise each has its own.
+    pub equal_sizes: bool,
     /// Each message starts up to this later than its burst, any delay as likely as others; zero for none.
     pub jitter: Span,
     /// One seed gives one list of messages. Workloads of one run should have different ones.
@@ -49,8 +51,10 @@ impl Incast {
         let mut messages = Vec::new();
         for burst in self.instants.iter(Rng::stream(self.seed, stream::INSTANTS)) {
             let to = self.receivers[rng.index(self.receivers.len())];
-            for from in self.senders.choose(to, &mut rng) {
-                let size = self.sizes.sample(&mut rng);
+            let senders = self.senders.choose(to, &mut rng);
+            let of_all = self.equal_sizes.then(|| self.sizes.sample(&mut rng));
+            for from in senders {
+                let size = of_all.unwrap_or_else(|| self.sizes.sample(&mut rng));
                 messages.push(Message { start: self.delayed(burst, &mut rng), from, to, size });
             }
         }

@@ -181,6 +181,47 @@ fn the_same_scenario_leaves_the_same_files() {
 }
 
 #[test]
+fn what_a_queue_holds_at_its_pauses_is_its_threshold_and_little_more() {
+    let text = "[scenario]\nend = \"2ms\"\nsample_every = \"1us\"\n[topology]\nkind = \"single\"\nhosts = 5\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+                [switch.buffer]\nsize = \"1MB\"\nprivate = \"0B\"\nheadroom = \"12KB\"\npolicy = \"static\"\n\
+                [switch.buffer.static]\nthreshold = \"20KB\"\n[switch.classes]\npreset = \"roce\"\n\
+                [[workloads]]\nkind = \"incast\"\nclass = 3\nsizes = \"200KB\"\nreceivers = [\"H0\"]\n";
+    let runs = file::parse(Path::new("single.toml"), text);
+    let scenario = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario;
+    let folder = TempDir::new().unwrap();
+    let summary = run(&scenario, folder.path());
+    assert_eq!(summary.failures, [""; 0]);
+    let classes: Vec<_> = summary.lossless_classes().filter(|class| class.class == 3).collect();
+    let paused: Vec<_> = classes.iter().filter(|class| class.pauses_sent > 0).collect();
+    assert_eq!(paused.len(), 4, "each sender's port");
+    for class in &paused {
+        let mean = class.held_at_pauses_bytes / class.pauses_sent;
+        // A frame may be on its way out when the class turns OFF, and the message goes behind it; then more has come in.
+        assert!((20_000 - 1_100..20_000 + 2 * 1_100).contains(&mean), "{mean} B of {}", class.pauses_sent);
+    }
+    // Four senders' queues, filled at 10 Gb/s for the round trip after their PAUSEs, and drained at a quarter of that.
+    let off = summary.off_queues.unwrap();
+    assert_eq!((off.queues, off.off_p99), (5, Some(4)));
+    assert!((5_000_000_000..10_100_000_000).contains(&off.arrival_p50_bps.unwrap()), "{off:?}");
+    assert!((1_500_000_000..3_500_000_000).contains(&off.departure_p50_bps.unwrap()), "{off:?}");
+    assert!((1_000..12_000).contains(&off.queue_peak_p50_bytes.unwrap()), "{off:?}");
+    assert!(off.headroom_peak_p99_bytes >= off.queue_peak_p99_bytes, "{off:?}");
+    let messages = summary.flow_control.as_ref().unwrap();
+    let [mean, p99, most] =
+        [messages.messages_share_mean_ppm, messages.messages_share_p99_ppm, messages.messages_share_max_ppm];
+    assert!(0 < mean && mean < p99 && p99 <= most && most < 200_000, "{mean}, {p99}, {most} ppm");
+    let [pauses, held] = [
+        classes.iter().map(|class| class.pauses_sent).sum::<u64>(),
+        classes.iter().map(|class| class.held_at_pauses_bytes).sum::<u64>(),
+    ];
+    for class in &classes {
+        assert_eq!(class.pauses_sent + class.others_pauses_sent, pauses);
+        assert_eq!(class.held_at_pauses_bytes + class.others_held_at_pauses_bytes, held);
+        assert_eq!(class.held_at_pause_mean_bytes, class.held_at_pauses_bytes.checked_div(class.pauses_sent));
+    }
+}
+
+#[test]
 fn the_ways_vary_with_their_seed_alone() {
     // Four hosts send through two spines: which of them share one decides how long they take.
     let messages = (0..4).map(|from| Message { start: us(0), from, to: from + 4, size: Bytes::kb(60) }).collect();

@@ -15,7 +15,7 @@ use crate::workload::{
 };
 
 /// The most messages of a scenario: what runs keep of each adds up.
-const MESSAGES_MAX: usize = 20_000_000;
+pub(super) const MESSAGES_MAX: usize = 20_000_000;
 
 /// The messages of each workload of a file. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
 /// be made.
@@ -76,7 +76,7 @@ impl Maker<'_> {
             WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
                 self.poisson(senders, receivers, sizes, *load, [*from, *until])
             }
-            WorkloadKind::Incast { senders, fan_in, receivers, sizes, when } => {
+            WorkloadKind::Incast { senders, fan_in, receivers, sizes, equal_sizes, when } => {
                 let is_among = receivers.iter().all(|receiver| senders.contains(receiver));
                 let count = fan_in.unwrap_or(senders.len() - usize::from(is_among));
                 let instants = self.instants(*when, senders, count, sizes)?;
@@ -85,7 +85,8 @@ impl Maker<'_> {
                     None => Senders::These(senders.clone()),
                 };
                 let (receivers, sizes, jitter) = (receivers.clone(), sizes.clone(), Span::ZERO);
-                Ok(Incast { instants, receivers, senders, sizes, jitter, seed }.messages()?)
+                let equal_sizes = *equal_sizes;
+                Ok(Incast { instants, receivers, senders, sizes, equal_sizes, jitter, seed }.messages()?)
             }
             WorkloadKind::Pairs { pairs, sizes, when } => {
                 let (hosts, count) = match pairs {

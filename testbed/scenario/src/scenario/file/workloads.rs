@@ -10,6 +10,7 @@ use weir_units::{Bytes, Class, Span, Time, UnitError};
 
 use super::host_names::HostNames;
 use super::keys::WORKLOAD;
+use super::messages::MESSAGES_MAX;
 use super::nic::{Carriage, Nic};
 use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, require, stretch};
 use super::topology::Topology;
@@ -34,9 +35,27 @@ pub(super) struct WorkloadPart {
 /// Who sends what to whom when. Hosts are given by their places in the topology.
 #[derive(Debug)]
 pub(super) enum WorkloadKind {
-    Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
-    Incast { senders: Vec<u32>, fan_in: Option<usize>, receivers: Vec<u32>, sizes: SizeCdf, when: When },
-    Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
+    Poisson {
+        senders: Vec<u32>,
+        receivers: Vec<u32>,
+        sizes: SizeCdf,
+        load: f64,
+        from: Time,
+        until: Time,
+    },
+    Incast {
+        senders: Vec<u32>,
+        fan_in: Option<usize>,
+        receivers: Vec<u32>,
+        sizes: SizeCdf,
+        equal_sizes: bool,
+        when: When,
+    },
+    Pairs {
+        pairs: Pattern,
+        sizes: SizeCdf,
+        when: When,
+    },
     List(Vec<Message>),
 }
 
@@ -99,10 +118,14 @@ const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transp
 /// The kinds, and the keys of each besides those of all.
 const KINDS: [(&str, Word, &[&str]); 6] = [
     ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
-    ("incast", Word::Incast, &["sizes", "load", "senders", "receivers", "fan_in", "every", "from", "until"]),
-    ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "from", "until"]),
-    ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "from", "until"]),
-    ("permutation", Word::Permutation, &["sizes", "senders", "every", "from", "until"]),
+    (
+        "incast",
+        Word::Incast,
+        &["sizes", "equal_sizes", "load", "senders", "receivers", "fan_in", "every", "times", "from", "until"],
+    ),
+    ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
+    ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
+    ("permutation", Word::Permutation, &["sizes", "senders", "every", "times", "from", "until"]),
     ("list", Word::List, &["file"]),
 ];
 
@@ -192,7 +215,8 @@ impl Reader<'_, '_> {
         if self.table.has("fan_in") && fan_in.is_none() {
             return None;
         }
-        Some(WorkloadKind::Incast { senders, fan_in, receivers, sizes: sizes?, when: when? })
+        let equal_sizes = self.table.boolean("equal_sizes").unwrap_or(false);
+        Some(WorkloadKind::Incast { senders, fan_in, receivers, sizes: sizes?, equal_sizes, when: when? })
     }
 
     fn pairs(&self, pairs: Option<Pattern>) -> Option<WorkloadKind> {
@@ -262,13 +286,21 @@ impl Reader<'_, '_> {
         let stretch = stretch(table, ["from", "until"], Time::ZERO..self.end, self.end);
         let every = table.quantity("every", &TIME, Span::from_nanos(1)..=Span::from_secs(1_000));
         let load = if table.has("load") { self.load() } else { None };
+        if table.has("times") && !table.has("every") {
+            let help = "write every = \"1ms\" too, or take `times` out";
+            table.refuse("times", "nothing says how often messages come", help);
+        }
         match (table.has("every"), table.has("load")) {
             (true, true) => {
                 let problem = Problem::new("`every` and `load` both say when bursts come", "take one of them out");
                 table.doc().refuse(problem.at(table.at("every"), "").at(table.at("load"), "the load"));
                 None
             }
-            (true, false) => stretch.zip(every).map(|((from, until), every)| When::Every { from, every, until }),
+            (true, false) => {
+                let ((from, until), every) = stretch.zip(every)?;
+                let until = self.after_times(from, every, until)?;
+                Some(When::Every { from, every, until })
+            }
             (false, true) => stretch.zip(load).map(|((from, until), load)| When::AtLoad { from, load, until }),
             (false, false) => {
                 if table.has("until") {
@@ -278,6 +310,31 @@ impl Reader<'_, '_> {
                 stretch.map(|(from, _)| When::Once(from))
             }
         }
+    }
+
+    /// When what comes `every` so often has come as many `times` as the workload says; without that `until`.
+    fn after_times(&self, from: Time, every: Span, until: Time) -> Option<Time> {
+        let table = self.table;
+        if !table.has("times") {
+            return Some(until);
+        }
+        if table.has("until") {
+            let problem = Problem::new("`times` and `until` both say when it is over", "take one of them out");
+            table.doc().refuse(problem.at(table.at("times"), "").at(table.at("until"), "the end"));
+            return None;
+        }
+        let times = table.integer("times", 1..=MESSAGES_MAX as u64)?;
+        let last = from.saturating_add(Span::from_picos(every.as_picos().saturating_mul(times - 1)));
+        if last >= self.end {
+            let ends = self.end.since(Time::ZERO);
+            let message = format!(
+                "the last of {times} would begin at {}, but the scenario ends at {ends}",
+                last.since(Time::ZERO)
+            );
+            table.refuse("times", message, "write fewer, a shorter `every`, or a later `end` in [scenario]");
+            return None;
+        }
+        Some(last.saturating_add(every).min(self.end))
     }
 
     fn load(&self) -> Option<f64> {

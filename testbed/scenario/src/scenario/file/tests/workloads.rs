@@ -73,6 +73,17 @@ fn bursts_come_once_or_every_so_often_or_at_a_load() {
     assert!(once.iter().all(|m| (m.start, m.to, m.size) == (Time::from_nanos(5_000), 2, Bytes::mb(2))));
     let every = messages("kind = \"incast\"\nsizes = \"1KB\"\nfan_in = 2\nevery = \"1ms\"\nuntil = \"3ms\"\n");
     assert_eq!(every.len(), 6);
+    let counted =
+        messages("kind = \"incast\"\nsizes = \"1KB\"\nfan_in = 2\nevery = \"1us\"\ntimes = 4\nfrom = \"5us\"\n");
+    let starts: Vec<u64> = counted.iter().map(|m| m.start.as_nanos()).collect();
+    assert_eq!(starts, [5_000, 5_000, 6_000, 6_000, 7_000, 7_000, 8_000, 8_000]);
+    let own = "kind = \"incast\"\nsizes = \"web-search\"\nevery = \"1ms\"\ntimes = 9\nreceivers = [\"H0\"]\n";
+    let alike = |messages: &[Message]| messages.chunks(3).filter(|b| b.iter().all(|m| m.size == b[0].size)).count();
+    assert_eq!(alike(&messages(own)), 0);
+    assert_eq!(alike(&messages(&format!("{own}equal_sizes = true\n"))), 9);
+    // The last one of as many as there is time for.
+    let to_the_end = messages("kind = \"one-to-one\"\nsizes = \"1KB\"\nevery = \"3ms\"\ntimes = 4\n");
+    assert_eq!(to_the_end.last().map(|m| m.start), Some(Time::from_nanos(9_000_000)));
     // A load of 0.5 of 4 x 100 Gb/s: 250 MB in 10 ms, in bursts of 2 x 104 KB, of 102 frames.
     let at_load = messages("kind = \"incast\"\nsizes = \"104KB\"\nfan_in = 2\nload = 0.5\n").len();
     let expected = 250_000_000 / (104_000 + 102 * 82);

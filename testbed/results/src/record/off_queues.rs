@@ -1,0 +1,236 @@
+//! What ingress queues do while they are OFF: how much headroom they take, how many they are, how fast they fill and drain.
+
+use std::collections::BTreeMap;
+
+use weir_scenario::Scenario;
+use weir_switch_core::Report;
+use weir_units::{Bytes, FCS_BYTES, Time};
+
+use crate::ports::Ports;
+use crate::run_dir::OffQueuesSummary;
+
+/// Values, and how often each was.
+type Counts = BTreeMap<u64, u64>;
+
+/// What the samples showed of the switches whose queues the series shows.
+#[derive(Debug, Default)]
+pub(crate) struct OffQueues {
+    switches: Vec<OfSwitch>,
+}
+
+/// What they showed of all lossless queues of a switch.
+#[derive(Debug, Default)]
+struct OfSwitch {
+    switch: usize,
+    queues: Vec<Queue>,
+    headroom: Peaks,
+    /// How many queues were OFF in samples in which headroom was in use.
+    off: Counts,
+    arrival: Counts,
+    departure: Counts,
+}
+
+#[derive(Debug, Default)]
+struct Queue {
+    port: usize,
+    class: usize,
+    headroom: Peaks,
+    stretch: Option<Stretch>,
+}
+
+/// Samples that follow each other, in which a queue was OFF.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    first: Sample,
+    /// The last one before which something had come.
+    last_arrival: Sample,
+    last: Sample,
+    has_headroom: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Sample {
+    at: Time,
+    /// All that had come in, as the buffer counts it.
+    received: Bytes,
+    held: Bytes,
+}
+
+impl Stretch {
+    fn begin(sample: Sample) -> Stretch {
+        Stretch { first: sample, last_arrival: sample, last: sample, has_headroom: false }
+    }
+
+    fn go_on(&mut self, sample: Sample, has_headroom: bool) {
+        if sample.received > self.last.received {
+            self.last_arrival = sample;
+        }
+        self.last = sample;
+        self.has_headroom |= has_headroom;
+    }
+
+    /// In Mb/s, while something came; `None` if nothing did.
+    fn arrival(&self) -> Option<u64> {
+        let (from, to) = (&self.first, &self.last_arrival);
+        (to.at > from.at).then(|| megabits_per_second(to.received.saturating_sub(from.received), from.at, to.at))
+    }
+
+    /// In Mb/s, from end to end; `None` if there was nothing in headroom.
+    fn departure(&self) -> Option<u64> {
+        let (from, to) = (&self.first, &self.last);
+        let left = (from.held + to.received.saturating_sub(from.received)).saturating_sub(to.held);
+        (self.has_headroom && to.at > from.at).then(|| megabits_per_second(left, from.at, to.at))
+    }
+}
+
+/// Local maxima of a length that goes up and down.
+#[derive(Debug, Default)]
+struct Peaks {
+    last: u64,
+    rises: bool,
+    found: Counts,
+}
+
+impl Peaks {
+    fn note(&mut self, now: u64) {
+        if now < self.last && std::mem::take(&mut self.rises) {
+            *self.found.entry(self.last).or_insert(0) += 1;
+        }
+        self.rises |= now > self.last;
+        self.last = now;
+    }
+}
+
+impl OffQueues {
+    pub(crate) fn new(scenario: &Scenario, ports: &Ports) -> OffQueues {
+        let of_switch = |switch: usize| {
+            let linked = ports.linked().filter(|port| port.place.switch == switch);
+            let lossless = scenario.switches[switch].classes.lossless;
+            let queue = |port: usize, class: usize| Queue { port, class, ..Queue::default() };
+            let queues =
+                linked.flat_map(|port| lossless.iter().map(move |class| queue(port.place.port, class.index())));
+            OfSwitch { switch, queues: queues.collect(), ..OfSwitch::default() }
+        };
+        let mut shown: Vec<usize> = ports.queues().iter().map(|queue| queue.place.switch).collect();
+        shown.dedup();
+        OffQueues { switches: shown.into_iter().map(of_switch).collect() }
+    }
+
+    pub(crate) fn note(&mut self, at: Time, reports: &[Report]) {
+        self.switches.iter_mut().for_each(|of| of.note(at, &reports[of.switch]));
+    }
+
+    /// Of a switch; `None` if no sample found headroom in use.
+    pub(crate) fn summary(&self, switch: usize) -> Option<OffQueuesSummary> {
+        self.switches.iter().find(|of| of.switch == switch).and_then(OfSwitch::summary)
+    }
+}
+
+impl OfSwitch {
+    fn note(&mut self, at: Time, report: &Report) {
+        let (mut headroom, mut off) = (Bytes::ZERO, 0);
+        for queue in &mut self.queues {
+            let class = &report.ports[queue.port].classes[queue.class];
+            let ingress = &class.ingress;
+            let now = Sample {
+                at,
+                received: Bytes::new(class.rx_bytes + FCS_BYTES * class.rx_frames),
+                held: ingress.private + ingress.shared + ingress.headroom,
+            };
+            headroom += ingress.headroom;
+            off += u64::from(ingress.off);
+            queue.headroom.note(ingress.headroom.get());
+            if ingress.off {
+                let stretch = queue.stretch.get_or_insert_with(|| Stretch::begin(now));
+                stretch.go_on(now, ingress.headroom > Bytes::ZERO);
+            } else if let Some(stretch) = queue.stretch.take() {
+                stretch.arrival().into_iter().for_each(|rate| *self.arrival.entry(rate).or_insert(0) += 1);
+                stretch.departure().into_iter().for_each(|rate| *self.departure.entry(rate).or_insert(0) += 1);
+            }
+        }
+        self.headroom.note(headroom.get());
+        if headroom > Bytes::ZERO {
+            *self.off.entry(off).or_insert(0) += 1;
+        }
+    }
+
+    fn summary(&self) -> Option<OffQueuesSummary> {
+        let samples: u64 = self.off.values().sum();
+        let queues = self.queues.len() as u64;
+        let fewer_than_half: u64 = self.off.iter().filter(|(off, _)| **off * 2 < queues).map(|(_, times)| times).sum();
+        let mut of_a_queue = Counts::new();
+        for (peak, times) in self.queues.iter().flat_map(|queue| &queue.headroom.found) {
+            *of_a_queue.entry(*peak).or_insert(0) += times;
+        }
+        let bps = |of: &Counts, percent: u64| percentile(of, percent).map(|rate| rate * 1_000_000);
+        (samples > 0).then(|| OffQueuesSummary {
+            queues,
+            samples,
+            off_p50: percentile(&self.off, 50),
+            off_p99: percentile(&self.off, 99),
+            fewer_than_half_permille: fewer_than_half * 1_000 / samples,
+            headroom_peak_p50_bytes: percentile(&self.headroom.found, 50),
+            headroom_peak_p99_bytes: percentile(&self.headroom.found, 99),
+            queue_peak_p50_bytes: percentile(&of_a_queue, 50),
+            queue_peak_p99_bytes: percentile(&of_a_queue, 99),
+            arrival_p50_bps: bps(&self.arrival, 50),
+            arrival_p90_bps: bps(&self.arrival, 90),
+            departure_p50_bps: bps(&self.departure, 50),
+            departure_p90_bps: bps(&self.departure, 90),
+        })
+    }
+}
+
+fn megabits_per_second(bytes: Bytes, from: Time, to: Time) -> u64 {
+    let picos = u128::from(to.since(from).as_picos().max(1));
+    (u128::from(bytes.get()) * 8 * 1_000_000 / picos) as u64
+}
+
+/// The least value that so many of a hundred do not exceed; `None` of no values.
+fn percentile(of: &Counts, percent: u64) -> Option<u64> {
+    let rank = (of.values().sum::<u64>() * percent).div_ceil(100);
+    let mut so_far = 0;
+    let reached = of.iter().find(|(_, times)| {
+        so_far += **times;
+        so_far >= rank
+    });
+    reached.map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn peaks_are_where_a_rise_ends() {
+        let mut peaks = Peaks::default();
+        for length in [0, 3, 5, 5, 2, 2, 4, 0, 0, 9] {
+            peaks.note(length);
+        }
+        // The 9 may rise further.
+        assert_eq!(peaks.found, [(5, 1), (4, 1)].into());
+    }
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let counts: Counts = [(1, 50), (2, 49), (7, 1)].into();
+        assert_eq!([50, 51, 99, 100].map(|percent| percentile(&counts, percent)), [1, 2, 2, 7].map(Some));
+        assert_eq!(percentile(&Counts::new(), 50), None);
+    }
+
+    #[test]
+    fn a_queue_fills_while_something_comes_and_drains_all_the_time() {
+        let sample = |us: u64, received: u64, held: u64| Sample {
+            at: Time::from_nanos(us * 1_000),
+            received: Bytes::new(received),
+            held: Bytes::new(held),
+        };
+        let mut stretch = Stretch::begin(sample(1, 1_000, 1_000));
+        assert_eq!((stretch.arrival(), stretch.departure()), (None, None));
+        // 12,500 B in two microseconds, and 6,250 B that left in four.
+        for (us, received, held) in [(2, 8_000, 6_500), (3, 13_500, 10_000), (5, 13_500, 7_250)] {
+            stretch.go_on(sample(us, received, held), us == 3);
+        }
+        assert_eq!((stretch.arrival(), stretch.departure()), (Some(50_000), Some(12_500)));
+    }
+}
