@@ -9,6 +9,7 @@
 mod bounds;
 mod dcqcn;
 mod dcqcn_ns3;
+mod dctcp;
 mod hops;
 mod hpcc;
 mod power_tcp;

@@ -157,6 +157,28 @@ fn eight_flows_of_the_simulators_dcqcn_share_a_port() {
     dcqcn_ns3(8);
 }
 
+/// Marks at 30 KB, of a bandwidth-delay product of 53 KB. A step is a payload in a round trip.
+#[test]
+fn dctcp_keeps_a_port_busy_with_a_queue_about_the_threshold() {
+    let base_rtt = base_rtt(1_024, Stamps::None);
+    let network = Network { line: RATE, base_rtt };
+    let control = CongestionControl::read("dctcp", &[("rate_ai", "2Gbps")], network).expect("good values");
+    for flows in [2, 4, 8] {
+        let outcome = run(&Trial {
+            flows,
+            rate: RATE,
+            payload: 1_024,
+            control: control.clone(),
+            ecn: Some("{ kmin = \"30KB\", kmax = \"30KB\", pmax = 1.0 }"),
+            warm_up: Span::from_millis(2),
+            measured: Span::from_millis(4),
+        });
+        assert!(outcome.utilisation() > 0.97 && jain(&outcome.shares) > 0.98, "{outcome:?}");
+        assert!((5_000.0..40_000.0).contains(&outcome.queue_mean) && outcome.queue_max < 80_000, "{outcome:?}");
+        assert!(outcome.marked > 100 && outcome.pauses == 0, "{outcome:?}");
+    }
+}
+
 const RATE: BitRate = BitRate::gbps(100);
 /// 53 KB at 100 Gb/s.
 const BASE_RTT: Span = base_rtt(1_024, Stamps::Hops);

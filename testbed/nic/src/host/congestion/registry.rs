@@ -4,6 +4,7 @@ use weir_reader::{Registry, RegistryError};
 
 use super::dcqcn::Dcqcn;
 use super::dcqcn_ns3::DcqcnNs3;
+use super::dctcp::Dctcp;
 use super::hpcc::Hpcc;
 use super::power_tcp::{PowerTcp, ThetaPowerTcp};
 use super::timely::Timely;
@@ -14,7 +15,7 @@ use crate::parameters::Values;
 const SORT: &str = "congestion control";
 
 static ALL: Registry<dyn CongestionControlKind> =
-    Registry::new(SORT, &[&Dcqcn, &DcqcnNs3, &Timely, &Hpcc, &PowerTcp, &ThetaPowerTcp]);
+    Registry::new(SORT, &[&Dcqcn, &DcqcnNs3, &Dctcp, &Timely, &Hpcc, &PowerTcp, &ThetaPowerTcp]);
 
 /// Adds a kind of a program's own, before the first file is read.
 ///

@@ -293,6 +293,20 @@ fn dcqcn_shares_a_link_over_time() {
     }
 }
 
+/// Marks at 30 KB for each 10 Gb/s, as the simulator has them, with a round trip of 13 us.
+#[test]
+fn dctcp_keeps_a_link_busy_with_a_queue_about_the_threshold() {
+    let (line, base_rtt) = (BitRate::gbps(100), Span::from_micros(13));
+    for (name, flows) in [("dctcp", 2), ("dctcp-hpcc", 4)] {
+        let mut link = Bottleneck::new(preset(name, line, base_rtt), line, base_rtt, Span::from_nanos(200), flows);
+        link.ecn = (299_999, 300_000, 0);
+        let seen = link.run(ms(10), ms(40));
+        assert!(seen.utilisation > 0.99, "{name}: {}", seen.utilisation);
+        assert!(spread(&seen) < 0.1, "{name}: {:?}", seen.shares);
+        assert!((150_000.0..310_000.0).contains(&seen.mean_queue), "{name}: {}", seen.mean_queue);
+    }
+}
+
 #[test]
 fn a_flows_state_is_small() {
     assert!(size_of::<Controlled>() <= 48, "{}", size_of::<Controlled>());
@@ -302,7 +316,9 @@ fn a_flows_state_is_small() {
 fn floor(name: &str, line: BitRate) -> BitRate {
     match name {
         "none" => BitRate::bps(1),
-        "dcqcn-ns3" | "dcqcn-hpcc" | "dcqcn-hpcc-paper" | "timely-hpcc" | "hpcc-simulator" => BitRate::gbps(1),
+        "dcqcn-ns3" | "dcqcn-hpcc" | "dcqcn-hpcc-paper" | "dctcp-hpcc" | "timely-hpcc" | "hpcc-simulator" => {
+            BitRate::gbps(1)
+        }
         "dcqcn-conweave" | "dcqcn-reverie" => BitRate::mbps(100),
         _ => BitRate::bps((line.as_bps() / 1_000).max(1)),
     }
@@ -418,6 +434,7 @@ fn what_a_control_asks_of_others() {
     assert_eq!(asks("none"), (false, false, Stamps::None, false));
     assert_eq!(asks("dcqcn"), (true, false, Stamps::None, false));
     assert_eq!(asks("dcqcn-hpcc"), (false, true, Stamps::None, true));
+    assert_eq!(asks("dctcp"), (false, true, Stamps::None, true));
     assert_eq!(asks("timely"), (false, false, Stamps::Time, true));
     assert_eq!(asks("hpcc"), (false, false, Stamps::Hops, true));
     assert_eq!(asks("powertcp"), (false, false, Stamps::Hops, true));

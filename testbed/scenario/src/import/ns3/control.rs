@@ -51,6 +51,7 @@ pub(super) fn choose(
         1 => (dcqcn(config, simulator, line, &mut differs), "dcqcn-ns3"),
         3 => (hpcc(config, line, trips, &mut differs), "hpcc"),
         7 => (timely(config, line, &mut differs), "timely"),
+        8 => (dctcp(config, &mut differs), "dctcp"),
         10 => {
             let text =
                 "CC_MODE 10, HPCC-PINT, runs as HPCC with whole telemetry, none of which takes bytes (there 2 B)";
@@ -58,9 +59,8 @@ pub(super) fn choose(
             (hpcc(config, line, trips, &mut differs), "hpcc")
         }
         other => {
-            let what = if *other == 8 { ", DCTCP over RDMA," } else { "" };
-            let problem = format!("CC_MODE {other}{what} is none of Weir's congestion controls for RDMA");
-            let help = "write 1, 3, 7 or 10, or give --congestion-control";
+            let problem = format!("CC_MODE {other} is none of Weir's congestion controls for RDMA");
+            let help = "write 1, 3, 7, 8 or 10, or give --congestion-control";
             return Err(ImportErrors::one(&config.file, Some(at), problem, help));
         }
     };
@@ -135,12 +135,14 @@ impl Differences<'_> {
     /// HAS_WIN, VAR_WIN and GLOBAL_T: a window beside the rate; HPCC always has one.
     fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut Report) {
         let has_window = self.config.is_on("HAS_WIN", false);
+        let follows_rate = self.config.is_on("VAR_WIN", false);
         let line = self.config.line("HAS_WIN");
         match mode {
-            1 | 7 if has_window => {
+            1 | 7 | 8 if has_window => {
                 self.keys.push(("HAS_WIN", "window", quoted(exact_size(trips.bdp))));
-                if self.config.is_on("VAR_WIN", false) {
-                    self.keys.push(("VAR_WIN", "window_follows_rate", "true".to_owned()));
+                // DCTCP's follows by default, the others' do not.
+                if follows_rate != (mode == 8) {
+                    self.keys.push(("VAR_WIN", "window_follows_rate", follows_rate.to_string()));
                 }
                 let how = "the window is the largest pair's of the network for all, not each pair's own";
                 self.fixed("GLOBAL_T", 1, how);
@@ -149,6 +151,7 @@ impl Differences<'_> {
                 let text = "HAS_WIN 0: HPCC's window is kept nevertheless".to_owned();
                 self.found.push((line.unwrap_or(1), text));
             }
+            8 => self.keys.push(("HAS_WIN", "window", quoted("none".to_owned()))),
             1 | 7 if line.is_some() => {
                 let text = "HAS_WIN 0: no window beside the rate";
                 report.taken.push(Note::at(&self.config.file, line.unwrap_or(1), text));
@@ -230,6 +233,17 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differ
     differs.fixed("SAMPLE_FEEDBACK", 0, "each acknowledgement counts nevertheless");
     differs.fixed("MULTI_RATE", 0, "one rate for all hops nevertheless");
     name
+}
+
+/// DCTCP, whose keys are fewer: without DCTCP_RATE_AI it is the program's.
+fn dctcp(config: &Config, differs: &mut Differences<'_>) -> &'static str {
+    differs.gain(4);
+    match config.rates.get("DCTCP_RATE_AI") {
+        Some(_) => differs.rate("DCTCP_RATE_AI", "rate_ai", BitRate::mbps(615)),
+        None => differs.keys.push(("DCTCP_RATE_AI", "rate_ai", quoted(exact_rate(BitRate::gbps(1))))),
+    }
+    differs.rate("MIN_RATE", "rate_min", BitRate::gbps(1));
+    "dctcp-hpcc"
 }
 
 fn timely(config: &Config, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
