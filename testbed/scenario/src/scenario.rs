@@ -12,6 +12,7 @@ use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
 };
 use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, SplitMix64, Time};
+use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
 
@@ -428,6 +429,13 @@ impl Scenario {
         scenario
     }
 
+    /// What switches digest frames by, as the flows' congestion control asks for it: the first, where they are not of one mind.
+    pub fn digest(&self) -> Option<DigestConfig> {
+        let of_flows = self.flows.iter().map(|flow| &flow.config.congestion_control);
+        let of_traffic = self.traffic.iter().map(|plan| &plan.congestion_control);
+        of_flows.chain(of_traffic).find_map(|control| control.feedback().digest)
+    }
+
     /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
     pub fn needs_virtual_time(&self) -> Option<String> {
         let of_routes = || {
@@ -450,6 +458,10 @@ impl Scenario {
             let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
             Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
         };
+        let of_digests = || {
+            self.digest()
+                .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
+        };
         let of_messages = || {
             let messages: usize = self.traffic.iter().map(|plan| plan.messages.len()).sum();
             (messages > REAL_MESSAGES_MAX).then(|| {
@@ -459,7 +471,13 @@ impl Scenario {
                 )
             })
         };
-        of_routes().or_else(of_outages).or_else(of_frames).or_else(of_flows).or_else(of_traffic).or_else(of_messages)
+        of_routes()
+            .or_else(of_outages)
+            .or_else(of_frames)
+            .or_else(of_flows)
+            .or_else(of_traffic)
+            .or_else(of_digests)
+            .or_else(of_messages)
     }
 
     /// How many times slower than real time it runs.

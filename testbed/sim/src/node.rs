@@ -93,6 +93,7 @@ impl SimSwitch {
                 hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,
                 link_overhead: scenario.link_overhead,
+                digest: scenario.digest(),
             },
         )?;
         let hosts = scenario.hosts.len();

@@ -12,6 +12,7 @@ mod dcqcn_ns3;
 mod dctcp;
 mod hops;
 mod hpcc;
+mod hpcc_pint;
 mod power_tcp;
 mod registry;
 #[cfg(test)]
@@ -27,6 +28,7 @@ use std::sync::Arc;
 
 use weir_reader::{Gauge, Named};
 use weir_units::{BitRate, Bytes, Span, Time};
+use weir_wire::digest::DigestConfig;
 
 use super::Stamps;
 use crate::parameters::{Network, Parameters, Preset, WrongValue};
@@ -87,6 +89,8 @@ pub struct Feedback {
     pub echoes_ecn: bool,
     /// What its frames are to bring.
     pub stamps: Stamps,
+    /// What switches digest by, with [`Stamps::Digest`]. All flows of a network have one.
+    pub digest: Option<DigestConfig>,
     /// Whether the receiver acknowledges every packet, for each acknowledgement is feedback.
     pub acks_every_packet: bool,
 }
@@ -115,6 +119,8 @@ pub struct AckSignal<'a> {
     /// What the switches stamped on that frame, in the order of its way; the first [`HOPS_MAX`] count. Empty without
     /// telemetry.
     pub hops: &'a [HopTelemetry],
+    /// The code of the busiest hop that the frame met; `None` if it collected none.
+    pub digest: Option<u16>,
 }
 
 /// A flow under congestion control.

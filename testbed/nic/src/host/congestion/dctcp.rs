@@ -204,7 +204,8 @@ mod tests {
 
     /// A packet of 1,000 B is acknowledged; returns the rate in Mb/s.
     fn ack(flow: &mut Flow, packet: u64, sent: u64, is_marked: bool) -> u64 {
-        let signal = AckSignal { acked: packet * 1_000, sent: sent * 1_000, rtt: Span::ZERO, is_marked, hops: &[] };
+        let (acked, sent) = (packet * 1_000, sent * 1_000);
+        let signal = AckSignal { acked, sent, rtt: Span::ZERO, is_marked, hops: &[], digest: None };
         flow.handle_ack(Time::ZERO, &signal);
         flow.rate().as_bps() / 1_000_000
     }

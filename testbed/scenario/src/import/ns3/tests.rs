@@ -211,6 +211,8 @@ fn congestion_controls_are_the_nearest_presets() {
         ("CC_MODE 3\nRATE_AI 40Mb/s\nMI_THRESH 0\nMIN_RATE 1000Mb/s\n".to_owned(), "hpcc-simulator", None),
         ("CC_MODE 3\nRATE_AI 80Mb/s\nMI_THRESH 5\nMIN_RATE 100Mb/s\n".to_owned(), "hpcc", None),
         ("CC_MODE 7\nRATE_AI 100Mb/s\nRATE_HAI 500Mb/s\nMIN_RATE 1000Mb/s\n".to_owned(), "timely-hpcc", None),
+        ("CC_MODE 10\nRATE_AI 40Mb/s\nMI_THRESH 0\nMIN_RATE 1000Mb/s\n".to_owned(), "hpcc-pint-simulator", None),
+        ("CC_MODE 10\nMI_THRESH 5\n".to_owned(), "hpcc-pint", None),
         ("CC_MODE 8\nDCTCP_RATE_AI 615Mb/s\nMIN_RATE 1000Mb/s\n".to_owned(), "dctcp-hpcc", None),
     ] {
         let (found, differing) = preset(&config);
@@ -222,6 +224,13 @@ fn congestion_controls_are_the_nearest_presets() {
             })
             .collect();
         assert_eq!(of_keys.first().map(|text| text.as_str()), differs, "{config}");
+    }
+    for (config, problem) in [
+        ("CC_MODE 10\nPINT_LOG_BASE 1\n", "PINT_LOG_BASE 1 is no base of a code"),
+        ("CC_MODE 10\nPINT_LOG_BASE 3\n", "PINT_LOG_BASE \"3\" is not a share"),
+        ("CC_MODE 10\nPINT_PROB 0\n", "PINT_PROB 0 leaves no packet with a digest"),
+    ] {
+        assert_eq!(problems(with(LINKS, config, "1\n0 1 3 100 64000 2\n")), [(Some(2), problem.to_owned())]);
     }
     let found = problems(with(LINKS, "CC_MODE 9\n", "1\n0 1 3 100 64000 2\n"));
     assert_eq!(found, [(Some(1), "CC_MODE 9 is none of Weir's congestion controls for RDMA".to_owned())]);
@@ -273,7 +282,20 @@ fn keys_of_a_congestion_control_are_taken() {
     let table: Vec<&str> =
         text.lines().skip_while(|line| *line != "[nic.dctcp]").skip(1).take_while(|line| !line.is_empty()).collect();
     assert_eq!(table, ["window = \"14500B\""]);
-    // What the program does by default.
+    has(
+        "CC_MODE 10\nRATE_AI 30Mb/s\nPINT_LOG_BASE 1.02\nPINT_PROB 0.0625\nU_TARGET 0.9\n",
+        &[
+            "[nic.hpcc-pint]",
+            "base_rtt = \"4640ns\"",
+            "rate_ai = \"30Mbps\"",
+            "log_base = 1.02",
+            "sampled = 0.0625",
+            "eta = 0.9",
+            "frames = \"ns3-stamped\"",
+        ],
+    );
+    // What the programs do by default.
+    has("CC_MODE 10\n", &["log_base = 1.05"]);
     has("CC_MODE 8\n", &["rate_ai = \"1Gbps\"", "window = \"none\""]);
     assert!(!scenario("CC_MODE 1\nEWMA_GAIN 0.00390625\n").contains("\ng = "));
     has("CC_MODE 1\nEWMA_GAIN 0.0625\n", &["g = \"1/16\""]);

@@ -123,8 +123,7 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
         document.bare("draw", array(names.ports_of(&experiment.trace, &experiment.topology)));
     }
     document.table("[nic]");
-    let frames = if experiment.config.numbers.get("CC_MODE") == Some(&10) { "ns3" } else { "ns3-stamped" };
-    document.word("frames", frames);
+    document.word("frames", "ns3-stamped");
     document.bare("mtu", experiment.payload);
     document.bare("ack_every", 1);
     if experiment.has_low_acks {
