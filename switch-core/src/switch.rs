@@ -191,7 +191,7 @@ impl Switch {
         let out_ports = ports.iter().map(|id| {
             let state = shared.port(*id);
             let generator = MessageGenerator::new(state.mechanism(), state.rate(), config.classes.lossless);
-            let shaper = Shaper::new(state.rate.shaped_to(), slack);
+            let shaper = Shaper::timed(state.rate.shaped_to(), slack, surroundings.frame_times);
             let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let mut limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
             if M::IS_STEERED {

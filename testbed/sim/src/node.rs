@@ -93,6 +93,7 @@ impl SimSwitch {
                 hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,
                 link_overhead: scenario.link_overhead,
+                frame_times: scenario.frame_times,
                 digest: scenario.digest(),
             },
         )?;

@@ -27,7 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Named};
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, FrameTimes, Span, Time};
 use weir_wire::digest::DigestConfig;
 
 use super::Stamps;
@@ -135,6 +135,7 @@ pub struct Controlled {
     slack: Span,
     /// The flow's, which is asked for far more often than it changes; more than any without one.
     window: Bytes,
+    times: FrameTimes,
 }
 
 /// The name of no congestion control.
@@ -226,7 +227,12 @@ impl Controlled {
     pub fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
         let flow = control.0.as_ref()?.algorithm.flow(line);
         let window = flow.window().unwrap_or(NO_WINDOW);
-        Some(Controlled { flow, free_at: Time::ZERO, slack, window })
+        Some(Controlled { flow, free_at: Time::ZERO, slack, window, times: FrameTimes::Exact })
+    }
+
+    /// One whose frames take times that are told so.
+    pub fn timed(self, times: FrameTimes) -> Controlled {
+        Controlled { times, ..self }
     }
 
     /// When the next frame may be sent, the window apart.
@@ -258,7 +264,7 @@ impl Controlled {
     pub fn handle_sent(&mut self, now: Time, wire: Bytes) {
         self.flow.handle_sent(now, wire);
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start.saturating_add(self.flow.rate().time_for(wire));
+        self.free_at = start.saturating_add(self.times.of(self.flow.rate().time_for(wire)));
         self.note_window();
     }
 

@@ -355,7 +355,8 @@ impl Sender {
             payload_max,
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
-            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate)),
+            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate))
+                .map(|controlled| controlled.timed(host.frame_times)),
             frame_bytes_max,
             tcp,
             next: Psn::default(),

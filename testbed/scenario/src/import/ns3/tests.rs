@@ -330,6 +330,24 @@ fn switches_are_as_the_configuration_has_them() {
 }
 
 #[test]
+fn times_of_frames_are_cut_if_that_is_asked_for() {
+    // A longer first line is inet-tub's.
+    let of_inet_tub = LINKS.replacen("3 1 2", "3 1 1 2", 1);
+    let imported = |cuts_times, links: &str| {
+        let sources = Sources { topology: source("t", links), ..Sources::default() };
+        let options = Options { stem: "x".to_owned(), cuts_times, ..Options::default() };
+        let imported = import(&sources, &options).unwrap();
+        let is_told = imported.report.taken.iter().any(|note| note.text.starts_with("times of frames are cut"));
+        let runs = crate::file::parse(std::path::Path::new("x.toml"), &imported.scenario);
+        let scenario = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false))).remove(0).scenario;
+        (is_told, scenario.frame_times, scenario.needs_virtual_time().is_some())
+    };
+    use weir_units::FrameTimes::{Exact, Ns3, Whole};
+    assert_eq!((imported(false, LINKS), imported(true, LINKS)), ((false, Exact, true), (true, Ns3, true)));
+    assert_eq!(imported(true, &of_inet_tub), (true, Whole, true));
+}
+
+#[test]
 fn flows_of_a_kind_are_a_workload() {
     let kinds = |flows: &str| {
         let imported = with(LINKS, "SIMULATOR_STOP_TIME 3\n", flows).unwrap();

@@ -11,7 +11,7 @@ use super::switches::Ecn;
 use super::times::Times;
 use super::topology::{Link, Topology};
 use super::workloads::What;
-use super::{Experiment, Sources, sorted};
+use super::{Experiment, Simulator, Sources, sorted};
 use crate::import::{Note, Report};
 
 /// LINK_DOWN's times count from this instant of the simulation.
@@ -116,6 +116,10 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
         document.word("routing_delay", "0s");
     }
     document.word("link_overhead", "0B");
+    if experiment.cuts_times {
+        // inet-tub's divides integers.
+        document.word("frame_times", if experiment.simulator == Simulator::InetTub { "whole-ns" } else { "ns3" });
+    }
     if let Some(seed) = config.numbers.get("RANDOM_SEED") {
         document.bare("seed", seed);
     }

@@ -179,6 +179,7 @@ const FIXED: &[KnownTable] = &[
             "flow_gauges",
             "warm_up",
             "link_overhead",
+            "frame_times",
         ],
     ),
     KnownTable::table("switch", SWITCH),

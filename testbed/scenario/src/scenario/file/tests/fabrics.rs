@@ -195,6 +195,10 @@ fn routes_without_a_choice_are_static_macs_too() {
     let text = "scenario.end = \"1ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
     let scenario = good(text).remove(0).scenario;
     assert_eq!((scenario.routes.is_some(), scenario.needs_virtual_time()), (true, None));
+    let timed = text.replace("end = \"1ms\"", "end = \"1ms\"\nscenario.frame_times = \"whole-ns\"");
+    let timed = good(&timed).remove(0).scenario;
+    assert_eq!((scenario.frame_times, timed.frame_times), (FrameTimes::Exact, FrameTimes::Whole));
+    assert!(timed.needs_virtual_time().unwrap().starts_with("its frames take whole nanoseconds"));
     let pinned = scenario.with_static_macs();
     assert!(pinned.routes.is_none());
     let told = |switch: usize| {
