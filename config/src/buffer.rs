@@ -31,6 +31,21 @@ pub struct BufferConfig {
     pub policy: Arc<dyn PolicySettings>,
     /// α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
+    /// What ports of a rate have in place of the above, unless they have their own: one for each rate.
+    pub rates: Vec<RateConfig>,
+}
+
+/// `[[buffer.rates]]`: what ports of this rate have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateConfig {
+    /// The rate.
+    pub rate: BitRate,
+    /// ρ of each of their ingress queues.
+    pub private: Option<Bytes>,
+    /// Φ of each of their lossless ingress queues.
+    pub headroom: Option<Bytes>,
+    /// α of their ingress queues, under DT.
+    pub alpha: Option<Alpha>,
 }
 
 impl BufferConfig {

@@ -20,9 +20,22 @@ pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
     BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(after).collect()
 });
 
+/// Keys of `[[buffer.rates]]`.
+pub(crate) const RATE_KEYS: &[&str] = &["rate", "private", "headroom", "alpha"];
+
 /// Keys of `[buffer]`, but for the policies' tables.
-const BUFFER: &[&str] =
-    &["size", "cell_bytes", "mean_frame", "private", "headroom", "xon_offset", "xon_floor", "policy", "lossy_alpha"];
+const BUFFER: &[&str] = &[
+    "size",
+    "cell_bytes",
+    "mean_frame",
+    "private",
+    "headroom",
+    "xon_offset",
+    "xon_floor",
+    "policy",
+    "lossy_alpha",
+    "rates",
+];
 
 const BEFORE_BUFFER: &[KnownTable] = &[
     KnownTable::table(
@@ -65,6 +78,8 @@ const AFTER_BUFFER: &[KnownTable] = &[
             "rate",
             "delay",
             "headroom",
+            "private",
+            "alpha",
             "mac",
             "flow_control",
             "device_flow_control",
@@ -96,6 +111,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
     ),
     KnownTable::table("ports.flow_control", &["kind"]),
     KnownTable::array("static_macs", &["mac", "port"]),
+    KnownTable::array("buffer.rates", RATE_KEYS),
 ];
 
 /// The keys of `[[ports]]` that name a device; a port has exactly one of them.
@@ -134,7 +150,7 @@ mod tests {
     fn a_key_of_another_table_is_sent_home() {
         let home = |table, key| suggestion(table, key, None);
         assert_eq!(home("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
-        assert_eq!(home("switch", "rate"), "`rate` belongs in [[classes.queues]] or [[ports]]; or take it out");
+        assert_eq!(home("switch", "rate"), "`rate` belongs in a table such as [[classes.queues]]; or take it out");
         assert_eq!(home("buffer.dt", "gamma"), "`gamma` belongs in [buffer.reverie]; or take it out");
         // Near as `tap` is.
         assert_eq!(home("ports", "tau"), "`tau` belongs in [ports.flow_control]; or take it out");

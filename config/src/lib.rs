@@ -44,7 +44,7 @@ mod replay;
 mod switch;
 mod together;
 
-pub use buffer::{BufferConfig, Headroom, headroom_by_rule};
+pub use buffer::{BufferConfig, Headroom, RateConfig, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use live::{port_of_key, why_not_live, why_not_spoken};

@@ -6,7 +6,7 @@ use crate::{Device, SwitchConfig};
 
 /// Why a key can't change while the switch runs, in half a sentence; `None` where it can. `started` is the configuration that the
 /// switch was started with. Elements of lists are told apart by their names: `ports.p0.rate`, `classes.queues.3.weight`,
-/// `static_macs.02:00:00:00:00:01`.
+/// `buffer.rates.25Gbps.headroom`, `static_macs.02:00:00:00:00:01`.
 ///
 /// A key that no file has is no one's to change; who reads it says so.
 pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
@@ -25,6 +25,7 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
         ["buffer", "policy"] => {
             Some("a policy has the partition of the buffer that it needs, and its estimates, from the start")
         }
+        ["buffer", "rates", ..] => Some("the buffer is cut, and packet memory taken, at the start"),
         ["buffer", policy, key] => {
             let chosen = &started.buffer.policy;
             if *policy != chosen.name() {
@@ -100,7 +101,8 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
             _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
         },
         "delay" => Some("headroom is sized with it at the start"),
-        "headroom" => Some("the buffer is cut, and packet memory taken, at the start"),
+        "headroom" | "private" => Some("the buffer is cut, and packet memory taken, at the start"),
+        "alpha" => Some("the policy has the ports' own α from the start"),
         // To which one, `why_not_spoken` says.
         "flow_control" if port.flow_control.tells().may_change() => None,
         "flow_control" => Some(OF_BOTH_ENDS),
@@ -159,6 +161,9 @@ mod tests {
             ("buffer.dt.alpha", "partition"),
             ("buffer.policy", "partition"),
             ("buffer.size", "cut"),
+            ("buffer.rates.400Gbps.headroom", "cut"),
+            ("ports.a.b.private", "cut"),
+            ("ports.a.b.alpha", "own α"),
             ("classes.queues.3.arbitration", "arbitration"),
             ("classes.lossless", "headroom"),
             ("ports.a.b.flow_control", "both ends"),

@@ -1,10 +1,10 @@
 //! How the buffer is cut: private buffers, headroom, and what is shared.
 
 use weir_mmu::Xon;
-use weir_units::Bytes;
+use weir_units::{Alpha, Bytes};
 
 use crate::buffer::headroom_in_cells;
-use crate::{Headroom, PortConfig, SwitchConfig, headroom_by_rule};
+use crate::{Headroom, PortConfig, RateConfig, SwitchConfig, headroom_by_rule};
 
 impl SwitchConfig {
     /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule
@@ -13,12 +13,41 @@ impl SwitchConfig {
     /// # Panics
     /// If there is no port of this index.
     pub fn headroom(&self, port: usize) -> Option<Bytes> {
-        let port = &self.ports[port];
-        match self.buffer.headroom {
-            _ if port.headroom.is_some() => port.headroom,
+        self.given_headroom(port).or_else(|| match self.buffer.headroom {
             Headroom::Fixed(size) => Some(size),
-            Headroom::Auto => self.headroom_by_rule(port),
-        }
+            Headroom::Auto => self.headroom_by_rule(&self.ports[port]),
+        })
+    }
+
+    /// Φ that a port has of its own, or by its rate.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn given_headroom(&self, port: usize) -> Option<Bytes> {
+        self.ports[port].headroom.or_else(|| self.of_rate(port)?.headroom)
+    }
+
+    /// ρ of each ingress queue of a port.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn private(&self, port: usize) -> Bytes {
+        let given = self.ports[port].private.or_else(|| self.of_rate(port)?.private);
+        given.unwrap_or(self.buffer.private)
+    }
+
+    /// α that a port has of its own, or by its rate.
+    ///
+    /// # Panics
+    /// If there is no port of this index.
+    pub fn given_alpha(&self, port: usize) -> Option<Alpha> {
+        self.ports[port].alpha.or_else(|| self.of_rate(port)?.alpha)
+    }
+
+    /// What ports of its rate have.
+    fn of_rate(&self, port: usize) -> Option<&RateConfig> {
+        let rate = self.ports[port].rate?;
+        self.buffer.rates.iter().find(|of| of.rate == rate)
     }
 
     /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts, in whole cells; `None` where
@@ -66,7 +95,7 @@ impl SwitchConfig {
     /// If there is no port of this index.
     pub fn kept_for_a_queue(&self, port: usize) -> Option<Bytes> {
         let headroom = self.headroom(port)?;
-        Some(self.buffer.private + self.static_threshold()? + headroom)
+        Some(self.private(port) + self.static_threshold()? + headroom)
     }
 
     /// B_m where the file gives none: what is kept for a queue less one frame of the greatest length for each of the parts,
@@ -79,7 +108,7 @@ impl SwitchConfig {
     pub fn b_m_by_default(&self, port: usize) -> Option<Bytes> {
         let cell = u64::from(self.buffer.cell_bytes);
         let frame_cells = self.frame_bytes_max().get().div_ceil(cell);
-        let parts = [self.buffer.private, self.static_threshold()?, self.headroom(port)?];
+        let parts = [self.private(port), self.static_threshold()?, self.headroom(port)?];
         let cells = parts.map(|part| (part.get() / cell).saturating_sub(frame_cells));
         Some(Bytes::new(cells.iter().sum::<u64>() * cell))
     }
@@ -90,8 +119,8 @@ impl SwitchConfig {
     }
 
     /// The private buffers of all ports and classes.
-    pub(crate) fn private_size(&self) -> Bytes {
-        self.buffer.private * (self.ports.len() as u64 * 8)
+    pub fn private_size(&self) -> Bytes {
+        (0..self.ports.len()).map(|port| self.private(port) * 8).sum()
     }
 
     /// Σ Φ over the ports, of one lossless class.
@@ -207,6 +236,25 @@ mod tests {
         small.buffer.policy = weir_mmu::policy::settings("static", "threshold = \"1B\"").unwrap();
         small.buffer.private = Bytes::new(1_500);
         assert_eq!((small.kept_for_a_queue(0), small.b_m_by_default(0)), (Some(Bytes::new(1_501)), Some(Bytes::ZERO)));
+    }
+
+    #[test]
+    fn ports_have_sizes_of_their_own_and_by_their_rate() {
+        let text = "[buffer]\nprivate = \"2KB\"\nheadroom = \"60KB\"\npolicy = \"dt\"\n[buffer.dt]\nalpha = \"1/8\"\n\
+             [[buffer.rates]]\nrate = \"400Gbps\"\nheadroom = \"200KB\"\nalpha = \"1/2\"\n\
+             [[buffer.rates]]\nrate = \"25Gbps\"\nprivate = \"1KB\"\n[classes]\nlossless = [3, 4]\n\
+             [[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"400Gbps\"\n\
+             [[ports]]\nname = \"b\"\ntap = \"b\"\nrate = \"400Gbps\"\nheadroom = \"90KB\"\nprivate = \"3KB\"\nalpha = \"1/4\"\n\
+             [[ports]]\nname = \"c\"\ntap = \"c\"\nrate = \"25Gbps\"\n\
+             [[ports]]\nname = \"d\"\ntap = \"d\"\nrate = \"100Gbps\"\n[[ports]]\nname = \"e\"\ntap = \"e\"\n";
+        let config = parse("lab", text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let of = |port| (config.headroom(port).unwrap().get(), config.private(port).get());
+        let kept = [(200_000, 2_000), (90_000, 3_000), (60_000, 1_000), (60_000, 2_000), (60_000, 2_000)];
+        assert_eq!([0, 1, 2, 3, 4].map(of), kept);
+        assert_eq!(config.private_size(), Bytes::kb(8 * (2 + 3 + 1 + 2 + 2)));
+        assert_eq!(config.headroom_size(), Bytes::kb(2 * (200 + 90 + 60 + 60 + 60)));
+        let alphas = [0, 1, 2, 3, 4].map(|port| config.given_alpha(port).map(|alpha| alpha.to_string()));
+        assert_eq!(alphas, [Some("1/2".to_owned()), Some("1/4".to_owned()), None, None, None]);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use weir_flowctl::FlowControl;
-use weir_units::{BitRate, Bytes, MacAddr, Span};
+use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
 
 use crate::{NicModelConfig, ReplayConfig};
 
@@ -20,6 +20,10 @@ pub struct PortConfig {
     pub delay: Span,
     /// Φ of each of its lossless ingress queues, where it is not the switch's.
     pub headroom: Option<Bytes>,
+    /// ρ of each of its ingress queues, where it is not the switch's.
+    pub private: Option<Bytes>,
+    /// α of its ingress queues, where it is not the policy's; under DT.
+    pub alpha: Option<Alpha>,
     /// Source address of frames that the switch itself sends; `None` is the device's own.
     pub mac: Option<MacAddr>,
     /// Which flow control the port speaks.

@@ -1,6 +1,6 @@
 //! The line-rate shaper: of a switch's port, of a host's NIC, of a paced flow.
 
-use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
+use weir_units::{BitRate, Bytes, FrameTimes, Serialiser, Span, Time};
 
 /// What a frame of this length (without FCS) takes on a link whose frames take so much beyond it:
 /// [`LINK_OVERHEAD`](weir_units::LINK_OVERHEAD) on a real one.
@@ -25,7 +25,13 @@ pub struct Shaper {
 impl Shaper {
     /// A shaper to this rate; without one everything passes.
     pub fn new(rate: Option<BitRate>, slack: Span) -> Shaper {
-        Shaper { serialiser: rate.map(Serialiser::new), free_at: Time::ZERO, slack }
+        Shaper::timed(rate, slack, FrameTimes::Exact)
+    }
+
+    /// One whose frames take times that are told so.
+    pub fn timed(rate: Option<BitRate>, slack: Span, times: FrameTimes) -> Shaper {
+        let serialiser = rate.map(|rate| Serialiser::timed(rate, times));
+        Shaper { serialiser, free_at: Time::ZERO, slack }
     }
 
     /// Shapes to this rate from `now` on. What is left of a frame on the wire passes at the new rate, rounded up; line time that
@@ -33,7 +39,8 @@ impl Shaper {
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         // Picoseconds of so much at either rate; exact at Ethernet's rates.
         const MUCH: Bytes = Bytes::new(1 << 20);
-        let serialiser = Serialiser::new(rate);
+        let times = self.serialiser.map_or(FrameTimes::Exact, Serialiser::times);
+        let serialiser = Serialiser::timed(rate, times);
         let to = serialiser.time_for(MUCH).as_picos();
         let from = self.serialiser.replace(serialiser).map_or(to, |before| before.time_for(MUCH).as_picos());
         let left = u128::from(self.free_at.since(now).as_picos()) * u128::from(to);

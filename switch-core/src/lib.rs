@@ -72,6 +72,7 @@ mod storm_tally;
 mod surroundings;
 mod switch;
 mod transmission;
+mod utilisation;
 mod watchdog;
 
 pub use build_error::BuildError;

@@ -73,6 +73,17 @@ pub trait Packet: Sized + Send + 'static {
     /// Takes what the port that it leaves by knows. Called when it is taken from its queue.
     #[inline]
     fn stamp(&mut self, _telemetry: &Telemetry) {}
+
+    /// Whether the packet collects a digest of how busy its way is. Asked where the switch is to stamp, of packets that want no
+    /// telemetry.
+    #[inline]
+    fn wants_digest(&self) -> bool {
+        false
+    }
+
+    /// Takes the code of the port that it leaves by, if it is the largest so far.
+    #[inline]
+    fn raise_digest(&mut self, _code: u16) {}
 }
 
 /// A packet on its way from admission to its egress queue, and in it, with what it was charged.

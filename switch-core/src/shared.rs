@@ -24,6 +24,7 @@ use crate::classify::Classifier;
 use crate::fdb::ForwardingTable;
 use crate::line_time::{LineTally, LineTime};
 use crate::storm_tally::StormTally;
+use crate::utilisation::Digester;
 
 /// The switch's common parts.
 #[derive(Debug)]
@@ -40,6 +41,8 @@ pub struct Shared {
     pub(crate) link_overhead: Bytes,
     /// Whether frames that ask for it are stamped with what the port knows that they leave by.
     pub(crate) stamps: bool,
+    /// By what ports digest frames that ask for it.
+    pub(crate) digester: Option<Digester>,
     /// Whether stations are learned from what they send.
     pub(crate) learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.

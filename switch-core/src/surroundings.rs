@@ -1,7 +1,8 @@
 //! What a driver decides for a switch, and knows of its ports.
 
 use weir_flowctl::CatchUp;
-use weir_units::{BitRate, Bytes, LINK_OVERHEAD, MacAddr};
+use weir_units::{BitRate, Bytes, FrameTimes, LINK_OVERHEAD, MacAddr};
+use weir_wire::digest::DigestConfig;
 
 /// Addresses that the forwarding table is sized for.
 const STATIONS_MAX: usize = 16_384;
@@ -23,6 +24,10 @@ pub struct Surroundings {
     /// What a frame takes on a link beyond its length without FCS; on a real one, [`LINK_OVERHEAD`]. What the buffer reserves, and
     /// the bounds of GFC's thresholds, are reckoned with a real link's.
     pub link_overhead: Bytes,
+    /// What frames take at a port's rate: in real time, what they take.
+    pub frame_times: FrameTimes,
+    /// By what frames are digested that ask for it; `None` leaves them as they are.
+    pub digest: Option<DigestConfig>,
 }
 
 /// What the driver knows of a port and the configuration may not.
@@ -46,6 +51,8 @@ impl Surroundings {
             hash_seed: 0,
             seed: 0,
             link_overhead: LINK_OVERHEAD,
+            frame_times: FrameTimes::Exact,
+            digest: None,
         }
     }
 }

@@ -23,6 +23,7 @@ use crate::scheduler::Scheduler;
 use crate::shared::{LinkRate, PortState, Shared, Tuning};
 use crate::surroundings::{PortFacts, Surroundings};
 use crate::transmission::{Manner, OutPort, Pace, Transmission};
+use crate::utilisation::Digester;
 use crate::watchdog::PortWatchdogs;
 
 /// One switch: its common parts, to be run by lcores or in virtual time.
@@ -78,7 +79,8 @@ impl Switch {
             charge: Charge::in_cells(config.buffer.cell_bytes),
             frame_bytes_max: frame_bytes_max as u32,
             link_overhead: surroundings.link_overhead,
-            stamps: config.telemetry,
+            stamps: config.telemetry || surroundings.digest.is_some(),
+            digester: surroundings.digest.map(Digester::new),
             learns: surroundings.learns,
             hash_seed: surroundings.hash_seed,
             ports,
@@ -189,7 +191,7 @@ impl Switch {
         let out_ports = ports.iter().map(|id| {
             let state = shared.port(*id);
             let generator = MessageGenerator::new(state.mechanism(), state.rate(), config.classes.lossless);
-            let shaper = Shaper::new(state.rate.shaped_to(), slack);
+            let shaper = Shaper::timed(state.rate.shaped_to(), slack, surroundings.frame_times);
             let rates = config.classes.queues.each_ref().map(|queue| queue.rate);
             let mut limits = ClassLimits::new(state.rate(), slack, rates, &state.regulator);
             if M::IS_STEERED {

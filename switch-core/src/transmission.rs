@@ -18,6 +18,7 @@ use crate::queues::PacketQueues;
 use crate::random::Random;
 use crate::scheduler::Scheduler;
 use crate::shared::{PortState, Shared};
+use crate::utilisation::Utilisation;
 use crate::watchdog::PortWatchdogs;
 
 /// The way out of some ports: egress queues, and what decides when their frames leave.
@@ -145,6 +146,8 @@ pub(crate) struct OutPort<O> {
     /// When the peer was last told that each class is OFF, or that it is ON again. What turned a class OFF before that is told, or
     /// nobody was to be told of it: while there was no link, or in a storm.
     told_at: [Time; CLASSES],
+    /// How busy the port is, where frames are digested.
+    utilisation: Utilisation,
 }
 
 /// What decides when a port's frames leave, and which is next.
@@ -182,6 +185,7 @@ impl<O> OutPort<O> {
             own,
             told_at: [Time::ZERO; CLASSES],
             tx_bytes: 0,
+            utilisation: Utilisation::default(),
             ecn_scale: EcnMarker::scale_of(state.rate()),
             in_rows: ClassSet::EMPTY,
             plain: ClassSet::EMPTY,
@@ -193,6 +197,34 @@ impl<O> OutPort<O> {
     /// What a frame is stamped with that leaves so much behind it in its queue.
     pub(crate) fn telemetry(&self, now: Time, left: u64, shared: &Shared) -> Telemetry {
         Telemetry { at: now, tx_bytes: self.tx_bytes, queue: Bytes::new(left), rate: shared.port(self.id).rate() }
+    }
+
+    /// Stamps a frame with what it asks for, as it leaves so much behind it in its queue; it is to be put on the wire now.
+    #[inline]
+    pub(crate) fn stamp<P: Packet>(
+        &mut self,
+        now: Time,
+        packet: &mut P,
+        left: impl FnOnce() -> u64,
+        shared: &Shared,
+        random: &mut Random,
+    ) {
+        if packet.wants_telemetry() {
+            packet.stamp(&self.telemetry(now, left(), shared));
+        } else if let Some(digester) = &shared.digester
+            && packet.wants_digest()
+        {
+            let rate = shared.port(self.id).rate();
+            packet.raise_digest(digester.code(&mut self.utilisation, now, Bytes::new(left()), rate, || random.next()));
+        }
+    }
+
+    /// Takes note of a frame that was put on the wire, for digests of those after it.
+    #[inline]
+    pub(crate) fn note_for_digests(&mut self, now: Time, wire: Bytes, shared: &Shared) {
+        if shared.digester.is_some() {
+            self.utilisation.note_sent(now, wire);
+        }
     }
 
     /// Puts a frame of this length on the wire; returns what it takes there.
@@ -561,11 +593,15 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         {
             counters.add(queue, queue_stat::EXTRA, 1);
         }
-        if *stamps && queued.packet.wants_telemetry() {
-            let left = shared.mmu.egress_length(queue).saturating_sub(u64::from(queued.charged.bytes));
-            queued.packet.stamp(&port.telemetry(now, left, shared));
+        if *stamps {
+            let own = u64::from(queued.charged.bytes);
+            let left = || shared.mmu.egress_length(queue).saturating_sub(own);
+            port.stamp(now, &mut queued.packet, left, shared, random);
         }
         let wire = port.put_on_wire(now, queued.frame_bytes, *link_overhead);
+        if *stamps {
+            port.note_for_digests(now, wire, shared);
+        }
         if port.counts_sent {
             shared.port(port.id).regulator.handle_sent(class, queued.frame_bytes);
         }

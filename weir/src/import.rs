@@ -39,6 +39,9 @@ pub(crate) struct Ns3Arguments {
     /// The command line of inet-tub's program, in quotes: "--bufferModel=reverie --rdmaload=0.8 …". It goes before the configuration.
     #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
     arguments: Option<String>,
+    /// Have frames take whole nanoseconds on links, as in the simulators, and not what they take.
+    #[arg(long)]
+    ns3_rounding: bool,
     /// Write over files that are there.
     #[arg(long)]
     force: bool,
@@ -52,7 +55,7 @@ pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let wrong = |errors: ImportErrors| Failure::Argument(errors.to_string());
     let line = arguments.arguments.as_deref().map(ns3::Arguments::parse).transpose().map_err(wrong)?;
     let (stem, congestion_control) = (stem(&arguments.output)?, arguments.congestion_control.clone());
-    let options = Options { stem, congestion_control, arguments: line };
+    let options = Options { stem, congestion_control, arguments: line, cuts_times: arguments.ns3_rounding };
     let sources = Sources::find_for(&arguments.paths, options.arguments.as_ref()).map_err(wrong)?;
     let imported = ns3::import(&sources, &options).map_err(wrong)?;
     let written = write_scenario(&arguments.output, &imported.scenario, &imported.beside, arguments.force)?;
@@ -113,6 +116,7 @@ mod tests {
             output,
             congestion_control: None,
             arguments: None,
+            ns3_rounding: false,
             force,
             json: false,
         }

@@ -1,11 +1,11 @@
 //! `[buffer]`.
 
-use weir_reader::{SIZE, Table};
+use weir_reader::{Problem, RATE, SIZE, Table, rates};
 use weir_units::{Alpha, Bytes, FRAME_BYTES_MIN};
 
 use super::policy;
 use crate::buffer::BUFFER_MAX;
-use crate::{BufferConfig, Headroom};
+use crate::{BufferConfig, Headroom, RateConfig};
 
 /// A longer mean would be a mistake.
 const MEAN_FRAME_MAX: u64 = 16_384;
@@ -22,7 +22,38 @@ pub(super) fn read(table: &Table<'_>) -> BufferConfig {
         xon_floor: size_up("xon_floor", Bytes::ZERO).unwrap_or(Bytes::ZERO),
         policy: policy::read(table),
         lossy_alpha: table.alpha("lossy_alpha").unwrap_or(Alpha::ONE),
+        rates: rates_of(table),
     }
+}
+
+/// `[[buffer.rates]]`.
+fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
+    let mut given: Vec<(RateConfig, String)> = Vec::new();
+    for table in buffer.tables("rates", "buffer.rates") {
+        let rate = table.quantity("rate", &RATE, rates());
+        if !table.has("rate") && table.doc().sound(&[&table.at("rate")]) {
+            let problem = Problem::new("settings by rate need `rate`", "write rate = \"100Gbps\"").at(table.path(), "");
+            table.doc().note(problem);
+        }
+        let size_up = |key| table.quantity(key, &SIZE, Bytes::ZERO..=BUFFER_MAX);
+        let (private, headroom, alpha) = (size_up("private"), size_up("headroom"), table.alpha("alpha"));
+        if !["private", "headroom", "alpha"].iter().any(|key| table.has(key)) {
+            let problem = Problem::new(
+                "these settings by rate set nothing",
+                "write `headroom`, `private` or `alpha` of ports of this rate, or take them out",
+            );
+            table.doc().note(problem.at(table.path(), ""));
+        }
+        let Some(rate) = rate else { continue };
+        if let Some((_, first)) = given.iter().find(|(of, _)| of.rate == rate) {
+            let message = format!("{rate} has two [[buffer.rates]]");
+            let problem = Problem::new(message, "put all keys of a rate into one of them");
+            table.doc().note(problem.at(table.at("rate"), "again").at(first, "first here"));
+            continue;
+        }
+        given.push((RateConfig { rate, private, headroom, alpha }, table.at("rate")));
+    }
+    given.into_iter().map(|(of, _)| of).collect()
 }
 
 /// A key that has one word besides its quantities.

@@ -5,7 +5,7 @@ use weir_reader::{Problem, Table};
 use crate::{Device, PortConfig};
 
 /// What a clone has from its port and can't have of its own.
-const INHERITED: &[&str] = &["rate", "delay", "mac", "flow_control", "state"];
+const INHERITED: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "mac", "flow_control", "state"];
 
 /// Gives each clone what it has from its port. `tables` are those that the ports were read from.
 pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
@@ -36,12 +36,12 @@ pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
 }
 
 fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usize) {
-    let PortConfig { rate, delay, headroom, ref flow_control, priority, state, .. } = ports[real];
+    let PortConfig { rate, delay, headroom, private, alpha, ref flow_control, priority, state, .. } = ports[real];
     let flow_control = flow_control.clone();
     let clone = &mut ports[clone];
     clone.rate = rate;
     clone.delay = delay;
-    clone.headroom = headroom;
+    (clone.headroom, clone.private, clone.alpha) = (headroom, private, alpha);
     clone.flow_control = flow_control;
     clone.state = state;
     if !table.has("priority") {

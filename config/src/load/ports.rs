@@ -59,6 +59,8 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
         rate: table.quantity("rate", &RATE, rates()),
         delay: table.quantity("delay", &TIME, Span::ZERO..=Span::from_secs(1)).unwrap_or(Span::from_nanos(100)),
         headroom: table.quantity("headroom", &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
+        private: table.quantity("private", &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX),
+        alpha: table.alpha("alpha"),
         mac: unicast(table, "mac"),
         flow_control: flow_control::read(table),
         device_flow_control: device_flow_control(table),

@@ -25,11 +25,12 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
 }
 
 /// Keys that every reckoning of sizes needs.
-const SIZES: [&str; 9] = [
+const SIZES: [&str; 10] = [
     "buffer.size",
     "buffer.cell_bytes",
     "buffer.private",
     "buffer.headroom",
+    "buffer.rates",
     "buffer.policy",
     "classes.lossless",
     "classes.preset",
@@ -39,7 +40,8 @@ const SIZES: [&str; 9] = [
 
 fn ports_sound(doc: &Doc, config: &SwitchConfig) -> bool {
     let sound = |port: usize, key: &str| doc.sound(&[&format!("ports[{port}].{key}")]);
-    (0..config.ports.len()).all(|port| ["rate", "delay", "headroom", "clone_of"].iter().all(|key| sound(port, key)))
+    (0..config.ports.len())
+        .all(|port| ["rate", "delay", "headroom", "private", "clone_of"].iter().all(|key| sound(port, key)))
 }
 
 /// Private buffers and headroom leave something to share, or hold the ingress pool too where its size is given. What
@@ -59,11 +61,13 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
         (None, None) => ("be more than", "`private` and `headroom`", format!("above \"{reserved}\"")),
     };
     let ingress_sum = ingress.map_or(String::new(), |ingress| format!("plus `ingress_pool` {ingress}, "));
+    let is_alike = (0..config.ports.len()).all(|port| config.private(port) == config.buffer.private);
+    let private_sum = match is_alike {
+        true => format!("{} x {} ports x 8 classes = {private}", config.buffer.private, config.ports.len()),
+        false => format!("`private` of {} ports, x 8 classes = {private}", config.ports.len()),
+    };
     let message = format!(
-        "`size` {size} must {must} {together} together: {} x {} ports x 8 classes = {private}, {ingress_sum}plus {}; \
-         in all {reserved}",
-        config.buffer.private,
-        config.ports.len(),
+        "`size` {size} must {must} {together} together: {private_sum}, {ingress_sum}plus {}; in all {reserved}",
         headroom_sum(config)
     );
     let mut less = Vec::new();
@@ -107,7 +111,7 @@ fn headroom_sum(config: &SwitchConfig) -> String {
         HeadroomNeeds::Part { percent } => format!("{percent} % of "),
         HeadroomNeeds::PerQueue | HeadroomNeeds::Pool(None) => String::new(),
     };
-    if config.ports.iter().any(|port| port.headroom.is_some()) {
+    if (0..config.ports.len()).any(|port| config.given_headroom(port).is_some()) {
         return format!("{percent}{per_class} over {ports} ports, x {lossless} lossless classes = {headroom}");
     }
     match config.buffer.headroom {

@@ -7,11 +7,13 @@ use weir_mmu::policy::FileFacts;
 use weir_reader::{Doc, Problem};
 
 use super::{flow_rules, nic, reserves, watchdog};
+use crate::keys::RATE_KEYS;
 use crate::{Headroom, Layout, SwitchConfig};
 
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     enough_cores(doc, config);
     config.buffer.policy.check(&facts(doc, config));
+    alphas_are_dts(doc, config);
     watchdog::check(doc, config);
     flow_rules::check(doc, config);
     nic::check(doc, config);
@@ -30,7 +32,7 @@ pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
         size: config.buffer.size,
         headroom: match config.buffer.headroom {
             Headroom::Fixed(size) => Some(size),
-            Headroom::Auto => config.ports.iter().find_map(|port| port.headroom),
+            Headroom::Auto => (0..config.ports.len()).find_map(|port| config.given_headroom(port)),
         },
         xon: config.xon(),
         lossless_classes: config.lossless_classes(),
@@ -51,6 +53,23 @@ fn enough_cores(doc: &Doc, config: &SwitchConfig) {
     let message = format!("`layout` \"{layout}\" needs {needed} cores, but `cores` names {given}");
     let problem = Problem::new(message, format!("name at least {needed} cores, or write layout = \"auto\""));
     doc.note(problem.at("lcores.cores", "").at("lcores.layout", "the layout"));
+}
+
+/// Other policies than DT have one α for all ports.
+fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
+    let policy = &config.buffer.policy;
+    if policy.takes_alphas_of_ports() || !doc.sound(&["buffer.policy"]) {
+        return;
+    }
+    let own = (0..config.ports.len()).map(|index| format!("ports[{index}].alpha"));
+    let key_of_rate = |index: usize, key: &str| format!("buffer.rates[{index}].{key}");
+    let is_there = |index: &usize| RATE_KEYS.iter().any(|key| doc.has(&key_of_rate(*index, key)));
+    let of_rates = (0..).take_while(is_there).map(|index| key_of_rate(index, "alpha"));
+    for key in own.chain(of_rates).filter(|key| doc.has(key)) {
+        let message = format!("policy \"{}\" has no `alpha` of ports; \"dt\" has", policy.name());
+        let help = "write policy = \"dt\" in [buffer], or take `alpha` out";
+        doc.note(Problem::new(message, help).at(key, "").at("buffer.policy", "the policy"));
+    }
 }
 
 /// The rule for Φ needs the port's rate.

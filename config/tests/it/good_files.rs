@@ -62,7 +62,7 @@ fn the_reference_is_true() {
             | "ports.pcap"
             | "ports.replay"
             | "ports.null" => String::new(),
-            "ports" | "static_macs" | "classes.queues" => format!("`[[{table}]]`"),
+            "ports" | "static_macs" | "classes.queues" | "buffer.rates" => format!("`[[{table}]]`"),
             _ => format!("`[{table}]`"),
         };
         assert!(text.contains(&heading), "{heading} is missing");

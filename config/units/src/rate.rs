@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::Mul;
 
-use crate::{Bytes, Span};
+use crate::{Bytes, FrameTimes, Span};
 
 /// A rate in bits per second; never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -88,6 +88,7 @@ impl fmt::Display for BitRate {
 pub struct Serialiser {
     /// Picoseconds a byte, times 2^20.
     ps_per_byte_q20: u64,
+    times: FrameTimes,
 }
 
 impl Serialiser {
@@ -95,16 +96,31 @@ impl Serialiser {
 
     /// The serialiser of a link of this rate. Rates below 1 b/s do not exist, so the factor fits 64 bits.
     pub fn new(rate: BitRate) -> Serialiser {
-        let scaled = (8_000_000_000_000u128 << Self::FRACTION_BITS) / u128::from(rate.as_bps());
-        Serialiser { ps_per_byte_q20: scaled as u64 }
+        Serialiser::timed(rate, FrameTimes::Exact)
+    }
+
+    /// One that tells times so.
+    pub fn timed(rate: BitRate, times: FrameTimes) -> Serialiser {
+        let (ps, rate) = (8_000_000_000_000u128 << Self::FRACTION_BITS, u128::from(rate.as_bps()));
+        // A whole nanosecond must not come out as a picosecond less where the rest is cut off.
+        let scaled = if times == FrameTimes::Exact { ps / rate } else { ps.div_ceil(rate) };
+        Serialiser { ps_per_byte_q20: scaled as u64, times }
+    }
+
+    /// How it tells times.
+    pub fn times(self) -> FrameTimes {
+        self.times
     }
 
     /// The time that `size` takes.
+    #[inline]
     pub fn time_for(self, size: Bytes) -> Span {
         let ps = (u128::from(size.get()) * u128::from(self.ps_per_byte_q20)) >> Self::FRACTION_BITS;
-        Span::from_picos(ps as u64)
+        self.times.of(Span::from_picos(ps as u64))
     }
 }
+
+const _: () = assert!(size_of::<Option<Serialiser>>() == 16);
 
 #[cfg(test)]
 mod tests {

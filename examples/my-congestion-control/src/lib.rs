@@ -131,7 +131,7 @@ mod tests {
         let network = Network { line: BitRate::gbps(10), base_rtt: Span::from_micros(10) };
         let mut flow = GentleAimd.read(&Parameters::new(network, &[("cut", "0.8")], &[])).flow(network.line);
         let mut ack = |acked, sent, is_marked| {
-            let ack = AckSignal { acked, sent, rtt: Span::from_micros(10), is_marked, hops: &[] };
+            let ack = AckSignal { acked, sent, rtt: Span::from_micros(10), is_marked, hops: &[], digest: None };
             flow.handle_ack(Time::ZERO, &ack);
             flow.rate().as_bps() / 1_000_000
         };

@@ -124,6 +124,7 @@ fn every_policy_takes_over_its_own_live_keys() {
                 .build(&BuildContext {
                     layout: &layout,
                     rates: &rates,
+                    alphas: &[None; 2],
                     fill_rates,
                     frame_max,
                     xon_offset,

@@ -15,8 +15,17 @@ use crate::layout::BufferLayout;
 #[derive(Debug)]
 pub struct DynamicThreshold {
     alpha: LiveAlpha,
-    /// What T is times at each port, in units of 2^-16; `None` where α is one for all.
-    of_ports: Option<Box<[u64]>>,
+    /// What each port has of its own; `None` where α is one for all.
+    of_ports: Option<Box<[OfPort]>>,
+}
+
+/// How T of a port comes of what is free.
+#[derive(Clone, Copy, Debug)]
+enum OfPort {
+    /// So many times that of α, in units of 2^-16.
+    Times(u64),
+    /// By an α of its own.
+    Own(Alpha),
 }
 
 impl DynamicThreshold {
@@ -29,9 +38,23 @@ impl DynamicThreshold {
     pub fn at_rate(alpha: Alpha, at_rate: BitRate, rates: &[BitRate]) -> DynamicThreshold {
         let of_port = |rate: &BitRate| {
             let times = (u128::from(rate.as_bps()) << 16) / u128::from(at_rate.as_bps().max(1));
-            times.clamp(1 << 16, 1 << 32) as u64
+            OfPort::Times(times.clamp(1 << 16, 1 << 32) as u64)
         };
         DynamicThreshold { of_ports: Some(rates.iter().map(of_port).collect()), ..DynamicThreshold::new(alpha) }
+    }
+
+    /// This, but where a port has an α of its own.
+    pub fn with_alphas(self, alphas: &[Option<Alpha>]) -> DynamicThreshold {
+        if alphas.iter().all(Option::is_none) {
+            return self;
+        }
+        let of_port = |(port, own): (usize, &Option<Alpha>)| match (own, &self.of_ports) {
+            (Some(own), _) => OfPort::Own(*own),
+            (None, Some(of_ports)) => of_ports[port],
+            (None, None) => OfPort::Times(1 << 16),
+        };
+        let of_ports = Some(alphas.iter().enumerate().map(of_port).collect());
+        DynamicThreshold { of_ports, ..self }
     }
 
     /// α.
@@ -67,10 +90,11 @@ impl Policy for DynamicThreshold {
     #[inline]
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let of_all = self.over(queue.shared_pool);
-        Threshold::at(match &self.of_ports {
-            None => of_all,
+        let Some(of_ports) = &self.of_ports else { return Threshold::at(of_all) };
+        Threshold::at(match of_ports[queue.queue.port().index()] {
             // T is below 2^45.
-            Some(times) => ((u128::from(of_all) * u128::from(times[queue.queue.port().index()])) >> 16) as u64,
+            OfPort::Times(times) => ((u128::from(of_all) * u128::from(times)) >> 16) as u64,
+            OfPort::Own(alpha) => alpha.of(Bytes::new(queue.shared_pool.free())).get(),
         })
     }
 
@@ -89,7 +113,12 @@ impl Policy for DynamicThreshold {
     }
 
     fn describe(&self) -> Vec<String> {
-        let more = if self.of_ports.is_some() { ", more at ports above `alpha_at_rate`" } else { "" };
+        let of_ports = self.of_ports.as_deref().unwrap_or_default();
+        let more = match of_ports.iter().any(|of| matches!(of, OfPort::Own(_))) {
+            true => ", others at ports that have their own",
+            false if !of_ports.is_empty() => ", more at ports above `alpha_at_rate`",
+            false => "",
+        };
         vec![format!("DT, dynamic threshold (spfc eq. 1, dsh eq. 2): T = α (B_s − Σ w_s), α = {}{more}", self.alpha())]
     }
 }
@@ -187,10 +216,15 @@ impl PolicySettings for DtSettings {
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        Ok(Box::new(match self.alpha_at_rate {
+        let dt = match self.alpha_at_rate {
             Some(at_rate) => DynamicThreshold::at_rate(self.alpha, at_rate, context.rates),
             None => DynamicThreshold::new(self.alpha),
-        }))
+        };
+        Ok(Box::new(dt.with_alphas(context.alphas)))
+    }
+
+    fn takes_alphas_of_ports(&self) -> bool {
+        true
     }
 }
 
@@ -225,6 +259,21 @@ mod tests {
         let dt = DynamicThreshold::at_rate("1/8".parse().unwrap(), BitRate::gbps(100), &rates);
         let at = |port| dt.threshold(&view(port, 8_000_000, 0)).xoff;
         assert_eq!([at(0), at(1), at(2)], [1_000_000, 1_000_000, 4_000_000]);
+    }
+
+    #[test]
+    fn a_port_may_have_an_alpha_of_its_own() {
+        let rates = [100, 400, 400].map(BitRate::gbps);
+        let own = [None, None, Some("1/16".parse().unwrap())];
+        let at = |dt: &DynamicThreshold, port| dt.threshold(&view(port, 8_000_000, 0)).xoff;
+        let by_rate = DynamicThreshold::at_rate("1/8".parse().unwrap(), rates[0], &rates).with_alphas(&own);
+        assert_eq!([0, 1, 2].map(|port| at(&by_rate, port)), [1_000_000, 4_000_000, 500_000]);
+        let one = dt("1/8").with_alphas(&own);
+        assert_eq!([0, 1, 2].map(|port| at(&one, port)), [1_000_000, 1_000_000, 500_000]);
+        // Another α of the policy is not that of the port.
+        one.set_alpha("1/4".parse().unwrap());
+        assert_eq!([0, 1, 2].map(|port| at(&one, port)), [2_000_000, 2_000_000, 500_000]);
+        assert!(dt("1/8").with_alphas(&[None; 3]).of_ports.is_none());
     }
 
     #[test]

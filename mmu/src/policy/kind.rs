@@ -7,7 +7,7 @@ use std::sync::Arc;
 use weir_reader::{
     ConfigErrors, Doc, Format, Gauge, Key, KnownTable, Named, Problem, Registry, SIZE, Table, Unit, read_text,
 };
-use weir_units::{BitRate, Bytes, Span};
+use weir_units::{Alpha, BitRate, Bytes, Span};
 
 use super::departures::Windows;
 use super::{
@@ -64,6 +64,11 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
         &[]
     }
 
+    /// Whether a port may have an α of its own: [`BuildContext::alphas`].
+    fn takes_alphas_of_ports(&self) -> bool {
+        false
+    }
+
     /// Why lossless frames may be lost under it, where its needs do not say so.
     fn warning(&self) -> Option<&'static str> {
         None
@@ -112,6 +117,8 @@ pub struct BuildContext<'c> {
     pub layout: &'c BufferLayout,
     /// C of each port.
     pub rates: &'c [BitRate],
+    /// α of each port that has its own, for policies that [take it](PolicySettings::takes_alphas_of_ports).
+    pub alphas: &'c [Option<Alpha>],
     /// The rate at which the frames that fill the buffer most do so, charged in whole cells, by port.
     pub fill_rates: &'c [BitRate],
     /// The most that one frame is charged.

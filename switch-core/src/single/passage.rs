@@ -44,13 +44,16 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
             Some(marker) => marker.marks_on(port.ecn_scale, u64::from(frame.bytes), random.next()) && packet.mark_ce(),
             None => false,
         };
-        if *stamps && packet.wants_telemetry() {
-            packet.stamp(&port.telemetry(now, 0, shared));
+        if *stamps {
+            port.stamp(now, &mut packet, || 0, shared, random);
         }
         if let Err(packet) = driver.transmit_one(port.id, packet) {
             return Some(packet);
         }
-        port.put_on_wire(now, frame_bytes, *link_overhead);
+        let wire = port.put_on_wire(now, frame_bytes, *link_overhead);
+        if *stamps {
+            port.note_for_digests(now, wire, shared);
+        }
         port.scheduler.next(class.alone(), |_| frame_bytes);
         port.scheduler.handle_empty(class);
         counters.add(queue, queue_stat::HANDED_OVER, 1);

@@ -2,6 +2,7 @@
 //!
 //! | module | is |
 //! |---|---|
+//! | [`digest`] | how busy a frame's way is, in two bytes |
 //! | [`ethernet`] | Ethernet, VLAN tags, and the class and ECN of IPv4 and IPv6 |
 //! | [`flow_hash`] | a hash of the fields that all frames of a flow share |
 //! | [`mac_control`] | PAUSE, PFC, stages of GFC, credits of CBFC, queues' lengths |
@@ -36,6 +37,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod digest;
 pub mod ethernet;
 pub mod flow_hash;
 mod head;

@@ -11,6 +11,7 @@ mod page;
 mod recorded;
 mod sections;
 mod series;
+mod snapshots;
 mod text;
 mod topology;
 mod verdict;

@@ -94,6 +94,10 @@ pub struct RunArguments {
     /// End the runs at this time of the scenario's clock, 2ms, before the scenario's own end. Nothing starts from then on.
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     until: Option<Span>,
+    /// Write what stands in all queues at this instant of the scenario's clock, 1.5ms, into queues.csv, besides the scenario's own
+    /// `snapshots`. Several have commas between them, or the option once more.
+    #[arg(long = "snapshot", value_name = "TIME", value_delimiter = ',')]
+    snapshots: Vec<String>,
     /// Write fct.txt, pfc.txt and qlen.txt too, as public ns-3 simulators of RDMA networks do; with sim only.
     #[arg(long)]
     ns3_files: bool,
@@ -123,6 +127,7 @@ impl RunArguments {
             threads,
             seeds: None,
             until: None,
+            snapshots: Vec::new(),
             ns3_files: false,
             output,
             json: false,
@@ -178,7 +183,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         }
         _ => (at_dilation(arguments, &runs, backend)?, None),
     };
-    scenarios.iter_mut().try_for_each(|scenario| arguments.end_early(scenario))?;
+    scenarios.iter_mut().try_for_each(|scenario| arguments.time(scenario))?;
     if let Some(real_frames) = real_frames {
         real_frames.check_machine(&scenarios)?;
     }
@@ -240,7 +245,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         let [scenario] = <[Scenario; 1]>::try_from(at_dilation(arguments, std::slice::from_ref(&run), backend)?)
             .map_err(|_| Failure::Argument("a run is one scenario".to_owned()))?;
         let mut scenario = scenario;
-        arguments.end_early(&mut scenario)?;
+        arguments.time(&mut scenario)?;
         let directory = output.join(slug(&run.name));
         let run_dir = experiment::directory(&directory)?;
         run_dir.write_scenario(&text)?;
@@ -269,7 +274,26 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
 }
 
 impl RunArguments {
-    /// What `--until` asks for.
+    /// What `--until` and `--snapshot` ask for.
+    fn time(&self, scenario: &mut Scenario) -> Result<(), Failure> {
+        self.end_early(scenario)?;
+        for text in &self.snapshots {
+            let at: Span = text.parse().map_err(|_| {
+                Failure::Argument(format!("--snapshot {text}: this is no time; write for example 1.5ms"))
+            })?;
+            let end = scenario.end.since(Time::ZERO);
+            if at > end {
+                return Err(Failure::Argument(format!(
+                    "--snapshot {text}: the run ends at {end}; write no more than that"
+                )));
+            }
+            scenario.snapshots.push(Time::ZERO + at);
+        }
+        scenario.snapshots.sort();
+        scenario.snapshots.dedup();
+        Ok(())
+    }
+
     fn end_early(&self, scenario: &mut Scenario) -> Result<(), Failure> {
         let Some(until) = self.until else { return Ok(()) };
         let end = scenario.end.since(Time::ZERO);
@@ -287,6 +311,7 @@ impl RunArguments {
         words.extend(runs.iter().map(|run| format!("--run {}", quoted(run))));
         words.extend(self.dilation.map(|dilation| format!("--dilation {dilation}")));
         words.extend(self.until.map(|until| format!("--until {until}")));
+        words.extend(self.snapshots.iter().map(|at| format!("--snapshot {}", quoted(at))));
         words.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
         words.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
         words.join(" ")

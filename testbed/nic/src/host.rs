@@ -132,7 +132,7 @@ impl Host {
             arrived: mechanism.arrived(config.link_overhead),
             intake: config.receive.map(|limit| Box::new(Intake::new(limit, lossless))),
             frame_bytes_max: longest(&senders, receivers, &config),
-            wire: Shaper::new(Some(config.rate), config.slack),
+            wire: Shaper::timed(Some(config.rate), config.slack, config.frame_times),
             senders: Slots::new(senders),
             receivers: Slots::new(receivers.iter().map(|end| Receiver::new(end, &config))),
             ends: ends.into(),

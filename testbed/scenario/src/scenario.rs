@@ -11,7 +11,8 @@ use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
 };
-use weir_units::{Bytes, Class, LINK_OVERHEAD, Span, SplitMix64, Time};
+use weir_units::{Bytes, Class, FrameTimes, LINK_OVERHEAD, Span, SplitMix64, Time};
+use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
 
@@ -56,6 +57,8 @@ pub struct Scenario {
     pub routing_delay: Option<Span>,
     /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
     pub link_overhead: Bytes,
+    /// What frames take at the rates of links, and at those that congestion control sets.
+    pub frame_times: FrameTimes,
     /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
     pub seed: u64,
     /// What the choice among ways of equal cost is varied by besides the flow and the switch; 0 for nothing.
@@ -303,6 +306,7 @@ impl Scenario {
             outages: Vec::new(),
             routing_delay: None,
             link_overhead: LINK_OVERHEAD,
+            frame_times: FrameTimes::Exact,
             seed: 1,
             ecmp_seed: 0,
             warm_up: Time::ZERO,
@@ -378,8 +382,8 @@ impl Scenario {
         let HostFlows { sends, receives } = self.flows_of(host);
         let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
         let receives: Vec<_> = receives.into_iter().map(|(_, receiver)| receiver).collect();
-        let link_overhead = self.link_overhead;
-        Host::new(HostConfig { slack, link_overhead, ..self.hosts[host].nic.clone() }, &sends, &receives)
+        let Scenario { link_overhead, frame_times, .. } = *self;
+        Host::new(HostConfig { slack, link_overhead, frame_times, ..self.hosts[host].nic.clone() }, &sends, &receives)
     }
 
     /// No frame of it is shorter, without FCS.
@@ -428,6 +432,13 @@ impl Scenario {
         scenario
     }
 
+    /// What switches digest frames by, as the flows' congestion control asks for it: the first, where they are not of one mind.
+    pub fn digest(&self) -> Option<DigestConfig> {
+        let of_flows = self.flows.iter().map(|flow| &flow.config.congestion_control);
+        let of_traffic = self.traffic.iter().map(|plan| &plan.congestion_control);
+        of_flows.chain(of_traffic).find_map(|control| control.feedback().digest)
+    }
+
     /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
     pub fn needs_virtual_time(&self) -> Option<String> {
         let of_routes = || {
@@ -440,6 +451,10 @@ impl Scenario {
             let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
             is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
         };
+        let of_times = || {
+            let is_made_up = self.frame_times != FrameTimes::Exact;
+            is_made_up.then(|| "its frames take whole nanoseconds on links, which takes virtual time".to_owned())
+        };
         let of_flows = || {
             let is_emulated = |flow: &&FlowPlan| !self.is_real(flow.from);
             let is_tcp = |flow: &&FlowPlan| matches!(flow.config.transport, Transport::Tcp(_));
@@ -450,6 +465,10 @@ impl Scenario {
             let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
             Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
         };
+        let of_digests = || {
+            self.digest()
+                .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
+        };
         let of_messages = || {
             let messages: usize = self.traffic.iter().map(|plan| plan.messages.len()).sum();
             (messages > REAL_MESSAGES_MAX).then(|| {
@@ -459,7 +478,14 @@ impl Scenario {
                 )
             })
         };
-        of_routes().or_else(of_outages).or_else(of_frames).or_else(of_flows).or_else(of_traffic).or_else(of_messages)
+        of_routes()
+            .or_else(of_outages)
+            .or_else(of_frames)
+            .or_else(of_times)
+            .or_else(of_flows)
+            .or_else(of_traffic)
+            .or_else(of_digests)
+            .or_else(of_messages)
     }
 
     /// How many times slower than real time it runs.

@@ -23,7 +23,8 @@ pub(super) fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimEr
     let mut wires = Vec::new();
     let mut kinds: Vec<Arc<WireParameters>> = Vec::new();
     let mut kind = |rate: BitRate, delay: Span| {
-        let kind = WireParameters { rate: Serialiser::new(rate), overhead: scenario.link_overhead, delay };
+        let rate = Serialiser::timed(rate, scenario.frame_times);
+        let kind = WireParameters { rate, overhead: scenario.link_overhead, delay };
         let known = kinds.iter().find(|known| ***known == kind).cloned();
         known.unwrap_or_else(|| {
             kinds.push(Arc::new(kind));

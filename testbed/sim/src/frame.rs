@@ -36,10 +36,11 @@ const KIND_SHIFT: u32 = 56;
 /// The bits of the ECN field: set for CE, none for what is not ECN-capable.
 const ECN: u64 = 0b11 << TOS_SHIFT;
 const LENGTH_SHIFT: u32 = 32;
-/// Kinds: flow control, other frames, and those of them that collect telemetry.
+/// Kinds: flow control, other frames, and those of them that collect telemetry or a digest.
 const CONTROL: u64 = 0;
 const DATA: u64 = 1;
 const STAMPED: u64 = 2;
+const DIGESTED: u64 = 3;
 
 /// Memory of frames that have arrived, for the next ones; the last that came back goes first, since it is in the cache.
 #[derive(Debug, Default)]
@@ -78,7 +79,11 @@ impl Label {
             NicFrame::Control(_) => Label { head: CONTROL << KIND_SHIFT, tail: (FRAME_BYTES as u64) << LENGTH_SHIFT },
             NicFrame::Packet(packet) => {
                 let tos = packet.dscp.get() << 2 | packet.ecn.bits();
-                let kind = if packet.collects_stamps() { STAMPED } else { DATA };
+                let kind = match packet.collects_stamps() {
+                    true => STAMPED,
+                    false if packet.collects_digest() => DIGESTED,
+                    false => DATA,
+                };
                 Label {
                     head: packet.destination.to_u64() | u64::from(tos) << TOS_SHIFT | kind << KIND_SHIFT,
                     tail: u64::from(packet.flow_hash) | u64::from(packet.frame_bytes) << LENGTH_SHIFT,
@@ -207,6 +212,18 @@ impl Packet for Frame {
     fn stamp(&mut self, telemetry: &Telemetry) {
         if let NicFrame::Packet(packet) = &mut *self.content {
             packet.stamp(telemetry);
+        }
+    }
+
+    #[inline]
+    fn wants_digest(&self) -> bool {
+        self.label.kind() == DIGESTED
+    }
+
+    #[inline]
+    fn raise_digest(&mut self, code: u16) {
+        if let NicFrame::Packet(packet) = &mut *self.content {
+            packet.raise_digest(code);
         }
     }
 }

@@ -93,6 +93,8 @@ impl SimSwitch {
                 hash_seed: scenario.hash_seed(number),
                 seed: scenario.seed,
                 link_overhead: scenario.link_overhead,
+                frame_times: scenario.frame_times,
+                digest: scenario.digest(),
             },
         )?;
         let hosts = scenario.hosts.len();

@@ -107,7 +107,7 @@ pub(super) fn fragment(switch: &SwitchConfig, measured: &[Measured<'_>], b_m: Op
     let covered = measured.iter().map(|measured| measured.advice.covered_percent).fold(100.0, f64::min);
     let name = &switch.ports[most.port].name;
     let queues = switch.ports.len() as u64 * u64::from(switch.lossless_classes().max(1));
-    let private = switch.buffer.private * (switch.ports.len() as u64 * 8);
+    let private = switch.private_size();
     let share = switch.buffer.size.saturating_sub(private).divided_by(queues);
     let b_m = b_m.unwrap_or(share);
     let mut text = format!(

@@ -22,7 +22,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
         if queue_limit(switch, index).is_some() {
             continue;
         }
-        let by_rule = switch.buffer.headroom == weir_config::Headroom::Auto && port.headroom.is_none();
+        let by_rule = switch.buffer.headroom == weir_config::Headroom::Auto && switch.given_headroom(index).is_none();
         if let (Some(given), Some(rule)) = (switch.headroom(index), switch.headroom_by_rule(port))
             && !by_rule
             && given < rule

@@ -64,6 +64,45 @@ fn summary(run: &Path) -> serde_json::Value {
 }
 
 #[test]
+fn queues_at_chosen_instants_have_tables() {
+    let lab = Lab(tempfile::tempdir().unwrap());
+    fs::write(lab.path("lab.toml"), SCENARIO.replacen("seed = 7", "seed = 7\nsnapshots = [\"20us\"]", 1)).unwrap();
+    let run = |more: &[&str]| {
+        let common = ["testbed", "run", "lab.toml", "--backend", "sim", "-o", "runs", "--run", "static"];
+        lab.weir(&[&common[..], more].concat())
+    };
+    let (code, said) = run(&["--snapshot", "soon"]);
+    assert!(code == 2 && said.contains("--snapshot soon: this is no time; write for example 1.5ms"), "{said}");
+    let (code, said) = run(&["--until", "100us", "--snapshot", "50us,101us"]);
+    assert!(code == 2 && said.contains("--snapshot 101us: the run ends at 100us; write no more than that"), "{said}");
+    let (code, said) = run(&["--snapshot", "40us,30us", "--snapshot", "20us"]);
+    assert_eq!(code, 0, "{said}");
+    let rows = fs::read_to_string(lab.path("runs/static/queues.csv")).unwrap();
+    let mut instants: Vec<&str> = rows.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
+    instants.dedup();
+    assert_eq!(instants, ["20.000000", "30.000000", "40.000000"]);
+    // Of three ports that send to a fourth, egress holds what ingress does.
+    let held = |column: usize| -> u64 {
+        let rows = rows.lines().filter(|row| row.starts_with("30.000000,"));
+        rows.map(|row| row.split(',').nth(column).unwrap().parse::<u64>().unwrap()).sum()
+    };
+    let egress = held(8);
+    assert!(egress > 0 && held(3) + held(4) + held(5) == egress, "{rows}");
+    let told = format!(" {}", (egress + 500) / 1_000);
+    let text = lab.good(&["report", "runs", "--text"]);
+    assert!(
+        ["Queues at 0.02 ms: ", "Queues at 0.03 ms: ", "Queues at 0.04 ms: "].iter().all(|of| text.contains(of)),
+        "{text}"
+    );
+    let all = text.split("Queues at 0.03 ms").nth(1).unwrap().lines().find(|line| line.contains("  all ")).unwrap();
+    assert!(all.contains(&told), "{told}: {all}");
+    lab.good(&["report", "runs", "-o", "page.html"]);
+    let page = fs::read_to_string(lab.path("page.html")).unwrap();
+    assert!(page.contains("<section id=\"snapshots\">") && page.contains("href=\"#snapshots\""));
+    assert!(page.contains("<caption>Queues at 0.03 ms: "));
+}
+
+#[test]
 fn the_text_tells_what_the_runs_came_to() {
     let lab = Lab::new();
     let text = lab.good(&["report", "runs", "--text"]);

@@ -74,7 +74,9 @@ pub(crate) fn layout(name: &str, bounds: &Bounds) -> BufferLayout {
 pub(crate) fn policy(name: &str, bounds: &Bounds, layout: &BufferLayout, xon_offset: Bytes) -> Box<dyn Policy> {
     let rates = vec![bounds.rate; usize::from(bounds.ports)];
     let (frame_max, reaction) = (Bytes::new(1_522), Span::ZERO);
-    let context = BuildContext { layout, rates: &rates, fill_rates: &rates, frame_max, xon_offset, reaction };
+    let alphas = vec![None; rates.len()];
+    let context =
+        BuildContext { layout, rates: &rates, alphas: &alphas, fill_rates: &rates, frame_max, xon_offset, reaction };
     settings(name).build(&context).expect("a policy for these rates")
 }
 

@@ -213,7 +213,7 @@ fn most(summary: &Summary, value: impl Fn(&ClassSummary) -> u64) -> Option<u64> 
     summary.lossless_classes().map(value).max()
 }
 
-fn kb(bytes: u64) -> String {
+pub(super) fn kb(bytes: u64) -> String {
     if bytes < 10_000 { format!("{:.1}", bytes as f64 / 1e3) } else { count((bytes + 500) / 1_000) }
 }
 

@@ -11,6 +11,7 @@ use super::html::{escaped, in_script};
 use super::input::{ConfigFile, Input, OfRun, Run};
 use super::key_figures::key_figures;
 use super::sections::{Plots, Section, plots};
+use super::snapshots::{self, Snapshot};
 use super::topology::drawings;
 use super::verdict::verdict;
 use crate::Failure;
@@ -22,6 +23,9 @@ const PLOT_STYLE: &str = include_str!("vendor/uPlot.min.css");
 const PLOT_LICENCE: &str = include_str!("vendor/LICENSE-uPlot");
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
+
+/// A run's snapshots, and how many more it has.
+type Stood = (Vec<Snapshot>, usize);
 
 /// The switches' configurations that a page has, in bytes of text: those of a large fabric are all alike.
 const CONFIGS_MAX: usize = 30_000;
@@ -53,8 +57,10 @@ pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure
         );
     }
     summary(&mut html, input, &plots);
-    contents(&mut html, &plots, runs);
+    let stood = runs.iter().map(|run| snapshots::read(&run.directory)).collect::<Result<Vec<_>, _>>()?;
+    contents(&mut html, &plots, &stood, runs);
     plot_sections(&mut html, &plots, runs);
+    snapshots(&mut html, &stood, runs);
     topology(&mut html, runs);
     configurations(&mut html, runs);
     provenance(&mut html, runs);
@@ -245,10 +251,13 @@ pub(super) fn noted(runs: &[Run]) -> Vec<String> {
     told.collect()
 }
 
-fn contents(html: &mut String, plots: &Plots, runs: &[Run]) {
+fn contents(html: &mut String, plots: &Plots, stood: &[Stood], runs: &[Run]) {
     *html += "<nav aria-label=\"Contents\"><ul>\n";
     for section in &plots.sections {
         let _ = writeln!(html, "<li><a href=\"#{}\">{}</a></li>", section.id, escaped(&section.title));
+    }
+    if stood.iter().any(|(snapshots, _)| !snapshots.is_empty()) {
+        *html += "<li><a href=\"#snapshots\">Queues at chosen instants</a></li>\n";
     }
     if runs.iter().any(|run| run.topology.is_some()) {
         *html += "<li><a href=\"#topology\">Topology</a></li>\n";
@@ -308,6 +317,38 @@ fn choices(html: &mut String, section: &Section) {
     *html += "</select></label></p>\n";
     // Paper has no list to choose from.
     let _ = writeln!(html, "<p class=\"printed\" data-choice=\"{}\">{}</p>", section.id, escaped(&section.choices[0]));
+}
+
+/// A table for each run's instants at which all queues were written.
+fn snapshots(html: &mut String, stood: &[Stood], runs: &[Run]) {
+    if stood.iter().all(|(snapshots, _)| snapshots.is_empty()) {
+        return;
+    }
+    *html += "<section id=\"snapshots\">\n<div class=\"intro\"><h2>Queues at chosen instants</h2>\n<p class=\"note\">What ingress queues held \
+              by where it was charged, whether they were OFF (the peer should be paused), and what stood in the egress queue of the same \
+              port and class: blocked, it held frames of so many ports while its peer let it send nothing. KB are 1000 B.</p></div>\n";
+    for (run, (snapshots, left_out)) in runs.iter().zip(stood) {
+        let of = if runs.len() == 1 { String::new() } else { format!("{}: ", run.label) };
+        for snapshot in snapshots {
+            let heading = escaped(&format!("{of}{}", snapshots::heading(snapshot)));
+            let _ = write!(
+                html,
+                "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{heading}\"><table class=\"figures\">\n<caption>{heading}</caption>\n<thead>"
+            );
+            lead_row(html, &snapshots::HEAD.map(str::to_owned), "th scope=\"col\"");
+            *html += "</thead>\n<tbody>\n";
+            snapshot.rows.iter().for_each(|row| lead_row(html, row, "td"));
+            *html += "</tbody></table></div>\n";
+        }
+        if *left_out > 0 {
+            let _ = writeln!(
+                html,
+                "<p class=\"note\">{}</p>",
+                escaped(&format!("{of}{}", snapshots::left_out_words(*left_out)))
+            );
+        }
+    }
+    *html += "</section>\n";
 }
 
 fn topology(html: &mut String, runs: &[Run]) {

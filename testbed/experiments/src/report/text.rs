@@ -6,6 +6,7 @@ use super::input::{Input, Run};
 use super::key_figures::key_figures;
 use super::page::{noted, origins, title};
 use super::sections::{Plots, plots};
+use super::snapshots;
 use super::topology;
 use super::verdict::verdict;
 use crate::Failure;
@@ -39,6 +40,9 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
         messages(&mut text, run, runs.len() == 1);
     }
     over_time(&mut text, &plots(runs)?, runs);
+    for run in runs {
+        at_instants(&mut text, run, runs.len() == 1)?;
+    }
     let notes: Vec<String> =
         input.left_out.iter().map(|reason| format!("left out: {reason}")).chain(noted(runs)).collect();
     if !notes.is_empty() {
@@ -116,6 +120,22 @@ fn messages(text: &mut String, run: &Run, is_alone: bool) {
         }
         let _ = writeln!(text, "{table}");
     }
+}
+
+/// All queues at chosen instants.
+fn at_instants(text: &mut String, run: &Run, is_alone: bool) -> Result<(), Failure> {
+    let (stood, left_out) = snapshots::read(&run.directory)?;
+    let of = if is_alone { String::new() } else { format!("{}: ", run.label) };
+    for snapshot in &stood {
+        let _ = writeln!(text, "{}", plain(&format!("{of}{}", snapshots::heading(snapshot))));
+        let mut table = Table::new(snapshots::HEAD);
+        snapshot.rows.iter().for_each(|row| table.row(row.iter().map(|cell| plain(cell))));
+        let _ = writeln!(text, "{table}");
+    }
+    if left_out > 0 {
+        let _ = writeln!(text, "{}\n", plain(&format!("{of}{}", snapshots::left_out_words(left_out))));
+    }
+    Ok(())
 }
 
 /// What the page's plots show, a line of blocks for each of their lines.

@@ -3,6 +3,7 @@
 use std::net::Ipv4Addr;
 
 use weir_units::Time;
+use weir_wire::digest::Digest;
 use weir_wire::flow_hash::udp_flow_hash;
 use weir_wire::rocev2::{Operation, Packet, Part, QueuePair, ReadError, Repr, Reth, UDP_PORT, WriteError, source_port};
 use weir_wire::trailer::{self, Trailer};
@@ -102,6 +103,7 @@ pub(super) fn decode(
             is_last: matches!(part, Part::Only(_) | Part::Last),
             ack_request,
             sent_at: stamped_at,
+            digest: Digest::NONE,
         }),
         Operation::Send { is_first, is_last, ack_request } => Says::Write(Write {
             verb: Verb::Send,
@@ -112,9 +114,10 @@ pub(super) fn decode(
             is_last,
             ack_request,
             sent_at: stamped_at,
+            digest: Digest::NONE,
         }),
         Operation::Acknowledge { syndrome, msn, becn } => {
-            Says::Ack(Ack { psn: repr.psn, msn, syndrome, is_marked: becn, echo: stamped_at })
+            Says::Ack(Ack { psn: repr.psn, msn, syndrome, is_marked: becn, echo: stamped_at, digest: Digest::NONE })
         }
         Operation::CongestionNotification => Says::Cnp,
     };
@@ -184,6 +187,7 @@ mod tests {
                             is_last: last,
                             ack_request: flag,
                             sent_at: at,
+                            digest: Digest::NONE,
                         };
                         let sizes = SIZES.bringing(stamps);
                         (Says::Write(write), sizes.of_write(verb, write.payload_bytes, first), hops)
@@ -195,7 +199,7 @@ mod tests {
                             (true, true) if last => Syndrome::NotReady { timer: (msn % 32) as u8 },
                             (true, true) => Syndrome::Refused(Refusal::ALL[msn as usize % 4]),
                         };
-                        let ack = Ack { psn, msn, syndrome, is_marked: last, echo: at };
+                        let ack = Ack { psn, msn, syndrome, is_marked: last, echo: at, digest: Digest::NONE };
                         (Says::Ack(ack), SIZES.bringing(stamps).ack, hops)
                     }
                     _ => (Says::Cnp, SIZES.cnp, None),
@@ -250,7 +254,14 @@ mod tests {
     #[test]
     fn an_acknowledgement_under_hpcc_byte_by_byte() {
         let syndrome = Syndrome::ACK;
-        let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: true, echo: Time::from_nanos(0x1234) };
+        let ack = Ack {
+            psn: Psn::new(5),
+            msn: 1,
+            syndrome,
+            is_marked: true,
+            echo: Time::from_nanos(0x1234),
+            digest: Digest::NONE,
+        };
         let hop = Telemetry {
             at: Time::from_nanos(0x99),
             tx_bytes: 0x1_0000,
@@ -274,7 +285,7 @@ mod tests {
     #[test]
     fn memory_for_stamps_is_used_again() {
         let syndrome = Syndrome::ACK;
-        let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: false, echo: Time::ZERO };
+        let ack = Ack { psn: Psn::new(5), msn: 1, syndrome, is_marked: false, echo: Time::ZERO, digest: Digest::NONE };
         let hop = Telemetry { at: Time::ZERO, tx_bytes: 0, queue: Bytes::ZERO, rate: BitRate::gbps(25) };
         let hops = Some(Box::new([hop].into_iter().collect::<Hops>()));
         let frame = written(&NicPacket { telemetry: hops, ..packet(Says::Ack(ack), 62 + 96) });

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
 use weir_flowctl::kinds::Pfc;
-use weir_units::{BitRate, Bytes, Class, ClassSet, LINK_OVERHEAD, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
@@ -21,6 +21,8 @@ pub struct HostConfig {
     pub rate: BitRate,
     /// What a frame takes on the link beyond its length without FCS: FCS, preamble and gap, [`LINK_OVERHEAD`], on a real one.
     pub link_overhead: Bytes,
+    /// What frames take on the line, and at the rate that congestion control sets: on a real one, what they take.
+    pub frame_times: FrameTimes,
     /// Lengths of its frames: on a port, those of RoCEv2.
     pub sizes: FrameSizes,
     /// Code point of acknowledgements and congestion notifications.
@@ -131,6 +133,7 @@ impl HostConfig {
             ip,
             rate,
             link_overhead: LINK_OVERHEAD,
+            frame_times: FrameTimes::Exact,
             sizes: FrameSizes::rocev2(PathMtu::BYTES_1024.get() as u16),
             ack_dscp: Dscp::new(48),
             ack_class: Class::new(6),

@@ -9,8 +9,10 @@
 mod bounds;
 mod dcqcn;
 mod dcqcn_ns3;
+mod dctcp;
 mod hops;
 mod hpcc;
+mod hpcc_pint;
 mod power_tcp;
 mod registry;
 #[cfg(test)]
@@ -25,7 +27,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Named};
-use weir_units::{BitRate, Bytes, Span, Time};
+use weir_units::{BitRate, Bytes, FrameTimes, Span, Time};
+use weir_wire::digest::DigestConfig;
 
 use super::Stamps;
 use crate::parameters::{Network, Parameters, Preset, WrongValue};
@@ -86,6 +89,8 @@ pub struct Feedback {
     pub echoes_ecn: bool,
     /// What its frames are to bring.
     pub stamps: Stamps,
+    /// What switches digest by, with [`Stamps::Digest`]. All flows of a network have one.
+    pub digest: Option<DigestConfig>,
     /// Whether the receiver acknowledges every packet, for each acknowledgement is feedback.
     pub acks_every_packet: bool,
 }
@@ -114,6 +119,8 @@ pub struct AckSignal<'a> {
     /// What the switches stamped on that frame, in the order of its way; the first [`HOPS_MAX`] count. Empty without
     /// telemetry.
     pub hops: &'a [HopTelemetry],
+    /// The code of the busiest hop that the frame met; `None` if it collected none.
+    pub digest: Option<u16>,
 }
 
 /// A flow under congestion control.
@@ -128,6 +135,7 @@ pub struct Controlled {
     slack: Span,
     /// The flow's, which is asked for far more often than it changes; more than any without one.
     window: Bytes,
+    times: FrameTimes,
 }
 
 /// The name of no congestion control.
@@ -219,7 +227,12 @@ impl Controlled {
     pub fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
         let flow = control.0.as_ref()?.algorithm.flow(line);
         let window = flow.window().unwrap_or(NO_WINDOW);
-        Some(Controlled { flow, free_at: Time::ZERO, slack, window })
+        Some(Controlled { flow, free_at: Time::ZERO, slack, window, times: FrameTimes::Exact })
+    }
+
+    /// One whose frames take times that are told so.
+    pub fn timed(self, times: FrameTimes) -> Controlled {
+        Controlled { times, ..self }
     }
 
     /// When the next frame may be sent, the window apart.
@@ -251,7 +264,7 @@ impl Controlled {
     pub fn handle_sent(&mut self, now: Time, wire: Bytes) {
         self.flow.handle_sent(now, wire);
         let start = self.free_at.max(now.saturating_sub(self.slack));
-        self.free_at = start.saturating_add(self.flow.rate().time_for(wire));
+        self.free_at = start.saturating_add(self.times.of(self.flow.rate().time_for(wire)));
         self.note_window();
     }
 

@@ -4,6 +4,7 @@
 
 use arrayvec::ArrayVec;
 use weir_units::{MacAddr, Time};
+use weir_wire::digest::Digest;
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
 use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Syndrome};
 use weir_wire::trailer;
@@ -122,6 +123,8 @@ pub struct Write {
     /// When it was sent: a stamp that the acknowledgement brings back. [`Time::NEVER`] if it is not known, as of a real frame
     /// without stamps.
     pub sent_at: Time,
+    /// How busy its way has been so far, where the sender asked for it.
+    pub digest: Digest,
 }
 
 /// An acknowledgement.
@@ -137,6 +140,8 @@ pub struct Ack {
     pub is_marked: bool,
     /// When that was sent; [`Time::NEVER`] if it is not known.
     pub echo: Time,
+    /// What that brought of its way.
+    pub digest: Digest,
 }
 
 /// What the ports on a packet's way have stamped, in their order.
@@ -150,6 +155,8 @@ pub enum Stamps {
     None,
     /// When they were sent.
     Time,
+    /// That, and a digest of how busy their way is. In virtual time only.
+    Digest,
     /// That, and what the ports on their way stamp.
     Hops,
 }
@@ -173,10 +180,14 @@ pub struct FrameSizes {
     pub tcp_header: u16,
     /// What a packet has besides where it brings [`Stamps::Time`],
     pub time_stamp: u16,
+    /// where it brings [`Stamps::Digest`],
+    pub digest_stamp: u16,
     /// and where it brings [`Stamps::Hops`].
     pub hop_stamps: u16,
     /// What its acknowledgement has besides that brings them back,
     pub time_stamp_back: u16,
+    /// this,
+    pub digest_stamp_back: u16,
     /// and these.
     pub hop_stamps_back: u16,
 }
@@ -206,8 +217,10 @@ impl FrameSizes {
             cnp: 74,
             tcp_header: FrameSizes::TCP_HEADER,
             time_stamp: trailer::bytes_with(0) as u16,
+            digest_stamp: trailer::bytes_with(0) as u16,
             hop_stamps: trailer::bytes_with(PLACES) as u16,
             time_stamp_back: trailer::bytes_with(0) as u16,
+            digest_stamp_back: trailer::bytes_with(0) as u16,
             hop_stamps_back: trailer::bytes_with(PLACES) as u16,
         }
     }
@@ -224,16 +237,24 @@ impl FrameSizes {
             cnp: 60,
             tcp_header: FrameSizes::TCP_HEADER,
             time_stamp: 0,
+            digest_stamp: 0,
             hop_stamps: 0,
             time_stamp_back: 0,
+            digest_stamp_back: 0,
             hop_stamps_back: 0,
         }
     }
 
-    /// As [`FrameSizes::ns3`], and with the bytes that stamps have there: a packet's 8 B of time, or the 42 B of INT. The headers
-    /// of an acknowledgement without padding are 46 B: it stays one of 60 B with a time, and has 88 B with INT.
+    /// As [`FrameSizes::ns3`], and with the bytes that stamps have there: a packet's 8 B of time, 2 B of PINT, or the 42 B of
+    /// INT. The headers of an acknowledgement without padding are 46 B: it stays one of 60 B with a time or PINT, and has 88 B with INT.
     pub const fn ns3_stamped(payload_max: u16) -> FrameSizes {
-        FrameSizes { time_stamp: 8, hop_stamps: 42, hop_stamps_back: 28, ..FrameSizes::ns3(payload_max) }
+        FrameSizes {
+            time_stamp: 8,
+            digest_stamp: 2,
+            hop_stamps: 42,
+            hop_stamps_back: 28,
+            ..FrameSizes::ns3(payload_max)
+        }
     }
 
     /// What stamps take of a packet.
@@ -241,6 +262,7 @@ impl FrameSizes {
         match stamps {
             Stamps::None => 0,
             Stamps::Time => self.time_stamp,
+            Stamps::Digest => self.digest_stamp,
             Stamps::Hops => self.hop_stamps,
         }
     }
@@ -250,6 +272,7 @@ impl FrameSizes {
         match stamps {
             Stamps::None => 0,
             Stamps::Time => self.time_stamp_back,
+            Stamps::Digest => self.digest_stamp_back,
             Stamps::Hops => self.hop_stamps_back,
         }
     }
@@ -315,6 +338,20 @@ impl NicPacket {
     #[inline]
     pub fn collects_stamps(&self) -> bool {
         self.telemetry.is_some() && matches!(self.says, Says::Write(_))
+    }
+
+    /// Whether ports on its way are to write how busy they are.
+    #[inline]
+    pub fn collects_digest(&self) -> bool {
+        matches!(&self.says, Says::Write(write) if write.digest.collects())
+    }
+
+    /// Takes the code of a port on its way.
+    #[inline]
+    pub fn raise_digest(&mut self, code: u16) {
+        if let Says::Write(write) = &mut self.says {
+            write.digest.raise(code);
+        }
     }
 
     /// Takes what a port on its way knows.

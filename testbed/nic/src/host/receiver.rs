@@ -146,7 +146,14 @@ impl Receiver {
         }
         if write.ack_request {
             let is_marked = is_marked && self.config.echoes_ecn;
-            let ack = |psn| Ack { psn, msn: 0, syndrome: Syndrome::ACK, is_marked, echo: write.sent_at };
+            let ack = |psn| Ack {
+                psn,
+                msn: 0,
+                syndrome: Syndrome::ACK,
+                is_marked,
+                echo: write.sent_at,
+                digest: write.digest,
+            };
             // A packet came again: all before what is expected has come.
             let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
             // One acknowledgement stands for all before it, so a later one replaces it.
@@ -217,7 +224,8 @@ impl Receiver {
         }
         self.asked = Some((self.expected, now.saturating_add(ASKED_AGAIN)));
         let syndrome = Syndrome::SequenceError;
-        self.ack_due = Some(Ack { psn: self.expected, msn: 0, syndrome, is_marked: false, echo: write.sent_at });
+        let (echo, digest) = (write.sent_at, write.digest);
+        self.ack_due = Some(Ack { psn: self.expected, msn: 0, syndrome, is_marked: false, echo, digest });
     }
 
     /// Places a sequence number among those that have come; returns whether it is new.
@@ -305,6 +313,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use proptest::prelude::*;
+    use weir_wire::digest::Digest;
 
     use super::super::Verb;
     use super::*;
@@ -337,6 +346,7 @@ mod tests {
             is_last: ends_message,
             ack_request: ends_message,
             sent_at: Time::NEVER,
+            digest: Digest::NONE,
         }
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_reader::Gauge;
 use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_wire::digest::Digest;
 use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Refusal, Syndrome};
 
 use super::congestion::HopTelemetry;
@@ -354,7 +355,8 @@ impl Sender {
             payload_max,
             flow_hash: codec::flow_hash(host, config.queue_pair, &config.peer),
             pacer: config.rate.map(|rate| Shaper::new(Some(rate), slack(rate))),
-            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate)),
+            controlled: Controlled::new(&config.congestion_control, host.rate, slack(host.rate))
+                .map(|controlled| controlled.timed(host.frame_times)),
             frame_bytes_max,
             tcp,
             next: Psn::default(),
@@ -467,6 +469,7 @@ impl Sender {
             is_last,
             ack_request: std::mem::take(&mut self.begins_anew) || is_last || is_every || self.terms.acks_every_packet,
             sent_at: now,
+            digest: if self.terms.stamps == Stamps::Digest { Digest::LEAST } else { Digest::NONE },
         };
         if write.ack_request {
             if !self.awaits_ack() {
@@ -601,7 +604,8 @@ impl Sender {
             && (ack.echo != Time::NEVER || self.terms.stamps == Stamps::None)
         {
             let (acked, sent, rtt) = (self.acknowledged, self.fresh_byte, now.since(ack.echo));
-            controlled.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked: ack.is_marked, hops });
+            let (is_marked, digest) = (ack.is_marked, ack.digest.code());
+            controlled.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked, hops, digest });
         }
     }
 

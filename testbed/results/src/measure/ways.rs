@@ -61,7 +61,7 @@ impl<'a> Ways<'a> {
             Transport::Rdma => Framing::of(&sizes.bringing(stamps), overhead),
             Transport::Tcp(tcp) => Framing::of_tcp(sizes, tcp.mss, overhead),
         };
-        Some(ideal_fct(&there, &back, size, &framing))
+        Some(ideal_fct(&there, &back, size, &framing.timed(self.scenario.frame_times)))
     }
 
     fn one_way(&self, from: usize, to: usize) -> Option<PathDelay> {

@@ -54,6 +54,8 @@ pub struct Options {
     pub congestion_control: Option<String>,
     /// The command line of inet-tub's program, which goes before the configuration.
     pub arguments: Option<Arguments>,
+    /// Whether frames take whole nanoseconds, as in the simulator.
+    pub cuts_times: bool,
 }
 
 /// Whose simulator the files are for. Its switches and hosts have properties that no file says.
@@ -83,6 +85,8 @@ struct Experiment {
     classes: Vec<u8>,
     /// Whether acknowledgements wait with data in switches.
     has_low_acks: bool,
+    /// Whether frames take whole nanoseconds.
+    cuts_times: bool,
     /// Tables of TCP in `[nic]`, where there is TCP.
     tcp: Vec<(&'static str, Vec<(&'static str, String)>)>,
 }
@@ -176,6 +180,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
         workloads,
         classes,
         has_low_acks,
+        cuts_times: options.cuts_times,
         tcp,
         config,
         topology,
@@ -386,6 +391,10 @@ impl Experiment {
         if config.is_on("ENABLE_IRN", false) {
             let text = "ENABLE_IRN 1: senders go back N, and do not retransmit selectively";
             report.approximated.push(Note::at(&config.file, line("ENABLE_IRN"), text));
+        }
+        if self.cuts_times {
+            let text = "times of frames are cut to whole nanoseconds, as in the simulator (--ns3-rounding)";
+            report.taken.push(Note::on_nothing(text));
         }
         if let Some(interval) = number("L2_ACK_INTERVAL") {
             let text =

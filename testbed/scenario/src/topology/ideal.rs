@@ -6,10 +6,11 @@
 //!
 //! D(j, i) = max(D(j, i-1) + d(i-1), D(j-1, i)) + t(j, i).
 //!
-//! Times are rounded up to a picosecond per frame and link, as [`BitRate::time_for`] does: exact at usual Ethernet rates.
+//! Times are rounded up to a picosecond per frame and link, as [`BitRate::time_for`] does: exact at usual Ethernet rates. Or they are
+//! [cut to whole nanoseconds](FrameTimes).
 
 use weir_nic::host::FrameSizes;
-use weir_units::{BitRate, Bytes, FCS_BYTES, Span, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, Bytes, FCS_BYTES, FrameTimes, Span, WIRE_OVERHEAD_BYTES};
 
 use super::Cable;
 
@@ -34,6 +35,8 @@ pub struct Framing {
     pub padded_to: u32,
     /// What an acknowledgement takes of a link.
     pub ack: u32,
+    /// What frames take at a link's rate.
+    pub times: FrameTimes,
 }
 
 /// The frames of a message: a first one, full ones, and a last one, by what they take of a link. A message of one frame has
@@ -58,8 +61,8 @@ impl PathDelay {
     }
 
     /// How long a single frame takes to the far end, of this size on the links.
-    pub fn time_for(&self, frame: Bytes) -> Span {
-        self.hops.iter().map(|hop| hop.rate.time_for(frame) + hop.delay).sum()
+    fn time_for(&self, frame: Bytes, times: FrameTimes) -> Span {
+        self.hops.iter().map(|hop| times.of(hop.rate.time_for(frame)) + hop.delay).sum()
     }
 }
 
@@ -79,13 +82,19 @@ impl Framing {
             first_header: sizes.first_extra as u32,
             padded_to: sizes.padded_to as u32,
             ack: sizes.ack as u32 + overhead,
+            times: FrameTimes::Exact,
         }
     }
 
     /// Segments of TCP in frames of these lengths, with so much payload at most.
     pub const fn of_tcp(sizes: &FrameSizes, mss: u32, overhead: u32) -> Framing {
         let header = sizes.tcp_header as u32 + overhead;
-        Framing { payload: mss, header, first_header: 0, padded_to: 1, ack: header }
+        Framing { payload: mss, header, first_header: 0, padded_to: 1, ack: header, times: FrameTimes::Exact }
+    }
+
+    /// These frames, whose times are told so.
+    pub const fn timed(self, times: FrameTimes) -> Framing {
+        Framing { times, ..self }
     }
 
     /// As in the public HPCC simulator: 1,000 bytes of payload and 48 of headers, acknowledgements of 60, no FCS, preamble
@@ -127,10 +136,11 @@ pub fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     // apart: it delays all alike.
     let [mut first_left, mut second_left, mut full_left, mut last_left] = [Span::ZERO; 4];
     for hop in &there.hops {
-        first_left += hop.rate.time_for(first);
+        let time_for = |frame: Bytes| framing.times.of(hop.rate.time_for(frame));
+        first_left += time_for(first);
         let mut before_last = first_left;
         if full_count > 0 {
-            let each = hop.rate.time_for(full);
+            let each = time_for(full);
             second_left = second_left.max(first_left) + each;
             // The last full frame waits for a train of frames back to one that found the link idle. Full frames come in
             // at instants that are convex in their number, and leave at equal distances: of those that the train could
@@ -139,7 +149,7 @@ pub fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
             before_last = full_left;
         }
         if let Some(last) = last {
-            last_left = last_left.max(before_last) + hop.rate.time_for(last);
+            last_left = last_left.max(before_last) + time_for(last);
         }
     }
     first_left.max(last_left) + there.propagation()
@@ -147,12 +157,13 @@ pub fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
 
 /// The ideal completion time of a message: [`delivery`], and the way back of its last frame's acknowledgement.
 pub fn ideal_fct(there: &PathDelay, back: &PathDelay, message: Bytes, framing: &Framing) -> Span {
-    delivery(there, message, framing) + back.time_for(Bytes::new(u64::from(framing.ack)))
+    delivery(there, message, framing) + back.time_for(Bytes::new(u64::from(framing.ack)), framing.times)
 }
 
 /// The round trip of a full frame, other than a message's first, and its acknowledgement.
 pub fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
-    there.time_for(framing.full_frame()) + back.time_for(Bytes::new(u64::from(framing.ack)))
+    let time_for = |way: &PathDelay, frame: Bytes| way.time_for(frame, framing.times);
+    time_for(there, framing.full_frame()) + time_for(back, Bytes::new(u64::from(framing.ack)))
 }
 
 #[cfg(test)]
@@ -165,6 +176,11 @@ mod tests {
     fn path(hops: &[(u64, u64)]) -> PathDelay {
         let cable = |(mbps, ns): &(u64, u64)| Cable::new(BitRate::mbps(*mbps), Span::from_nanos(*ns));
         PathDelay { hops: hops.iter().map(cable).collect() }
+    }
+
+    /// Payload alone.
+    fn bare(payload: u32) -> Framing {
+        Framing { payload, header: 0, first_header: 0, padded_to: 1, ack: 0, times: FrameTimes::Exact }
     }
 
     /// The recursion as it stands above, frame by frame.
@@ -180,7 +196,7 @@ mod tests {
             let bytes = Bytes::new(padded + u64::from(framing.header + extra));
             arrived = Span::ZERO;
             for (hop, left) in there.hops.iter().zip(&mut left) {
-                *left = arrived.max(*left) + hop.rate.time_for(bytes);
+                *left = arrived.max(*left) + framing.times.of(hop.rate.time_for(bytes));
                 arrived = *left + hop.delay;
             }
             if rest == 0 {
@@ -199,8 +215,9 @@ mod tests {
             header in 0..100_u32,
             first_header in 0..2_000_u32,
             padded_to in 1..9_u32,
+            times in prop_oneof![Just(FrameTimes::Exact), Just(FrameTimes::Whole), Just(FrameTimes::Ns3)],
         ) {
-            let framing = Framing { payload, header, first_header, padded_to, ack: 60 };
+            let framing = Framing { payload, header, first_header, padded_to, ack: 60, times };
             let (there, message) = (path(&hops), Bytes::new(message));
             prop_assert_eq!(delivery(&there, message, &framing), frame_by_frame(&there, message, &framing));
         }
@@ -217,7 +234,7 @@ mod tests {
 
     #[test]
     fn frames_are_pipelined_at_the_bottleneck() {
-        let framing = Framing { payload: 1_000, header: 0, first_header: 0, padded_to: 1, ack: 0 };
+        let framing = bare(1_000);
         // At 10, 1 and 10 Gb/s a frame takes 0.8, 8 and 0.8 us: ten of them 0.8 + 80 + 0.8 us.
         let there = path(&[(10_000, 0), (1_000, 500), (10_000, 0)]);
         assert_eq!((there.bottleneck(), there.propagation()), (Some(BitRate::gbps(1)), Span::from_nanos(500)));
@@ -238,7 +255,6 @@ mod tests {
             let (first, last) = (0, fabric.hosts.len() - 1);
             base_rtt(&routes.one_way(first, last, 1), &routes.one_way(last, first, 2), framing)
         };
-        let bare = |payload| Framing { payload, header: 0, first_header: 0, padded_to: 1, ack: 0 };
         // Reverie: 17.28 us, which is 8 times 2 us and 4 times 1,000 B at 25 Gb/s.
         assert_eq!(rtt(&LeafSpine::reverie().fabric().unwrap(), &bare(1_000)), Span::from_nanos(17_280));
         // DSH: 16 us, and SPFC: 24 us, of propagation alone.

@@ -157,6 +157,28 @@ fn eight_flows_of_the_simulators_dcqcn_share_a_port() {
     dcqcn_ns3(8);
 }
 
+/// Marks at 30 KB, of a bandwidth-delay product of 53 KB. A step is a payload in a round trip.
+#[test]
+fn dctcp_keeps_a_port_busy_with_a_queue_about_the_threshold() {
+    let base_rtt = base_rtt(1_024, Stamps::None);
+    let network = Network { line: RATE, base_rtt };
+    let control = CongestionControl::read("dctcp", &[("rate_ai", "2Gbps")], network).expect("good values");
+    for flows in [2, 4, 8] {
+        let outcome = run(&Trial {
+            flows,
+            rate: RATE,
+            payload: 1_024,
+            control: control.clone(),
+            ecn: Some("{ kmin = \"30KB\", kmax = \"30KB\", pmax = 1.0 }"),
+            warm_up: Span::from_millis(2),
+            measured: Span::from_millis(4),
+        });
+        assert!(outcome.utilisation() > 0.97 && jain(&outcome.shares) > 0.98, "{outcome:?}");
+        assert!((5_000.0..40_000.0).contains(&outcome.queue_mean) && outcome.queue_max < 80_000, "{outcome:?}");
+        assert!(outcome.marked > 100 && outcome.pauses == 0, "{outcome:?}");
+    }
+}
+
 const RATE: BitRate = BitRate::gbps(100);
 /// 53 KB at 100 Gb/s.
 const BASE_RTT: Span = base_rtt(1_024, Stamps::Hops);
@@ -169,7 +191,7 @@ const fn frame_bytes(payload: u16, stamps: Stamps) -> u64 {
 const fn trailer_bytes(stamps: Stamps) -> u64 {
     match stamps {
         Stamps::None => 0,
-        Stamps::Time => 16,
+        Stamps::Time | Stamps::Digest => 16,
         Stamps::Hops => 16 + 5 * 16,
     }
 }
@@ -200,6 +222,22 @@ fn hpcc_keeps_a_port_busy_at_95_percent_and_its_queue_empty() {
         // What all add comes to η's 95 %.
         assert!((0.94..0.98).contains(&outcome.utilisation()) && outcome.unfairness() < 0.1, "{outcome:?}");
         assert!(outcome.queue_mean < 3_000.0 && outcome.queue_max < 10_000, "{outcome:?}");
+        assert_eq!(outcome.pauses, 0);
+    }
+}
+
+/// As HPCC with stamps of each hop, to what codes are apart, 5 % or 1 %; with every packet's digest, or one in four.
+#[test]
+fn hpcc_pint_keeps_a_port_busy_at_95_percent_and_its_queue_short() {
+    let base_rtt = base_rtt(1_024, Stamps::Digest);
+    let network = Network { line: RATE, base_rtt };
+    for (flows, log_base, sampled) in [(2, "1.05", "1"), (4, "1.01", "1"), (8, "1.01", "1/4")] {
+        let values = [("rate_ai", "line/160"), ("log_base", log_base), ("sampled", sampled)];
+        let control = CongestionControl::read("hpcc-pint", &values, network).expect("good values");
+        let outcome = by_telemetry(flows, control);
+        let expected = 0.95 + flows as f64 / 160.0;
+        assert!((outcome.utilisation() - expected).abs() < 0.03 && outcome.unfairness() < 0.15, "{outcome:?}");
+        assert!(outcome.queue_mean < 5_000.0 && outcome.queue_max < 30_000, "{outcome:?}");
         assert_eq!(outcome.pauses, 0);
     }
 }

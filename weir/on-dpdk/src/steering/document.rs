@@ -1,7 +1,7 @@
 //! A switch's file as text that is changed key by key, and keeps its comments.
 //!
 //! A key is the path of the file's tables, with what tells elements of lists apart in place of their number: `buffer.dt.alpha`,
-//! `ports.p0.rate` (a port's name), `classes.queues.3.weight` (its class), `static_macs.02:00:00:00:00:01` (whose value is
+//! `ports.p0.rate` (a port's name), `classes.queues.3.weight` (its class), `buffer.rates.25Gbps.headroom` (the ports' rate), `static_macs.02:00:00:00:00:01` (whose value is
 //! the port). Values are as in the file; the quotes of a text may be left out.
 
 use std::collections::BTreeMap;
@@ -22,9 +22,10 @@ struct List {
     value: Option<&'static str>,
 }
 
-const LISTS: [List; 3] = [
+const LISTS: [List; 4] = [
     List { path: &["ports"], named_by: "name", value: None },
     List { path: &["classes", "queues"], named_by: "class", value: None },
+    List { path: &["buffer", "rates"], named_by: "rate", value: None },
     List { path: &["static_macs"], named_by: "mac", value: Some("port") },
 ];
 
@@ -359,6 +360,14 @@ port = "p0"
             ("ports.p0.rate", "\"1Gbps\""),
             ("static_macs.02:00:00:00:00:0a", "\"p0\""),
         ];
+        assert_eq!(keys, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
+    }
+
+    #[test]
+    fn settings_by_rate_are_named_by_it() {
+        let text = "[[buffer.rates]]\nrate = \"2.5Gbps\"\nalpha = \"1/2\"\n[[buffer.rates]]\nrate = \"25Gbps\"\nheadroom = \"9KB\"\n";
+        let keys = Document::parse(text).unwrap().keys();
+        let expected = [("buffer.rates.2.5Gbps.alpha", "\"1/2\""), ("buffer.rates.25Gbps.headroom", "\"9KB\"")];
         assert_eq!(keys, expected.map(|(key, value)| (key.to_owned(), value.to_owned())).into());
     }
 

@@ -60,7 +60,7 @@ fn shared_of_a_queue(switch: &SwitchConfig, layout: &BufferLayout, port: usize) 
     match queue_limit(switch, port) {
         Some(limit) => {
             let alone = if layout.headroom_from() == Headroom::PerQueue { phi } else { Bytes::ZERO };
-            (limit + switch.frame_bytes_max()).saturating_sub(switch.buffer.private + alone)
+            (limit + switch.frame_bytes_max()).saturating_sub(switch.private(port) + alone)
         }
         // T, since ρ and Φ are kept for the queue alone.
         None => switch.headroom(port).and(switch.static_threshold()).unwrap_or(Bytes::ZERO),

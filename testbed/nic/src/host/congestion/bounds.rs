@@ -46,6 +46,11 @@ impl WindowBeside {
         WindowBeside { size, follows_rate }
     }
 
+    /// Without a size there is no window, whatever `follows_rate` says.
+    pub(super) fn new(size: Option<Bytes>, follows_rate: bool) -> WindowBeside {
+        WindowBeside { size, follows_rate }
+    }
+
     /// The window at a rate of this line, both in bits a second.
     #[inline]
     pub(super) fn at(&self, rate: u64, line: u64) -> Option<Bytes> {

@@ -233,7 +233,7 @@ mod tests {
 
     /// Acknowledges so much payload, with so much sent; returns the window.
     fn ack(flow: &mut Flow, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
-        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: T, is_marked: false, hops });
+        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: T, is_marked: false, hops, digest: None });
         flow.window().expect("a window").get()
     }
 

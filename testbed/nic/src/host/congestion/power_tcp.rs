@@ -386,7 +386,7 @@ mod tests {
 
     /// Acknowledges so much payload, with so much sent; returns the window.
     fn ack(flow: &mut PowerFlow, acked: u64, sent: u64, hops: &[HopTelemetry]) -> u64 {
-        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: TAU, is_marked: false, hops });
+        flow.handle_ack(Time::ZERO, &AckSignal { acked, sent, rtt: TAU, is_marked: false, hops, digest: None });
         flow.window().expect("a window").get()
     }
 
@@ -456,7 +456,7 @@ mod tests {
         let mut flow = ThetaFlow::new(&config(), LINE);
         let mut ack = |us: u64, acked: u64, sent: u64, rtt_us: u64| {
             let rtt = Span::from_micros(rtt_us);
-            flow.handle_ack(at(us), &AckSignal { acked, sent, rtt, is_marked: false, hops: &[] });
+            flow.handle_ack(at(us), &AckSignal { acked, sent, rtt, is_marked: false, hops: &[], digest: None });
             (flow.window().expect("a window").get(), (flow.law.power * 1e6 + 0.5) as u64)
         };
         assert_eq!(ack(0, 1_000, 125_000, 10), (125_000, 1_000_000));

@@ -4,7 +4,9 @@ use weir_reader::{Registry, RegistryError};
 
 use super::dcqcn::Dcqcn;
 use super::dcqcn_ns3::DcqcnNs3;
+use super::dctcp::Dctcp;
 use super::hpcc::Hpcc;
+use super::hpcc_pint::HpccPint;
 use super::power_tcp::{PowerTcp, ThetaPowerTcp};
 use super::timely::Timely;
 use super::{CongestionControlKind, NONE};
@@ -14,7 +16,7 @@ use crate::parameters::Values;
 const SORT: &str = "congestion control";
 
 static ALL: Registry<dyn CongestionControlKind> =
-    Registry::new(SORT, &[&Dcqcn, &DcqcnNs3, &Timely, &Hpcc, &PowerTcp, &ThetaPowerTcp]);
+    Registry::new(SORT, &[&Dcqcn, &DcqcnNs3, &Dctcp, &Timely, &Hpcc, &HpccPint, &PowerTcp, &ThetaPowerTcp]);
 
 /// Adds a kind of a program's own, before the first file is read.
 ///

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use proptest::prelude::*;
+use weir_wire::digest::DigestCode;
 
 use super::*;
 
@@ -21,7 +22,11 @@ struct Bottleneck {
     tx_bytes: u64,
     /// What the link can still send in this step, in bits times picoseconds.
     capacity: u128,
-    acks: VecDeque<(Time, Batch, bool, HopTelemetry)>,
+    acks: VecDeque<(Time, Batch, bool, HopTelemetry, Option<u16>)>,
+    /// What the link's port digests by, its U and the batch that left last.
+    digest: Option<DigestConfig>,
+    utilisation: f64,
+    last: (Time, u64),
     random: u64,
 }
 
@@ -78,6 +83,9 @@ impl Bottleneck {
             tx_bytes: 0,
             capacity: 0,
             acks: VecDeque::new(),
+            digest: preset.feedback().digest,
+            utilisation: 0.0,
+            last: (Time::ZERO, 0),
             random: 1,
         }
     }
@@ -93,7 +101,7 @@ impl Bottleneck {
             } else {
                 (queue_sum, steps) = (queue_sum + self.queued as f64, steps + 1);
             }
-            while let Some((at, batch, is_marked, hop)) = self.acks.front().copied()
+            while let Some((at, batch, is_marked, hop, digest)) = self.acks.front().copied()
                 && at <= now
             {
                 self.acks.pop_front();
@@ -101,7 +109,7 @@ impl Bottleneck {
                 if now > from {
                     (shortest, longest) = (shortest.min(rtt), longest.max(rtt));
                 }
-                self.acknowledge(now, batch, rtt, is_marked, hop);
+                self.acknowledge(now, batch, rtt, is_marked, hop, digest);
             }
             self.send(now, steps);
             now += self.step;
@@ -118,7 +126,15 @@ impl Bottleneck {
         }
     }
 
-    fn acknowledge(&mut self, now: Time, batch: Batch, rtt: Span, is_marked: bool, hop: HopTelemetry) {
+    fn acknowledge(
+        &mut self,
+        now: Time,
+        batch: Batch,
+        rtt: Span,
+        is_marked: bool,
+        hop: HopTelemetry,
+        digest: Option<u16>,
+    ) {
         let flow = &mut self.flows[batch.flow];
         flow.acked += batch.bytes;
         if let Some(interval) = self.cnp_interval
@@ -128,7 +144,7 @@ impl Bottleneck {
             flow.cnp_after = now + interval;
             flow.control.handle_cnp(now);
         }
-        let ack = AckSignal { acked: flow.acked, sent: flow.sent, rtt, is_marked, hops: &[hop] };
+        let ack = AckSignal { acked: flow.acked, sent: flow.sent, rtt, is_marked, hops: &[hop], digest };
         flow.control.handle_ack(now, &ack);
     }
 
@@ -157,26 +173,47 @@ impl Bottleneck {
 
     fn serve(&mut self, now: Time) {
         self.capacity += u128::from(self.rate.as_bps()) * u128::from(self.step.as_picos());
-        let mut left = 0;
+        let (mut left, mut bytes) = (0, 0);
         while let Some(batch) = self.queue.get(left)
             && u128::from(batch.bytes) * BYTE <= self.capacity
         {
             self.capacity -= u128::from(batch.bytes) * BYTE;
             self.queued -= batch.bytes;
             self.tx_bytes += batch.bytes;
-            left += 1;
+            (left, bytes) = (left + 1, bytes + batch.bytes);
         }
         // All that leave in a step see the same queue, lest those that come first in it see the others' bytes.
         let queue = Bytes::new(self.queued);
         let hop = HopTelemetry { at: now, tx_bytes: self.tx_bytes, queue, rate: self.rate };
+        if let Some(config) = self.digest.filter(|_| left > 0) {
+            self.average(now, bytes, config);
+        }
         for _ in 0..left {
             let batch = self.queue.pop_front().expect("it was counted");
+            let digest = self.digest.map(|config| self.coded(config));
             let is_marked = self.is_marked(batch.bytes);
-            self.acks.push_back((now + self.base_rtt, batch, is_marked, hop));
+            self.acks.push_back((now + self.base_rtt, batch, is_marked, hop, digest));
         }
         if self.queue.is_empty() {
             self.capacity = 0;
         }
+    }
+
+    /// U when some batches leave: an average over T of the queue and of what left last.
+    fn average(&mut self, now: Time, bytes: u64, config: DigestConfig) {
+        let t = config.round_trip.as_picos() as f64;
+        let carried = self.rate.bytes_in(config.round_trip).get() as f64;
+        let (at, last) = self.last;
+        let dt = (now.since(at).as_picos() as f64).min(t);
+        let kept = (1.0 - dt / t) * self.utilisation;
+        self.utilisation = self.queued as f64 / carried * dt / t + last as f64 / carried + kept;
+        self.last = (now, bytes);
+    }
+
+    /// Its code, rounded by chance.
+    fn coded(&mut self, config: DigestConfig) -> u16 {
+        let draw = self.draw() as u32;
+        DigestCode::new(config.log_base_ppm).encode((self.utilisation * 4_294_967_296.0) as u64, draw << 1)
     }
 
     /// Whether any packet of a batch is marked, packets having 1,000 B.
@@ -239,6 +276,20 @@ fn hpcc_holds_the_target_with_no_queue() {
     }
 }
 
+/// How unequal flows are is what a code's step and few samples make of it: 5 % a step, and one packet in sixteen.
+#[test]
+fn hpcc_pint_holds_the_target_with_no_queue() {
+    for (values, unequal) in
+        [(&[("log_base", "1.01")][..], 0.15), (&[], 0.2), (&[("max_stage", "0"), ("sampled", "1/16")], 0.4)]
+    {
+        let seen = settled(with("hpcc-pint", &[values, &[("rate_ai", "line/400")]].concat()));
+        // From R = R η / U + R_AI follows U = η + Σ R_AI / C.
+        near(seen.utilisation, 0.95 + 4.0 / 400.0, 0.01);
+        assert!(spread(&seen) < unequal, "{:?}", seen.shares);
+        assert!(seen.mean_queue < 500.0, "{}", seen.mean_queue);
+    }
+}
+
 #[test]
 fn power_tcp_fills_the_link_with_a_queue_of_all_the_steps() {
     for (additive_increase, tolerance) in [(625, 0.03), (1_250, 0.03), (5_000, 0.05)] {
@@ -293,6 +344,20 @@ fn dcqcn_shares_a_link_over_time() {
     }
 }
 
+/// Marks at 30 KB for each 10 Gb/s, as the simulator has them, with a round trip of 13 us.
+#[test]
+fn dctcp_keeps_a_link_busy_with_a_queue_about_the_threshold() {
+    let (line, base_rtt) = (BitRate::gbps(100), Span::from_micros(13));
+    for (name, flows) in [("dctcp", 2), ("dctcp-hpcc", 4)] {
+        let mut link = Bottleneck::new(preset(name, line, base_rtt), line, base_rtt, Span::from_nanos(200), flows);
+        link.ecn = (299_999, 300_000, 0);
+        let seen = link.run(ms(10), ms(40));
+        assert!(seen.utilisation > 0.99, "{name}: {}", seen.utilisation);
+        assert!(spread(&seen) < 0.1, "{name}: {:?}", seen.shares);
+        assert!((150_000.0..310_000.0).contains(&seen.mean_queue), "{name}: {}", seen.mean_queue);
+    }
+}
+
 #[test]
 fn a_flows_state_is_small() {
     assert!(size_of::<Controlled>() <= 48, "{}", size_of::<Controlled>());
@@ -302,7 +367,13 @@ fn a_flows_state_is_small() {
 fn floor(name: &str, line: BitRate) -> BitRate {
     match name {
         "none" => BitRate::bps(1),
-        "dcqcn-ns3" | "dcqcn-hpcc" | "dcqcn-hpcc-paper" | "timely-hpcc" | "hpcc-simulator" => BitRate::gbps(1),
+        "dcqcn-ns3"
+        | "dcqcn-hpcc"
+        | "dcqcn-hpcc-paper"
+        | "dctcp-hpcc"
+        | "timely-hpcc"
+        | "hpcc-simulator"
+        | "hpcc-pint-simulator" => BitRate::gbps(1),
         "dcqcn-conweave" | "dcqcn-reverie" => BitRate::mbps(100),
         _ => BitRate::bps((line.as_bps() / 1_000).max(1)),
     }
@@ -312,7 +383,7 @@ fn floor(name: &str, line: BitRate) -> BitRate {
 enum Event {
     Sent(u64),
     Cnp,
-    Ack { acked: u64, sent: u64, rtt: u64, is_marked: bool, hops: Vec<(u64, u64, u64, u64)> },
+    Ack { acked: u64, sent: u64, rtt: u64, is_marked: bool, hops: Vec<(u64, u64, u64, u64)>, digest: Option<u16> },
 }
 
 /// Numbers of any size, the plausible as often as the others.
@@ -322,11 +393,19 @@ fn number() -> impl Strategy<Value = u64> {
 
 fn event() -> impl Strategy<Value = Event> {
     let hop = (number(), number(), number(), 1..4u64);
-    let ack = (number(), number(), number(), any::<bool>(), prop::collection::vec(hop, 0..10));
+    let digest = prop::option::of(0..2_000u16);
+    let ack = (number(), number(), number(), any::<bool>(), prop::collection::vec(hop, 0..10), digest);
     prop_oneof![
         (0..100_000u64).prop_map(Event::Sent),
         Just(Event::Cnp),
-        ack.prop_map(|(acked, sent, rtt, is_marked, hops)| Event::Ack { acked, sent, rtt, is_marked, hops }),
+        ack.prop_map(|(acked, sent, rtt, is_marked, hops, digest)| Event::Ack {
+            acked,
+            sent,
+            rtt,
+            is_marked,
+            hops,
+            digest
+        }),
     ]
 }
 
@@ -352,7 +431,7 @@ proptest! {
             match event {
                 Event::Sent(bytes) => flow.handle_sent(now, Bytes::new(bytes)),
                 Event::Cnp => flow.handle_cnp(now),
-                Event::Ack { acked, sent, rtt, is_marked, hops } => {
+                Event::Ack { acked, sent, rtt, is_marked, hops, digest } => {
                     let hops: Vec<HopTelemetry> = hops
                         .into_iter()
                         .map(|(at, tx_bytes, queue, gbps)| HopTelemetry {
@@ -363,7 +442,7 @@ proptest! {
                         })
                         .collect();
                     let rtt = Span::from_picos(rtt);
-                    flow.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked, hops: &hops });
+                    flow.handle_ack(now, &AckSignal { acked, sent, rtt, is_marked, hops: &hops, digest });
                 }
             }
             prop_assert!(flow.rate() <= line, "{:?} > {line:?}", flow.rate());
@@ -418,8 +497,10 @@ fn what_a_control_asks_of_others() {
     assert_eq!(asks("none"), (false, false, Stamps::None, false));
     assert_eq!(asks("dcqcn"), (true, false, Stamps::None, false));
     assert_eq!(asks("dcqcn-hpcc"), (false, true, Stamps::None, true));
+    assert_eq!(asks("dctcp"), (false, true, Stamps::None, true));
     assert_eq!(asks("timely"), (false, false, Stamps::Time, true));
     assert_eq!(asks("hpcc"), (false, false, Stamps::Hops, true));
+    assert_eq!(asks("hpcc-pint"), (false, false, Stamps::Digest, true));
     assert_eq!(asks("powertcp"), (false, false, Stamps::Hops, true));
     assert_eq!(asks("theta-powertcp"), (false, false, Stamps::Time, true));
 }

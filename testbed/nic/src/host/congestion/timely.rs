@@ -299,7 +299,7 @@ mod tests {
     }
 
     fn ack(acked: u64, sent: u64, rtt_us: u64) -> AckSignal<'static> {
-        AckSignal { acked, sent, rtt: Span::from_micros(rtt_us), is_marked: false, hops: &[] }
+        AckSignal { acked, sent, rtt: Span::from_micros(rtt_us), is_marked: false, hops: &[], digest: None }
     }
 
     #[test]

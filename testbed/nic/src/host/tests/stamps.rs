@@ -80,7 +80,10 @@ fn stamps_take_what_they_do_in_the_simulators() {
         let FrameSizes { header, ack, .. } = FrameSizes::ns3_stamped(1_000).bringing(stamps);
         (header, ack)
     };
-    assert_eq!([Stamps::None, Stamps::Time, Stamps::Hops].map(lengths), [(48, 60), (56, 60), (90, 88)]);
+    assert_eq!(
+        [Stamps::None, Stamps::Time, Stamps::Digest, Stamps::Hops].map(lengths),
+        [(48, 60), (56, 60), (50, 60), (90, 88)]
+    );
 }
 
 #[test]

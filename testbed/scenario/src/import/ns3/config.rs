@@ -65,7 +65,14 @@ const TIMERS: &[&str] = &["ALPHA_RESUME_INTERVAL", "RATE_DECREASE_INTERVAL", "RP
 const INSTANTS: &[&str] = &["SIMULATOR_STOP_TIME", "FLOWGEN_START_TIME", "FLOWGEN_STOP_TIME"];
 const RATES: &[&str] = &["RATE_AI", "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI"];
 /// With the largest that makes sense.
-const SHARES: &[(&str, u64)] = &[("EWMA_GAIN", 1), ("U_TARGET", 1), ("ERROR_RATE_PER_LINK", 1), ("LOAD", 100)];
+const SHARES: &[(&str, u64)] = &[
+    ("EWMA_GAIN", 1),
+    ("U_TARGET", 1),
+    ("ERROR_RATE_PER_LINK", 1),
+    ("LOAD", 100),
+    ("PINT_LOG_BASE", 2),
+    ("PINT_PROB", 1),
+];
 /// With the decimals that are kept.
 const MAPS: &[(&str, u32)] = &[("KMIN_MAP", 0), ("KMAX_MAP", 0), ("PMAX_MAP", 9)];
 /// What says where results go, how they are made and how much of them; Weir's run directory has its own.
@@ -199,8 +206,7 @@ impl Config {
 }
 
 /// Keys that are known and count for nothing in Weir.
-pub(super) const OTHERS: &[&str] =
-    &["L2_CHUNK_SIZE", "INT_MULTI", "PINT_LOG_BASE", "PINT_PROB", "RATE_BOUND", "PAUSE_TIME"];
+pub(super) const OTHERS: &[&str] = &["L2_CHUNK_SIZE", "INT_MULTI", "RATE_BOUND", "PAUSE_TIME"];
 
 fn is_used(key: &str) -> bool {
     let listed = [FILES, NUMBERS, TIMERS, INSTANTS, RATES].concat();

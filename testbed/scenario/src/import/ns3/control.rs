@@ -51,16 +51,11 @@ pub(super) fn choose(
         1 => (dcqcn(config, simulator, line, &mut differs), "dcqcn-ns3"),
         3 => (hpcc(config, line, trips, &mut differs), "hpcc"),
         7 => (timely(config, line, &mut differs), "timely"),
-        10 => {
-            let text =
-                "CC_MODE 10, HPCC-PINT, runs as HPCC with whole telemetry, none of which takes bytes (there 2 B)";
-            differs.found.push((at, text.to_owned()));
-            (hpcc(config, line, trips, &mut differs), "hpcc")
-        }
+        8 => (dctcp(config, &mut differs), "dctcp"),
+        10 => (hpcc_pint(config, line, trips, &mut differs)?, "hpcc-pint"),
         other => {
-            let what = if *other == 8 { ", DCTCP over RDMA," } else { "" };
-            let problem = format!("CC_MODE {other}{what} is none of Weir's congestion controls for RDMA");
-            let help = "write 1, 3, 7 or 10, or give --congestion-control";
+            let problem = format!("CC_MODE {other} is none of Weir's congestion controls for RDMA");
+            let help = "write 1, 3, 7, 8 or 10, or give --congestion-control";
             return Err(ImportErrors::one(&config.file, Some(at), problem, help));
         }
     };
@@ -135,12 +130,14 @@ impl Differences<'_> {
     /// HAS_WIN, VAR_WIN and GLOBAL_T: a window beside the rate; HPCC always has one.
     fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut Report) {
         let has_window = self.config.is_on("HAS_WIN", false);
+        let follows_rate = self.config.is_on("VAR_WIN", false);
         let line = self.config.line("HAS_WIN");
         match mode {
-            1 | 7 if has_window => {
+            1 | 7 | 8 if has_window => {
                 self.keys.push(("HAS_WIN", "window", quoted(exact_size(trips.bdp))));
-                if self.config.is_on("VAR_WIN", false) {
-                    self.keys.push(("VAR_WIN", "window_follows_rate", "true".to_owned()));
+                // DCTCP's follows by default, the others' do not.
+                if follows_rate != (mode == 8) {
+                    self.keys.push(("VAR_WIN", "window_follows_rate", follows_rate.to_string()));
                 }
                 let how = "the window is the largest pair's of the network for all, not each pair's own";
                 self.fixed("GLOBAL_T", 1, how);
@@ -149,6 +146,7 @@ impl Differences<'_> {
                 let text = "HAS_WIN 0: HPCC's window is kept nevertheless".to_owned();
                 self.found.push((line.unwrap_or(1), text));
             }
+            8 => self.keys.push(("HAS_WIN", "window", quoted("none".to_owned()))),
             1 | 7 if line.is_some() => {
                 let text = "HAS_WIN 0: no window beside the rate";
                 report.taken.push(Note::at(&self.config.file, line.unwrap_or(1), text));
@@ -230,6 +228,54 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differ
     differs.fixed("SAMPLE_FEEDBACK", 0, "each acknowledgement counts nevertheless");
     differs.fixed("MULTI_RATE", 0, "one rate for all hops nevertheless");
     name
+}
+
+/// HPCC-PINT. FAST_REACT, SAMPLE_FEEDBACK and MULTI_RATE count for nothing there. Without PINT_LOG_BASE it is the program's.
+fn hpcc_pint(
+    config: &Config,
+    line: BitRate,
+    trips: &RoundTrips,
+    differs: &mut Differences<'_>,
+) -> Result<&'static str, ImportErrors> {
+    let of_line = |parts: u64| BitRate::bps((line.as_bps() / parts).max(1));
+    let (name, stages, rate_ai, rate_min, log_base) = match config.numbers.get("MI_THRESH") {
+        Some(stages) if *stages > 0 => ("hpcc-pint", 5, of_line(2_000), of_line(1_000), 1_050_000_000),
+        _ => ("hpcc-pint-simulator", 0, of_line(2_500), BitRate::gbps(1), 1_010_000_000),
+    };
+    differs.keys.push(("GLOBAL_T", "base_rtt", quoted(exact_span(trips.base_rtt))));
+    differs.key("U_TARGET", "eta", config.shares.get("U_TARGET").copied(), 950_000_000, share);
+    differs.number("MI_THRESH", "max_stage", stages);
+    differs.rate("RATE_AI", "rate_ai", rate_ai);
+    differs.rate("MIN_RATE", "rate_min", rate_min);
+    let base = config.shares.get("PINT_LOG_BASE").copied();
+    if base.is_some_and(|base| base < 1_001_000_000) {
+        let problem =
+            format!("PINT_LOG_BASE {} is no base of a code", config.text("PINT_LOG_BASE").unwrap_or_default());
+        let line = config.line("PINT_LOG_BASE");
+        return Err(ImportErrors::one(&config.file, line, problem, "write a number from 1.001 to 2, like 1.05"));
+    }
+    differs.key("PINT_LOG_BASE", "log_base", Some(base.unwrap_or(1_050_000_000)), log_base, share);
+    let sampled = config.shares.get("PINT_PROB").copied();
+    if sampled.is_some_and(|sampled| sampled < 1_000) {
+        let problem = "PINT_PROB 0 leaves no packet with a digest";
+        let line = config.line("PINT_PROB");
+        return Err(ImportErrors::one(&config.file, line, problem, "write a share above 0, like 1.0"));
+    }
+    differs.key("PINT_PROB", "sampled", sampled, 1_000_000_000, share);
+    differs.fixed("GLOBAL_T", 1, "the window is that of the network's longest round trip for all, not each pair's own");
+    differs.fixed("VAR_WIN", 1, "the window varies with the rate nevertheless");
+    Ok(name)
+}
+
+/// DCTCP, whose keys are fewer: without DCTCP_RATE_AI it is the program's.
+fn dctcp(config: &Config, differs: &mut Differences<'_>) -> &'static str {
+    differs.gain(4);
+    match config.rates.get("DCTCP_RATE_AI") {
+        Some(_) => differs.rate("DCTCP_RATE_AI", "rate_ai", BitRate::mbps(615)),
+        None => differs.keys.push(("DCTCP_RATE_AI", "rate_ai", quoted(exact_rate(BitRate::gbps(1))))),
+    }
+    differs.rate("MIN_RATE", "rate_min", BitRate::gbps(1));
+    "dctcp-hpcc"
 }
 
 fn timely(config: &Config, line: BitRate, differs: &mut Differences<'_>) -> &'static str {

@@ -11,7 +11,7 @@ use super::switches::Ecn;
 use super::times::Times;
 use super::topology::{Link, Topology};
 use super::workloads::What;
-use super::{Experiment, Sources, sorted};
+use super::{Experiment, Simulator, Sources, sorted};
 use crate::import::{Note, Report};
 
 /// LINK_DOWN's times count from this instant of the simulation.
@@ -116,6 +116,10 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
         document.word("routing_delay", "0s");
     }
     document.word("link_overhead", "0B");
+    if experiment.cuts_times {
+        // inet-tub's divides integers.
+        document.word("frame_times", if experiment.simulator == Simulator::InetTub { "whole-ns" } else { "ns3" });
+    }
     if let Some(seed) = config.numbers.get("RANDOM_SEED") {
         document.bare("seed", seed);
     }
@@ -123,8 +127,7 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
         document.bare("draw", array(names.ports_of(&experiment.trace, &experiment.topology)));
     }
     document.table("[nic]");
-    let frames = if experiment.config.numbers.get("CC_MODE") == Some(&10) { "ns3" } else { "ns3-stamped" };
-    document.word("frames", frames);
+    document.word("frames", "ns3-stamped");
     document.bare("mtu", experiment.payload);
     document.bare("ack_every", 1);
     if experiment.has_low_acks {

@@ -55,6 +55,7 @@ pub(super) fn scenario<'p>(
     let notes = if all_there { slow_receivers::slow_down(&build, &mut hosts, complaints) } else { Vec::new() };
     let ways = if all_there { build.ways(complaints) } else { None };
     let carried = build.carried(&hosts, ways.as_ref(), complaints);
+    build.check_digests(&carried, complaints);
     (complaints.len() == before).then(|| build.scenario(hosts, carried, ways, notes))
 }
 
@@ -177,6 +178,7 @@ impl<'p> Build<'p> {
                 ip: Ipv4Addr::from(0x0a00_0001 + number as u32),
                 rate,
                 link_overhead: self.plan.link_overhead,
+                frame_times: self.plan.frame_times,
                 sizes: self.plan.nic.sizes(host.mtu),
                 ack_dscp: ACK_DSCP,
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
@@ -258,6 +260,23 @@ impl<'p> Build<'p> {
             carried.traffic.extend(dscp.and_then(|dscp| self.traffic_plan(number, dscp, hosts, base_rtt, complaints)));
         }
         carried
+    }
+
+    /// Switches digest all frames alike.
+    fn check_digests(&self, carried: &Carried, complaints: &mut Complaints) {
+        let flows = self.plan.flows.iter().zip(&carried.flows);
+        let of_flows = flows.map(|(flow, plan)| (format!("flows[{}]", flow.number), &plan.config.congestion_control));
+        let workloads = self.plan.workloads.iter().zip(&carried.traffic);
+        let of_workloads =
+            workloads.map(|(workload, plan)| (format!("workloads[{}]", workload.number), &plan.congestion_control));
+        let mut all = of_flows.chain(of_workloads).filter_map(|(key, control)| Some((key, control.feedback().digest?)));
+        let Some((_, first)) = all.next() else { return };
+        if let Some((key, _)) = all.find(|(_, digest)| *digest != first) {
+            let message =
+                "switches digest all frames by one `base_rtt` and one `log_base`, and here flows differ in them";
+            let help = "write them once, in [nic.hpcc-pint]";
+            self.refuse(&format!("{key}.congestion_control"), message.to_owned(), help, complaints);
+        }
     }
 
     /// Segments are of one length, whatever the switches' MTU.
@@ -445,6 +464,7 @@ impl<'p> Build<'p> {
             outages: plan.outages.clone(),
             routing_delay: plan.routing_delay,
             link_overhead: plan.link_overhead,
+            frame_times: plan.frame_times,
             seed: plan.seed,
             ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,

@@ -17,7 +17,7 @@ pub(super) const OF_SWITCH: &[&str] = &["idle", "mtu", "mac_ageing", "stats_inte
 /// The other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
 /// The keys of `[[ports]]` that links and hosts have.
-pub(super) const OF_PORT: &[&str] = &["rate", "delay", "headroom", "flow_control", "priority"];
+pub(super) const OF_PORT: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "flow_control", "priority"];
 /// The devices that a real link has at its ends.
 pub(super) const OF_DEVICE: &[&str] = &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "pcap", "null"];
 
@@ -181,13 +181,17 @@ const FIXED: &[KnownTable] = &[
             "flow_gauges",
             "warm_up",
             "link_overhead",
+            "frame_times",
         ],
     ),
     KnownTable::table("switch", SWITCH),
     KnownTable::table("switch.port", OF_PORT),
     KnownTable::table("topology", TOPOLOGY),
     KnownTable::array("switches", &["name", "config"]),
-    KnownTable::array("links", &["ends", "rate", "delay", "headroom", "flow_control", "priority", "devices", "faults"]),
+    KnownTable::array(
+        "links",
+        &["ends", "rate", "delay", "headroom", "private", "alpha", "flow_control", "priority", "devices", "faults"],
+    ),
     KnownTable::inline("links.devices", "`devices` of [[links]]", OF_DEVICE),
     KnownTable::array("links.faults", FAULTS),
     KnownTable::array(
@@ -198,6 +202,8 @@ const FIXED: &[KnownTable] = &[
             "rate",
             "delay",
             "headroom",
+            "private",
+            "alpha",
             "flow_control",
             "priority",
             "mtu",

@@ -8,7 +8,7 @@ use weir_config::Source;
 use weir_nic::host::Stamps;
 use weir_reader::settings::{Origin, Settings};
 use weir_reader::{Problem, SIZE, TIME, Table};
-use weir_units::{Bytes, LINK_OVERHEAD, Span, Time};
+use weir_units::{Bytes, FrameTimes, LINK_OVERHEAD, Span, Time};
 
 use super::Expectation;
 use super::forwarding::Forwarding;
@@ -26,6 +26,8 @@ const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
 /// Stands in for an end that is missing or wrong, so that other times are held against none.
 const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
 const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
+const FRAME_TIMES: &[(&str, FrameTimes)] =
+    &[("exact", FrameTimes::Exact), ("whole-ns", FrameTimes::Whole), ("ns3", FrameTimes::Ns3)];
 const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
 
 /// All that the file says.
@@ -57,6 +59,7 @@ pub(super) struct ScenarioPlan {
     pub routing_delay: Option<Span>,
     pub warm_up: Time,
     pub link_overhead: Bytes,
+    pub frame_times: FrameTimes,
     pub windows: Vec<WindowPlan>,
     /// The ports that are drawn, where the file names them.
     pub draw: Option<Vec<PortName>>,
@@ -121,6 +124,7 @@ impl ScenarioPlan {
             slow_receivers: slow_receivers::read(root, &topology, end),
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
             link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
+            frame_times: scenario.choice("frame_times", FRAME_TIMES).unwrap_or_default(),
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),

@@ -10,7 +10,7 @@ use weir_config::{Device, PciDevice};
 use weir_flowctl::kinds::{Cbfc, GfcBuffer, GfcTime, Pfc};
 use weir_mmu::policy::{ConstantThreshold, DtSettings, StaticSettings};
 use weir_nic::host::{CongestionControl, FrameSizes, Host, HostError, Repeat};
-use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, FrameTimes, MacAddr, Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::*;

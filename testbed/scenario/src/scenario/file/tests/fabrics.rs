@@ -195,6 +195,10 @@ fn routes_without_a_choice_are_static_macs_too() {
     let text = "scenario.end = \"1ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
     let scenario = good(text).remove(0).scenario;
     assert_eq!((scenario.routes.is_some(), scenario.needs_virtual_time()), (true, None));
+    let timed = text.replace("end = \"1ms\"", "end = \"1ms\"\nscenario.frame_times = \"whole-ns\"");
+    let timed = good(&timed).remove(0).scenario;
+    assert_eq!((scenario.frame_times, timed.frame_times), (FrameTimes::Exact, FrameTimes::Whole));
+    assert!(timed.needs_virtual_time().unwrap().starts_with("its frames take whole nanoseconds"));
     let pinned = scenario.with_static_macs();
     assert!(pinned.routes.is_none());
     let told = |switch: usize| {
@@ -306,4 +310,33 @@ fn windows_are_made_for_the_longest_round_trip() {
     let tau = Span::from_micros(7 * 40) + Span::from_picos((4 * 1_202 + 3 * 182) * 800);
     let expected = CongestionControl::preset("powertcp", BitRate::gbps(10), tau).unwrap();
     assert!(scenario.flows.iter().any(|flow| told(flow) == format!("{expected:?}")));
+}
+
+#[test]
+fn ports_have_headroom_private_buffer_and_alpha_by_their_rate() {
+    let text = "scenario.end = \"1ms\"\n[switch.buffer]\nsize = \"16MB\"\nprivate = \"2KB\"\nheadroom = \"60KB\"\npolicy = \"dt\"\n\
+         [[switch.buffer.rates]]\nrate = \"400Gbps\"\nheadroom = \"200KB\"\nprivate = \"8KB\"\nalpha = \"1/2\"\n\
+         [switch.port]\ndelay = \"1us\"\n[[switches]]\nname = \"A\"\n[[switches]]\nname = \"B\"\n\
+         [[links]]\nends = [\"A.up\", \"B.up\"]\nrate = \"400Gbps\"\n\
+         [[hosts]]\nname = \"H1\"\nport = \"A.h\"\nrate = \"100Gbps\"\nprivate = \"1KB\"\nalpha = \"1/16\"\n\
+         [[hosts]]\nname = \"H2\"\nport = \"B.h\"\nrate = \"100Gbps\"\n\
+         [[runs]]\nname = \"as it is\"\n[[runs]]\nname = \"less\"\n\
+         [[runs.switch.buffer.rates]]\nrate = \"400Gbps\"\nheadroom = \"150KB\"\n";
+    let runs = good(text);
+    let of = |run: usize, switch: usize| {
+        let config = &runs[run].scenario.switches[switch];
+        let port = |name: &str| config.ports.iter().position(|port| port.name == name).unwrap();
+        [port("up"), port("h")].map(|port| {
+            let alpha = config.given_alpha(port).map(|alpha| alpha.to_string());
+            (config.headroom(port).unwrap().get(), config.private(port).get(), alpha)
+        })
+    };
+    let alpha = |text: &str| Some(text.to_owned());
+    assert_eq!(of(0, 0), [(200_000, 8_000, alpha("1/2")), (60_000, 1_000, alpha("1/16"))]);
+    assert_eq!(of(0, 1), [(200_000, 8_000, alpha("1/2")), (60_000, 2_000, None)]);
+    assert_eq!(
+        of(1, 1),
+        [(150_000, 2_000, None), (60_000, 2_000, None)],
+        "a run's list takes the place of the common one"
+    );
 }

@@ -1,0 +1,162 @@
+//! A digest of how busy a frame's way is: two bytes, in place of what each hop would stamp (PINT, Ben Basat et al., SIGCOMM 2020).
+//!
+//! A switch reckons the utilisation U of the port that a frame leaves by, and writes its code if that is larger than the frame's:
+//! what arrives is the busiest hop's. A code is the logarithm of 512 U to a base that both ends know, rounded up or down by chance
+//! so that the mean of many is right.
+
+use weir_units::Span;
+
+/// What a frame brings, and its acknowledgement brings back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Digest(u16);
+
+/// What switches and senders have to agree on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DigestConfig {
+    /// T: over which switches average, a round trip without queues.
+    pub round_trip: Span,
+    /// The base of the logarithm, in parts per million.
+    pub log_base_ppm: u32,
+}
+
+/// Codes of utilisations for one base.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DigestCode {
+    /// The base's powers in units of 2^-24, from the first up to the last that is no more than [`LARGEST`].
+    powers: Box<[u64]>,
+}
+
+/// Bits behind the binary point of a utilisation in fixed point.
+pub const UTILISATION_BITS: u32 = 32;
+/// The base's least and largest, in parts per million.
+pub const LOG_BASES_PPM: std::ops::RangeInclusive<u32> = 1_001_000..=2_000_000;
+
+/// The least utilisation with a code of its own is one in so many.
+const SCALE: u64 = 1 << SCALE_BITS;
+const SCALE_BITS: u32 = 9;
+/// What is coded of the largest utilisation, 512.
+const LARGEST: u64 = SCALE << SCALE_BITS;
+const POWER_BITS: u32 = 24;
+
+impl Digest {
+    /// Of a frame that collects none.
+    pub const NONE: Digest = Digest(u16::MAX);
+    /// Of a frame that no switch has seen.
+    pub const LEAST: Digest = Digest(0);
+
+    /// Whether switches are to write it.
+    #[inline]
+    pub fn collects(self) -> bool {
+        self != Digest::NONE
+    }
+
+    /// A switch has this code.
+    #[inline]
+    pub fn raise(&mut self, code: u16) {
+        self.0 = self.0.max(code.min(u16::MAX - 1));
+    }
+
+    /// The busiest hop's code; `None` if none is collected.
+    #[inline]
+    pub fn code(self) -> Option<u16> {
+        self.collects().then_some(self.0)
+    }
+}
+
+impl DigestCode {
+    /// The codes to a base of [`LOG_BASES_PPM`].
+    pub fn new(log_base_ppm: u32) -> DigestCode {
+        let range = LOG_BASES_PPM;
+        let base = f64::from(log_base_ppm.clamp(*range.start(), *range.end())) / 1e6;
+        let powers =
+            std::iter::successors(Some(1.0), |power| Some(power * base).filter(|power| *power <= LARGEST as f64));
+        DigestCode { powers: powers.map(|power| (power * f64::from(1u32 << POWER_BITS)) as u64).collect() }
+    }
+
+    /// The code of a utilisation in units of 2^-32: 512 U is rounded up to a whole number, and that lies between two powers, of
+    /// which `random` chooses one. A larger one than the largest has its code.
+    #[inline]
+    pub fn encode(&self, utilisation: u64, random: u32) -> u16 {
+        let whole = (utilisation >> (UTILISATION_BITS - SCALE_BITS)).min(LARGEST);
+        let has_rest = utilisation & ((1 << (UTILISATION_BITS - SCALE_BITS)) - 1) != 0;
+        let value = (whole + u64::from(has_rest)).clamp(1, LARGEST) << POWER_BITS;
+        let above = self.powers.partition_point(|power| *power <= value);
+        let Some(upper) = self.powers.get(above) else { return (self.powers.len() - 1) as u16 };
+        let lower = self.powers[above - 1];
+        // Sixteen bits of chance, as fine as the step from one code to the next needs.
+        let draw = u64::from(random >> 16);
+        let is_upper = draw * (upper - lower) < (value - lower) << 16;
+        (above - usize::from(!is_upper)) as u16
+    }
+
+    /// The utilisation that a code stands for.
+    #[inline]
+    pub fn decode(&self, code: u16) -> f64 {
+        let power = self.powers[usize::from(code).min(self.powers.len() - 1)];
+        power as f64 / f64::from(1u32 << POWER_BITS) / SCALE as f64
+    }
+
+    /// How many codes there are.
+    pub fn codes(&self) -> usize {
+        self.powers.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: u64 = 1 << UTILISATION_BITS;
+
+    #[test]
+    fn codes_are_logarithms_of_512_u() {
+        let code = DigestCode::new(2_000_000);
+        // 2^18 = 512 · 512: codes 0 to 18.
+        assert_eq!(code.codes(), 19);
+        for random in [0, u32::MAX] {
+            assert_eq!(code.encode(ONE, random), 9);
+            assert_eq!(code.encode(ONE / 512, random), 0);
+            assert_eq!(code.encode(0, random), 0, "as the least");
+            assert_eq!(code.encode(4 * ONE, random), 11);
+            assert_eq!(code.encode(u64::MAX, random), 18, "as the largest");
+        }
+        // 512 · 1.25 = 640 is a quarter of the way from 512 to 1,024.
+        let quarter = |part: u32| code.encode(ONE / 4 * 5, part << 16);
+        assert_eq!([quarter(0), quarter(16_383), quarter(16_384), quarter(65_535)], [10, 10, 9, 9]);
+        assert_eq!([0, 9, 10, 18, 400].map(|n| code.decode(n)), [1.0 / 512.0, 1.0, 2.0, 512.0, 512.0]);
+    }
+
+    /// The bits that the public simulator prints: 8 for a base of 1.05, 11 for 1.01.
+    #[test]
+    fn codes_fit_as_many_bits_as_in_the_simulator() {
+        for (ppm, bits) in [(1_050_000, 8), (1_010_000, 11), (1_001_000, 14)] {
+            let codes = DigestCode::new(ppm).codes();
+            // ln(2^18) / ln(base), rounded down, is the last code.
+            let last = (f64::ln(262_144.0) / f64::ln(f64::from(ppm) / 1e6)).floor() as usize;
+            assert_eq!((codes, usize::BITS - (codes - 1).leading_zeros()), (last + 1, bits), "{ppm}");
+        }
+    }
+
+    #[test]
+    fn the_mean_of_many_is_right() {
+        let code = DigestCode::new(1_050_000);
+        for permille in [3, 77, 400, 950, 1_000, 1_313, 7_000] {
+            let utilisation = ONE / 1_000 * permille;
+            let draws = 4_096u32;
+            let codes = (0..draws).map(|n| code.decode(code.encode(utilisation, n * (u32::MAX / draws))));
+            let mean = codes.sum::<f64>() / f64::from(draws);
+            // What is coded is 512 U, rounded up.
+            let expected = (0.512 * permille as f64).ceil() / 512.0;
+            assert!((mean / expected - 1.0).abs() < 1e-3, "{permille}: {mean} is not {expected}");
+        }
+    }
+
+    #[test]
+    fn a_frame_keeps_the_largest() {
+        let mut digest = Digest::LEAST;
+        [3, 9, 4].into_iter().for_each(|code| digest.raise(code));
+        assert_eq!((digest.code(), Digest::NONE.code(), Digest::NONE.collects()), (Some(9), None, false));
+        digest.raise(u16::MAX);
+        assert!(digest.collects(), "no code is none");
+    }
+}
