@@ -272,8 +272,8 @@ impl Intake {
     /// What each packet of some bundles is charged.
     #[inline]
     pub(super) fn bytes_of(&self, bundles: u64) -> impl Iterator<Item = u32> {
-        let packets = self.of[..self.len].iter().zip(&self.bytes);
-        packets.filter(move |(place, _)| bundles >> **place & 1 != 0).map(|(_, bytes)| *bytes)
+        let members = bits(bundles).fold(0, |members, bundle| members | self.members[bundle % INTAKE_MAX]);
+        bits(members).map(|n| self.bytes[n % INTAKE_MAX])
     }
 
     /// The least that any packet is charged.
