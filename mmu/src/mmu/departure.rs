@@ -29,24 +29,35 @@ impl Mmu {
     /// [`Mmu::release`] of packets that left in rows, in this order: those of a row left one egress queue.
     #[inline]
     pub fn release_rows<'r>(&self, now: Time, rows: impl Iterator<Item = DepartureRow<'r>>) {
+        let mut leaving = Leaving::default();
+        rows.for_each(|row| self.release_later(now, &mut leaving, row));
+        self.release_leaving(now, &mut leaving);
+    }
+
+    /// Adds a row to what is [released](Mmu::release_leaving) together. Under a policy that filters lengths it is released at once.
+    #[inline(always)]
+    pub fn release_later(&self, now: Time, Leaving(bundles): &mut Leaving, row: DepartureRow<'_>) {
         if self.rules.low_pass.is_some() {
-            return rows.for_each(|row| self.release_row_in_order(now, row));
+            return self.release_row_in_order(now, row);
         }
-        let mut bundles: ArrayVec<Bundle, BUNDLED_MAX> = ArrayVec::new();
-        for row in rows {
-            assert_eq!(row.ingress.len(), row.bytes.len(), "the queue of each packet");
-            let (mut ingress, mut bytes) = (row.ingress, row.bytes);
-            while let Some(queue) = ingress.first().copied() {
-                let alike = alike(queue, ingress);
-                let (of_queue, others) = bytes.split_at(alike);
-                let (packets, bytes_of_queue) = (alike as u32, of_queue.iter().sum());
-                let bundle = Bundle { ingress: queue, egress: row.egress, packets, bytes: bytes_of_queue };
-                self.bundle(now, &mut bundles, bundle);
-                (ingress, bytes) = (&ingress[alike..], others);
-            }
+        assert_eq!(row.ingress.len(), row.bytes.len(), "the queue of each packet");
+        let (mut ingress, mut bytes) = (row.ingress, row.bytes);
+        while let Some(queue) = ingress.first().copied() {
+            let alike = alike(queue, ingress);
+            let (of_queue, others) = bytes.split_at(alike);
+            let (packets, bytes_of_queue) = (alike as u32, of_queue.iter().sum());
+            let bundle = Bundle { ingress: queue, egress: row.egress, packets, bytes: bytes_of_queue };
+            self.bundle(now, bundles, bundle);
+            (ingress, bytes) = (&ingress[alike..], others);
         }
+    }
+
+    /// Releases what left.
+    #[inline]
+    pub fn release_leaving(&self, now: Time, Leaving(bundles): &mut Leaving) {
         if !bundles.is_empty() {
-            self.release_bundles(now, &bundles);
+            self.release_bundles(now, bundles);
+            bundles.clear();
         }
     }
 
@@ -362,6 +373,10 @@ pub struct DepartureRow<'r> {
     /// What each was charged.
     pub bytes: &'r [u32],
 }
+
+/// Packets that left, by pair of queues, until they are released.
+#[derive(Debug, Default)]
+pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
 
 /// How many of the first packets came by this queue, as the first one did.
 #[inline(always)]
