@@ -60,6 +60,12 @@ impl<P: Packet> Transmitter<P> {
         self.transmission.manner.is_behind
     }
 
+    /// Frames in its queues.
+    #[inline]
+    pub(super) fn queued(&self) -> usize {
+        self.transmission.queues.held()
+    }
+
     /// Moves packets from the forwarders' rings into the egress queues.
     fn take_over(&mut self, now: Time) -> usize {
         let mut taken = 0;
