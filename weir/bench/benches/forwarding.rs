@@ -72,17 +72,17 @@ const PARTS: [Part; 3] = [
     Part {
         name: "receiving, finding each frame's way by its first bytes, sums",
         functions: &["SwitchLcore"],
-        most: 86.5,
+        most: 81.0,
     },
     Part {
         name: "admission, into the egress queue",
         functions: &["::forwarding::", "mmu::admission", "mmu::whole", "MemoryShare"],
-        most: 20.5,
+        most: 20.0,
     },
     Part {
         name: "scheduler, shaper, gate, release, counters, out of the queue",
         functions: &["::transmission::", "burst::transmitter", "mmu::departure", "::shaper::", "PortOutput"],
-        most: 28.0,
+        most: 25.5,
     },
 ];
 const ROUNDS: usize = 5;
