@@ -150,6 +150,14 @@ impl Mempool {
         true
     }
 
+    /// Asks the CPU to fetch the next `n` mbufs that this lcore takes, where they have left its cache. What other threads than EAL lcores
+    /// take is not known ahead.
+    #[inline]
+    pub fn fetch_ahead(&self, n: usize) {
+        // SAFETY: the pool is alive; the cache that is looked at is of the lcore that calls.
+        unsafe { sys::weir_mempool_fetch_ahead(self.as_ptr(), n as u32) };
+    }
+
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
         self.0.pool.as_ptr()
     }

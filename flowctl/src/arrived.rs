@@ -3,7 +3,7 @@
 use weir_units::Class;
 use weir_wire::mac_control::{Account, CreditFrame};
 
-use crate::cbfc::{Receiver, blocks};
+use crate::cbfc::{Receiver, blocks, blocks_of_all};
 use crate::gfc::Arrivals;
 
 /// What has come in from a port's peer, as its flow control counts it. Counted by the one lcore that receives on the port.
@@ -25,6 +25,16 @@ impl Arrived {
             Arrived::Uncounted => 0,
             Arrived::Blocks(_) => blocks(frame_bytes),
             Arrived::Bytes(arrivals) => arrivals.bytes_of(frame_bytes),
+        }
+    }
+
+    /// [`Arrived::count_of`] frames of these lengths, together.
+    #[inline]
+    pub fn count_of_all(&self, frames: &[u32]) -> u32 {
+        match self {
+            Arrived::Uncounted => 0,
+            Arrived::Blocks(_) => blocks_of_all(frames),
+            Arrived::Bytes(arrivals) => frames.iter().map(|bytes| arrivals.bytes_of(*bytes)).sum(),
         }
     }
 

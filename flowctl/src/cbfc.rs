@@ -34,7 +34,14 @@ pub const CONFIRMATIONS: u8 = 3;
 /// What a frame of this length (without FCS) takes: its bytes with FCS in whole blocks. Both ends must count alike.
 #[inline]
 pub const fn blocks(frame_bytes: u32) -> u32 {
-    (frame_bytes + FCS_BYTES as u32).div_ceil(BLOCK.get() as u32)
+    // Not `div_ceil`, which divides twice: a row of frames is counted several at a time.
+    (frame_bytes + (FCS_BYTES + BLOCK.get() - 1) as u32) / BLOCK.get() as u32
+}
+
+/// [`blocks`] of frames of these lengths, together.
+#[inline]
+pub fn blocks_of_all(frames: &[u32]) -> u32 {
+    frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum()
 }
 
 /// How far `limit` is ahead of `count` on the circle of 32 bits; `None` if it is behind.

@@ -76,8 +76,8 @@ pub use charge::Charge;
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 pub use mmu::{
-    Arrival, Bundle, Departure, DepartureRow, DropReason, Group, INTAKE_MAX, Intake, Mmu, PoolUse, PoolWatermarks,
-    QueueLevels, QueueUse, QueueWatermarks, Segment, Verdict,
+    Arrival, Bundle, Departure, DepartureRow, DropReason, Group, INTAKE_MAX, Intake, Leaving, Mmu, PoolUse,
+    PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks, Segment, Verdict,
 };
 pub use one_writer::PortWriter;
 pub use policy::Policy;

@@ -147,7 +147,7 @@ impl<P: Packet> Forwarding<P> {
                 Parsed::Data(headers) => (Some(headers), self.way_of_copied(now, port, &headers, packet)),
                 Parsed::Malformed => (None, Way::Drop(DropReason::Malformed)),
                 Parsed::Control(control) => {
-                    self.handle_control::<O>(now, port, control);
+                    self.obey::<O>(now, port, control);
                     if let Ok(ControlFrame::Credit(frame)) = control {
                         accounts.push((ways.len(), frame));
                     }
@@ -197,10 +197,7 @@ impl<P: Packet> Forwarding<P> {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
-                self.handle_control::<O>(now, port, control);
-                if let Ok(ControlFrame::Credit(frame)) = control {
-                    self.compare_counts(port, &frame);
-                }
+                self.handle_control::<O>(now, port, &control);
                 return store.take_back(packet);
             }
             Parsed::Malformed => {
@@ -213,8 +210,21 @@ impl<P: Packet> Forwarding<P> {
         self.forward(now, packet, ingress, way, store, onward);
     }
 
+    /// Obeys a control frame, and compares the counts that it tells with those of the data before it.
+    pub(crate) fn handle_control<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        control: &Result<ControlFrame, DecodeError>,
+    ) {
+        self.obey::<O>(now, port, *control);
+        if let Ok(ControlFrame::Credit(frame)) = control {
+            self.compare_counts(port, frame);
+        }
+    }
+
     /// Obeys a control frame, unless that was done before.
-    fn handle_control<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
+    fn obey<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
         if O::OBEYS_CONTROL {
             self.stirred.insert(port);
             handle_control(&self.shared, &mut self.counters, now, port, control);

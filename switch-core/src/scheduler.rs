@@ -36,6 +36,12 @@ impl Counts {
         let frames = u32::from(self.0);
         length & frames.wrapping_sub(1) | frames
     }
+
+    /// What frames of so many bytes together take of a turn.
+    #[inline(always)]
+    fn of_all(self, frames: usize, bytes: u32) -> u32 {
+        if self == Counts::BYTES { bytes } else { frames as u32 }
+    }
 }
 
 /// Frames of one class in a row, of which the first was scheduled.
@@ -69,23 +75,53 @@ impl Row {
 }
 
 impl Row {
-    /// How many of the frames of these lengths go next, one after the other: as [`Row::goes_on`] says of each. They count as sent then.
+    /// How many of the frames of these lengths, so many bytes together, go next, one after the other: as [`Row::goes_on`] says of each.
+    /// They count as sent then. Returns their bytes too.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, lengths: &[u32]) -> usize {
-        let total: u32 = lengths.iter().map(|length| self.counts.of(*length)).sum();
-        if !self.is_strict {
-            if self.deficit < total {
-                if self.quantum == 0 {
-                    return lengths.iter().take_while(|length| self.goes_on(**length)).count();
-                }
-                // The class gets a quantum whenever it needs one, so for all of them as many as their sum needs.
-                self.deficit += (total - self.deficit).next_multiple_of(self.quantum);
-            }
-            self.deficit -= total;
+    pub(crate) fn go_on(&mut self, lengths: &[u32], bytes: u32) -> (usize, u32) {
+        let all = (lengths.len(), bytes);
+        if self.is_strict {
+            return all;
         }
-        lengths.len()
+        let total = self.counts.of_all(lengths.len(), bytes);
+        if self.deficit < total {
+            if self.quantum == 0 {
+                return self.go_on_by_parts(lengths);
+            }
+            // The class gets a quantum whenever it needs one, so for all of them as many as their sum needs.
+            self.deficit += (total - self.deficit).next_multiple_of(self.quantum);
+        }
+        self.deficit -= total;
+        all
+    }
+
+    /// [`Row::go_on`] of frames that don't all go: some at a time, and the last ones one by one.
+    #[inline(always)]
+    fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
+        let (mut count, mut bytes) = (0, 0);
+        for part in lengths.as_chunks::<PART>().0 {
+            let of_part: u32 = part.iter().sum();
+            let cost = self.counts.of_all(PART, of_part);
+            if self.deficit < cost {
+                break;
+            }
+            self.deficit -= cost;
+            (count, bytes) = (count + PART, bytes + of_part);
+        }
+        for length in &lengths[count..] {
+            let cost = self.counts.of(*length);
+            if self.deficit < cost {
+                break;
+            }
+            self.deficit -= cost;
+            (count, bytes) = (count + 1, bytes + length);
+        }
+        (count, bytes)
     }
 }
+
+/// Frames that are summed up before one is looked at alone.
+const PART: usize = 8;
 
 impl Scheduler {
     /// A scheduler for queues served as configured; a clone of it does for another port.
@@ -152,22 +188,32 @@ impl Scheduler {
     /// The next of several classes in turn.
     #[inline]
     fn next_in_turn(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Class {
+        self.skip_to(ready);
         // A frame longer than the quantum takes several rounds, so this ends after finitely many turns.
         loop {
             let class = self.turn;
-            if ready.contains(class) {
-                let deficit = &mut self.deficit[class.index()];
-                if !self.granted {
-                    *deficit += self.quanta[class.index()].load(Ordering::Relaxed);
-                    self.granted = true;
-                }
-                let cost = self.counts.of(head(class));
-                if cost <= *deficit {
-                    *deficit -= cost;
-                    return class;
-                }
+            let deficit = &mut self.deficit[class.index()];
+            if !self.granted {
+                *deficit += self.quanta[class.index()].load(Ordering::Relaxed);
+                self.granted = true;
+            }
+            let cost = self.counts.of(head(class));
+            if cost <= *deficit {
+                *deficit -= cost;
+                return class;
             }
             self.pass_turn();
+            self.skip_to(ready);
+        }
+    }
+
+    /// Passes the turns of classes that are not ready.
+    #[inline]
+    fn skip_to(&mut self, ready: ClassSet) {
+        let turn = self.turn.number();
+        let skipped = ready.bits().rotate_right(u32::from(turn)).trailing_zeros() as u8;
+        if skipped > 0 {
+            (self.turn, self.granted) = (Class::new(turn + skipped), false);
         }
     }
 
@@ -240,11 +286,11 @@ mod tests {
             (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
         assert_eq!(first, [0, 1, 3, 4]);
         let mut row = scheduler.row(Class::new(4), ready);
-        assert_eq!((row.go_on(&[1_500, 9_000, 60]), row.goes_on(60)), (2, false));
+        assert_eq!((row.go_on(&[1_500, 9_000, 60], 10_560), row.goes_on(60)), ((2, 10_500), false));
         scheduler.end_row(&row);
         assert_eq!(scheduler.next(ready, |class| lengths[class.index()]), Some(Class::new(0)));
-        assert_eq!(scheduler.row(Class::new(0), ready).go_on(&[60]), 0);
-        assert_eq!(scheduler.row(Class::new(0), Class::new(0).alone()).go_on(&[60, 60]), 2);
+        assert_eq!(scheduler.row(Class::new(0), ready).go_on(&[60], 60), (0, 0));
+        assert_eq!(scheduler.row(Class::new(0), Class::new(0).alone()).go_on(&[60, 60], 120), (2, 120));
     }
 
     #[test]
@@ -289,7 +335,9 @@ mod tests {
             let row = || Row { class: Class::new(3), is_strict: strict, counts, quantum, deficit };
             let (mut at_once, mut each) = (row(), row());
             let count = lengths.iter().take_while(|length| each.goes_on(**length)).count();
-            prop_assert_eq!((at_once.go_on(&lengths), at_once.deficit), (count, each.deficit));
+            let bytes = lengths[..count].iter().sum();
+            prop_assert_eq!(at_once.go_on(&lengths, lengths.iter().sum()), (count, bytes));
+            prop_assert_eq!(at_once.deficit, each.deficit);
         }
 
         /// Frames may have any length.

@@ -28,6 +28,8 @@ pub struct SwitchLcore {
     batch: Batch,
     burst: Burst<Frame>,
     may_rest: bool,
+    /// Whether memory to receive into is asked for ahead.
+    fetches_ahead: bool,
     taken: Taken,
 }
 
@@ -147,6 +149,7 @@ impl SwitchLcore {
             batch: Batch::new(),
             burst: Burst::new(),
             may_rest: false,
+            fetches_ahead: false,
             taken: Taken::default(),
         }
     }
@@ -178,8 +181,14 @@ impl SwitchLcore {
                 note_received(now, *port, tap, &mut self.world.captures, &self.burst);
             }
             self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world);
+            if self.fetches_ahead {
+                self.world.store.data.fetch_ahead(RX_BURST);
+            }
         }
-        moved + self.forward_and_transmit(clock)
+        let moved_on = self.forward_and_transmit(clock);
+        // Where as much leaves as comes, frames are received into what left last.
+        self.fetches_ahead = moved > moved_on && self.lcore.receives_into_cold_memory();
+        moved + moved_on
     }
 
     #[inline]

@@ -11,6 +11,7 @@ fn mbufs_batches_and_pools() {
         contents();
         copies_are_deep();
         accounting();
+        fetching_ahead_takes_nothing();
         batch_keeps_order();
         sizes();
         assert!(!eal.is_in_use());
@@ -83,6 +84,25 @@ fn accounting() {
     // Dropped on a thread that is no lcore.
     std::thread::spawn(move || drop(second)).join().expect("no panic");
     assert_eq!(pool.in_use(), 0);
+}
+
+fn fetching_ahead_takes_nothing() {
+    let pool = pool("ahead", 255);
+    // The lcore's cache is empty at first, and is filled as an allocation would.
+    pool.fetch_ahead(MAX_BURST);
+    assert_eq!((pool.available(), pool.in_use()), (255, 0));
+    let mut batch = Batch::new();
+    assert!(pool.alloc_bulk(&mut batch, MAX_BURST));
+    pool.fetch_ahead(MAX_BURST);
+    assert_eq!(pool.in_use(), MAX_BURST as u32);
+    let rest: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
+    assert_eq!(rest.len(), 255 - MAX_BURST);
+    pool.fetch_ahead(MAX_BURST);
+    assert!(pool.alloc().is_none());
+    drop((batch, rest));
+    assert_eq!(pool.in_use(), 0);
+    // A thread that is no lcore has no cache.
+    std::thread::spawn(move || pool.fetch_ahead(MAX_BURST)).join().expect("no panic");
 }
 
 fn batch_keeps_order() {

@@ -3,7 +3,7 @@
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use weir_wire::mac_control::{Account, CreditFrame};
 
-use super::{BLOCK, CONFIRMATIONS, ahead, blocks};
+use super::{BLOCK, CONFIRMATIONS, ahead, blocks, blocks_of_all};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The credit of a port's eight classes.
@@ -109,16 +109,15 @@ impl Sender {
     /// Whether all of these frames may be sent, one after the other.
     #[inline]
     pub fn may_send_all(&self, class: Class, frames: &[u32]) -> bool {
-        frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum::<u32>() <= self.credit(class)
+        blocks_of_all(frames) <= self.credit(class)
     }
 
     /// [`Sender::handle_sent`] of some frames.
     #[inline]
     pub fn handle_all_sent(&self, class: Class, frames: &[u32]) {
         let sent = &self.classes[class.index()].sent;
-        let all = frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum();
         // One writer, as above.
-        sent.store(sent.load(Ordering::Relaxed).wrapping_add(all), Ordering::Relaxed);
+        sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks_of_all(frames)), Ordering::Relaxed);
     }
 
     /// No credit, and counts from 0, as at the link's start. Called by the transmitter. A message that is being handled

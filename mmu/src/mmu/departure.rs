@@ -29,26 +29,35 @@ impl Mmu {
     /// [`Mmu::release`] of packets that left in rows, in this order: those of a row left one egress queue.
     #[inline]
     pub fn release_rows<'r>(&self, now: Time, rows: impl Iterator<Item = DepartureRow<'r>>) {
+        let mut leaving = Leaving::default();
+        rows.for_each(|row| self.release_later(now, &mut leaving, row));
+        self.release_leaving(now, &mut leaving);
+    }
+
+    /// Adds a row to what is [released](Mmu::release_leaving) together. Under a policy that filters lengths it is released at once.
+    #[inline(always)]
+    pub fn release_later(&self, now: Time, Leaving(bundles): &mut Leaving, row: DepartureRow<'_>) {
         if self.rules.low_pass.is_some() {
-            return rows.for_each(|row| self.release_row_in_order(now, row));
+            return self.release_row_in_order(now, row);
         }
-        let mut bundles: ArrayVec<Bundle, BUNDLED_MAX> = ArrayVec::new();
-        for DepartureRow { egress, ingress, bytes } in rows {
-            assert_eq!(ingress.len(), bytes.len(), "the queue of each packet");
-            let Some(first) = ingress.first().copied() else { continue };
-            // Most rows came by one queue.
-            let differ = ingress.iter().fold(0, |differ, queue| differ | (queue.index() ^ first.index()) as u16);
-            if differ == 0 {
-                let packets = ingress.len() as u32;
-                self.bundle(now, &mut bundles, Bundle { ingress: first, egress, packets, bytes: bytes.iter().sum() });
-            } else {
-                for (ingress, bytes) in ingress.iter().zip(bytes) {
-                    self.bundle(now, &mut bundles, Bundle { ingress: *ingress, egress, packets: 1, bytes: *bytes });
-                }
-            }
+        assert_eq!(row.ingress.len(), row.bytes.len(), "the queue of each packet");
+        let (mut ingress, mut bytes) = (row.ingress, row.bytes);
+        while let Some(queue) = ingress.first().copied() {
+            let alike = alike(queue, ingress);
+            let (of_queue, others) = bytes.split_at(alike);
+            let (packets, bytes_of_queue) = (alike as u32, of_queue.iter().sum());
+            let bundle = Bundle { ingress: queue, egress: row.egress, packets, bytes: bytes_of_queue };
+            self.bundle(now, bundles, bundle);
+            (ingress, bytes) = (&ingress[alike..], others);
         }
+    }
+
+    /// Releases what left.
+    #[inline]
+    pub fn release_leaving(&self, now: Time, Leaving(bundles): &mut Leaving) {
         if !bundles.is_empty() {
-            self.release_bundles(now, &bundles);
+            self.release_bundles(now, bundles);
+            bundles.clear();
         }
     }
 
@@ -71,11 +80,28 @@ impl Mmu {
 
     #[inline(never)]
     fn release_row_in_order(&self, now: Time, DepartureRow { egress, ingress, bytes }: DepartureRow<'_>) {
+        if let Some(queue) = ingress.first().copied()
+            && self.ingress[queue.index()].limits.lossless
+            && alike(queue, ingress) == ingress.len()
+        {
+            return self.release_row_of_one(now, queue, egress, bytes);
+        }
         for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
             let pairs = ingress.iter().zip(bytes);
             let departures: ArrayVec<Departure, BUNDLED_MAX> =
                 pairs.map(|(ingress, bytes)| Departure { ingress: *ingress, egress, bytes: *bytes }).collect();
             self.release(now, &departures);
+        }
+    }
+
+    /// Returns what packets of a row were charged that came by one lossless queue.
+    fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, bytes: &[u32]) {
+        let (terms, mut left) = (self.terms(), Left::default());
+        let is_off = self.release_lossless(&terms, now, ingress, bytes.iter().copied(), &mut left);
+        self.egress[egress.index()].remove(bytes.iter().copied().map(u64::from).sum());
+        self.give_back(&terms, &left);
+        if is_off {
+            self.reconsider_lossless(ingress, now);
         }
     }
 
@@ -169,7 +195,8 @@ impl Mmu {
             self.release_lossy(terms, now, run, left);
             return false;
         }
-        let is_off = self.release_lossless(terms, now, run, left);
+        let bytes = run.iter().map(|departure| departure.bytes);
+        let is_off = self.release_lossless(terms, now, run[0].ingress, bytes, left);
         egress.for_each(|(queue, bytes)| {
             self.egress[queue.index()].remove(u64::from(bytes));
         });
@@ -200,21 +227,35 @@ impl Mmu {
     /// Takes packets out of a lossless ingress queue; returns whether it, or its port, is OFF.
     // Always: of one packet alone, what is done for many is known to be done once.
     #[inline(always)]
-    fn release_lossless(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) -> bool {
-        let id = run[0].ingress;
+    fn release_lossless(
+        &self,
+        terms: &Terms<'_>,
+        now: Time,
+        id: QueueId,
+        charged: impl Iterator<Item = u32> + Clone,
+        left: &mut Left,
+    ) -> bool {
         let queue = &*self.ingress[id.index()];
-        let bytes = run.iter().map(|departure| departure.bytes).sum();
+        let bytes = charged.clone().sum();
         let average_before = terms.rules.filtered(&queue.average);
         let (mut average, mut departed) = (average_before, Departed::default());
         let change = queue.levels.update(|levels| {
             let mut after = levels;
             match terms.rules.low_pass {
                 // Every packet is a step of its own.
+                Some(filter) if levels.headroom == 0 && bytes <= levels.shared => {
+                    let lengths = charged.clone().scan(levels.shared, |shared, bytes| {
+                        *shared -= bytes;
+                        Some(u64::from(*shared))
+                    });
+                    average = lengths.fold(average_before, |average, length| filter.depart(average, length));
+                    departed = after.depart(bytes);
+                }
                 Some(filter) => {
                     average = average_before;
                     departed = Departed::default();
-                    for departure in run {
-                        departed += after.depart(departure.bytes);
+                    for bytes in charged.clone() {
+                        departed += after.depart(bytes);
                         average = filter.depart(average, filter.length_of(after));
                     }
                 }
@@ -331,6 +372,18 @@ pub struct DepartureRow<'r> {
     pub ingress: &'r [QueueId],
     /// What each was charged.
     pub bytes: &'r [u32],
+}
+
+/// Packets that left, by pair of queues, until they are released.
+#[derive(Debug, Default)]
+pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
+
+/// How many of the first packets came by this queue, as the first one did.
+#[inline(always)]
+fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
+    // Most rows came by one queue, which is told without a branch for each packet.
+    let differ = ingress.iter().fold(0, |differ, other| differ | (other.index() ^ queue.index()) as u16);
+    if differ == 0 { ingress.len() } else { ingress.iter().take_while(|other| **other == queue).count() }
 }
 
 /// Sums packets up by pair of queues. They are [`BUNDLED_MAX`] at most.

@@ -42,8 +42,10 @@ pub struct Intake {
     bundles: ArrayVec<Bundle, INTAKE_MAX>,
     /// Packets.
     len: usize,
-    /// The bundle of each packet.
+    /// The bundle of each packet, but for those that are `grouped`.
     of: [u8; INTAKE_MAX],
+    /// Packets whose bundle only `members` tells, as bits: where all of them are kept, as they mostly are, nobody asks for it.
+    grouped: u64,
     /// What each packet is charged.
     bytes: [u32; INTAKE_MAX],
     /// The bundles that are kept whole, as bits.
@@ -70,6 +72,7 @@ impl Intake {
             bundles: ArrayVec::new(),
             len: 0,
             of: [0; INTAKE_MAX],
+            grouped: 0,
             bytes: [0; INTAKE_MAX],
             whole: 0,
             segments: [Segment::Private; INTAKE_MAX],
@@ -116,10 +119,10 @@ impl Intake {
         self.bytes[first..][..bytes.len()].copy_from_slice(bytes);
         let mut added = 0;
         for Group { ingress, egress, members, bytes } in groups {
-            let place = self.count(ingress, egress, members.count_ones(), bytes, members << first);
-            bits(members).for_each(|n| self.of[(first + n) % INTAKE_MAX] = place);
+            self.count(ingress, egress, members.count_ones(), bytes, members << first);
             added |= members;
         }
+        self.grouped |= added << first;
         debug_assert_eq!(added, mask(bytes.len()));
         self.len += bytes.len();
     }
@@ -210,13 +213,25 @@ impl Intake {
         (!self.shares_egress).then(|| self.bundles.iter().zip(self.members))
     }
 
+    /// The bundle of a packet.
+    #[inline(always)]
+    fn place(&self, n: usize) -> usize {
+        if self.grouped >> n & 1 == 0 { usize::from(self.of[n]) } else { self.place_by_members(n) }
+    }
+
+    #[inline(never)]
+    fn place_by_members(&self, n: usize) -> usize {
+        let bundles = &self.members[..self.bundles.len()];
+        bundles.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle")
+    }
+
     /// A packet.
     ///
     /// # Panics
     /// If there is none of this number.
     #[inline]
     pub fn packet(&self, n: usize) -> Arrival {
-        let bundle = &self.bundles[usize::from(self.of[n])];
+        let bundle = &self.bundles[self.place(n)];
         Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes: self.bytes[n] }
     }
 
@@ -229,20 +244,13 @@ impl Intake {
     /// The bundle of each packet, and what the packet is charged.
     #[inline(always)]
     pub fn placed(&self) -> impl ExactSizeIterator<Item = (&Bundle, u32)> {
-        let packets = self.of[..self.len].iter().zip(&self.bytes);
-        packets.map(|(place, bytes)| (&self.bundles[usize::from(*place)], *bytes))
+        self.bytes().iter().enumerate().map(|(n, bytes)| (&self.bundles[self.place(n)], *bytes))
     }
 
     /// The packets.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Arrival> {
-        let of = |place: &u8| &self.bundles[usize::from(*place)];
-        let packets = self.of[..self.len].iter().zip(&self.bytes);
-        packets.map(move |(place, bytes)| Arrival {
-            ingress: of(place).ingress,
-            egress: of(place).egress,
-            bytes: *bytes,
-        })
+        self.placed().map(|(bundle, bytes)| Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes })
     }
 
     /// Whether every packet was kept, as far as bundles tell: if not, [`Intake::verdict`] says it of each.
@@ -257,7 +265,7 @@ impl Intake {
     /// If there is none of this number.
     #[inline]
     pub fn verdict(&self, n: usize) -> Verdict {
-        let bundle = usize::from(self.of[n]);
+        let bundle = self.place(n);
         if self.whole >> bundle & 1 != 0 { Verdict::Keep(self.segments[bundle]) } else { self.verdicts[n] }
     }
 
@@ -266,14 +274,19 @@ impl Intake {
     pub fn clear(&mut self) {
         self.bundles.clear();
         self.shares_egress = false;
-        self.len = 0;
+        (self.len, self.grouped) = (0, 0);
     }
 
     /// What each packet of some bundles is charged.
     #[inline]
     pub(super) fn bytes_of(&self, bundles: u64) -> impl Iterator<Item = u32> {
-        let packets = self.of[..self.len].iter().zip(&self.bytes);
-        packets.filter(move |(place, _)| bundles >> **place & 1 != 0).map(|(_, bytes)| *bytes)
+        bits(self.members_of(bundles)).map(|n| self.bytes[n % INTAKE_MAX])
+    }
+
+    /// The packets of some bundles, as bits.
+    #[inline]
+    fn members_of(&self, bundles: u64) -> u64 {
+        bits(bundles).fold(0, |members, bundle| members | self.members[bundle % INTAKE_MAX])
     }
 
     /// The least that any packet is charged.
@@ -284,9 +297,8 @@ impl Intake {
     /// The packets of some bundles, and their places.
     pub(super) fn packets_of(&self, bundles: u64) -> Gathered {
         let mut packets = Gathered { run: ArrayVec::new(), places: ArrayVec::new() };
-        for (n, place) in self.of[..self.len].iter().enumerate().filter(|(_, place)| bundles >> **place & 1 != 0) {
-            let Bundle { ingress, egress, .. } = self.bundles[usize::from(*place)];
-            packets.run.push(Arrival { ingress, egress, bytes: self.bytes[n] });
+        for n in bits(self.members_of(bundles)) {
+            packets.run.push(self.packet(n));
             packets.places.push(n as u8);
         }
         packets

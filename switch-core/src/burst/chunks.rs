@@ -132,12 +132,9 @@ impl<P> Chunks<P> {
             while left != 0 {
                 let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
                 let tail = ends.tail as usize;
-                let places = chunk.packets[tail..].iter_mut().zip(&mut chunk.bytes[tail..]);
-                let mut put = 0;
-                for ((place, bytes), length) in places.zip(&mut chunk.lengths[tail..]) {
-                    if left == 0 {
-                        break;
-                    }
+                let put = (CHUNK - tail).min(left.count_ones() as usize);
+                let places = chunk.packets[tail..][..put].iter_mut().zip(&mut chunk.bytes[tail..][..put]);
+                for ((place, bytes), length) in places.zip(&mut chunk.lengths[tail..][..put]) {
                     let at = left.trailing_zeros() as usize % BURST_MAX;
                     left &= left - 1;
                     let packet = from[at].take();
@@ -145,7 +142,6 @@ impl<P> Chunks<P> {
                     *bytes = charged[at];
                     // What was there was taken, so there is nothing to drop.
                     mem::forget(mem::replace(place, packet));
-                    put += 1;
                 }
                 chunk.ingress[tail..][..put].fill(bundle.ingress);
                 ends.tail += put as u32;

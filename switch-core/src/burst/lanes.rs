@@ -2,6 +2,7 @@
 //! its own classes alone.
 
 use arrayvec::ArrayVec;
+use weir_mmu::Leaving;
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::bursts::Bursts;
@@ -84,7 +85,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                     let limit = burst.len();
                     driver.transmit_by(id, queue as u8, burst, limit)
                 });
-                self.account(now, offered, sent);
+                let mut leaving = Leaving::default();
+                self.account(now, offered, sent, &mut leaving);
+                self.shared.mmu.release_leaving(now, &mut leaving);
                 offered.forget_front(sent);
                 total += sent;
             }

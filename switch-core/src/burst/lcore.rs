@@ -81,6 +81,9 @@ impl Switch {
     }
 }
 
+/// More packets in an lcore's queues than pass through in a few rounds: the memory of as many leaves a core's own cache.
+const STANDING_MIN: usize = 4_096;
+
 /// The most frames that a switch holds when up to so many lcores run it: packet memory for its buffer has this many mbufs.
 pub fn frames_held_max(config: &SwitchConfig, lcores: usize) -> usize {
     PacketMemory::places(config.buffer.frames_max() as usize, lcores)
@@ -198,6 +201,17 @@ impl<P: Packet> Lcore<P> {
                 forwarder.handle_burst(now, port, burst, store, &mut onward);
             }
             Work::Forward(_) | Work::Transmit(_) => panic!("an lcore that does not receive: {}", self.role),
+        }
+    }
+
+    /// Whether the memory that packets are received into has left the caches of this core, where more comes than leaves: other lcores
+    /// send what comes here, or so much stands in queues that what is free was used long ago.
+    #[inline]
+    pub fn receives_into_cold_memory(&self) -> bool {
+        match &self.work {
+            Work::Receive(_) | Work::ReceiveForward(..) => true,
+            Work::All(_, _, transmitter) => transmitter.queued() > STANDING_MIN,
+            Work::Forward(_) | Work::Transmit(_) => false,
         }
     }
 

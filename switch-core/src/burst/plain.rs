@@ -7,6 +7,7 @@ use arrayvec::ArrayVec;
 use weir_mmu::Arrival;
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
+use weir_wire::ethernet::Parsed;
 
 use super::alike::Alike;
 use super::exact_match::{ExactMatch, Way};
@@ -65,12 +66,35 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut O,
     ) {
         self.take_turn(port);
-        let row = self.stage_known(now, port, burst, known);
-        if row < burst.len() {
-            return self.handle_mixed(now, port, (burst, row), known, store, onward);
+        let mut row = self.stage_known(now, port, burst, known);
+        while row < burst.len() {
+            if !burst[row].is_control() {
+                return self.handle_mixed(now, port, (burst, row), known, store, onward);
+            }
+            // No part of the burst: frames before and behind it are admitted together.
+            let frame = burst.remove(row);
+            self.handle_control_packet::<O>(now, port, frame, store);
+            row += self.stage_known(now, port, &burst[row..], known);
         }
-        self.admit(now, port, burst, store, onward);
+        if !burst.is_empty() {
+            self.admit(now, port, burst, store, onward);
+        }
         self.count_arrived(port);
+    }
+
+    /// A MAC control frame, whose place among the data of its port is here.
+    #[inline(never)]
+    fn handle_control_packet<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        packet: P,
+        store: &mut impl PacketStore<P>,
+    ) {
+        if let Parsed::Control(control) = packet.parse() {
+            self.handle_control::<O>(now, port, &control);
+        }
+        store.take_back(packet);
     }
 
     /// Forwards a burst of which so many frames in a row ask to be admitted already, and the next one is not known.
@@ -160,8 +184,7 @@ impl<P: Packet> Forwarding<P> {
         let charge = shared.charge;
         intake.push_row(ingress, egress, lengths.iter().map(|bytes| charge.of(*bytes)));
         if counts {
-            let count = |bytes: &u32| shared.port(port).arrived.count_of(*bytes);
-            arrived[ingress.class().index()] += lengths.iter().map(count).sum::<u32>();
+            arrived[ingress.class().index()] += shared.port(port).arrived.count_of_all(lengths);
         }
         counters.add_row(ingress, lengths);
         lengths.len()

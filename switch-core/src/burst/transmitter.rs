@@ -1,10 +1,9 @@
 //! Transmission on an lcore: each poll serves every port with a burst, and may come late.
 
-use std::iter;
 use std::sync::Arc;
 
 use weir_flowctl::{Regulator, wire_bytes};
-use weir_mmu::{DepartureRow, Intake};
+use weir_mmu::{DepartureRow, Intake, Leaving};
 use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
 
 use super::bursts::{BurstPort, Bursts};
@@ -59,6 +58,12 @@ impl<P: Packet> Transmitter<P> {
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.transmission.manner.is_behind
+    }
+
+    /// Frames in its queues.
+    #[inline]
+    pub(super) fn queued(&self) -> usize {
+        self.transmission.queues.held()
     }
 
     /// Moves packets from the forwarders' rings into the egress queues.
@@ -148,7 +153,10 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let sent = if port.own.staged.is_none() {
             self.send_bursts(now, index, held | blocked, driver)
         } else {
-            self.send_staged(now, index, driver)
+            let mut leaving = Leaving::default();
+            let sent = self.send_staged(now, index, &mut leaving, driver);
+            self.shared.mmu.release_leaving(now, &mut leaving);
+            sent
         };
         self.note_waiting(now, index, held, (missed, sent));
         moved + sent
@@ -173,6 +181,23 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     /// their queues, others from the port's burst, where they are staged. What the port does not accept stays staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
+        let mut leaving = Leaving::default();
+        let sent = self.send_rows(now, index, held, &mut leaving, driver);
+        // All rows together, so that a queue of which there are several is touched once.
+        self.shared.mmu.release_leaving(now, &mut leaving);
+        sent
+    }
+
+    /// [`Transmission::send_ready`], but that what went is yet to be released.
+    #[inline(always)]
+    fn send_rows<D: PortOutput<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        held: ClassSet,
+        leaving: &mut Leaving,
+        driver: &mut D,
+    ) -> usize {
         let mut ready = self.ready(now, index, held);
         let (mut sent, mut staged) = (0, None::<Box<Staged<P>>>);
         while !ready.is_empty() && self.ports[index].may_send(now) {
@@ -192,13 +217,13 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             }
             let is_direct = staged.is_none() && !port.own.has_lanes;
             let is_plain = port.plain.contains(class);
-            let count = if is_plain {
+            let (count, bytes) = if is_plain {
                 self.extend_row::<false>(now, index, class, ready, room)
             } else {
                 self.extend_row::<true>(now, index, class, ready, room)
             };
             if is_direct && (count >= ROW_MIN || ready.only().is_some()) {
-                let gone = self.send_row(now, index, class, count, driver);
+                let gone = self.send_row(now, index, class, (count, bytes), leaving, driver);
                 sent += gone;
                 self.consume_row(index, class, count, &mut ready);
                 if gone < count {
@@ -215,17 +240,18 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             }
         }
         self.ports[index].own.staged = staged;
-        sent + self.send_staged(now, index, driver)
+        sent + self.send_staged(now, index, leaving, driver)
     }
 
-    /// Offers the port the first `count` frames of a queue, releases what it accepts, and stages the rest. Returns how many went.
+    /// Offers the port the first `count` frames of a queue, so many bytes, and stages what it does not accept. Returns how many went.
     #[inline(always)]
     fn send_row<D: PortOutput<P>>(
         &mut self,
         now: Time,
         index: usize,
         class: Class,
-        count: usize,
+        (count, bytes): (usize, u32),
+        leaving: &mut Leaving,
         driver: &mut D,
     ) -> usize {
         let Transmission { queues, ports, counters, shared, manner, .. } = self;
@@ -233,9 +259,13 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let queue = QueueId::new(port.id, class);
         let row = queues.fifos().front_row(queue.index());
         let sent = driver.transmit_row(port.id, &mut row.packets[..count]);
-        counters.add_row(queue, &row.lengths[..sent]);
+        if sent == count {
+            counters.add_frames(queue, count as u64, u64::from(bytes));
+        } else {
+            counters.add_row(queue, &row.lengths[..sent]);
+        }
         let gone = DepartureRow { egress: queue, ingress: &row.ingress[..sent], bytes: &row.bytes[..sent] };
-        shared.mmu.release_rows(now, iter::once(gone));
+        shared.mmu.release_later(now, leaving, gone);
         manner.note_released(sent);
         self.stirred |= told_of(shared, self.off_ports | self.by_length, row.ingress[..sent].iter().copied());
         if sent < count {
@@ -254,7 +284,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     }
 
     /// Puts frames of a class, whose first one was scheduled, on the port's wire: as many as lie in a row, and would be next one
-    /// after the other, and `most` at most. Returns how many. They are still in their queue. A class that is not
+    /// after the other, and `most` at most. Returns how many, and their bytes. They are still in their queue. A class that is not
     /// [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit.
     #[inline(always)]
     fn extend_row<const LIMITED: bool>(
@@ -264,7 +294,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         class: Class,
         ready: ClassSet,
         most: usize,
-    ) -> usize {
+    ) -> (usize, u32) {
         let Transmission { shared, queues, ports, link_overhead, .. } = self;
         let port = &mut ports[index];
         let queue = QueueId::new(port.id, class).index();
@@ -273,16 +303,16 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let most = most.min(frames.lengths.len());
         let regulator = &shared.port(port.id).regulator;
         let lengths = &frames.lengths[..most];
-        if let Some(count) = port.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, *link_overhead), regulator) {
+        if let Some(row) = port.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, *link_overhead), regulator) {
             if is_standing {
-                queues.fifos().prefetch_behind(queue, count);
+                queues.fifos().prefetch_behind(queue, row.0);
             }
-            return count;
+            return row;
         }
         // In registers, for the row.
         let (mut shaper, mut peak, mut row) =
             (port.shaper.clone(), port.own.peak.clone(), port.scheduler.row(class, ready));
-        let (mut count, mut wire_total, mut waits) = (0, Bytes::ZERO, false);
+        let (mut count, mut bytes, mut wire_total, mut waits) = (0, 0, Bytes::ZERO, false);
         for frame_bytes in lengths {
             if count > 0 {
                 let may_go = shaper.is_free(now) && peak.is_free(now);
@@ -301,6 +331,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 waits = port.limits.send(now, class, wire);
             }
             wire_total += wire;
+            bytes += frame_bytes;
             count += 1;
         }
         (port.shaper, port.own.peak) = (shaper, peak);
@@ -309,7 +340,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         if is_standing {
             queues.fifos().prefetch_behind(queue, count);
         }
-        count
+        (count, bytes)
     }
 
     /// Forgets frames of a class that were taken from its queue. Should it be empty now, the class is ready no more.
@@ -326,16 +357,22 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
     }
 
-    /// Offers the port its burst, and releases what it accepts.
+    /// Offers the port its burst. What it accepts is yet to be released.
     #[inline]
-    fn send_staged<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
+    fn send_staged<D: PortOutput<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        leaving: &mut Leaving,
+        driver: &mut D,
+    ) -> usize {
         let port = &mut self.ports[index];
         if port.own.has_lanes {
             return self.send_lanes(now, index, driver);
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
         let sent = driver.transmit_row(port.id, staged.front(BURST_MAX));
-        self.account(now, &staged, sent);
+        self.account(now, &staged, sent, leaving);
         staged.forget_front(sent);
         if staged.is_empty() {
             self.manner.spare.push(staged);
@@ -345,13 +382,15 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         sent
     }
 
-    /// Counts the first `sent` frames of what was staged, which went, and releases them.
+    /// Counts the first `sent` frames of what was staged, which went and are yet to be released.
     #[inline]
-    pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize) {
+    pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize, leaving: &mut Leaving) {
         let Transmission { counters, shared, manner, .. } = self;
         let rows = || staged.front_rows(sent);
-        rows().for_each(|(row, lengths)| counters.add_row(row.egress, lengths));
-        shared.mmu.release_rows(now, rows().map(|(row, _)| row));
+        for (row, lengths) in rows() {
+            counters.add_row(row.egress, lengths);
+            shared.mmu.release_later(now, leaving, row);
+        }
         manner.note_released(sent);
         let telling = self.off_ports | self.by_length;
         if !telling.is_empty() {
@@ -364,7 +403,7 @@ impl<P> OutPort<BurstPort<P>> {
     /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire at once: as many as would be next one
     /// after the other, if the wire would be free at `now` even behind all of them. It would be free between them then, since it is
     /// taken for longer with each. Those of a `LIMITED` class go so if its rate and its credit let all of them. `None` if they
-    /// may not, and nothing is changed.
+    /// may not, and nothing is changed. Returns how many, and their bytes.
     #[inline(always)]
     fn put_row_on_wire<const LIMITED: bool>(
         &mut self,
@@ -373,13 +412,13 @@ impl<P> OutPort<BurstPort<P>> {
         ready: ClassSet,
         (lengths, link_overhead): (&[u32], Bytes),
         regulator: &Regulator,
-    ) -> Option<usize> {
-        let (_, others) = lengths.split_first()?;
+    ) -> Option<(usize, u32)> {
+        let (first, others) = lengths.split_first()?;
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
-        let count = 1 + row.go_on(others);
-        let frames: u32 = lengths[..count].iter().sum();
-        let wire = Bytes::new(u64::from(frames) + link_overhead.get() * count as u64);
+        let (others, bytes) = row.go_on(others, others.iter().sum());
+        let (count, bytes) = (others + 1, bytes + first);
+        let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
         peak.send(shaper.free_at().since(self.shaper.free_at()));
         if !shaper.is_free(now) || !peak.is_free(now) {
@@ -397,6 +436,6 @@ impl<P> OutPort<BurstPort<P>> {
         (self.shaper, self.own.peak) = (shaper, peak);
         self.scheduler.end_row(&row);
         self.count_wire(wire);
-        Some(count)
+        Some((count, bytes))
     }
 }

@@ -6,7 +6,6 @@
 //! leave out aims that have none of them.
 
 #[path = "forwarding/hugepages.rs"]
-#[expect(dead_code, reason = "benchmark `forwarding` does without them where instructions are counted")]
 mod hugepages;
 #[path = "aims/list.rs"]
 mod list;

@@ -24,7 +24,7 @@ mod table;
 #[path = "forwarding/testpmd.rs"]
 mod testpmd;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugepages::Reserved;
@@ -39,31 +39,56 @@ use weir_dpdk_io::cpu;
 use peers::{Ground, Peer};
 use table::Table;
 
-/// The arguments of runs whose instructions are counted, of one class and of two in turn.
-const COUNTED: [&str; 2] = ["--counted", "--counted-two-classes"];
-/// What a packet may take in an lcore's rounds, DPDK's capture ports (about 200 of them) included: 3 % above what it takes, on an idle
-/// machine as on a busy one. Raise it only with a reason.
-const INSTRUCTIONS_MAX: [f64; 2] = [344.0, 452.0];
+/// What is run under callgrind, one lcore with two ports or as many as the case takes.
+struct Run {
+    /// What it is, for people.
+    name: &'static str,
+    /// The argument that has this program run it.
+    argument: &'static str,
+    case: Case,
+    policy: &'static str,
+    flow_control: &'static str,
+    /// What a packet may take in an lcore's rounds, DPDK's capture ports (about 200 of them) included: 3 % above what it takes, on an
+    /// idle machine as on a busy one. Raise it only with a reason.
+    most: f64,
+}
+
+impl Run {
+    const fn of(name: &'static str, argument: &'static str, case: Case, most: f64) -> Run {
+        Run { name, argument, case, policy: "dt", flow_control: "pfc", most }
+    }
+}
+
+const RUNS: [Run; 6] = [
+    Run::of("forwarding", "--counted", CASES[1], 335.0),
+    Run::of("two classes in turn", "--counted-two-classes", CASES[3], 423.0),
+    Run::of("four destinations", "--counted-destinations", Case { destinations: 4, ..CASES[0] }, 405.0),
+    Run::of("mixed", "--counted-mixed", CASES[4], 518.0),
+    Run { policy: "reverie", ..Run::of("Reverie", "--counted-reverie", CASES[0], 386.0) },
+    Run { policy: "static", flow_control: "cbfc", ..Run::of("CBFC", "--counted-cbfc", CASES[0], 381.0) },
+];
 /// Its parts, by the functions that the compiler leaves of them; the rest, some 205, is DPDK's.
 const PARTS: [Part; 3] = [
     Part {
         name: "receiving, finding each frame's way by its first bytes, sums",
         functions: &["SwitchLcore"],
-        most: 86.5,
+        most: 81.0,
     },
     Part {
         name: "admission, into the egress queue",
         functions: &["::forwarding::", "mmu::admission", "mmu::whole", "MemoryShare"],
-        most: 20.5,
+        most: 20.0,
     },
     Part {
         name: "scheduler, shaper, gate, release, counters, out of the queue",
         functions: &["::transmission::", "burst::transmitter", "mmu::departure", "::shaper::", "PortOutput"],
-        most: 28.0,
+        most: 25.5,
     },
 ];
 const ROUNDS: usize = 5;
 const SECONDS: Duration = Duration::from_secs(3);
+/// How long a run under callgrind forwards: some half a million packets.
+const COUNTED_FOR: Duration = Duration::from_secs(1);
 fn main() {
     let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
     if is_asked("--instructions") {
@@ -72,9 +97,11 @@ fn main() {
     let some_are_named = CASES.iter().any(|case| is_asked(case.name));
     let takes_part = |case: &Case| !some_are_named || is_asked(case.name);
     let dir = tempfile::tempdir().expect("a temporary directory");
-    let counted = COUNTED.iter().position(|argument| is_asked(argument));
     let lcore = *cpu::allowed().last().expect("a CPU");
-    let hugepages = if counted.is_some() { Reserved::none() } else { Reserved::at_least(700) };
+    if let Some(run) = RUNS.iter().find(|run| is_asked(run.argument)) {
+        return println!("packets {}", counted(run, lcore, dir.path()));
+    }
+    let hugepages = Reserved::at_least(700);
     println!("{}", Machine::here());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
     let (captures, switches): (Vec<Vec<PathBuf>>, Vec<SwitchConfig>) = CASES
@@ -89,15 +116,8 @@ fn main() {
         .unzip();
     let memory_of = |switch| Memory::of(std::slice::from_ref(switch), 1, 0).megabytes();
     let memory_mb = switches.iter().map(memory_of).max().expect("there are cases");
-    // Under callgrind there is no address space for hugepages, even if the machine has some.
-    let eal_args = if counted.is_some() { vec!["--no-huge".to_owned()] } else { Vec::new() };
-    let options = RuntimeOptions { memory_mb, eal_args, ..RuntimeOptions::default() };
+    let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
-    if let Some(counted) = counted {
-        let named = CASES.iter().position(|case| is_asked(case.name) || counted == 1 && case.dscps.len() == 2);
-        println!("packets {}", weir(&runtime, &switches[named.unwrap_or(1)], SECONDS).sent);
-        return;
-    }
     if is_asked("--alone") {
         for (case, switch) in CASES.iter().zip(&switches).filter(|(case, _)| takes_part(case)) {
             let Spread { median, max, .. } =
@@ -132,21 +152,34 @@ fn main() {
     }
 }
 
-/// Runs a lossless class with 64 stations a port under callgrind, and two classes in turn, and holds an lcore's rounds against their
-/// limits.
+/// Has each of the [`RUNS`] run under callgrind, and holds an lcore's rounds against their limits.
 fn count_instructions() {
-    let counted = |name, n: usize, parts| Counted {
-        name,
-        argument: COUNTED[n],
-        environment: &[],
-        functions: "*SwitchLcore*run_once*",
-        each: "packet",
-        number_after: "packets ",
-        most: INSTRUCTIONS_MAX[n],
-        parts,
-    };
-    counted("forwarding", 0, &PARTS[..]).hold();
-    counted("two classes in turn", 1, &[]).hold();
+    for (n, Run { name, argument, most, .. }) in RUNS.iter().enumerate() {
+        let counted = Counted {
+            name,
+            argument,
+            environment: &[],
+            functions: "*SwitchLcore*run_once*",
+            each: "packet",
+            number_after: "packets ",
+            most: *most,
+            parts: if n == 0 { &PARTS } else { &[] },
+        };
+        counted.hold();
+    }
+}
+
+/// The packets that a run forwards in the time that callgrind has.
+fn counted(Run { case, policy, flow_control, .. }: &Run, lcore: u32, dir: &Path) -> u64 {
+    let lcores = &[lcore];
+    let setup = Setup { policy, flow_control, ..Setup::of_one_lcore(lcores, *case) };
+    let captures = setup.write_captures(dir, case.name).expect("capture files");
+    let switch = setup.switch(&captures).expect("a valid configuration");
+    let memory_mb = Memory::of(std::slice::from_ref(&switch), 1, 0).megabytes();
+    // Under callgrind there is no address space for hugepages, even if the machine has some.
+    let options = RuntimeOptions { memory_mb, eal_args: vec!["--no-huge".to_owned()], ..RuntimeOptions::default() };
+    let runtime = Runtime::start("forwarding", &[lcore], &[], &options).expect("DPDK");
+    weir(&runtime, &switch, COUNTED_FOR).sent
 }
 
 /// Packets per CPU-second of a switch, over so much time.

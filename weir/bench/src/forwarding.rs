@@ -10,8 +10,9 @@ use serde::Serialize;
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::{CpuUse, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions};
 use weir_dpdk_io::{PORTS_MAX, cpu};
+use weir_flowctl::cbfc::Advertiser;
 use weir_switch_core::Report;
-use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, WIRE_OVERHEAD_BYTES};
+use weir_units::{BitRate, Bytes, Class, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::bed::check_books;
 use crate::error::{BenchError, of_arguments};
@@ -70,6 +71,11 @@ pub const FRAME_BYTES_MAX: u16 = 16_000;
 const JUMBO_FROM: u16 = 1_519;
 /// The flow control whose ports send nothing before their peer has given credit.
 const CBFC: &str = "cbfc";
+/// The rate by which CBFC has its messages where nothing else is said.
+pub const CREDIT_AT: BitRate = BitRate::gbps(100);
+/// What comes to a port between the messages of its peer, of which there is one each T: an lcore with two ports forwards about twice as
+/// much.
+const CREDIT_PACKETS_PER_S: u64 = 12_000_000;
 /// C of each port.
 const PORT_RATE: BitRate = BitRate::gbps(400);
 /// C of each port while its queues fill.
@@ -144,6 +150,8 @@ pub struct Setup<'a> {
     pub layout: &'a str,
     /// Whether each egress queue has a rate limit of its own, which is never what limits.
     pub has_limits: bool,
+    /// Under CBFC messages come and go as often as between ports of this rate, one each 65,535 byte times.
+    pub credit_at: BitRate,
 }
 
 impl Setup<'_> {
@@ -158,6 +166,7 @@ impl Setup<'_> {
             paths: Paths::Own,
             layout: "single",
             has_limits: false,
+            credit_at: CREDIT_AT,
         }
     }
 
@@ -202,11 +211,23 @@ impl Setup<'_> {
                 dscps: self.case.dscps,
                 stations: self.case.stations,
                 formats: self.case.formats,
-                gives_credit: self.flow_control == CBFC,
+                credit_after: (self.flow_control == CBFC).then(|| self.rounds_to_credit()),
             };
             Ok(traffic.write_capture(directory, &format!("{name}-{port}"))?)
         };
         (0..self.ports()).map(capture).collect()
+    }
+
+    /// T of CBFC, the time between two messages.
+    fn credit_period(&self) -> Span {
+        Advertiser::period_by_default(self.credit_at)
+    }
+
+    /// How often a port's 64 frames come between two messages of its peer, so that these come each [period](Setup::credit_period) at
+    /// [`CREDIT_PACKETS_PER_S`].
+    fn rounds_to_credit(&self) -> u16 {
+        let frames = CREDIT_PACKETS_PER_S * self.credit_period().as_nanos() / 1_000_000_000;
+        (frames.div_ceil(64)).clamp(1, 1_000) as u16
     }
 
     /// The switch, whose ports replay these files.
@@ -237,8 +258,8 @@ impl Setup<'_> {
             }
         }
         let flow_control = match self.flow_control {
-            // T as of 100 Gb/s: by the rate below there would be a message each 1.3 us.
-            CBFC => format!("{{ kind = \"{CBFC}\", period = \"5us\" }}"),
+            // By the rate below there would be a message each 1.3 us.
+            CBFC => format!("{{ kind = \"{CBFC}\", period = \"{}ns\" }}", self.credit_period().as_nanos()),
             name => format!("{name:?}"),
         };
         for (port, file) in captures.iter().enumerate() {
@@ -442,6 +463,7 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
                     paths: if plan.across { Paths::Across } else { Paths::Own },
                     layout: "single",
                     has_limits: false,
+                    credit_at: CREDIT_AT,
                 };
                 let captures = setup.write_captures(directory.path(), &format!("{}", setups.len()))?;
                 setups.push((setup, setup.switch(&captures)?));

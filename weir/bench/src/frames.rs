@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use weir_units::{CLASSES, ClassSet, FCS_BYTES, MacAddr};
+use weir_units::{CLASSES, Class, FCS_BYTES, MacAddr};
 use weir_wire::mac_control::{Account, ControlFrame, CreditFrame};
 
 /// Ethernet, IPv4 and UDP headers.
@@ -73,12 +73,13 @@ pub struct Traffic<'a> {
     pub stations: u8,
     /// What stands behind the addresses.
     pub formats: Formats,
-    /// Whether a message follows that gives credit for all that the peer's buffer is said to hold: what CBFC waits for.
-    pub gives_credit: bool,
+    /// How often these frames come before a message that gives credit for all that the peer's buffer is said to hold, which CBFC
+    /// waits for. `None` is no message.
+    pub credit_after: Option<u16>,
 }
 
 impl Traffic<'_> {
-    /// Writes 64 frames of as many flows into a new capture file in a directory.
+    /// Writes 64 frames of as many flows, or some such rounds with a message behind them, into a new capture file in a directory.
     ///
     /// # Errors
     /// The file can't be written.
@@ -95,7 +96,7 @@ impl Traffic<'_> {
             file.extend(bytes);
             file.extend(std::iter::repeat_n(0, usize::from(length) - bytes.len()));
         };
-        for flow in 0..FRAMES {
+        for flow in (0..self.credit_after.unwrap_or(1)).flat_map(|_| 0..FRAMES) {
             let number = flow as u8 % self.stations;
             // One after the other, so that there are frames of each class to each port in each format.
             let (classes, turn) = (self.dscps.len(), usize::from(flow));
@@ -110,7 +111,7 @@ impl Traffic<'_> {
                 (Formats::Mixed, _) => add(&tagged(&ipv6(&ipv4, dscp, length - TAG)), length),
             }
         }
-        if self.gives_credit {
+        if self.credit_after.is_some() {
             let station = Station { port: self.from, number: 0 };
             let frame = all_credit().encode(station.mac());
             add(&frame, frame.len() as u16);
@@ -146,12 +147,18 @@ fn tagged(frame: &[u8]) -> Vec<u8> {
     [&frame[..12], &tag, &frame[12..]].concat()
 }
 
-/// Credit up to the last block that a limit can name: enough for 137 GB, and at most a buffer at a time.
+/// Credit up to the last block that a limit can name: enough for 137 GB, and at most a buffer at a time. It is for the lossless class
+/// of preset `roce`, as a peer of these classes gives it.
 fn all_credit() -> ControlFrame {
     let last = i32::MAX as u32;
     let account = Account::Buffer { blocks: last };
-    ControlFrame::Credit(CreditFrame { enabled: ClassSet::ALL, limits: [last; CLASSES], account })
+    let mut limits = [0; CLASSES];
+    limits[LOSSLESS.index()] = last;
+    ControlFrame::Credit(CreditFrame { enabled: LOSSLESS.alone(), limits, account })
 }
+
+/// The class under credit.
+const LOSSLESS: Class = Class::new(3);
 
 fn checksum(header: &[u8]) -> u16 {
     let mut sum: u32 = header.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]]))).sum();
@@ -190,15 +197,16 @@ mod tests {
             dscps: &[26, 0],
             stations: 4,
             formats: Formats::Ipv4,
-            gives_credit: true,
+            credit_after: Some(2),
         };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
-        assert_eq!(file.len(), 24 + 64 * (16 + 508) + 16 + 60);
+        assert_eq!(file.len(), 24 + 2 * 64 * (16 + 508) + 16 + 60);
         assert_eq!(ControlFrame::decode(&file[file.len() - 60..]), Ok(all_credit()));
         let frame = |n: usize| &file[24 + n * 524 + 16..][..508];
         assert_eq!((0..4).map(|n| frame(n)[15] >> 2).collect::<Vec<_>>(), [26, 0, 26, 0]);
         assert_eq!((0..6).map(|n| frame(n)[4]).collect::<Vec<_>>(), [0, 1, 2, 3, 0, 1]);
         assert_ne!(frame(0)[34..36], frame(63)[34..36]);
+        assert_eq!(frame(5), frame(64 + 5));
     }
 
     /// As the switch reads them: frames of each class to each port in each format, as many of each.
@@ -212,7 +220,7 @@ mod tests {
             dscps: &[26, 0],
             stations: 64,
             formats: Formats::Mixed,
-            gives_credit: false,
+            credit_after: None,
         };
         let file = fs::read(traffic.write_capture(directory.path(), "a").unwrap()).unwrap();
         assert_eq!(file.len(), 24 + 64 * (16 + 60));

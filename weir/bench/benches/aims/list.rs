@@ -1,6 +1,7 @@
 //! What is measured, and the aims that it is held against.
 
-use weir_bench::forwarding::{CASES, Case, Paths, Setup};
+use weir_bench::forwarding::{CASES, CREDIT_AT, Case, Paths, Setup};
+use weir_units::BitRate;
 
 use crate::gbps;
 
@@ -16,6 +17,7 @@ pub(crate) struct Measured {
     paths: Paths,
     layout: &'static str,
     has_limits: bool,
+    credit_at: BitRate,
 }
 
 /// How it is measured.
@@ -54,6 +56,7 @@ impl Measured {
             paths: Paths::Own,
             layout: "single",
             has_limits: false,
+            credit_at: CREDIT_AT,
         }
     }
 
@@ -88,6 +91,7 @@ impl Measured {
             paths: self.paths,
             layout: self.layout,
             has_limits: self.has_limits,
+            credit_at: self.credit_at,
         }
     }
 }
@@ -127,7 +131,7 @@ fn measured(name: &str) -> &'static Measured {
 const INCAST: Case = Case { destinations: 8, ..CASES[2] };
 const FIVE_PORTS: Case = Case { destinations: 4, ..CASES[0] };
 
-pub(crate) const MEASURED: [Measured; 26] = [
+pub(crate) const MEASURED: [Measured; 27] = [
     Measured::of("one class", CASES[0]),
     Measured::of("stations", CASES[1]),
     Measured::of("two classes", CASES[3]),
@@ -145,6 +149,7 @@ pub(crate) const MEASURED: [Measured; 26] = [
     Measured::with("gfc-buffer", true),
     Measured::with("gfc-time", true),
     Measured::with("cbfc", false),
+    Measured { name: "cbfc at 10 Gb/s", credit_at: BitRate::gbps(10), ..Measured::with("cbfc", false) },
     Measured { way: Way::Standing(0), ..Measured::of("hot queues", INCAST) },
     Measured { way: Way::Standing(8_000_000), ..Measured::of("cold queues", INCAST) },
     Measured { frame_bytes: 1_518, ..Measured::of("long frames", CASES[0]) },
@@ -156,7 +161,7 @@ pub(crate) const MEASURED: [Measured; 26] = [
     Measured { case: CASES[2], ..Measured::on_two("to one port", Paths::ToOne, "single") },
 ];
 
-pub(crate) const AIMS: [Aim; 24] = [
+pub(crate) const AIMS: [Aim; 25] = [
     Aim::new("two classes in turn, by one class", "two classes", "one class", 0.9),
     Aim::new("one class to four destinations, by one", "four destinations", "one class", 0.9),
     Aim::new(
@@ -176,7 +181,8 @@ pub(crate) const AIMS: [Aim; 24] = [
     Aim::new("policy reverie, by DT", "reverie", "one class", 0.9),
     Aim::new("GFC by stages, a limiter on every queue, by DT with PFC", "gfc-buffer", "one class", 0.85),
     Aim::new("GFC by time, a limiter on every queue, by DT with PFC", "gfc-time", "one class", 0.85),
-    Aim::new("CBFC, by DT with PFC", "cbfc", "one class", 0.9),
+    Aim::new("CBFC, messages as often as at 100 Gb/s, by DT with PFC", "cbfc", "one class", 0.9),
+    Aim::new("CBFC, messages as often as at 10 Gb/s, by DT with PFC", "cbfc at 10 Gb/s", "one class", 0.9),
     Aim::new("8 MB standing in queues of 8:1 incasts, by hot queues", "cold queues", "hot queues", 0.65),
     Aim { what: "1,518 B, Gb/s a core", of: "long frames", by: None, least: Some(150.0) },
     Aim::new("two lcores that own ports, by one", "own ports", "stations", 1.85),

@@ -11,11 +11,6 @@ pub(crate) struct Reserved {
 }
 
 impl Reserved {
-    /// Does without.
-    pub(crate) fn none() -> Reserved {
-        Reserved { before: None, available: false }
-    }
-
     /// Reserves pages until this many are there, as far as permissions and memory allow.
     pub(crate) fn at_least(pages: u64) -> Reserved {
         let read = || fs::read_to_string(COUNT).ok().and_then(|text| text.trim().parse::<u64>().ok());
