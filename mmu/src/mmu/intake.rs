@@ -122,7 +122,8 @@ impl Intake {
             self.count(ingress, egress, members.count_ones(), bytes, members << first);
             added |= members;
         }
-        self.grouped |= added << first;
+        // `first` is the mask's width where the intake is full, and then nothing is added.
+        self.grouped |= added.wrapping_shl(first as u32);
         debug_assert_eq!(added, mask(bytes.len()));
         self.len += bytes.len();
     }
