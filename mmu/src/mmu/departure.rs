@@ -7,6 +7,7 @@ use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
 use super::whole::{Sums, bits};
 use super::{Departure, Mmu, Terms};
 use crate::levels::{Departed, Levels};
+use crate::low_pass::LowPass;
 use crate::xon::Xon;
 
 impl Mmu {
@@ -242,22 +243,8 @@ impl Mmu {
         let change = queue.levels.update(|levels| {
             let mut after = levels;
             match terms.rules.low_pass {
-                // Every packet is a step of its own.
-                Some(filter) if levels.headroom == 0 && bytes <= levels.shared => {
-                    let lengths = charged.clone().scan(levels.shared, |shared, bytes| {
-                        *shared -= bytes;
-                        Some(u64::from(*shared))
-                    });
-                    average = lengths.fold(average_before, |average, length| filter.depart(average, length));
-                    departed = after.depart(bytes);
-                }
                 Some(filter) => {
-                    average = average_before;
-                    departed = Departed::default();
-                    for bytes in charged.clone() {
-                        departed += after.depart(bytes);
-                        average = filter.depart(average, filter.length_of(after));
-                    }
+                    (departed, average) = depart_filtered(filter, &mut after, average_before, charged.clone())
                 }
                 None => departed = after.depart(bytes),
             }
@@ -384,6 +371,30 @@ fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
     // Most rows came by one queue, which is told without a branch for each packet.
     let differ = ingress.iter().fold(0, |differ, other| differ | (other.index() ^ queue.index()) as u16);
     if differ == 0 { ingress.len() } else { ingress.iter().take_while(|other| **other == queue).count() }
+}
+
+/// Takes packets out of a queue of this average, each a step of the filter; returns what they leave behind, and the average after them.
+// Apart, so that queues without a filter are changed in place.
+#[inline(never)]
+fn depart_filtered(
+    filter: LowPass,
+    levels: &mut Levels,
+    average: u64,
+    charged: impl Iterator<Item = u32> + Clone,
+) -> (Departed, u64) {
+    let bytes = charged.clone().sum();
+    if levels.headroom == 0 && bytes <= levels.shared {
+        let lengths = charged.scan(levels.shared, |shared, bytes| {
+            *shared -= bytes;
+            Some(u64::from(*shared))
+        });
+        let average = lengths.fold(average, |average, length| filter.depart(average, length));
+        return (levels.depart(bytes), average);
+    }
+    charged.fold((Departed::default(), average), |(mut departed, average), bytes| {
+        departed += levels.depart(bytes);
+        (departed, filter.depart(average, filter.length_of(*levels)))
+    })
 }
 
 /// Sums packets up by pair of queues. They are [`BUNDLED_MAX`] at most.
