@@ -117,10 +117,10 @@ def test_the_delay_is_the_peers(cabled):
         paused_at, earliest, latest = min(host.pauses, key=lambda pause: abs(pause[0] - sample["at_ns"]))
         if abs(paused_at - sample["at_ns"]) > 30_000_000 + longest_gap:
             continue
-        compared += 1
+        # A host that had no CPU until it stopped sent nothing meanwhile.
+        compared += sample["frames"] > 1
         # A late poll moves either end.
         assert earliest - paused_at - longest_gap <= sample["last_frame_ns"] <= latest - paused_at + longest_gap, (sample, told["machine"])
-        assert sample["frames"] > 1
     assert compared >= 6, (compared, host.pauses, link)
     if done.returncode == 3:
         assert "nothing is advised" in done.stderr and told["fragment"] is None and not fragment.exists()
