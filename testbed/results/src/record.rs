@@ -3,6 +3,7 @@
 //! A backend hands in the reports of its switches at each sample, what its hosts have counted, and single instants; all files
 //! of a run directory are written here.
 
+mod counts;
 mod messages;
 mod off_queues;
 mod progress;

@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use weir_units::{BitRate, Bytes, Span, Time};
 
+use super::counts::{Counts, percentile};
+
 /// The messages that one port has sent, as samples tell.
 #[derive(Clone, Debug)]
 pub(crate) struct MessageRate {
@@ -76,17 +78,11 @@ impl MessageRate {
 }
 
 /// Mean, 99th percentile by nearest rank, and most of what was so often.
-pub(crate) fn spread(shares: &BTreeMap<u64, u64>) -> [u64; 3] {
+pub(super) fn spread(shares: &Counts) -> [u64; 3] {
     let count: u64 = shares.values().sum();
     let sum: u128 = shares.iter().map(|(share, times)| u128::from(*share) * u128::from(*times)).sum();
-    let rank = (count * 99).div_ceil(100);
-    let mut so_far = 0;
-    let p99 = shares.iter().find(|(_, times)| {
-        so_far += **times;
-        so_far >= rank
-    });
     let most = shares.keys().next_back().copied().unwrap_or(0);
-    [(sum / u128::from(count.max(1))) as u64, p99.map_or(0, |(share, _)| *share), most]
+    [(sum / u128::from(count.max(1))) as u64, percentile(shares, 99).unwrap_or(0), most]
 }
 
 /// Two rates are compared by these, crosswise.

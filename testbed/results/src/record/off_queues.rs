@@ -1,16 +1,12 @@
 //! What ingress queues do while they are OFF: how much headroom they take, how many they are, how fast they fill and drain.
 
-use std::collections::BTreeMap;
-
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
 use weir_units::{Bytes, FCS_BYTES, Time};
 
+use super::counts::{Counts, percentile};
 use crate::ports::Ports;
 use crate::run_dir::OffQueuesSummary;
-
-/// Values, and how often each was.
-type Counts = BTreeMap<u64, u64>;
 
 /// What the samples showed of the switches whose queues the series shows.
 #[derive(Debug, Default)]
@@ -186,17 +182,6 @@ fn megabits_per_second(bytes: Bytes, from: Time, to: Time) -> u64 {
     (u128::from(bytes.get()) * 8 * 1_000_000 / picos) as u64
 }
 
-/// The least value that so many of a hundred do not exceed; `None` of no values.
-fn percentile(of: &Counts, percent: u64) -> Option<u64> {
-    let rank = (of.values().sum::<u64>() * percent).div_ceil(100);
-    let mut so_far = 0;
-    let reached = of.iter().find(|(_, times)| {
-        so_far += **times;
-        so_far >= rank
-    });
-    reached.map(|(value, _)| *value)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -209,13 +194,6 @@ mod tests {
         }
         // The 9 may rise further.
         assert_eq!(peaks.found, [(5, 1), (4, 1)].into());
-    }
-
-    #[test]
-    fn percentiles_are_by_nearest_rank() {
-        let counts: Counts = [(1, 50), (2, 49), (7, 1)].into();
-        assert_eq!([50, 51, 99, 100].map(|percent| percentile(&counts, percent)), [1, 2, 2, 7].map(Some));
-        assert_eq!(percentile(&Counts::new(), 50), None);
     }
 
     #[test]

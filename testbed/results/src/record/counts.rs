@@ -1,0 +1,29 @@
+//! Values of which many are alike.
+
+use std::collections::BTreeMap;
+
+/// Values, and how often each was.
+pub(super) type Counts = BTreeMap<u64, u64>;
+
+/// The least value that so many of a hundred do not exceed; `None` of no values.
+pub(super) fn percentile(of: &Counts, percent: u64) -> Option<u64> {
+    let rank = (of.values().sum::<u64>() * percent).div_ceil(100);
+    let mut so_far = 0;
+    let reached = of.iter().find(|(_, times)| {
+        so_far += **times;
+        so_far >= rank
+    });
+    reached.map(|(value, _)| *value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_are_by_nearest_rank() {
+        let counts: Counts = [(1, 50), (2, 49), (7, 1)].into();
+        assert_eq!([50, 51, 99, 100].map(|percent| percentile(&counts, percent)), [1, 2, 2, 7].map(Some));
+        assert_eq!(percentile(&Counts::new(), 50), None);
+    }
+}
