@@ -27,14 +27,6 @@ impl Mmu {
         }
     }
 
-    /// [`Mmu::release`] of packets that left in rows, in this order: those of a row left one egress queue.
-    #[inline]
-    pub fn release_rows<'r>(&self, now: Time, rows: impl Iterator<Item = DepartureRow<'r>>) {
-        let mut leaving = Leaving::default();
-        rows.for_each(|row| self.release_later(now, &mut leaving, row));
-        self.release_leaving(now, &mut leaving);
-    }
-
     /// Adds a row to what is [released](Mmu::release_leaving) together. Under a policy that filters lengths it is released at once.
     #[inline(always)]
     pub fn release_later(&self, now: Time, Leaving(bundles): &mut Leaving, row: DepartureRow<'_>) {
