@@ -207,7 +207,7 @@ impl Control {
 
     /// Answers what clients ask until the deadline. Then others have their turn, however much is asked.
     pub(crate) fn answer_until(&mut self, deadline: Instant, asked: Asked<'_>) {
-        self.captures.tell_ended(asked.running);
+        self.captures.end_over(asked.running);
         for (index, changed) in self.steering.expire(asked.running) {
             self.tell_changed("back to what was before", index, &changed);
         }
@@ -227,11 +227,12 @@ impl Control {
         self.events.note(&config.name, Some(port), class.map(Class::index), kind.name(), kind.detail());
     }
 
-    /// Lets clients go, who hear that the switch is about to end.
+    /// Lets clients go, who hear that the switch is about to end. Captures end with them, and are told of in the log.
     pub(crate) fn close(&mut self) {
         self.questions = crossbeam_channel::never();
         self.server = None;
         self.http = None;
+        self.captures.tell_over();
     }
 
     /// The rates of switch `index` in the interval that has just ended.

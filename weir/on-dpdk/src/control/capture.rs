@@ -99,11 +99,16 @@ impl CaptureLog {
     }
 
     /// Has lcores let go of captures that are over, and logs what came of them.
-    pub(super) fn tell_ended(&mut self, running: &RunningSwitches) {
+    pub(super) fn end_over(&mut self, running: &RunningSwitches) {
         if self.under_way.is_empty() {
             return;
         }
         running.end_captures();
+        self.tell_over();
+    }
+
+    /// Logs what came of captures that are over, each once.
+    pub(super) fn tell_over(&mut self) {
         self.under_way.retain(|(switch, ports, state)| {
             if state.is_over() {
                 let (written, missed) = (state.written(), state.missed_in_all());
