@@ -187,11 +187,12 @@ pub struct ControlReport {
     pub credit: u64,
     /// Messages of a flow control with frames of its own; received, those that were obeyed.
     pub own: u64,
-    /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
-    /// memory.
+    /// Received: of an unknown opcode or of a flow control that the port does not speak.
     pub ignored: u64,
     /// Broken ones.
     pub malformed: u64,
+    /// To be sent: how often one was due and had no memory. It is due again in the next round.
+    pub put_off: u64,
 }
 
 impl ControlReport {
@@ -246,14 +247,16 @@ impl Reporter {
                     own: came(port_stat::OWN),
                     ignored: came(port_stat::IGNORED),
                     malformed: came(port_stat::MALFORMED),
+                    put_off: 0,
                 },
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
                     credit: transmitted.port(port, port_stat::CREDIT),
                     own: transmitted.port(port, port_stat::OWN),
-                    ignored: transmitted.port(port, port_stat::IGNORED),
+                    ignored: 0,
                     malformed: 0,
+                    put_off: transmitted.port(port, port_stat::PUT_OFF),
                 },
                 odd_messages: state.regulator.odd_messages(),
                 accord: Accord {

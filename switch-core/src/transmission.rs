@@ -497,7 +497,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
         let Some(packet) = driver.control(frame, state.mac) else {
-            self.counters.add_port(port.id, port_stat::IGNORED, 1);
+            self.counters.add_port(port.id, port_stat::PUT_OFF, 1);
             return 0;
         };
         let frame_bytes = packet.frame_bytes();
