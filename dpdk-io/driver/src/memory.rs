@@ -265,6 +265,16 @@ mod tests {
     }
 
     #[test]
+    fn what_lcores_keep_leaves_control_frames_for_each_port() {
+        for lcores in [1, 2, 3, 16] {
+            let memory = Memory::of(&[switch("size = \"2MB\"")], lcores, 0);
+            // DPDK's cache takes half as many again before it gives all back. The thread that starts lcores has one too.
+            let kept = (lcores as u32 + 1) * (CONTROL_CACHE + CONTROL_CACHE / 2);
+            assert!(memory.control >= kept + 2 * CONTROL_FRAMES, "{lcores} lcores: {memory:?}");
+        }
+    }
+
+    #[test]
     fn clones_take_only_the_copies_of_a_burst() {
         let plain = switch("size = \"16MB\"");
         let text = "[buffer]\nsize = \"16MB\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
