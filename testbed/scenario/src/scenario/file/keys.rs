@@ -75,6 +75,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "receivers",
     "equal_sizes",
     "fan_in",
+    "groups_of",
     "every",
     "times",
     "from",

@@ -8,7 +8,7 @@ use weir_units::{BitRate, Span, Time};
 
 use super::plan::ScenarioPlan;
 use super::reading::told;
-use super::workloads::{Pattern, When, WorkloadKind, WorkloadPart};
+use super::workloads::{Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
 use crate::scenario::{HostPlan, Scenario};
 use crate::workload::{
     Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf, WorkloadError, merge,
@@ -76,13 +76,19 @@ impl Maker<'_> {
             WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
                 self.poisson(senders, receivers, sizes, *load, [*from, *until])
             }
-            WorkloadKind::Incast { senders, fan_in, receivers, sizes, equal_sizes, when } => {
+            WorkloadKind::Incast { senders, choice, receivers, sizes, equal_sizes, when } => {
                 let is_among = receivers.iter().all(|receiver| senders.contains(receiver));
-                let count = fan_in.unwrap_or(senders.len() - usize::from(is_among));
+                let count = match choice {
+                    SendersOf::All => senders.len() - usize::from(is_among),
+                    SendersOf::Some(count) | SendersOf::Group(count) => *count,
+                };
                 let instants = self.instants(*when, senders, count, sizes)?;
-                let senders = match fan_in {
-                    Some(count) => Senders::Several(Peers::others(senders)?, *count),
-                    None => Senders::These(senders.clone()),
+                let senders = match choice {
+                    SendersOf::All => Senders::These(senders.clone()),
+                    SendersOf::Some(count) => Senders::Several(Peers::others(senders)?, *count),
+                    SendersOf::Group(size) => {
+                        Senders::OneGroup(Peers::other_groups(senders, &groups(senders, receivers, *size))?)
+                    }
                 };
                 let (receivers, sizes, jitter) = (receivers.clone(), sizes.clone(), Span::ZERO);
                 let equal_sizes = *equal_sizes;
@@ -185,4 +191,14 @@ impl Maker<'_> {
             _ => "take some of them out",
         }
     }
+}
+
+/// The group of each host, by its number: so many senders each, in their order. Receivers that do not send are in none of them.
+fn groups(senders: &[u32], receivers: &[u32], size: usize) -> Vec<u32> {
+    let last = senders.iter().chain(receivers).max().map_or(0, |host| *host as usize);
+    let mut groups = vec![u32::MAX; last + 1];
+    for (place, sender) in senders.iter().enumerate() {
+        groups[*sender as usize] = (place / size) as u32;
+    }
+    groups
 }

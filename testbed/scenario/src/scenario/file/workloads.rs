@@ -35,28 +35,20 @@ pub(super) struct WorkloadPart {
 /// Who sends what to whom when. Hosts are given by their places in the topology.
 #[derive(Debug)]
 pub(super) enum WorkloadKind {
-    Poisson {
-        senders: Vec<u32>,
-        receivers: Vec<u32>,
-        sizes: SizeCdf,
-        load: f64,
-        from: Time,
-        until: Time,
-    },
-    Incast {
-        senders: Vec<u32>,
-        fan_in: Option<usize>,
-        receivers: Vec<u32>,
-        sizes: SizeCdf,
-        equal_sizes: bool,
-        when: When,
-    },
-    Pairs {
-        pairs: Pattern,
-        sizes: SizeCdf,
-        when: When,
-    },
+    Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
+    Incast { senders: Vec<u32>, choice: SendersOf, receivers: Vec<u32>, sizes: SizeCdf, equal_sizes: bool, when: When },
+    Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
     List(Vec<Message>),
+}
+
+/// Who of the senders sends in a burst.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum SendersOf {
+    All,
+    /// So many, others in each burst.
+    Some(usize),
+    /// All of one group. Groups have so many hosts each, in the senders' order.
+    Group(usize),
 }
 
 /// Which pairs of hosts.
@@ -121,7 +113,19 @@ const KINDS: [(&str, Word, &[&str]); 6] = [
     (
         "incast",
         Word::Incast,
-        &["sizes", "equal_sizes", "load", "senders", "receivers", "fan_in", "every", "times", "from", "until"],
+        &[
+            "sizes",
+            "equal_sizes",
+            "load",
+            "senders",
+            "receivers",
+            "fan_in",
+            "groups_of",
+            "every",
+            "times",
+            "from",
+            "until",
+        ],
     ),
     ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
     ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
@@ -202,21 +206,53 @@ impl Reader<'_, '_> {
     fn incast(&self) -> Option<WorkloadKind> {
         let (sizes, when) = (self.sizes(), self.when());
         let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
-        let fan_in = self.table.integer("fan_in", 1..=u64::from(u32::MAX)).map(|count| count as usize);
         let (senders, receivers) = (senders?, receivers?);
         self.check_others(&receivers, &senders)?;
+        let choice = if self.table.has("groups_of") {
+            self.groups(&senders, &receivers)
+        } else {
+            self.fan_in(&senders, &receivers)
+        };
+        let equal_sizes = self.table.boolean("equal_sizes").unwrap_or(false);
+        Some(WorkloadKind::Incast { senders, choice: choice?, receivers, sizes: sizes?, equal_sizes, when: when? })
+    }
+
+    fn fan_in(&self, senders: &[u32], receivers: &[u32]) -> Option<SendersOf> {
+        if !self.table.has("fan_in") {
+            return Some(SendersOf::All);
+        }
+        let fan_in = self.table.integer("fan_in", 1..=u64::from(u32::MAX))? as usize;
         let others = |receiver: &u32| senders.len() - usize::from(senders.contains(receiver));
         let fewest = receivers.iter().map(others).min().unwrap_or(0);
-        if fan_in.is_some_and(|fan_in| fan_in > fewest) {
-            let message = format!("a receiver has {fewest} senders besides itself, not {}", fan_in.unwrap_or(0));
+        if fan_in > fewest {
+            let message = format!("a receiver has {fewest} senders besides itself, not {fan_in}");
             self.table.refuse("fan_in", message, format!("write {fewest} at most, or more `senders`"));
             return None;
         }
-        if self.table.has("fan_in") && fan_in.is_none() {
+        Some(SendersOf::Some(fan_in))
+    }
+
+    /// Groups of as many senders each, of which no receiver is in the only one.
+    fn groups(&self, senders: &[u32], receivers: &[u32]) -> Option<SendersOf> {
+        let table = self.table;
+        if table.has("fan_in") {
+            let problem =
+                Problem::new("`fan_in` and `groups_of` both say who sends in a burst", "take one of them out");
+            table.doc().refuse(problem.at(table.at("fan_in"), "").at(table.at("groups_of"), "the groups"));
             return None;
         }
-        let equal_sizes = self.table.boolean("equal_sizes").unwrap_or(false);
-        Some(WorkloadKind::Incast { senders, fan_in, receivers, sizes: sizes?, equal_sizes, when: when? })
+        let size = table.integer("groups_of", 1..=u64::from(u32::MAX))? as usize;
+        if !senders.len().is_multiple_of(size) {
+            let message = format!("{} senders are no groups of {size}", senders.len());
+            table.refuse("groups_of", message, "write a number that divides that of `senders`");
+            return None;
+        }
+        if size == senders.len() && receivers.iter().any(|receiver| senders.contains(receiver)) {
+            let help = "write a smaller number, or `receivers` that do not send";
+            table.refuse("groups_of", "a receiver is in the only group, and nobody would send to it", help);
+            return None;
+        }
+        Some(SendersOf::Group(size))
     }
 
     fn pairs(&self, pairs: Option<Pattern>) -> Option<WorkloadKind> {

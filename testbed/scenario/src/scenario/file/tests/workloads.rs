@@ -91,6 +91,33 @@ fn bursts_come_once_or_every_so_often_or_at_a_load() {
 }
 
 #[test]
+fn a_burst_may_come_from_one_group_of_the_senders() {
+    let bursts = "kind = \"incast\"\nsizes = \"1KB\"\ngroups_of = 2\nevery = \"100us\"\n";
+    let messages = messages(bursts);
+    assert_eq!(messages.len(), 2 * 100);
+    let mut groups = [0; 2];
+    for burst in messages.chunks(2) {
+        let group = burst[0].from / 2;
+        assert!(
+            burst[1].from / 2 == group && burst[0].from != burst[1].from && burst[0].to == burst[1].to,
+            "{burst:?}"
+        );
+        assert_ne!(burst[0].to / 2, group, "{burst:?}");
+        groups[group as usize] += 1;
+    }
+    assert!(groups.iter().all(|count| *count > 25), "{groups:?}");
+    // The senders' order makes the groups; a receiver that is in none has each of them.
+    let told = told(&plan(&format!("{bursts}senders = [\"H3\", \"H1\"]\nreceivers = [\"H0\"]\ntimes = 2\n")).messages);
+    let mut senders: Vec<u32> = told.iter().map(|(_, from, ..)| *from).collect();
+    senders.sort_unstable();
+    assert_eq!(senders, [1, 1, 3, 3]);
+    // A load is of all senders: 250 MB in 10 ms, in bursts of 2 x 104 KB, of 102 frames.
+    let at_load = plan("kind = \"incast\"\nsizes = \"104KB\"\ngroups_of = 2\nload = 0.5\n").messages.len();
+    let expected = 250_000_000 / (104_000 + 102 * 82);
+    assert!(at_load.abs_diff(expected) < 2 * 4 * 34, "{at_load} of {expected}");
+}
+
+#[test]
 fn pairs_are_all_or_some() {
     let two = "sizes = \"5KB\"\nsenders = [\"H1\", \"H0\"]\n";
     let one_to_one = messages(&format!("kind = \"one-to-one\"\n{two}receivers = [\"H0\", \"H3\"]\nevery = \"5ms\"\n"));
