@@ -86,11 +86,11 @@ by-the-clock-on-one-cpu:
 		"taskset --cpu-list $(FIRST_CPU) $(MAKE) --no-print-directory examples release-tests-on-one-cpu"
 
 release-tests-on-one-cpu: setup
-	@$(STEP) "tests without assertions by the clock, on one CPU" $(CARGO) test $(HEAVY) --test it $(ON_ONE_CPU)
+	@$(STEP) "tests without assertions by the clock, on one CPU" $(CARGO) test $(HEAVY) --test it -- $(ON_ONE_CPU)
 
 by-the-clock-alone:
 	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not one_cpu"
-	@$(STEP) "tests without assertions by the clock, alone" $(CARGO) test $(HEAVY) --test it by_the_clock:: $(patsubst %,--skip %,$(ON_ONE_CPU))
+	@$(STEP) "tests without assertions by the clock, alone" $(CARGO) test $(HEAVY) --test it by_the_clock:: -- $(patsubst %,--skip %,$(ON_ONE_CPU))
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
