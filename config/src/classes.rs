@@ -21,6 +21,14 @@ pub struct ClassConfig {
     pub queues: [QueueConfig; 8],
 }
 
+impl ClassConfig {
+    /// By which of a device's `queues` the class of each DSCP leaves, as a vhost-user port has it; `None` where the class does not come
+    /// from the DSCP.
+    pub fn queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
+        (self.trust == Trust::Dscp).then(|| self.dscp.map(|class| class % queues.max(1)))
+    }
+}
+
 /// How egress queues that are not strict take turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerKind {

@@ -48,7 +48,7 @@ pub use buffer::{BufferConfig, Headroom, RateConfig, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
 pub use keys::{DEVICE_KEYS, known_keys};
 pub use live::{port_of_key, why_not_live, why_not_spoken};
-pub use load::{load, parse, read_device};
+pub use load::{load, parse, parse_for_virtual_time, read_device};
 pub use nic::{NicBuffers, NicModelConfig};
 pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, PortState, SocketAccess, VhostUser};
 pub use replay::{ReplayConfig, ReplayDirection, ReplayPace, WhenPaused};

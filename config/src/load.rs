@@ -18,6 +18,7 @@ mod watchdog;
 use std::path::Path;
 
 use weir_reader::{Format, Table, read_file, read_text};
+use weir_units::{PortSet, SetOfPorts, WidePortSet};
 
 use crate::keys::TABLES;
 use crate::{ConfigErrors, SwitchConfig};
@@ -43,8 +44,21 @@ pub fn load(path: &Path) -> Result<SwitchConfig, ConfigErrors> {
 /// # Errors
 /// All that is wrong with the text. Errors of TOML's syntax come alone: what follows one can't be trusted.
 pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
+    parse_with(PortSet::PORTS_MAX, name, text)
+}
+
+/// [`parse`] for a switch that may be run in virtual time alone: it may have up to [`WidePortSet::PORTS_MAX`] ports, where lcores
+/// keep theirs in a word.
+///
+/// # Errors
+/// Those of [`parse`].
+pub fn parse_for_virtual_time(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
+    parse_with(WidePortSet::PORTS_MAX, name, text)
+}
+
+fn parse_with(ports_max: usize, name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
     let read = |root: &Table<'_>| {
-        let config = switch::read(root, name);
+        let config = switch::read(root, name, ports_max);
         rules::check(root.doc(), &config);
         config
     };

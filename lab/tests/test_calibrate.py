@@ -48,6 +48,9 @@ port = "b"
 """
 )
 
+# Its headroom has room for a peer of some 80 ms by the rule, and follows what is measured.
+ADAPTIVE = SWITCH.replace("[buffer]\n", '[buffer]\npolicy = "adaptive"\n').replace('name = "a"\n', 'name = "a"\ndelay = "40ms"\n')
+
 
 class Host:
     """Sends all the time, and stops `DELAY_NS` after a PAUSE came, or not at all. Times of PAUSEs, and of the last frame after each, at the
@@ -87,9 +90,9 @@ class Host:
 
 
 @pytest.fixture
-def cabled(cleanup, cables, place):
+def cabled(cleanup, cables, place, request):
     """A switch with two cables, and a host's end of the first."""
-    (place / "switch.toml").write_text(SWITCH)
+    (place / "switch.toml").write_text(getattr(request, "param", SWITCH))
     here, wires = cables("sw", ["a", "b"])
     arguments = ["--control", str(place / "c.sock")]
     cleanup.enter_context(Switch(place / "switch.toml", namespace=here, arguments=arguments))
@@ -101,11 +104,21 @@ def calibrate(directory, *arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
+def headroom_now(directory):
+    """Φ of the lossless class of port a, as the running switch has it."""
+    command = [weir_binary(), "show", "buffer", "configuration", "-p", "a", "--socket", str(directory / "c.sock")]
+    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    (row,) = re.findall(rf"^ +a +{CLASS} +lossless .* ([\d,]+)$", told, re.M)
+    return int(row.replace(",", ""))
+
+
+@pytest.mark.parametrize("cabled", [ADAPTIVE], indirect=True, ids=["adaptive"])
 def test_the_delay_is_the_peers(cabled):
     directory, wires = cabled
     fragment = directory / "fragment.toml"
+    by_the_rule = headroom_now(directory)
     with Host(wires["a"], obeys=True) as host:
-        done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "100ms", "--json", "-o", fragment)
+        done = calibrate(directory, "-p", "a", "-n", 12, "--hold", "100ms", "--json", "--apply", "-o", fragment)
     assert done.returncode in (0, 3), done.stderr
     told = json.loads(done.stdout)
     (link,) = told["links"]
@@ -125,13 +138,19 @@ def test_the_delay_is_the_peers(cabled):
     if done.returncode == 3:
         assert "nothing is advised" in done.stderr and told["fragment"] is None and not fragment.exists()
         assert longest_gap * 10 > max(sample["last_frame_ns"] for sample in link["peer_stops"]["samples"])
+        assert told["applied_delay_ns"] is None and headroom_now(directory) == by_the_rule
         return
+    # Adaptive headroom goes by it at once: what 1 Gb/s brings in that time and a quarter more, far from the rule's.
+    applied = told["applied_delay_ns"]
+    assert applied >= max(sample["last_frame_ns"] for sample in link["peer_stops"]["samples"])
+    assert applied / 8 < headroom_now(directory) < min(applied / 8 * 1.3, by_the_rule * 0.95), by_the_rule
     # What is advised holds all that came, and a switch can be made of it.
     most = max(sample["bytes"] for sample in link["peer_stops"]["samples"])
     assert link["advice"]["headroom_bytes"] > most
     assert link["advice"]["tau_ns"] > DELAY_NS
     headroom = fragment.read_text()
     file = directory / "advised.toml"
+    # Of another policy: adaptive headroom takes no `headroom`.
     file.write_text(SWITCH.replace("[buffer]\n", headroom, 1))
     checked = subprocess.run([weir_binary(), "check", "--files-only", "--json", file], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr
@@ -189,6 +208,7 @@ def test_what_cannot_be_measured_is_told(cabled):
         (["--class", 0], "not lossless"),
         (["--hold", "2s"], "a second at most"),
         (["--b-m", "0B"], "such as 1MB"),
+        (["--apply"], "adaptive headroom alone changes it"),
         (["-o", directory / "none" / "phi.toml"], "in a directory that exists"),
     ]:
         done = calibrate(directory, *arguments)

@@ -49,6 +49,7 @@ def window(of, name):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_nothing_is_lost_and_the_table_says_so(runs):
     printed, directory = runs
     row = next(line for line in printed.splitlines() if "lossless frames lost" in line)
@@ -60,6 +61,7 @@ def test_nothing_is_lost_and_the_table_says_so(runs):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_the_victim_suffers_while_h0_is_paused(runs):
     _, directory = runs
     for policy in POLICIES.values():
@@ -73,6 +75,7 @@ def test_the_victim_suffers_while_h0_is_paused(runs):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_series_and_events_tell_the_same(runs):
     _, directory = runs
     for policy in POLICIES.values():
@@ -88,6 +91,7 @@ def test_series_and_events_tell_the_same(runs):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_wireshark_reads_the_capture(runs):
     need("tshark")
     _, directory = runs
@@ -116,6 +120,7 @@ def cells(printed, row):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_the_state_of_a_policy_stands_in_table_series_and_summary(controlled):
     printed, directory = controlled
     assert cells(printed, "F1 before")[-2:] and "spfc-1" in printed and "dsh-1/2" in printed
@@ -136,6 +141,7 @@ def test_the_state_of_a_policy_stands_in_table_series_and_summary(controlled):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_congestion_control_holds_back_the_flow_that_congests(controlled):
     _, directory = controlled
     result = summary(directory, "spfc-1")
@@ -147,6 +153,7 @@ def test_congestion_control_holds_back_the_flow_that_congests(controlled):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_notifications_are_roce_to_wireshark(controlled):
     need("tshark")
     _, directory = controlled

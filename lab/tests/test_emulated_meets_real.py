@@ -4,6 +4,7 @@ the other way round?
 perftest's own tables, the guest's counters of RDMA, scapy's ICRC and tshark's reading of a capture at the emulated host's port judge.
 """
 
+import csv
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import PcapNgReader, PcapReader
 
 from weirlab.scenario import at_one_switch, flow, host, run_with_hosts
+from weirlab.switch import weir_binary
 
 pytestmark = pytest.mark.guest
 MESSAGE, MESSAGES = 65_536, 16
@@ -106,3 +108,38 @@ def test_frames_of_both_are_alike(met):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert warned.stdout == "", warned.stdout
+
+
+def rows(path):
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_recording_of_it_plays_on_another_backend(met, tmp_path):
+    """What both sent, read out of the capture: messages, bytes and order of each are kept, and in virtual time each begins when its first
+    frame had passed."""
+
+    def weir(*arguments):
+        done = subprocess.run([weir_binary(), *arguments], capture_output=True, text=True, cwd=tmp_path)
+        assert done.returncode == 0, done.stdout + done.stderr
+
+    weir("record", met, "-o", "again.toml")
+    recorded = rows(tmp_path / "again-rdma-3.csv")
+    for ends in (("R", "E"), ("E", "R")):
+        own = [row for row in recorded if (row["from"], row["to"]) == ends]
+        assert [int(row["bytes"]) for row in own] == [MESSAGE] * MESSAGES, (ends, own)
+        starts = [float(row["start_us"]) for row in own]
+        assert starts == sorted(starts), starts
+    weir("testbed", "run", "again.toml", "--backend", "sim", "-o", "played")
+    (completed,) = (tmp_path / "played").glob("*/fct.csv")
+    # Beside it stands what perftest's ends told each other over TCP.
+    played = [row for row in rows(completed) if row["flow"] == "rdma-3"]
+    assert len(played) == len(recorded) == 2 * MESSAGES
+    for row, message in zip(sorted(recorded, key=by("start_us")), sorted(played, key=by("released_us"))):
+        assert [row[key] for key in ("from", "to", "bytes")] == [message[key] for key in ("from", "to", "bytes")]
+        # As the list's microseconds have it.
+        assert abs(float(row["start_us"]) - float(message["released_us"])) <= 0.002, (row, message)
+
+
+def by(column):
+    return lambda row: (float(row[column]), row["from"])

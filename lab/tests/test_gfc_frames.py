@@ -16,7 +16,7 @@ from scapy.utils import RawPcapReader, RawPcapWriter
 
 from weirlab.switch import Switch
 
-pytestmark = pytest.mark.idle_machine
+pytestmark = [pytest.mark.idle_machine, pytest.mark.one_cpu]
 
 RECEIVER = "02:00:00:00:00:01"
 FRAME_BYTES, FRAMES = 1_000, 150

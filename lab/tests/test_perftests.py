@@ -32,7 +32,7 @@ ecn = { kmin = "8KB", kmax = "8KB", pmax = 1.0 }
 """
 SCENARIO = (
     at_one_switch("perftests", "6s", buffer=BUFFER, mean_frame=1_000, classes=MARKED)
-    + host("OBEYS", '"vm"')
+    + host("OBEYS", '{ by = "vm", queues = 4 }')
     + host("DEAF", '{ by = "vm", nic = false }', rate="8Mbps")
     + host("E", rate="4Mbps")
     + flow("writes", "OBEYS", "DEAF", qps=4, **sent(8))
@@ -88,6 +88,17 @@ def test_messages_of_every_kind_arrive(ended, summary, name, file, tool, message
         assert own["tool"]["tool"] == tool and own["tool"]["rate_bps"] == pytest.approx(average * 1e9, rel=1e-3)
         # DSCP 26 in class 3, and ECT(0).
         assert "--tclass=106" in own["tool"]["command"]
+
+
+def test_each_class_leaves_a_guest_by_its_own_ring(ended):
+    """So that a class whose ring is not read holds back no other."""
+    counters = (ended[0] / "hosts" / "counters.csv").read_text()
+    grown = {
+        int(ring): int(after) - int(before)
+        for ring, before, after in re.findall(r"^OBEYS,\S*?tx_queue_(\d)_packets,(\d+),(\d+)$", counters, re.M)
+    }
+    # RDMA of class 3 by ring 3; TCP and the ping by that of class 0.
+    assert grown[3] > 100 and grown[0] > 100 and grown[1] == grown[2] == 0, grown
 
 
 def test_reads_are_asked_for_by_their_receiver(ended, summary):

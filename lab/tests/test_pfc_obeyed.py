@@ -12,7 +12,7 @@ from pfc import LONGEST, Stream, is_control, pause, pfc, stamp_of
 from weirlab.switch import Switch
 from weirlab.wire import Recorder
 
-pytestmark = [pytest.mark.root, pytest.mark.idle_machine]
+pytestmark = [pytest.mark.root, pytest.mark.idle_machine, pytest.mark.one_cpu]
 
 QUANTUM_NS = 5_120
 LONGEST_NS = LONGEST * QUANTUM_NS

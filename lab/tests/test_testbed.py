@@ -48,6 +48,7 @@ def summary(folder, run):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_pfc_deadlocks_and_says_so_first(ring):
     finished, folder = ring
     results, directory = summary(folder, DEADLOCK)
@@ -64,6 +65,7 @@ def test_pfc_deadlocks_and_says_so_first(ring):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_gfc_flows_on(ring):
     finished, folder = ring
     results, directory = summary(folder, FLOW)
@@ -81,6 +83,7 @@ def test_gfc_flows_on(ring):
 
 
 @pytest.mark.idle_machine
+@pytest.mark.one_cpu
 def test_the_comparison_and_the_figure(ring):
     finished, folder = ring
     assert finished.returncode == 0, "the deadlock is what the scenario expects: " + finished.stderr

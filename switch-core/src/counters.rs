@@ -116,7 +116,6 @@ pub mod port_stat {
     /// 802.3x PAUSE frames received or sent.
     pub const PAUSE: usize = 1;
     /// Control frames received and ignored: of an unknown opcode, or for a flow control that the port does not speak.
-    /// Sent: put off for want of memory.
     pub const IGNORED: usize = 2;
     /// Control frames received that are broken, or enable no class.
     pub const MALFORMED: usize = 3;
@@ -140,8 +139,10 @@ pub mod port_stat {
     pub const AGED: usize = FOREIGN + 1;
     /// Messages of a flow control with frames of its own, received and obeyed, or sent.
     pub const OWN: usize = AGED + 1;
+    /// Control frames that were due and had no memory (sent side), each time that one was.
+    pub const PUT_OFF: usize = OWN + 1;
     /// Numbers in a row.
-    pub const WIDTH: usize = OWN + 1;
+    pub const WIDTH: usize = PUT_OFF + 1;
 }
 
 /// Told by a transmitter about itself, after the rows.

@@ -2,7 +2,7 @@
 
 use weir_arbitration::{Arbiter, Served};
 use weir_config::QueueConfig;
-use weir_units::{CLASSES, PortId, PortSet, QueueId};
+use weir_units::{CLASSES, PortId, PortsView, QueueId, SetOfPorts};
 
 use crate::packet::Queued;
 use crate::queues::PacketQueues;
@@ -13,34 +13,34 @@ use crate::random::Random;
 /// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its lanes, which
 /// take turns.
 #[derive(Debug)]
-pub(crate) struct EgressQueues<F> {
+pub(crate) struct EgressQueues<F, S> {
     fifos: F,
     /// Lanes of each queue; one where all are in order of arrival.
     lanes: usize,
     /// The turns of each queue; empty where all queues are in order of arrival.
-    turns: Box<[Turn]>,
+    turns: Box<[Turn<S>]>,
     random: Random,
 }
 
 /// Whose turn it is in one queue.
 #[derive(Debug)]
-struct Turn {
+struct Turn<S> {
     /// Ports, or the one lane of a queue in order of arrival, with a frame.
-    waiting: PortSet,
+    waiting: S,
     /// The lane that is served: one that waits, if any does.
     lane: PortId,
     /// What chooses it; `None` in order of arrival.
     arbiter: Option<Box<dyn Arbiter>>,
 }
 
-impl<F: PacketQueues> EgressQueues<F> {
+impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
     /// Empty queues for a switch of `ports` ports, with room for `limit` frames together, and places for so many from the start.
     pub(crate) fn new(
         ports: usize,
         (limit, places): (usize, usize),
         queues: &[QueueConfig; CLASSES],
         seed: u64,
-    ) -> EgressQueues<F> {
+    ) -> EgressQueues<F, S> {
         let arbiters = || queues.iter().map(|queue| queue.arbitration.arbiter());
         let take_turns = arbiters().any(|arbiter| arbiter.is_some());
         let lanes = if take_turns { ports } else { 1 };
@@ -48,7 +48,7 @@ impl<F: PacketQueues> EgressQueues<F> {
         EgressQueues {
             fifos: F::new(ports * CLASSES * lanes, limit, places),
             lanes,
-            turns: turns.map(|arbiter| Turn { waiting: PortSet::EMPTY, lane: PortId(0), arbiter }).collect(),
+            turns: turns.map(|arbiter| Turn { waiting: S::EMPTY, lane: PortId(0), arbiter }).collect(),
             random: Random::new(seed),
         }
     }
@@ -114,7 +114,7 @@ impl<F: PacketQueues> EgressQueues<F> {
         if let Some(arbiter) = arbiter
             && !waiting.is_empty()
         {
-            let served = Served { port: *lane, frame_bytes, waiting: *waiting };
+            let served = Served { port: *lane, frame_bytes, waiting: PortsView::of(waiting) };
             *lane = arbiter.pass(served, &mut |n| random.below(n));
             debug_assert!(waiting.contains(*lane), "an arbiter chooses a port that waits");
         }
@@ -138,7 +138,7 @@ impl<F: PacketQueues> EgressQueues<F> {
     }
 
     /// The ingress ports that a queue holds frames of. Looks at every frame of a queue in order of arrival.
-    pub(crate) fn holds_from(&self, queue: QueueId) -> PortSet {
+    pub(crate) fn holds_from(&self, queue: QueueId) -> S {
         match self.turns.get(queue.index()) {
             Some(Turn { waiting, arbiter: Some(_), .. }) => *waiting,
             _ => self.fifos.came_by(queue.index() * self.lanes),
@@ -167,7 +167,7 @@ impl<F: PacketQueues> EgressQueues<F> {
 mod tests {
     use weir_arbitration::{Arbitrate, Arbitration, RoundRobin};
     use weir_mmu::Arrival;
-    use weir_units::Class;
+    use weir_units::{Class, PortSet};
 
     use super::*;
     use crate::burst::chunks::Chunks;
@@ -176,7 +176,7 @@ mod tests {
     const CLASS: Class = Class::new(3);
     const TO: QueueId = QueueId::new(PortId(2), CLASS);
 
-    fn queues(arbitration: Arbitration) -> EgressQueues<Queues<Queued<u32>>> {
+    fn queues(arbitration: Arbitration) -> EgressQueues<Queues<Queued<u32>>, PortSet> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
         EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
     }
@@ -185,7 +185,7 @@ mod tests {
         Arrival { ingress: QueueId::new(PortId(from), CLASS), egress: TO, bytes: 100 }
     }
 
-    fn push(queues: &mut EgressQueues<Queues<Queued<u32>>>, from: u16, number: u32) {
+    fn push(queues: &mut EgressQueues<Queues<Queued<u32>>, PortSet>, from: u16, number: u32) {
         let charged = charged(from);
         assert!(queues.push(Queued { packet: number, frame_bytes: 60, charged }).is_ok());
     }
@@ -223,7 +223,7 @@ mod tests {
     fn charges_come_out_as_they_went_in() {
         for arbitration in [Arbitration::default(), Arbitration::new(RoundRobin::new(1))] {
             let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
-            let mut queues: EgressQueues<Chunks<u32>> =
+            let mut queues: EgressQueues<Chunks<u32>, PortSet> =
                 EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7);
             for from in [0, 1, 3] {
                 let frame = Queued { packet: u32::from(from), frame_bytes: 60, charged: charged(from) };
@@ -266,7 +266,7 @@ mod tests {
     impl Arbiter for Highest {
         fn start(&mut self, _port: PortId) {}
 
-        fn pass(&mut self, served: Served, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
+        fn pass(&mut self, served: Served<'_>, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
             assert_eq!(served.frame_bytes, 60);
             served.waiting.iter().last().unwrap()
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, INTAKE_MAX, Intake, PortWriter, Verdict};
-use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Time};
+use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
 
@@ -14,7 +14,7 @@ use crate::ecmp;
 use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, Queued};
 use crate::packet_memory::MemoryShare;
-use crate::shared::{PortState, Shared};
+use crate::shared::Shared;
 
 /// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
 /// and bursts last.
@@ -23,16 +23,16 @@ use crate::shared::{PortState, Shared};
 /// received, [`Forwarding::flush`]. Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
 #[derive(Debug)]
 #[repr(C)]
-pub(crate) struct Forwarding<P> {
+pub(crate) struct Forwarding<P, S = PortSet> {
     pub(crate) shared: Arc<Shared>,
     /// The right to admit for the ports that are forwarded here, by port.
     writers: Box<[Option<PortWriter>]>,
     /// The ports whose transmission may find something new.
-    stirred: PortSet,
+    stirred: S,
     /// The ports whose flow control counts what comes in.
-    counting: PortSet,
+    counting: S,
     /// The ports that have clones.
-    cloned: PortSet,
+    cloned: S,
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
@@ -76,8 +76,13 @@ pub(crate) enum Way {
     Drop(DropReason),
 }
 
-impl<P: Packet> Forwarding<P> {
-    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters, memory: MemoryShare) -> Forwarding<P> {
+impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        ports: &[PortId],
+        counters: Counters,
+        memory: MemoryShare,
+    ) -> Forwarding<P, S> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
@@ -99,7 +104,7 @@ impl<P: Packet> Forwarding<P> {
             counting,
             arrived: [0; CLASSES],
             dropping: ClassSet::EMPTY,
-            stirred: PortSet::EMPTY,
+            stirred: S::EMPTY,
         }
     }
 
@@ -335,23 +340,23 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut impl Onward<P>,
     ) {
         let from = self.shared.port(ingress.port()).real_port;
-        let ports = (0..).map(PortId).zip(self.shared.ports());
-        let targets: ArrayVec<PortId, FLOOD_MAX> = ports
-            .filter(|(port, state)| *port != from && state.real_port == *port && state.is_open())
-            .map(|(port, _)| port)
-            .take(FLOOD_MAX)
-            .collect();
-        let Some((last, others)) = targets.split_last() else {
-            return self.drop_packet(now, &packet, ingress, DropReason::PortDown, store);
-        };
-        for to in others {
+        let mut last = None;
+        for to in (0..self.shared.ports().len() as u16).map(PortId) {
+            let state = self.shared.port(to);
+            if to == from || state.real_port != to || !state.is_open() {
+                continue;
+            }
+            let Some(before) = last.replace(to) else { continue };
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match store.copy(&packet) {
-                Some(copy) => self.stage(now, copy, (ingress, *to), store, onward),
+                Some(copy) => self.stage(now, copy, (ingress, before), store, onward),
                 None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, store),
             }
         }
-        self.stage(now, packet, (ingress, *last), store, onward);
+        match last {
+            Some(last) => self.stage(now, packet, (ingress, last), store, onward),
+            None => self.drop_packet(now, &packet, ingress, DropReason::PortDown, store),
+        }
     }
 
     /// In debug builds: whether each frame that was received, or copied, has been handed over or dropped, or is here. Between
@@ -371,7 +376,7 @@ impl<P: Packet> Forwarding<P> {
 
     /// The ports whose peers said something, or may have to be told something, since the last call.
     #[inline]
-    pub(crate) fn take_stirred(&mut self) -> PortSet {
+    pub(crate) fn take_stirred(&mut self) -> S {
         std::mem::take(&mut self.stirred)
     }
 
@@ -469,7 +474,9 @@ impl<P: Packet> Forwarding<P> {
         let state = self.shared.port(port);
         state.note_admitted(now);
         let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
-        self.stirred |= told_of(state, went_off);
+        if state.by_length || !went_off.is_empty() {
+            self.stirred.insert(state.real_port);
+        }
         match verdict {
             Verdict::Keep(_) => {
                 if !self.shared.port(port).in_storm().is_empty() {
@@ -505,7 +512,9 @@ impl<P: Packet> Forwarding<P> {
         let state = shared.port(port);
         state.note_admitted(now);
         let went_off = shared.mmu.admit_burst(writer, now, intake);
-        self.stirred |= told_of(state, went_off);
+        if state.by_length || !went_off.is_empty() {
+            self.stirred.insert(state.real_port);
+        }
         let has_storm = !shared.port(port).in_storm().is_empty();
         if intake.is_kept_whole() && !has_storm {
             for bundle in intake.bundles() {
@@ -583,13 +592,6 @@ impl<P: Packet> Forwarding<P> {
     }
 }
 
-/// The port whose peer may have to be told something when the MMU has decided on packets of a port, of which these classes went
-/// OFF: the real port's.
-#[inline]
-fn told_of(state: &PortState, went_off: ClassSet) -> PortSet {
-    if state.by_length || !went_off.is_empty() { state.real_port.alone() } else { PortSet::EMPTY }
-}
-
 /// Counts a frame that is dropped; in a storm of its port and class, there too.
 // Out of line: in it, the loop over frames that are kept would pay for this.
 #[cold]
@@ -617,5 +619,3 @@ fn count_kept(shared: &Shared, ingress: QueueId) {
 
 /// Who admits has the port's writer.
 const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";
-/// Ports that one frame is flooded to at most: as many as a switch may have.
-const FLOOD_MAX: usize = 64;

@@ -4,7 +4,7 @@ use std::fmt;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::PortSet;
+use weir_units::{PortId, SetOfPorts};
 
 use crate::packet::Queued;
 
@@ -29,7 +29,7 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
     fn is_empty(&self, queue: usize) -> bool;
 
     /// The ports by which a queue's packets came. Looks at every one of them.
-    fn came_by(&self, queue: usize) -> PortSet;
+    fn came_by<S: SetOfPorts>(&self, queue: usize) -> S;
 
     /// Packets in all queues.
     fn held(&self) -> usize;
@@ -201,8 +201,8 @@ impl<P> PacketQueues for Queues<Queued<P>> {
         Queues::is_empty(self, queue)
     }
 
-    fn came_by(&self, queue: usize) -> PortSet {
-        self.iter(queue).map(|queued| queued.charged.ingress.port()).collect()
+    fn came_by<S: SetOfPorts>(&self, queue: usize) -> S {
+        self.iter(queue).map(|queued: &Queued<P>| -> PortId { queued.charged.ingress.port() }).collect()
     }
 
     fn held(&self) -> usize {

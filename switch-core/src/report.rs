@@ -120,7 +120,7 @@ pub struct Accord {
 }
 
 /// One (port, class)'s part of a report.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct ClassReport {
     /// Data frames received.
     pub rx_frames: u64,
@@ -162,9 +162,9 @@ pub struct ClassReport {
     pub rate_rx: Option<BitRate>,
     /// What the gauges of the port's flow control show of the class.
     pub gauges: Gauges,
-    /// The ingress ports that the egress queue holds frames of, while the peer lets it send nothing; empty for a queue
+    /// The ingress ports that the egress queue holds frames of, lowest first, while the peer lets it send nothing; none for a queue
     /// that is empty or may send.
-    pub blocked_from: PortSet,
+    pub blocked_from: Box<[PortId]>,
     /// What the egress queue's PFC watchdog counted; `None` where none watches. It misses frames that another lcore drops
     /// just after a storm is over.
     pub storms: Option<StormCounters>,
@@ -187,11 +187,12 @@ pub struct ControlReport {
     pub credit: u64,
     /// Messages of a flow control with frames of its own; received, those that were obeyed.
     pub own: u64,
-    /// Received: of an unknown opcode or of a flow control that the port does not speak. Sent: put off for want of
-    /// memory.
+    /// Received: of an unknown opcode or of a flow control that the port does not speak.
     pub ignored: u64,
     /// Broken ones.
     pub malformed: u64,
+    /// To be sent: how often one was due and had no memory. It is due again in the next round.
+    pub put_off: u64,
 }
 
 impl ControlReport {
@@ -246,14 +247,16 @@ impl Reporter {
                     own: came(port_stat::OWN),
                     ignored: came(port_stat::IGNORED),
                     malformed: came(port_stat::MALFORMED),
+                    put_off: 0,
                 },
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
                     pause: transmitted.port(port, port_stat::PAUSE),
                     credit: transmitted.port(port, port_stat::CREDIT),
                     own: transmitted.port(port, port_stat::OWN),
-                    ignored: transmitted.port(port, port_stat::IGNORED),
+                    ignored: 0,
                     malformed: 0,
+                    put_off: transmitted.port(port, port_stat::PUT_OFF),
                 },
                 odd_messages: state.regulator.odd_messages(),
                 accord: Accord {
@@ -306,7 +309,7 @@ impl Reporter {
             rate_rx: rated.then(|| state.regulator.rate(now, class)).flatten(),
             gauges: state.regulator.gauges(now, class),
             storms: state.storm_counters(class),
-            blocked_from: PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM)),
+            blocked_from: PortSet::from_bits(tx.queue(queue, queue_stat::BLOCKED_FROM)).iter().collect(),
             ingress: self.shared.mmu.ingress_use(queue, now),
             egress: Bytes::new(self.shared.mmu.egress_length(queue)),
             egress_max: self.shared.mmu.egress_length_max(queue),

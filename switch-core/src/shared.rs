@@ -47,7 +47,8 @@ pub struct Shared {
     pub(crate) learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
     pub(crate) hash_seed: u32,
-    /// The ports that were ever closed to anything, one bit each. Mostly none was, and frames need not look at their ports.
+    /// The ports that were ever closed to anything, one bit each, which is also that of the 64th port after it. Mostly none was, and
+    /// frames need not look at their ports.
     pub(crate) ever_closed: AtomicU64,
     pub(crate) ports: Box<[PortState]>,
     /// How queues are served, for transmitters to take over.
@@ -139,7 +140,7 @@ impl Shared {
     /// Whether a port may be closed to anything.
     #[inline]
     fn may_be_closed(&self, port: PortId) -> bool {
-        self.ever_closed.load(Ordering::Relaxed) >> port.0 & 1 != 0
+        self.ever_closed.load(Ordering::Relaxed) >> (port.0 % u64::BITS as u16) & 1 != 0
     }
 
     /// Whether frames may go out by a port.
@@ -192,7 +193,7 @@ impl Shared {
     /// Notes that a port is to be looked at from now on, whatever becomes of it: forwarders may go by the note or by an older
     /// state of the port, as they may when they look at it.
     fn note_closing(&self, port: PortId) {
-        self.ever_closed.fetch_or(1 << port.0, Ordering::Relaxed);
+        self.ever_closed.fetch_or(1 << (port.0 % u64::BITS as u16), Ordering::Relaxed);
     }
 
     /// Asks for itself, ahead of its use.

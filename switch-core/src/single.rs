@@ -16,7 +16,7 @@ mod prefetch;
 use std::sync::Arc;
 
 use weir_mmu::Arrival;
-use weir_units::{ClassSet, PortId, PortSet, QueueId, Time};
+use weir_units::{Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
 use weir_wire::ethernet::Parsed;
 
 use crate::counters::{Counters, queue_stat};
@@ -38,20 +38,22 @@ use one_by_one::OneByOne;
 /// a bound that the driver chooses.
 #[derive(Debug)]
 #[repr(C)]
-pub struct Pipeline<P> {
+pub struct Pipeline<P, S: SetOfPorts = PortSet> {
     /// The classes of which frames have come.
     seen: ClassSet,
-    forwarding: Forwarding<P>,
-    transmission: Transmission<P, OneByOne<P>>,
+    forwarding: Forwarding<P, S>,
+    transmission: Transmission<P, OneByOne<P, S>>,
     reporter: Reporter,
 }
 
 impl Switch {
-    /// Makes a switch for one lcore that has it for itself.
+    /// Makes a switch for one lcore that has it for itself, and keeps its ports in sets of this kind.
     ///
     /// # Panics
-    /// If what lcores share is shared already.
-    pub fn into_pipeline<P: Packet>(self) -> Pipeline<P> {
+    /// If what lcores share is shared already, or the switch has more ports than such a set can tell apart.
+    pub fn into_pipeline<P: Packet, S: SetOfPorts>(self) -> Pipeline<P, S> {
+        let ports = self.shared().ports().len();
+        assert!(ports <= S::PORTS_MAX, "{ports} ports, and a set of {} at most", S::PORTS_MAX);
         let switch = self.for_one_lcore();
         let shared = switch.shared().clone();
         let ports: Vec<PortId> = (0..shared.ports().len() as u16).map(PortId).collect();
@@ -66,7 +68,7 @@ impl Switch {
     }
 }
 
-impl<P: Packet> Pipeline<P> {
+impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
     /// Forwards one frame that `port` received at `now`: into its egress queue, or as far as it goes.
     ///
     /// A frame is `alone` if nothing else is to be done at this instant, neither for another frame nor for a port. If it can
@@ -133,7 +135,7 @@ impl<P: Packet> Pipeline<P> {
 
     /// The ports whose peers said something, or may have to be told something, since the last call.
     #[inline]
-    pub fn take_stirred(&mut self) -> PortSet {
+    pub fn take_stirred(&mut self) -> S {
         self.forwarding.take_stirred()
     }
 
@@ -143,12 +145,7 @@ impl<P: Packet> Pipeline<P> {
     /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
     /// the others that are OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
     #[inline]
-    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(
-        &mut self,
-        now: Time,
-        ports: PortSet,
-        driver: &mut D,
-    ) -> PortSet {
+    pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.transmission.run_ports(now, ports, driver)
     }
 
@@ -161,8 +158,8 @@ impl<P: Packet> Pipeline<P> {
     /// The ports with a class that is OFF: to be served again within a bound, since nothing of their own may tell
     /// that they resume.
     #[inline]
-    pub fn off_ports(&self) -> PortSet {
-        self.transmission.off_ports
+    pub fn off_ports(&self) -> &S {
+        &self.transmission.off_ports
     }
 
     /// The earliest instant after `now` at which a port may have something to do without a packet arriving: the wire or a
@@ -191,7 +188,16 @@ impl<P: Packet> Pipeline<P> {
             transmission.serve(now);
             true
         };
-        reporter.collect(now, serve).expect("a pipeline answers at once")
+        let mut report = reporter.collect(now, serve).expect("a pipeline answers at once");
+        if S::PORTS_MAX > PortSet::PORTS_MAX {
+            // The counter that tells of it has 64 bits.
+            for (index, port) in transmission.ports.iter().enumerate() {
+                for (class, of_class) in Class::ALL.into_iter().zip(&mut report.ports[port.id.index()].classes) {
+                    of_class.blocked_from = transmission.blocked_from(now, index, class).into_iter().collect();
+                }
+            }
+        }
+        report
     }
 
     /// What the control side may look at, and tell of links.

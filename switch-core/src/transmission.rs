@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, Tells, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
-use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
 
@@ -24,11 +24,11 @@ use crate::watchdog::PortWatchdogs;
 /// The way out of some ports: egress queues, and what decides when their frames leave.
 ///
 /// Who calls it serves its ports in turn: [`Transmission::prepare_port`], then the frames that may go, with
-/// [`Transmission::take_next`], and [`Transmission::stir_for`] for those that went.
+/// [`Transmission::take_next`], and looks which ports have something to tell after those that went.
 #[derive(Debug)]
 pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) queues: EgressQueues<M::Queues>,
+    pub(crate) queues: EgressQueues<M::Queues, M::Ports>,
     pub(crate) ports: Box<[OutPort<M::Port>]>,
     /// Position in `ports` of each port of the switch that is served here.
     pub(crate) position_of: Box<[usize]>,
@@ -41,11 +41,11 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     /// What RED's probabilities are drawn from.
     pub(crate) random: Random,
     /// The ports that may have something to do.
-    pub(crate) stirred: PortSet,
+    pub(crate) stirred: M::Ports,
     /// The ports with a class that is OFF, as last seen.
-    pub(crate) off_ports: PortSet,
+    pub(crate) off_ports: M::Ports,
     /// The ports whose messages go by their queues' lengths, so that each departure may make one due.
-    pub(crate) by_length: PortSet,
+    pub(crate) by_length: M::Ports,
     /// Whether frames are looked at for what they want stamped.
     pub(crate) stamps: bool,
     /// What a frame takes on a link beyond its length without FCS.
@@ -61,6 +61,9 @@ pub(crate) trait Manner<P> {
 
     /// Where frames wait.
     type Queues: PacketQueues<Packet = P>;
+
+    /// What the switch's ports are kept in that have something to do or to tell.
+    type Ports: SetOfPorts;
 
     /// Whether a control thread may give queues other limits while the switch runs, so that there is to be room for them.
     const IS_STEERED: bool = false;
@@ -285,7 +288,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(crate) fn new(
         shared: Arc<Shared>,
         ports: Box<[OutPort<M::Port>]>,
-        queues: EgressQueues<M::Queues>,
+        queues: EgressQueues<M::Queues, M::Ports>,
         markers: [Option<EcnMarker>; CLASSES],
         random: Random,
         counters: Counters,
@@ -307,8 +310,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             marks_arrivals: marks_arrivals(&markers),
             markers,
             random,
-            stirred: PortSet::EMPTY,
-            off_ports: PortSet::EMPTY,
+            stirred: M::Ports::EMPTY,
+            off_ports: M::Ports::EMPTY,
             by_length,
             manner,
         };
@@ -497,7 +500,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
         let Some(packet) = driver.control(frame, state.mac) else {
-            self.counters.add_port(port.id, port_stat::IGNORED, 1);
+            self.counters.add_port(port.id, port_stat::PUT_OFF, 1);
             return 0;
         };
         let frame_bytes = packet.frame_bytes();
@@ -633,11 +636,23 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
-    /// Departures may make a message due to the peers of the ports that the packets came by.
+    /// A departure may make a message due to the peer of the port that the packet came by.
     #[inline]
-    pub(crate) fn stir_for(&mut self, departures: &[Departure]) {
-        let ingress = departures.iter().map(|departure| departure.ingress);
-        self.stirred |= told_of(&self.shared, self.off_ports | self.by_length, ingress);
+    pub(crate) fn stir_for(&mut self, departure: &Departure) {
+        if !(self.off_ports.is_empty() && self.by_length.is_empty()) {
+            let from = self.shared.port(departure.ingress.port()).real_port;
+            if self.off_ports.contains(from) || self.by_length.contains(from) {
+                self.stirred.insert(from);
+            }
+        }
+    }
+
+    /// The ingress ports that a queue holds frames of, while the peer lets it send nothing; none otherwise.
+    pub(crate) fn blocked_from(&self, now: Time, index: usize, class: Class) -> M::Ports {
+        let port = &self.ports[index];
+        let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
+        let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
+        if blocked.contains(class) { self.queues.holds_from(QueueId::new(port.id, class)) } else { M::Ports::EMPTY }
     }
 
     /// Gives up what a port is offered, and up to `limit` frames with what waits in its queues, counting them; returns how many.
@@ -745,13 +760,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         self.counters.set_gauge(gauge::HELD, self.held() as u64);
         for index in 0..self.ports.len() {
             self.count_off(now, index, self.ports[index].generator.advertised_off());
-            let port = &self.ports[index];
-            let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
-            let blocked = port.backlog & (held | self.without_credit(port, port.backlog));
             for class in Class::ALL {
-                let queue = QueueId::new(port.id, class);
-                let holds_from = if blocked.contains(class) { self.queues.holds_from(queue) } else { PortSet::EMPTY };
-                self.counters.set(queue, queue_stat::BLOCKED_FROM, holds_from.bits());
+                let from = self.blocked_from(now, index, class);
+                self.counters.set(QueueId::new(self.ports[index].id, class), queue_stat::BLOCKED_FROM, from.words()[0]);
             }
             let port = &mut self.ports[index];
             port.watchdogs.update(port.id, &self.shared, &self.counters);

@@ -28,7 +28,7 @@ use crate::control::Place;
 use crate::steer::time;
 use advice::{Advice, Before, Measured, Spread};
 use machine::Gaps;
-use session::{Percentiles, Session};
+use session::{MEASURED_KEY, Percentiles, Session};
 use watch::{LeftOut, Sample, Watch};
 
 /// Arguments of `weir calibrate`.
@@ -51,6 +51,10 @@ pub(crate) struct CalibrateArguments {
     /// B_m: what an ingress queue may hold, from which Xoff, B_1 and B_0 are reckoned. Without it, its share of the buffer.
     #[arg(long, value_name = "SIZE")]
     b_m: Option<Bytes>,
+    /// Have adaptive headroom go by the longest delay of all ports from now on, without a restart; if nothing speaks against what was
+    /// measured.
+    #[arg(long)]
+    apply: bool,
     /// Write the lines for the switch's file into this file too.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
@@ -78,6 +82,8 @@ struct Report {
     doubts: Vec<String>,
     /// Lines for the switch's file.
     fragment: Option<String>,
+    /// The delay that adaptive headroom was told, with --apply.
+    applied_delay_ns: Option<u64>,
 }
 
 /// A link.
@@ -142,6 +148,13 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     }
     let mut session = Session::begin(&arguments.place)?;
     let switch = session.switch.clone();
+    let policy = switch.buffer.policy.name();
+    if arguments.apply && !switch.buffer.policy.live_keys().contains(&MEASURED_KEY) {
+        return Err(Failure::Argument(format!(
+            "--apply: policy \"{policy}\" has its headroom from the start; adaptive headroom alone changes it, and the lines for the file \
+             do after a restart"
+        )));
+    }
     let ports = session.ports(&arguments.port, arguments.class)?;
     let stop = stopped_by_signals()?;
     let before = session.lcores()?;
@@ -152,7 +165,12 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     let links = links?;
     let machine = Gaps::between(&before.0, &session.lcores()?.0, before.1.elapsed().as_millis() as u64);
     let [message_delay, reaction] = session.delays()?;
-    let report = Report::new(&switch, arguments, machine, [message_delay, reaction], links);
+    let mut report = Report::new(&switch, arguments, machine, [message_delay, reaction], links);
+    let was_stopped = stop.load(Ordering::Relaxed);
+    if let Some(delay) = report.delay_for_adaptive(&switch).filter(|_| arguments.apply && !was_stopped) {
+        session.tell_adaptive(delay)?;
+        report.applied_delay_ns = Some(delay.as_nanos());
+    }
     if let (Some(path), Some(fragment)) = (&arguments.output, &report.fragment) {
         whole(path, |part| std::fs::write(part, fragment))
             .map_err(|error| Failure::Argument(format!("--output {}: {error}", path.display())))?;
@@ -162,7 +180,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     } else {
         print!("{report}");
     }
-    report.verdict(stop.load(Ordering::Relaxed))
+    report.verdict(was_stopped)
 }
 
 /// Pauses of one port after the other, until `stop` is set.
@@ -286,7 +304,18 @@ impl Report {
             links,
             doubts,
             fragment,
+            applied_delay_ns: None,
         }
+    }
+
+    /// The delay that adaptive headroom may go by at all ports: the longest from PAUSE to the last frame, with what the switch took before
+    /// that beyond `[pfc] reaction`, for which there is headroom beside. `None` if anything speaks against it.
+    fn delay_for_adaptive(&self, switch: &SwitchConfig) -> Option<Span> {
+        let obey = self.links.iter().all(|link| link.peer_stops.left_out.never_stopped == 0);
+        let reaction = switch.pfc.reaction.as_nanos();
+        let delay = |advice: &Advice| advice.after_ns + advice.before.ns.saturating_sub(reaction);
+        let longest = self.links.iter().filter_map(|link| link.advice.as_ref()).map(delay).max()?;
+        (obey && self.doubts.is_empty()).then(|| Span::from_nanos(longest))
     }
 
     /// How the command ends: what was not measured, and why.

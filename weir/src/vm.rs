@@ -198,7 +198,7 @@ fn at_ports(file: &Path, only: &[String]) -> Result<Vec<GuestPlan>, Failure> {
         )));
     }
     let wanted = names.iter().enumerate().filter(|(_, name)| only.is_empty() || only.iter().any(|only| only == *name));
-    wanted.map(|(n, name)| plan(n, name, of_port(name).expect("a vhost-user port"), switch.mtu.get())).collect()
+    wanted.map(|(n, name)| plan(n, name, of_port(name).expect("a vhost-user port"), &switch)).collect()
 }
 
 fn names_of_vhost_ports(switch: &SwitchConfig) -> Vec<&str> {
@@ -206,11 +206,12 @@ fn names_of_vhost_ports(switch: &SwitchConfig) -> Vec<&str> {
     switch.ports.iter().filter(|port| is_vhost(&port.device)).map(|port| port.name.as_str()).collect()
 }
 
-fn plan(n: usize, name: &str, vhost: &VhostUser, mtu: u64) -> Result<GuestPlan, Failure> {
+fn plan(n: usize, name: &str, vhost: &VhostUser, switch: &SwitchConfig) -> Result<GuestPlan, Failure> {
     Ok(GuestPlan {
         makes_socket: vhost.client,
         queues: vhost.queues,
-        mtu,
+        rings: GuestPlan::rings_of(switch.classes.queue_of_dscp(vhost.queues)),
+        mtu: switch.mtu.get(),
         ..GuestPlan::new(number(n)?, name, absolute(Path::new(&vhost.socket))?)
     })
 }

@@ -8,28 +8,27 @@ use super::switch::unicast;
 use super::{clones, device, flow_control, nic};
 use crate::{Device, DeviceFlowControl, PortConfig, PortState};
 
-const PORTS_MAX: usize = 64;
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
 
 /// Reads the ports. A port with errors keeps its place, so that the others keep their numbers.
-pub(super) fn read(root: &Table<'_>, mtu: u64) -> Vec<PortConfig> {
+pub(super) fn read(root: &Table<'_>, mtu: u64, ports_max: usize) -> Vec<PortConfig> {
     let doc = root.doc();
     let tables = root.tables("ports", "ports");
     let mut ports: Vec<PortConfig> = tables.iter().map(|table| port(table, mtu)).collect();
     clones::resolve(&tables, &mut ports);
     if doc.sound(&["ports"]) || !ports.is_empty() {
-        check_count(doc, &ports);
+        check_count(doc, &ports, ports_max);
     }
     refuse_twins(doc, &ports);
     ports
 }
 
-fn check_count(doc: &Doc, ports: &[PortConfig]) {
-    let counted = format!("a switch has 2 to {PORTS_MAX} ports, this one has {}", ports.len());
+fn check_count(doc: &Doc, ports: &[PortConfig], ports_max: usize) {
+    let counted = format!("a switch has 2 to {ports_max} ports, this one has {}", ports.len());
     let real = ports.iter().filter(|port| port.clone_of().is_none()).count();
-    let problem = if ports.len() > PORTS_MAX {
-        let help = format!("take {} out", ports.len() - PORTS_MAX);
-        Problem::new(counted, help).at(format!("ports[{PORTS_MAX}]"), "the first too many")
+    let problem = if ports.len() > ports_max {
+        let help = format!("take {} out", ports.len() - ports_max);
+        Problem::new(counted, help).at(format!("ports[{ports_max}]"), "the first too many")
     } else if ports.len() < 2 && real == ports.len() {
         let help = if ports.is_empty() { "write one [[ports]] for each port" } else { "write one more [[ports]]" };
         Problem::new(counted, format!("{help}, {EXAMPLE}")).at("ports[0]", "")

@@ -12,13 +12,13 @@ const MTU_DEFAULT: u64 = 1_500;
 /// DPDK itself knows lcores up to its build's limit, which is lower; that is for the machine to say.
 const CPU_MAX: u64 = 1_023;
 
-/// Reads the whole file. What is missing or wrong reads as its default; the errors are in the document.
-pub(super) fn read(root: &Table<'_>, file: &str) -> SwitchConfig {
+/// Reads the whole file of a switch that may have so many ports. What is missing or wrong reads as its default; the errors are in the document.
+pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConfig {
     let switch = root.table("switch", "switch");
     let mtu = switch.byte_count("mtu", 64..=16_000).unwrap_or(MTU_DEFAULT);
     let time_dilation = switch.integer("time_dilation", 1..=1_000_000).map_or(1, |n| n as u32);
     let (classes, pfc) = classes::read(root, mtu, time_dilation);
-    let ports = ports::read(root, mtu);
+    let ports = ports::read(root, mtu, ports_max);
     let static_macs = static_macs(root, &ports);
     SwitchConfig {
         name: name(&switch, file),

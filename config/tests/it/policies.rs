@@ -51,7 +51,7 @@ fn defaults_are_those_of_the_reference() {
         Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80) }),
         Arc::new(SihSettings { alpha }),
         Arc::new(OversubscribedSettings { alpha, headroom_percent: 80 }),
-        Arc::new(AdaptiveSettings { alpha, samples: 8 }),
+        Arc::new(AdaptiveSettings { alpha, samples: 8, measured_delay: Span::ZERO }),
         Arc::new(dsh),
         Arc::new(SonicSettings { alpha, pools }),
         Arc::new(AbmSettings::paper(alpha, pools, CONGESTED, Span::from_micros(25))),
@@ -78,8 +78,8 @@ fn values_arrive_where_they_belong() {
         OversubscribedSettings { alpha, headroom_percent: 50 }
     );
     assert_eq!(
-        policy::<AdaptiveSettings>("adaptive", "alpha = 0.125\nsamples = 1000000"),
-        AdaptiveSettings { alpha, samples: 1_000_000 }
+        policy::<AdaptiveSettings>("adaptive", "alpha = 0.125\nsamples = 1000000\nmeasured_delay = \"40us\""),
+        AdaptiveSettings { alpha, samples: 1_000_000, measured_delay: Span::from_micros(40) }
     );
     let pool_keys = "alpha = 0.125\ningress_pool = \"6MB\"\nheadroom_pool = \"5MB\"\negress_lossy_pool = \"1MB\"\n";
     let pools = Pools { ingress: Some(Bytes::mb(6)), headroom: Some(Bytes::mb(5)), egress_lossy: Some(Bytes::mb(1)) };

@@ -29,6 +29,7 @@ mod rate;
 mod sets;
 mod split_mix;
 mod time;
+mod wide_port_set;
 
 pub use alpha::{Alpha, AlphaError};
 pub use bytes::{Bytes, FCS_BYTES, FRAME_BYTES_MIN, LINK_OVERHEAD, WIRE_OVERHEAD_BYTES};
@@ -42,3 +43,4 @@ pub use rate::{BitRate, Serialiser};
 pub use sets::{ClassSet, Classes, PortSet, Ports};
 pub use split_mix::SplitMix64;
 pub use time::{Span, Time};
+pub use wide_port_set::{PortsView, SetOfPorts, WidePortSet, WidePorts};

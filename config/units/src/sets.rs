@@ -25,7 +25,7 @@ pub struct ClassSet(u8);
 
 /// A set of ports of one switch, which has [`PortSet::PORTS_MAX`] at most: bit `n` stands for port `n`.
 ///
-/// Operators are those of [`ClassSet`].
+/// Operators are those of [`ClassSet`]. A switch in virtual time may have more ports: [`WidePortSet`](crate::WidePortSet).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 #[repr(transparent)]
 pub struct PortSet(u64);
@@ -59,6 +59,12 @@ impl PortSet {
     #[inline]
     const fn at(bit: u32) -> PortId {
         PortId(bit as u16)
+    }
+
+    /// The one word as a slice.
+    #[inline]
+    pub(crate) const fn as_words(&self) -> &[u64] {
+        std::slice::from_ref(&self.0)
     }
 }
 

@@ -34,6 +34,9 @@ pub(crate) const NETDEV_GAP_MS: u32 = 50;
 /// Mbufs that each lcore keeps at hand: DPDK's most. What is under way in a round of an lcore with up to eight ports then comes back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
+/// Control mbufs that each lcore keeps at hand. Few: where a link ends in the process another lcore frees them than the one that takes
+/// them, and keeps half as many again before it gives some back.
+pub(crate) const CONTROL_CACHE: u32 = 32;
 /// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
 /// and two in hand while one is flooded.
 const COPYING: u32 = 2 * BURST_MAX as u32 + 2;
@@ -99,7 +102,7 @@ impl Memory {
             replayed: replayed(switches).min(u64::from(u32::MAX / 4)) as u32,
             data_room,
             // A NIC in front of a host sends some too.
-            control: (ports + with_nics) as u32 * CONTROL_FRAMES + 2 * CACHE,
+            control: (ports + with_nics) as u32 * CONTROL_FRAMES + control_kept(lcores),
             for_devices: has_nics(switches),
         }
     }
@@ -115,7 +118,7 @@ impl Memory {
             in_flight: at_devices + 2 * CACHE,
             replayed: 0,
             data_room: room.max(DEFAULT_DATA_ROOM),
-            control: CONTROL_FRAMES + 2 * CACHE,
+            control: CONTROL_FRAMES + control_kept(1),
             for_devices: devices.iter().any(|device| matches!(device, Device::Pci(_))),
         }
     }
@@ -160,6 +163,11 @@ impl Memory {
         let rings = u64::from(self.replayed) * 2 * size_of::<usize>() as u64;
         Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room(), placement))
     }
+}
+
+/// Control mbufs that lie in the caches of lcores, and of one more that runs tasks: so many never keep a transmitter from a message.
+const fn control_kept(lcores: usize) -> u32 {
+    (lcores as u32 + 1) * CONTROL_CACHE * 3 / 2
 }
 
 /// Receive descriptors of a port: as configured, or for a NIC as many as frames of 512 B come in while the longest gap
@@ -254,6 +262,16 @@ mod tests {
         // 126 frames a class and a burst to be sent, 1,001 and 501 for the host, 64 on the link each way, which is in rings, three batches.
         let frames = 8 * 126 + 32 + 1_001 + 501 + 2 * 64 + 2 * 256 + 3 * 32;
         assert_eq!((with.in_flight - without.in_flight, with.control - without.control), (frames, CONTROL_FRAMES));
+    }
+
+    #[test]
+    fn what_lcores_keep_leaves_control_frames_for_each_port() {
+        for lcores in [1, 2, 3, 16] {
+            let memory = Memory::of(&[switch("size = \"2MB\"")], lcores, 0);
+            // DPDK's cache takes half as many again before it gives all back. The thread that starts lcores has one too.
+            let kept = (lcores as u32 + 1) * (CONTROL_CACHE + CONTROL_CACHE / 2);
+            assert!(memory.control >= kept + 2 * CONTROL_FRAMES, "{lcores} lcores: {memory:?}");
+        }
     }
 
     #[test]

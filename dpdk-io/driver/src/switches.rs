@@ -27,7 +27,7 @@ use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
 use crate::link_rate;
 use crate::link_rate::{LinkRates, port_facts};
 use crate::losses::LossMeters;
-use crate::memory::{CACHE, Memory};
+use crate::memory::{CACHE, CONTROL_CACHE, Memory};
 use crate::netdevs::{Netdevs, PortEvent};
 use crate::nic::{NicBoard, NicEnds, NicTask, model_config};
 use crate::patience::Patience;
@@ -241,8 +241,13 @@ impl<'a> PreparedSwitches<'a> {
         let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
         memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
-            data: pool("weir_data", memory.mbufs(), memory.data_room, memory.for_devices)?,
-            control: pool("weir_control", memory.control, memory.control_data_room(), memory.for_devices)?,
+            data: pool("weir_data", (memory.mbufs(), CACHE), memory.data_room, memory.for_devices)?,
+            control: pool(
+                "weir_control",
+                (memory.control, CONTROL_CACHE),
+                memory.control_data_room(),
+                memory.for_devices,
+            )?,
         };
         let poll_gap =
             if runtime.has_nics { poll_gap::measure(&placement.cpus, poll_gap::LONG_ENOUGH) } else { Span::ZERO };
@@ -287,8 +292,8 @@ impl<'a> PreparedSwitches<'a> {
     ) -> Result<PreparedSwitches<'a>, DriverError> {
         let for_devices = memory.for_devices || runtime.has_nics;
         let store = FrameStore {
-            data: pool("weir_data", memory.mbufs(), memory.data_room, for_devices)?,
-            control: pool("weir_control", memory.control, memory.control_data_room(), for_devices)?,
+            data: pool("weir_data", (memory.mbufs(), CACHE), memory.data_room, for_devices)?,
+            control: pool("weir_control", (memory.control, CONTROL_CACHE), memory.control_data_room(), for_devices)?,
         };
         Ok(PreparedSwitches {
             runtime,
@@ -813,8 +818,14 @@ fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceE
     Ok((trace, capture, FarEnd::Ring(end)))
 }
 
-pub(crate) fn pool(name: &str, count: u32, data_room: u16, for_devices: bool) -> Result<Mempool, DriverError> {
-    Ok(Mempool::new(name, MempoolConfig { count, cache: CACHE, data_room, socket: None, for_devices })?)
+/// A pool of so many mbufs, of which each lcore keeps so many at hand.
+pub(crate) fn pool(
+    name: &str,
+    (count, cache): (u32, u32),
+    data_room: u16,
+    for_devices: bool,
+) -> Result<Mempool, DriverError> {
+    Ok(Mempool::new(name, MempoolConfig { count, cache, data_room, socket: None, for_devices })?)
 }
 
 /// Switches that share lcores share the idle policy: the one that burns most.

@@ -12,7 +12,7 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
-use crate::memory::Memory;
+use crate::memory::{CACHE, Memory};
 use crate::poll_gap;
 use crate::switches::{Runtime, pool};
 
@@ -120,7 +120,7 @@ pub fn try_ports(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<TrialReport, DriverError> {
     let memory = Memory::of(std::slice::from_ref(switch), 1, 0);
-    let frames = pool("weir_try", memory.mbufs(), memory.data_room, memory.for_devices)?;
+    let frames = pool("weir_try", (memory.mbufs(), CACHE), memory.data_room, memory.for_devices)?;
     let mut devices = Devices::new(poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
     let mut a = devices.open(switch, 0, &frames)?;
     let mut b = devices.open(switch, 1, &frames)?;

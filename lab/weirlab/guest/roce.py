@@ -41,7 +41,7 @@ exec /bin/sh /setup
 """
 
 SETUP = """
-name=host address= mtu=1500 queues=1 accept=
+name=host address= mtu=1500 queues=1 rings= accept=
 for word in $(cat /proc/cmdline); do
   case $word in weir.*=*) word=${word#weir.}; eval "${word%%=*}='${word#*=}'";; esac
 done
@@ -57,6 +57,16 @@ n=0; until [ -e /sys/class/net/eth0 ] || [ $n = 100 ]; do sleep 0.1; n=$((n+1));
 # A switch must see whole frames of a length that wires carry.
 ethtool -K eth0 rx off tx off sg off tso off gso off gro off > /dev/null 2>&1
 [ "$queues" = 1 ] || ethtool -L eth0 combined "$queues"
+# Each class by its own ring, so that one that is held back holds no other: the ring of what has no other, and DSCP:RING.
+if [ -n "$rings" ]; then
+  tc qdisc add dev eth0 clsact
+  for ring in $(echo "$rings" | tr , ' '); do
+    case $ring in
+      *:*) tc filter add dev eth0 egress prio 1 protocol ip flower ip_tos $((${ring%:*} * 4))/0xfc action skbedit queue_mapping ${ring#*:};;
+      *) tc filter add dev eth0 egress prio 2 matchall action skbedit queue_mapping "$ring";;
+    esac
+  done
+fi
 ip link set eth0 mtu "$mtu" up
 [ -z "$address" ] || ip address add "$address" dev eth0
 rdma link add rxe0 type rxe netdev eth0

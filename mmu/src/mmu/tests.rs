@@ -108,6 +108,7 @@ fn every_policy_takes_over_its_own_live_keys() {
                 "alpha" => format!("alpha = \"{alpha}\"\n"),
                 "k_spfc" => format!("k_spfc = {k}\n"),
                 "threshold" => format!("threshold = \"{threshold}B\"\n"),
+                "measured_delay" => format!("measured_delay = \"{k}us\"\n"),
                 other => panic!("{}: a value of {other} for this test", kind.name()),
             };
             settings(kind.name(), &live.iter().map(value).collect::<String>()).unwrap()

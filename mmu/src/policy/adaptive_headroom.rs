@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
-use weir_reader::{Key, Named, Table};
+use weir_reader::{Key, Named, TIME, Table};
 use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
 use super::{
-    ALPHA, BuildContext, DynamicThreshold, FileFacts, Gauge, Gauges, HEADROOM_ESTIMATE, LayoutNeeds, Load, Policy,
-    PolicyError, PolicyKind, PolicySettings, PortWriter, QueueView, QueueWords, SteadyState, Threshold,
+    ALPHA, BuildContext, DynamicThreshold, FileFacts, Gauge, Gauges, HEADROOM_ESTIMATE, LayoutNeeds, LiveBytes, Load,
+    Policy, PolicyError, PolicyKind, PolicySettings, PortWriter, QueueView, QueueWords, SteadyState, Threshold,
 };
 use crate::layout::{BufferLayout, PortLayout};
+use crate::sync::{AtomicU64, Ordering};
 
 /// SIH, whose headroom follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the delay
 /// is measured at which packets still arrive: that is how long the PAUSE took to work, τ. After some PAUSEs Φ becomes
@@ -21,24 +22,34 @@ use crate::layout::{BufferLayout, PortLayout};
 ///
 /// 802.1Qdt measures the cable with PTP messages, which needs the peer's help; this needs nobody's, and has the peer's
 /// reaction in it. It trusts the past: a delay longer than any before can still cost packets.
+///
+/// A delay that was measured by other means (`measured_delay`) counts as one of every queue's own from the moment when it is told,
+/// whatever the number of its PAUSEs.
 #[derive(Debug)]
 pub struct AdaptiveHeadroom {
     threshold: DynamicThreshold,
     samples: u32,
     frame_max: Bytes,
+    /// `measured_delay` in picoseconds, for [`Policy::describe`].
+    told: AtomicU64,
     ports: Box<[Link]>,
     queues: QueueWords<WORDS>,
 }
 
 /// A port's link.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 struct Link {
     rate: BitRate,
     /// Φ by the rule: where it starts, and the most that it may be.
     headroom: Bytes,
     /// The part of it for the time that the switch itself may take.
     own: Bytes,
+    /// Φ by `measured_delay`; [`NONE`] without. May change: [`Policy::retune`].
+    told: LiveBytes,
 }
+
+/// No Φ is known but the rule's.
+const NONE: Bytes = Bytes::new(u64::MAX);
 
 /// A queue's words, times in picoseconds.
 const WORDS: usize = 5;
@@ -56,10 +67,9 @@ const ON: u64 = u64::MAX;
 impl AdaptiveHeadroom {
     /// With DT's α, over a partition whose headroom is the rule's; `rates` are those at which the ports' links fill the
     /// buffer, `frame_max` the most that one frame is charged, `reaction` what the switch itself may take from an arrival to the PAUSE.
-    /// Adapts after `samples` PAUSEs of a queue.
+    /// Adapts after `settings.samples` PAUSEs of a queue, or at once to `settings.measured_delay`.
     pub fn new(
-        alpha: Alpha,
-        samples: u32,
+        settings: &AdaptiveSettings,
         frame_max: Bytes,
         layout: &BufferLayout,
         rates: &[BitRate],
@@ -69,13 +79,25 @@ impl AdaptiveHeadroom {
             rate: *rate,
             headroom: port.headroom_max(),
             own: rate.bytes_in(reaction),
+            told: LiveBytes::new(NONE),
         };
-        AdaptiveHeadroom {
-            threshold: DynamicThreshold::new(alpha),
-            samples,
+        let policy = AdaptiveHeadroom {
+            threshold: DynamicThreshold::new(settings.alpha),
+            samples: settings.samples,
             frame_max,
+            told: AtomicU64::new(0),
             ports: rates.iter().zip(layout.ports()).map(link).collect(),
-            queues: QueueWords::new(rates.len(), [ON, 0, 0, 0, u64::MAX]),
+            queues: QueueWords::new(rates.len(), [ON, 0, 0, 0, NONE.get()]),
+        };
+        policy.tell(settings.measured_delay);
+        policy
+    }
+
+    /// Takes over a delay that was measured by other means; none if it is zero.
+    fn tell(&self, delay: Span) {
+        self.told.store(delay.as_picos(), Ordering::Relaxed);
+        for link in &self.ports {
+            link.told.set(if delay == Span::ZERO { NONE } else { link.headroom_for(delay, self.frame_max) });
         }
     }
 
@@ -86,17 +108,19 @@ impl AdaptiveHeadroom {
         self.queues.set(writer, queue.class(), DELAY_MAX, longest);
         self.queues.set(writer, queue.class(), SAMPLES, samples);
         if samples >= u64::from(self.samples) {
-            let link = self.ports[queue.port().index()];
-            let headroom = link.own + headroom_for(link.rate, Span::from_picos(longest), self.frame_max);
-            self.queues.set(writer, queue.class(), HEADROOM, headroom.min(link.headroom).get());
+            let headroom = self.ports[queue.port().index()].headroom_for(Span::from_picos(longest), self.frame_max);
+            self.queues.set(writer, queue.class(), HEADROOM, headroom.get());
         }
     }
 }
 
-/// What C brings in a delay, a quarter more, and two frames: the one under way at the PAUSE at either end.
-fn headroom_for(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
-    let in_flight = rate.bytes_in(delay);
-    in_flight + in_flight.divided_by(4) + frame_max * 2
+impl Link {
+    /// What C brings in a delay, a quarter more, and two frames: the one under way at the PAUSE at either end; and the switch's own part.
+    /// No more than by the rule.
+    fn headroom_for(&self, delay: Span, frame_max: Bytes) -> Bytes {
+        let in_flight = self.rate.bytes_in(delay);
+        (self.own + in_flight + in_flight.divided_by(4) + frame_max * 2).min(self.headroom)
+    }
 }
 
 impl Policy for AdaptiveHeadroom {
@@ -142,12 +166,15 @@ impl Policy for AdaptiveHeadroom {
 
     #[inline]
     fn headroom(&self, queue: QueueId) -> Bytes {
-        Bytes::new(self.queues.get(queue, HEADROOM))
+        let (own, told) = (Bytes::new(self.queues.get(queue, HEADROOM)), self.ports[queue.port().index()].told.get());
+        // The longer delay counts.
+        if own == NONE || told == NONE { own.min(told) } else { own.max(told) }
     }
 
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
-        if let Some(AdaptiveSettings { alpha, .. }) = settings.downcast() {
+        if let Some(AdaptiveSettings { alpha, measured_delay, .. }) = settings.downcast() {
             self.threshold.set_alpha(*alpha);
+            self.tell(*measured_delay);
         }
     }
 
@@ -156,7 +183,7 @@ impl Policy for AdaptiveHeadroom {
     }
 
     fn describe(&self) -> Vec<String> {
-        vec![
+        let mut sentences = vec![
             format!(
                 "adaptive headroom (802.1Qdt, dsh V-B): DT with α = {}, Φ starts at the rule's",
                 self.threshold.alpha()
@@ -165,7 +192,12 @@ impl Policy for AdaptiveHeadroom {
                 "after {} PAUSEs of a queue its Φ follows the longest delay measured, and has C·reaction beside",
                 self.samples
             ),
-        ]
+        ];
+        let told = Span::from_picos(self.told.load(Ordering::Relaxed));
+        if told > Span::ZERO {
+            sentences.push(format!("a delay of {told} was measured, which counts for all queues from now on"));
+        }
+        sentences
     }
 
     fn observe(&self, queue: &QueueView) -> Gauges {
@@ -186,9 +218,16 @@ pub struct AdaptiveSettings {
     pub alpha: Alpha,
     /// `samples`: PAUSEs measured on a queue before its headroom follows the measured delay.
     pub samples: u32,
+    /// `measured_delay`: a delay from PAUSE to last packet that was measured by other means, and counts for all queues at once; zero
+    /// if there is none.
+    pub measured_delay: Span,
 }
 
 const NEEDED: Key = Key::new("samples", "8", "PAUSEs measured on a queue before its headroom follows the delay");
+const MEASURED: Key =
+    Key::new("measured_delay", "0s", "a delay that `weir calibrate` measured: headroom follows it at once");
+/// A longer delay is no link's.
+const DELAY_MAX_READ: Span = Span::from_secs(1);
 
 impl Named for Kind {
     fn name(&self) -> &'static str {
@@ -196,7 +235,7 @@ impl Named for Kind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[ALPHA, NEEDED]
+        &[ALPHA, NEEDED, MEASURED]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -209,6 +248,7 @@ impl PolicyKind for Kind {
         Arc::new(AdaptiveSettings {
             alpha: table.alpha_or(&ALPHA),
             samples: table.integer_or(&NEEDED, 1..=1_000_000) as u32,
+            measured_delay: table.quantity_or(&MEASURED, &TIME, Span::ZERO..=DELAY_MAX_READ),
         })
     }
 }
@@ -227,12 +267,12 @@ impl PolicySettings for AdaptiveSettings {
     }
 
     fn live_keys(&self) -> &'static [&'static str] {
-        &[ALPHA.name]
+        &[ALPHA.name, MEASURED.name]
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
         let BuildContext { layout, fill_rates, frame_max, reaction, .. } = *context;
-        Ok(Box::new(AdaptiveHeadroom::new(self.alpha, self.samples, frame_max, layout, fill_rates, reaction)))
+        Ok(Box::new(AdaptiveHeadroom::new(self, frame_max, layout, fill_rates, reaction)))
     }
 
     fn warning(&self) -> Option<&'static str> {
@@ -247,29 +287,53 @@ mod tests {
     use super::*;
 
     const CLASS: Class = Class::new(3);
+    const QUEUE: QueueId = QueueId::new(PortId(0), CLASS);
 
-    /// What Φ comes to after eight PAUSEs that each took 2 us to work, at 10 Gb/s, of 100 KB by the rule.
-    fn learned(reaction: Span) -> Bytes {
+    /// At 10 Gb/s, with 100 KB by the rule.
+    fn policy(reaction: Span, measured_delay: Span) -> AdaptiveHeadroom {
         let lossless = ClassSet::from_iter([CLASS]);
         let headroom = Class::ALL.map(|class| if class == CLASS { Bytes::kb(100) } else { Bytes::ZERO });
         let port = PortLayout { headroom, lossless, ..PortLayout::default() };
         let layout = LayoutNeeds::PER_QUEUE.cut(Bytes::mb(1), vec![port]).unwrap();
-        let rates = [BitRate::gbps(10)];
-        let policy = AdaptiveHeadroom::new(Alpha::ONE, 8, Bytes::new(1_522), &layout, &rates, reaction);
+        let settings = AdaptiveSettings { alpha: Alpha::ONE, samples: 8, measured_delay };
+        AdaptiveHeadroom::new(&settings, Bytes::new(1_522), &layout, &[BitRate::gbps(10)], reaction)
+    }
+
+    /// Eight PAUSEs that each took so long to work.
+    fn pause(policy: &AdaptiveHeadroom, delay: Span) {
         let mut writer = PortWriter::new(PortId(0));
-        let queue = QueueId::new(PortId(0), CLASS);
-        for _ in 0..8 {
-            policy.note_delay(&mut writer, queue, Span::from_micros(2).as_picos());
-        }
-        policy.headroom(queue)
+        (0..8).for_each(|_| policy.note_delay(&mut writer, QUEUE, delay.as_picos()));
     }
 
     #[test]
     fn the_time_that_the_switch_may_take_is_not_learned() {
+        let learned = |reaction| {
+            let policy = policy(reaction, Span::ZERO);
+            pause(&policy, Span::from_micros(2));
+            policy.headroom(QUEUE)
+        };
         // 2,500 B in 2 us, a quarter more, two frames.
         let link = Bytes::new(2_500 + 625 + 2 * 1_522);
         assert_eq!(learned(Span::ZERO), link);
         assert_eq!(learned(Span::from_micros(50)), link + Bytes::new(62_500));
         assert_eq!(learned(Span::from_millis(20)), Bytes::kb(100), "no more than by the rule");
+    }
+
+    #[test]
+    fn a_delay_that_is_told_counts_at_once_and_a_longer_one_of_its_own_more() {
+        let policy = policy(Span::ZERO, Span::ZERO);
+        let tell = |measured_delay| {
+            let settings = AdaptiveSettings { alpha: Alpha::ONE, samples: 8, measured_delay };
+            policy.retune(&settings, &LayoutNeeds::PER_QUEUE.cut(Bytes::mb(1), vec![PortLayout::default()]).unwrap());
+            policy.headroom(QUEUE)
+        };
+        assert_eq!(policy.headroom(QUEUE), NONE, "the rule's");
+        let of = |micros: u64| Bytes::new(micros * 1_250 + micros * 1_250 / 4 + 2 * 1_522);
+        assert_eq!(tell(Span::from_micros(8)), of(8));
+        assert_eq!(tell(Span::from_millis(1)), Bytes::kb(100), "no more than by the rule");
+        pause(&policy, Span::from_micros(16));
+        assert_eq!(tell(Span::from_micros(8)), of(16));
+        assert_eq!(tell(Span::from_micros(24)), of(24));
+        assert_eq!(tell(Span::ZERO), of(16), "what was learned stays");
     }
 }

@@ -6,12 +6,13 @@
 //!
 //! ```
 //! use weir_arbitration::{Arbiter, RoundRobin, Served};
-//! use weir_units::{PortId, PortSet};
+//! use weir_units::{PortId, PortSet, PortsView};
 //!
 //! // Frames of ports 1 and 4 wait, and port 1 has had its turn.
 //! let mut arbiter = RoundRobin::new(1);
 //! arbiter.start(PortId(1));
-//! let served = Served { port: PortId(1), frame_bytes: 1_514, waiting: PortSet::of(&[PortId(1), PortId(4)]) };
+//! let waiting = PortSet::of(&[PortId(1), PortId(4)]);
+//! let served = Served { port: PortId(1), frame_bytes: 1_514, waiting: PortsView::of(&waiting) };
 //! assert_eq!(arbiter.pass(served, &mut |_| 0), PortId(4));
 //! ```
 
@@ -26,7 +27,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, Registry, Table};
-use weir_units::{PortId, PortSet};
+use weir_units::{PortId, PortsView};
 
 pub use arrival::Arrival;
 pub use random::Random;
@@ -87,18 +88,18 @@ pub trait Arbiter: Debug + Send {
 
     /// A frame has left. Returns the port whose frame leaves next, one of those that wait. `below` draws a number below the one
     /// that it is given, which is not 0.
-    fn pass(&mut self, served: Served, below: &mut dyn FnMut(u32) -> u32) -> PortId;
+    fn pass(&mut self, served: Served<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId;
 }
 
 /// A frame that has left a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Served {
+pub struct Served<'s> {
     /// The ingress port that it came from.
     pub port: PortId,
     /// Its length, without FCS.
     pub frame_bytes: u32,
     /// The ingress ports that frames in the queue came from: at least one.
-    pub waiting: PortSet,
+    pub waiting: PortsView<'s>,
 }
 
 /// Frames sent of one port before the next one's turn, of those where ports take turns.
@@ -126,7 +127,7 @@ impl Turn {
     }
 
     /// Whether the port that was served goes on; if not, another's turn has begun.
-    fn goes_on(&mut self, served: Served) -> bool {
+    fn goes_on(&mut self, served: Served<'_>) -> bool {
         self.left = self.left.saturating_sub(1);
         let goes_on = self.left > 0 && served.waiting.contains(served.port);
         if !goes_on {

@@ -53,7 +53,7 @@ impl Arbiter for Random {
         self.0.begin();
     }
 
-    fn pass(&mut self, served: Served, below: &mut dyn FnMut(u32) -> u32) -> PortId {
+    fn pass(&mut self, served: Served<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId {
         if self.0.goes_on(served) {
             return served.port;
         }

@@ -1,7 +1,7 @@
 //! `round-robin`: each port in turn, `arbitration_burst` frames each.
 
 use weir_reader::{Key, Named, Table};
-use weir_units::{PortId, PortSet};
+use weir_units::PortId;
 
 use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
 
@@ -53,12 +53,11 @@ impl Arbiter for RoundRobin {
         self.0.begin();
     }
 
-    fn pass(&mut self, served: Served, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
+    fn pass(&mut self, served: Served<'_>, _below: &mut dyn FnMut(u32) -> u32) -> PortId {
         if self.0.goes_on(served) {
             return served.port;
         }
         // The first that waits behind this one, or from the beginning.
-        let behind = PortSet::from_bits(u64::MAX << served.port.0 << 1) & served.waiting;
-        behind.iter().chain(served.waiting).next().unwrap_or(served.port)
+        served.waiting.after(served.port).unwrap_or(served.port)
     }
 }

@@ -3,7 +3,7 @@
 use arrayvec::ArrayVec;
 use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
-use weir_units::{Class, ClassSet, Span};
+use weir_units::{Class, ClassSet, PortSet, Span};
 
 use super::chunks::Chunks;
 use super::delays::Delays;
@@ -78,6 +78,7 @@ impl<P> Bursts<P> {
 impl<P> Manner<P> for Bursts<P> {
     type Port = BurstPort<P>;
     type Queues = Chunks<P>;
+    type Ports = PortSet;
 
     fn port(&self, state: &PortState, tx_queues: u8) -> BurstPort<P> {
         BurstPort {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::mem;
 
 use weir_mmu::{Arrival, Bundle, Intake};
-use weir_units::{PortSet, QueueId};
+use weir_units::{QueueId, SetOfPorts};
 
 use super::handoff::OVERFULL;
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
@@ -301,12 +301,12 @@ impl<P> PacketQueues for Chunks<P> {
         self.ends[queue].first == NONE
     }
 
-    fn came_by(&self, queue: usize) -> PortSet {
+    fn came_by<S: SetOfPorts>(&self, queue: usize) -> S {
         let ends = self.ends[queue];
-        let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, PortSet::EMPTY);
+        let (mut at, mut from, mut ports) = (ends.first, ends.head as usize, S::EMPTY);
         while let Some(chunk) = self.chunks.get(at as usize) {
             let to = if at == ends.last { ends.tail as usize } else { CHUNK };
-            ports |= chunk.ingress[from..to].iter().map(|ingress| ingress.port()).collect();
+            chunk.ingress[from..to].iter().for_each(|ingress| ports.insert(ingress.port()));
             (at, from) = (chunk.next, 0);
         }
         ports
@@ -328,7 +328,7 @@ mod tests {
     use std::collections::VecDeque;
 
     use proptest::prelude::*;
-    use weir_units::{Class, PortId, QueueId};
+    use weir_units::{Class, PortId, PortSet, QueueId};
 
     use super::*;
 
@@ -400,7 +400,7 @@ mod tests {
                     prop_assert_eq!(queues.front_bytes(queue), model.front().copied());
                     prop_assert_eq!(queues.is_empty(queue), model.is_empty());
                     let came_by: PortSet = model.iter().map(|number| PortId(*number as u16 % 5)).collect();
-                    prop_assert_eq!(queues.came_by(queue), came_by);
+                    prop_assert_eq!(queues.came_by::<PortSet>(queue), came_by);
                 }
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }

@@ -5,7 +5,7 @@ use std::vec::IntoIter;
 
 use rtrb::RingBuffer;
 use weir_config::SwitchConfig;
-use weir_units::{PortId, Time};
+use weir_units::{PortId, PortSet, Time};
 
 use super::bursts::Bursts;
 use super::forwarder::{Forwarder, Rings, RxForwarder};
@@ -60,8 +60,10 @@ impl Switch {
     /// Cuts the switch for a plan, with all memory that it will need.
     ///
     /// # Panics
-    /// If an lcore of the plan has roles that none of the layouts has: [`LcorePlan::new`] deals out no others.
+    /// If an lcore of the plan has roles that none of the layouts has: [`LcorePlan::new`] deals out no others. Or if the switch has
+    /// more than 64 ports: lcores keep ports in a word.
     pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
+        assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "more ports than a word has bits");
         let mut cut = Cut::new(&self, plan);
         let work = |role: &LcoreRole| Lcore { role: role.clone(), work: cut.work(&self, role) };
         let lcores: Vec<Lcore<P>> = plan.lcores.iter().map(work).collect();

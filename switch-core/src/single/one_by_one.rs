@@ -5,7 +5,7 @@ use std::slice::from_ref;
 
 use weir_flowctl::cbfc::blocks;
 use weir_mmu::Departure;
-use weir_units::{Class, ClassSet, PortSet, Time};
+use weir_units::{Class, ClassSet, SetOfPorts, Time};
 
 use crate::forwarding::Onward;
 use crate::packet::{Packet, PacketStore, PortOutput, Queued};
@@ -15,7 +15,7 @@ use crate::transmission::{Manner, OutPort, Transmission};
 
 /// How ports are served in virtual time. No poll is late, so there are no delays to tell of.
 #[derive(Debug)]
-pub(super) struct OneByOne<P>(PhantomData<fn() -> P>);
+pub(super) struct OneByOne<P, S>(PhantomData<fn() -> (P, S)>);
 
 /// The frame that a port was offered and did not accept.
 type Refused<P> = Option<Box<Queued<P>>>;
@@ -23,15 +23,16 @@ type Refused<P> = Option<Box<Queued<P>>>;
 // A frame that passes touches two cache lines of its port.
 const _: () = assert!(std::mem::offset_of!(OutPort<Refused<u64>>, watchdogs) <= 128);
 
-impl<P> Default for OneByOne<P> {
-    fn default() -> OneByOne<P> {
+impl<P, S> Default for OneByOne<P, S> {
+    fn default() -> OneByOne<P, S> {
         OneByOne(PhantomData)
     }
 }
 
-impl<P> Manner<P> for OneByOne<P> {
+impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     type Port = Refused<P>;
     type Queues = Queues<Queued<P>>;
+    type Ports = S;
 
     /// All classes leave by one queue, whatever the device of that name would have.
     fn port(&self, _state: &PortState, _tx_queues: u8) -> Refused<P> {
@@ -60,7 +61,7 @@ impl<P> Manner<P> for OneByOne<P> {
 }
 
 /// Admitted packets stand in their egress queues at once.
-impl<P: Packet> Onward<P> for Transmission<P, OneByOne<P>> {
+impl<P: Packet, S: SetOfPorts> Onward<P> for Transmission<P, OneByOne<P, S>> {
     const OBEYS_CONTROL: bool = true;
 
     fn take(&mut self, now: Time, admitted: impl Iterator<Item = Queued<P>>) {
@@ -68,17 +69,12 @@ impl<P: Packet> Onward<P> for Transmission<P, OneByOne<P>> {
     }
 }
 
-impl<P: Packet> Transmission<P, OneByOne<P>> {
+impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
     /// Serves these ports and those that this, or what was enqueued, leaves something to do; returns all that
     /// were served.
-    pub(super) fn run_ports<D: PortOutput<P> + PacketStore<P>>(
-        &mut self,
-        now: Time,
-        ports: PortSet,
-        driver: &mut D,
-    ) -> PortSet {
+    pub(super) fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.stirred |= ports;
-        let mut served = PortSet::EMPTY;
+        let mut served = S::EMPTY;
         while let Some(port) = self.stirred.pop_first() {
             served.insert(port);
             self.serve_port(now, self.position_of[port.index()], driver);
@@ -129,7 +125,7 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
         }
         self.counters.add_frame(charged.egress, frame_bytes);
         self.shared.mmu.release_one(now, &charged);
-        self.stir_for(from_ref(&charged));
+        self.stir_for(&charged);
         true
     }
 }

@@ -2,14 +2,14 @@
 //! has to be told. Queues and buffer would be as before, so that they are left as they are.
 
 use weir_mmu::Arrival;
-use weir_units::Time;
+use weir_units::{SetOfPorts, Time};
 
 use super::one_by_one::OneByOne;
 use crate::counters::queue_stat;
 use crate::packet::{Packet, PortOutput};
 use crate::transmission::Transmission;
 
-impl<P: Packet> Transmission<P, OneByOne<P>> {
+impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
     /// Whether a frame that arrives at `now`, when no port is due, would leave at once, and the buffer would then be as before;
     /// that it was in the buffer is noted.
     #[inline]
@@ -18,7 +18,7 @@ impl<P: Packet> Transmission<P, OneByOne<P>> {
         let is_idle = port.backlog.is_empty() && port.own.is_none() && port.shaper.is_free(now);
         let is_free = port.limits.are_none() && port.credit_classes.is_empty() && !port.counts_sent;
         // A departure may be news for a port whose peer is told of it.
-        let is_quiet = (self.stirred | self.off_ports | self.by_length).is_empty();
+        let is_quiet = self.stirred.is_empty() && self.off_ports.is_empty() && self.by_length.is_empty();
         // What the peer has said was taken over when it came; but a pause that ends by itself is to be noted.
         let paused = || port.paused(now, &self.shared.port(port.id).regulator);
         debug_assert!(!port.paused.is_empty() || paused().is_empty(), "a peer's message that was not taken over");

@@ -5,11 +5,11 @@
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
-use weir_units::{PortId, QueueId};
+use weir_units::{PortId, QueueId, SetOfPorts};
 
 use super::Pipeline;
 
-impl<P> Pipeline<P> {
+impl<P, S: SetOfPorts> Pipeline<P, S> {
     /// The first step: the pipeline itself.
     #[inline]
     pub fn prefetch(&self) {

@@ -76,7 +76,10 @@ fn a_copy_is_charged_to_its_own_queue_and_goes_where_the_frame_goes() {
         // The three that introduced themselves, p0 with its copies.
         assert_eq!((report.balance.received, report.balance.sent), (3 * FRAMES + 5, 3 * FRAMES), "{layout:?}");
         for clone in &report.ports[3..] {
-            assert_eq!(clone.classes.map(|class| class.tx_frames + class.xoff_tx + class.egress_max.get()), [0; 8]);
+            assert_eq!(
+                clone.classes.each_ref().map(|class| class.tx_frames + class.xoff_tx + class.egress_max.get()),
+                [0; 8]
+            );
         }
     }
 }
@@ -90,7 +93,7 @@ fn a_clone_has_a_class_of_its_own_for_what_has_none() {
     (10..20).for_each(|n| bench.arrive(0, frame(0, 1, 4, n)));
     bench.run(200, STEP);
     let report = bench.report();
-    let sent = report.ports[1].classes.map(|class| class.tx_frames);
+    let sent = report.ports[1].classes.each_ref().map(|class| class.tx_frames);
     assert_eq!(sent, [20, 0, 0, 10, 30, 0, 0, 0]);
     assert_eq!([report.ports[3].classes[0].rx_frames, report.ports[4].classes[3].rx_frames], [10; 2]);
 }
@@ -144,7 +147,7 @@ fn the_real_port_pauses_while_any_of_them_must() {
         assert_eq!(resumed.iter().filter(|classes| !classes.is_empty()).count(), 1, "{layout:?}");
         let report = bench.report();
         assert_empty(&report);
-        let pauses = [0, 3, 4].map(|port| report.ports[port].classes[3]).map(|class| (class.pauses_tx, class.xon_tx));
+        let pauses = [0, 3, 4].map(|port| &report.ports[port].classes[3]).map(|class| (class.pauses_tx, class.xon_tx));
         assert_eq!(pauses, [(1, 1), (0, 0), (0, 0)], "{layout:?}");
         assert!(report.ports[0].classes[3].paused_tx > Span::from_micros(200), "{layout:?}");
         assert_eq!(report.message_delay.count, 1);

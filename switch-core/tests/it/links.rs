@@ -39,7 +39,7 @@ fn a_pause_ends_with_its_link() {
         set_link_up(&mut bench, 1, true);
         assert!(passes(&mut bench, 2), "{layout:?}: the peer paused the link before");
         assert_eq!(bench.data_sent(1), [2], "{layout:?}: what waited for the dead link was dropped");
-        let class = bench.report().ports[1].classes[3];
+        let class = bench.report().ports[1].classes[3].clone();
         assert!(class.paused_rx < Span::from_micros(20), "{layout:?}: {:?}", class.paused_rx);
     }
 }
@@ -99,7 +99,7 @@ fn an_xoff_that_is_still_due_is_sent_again_at_once() {
         set_link_up(&mut bench, 0, true);
         assert_eq!(told(&bench), [(CLASS, QUANTA); 2], "{layout:?}");
         let report = bench.report();
-        let class = report.ports[0].classes[3];
+        let class = &report.ports[0].classes[3];
         assert_eq!(class.pauses_tx, 2, "{layout:?}: another link, another PAUSE");
         // The first one at the threshold of 15 KB or a few frames later, the second one when all twelve frames were there.
         let queue = class.ingress.private + class.ingress.shared + class.ingress.headroom;

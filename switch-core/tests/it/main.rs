@@ -15,3 +15,4 @@ mod rows;
 mod steering;
 mod telemetry;
 mod watchdog;
+mod wide;

@@ -101,7 +101,7 @@ fn a_paused_class_stops_alone_and_for_its_time() {
             assert!(bench.now.since(paused_at) < Span::from_micros(70), "{layout:?}: never resumed");
         }
         let report = bench.report();
-        let class = report.ports[1].classes[3];
+        let class = &report.ports[1].classes[3];
         assert_eq!((class.xoff_rx, class.pauses_rx, class.paused_rx), (1, 1, Span::from_nanos(51_200)));
         assert_eq!(class.last_pause_rx.map(|last| last.lasted), Some(class.paused_rx));
         bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
@@ -353,7 +353,7 @@ fn arriving_frames_are_marked_above_kmin_equals_kmax() {
 
 /// How many frames of each class port 1 sent; all of 1,538 bytes on the wire.
 fn sent_by_class(bench: &mut Bench) -> [u64; 8] {
-    bench.report().ports[1].classes.map(|class| class.tx_frames)
+    bench.report().ports[1].classes.each_ref().map(|class| class.tx_frames)
 }
 
 #[test]

@@ -346,7 +346,8 @@ fn each_watched_queue_has_storms_of_its_own() {
     let both = Some(pfc(ClassSet::of(&[1, 3, 4].map(Class::new)), u16::MAX));
     pass(&mut bench, Span::from_micros(400), both);
     let report = bench.report();
-    let watched = |port: usize| report.ports[port].classes.map(|class| class.storms.map(|storms| storms.in_storm()));
+    let watched =
+        |port: usize| report.ports[port].classes.each_ref().map(|class| class.storms.map(|storms| storms.in_storm()));
     let none = [None; 8];
     assert_eq!(watched(0), none);
     let mut expected = none;
@@ -364,7 +365,7 @@ fn nothing_is_watched_unless_configured() {
     pass(&mut bench, Span::from_millis(2), storm());
     assert_eq!(wakeup(&bench), Time::NEVER);
     let report = bench.report();
-    assert!(report.ports.iter().flat_map(|port| port.classes).all(|class| class.storms.is_none()));
+    assert!(report.ports.iter().flat_map(|port| &port.classes).all(|class| class.storms.is_none()));
 }
 
 /// A port that takes nothing keeps what it was offered; a link that goes has its own reason.

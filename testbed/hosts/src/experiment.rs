@@ -131,6 +131,7 @@ impl Experiment {
                         socket: ports.socket(n),
                         makes_socket: false,
                         queues: *queues,
+                        rings: GuestPlan::rings_of(first.switches[host.switch].classes.queue_of_dscp(*queues)),
                         mac,
                         address,
                         mtu,

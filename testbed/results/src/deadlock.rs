@@ -24,7 +24,7 @@ use petgraph::graphmap::DiGraphMap;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
-use weir_units::{Bytes, CLASSES, Class, PortId, PortSet, Span, Time};
+use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 
 /// An egress queue of a switch in the fabric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,14 +52,14 @@ pub struct SwitchState {
 }
 
 /// An egress queue at an instant.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EgressState {
     /// Whether it may not send its head frame: paused, or out of credit.
     pub blocked: bool,
     /// Whether frames wait in it.
     pub backlogged: bool,
-    /// Bit i: it holds a packet that is charged to ingress port i, in this class.
-    pub holds_from: PortSet,
+    /// The ingress ports, lowest first, to which packets are charged that it holds, in this class.
+    pub holds_from: Box<[PortId]>,
     /// How many frames it has sent since the start.
     pub frames_sent: u64,
 }
@@ -115,10 +115,9 @@ impl Links {
     /// Adds a link.
     ///
     /// # Panics
-    /// If one of the ports has a link already, or is one that [`EgressState::holds_from`] has no bit for.
+    /// If one of the ports has a link already.
     pub fn join(&mut self, one: PortPlace, other: PortPlace) {
         for (from, to) in [(one, other), (other, one)] {
-            assert!(from.port < u64::BITS as usize, "port {} of switch {}", from.port, from.switch);
             let before = self.peers.insert(from, to);
             assert!(before.is_none(), "port {} of switch {} has two links", from.port, from.switch);
         }
@@ -137,7 +136,7 @@ impl SwitchState {
         let queue = |class: &ClassReport| EgressState {
             blocked: !class.blocked_from.is_empty(),
             backlogged: class.egress > Bytes::ZERO,
-            holds_from: class.blocked_from,
+            holds_from: class.blocked_from.clone(),
             frames_sent: class.tx_frames,
         };
         SwitchState { ports: report.ports.iter().map(|port| port.classes.each_ref().map(queue)).collect() }
@@ -151,7 +150,7 @@ impl EgressState {
     }
 
     fn holds_any_from(&self, ingress: usize) -> bool {
-        self.holds_from.contains(PortId(ingress as u16))
+        self.holds_from.binary_search(&PortId(ingress as u16)).is_ok()
     }
 }
 

@@ -11,7 +11,7 @@ use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
 };
-use weir_units::{Bytes, Class, FrameTimes, LINK_OVERHEAD, Span, SplitMix64, Time};
+use weir_units::{Bytes, Class, FrameTimes, LINK_OVERHEAD, PortSet, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
@@ -445,6 +445,15 @@ impl Scenario {
             let what = "its switches choose among ports of equal cost, which takes virtual time";
             self.routes.as_ref().filter(|routes| routes.have_choices()).map(|_| what.to_owned())
         };
+        let of_ports = || {
+            let wide = self.switches.iter().find(|switch| switch.ports.len() > PortSet::PORTS_MAX)?;
+            Some(format!(
+                "switch {} has {} ports, and with real frames a switch has {} at most: more take virtual time",
+                wide.name,
+                wide.ports.len(),
+                PortSet::PORTS_MAX
+            ))
+        };
         let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
         let of_frames = || {
             let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
@@ -478,7 +487,8 @@ impl Scenario {
                 )
             })
         };
-        of_routes()
+        of_ports()
+            .or_else(of_routes)
             .or_else(of_outages)
             .or_else(of_frames)
             .or_else(of_times)

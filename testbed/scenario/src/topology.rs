@@ -15,7 +15,7 @@ mod routes;
 mod small;
 mod wiring;
 
-use weir_units::{BitRate, Span};
+use weir_units::{BitRate, SetOfPorts, Span, WidePortSet};
 
 use self::wiring::Wiring;
 use crate::place::{Behind, PortPlace};
@@ -28,8 +28,10 @@ pub use self::leaf_spine::LeafSpine;
 pub use self::routes::{Routes, Unreachable};
 pub use self::small::{Dumbbell, Ring, SingleSwitch};
 
-/// The most ports that a switch has.
-pub const PORTS_MAX: usize = 64;
+/// The most ports that a switch has, in virtual time; with real frames it has [`PortSet::PORTS_MAX`](weir_units::PortSet::PORTS_MAX) at most.
+pub const PORTS_MAX: usize = <WidePortSet as SetOfPorts>::PORTS_MAX;
+/// The most ports that a fat-tree's switches have, which has then 65,536 hosts.
+pub const K_MAX: usize = 64;
 /// The most switches that a fabric has.
 pub const SWITCHES_MAX: usize = 65_534;
 
@@ -123,7 +125,7 @@ pub enum TopologyError {
     #[error("{0} switches: take {SWITCHES_MAX} at most")]
     TooManySwitches(usize),
     /// A fat-tree that can't be cabled.
-    #[error("a fat-tree has no k = {0}: write an even number from 4 to {PORTS_MAX}")]
+    #[error("a fat-tree has no k = {0}: write an even number from 4 to {K_MAX}")]
     FatTree(usize),
     /// Spines that can't be shared out.
     #[error(
@@ -325,10 +327,10 @@ mod tests {
         assert_eq!(missing, TopologyError::NoPort { switch: 2, port: 0 });
         let open = refused(&|fabric| fabric.switches[1].ports = 4);
         assert_eq!(open, TopologyError::Port { switch: 1, port: 3, cables: 0 });
-        let wide = refused(&|fabric| fabric.switches[0].ports = 65);
+        let wide = refused(&|fabric| fabric.switches[0].ports = 4_097);
         assert_eq!(
             wide.to_string(),
-            "one would have 65 ports: take fewer hosts, switches or parallel links, for 64 at most"
+            "one would have 4097 ports: take fewer hosts, switches or parallel links, for 4096 at most"
         );
         let around = refused(&|fabric| {
             fabric.join(1, 1, CABLE);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use prefetch_index::prefetch_index;
 use weir_results::record::Teller;
 use weir_scenario::PortPlace;
-use weir_units::{Span, Time};
+use weir_units::{SetOfPorts, Span, Time, WidePortSet};
 use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{Frame, Spare};
@@ -66,8 +66,8 @@ struct Arrivals {
 struct Arrival(u64);
 
 impl Arrival {
-    /// A switch has 64 ports at most; and three days of simulated time are enough.
-    const WIRE_BITS: u32 = 6;
+    /// As many as a switch may have ports. What is left is for 75 minutes of simulated time, of which a scenario has 1,000 s at most.
+    const WIRE_BITS: u32 = WidePortSet::PORTS_MAX.ilog2();
 
     #[inline]
     fn new(at: Time, wire: u64) -> Arrival {

@@ -12,7 +12,7 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
 use weir_switch_core::{BuildError, Burst, PacketStore, PortFacts, PortOutput, Shared, Surroundings, Switch};
-use weir_units::{MacAddr, PortId, PortSet, Span, Time};
+use weir_units::{MacAddr, PortId, PortSet, SetOfPorts, Span, Time, WidePortSet};
 use weir_wire::mac_control::ControlFrame;
 
 use super::agenda::Agenda;
@@ -22,11 +22,37 @@ use super::network::Network;
 /// A switch, and what has arrived for it.
 #[derive(Debug)]
 pub(super) struct SimSwitch {
+    pipeline: AnyPipeline,
+    pub(super) around: Around,
+}
+
+/// A switch as it is made for its number of ports. Which of the two it is a switch asks once a window, not with each frame.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "mostly all are narrow, and none of them is to be behind a pointer")]
+enum AnyPipeline {
+    /// It keeps its ports in a word.
+    Narrow(Pipeline<Frame>),
+    /// It has more ports than a word has bits.
+    Wide(Box<Pipeline<Frame, WidePortSet>>),
+}
+
+/// Does the same with either pipeline.
+macro_rules! with {
+    ($any:expr, $pipeline:ident => $does:expr) => {
+        match $any {
+            AnyPipeline::Narrow($pipeline) => $does,
+            AnyPipeline::Wide($pipeline) => $does,
+        }
+    };
+}
+
+/// What is around a switch: its wires, what came by them, and when it is to be woken.
+#[derive(Debug)]
+pub(super) struct Around {
     /// Its place in the scenario.
     number: usize,
     /// Its number in the part.
     node: u32,
-    pipeline: Pipeline<Frame>,
     /// The wire that leaves each port, by its number in the part; none for a port without a link.
     pub(super) wires: Box<[Option<u32>]>,
     /// What arrived at this instant.
@@ -102,28 +128,73 @@ impl SimSwitch {
             switch.set_routes(scenario.hosts[0].nic.mac, to_hosts(intact, number, hosts));
             around.iter().for_each(|routes| switch.add_routes(to_hosts(routes, number, hosts)));
         }
-        let pipeline = switch.into_pipeline();
-        let has_link = |(port, wire): (PortId, &Option<u32>)| pipeline.shared().set_link_up(port, wire.is_some());
+        let has_link = |(port, wire): (PortId, &Option<u32>)| switch.shared().set_link_up(port, wire.is_some());
         (0..).map(PortId).zip(&wires).for_each(has_link);
+        let pipeline = match ports <= PortSet::PORTS_MAX {
+            true => AnyPipeline::Narrow(switch.into_pipeline()),
+            false => AnyPipeline::Wide(Box::new(switch.into_pipeline())),
+        };
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        Ok(SimSwitch {
-            number,
-            node: number as u32,
-            pipeline,
-            wires,
-            arrived: Vec::new(),
-            turn: 0,
-            wakeups,
-            sweep_at: Time::NEVER,
-        })
+        let around =
+            Around { number, node: number as u32, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER };
+        Ok(SimSwitch { pipeline, around })
     }
 
     /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
     /// node `number`. Says whether there is another port.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
-        let SimSwitch { pipeline, wires, wakeups, .. } = self;
+        with!(&self.pipeline, pipeline => self.around.prefetch(pipeline, (step, port), number, network))
+    }
+
+    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
+    /// were.
+    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, meanwhile: impl FnMut(&Network)) -> u64 {
+        with!(&mut self.pipeline, pipeline => self.around.run_until(pipeline, limit, network, meanwhile))
+    }
+
+    /// The link of a port comes or goes.
+    pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
+        self.shared().set_link_up(PortId(port as u16), is_up);
+        self.around.wakeups.set(port, now);
+    }
+
+    /// Its place in the scenario.
+    pub(super) fn number(&self) -> usize {
+        self.around.number
+    }
+
+    /// From now on it is this node of its part.
+    pub(super) fn settle(&mut self, node: u32) {
+        self.around.node = node;
+    }
+
+    /// The wire that leaves a port.
+    pub(super) fn wire(&self, port: usize) -> Option<usize> {
+        self.around.wires[port].map(|wire| wire as usize)
+    }
+
+    pub(super) fn shared(&self) -> &Shared {
+        with!(&self.pipeline, pipeline => pipeline.shared())
+    }
+
+    pub(super) fn report(&mut self, now: Time) -> Report {
+        with!(&mut self.pipeline, pipeline => pipeline.report(now))
+    }
+}
+
+impl Around {
+    /// [`SimSwitch::prefetch`].
+    #[inline]
+    fn prefetch<S: SetOfPorts>(
+        &self,
+        pipeline: &Pipeline<Frame, S>,
+        (step, port): (usize, usize),
+        number: usize,
+        network: &Network,
+    ) -> bool {
+        let Around { wires, wakeups, .. } = self;
         if step == 0 {
             pipeline.prefetch();
             prefetch_index(from_ref(wires), 0);
@@ -154,19 +225,24 @@ impl SimSwitch {
         port + 1 < wires.len()
     }
 
-    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
-    /// were.
-    pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
+    /// [`SimSwitch::run_until`].
+    fn run_until<S: SetOfPorts>(
+        &mut self,
+        pipeline: &mut Pipeline<Frame, S>,
+        limit: Time,
+        network: &mut Network,
+        mut meanwhile: impl FnMut(&Network),
+    ) -> u64 {
         network.begin(self.node as usize, limit);
         let mut instants = 0;
         loop {
             let now = network.next_arrival().min(self.wakeups.first().0).min(self.sweep_at);
             if now > limit {
                 network.sleep(self.node as usize, now);
-                self.pipeline.audit();
+                pipeline.audit();
                 return instants;
             }
-            self.run(now, network);
+            self.run(pipeline, now, network);
             meanwhile(network);
             instants += 1;
         }
@@ -174,22 +250,22 @@ impl SimSwitch {
 
     /// Forwards what has arrived and sends what may be sent.
     #[inline]
-    fn run(&mut self, now: Time, network: &mut Network) {
+    fn run<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         if let Some((port, frame)) = ports.network.poll(now) {
             let port = PortId(port);
             if ports.network.next_arrival() > now {
                 let alone = self.wakeups.first().0.min(self.sweep_at) > now;
-                self.pipeline.handle(now, port, frame, alone, &mut ports);
+                pipeline.handle(now, port, frame, alone, &mut ports);
             } else {
                 self.arrived.push((port, frame));
-                self.handle_several(now, network);
+                self.handle_several(pipeline, now, network);
                 ports = Ports { now, number: self.number, network, wires: &self.wires };
             }
         }
-        let mut due = self.pipeline.take_stirred();
+        let mut due = pipeline.take_stirred();
         if self.sweep_at <= now {
-            due |= self.pipeline.off_ports();
+            due |= *pipeline.off_ports();
             self.sweep_at = Time::NEVER;
         }
         loop {
@@ -197,59 +273,30 @@ impl SimSwitch {
             if at <= now {
                 due.insert(PortId(port as u16));
             }
-            if due.is_empty() && !self.pipeline.is_stirred() {
+            if due.is_empty() && !pipeline.is_stirred() {
                 break;
             }
-            for port in self.pipeline.run_ports(now, due, &mut ports) {
-                self.wakeups.set(port.index(), self.pipeline.next_wakeup_of(now, port));
+            for port in pipeline.run_ports(now, due, &mut ports) {
+                self.wakeups.set(port.index(), pipeline.next_wakeup_of(now, port));
             }
-            due = PortSet::EMPTY;
+            due = S::EMPTY;
         }
-        if !self.pipeline.off_ports().is_empty() && self.sweep_at == Time::NEVER {
+        if !pipeline.off_ports().is_empty() && self.sweep_at == Time::NEVER {
             self.sweep_at = now + SWEEP;
         }
     }
 
     /// Forwards what has arrived besides at this instant.
     #[inline(never)]
-    fn handle_several(&mut self, now: Time, network: &mut Network) {
+    fn handle_several<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
         while let Some((port, frame)) = network.poll(now) {
             self.arrived.push((PortId(port), frame));
         }
         take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
         for (port, frame) in self.arrived.drain(..) {
-            self.pipeline.handle(now, port, frame, false, &mut ports);
+            pipeline.handle(now, port, frame, false, &mut ports);
         }
-    }
-
-    /// The link of a port comes or goes.
-    pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
-        self.pipeline.shared().set_link_up(PortId(port as u16), is_up);
-        self.wakeups.set(port, now);
-    }
-
-    /// Its place in the scenario.
-    pub(super) fn number(&self) -> usize {
-        self.number
-    }
-
-    /// From now on it is this node of its part.
-    pub(super) fn settle(&mut self, node: u32) {
-        self.node = node;
-    }
-
-    /// The wire that leaves a port.
-    pub(super) fn wire(&self, port: usize) -> Option<usize> {
-        self.wires[port].map(|wire| wire as usize)
-    }
-
-    pub(super) fn shared(&self) -> &Shared {
-        self.pipeline.shared()
-    }
-
-    pub(super) fn report(&mut self, now: Time) -> Report {
-        self.pipeline.report(now)
     }
 }
 

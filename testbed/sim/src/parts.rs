@@ -334,7 +334,7 @@ impl Parts {
             let name = |wire: u32| wire_names[wire as usize];
             let first_host = switches.len();
             for (node, mut switch) in switches.into_iter().enumerate() {
-                switch.wires.iter_mut().flatten().for_each(|wire| *wire = name(*wire));
+                switch.around.wires.iter_mut().flatten().for_each(|wire| *wire = name(*wire));
                 pile.due[switch.number()] = network.due(node);
                 let number = switch.number();
                 pile.switches[number] = Some(switch);
@@ -417,7 +417,7 @@ impl Parts {
                 match number.checked_sub(first_host) {
                     None => {
                         let mut switch = switches[number].take().expect("it is there");
-                        switch.wires.iter_mut().flatten().for_each(|wire| *wire = leaving[*wire as usize]);
+                        switch.around.wires.iter_mut().flatten().for_each(|wire| *wire = leaving[*wire as usize]);
                         switch.settle(at);
                         self.switches[number] = Place { part, at };
                         own_switches.push(switch);

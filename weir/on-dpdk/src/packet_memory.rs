@@ -1,4 +1,5 @@
-//! Frames that found no packet memory: told once of each switch while it runs, and a fault of the run if lossless ones were lost.
+//! Frames that found no packet memory: told once of each switch while it runs, and a fault of the run if lossless ones were lost. And
+//! messages of flow control that had none and came late, which should not be.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::Report;
@@ -25,11 +26,20 @@ pub(crate) fn cause(config: &SwitchConfig) -> String {
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLog {
     told: Vec<usize>,
+    told_of_messages: Vec<usize>,
 }
 
 impl MemoryLog {
     /// Tells of a switch that has run out of packet memory, if it was not told of.
     pub(crate) fn tell(&mut self, index: usize, config: &SwitchConfig, report: &Report) {
+        let put_off: u64 = report.ports.iter().map(|port| port.control_tx.put_off).sum();
+        if put_off > 0 && !self.told_of_messages.contains(&index) {
+            self.told_of_messages.push(index);
+            tracing::error!(
+                switch = %config.name,
+                "messages of flow control had no packet memory in {put_off} rounds of lcores, and came late: a bug"
+            );
+        }
         let [lossless, lossy] = [true, false].map(|lossless| frames_without(config, report, lossless));
         if lossless + lossy == 0 || self.told.contains(&index) {
             return;

@@ -118,7 +118,6 @@ fn foreign(port: &PortReport, flow_control: &FlowControl) -> String {
 #[cfg(test)]
 mod tests {
     use weir_switch_core::report::{ClassReport, ControlReport};
-    use weir_units::CLASSES;
 
     use super::*;
 
@@ -127,7 +126,7 @@ mod tests {
             name: "p0".to_owned(),
             link_up: true,
             link_rate: None,
-            classes: [ClassReport::default(); CLASSES],
+            classes: std::array::from_fn(|_| ClassReport::default()),
             control_rx,
             control_tx: ControlReport::default(),
             odd_messages: 0,

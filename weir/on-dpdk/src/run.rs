@@ -418,7 +418,7 @@ fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
 /// What the policy makes of its queues just now, if it says: the ports in a state, as SPFC's victims, and the highest of any
 /// other number, as the headroom that a queue is estimated to need.
 fn policy_state(now: &Report) -> String {
-    let shown = |port: &PortReport| port.classes.map(|class| class.ingress.gauges);
+    let shown = |port: &PortReport| port.classes.each_ref().map(|class| class.ingress.gauges);
     let Some(first) = now.ports.iter().flat_map(shown).find(|gauges| *gauges != Gauges::NONE) else {
         return String::new();
     };

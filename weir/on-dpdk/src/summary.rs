@@ -133,6 +133,8 @@ struct PortSummary {
     rates_aged: u64,
     control_ignored: u64,
     control_malformed: u64,
+    /// How often a message was due and had no memory: it went in a later round of the lcore.
+    control_put_off: u64,
     /// Frames that the device itself lost before the switch saw them.
     device_missed: u64,
     /// Frames that the device lost for want of mbufs: a fault of the set-up.
@@ -467,6 +469,7 @@ fn port_summary(
         rates_aged: port.accord.aged,
         control_ignored: port.control_rx.ignored,
         control_malformed: port.control_rx.malformed,
+        control_put_off: port.control_tx.put_off,
         device_missed: device.stats.map_or(0, |stats| stats.imissed),
         device_no_mbuf: device.stats.map_or(0, |stats| stats.rx_nombuf),
         device_backlog_max: device.backlog_max,

@@ -11,7 +11,7 @@ use weir_control::protocol::{Reply, Request, Show, What};
 use weir_control::state::{Delay, Interface, Lcore, State};
 use weir_control::steering::{Assignment, Chosen, Outcome, Set};
 use weir_experiments::Failure;
-use weir_units::{BitRate, Class};
+use weir_units::{BitRate, Class, Span};
 
 use super::stream::{SNAPLEN, Seen, read};
 use crate::control::{Place, failure};
@@ -40,6 +40,8 @@ const BEFORE: Duration = Duration::from_millis(10);
 const MORE_MS: u64 = 11;
 /// For the end of the pause to pass.
 const AFTER: Duration = Duration::from_millis(5);
+/// The key of a policy's table for a delay that was measured.
+pub(super) const MEASURED_KEY: &str = "measured_delay";
 /// If this command is killed in a pause, the pause ends so long after it should have.
 const SAFETY: Duration = Duration::from_secs(2);
 
@@ -194,9 +196,19 @@ impl Session {
     }
 
     fn set_pause(&mut self, port: &str, classes: &str, lasts: Option<Duration>) -> Result<(), Failure> {
+        self.set(format!("ports.{port}.pause"), classes.to_owned(), lasts)
+    }
+
+    /// Has adaptive headroom go by this delay from now on.
+    pub(super) fn tell_adaptive(&mut self, delay: Span) -> Result<(), Failure> {
+        let key = format!("buffer.{}.{MEASURED_KEY}", self.switch.buffer.policy.name());
+        self.set(key, format!("{}ns", delay.as_nanos()), None)
+    }
+
+    fn set(&mut self, key: String, value: String, lasts: Option<Duration>) -> Result<(), Failure> {
         let set = Set {
             switch: Some(self.switch.name.clone()),
-            changes: vec![Assignment { key: format!("ports.{port}.pause"), value: Some(classes.to_owned()) }],
+            changes: vec![Assignment { key, value: Some(value) }],
             for_ms: lasts.map(|lasts| lasts.as_millis() as u64),
         };
         let Reply::Changed(all) = self.client.ask(&Request::Set(set)).map_err(failure)? else {

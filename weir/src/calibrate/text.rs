@@ -48,8 +48,15 @@ impl fmt::Display for Report {
         for link in &self.links {
             link.parts(f)?;
         }
-        match &self.fragment {
-            Some(fragment) => write!(f, "\n{fragment}"),
+        if let Some(fragment) = &self.fragment {
+            write!(f, "\n{fragment}")?;
+        }
+        match self.applied_delay_ns {
+            Some(delay) => writeln!(
+                f,
+                "\nadaptive headroom goes by {} now, at all ports and no more than by the rule; `weir config save` keeps it",
+                shown(delay)
+            ),
             None => Ok(()),
         }
     }

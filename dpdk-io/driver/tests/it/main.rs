@@ -2,6 +2,7 @@
 
 mod clones;
 mod common;
+mod control_frames;
 mod guest_queues;
 mod incast;
 mod violation;

@@ -32,6 +32,9 @@ pub struct GuestPlan {
     pub makes_socket: bool,
     /// Queue pairs of the NIC.
     pub queues: u8,
+    /// By which of them each class leaves the guest ([`GuestPlan::rings_of`]); empty where the guest's kernel is to choose.
+    #[serde(default)]
+    pub rings: String,
     /// The NIC's address, written `02:00:00:00:00:01`.
     pub mac: String,
     /// Its IPv4 address with the prefix's length.
@@ -59,11 +62,23 @@ impl GuestPlan {
             socket: socket.into(),
             makes_socket: false,
             queues: 1,
+            rings: String::new(),
             mac: MacAddr([2, 0, 0, 0, 0, number]).to_string(),
             address: format!("10.0.0.{number}/24"),
             mtu: 1_500,
             memory_mb: 192,
         }
+    }
+
+    /// The rings of DSCPs, as the guest reads them: that of DSCP 0, and of those that have another one, `0,26:3,48:2`. Empty where there is
+    /// nothing to choose.
+    pub fn rings_of(of_dscp: Option<[u8; 64]>) -> String {
+        let Some(of_dscp) = of_dscp.filter(|rings| rings.iter().any(|ring| *ring != rings[0])) else {
+            return String::new();
+        };
+        let others = of_dscp.iter().enumerate().filter(|(_, ring)| **ring != of_dscp[0]);
+        let others = others.map(|(dscp, ring)| format!(",{dscp}:{ring}"));
+        std::iter::once(of_dscp[0].to_string()).chain(others).collect()
     }
 }
 
@@ -138,8 +153,8 @@ pub(super) fn start(
         }
     };
     let words = format!(
-        "weir.name={} weir.address={} weir.mtu={} weir.queues={}",
-        plan.name, plan.address, plan.mtu, plan.queues
+        "weir.name={} weir.address={} weir.mtu={} weir.queues={} weir.rings={}",
+        plan.name, plan.address, plan.mtu, plan.queues, plan.rings
     );
     let mut command = prepared(base, image, accelerator, plan.memory_mb, &console(folder), &words);
     command.args(["-name", &format!("weir-{}", plan.name)]).arg("-pidfile").arg(pid_file(folder));
@@ -204,5 +219,19 @@ pub(super) fn last_words(folder: &Path) -> String {
         (true, false) => kernel,
         (false, true) => qemu,
         (false, false) => format!("{qemu} / {kernel}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rings_are_told_by_what_differs_from_that_of_dscp_0() {
+        assert_eq!(GuestPlan::rings_of(None), "");
+        assert_eq!(GuestPlan::rings_of(Some([2; 64])), "", "one ring for all");
+        let mut rings = [0; 64];
+        (rings[26], rings[48]) = (3, 2);
+        assert_eq!(GuestPlan::rings_of(Some(rings)), "0,26:3,48:2");
     }
 }

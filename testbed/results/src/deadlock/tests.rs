@@ -32,7 +32,7 @@ impl Fabric {
     fn new(switches: usize, ports: usize, links: &[(PortPlace, PortPlace)]) -> Fabric {
         let mut joined = Links::new();
         links.iter().for_each(|(one, other)| joined.join(*one, *other));
-        let idle = SwitchState { ports: vec![[EgressState::default(); CLASSES]; ports] };
+        let idle = SwitchState { ports: vec![std::array::from_fn(|_| EgressState::default()); ports] };
         Fabric { links: joined, switches: vec![idle; switches] }
     }
 
@@ -240,8 +240,8 @@ fn random_links() -> impl Strategy<Value = Links> {
 
 /// Mostly stuck, and holding much, as cycles are rare otherwise.
 fn random_switches() -> impl Strategy<Value = Vec<SwitchState>> {
-    let queue =
-        (prop::bool::weighted(0.8), prop::bool::weighted(0.8), (0_u64..1 << PORTS).prop_map(PortSet::from_bits));
+    let ports = (0_u64..1 << PORTS).prop_map(|bits| PortSet::from_bits(bits).iter().collect::<Box<[PortId]>>());
+    let queue = (prop::bool::weighted(0.8), prop::bool::weighted(0.8), ports);
     prop::collection::vec(queue, SWITCHES * PORTS * OF_CLASSES.len()).prop_map(|queues| {
         let mut queues = queues.into_iter();
         let mut switches = Fabric::new(SWITCHES, PORTS, &[]).switches;
@@ -272,12 +272,12 @@ fn is_wait(links: &Links, switches: &[SwitchState], one: EgressQueue, other: Egr
         state.blocked && state.backlogged
     };
     let Some(ingress) = links.peer(one.place) else { return false };
-    let holds = switches[other.place.switch].ports[other.place.port][other.class.index()].holds_from;
+    let holds = &switches[other.place.switch].ports[other.place.port][other.class.index()].holds_from;
     stuck(one)
         && stuck(other)
         && one.class == other.class
         && other.place.switch == ingress.switch
-        && holds.contains(PortId(ingress.port as u16))
+        && holds.contains(&PortId(ingress.port as u16))
 }
 
 /// For each pair of queues whether a way leads from the one to the other, by trying all waypoints.

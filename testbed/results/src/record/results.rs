@@ -102,7 +102,7 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
         let paused_there: [Option<Span>; CLASSES] = match of_port.behind {
             Some(Behind::Host(host)) => ended.nics[host].classes.map(|class| Some(class.paused_for)),
             Some(Behind::Port(peer)) => {
-                reports[peer.switch].ports[peer.port].classes.map(|class| Some(class.paused_rx))
+                reports[peer.switch].ports[peer.port].classes.each_ref().map(|class| Some(class.paused_rx))
             }
             None => [None; CLASSES],
         };

@@ -193,7 +193,7 @@ impl FatTree {
     /// If k is odd, less than 4, or more than a switch has ports.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         let FatTree { k, cable } = *self;
-        if k < 4 || k % 2 == 1 || k > super::PORTS_MAX {
+        if k < 4 || k % 2 == 1 || k > super::K_MAX {
             return Err(TopologyError::FatTree(k));
         }
         let clos = Clos {
@@ -265,9 +265,9 @@ mod tests {
         assert_eq!(Clos { spines: 0, ..Clos::spfc() }.fabric(), Err(TopologyError::Apart(8)));
         let uneven = Clos { spines: 18, ..Clos::hpcc() }.fabric();
         assert_eq!(uneven, Err(TopologyError::Planes { spines: 18, leaves: 4 }));
-        let spine = Clos { pods: 40, ..Clos::spfc() }.fabric();
-        assert_eq!(spine, Err(TopologyError::TooManyPorts { switch: "each spine".into(), ports: 80 }));
-        let leaf = Clos { spines: 256, ..Clos::hpcc() }.fabric();
-        assert_eq!(leaf, Err(TopologyError::TooManyPorts { switch: "each leaf".into(), ports: 68 }));
+        let spine = Clos { pods: 2_049, ..Clos::spfc() }.fabric();
+        assert_eq!(spine, Err(TopologyError::TooManyPorts { switch: "each spine".into(), ports: 4_098 }));
+        let leaf = Clos { spines: 16_384, ..Clos::hpcc() }.fabric();
+        assert_eq!(leaf, Err(TopologyError::TooManyPorts { switch: "each leaf".into(), ports: 4_100 }));
     }
 }

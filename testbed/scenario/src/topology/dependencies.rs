@@ -7,7 +7,6 @@
 
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
-use weir_units::{PortId, PortSet};
 
 use super::routes::{Routes, Row};
 use crate::place::PortPlace;
@@ -47,8 +46,10 @@ pub fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> O
 /// What each port depends on.
 struct Dependencies<'r> {
     routes: &'r Routes,
-    /// For each port, a bit for each port of the switch behind it.
-    next: Vec<PortSet>,
+    /// For each port, and each port of the switch behind it, whether the one depends on the other.
+    next: Vec<bool>,
+    /// Where that begins for each port.
+    first: Vec<usize>,
     /// Which switches the ways of a row lead through.
     is_on_way: Vec<bool>,
 }
@@ -56,7 +57,13 @@ struct Dependencies<'r> {
 impl<'r> Dependencies<'r> {
     fn new(routes: &'r Routes) -> Dependencies<'r> {
         let is_on_way = vec![false; routes.wiring.switch_count()];
-        Dependencies { routes, next: vec![PortSet::EMPTY; routes.wiring.port_count()], is_on_way }
+        let mut count = 0;
+        let mut first = vec![0; routes.wiring.port_count()];
+        for place in Dependencies::places(routes) {
+            first[routes.wiring.number(place)] = count;
+            count += routes.wiring.next_switch(place).map_or(0, |there| routes.wiring.of_switch(there).len());
+        }
+        Dependencies { routes, next: vec![false; count], first, is_on_way }
     }
 
     /// Adds those of the ways from these switches to the row's.
@@ -71,7 +78,8 @@ impl<'r> Dependencies<'r> {
             for port in routes.ports_in(row, switch) {
                 let place = PortPlace { switch, port: usize::from(*port) };
                 let there = routes.wiring.next_switch(place).expect("only links lead to a switch");
-                self.next[routes.wiring.number(place)] |= routes.mask_in(row, there);
+                let first = self.first[routes.wiring.number(place)];
+                routes.ports_in(row, there).iter().for_each(|next| self.next[first + usize::from(*next)] = true);
                 self.is_on_way[there] = true;
             }
         }
@@ -80,14 +88,19 @@ impl<'r> Dependencies<'r> {
     /// Each port with one that it depends on.
     fn pairs(&self) -> impl Iterator<Item = (PortPlace, PortPlace)> {
         let wiring = &self.routes.wiring;
-        let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortPlace { switch, port });
-        let linked =
-            (0..wiring.switch_count()).flat_map(ports).filter_map(|place| Some((place, wiring.next_switch(place)?)));
+        let linked = Dependencies::places(self.routes).filter_map(|place| Some((place, wiring.next_switch(place)?)));
         linked.flat_map(|(place, there)| {
-            let next = self.next[wiring.number(place)];
-            let ports = next.iter().map(PortId::index);
-            ports.map(move |port| (place, PortPlace { switch: there, port }))
+            let next = &self.next[self.first[wiring.number(place)]..][..wiring.of_switch(there).len()];
+            let ports = next.iter().enumerate().filter(|(_, depends)| **depends);
+            ports.map(move |(port, _)| (place, PortPlace { switch: there, port }))
         })
+    }
+
+    /// All switches' ports.
+    fn places(routes: &Routes) -> impl Iterator<Item = PortPlace> {
+        let wiring = &routes.wiring;
+        let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortPlace { switch, port });
+        (0..wiring.switch_count()).flat_map(ports)
     }
 }
 

@@ -102,10 +102,10 @@ mod tests {
 
     #[test]
     fn what_does_not_fit_is_refused_with_its_count() {
-        let wide = LeafSpine { hosts_per_leaf: 60, ..LeafSpine::dsh() }.fabric();
-        assert_eq!(wide, Err(TopologyError::TooManyPorts { switch: "each leaf".into(), ports: 76 }));
-        let tall = LeafSpine { leaves: 65, spines: 1, ..LeafSpine::dsh() }.fabric();
-        assert_eq!(tall, Err(TopologyError::TooManyPorts { switch: "each spine".into(), ports: 65 }));
+        let wide = LeafSpine { hosts_per_leaf: 4_090, ..LeafSpine::dsh() }.fabric();
+        assert_eq!(wide, Err(TopologyError::TooManyPorts { switch: "each leaf".into(), ports: 4_106 }));
+        let tall = LeafSpine { leaves: 4_097, spines: 1, ..LeafSpine::dsh() }.fabric();
+        assert_eq!(tall, Err(TopologyError::TooManyPorts { switch: "each spine".into(), ports: 4_097 }));
         let bare = LeafSpine { parallel: 0, ..LeafSpine::dsh() }.fabric().unwrap_err();
         assert_eq!(bare.to_string(), "a leaf-spine fabric takes 1 links from each leaf to each spine at least, not 0");
     }

@@ -5,7 +5,6 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::slice;
-use weir_units::{PortId, PortSet};
 
 use weir_switch_core::ecmp;
 
@@ -61,8 +60,6 @@ pub(super) struct Row {
 /// Sets of ports, each kept once.
 #[derive(Clone, Debug, Default)]
 struct Groups {
-    /// Bit i: port i.
-    masks: Vec<PortSet>,
     /// Where each one's ports begin in the list, and after the last one the list's end.
     first: Vec<u32>,
     ports: Vec<u16>,
@@ -85,7 +82,7 @@ impl Routes {
         let wiring = Wiring::of(fabric);
         let end = |host: &super::HostNode| HostEnd {
             switch: host.at.switch,
-            port: u16::try_from(host.at.port).expect("a switch has 64 ports at most"),
+            port: u16::try_from(host.at.port).expect("a switch has 4,096 ports at most"),
             cable: host.cable(),
         };
         let hosts: Box<[HostEnd]> = fabric.hosts.iter().map(end).collect();
@@ -112,7 +109,7 @@ impl Routes {
         let rows = self.rows.iter().map(|before| {
             let row = Row::new(&wiring, before.to, &mut collector);
             let group = |(switch, group): (usize, &u32)| match row.links[switch] {
-                FAR => collector.group(self.mask_in(before, switch)),
+                FAR => collector.group(self.ports_in(before, switch)),
                 _ => *group,
             };
             let groups = row.groups.iter().enumerate().map(group).collect();
@@ -124,7 +121,7 @@ impl Routes {
 
     /// Whether a switch anywhere has several ports for a host.
     pub fn have_choices(&self) -> bool {
-        self.groups.masks.iter().any(|mask| mask.len() > 1)
+        self.groups.first.windows(2).any(|ends| ends[1] - ends[0] > 1)
     }
 
     /// The ports by which a switch sends to a host, in ascending order: one at least for a switch that a host's way leads
@@ -215,11 +212,6 @@ impl Routes {
         places.filter_map(|place| self.wiring.next_switch(place))
     }
 
-    /// [`Routes::ports_in`] with a bit for each port.
-    pub(super) fn mask_in(&self, row: &Row, switch: usize) -> PortSet {
-        self.groups.masks[row.groups[switch] as usize]
-    }
-
     /// The switch that a host is on.
     pub(super) fn switch_of(&self, host: usize) -> usize {
         self.hosts[host].switch
@@ -272,11 +264,11 @@ impl Row {
                 }
             }
         }
-        let nearer = |switch: usize| {
+        let nearer = |switch: usize| -> Vec<u16> {
             let ports = joined(wiring, switch).filter(|(_, there)| links[*there] < links[switch]);
-            ports.map(|(port, _)| PortId(port as u16)).collect()
+            ports.map(|(port, _)| port as u16).collect()
         };
-        let groups = (0..links.len()).map(|switch| groups.group(nearer(switch))).collect();
+        let groups = (0..links.len()).map(|switch| groups.group(&nearer(switch))).collect();
         Row { to, links: links.into(), groups }
     }
 
@@ -300,25 +292,29 @@ fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)
 #[derive(Default)]
 struct GroupCollector {
     groups: Groups,
-    known: BTreeMap<PortSet, u32>,
+    known: BTreeMap<Box<[u16]>, u32>,
 }
 
 impl GroupCollector {
     /// The number of the group of these ports.
-    fn group(&mut self, mask: PortSet) -> u32 {
-        *self.known.entry(mask).or_insert_with(|| self.groups.add(mask))
+    fn group(&mut self, ports: &[u16]) -> u32 {
+        if let Some(known) = self.known.get(ports) {
+            return *known;
+        }
+        let group = self.groups.add(ports);
+        self.known.insert(ports.into(), group);
+        group
     }
 }
 
 impl Groups {
-    fn add(&mut self, mask: PortSet) -> u32 {
+    fn add(&mut self, ports: &[u16]) -> u32 {
         if self.first.is_empty() {
             self.first.push(0);
         }
-        self.masks.push(mask);
-        self.ports.extend(mask.iter().map(|port| port.0));
+        self.ports.extend(ports);
         self.first.push(self.ports.len() as u32);
-        self.masks.len() as u32 - 1
+        self.first.len() as u32 - 2
     }
 
     fn ports(&self, group: u32) -> &[u16] {

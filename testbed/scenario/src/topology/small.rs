@@ -159,8 +159,8 @@ mod tests {
         assert_eq!(fabric.check(), Ok(()));
         assert_eq!((fabric.hosts.len(), fabric.links.len()), (9, 1));
         assert_eq!(fabric.links[0].ends.map(|end| (end.switch, end.port)), [(0, 8), (1, 1)]);
-        let too_many = Dumbbell { senders: 64, ..dumbbell }.fabric();
-        assert_eq!(too_many, Err(TopologyError::TooManyPorts { switch: "the senders' switch".into(), ports: 65 }));
+        let too_many = Dumbbell { senders: 4_096, ..dumbbell }.fabric();
+        assert_eq!(too_many, Err(TopologyError::TooManyPorts { switch: "the senders' switch".into(), ports: 4_097 }));
     }
 
     #[test]

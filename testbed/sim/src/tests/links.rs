@@ -36,7 +36,7 @@ fn us(us: u64) -> Time {
 }
 
 fn xoffs_of(sim: &mut Sim, port: usize) -> (u64, u64) {
-    let class = sim.report(0).ports[port].classes[CLASS.index()];
+    let class = sim.report(0).ports[port].classes[CLASS.index()].clone();
     (class.pauses_tx, class.xoff_tx)
 }
 

@@ -47,7 +47,7 @@ fn its_switch_port_is_paused_and_nothing_is_lost() {
     assert!((LIMIT.buffer.get()..(LIMIT.buffer + LIMIT.headroom).get()).contains(&held_max), "{held_max}");
     let counters = *sim.host(2).counters();
     assert!(counters.control_sent > 100 && counters.receive_overflow == 0, "{counters:?}");
-    let class = sim.report(0).ports[2].classes[3];
+    let class = sim.report(0).ports[2].classes[3].clone();
     assert!(class.pauses_rx > 50, "{class:?}");
     let paused = class.paused_rx.as_picos() as f64 / sim.now().as_picos() as f64;
     assert!((0.8..0.95).contains(&paused), "nine tenths of the time, and less at first: {paused}");
@@ -69,7 +69,7 @@ fn pauses_are_refreshed() {
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(1_000_000));
     assert!(sim.is_finished());
-    let class = sim.report(0).ports[1].classes[3];
+    let class = sim.report(0).ports[1].classes[3].clone();
     // From 110 KB down to 10 KB it takes 80 us; that is 300 refreshes of 256 ns a pause.
     assert!(class.xoff_rx > 250 * class.pauses_rx && class.pauses_rx > 3, "{class:?}");
     assert_eq!(sim.host(1).counters().receive_overflow, 0);

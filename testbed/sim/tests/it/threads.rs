@@ -16,9 +16,14 @@ use weir_units::{Span, Time};
 const OF_THE_MACHINE: [&str; 2] = ["speed.json", "provenance.json"];
 
 fn scenario(topology: &str, rest: &str) -> Scenario {
+    scenario_of("150KB", topology, rest)
+}
+
+/// With switches of this buffer.
+fn scenario_of(size: &str, topology: &str, rest: &str) -> Scenario {
     let text = format!(
         "[scenario]\nend = '600us'\nsample_every = '7us'\nseed = 3\n[topology]\n{topology}\nrate = '25Gbps'\n\
-         [switch.buffer]\nsize = '150KB'\npolicy = 'dt'\n[switch.pfc]\nreaction = '0s'\n\
+         [switch.buffer]\nsize = '{size}'\npolicy = 'dt'\n[switch.pfc]\nreaction = '0s'\n\
          [switch.pfc_watchdog]\ndetection_time = '1us'\nrestoration_time = '1us'\npoll_interval = '1us'\ncondition = 'queue-stalled'\n\
          [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
          ecn = {{ kmin = '20KB', kmax = '80KB', pmax = 0.2 }}\n[nic]\nretransmit = '100us'\n\
@@ -83,7 +88,14 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 #[test]
 fn files_of_a_run_are_the_same_on_any_number_of_threads() {
     let ring = scenario("kind = 'ring'\nswitches = 5\nhosts = 2\ndelay = '700ns'", "");
-    for (name, scenario) in [("troubled", troubled_fabric()), ("ring", ring)] {
+    // Leaves of 68 ports, which are more than a word has bits.
+    let wide = scenario_of(
+        "1MB",
+        "kind = 'leaf-spine'\nleaves = 3\nspines = 2\nhosts = 66\ndelay = '500ns'",
+        "[[workloads]]\nname = 'web'\nkind = 'poisson'\nclass = 3\nsizes = 'web-server'\nload = 0.3\n\
+         congestion_control = 'hpcc'\n",
+    );
+    for (name, scenario) in [("troubled", troubled_fabric()), ("ring", ring), ("wide", wide)] {
         let folder = tempfile::tempdir().unwrap();
         let folder_of = |threads: usize| folder.path().join(threads.to_string());
         let summary = run(&scenario, &folder_of(1), Threads::exactly(1));
@@ -97,6 +109,10 @@ fn files_of_a_run_are_the_same_on_any_number_of_threads() {
             assert!(befell.iter().all(|count| *count > 0), "{frames:?}");
             assert!(frames.dropped.contains_key("pfc_watchdog"), "{frames:?}");
             assert!(summary.traffic.iter().all(|traffic| traffic.completed > 8), "{:?}", summary.traffic);
+        }
+        if name == "wide" {
+            let told = String::from_utf8_lossy(&alone["events.csv"]).into_owned();
+            assert!(told.contains("pause_sent") && summary.traffic.iter().any(|traffic| traffic.completed > 8));
         }
         for threads in [2, 3, 8] {
             run(&scenario, &folder_of(threads), Threads::exactly(threads));

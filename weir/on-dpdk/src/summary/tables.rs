@@ -179,7 +179,7 @@ pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
 /// The control frames of each port that had any, and what was wrong with them; kinds that no port had are left out.
 pub(super) fn message_table(switch: &SwitchSummary) -> Table {
     type Count = fn(&PortSummary) -> u64;
-    let kinds: [(&str, Count); 12] = [
+    let kinds: [(&str, Count); 13] = [
         ("PFC sent", |port| port.pfc_tx),
         ("PFC received", |port| port.pfc_rx),
         ("PAUSE sent", |port| port.pause_tx),
@@ -192,6 +192,7 @@ pub(super) fn message_table(switch: &SwitchSummary) -> Table {
         ("Of another kind", |port| port.foreign_messages),
         ("Counts set anew", |port| port.credit_resyncs),
         ("Aged", |port| port.rates_aged),
+        ("Put off", |port| port.control_put_off),
     ];
     let had = |(_, counted): &&(&str, Count)| switch.ports.iter().any(|port| counted(port) > 0);
     let kinds: Vec<_> = kinds.iter().filter(had).collect();

@@ -1,7 +1,7 @@
 //! What the summary makes of a report.
 
 use weir_switch_core::report::{Accord, Balance, ControlReport};
-use weir_units::{CLASSES, Time};
+use weir_units::Time;
 
 use super::*;
 
@@ -23,7 +23,7 @@ fn report() -> Report {
         name: format!("p{n}"),
         link_up: true,
         link_rate: None,
-        classes: [ClassReport::default(); CLASSES],
+        classes: std::array::from_fn(|_| ClassReport::default()),
         control_rx: ControlReport::default(),
         control_tx: ControlReport::default(),
         odd_messages: 0,

@@ -76,22 +76,22 @@ fn wrong_topologies_are_refused_with_their_lines() {
 
 #[test]
 fn a_switch_with_too_many_ports_is_named() {
-    let links: String = (1..=65).map(|host| format!("0 {host} 100Gbps 1us 0\n")).collect();
-    let topology = format!("66 1 65\n0\n{links}");
-    let around: String = (1..=65).map(|host| format!("{host} {} 3 100 1000 2\n", host % 65 + 1)).collect();
-    let found = problems(with(&topology, "BUFFER_SIZE 32\n", &format!("65\n{around}")));
-    assert_eq!(found, [(Some(67), "switch 0 has 65 links, and a switch 64 ports at most".to_owned())]);
+    let links: String = (1..=4_097).map(|host| format!("0 {host} 100Gbps 1us 0\n")).collect();
+    let topology = format!("4098 1 4097\n0\n{links}");
+    let around: String = (1..=4_097).map(|host| format!("{host} {} 3 100 1000 2\n", host % 4_097 + 1)).collect();
+    let found = problems(with(&topology, "BUFFER_SIZE 32\n", &format!("4097\n{around}")));
+    assert_eq!(found, [(Some(4_099), "switch 0 has 4097 links, and a switch 4096 ports at most".to_owned())]);
     // Of hosts that no flow is of, the last ones are left out, with what they would take of the buffer.
-    let imported = with(&topology, "BUFFER_SIZE 32\n", "1\n65 1 3 100 1000 2\n").unwrap();
+    let imported = with(&topology, "BUFFER_SIZE 320\n", "1\n4097 1 3 100 1000 2\n").unwrap();
     let hosts = imported.scenario.matches("[[hosts]]").count();
     assert_eq!(
-        (hosts, imported.scenario.contains("\"H64\""), imported.scenario.contains("\"H65\"")),
-        (64, false, true)
+        (hosts, imported.scenario.contains("\"H4096\""), imported.scenario.contains("\"H4097\"")),
+        (4_096, false, true)
     );
     let approximated: Vec<&str> = imported.report.approximated.iter().map(|note| note.text.as_str()).collect();
     assert!(approximated[0].starts_with("1 host left out, which no flow is of"), "{approximated:?}");
-    // 32 MiB - 4096 - 37500 + 64 ports of 7 classes of 4096 B.
-    assert!(imported.scenario.contains("size = \"35347844B\""), "{}", imported.scenario);
+    // 320 MiB - 4096 - 37500 + 4096 ports of 7 classes of 4096 B.
+    assert!(imported.scenario.contains("size = \"452943236B\""), "{}", imported.scenario);
 }
 
 #[test]

@@ -7,6 +7,7 @@ use weir_units::{BitRate, Span};
 use super::text::{Complaints, Line, Source, count, lines, rate, span};
 use crate::import::ImportErrors;
 use crate::import::ns3::text::decimal;
+use crate::topology::PORTS_MAX;
 
 /// A topology: of nodes 0 and on some are switches, and the others hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +54,6 @@ pub struct Tiers {
     pub rates: Option<[BitRate; 2]>,
 }
 
-/// Ports of a switch.
-const PORTS_MAX: usize = 64;
 /// More nodes than hosts and switches can be numbered.
 const NODES_MAX: u32 = 60_000;
 const LINK_EXAMPLE: &str = "write `source destination rate delay error-rate`, like `0 320 100Gbps 1000ns 0`";

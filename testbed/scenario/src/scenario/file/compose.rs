@@ -68,7 +68,8 @@ pub(super) fn mac_of_host(host: usize) -> MacAddr {
 /// The address of a switch's port, by their numbers.
 pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
     let [high, low] = (switch as u16 + 1).to_be_bytes();
-    MacAddr([2, 0, 1, high, low, port as u8])
+    let [beyond, port] = (port as u16).to_be_bytes();
+    MacAddr([2, 0, 1 + beyond, high, low, port])
 }
 
 /// A dilation by which most machines follow the fastest link that the file names.

@@ -38,7 +38,7 @@ impl Switches {
         for members in alike(plan, &attached) {
             let first = members[0];
             let draft = draft(plan, &plan.runs[run], first, &attached[first], ground.time_dilation);
-            match draft.read(weir_config::parse) {
+            match draft.read(weir_config::parse_for_virtual_time) {
                 Ok(config) => good.push(config),
                 Err(errors) => members.iter().for_each(|switch| complaints.add(run, Some(*switch), errors.clone())),
             }

@@ -13,12 +13,10 @@ use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
 use super::{fabrics, faults, reach};
 use crate::link::FaultPlan;
 use crate::scenario::RealHost;
+use crate::topology::PORTS_MAX;
 
 /// The largest MTU of a switch; for its own one, devices are checked with its file.
 const MTU_MAX: u64 = 16_000;
-
-/// Ports of a switch.
-const PORTS_MAX: usize = 64;
 
 /// Switches, and what is on their ports.
 #[derive(Debug, Default)]

@@ -1,5 +1,7 @@
 //! `[topology]`, ways of equal cost, and outages.
 
+use std::collections::BTreeSet;
+
 use weir_nic::host::Transport;
 
 use super::*;
@@ -167,6 +169,25 @@ fn static_and_equal_cost_ways_lead_to_the_same_hosts() {
     // Ports stand in the file's order, of which the second link is the last.
     let names: Vec<&str> = pair.switches[0].ports.iter().map(|port| port.name.as_str()).collect();
     assert_eq!(names, ["h1", "next", "second"]);
+}
+
+/// With real frames a switch keeps its ports in a word.
+#[test]
+fn more_than_64_ports_take_virtual_time() {
+    let star = |hosts: usize| {
+        let text = format!(
+            "scenario.end = \"1ms\"\n[topology]\nkind = \"single\"\nhosts = {hosts}\nrate = \"10Gbps\"\ndelay = \"1us\"\n"
+        );
+        good(&text).remove(0).scenario
+    };
+    assert_eq!(star(64).needs_virtual_time(), None);
+    let wide = star(300);
+    assert_eq!(
+        wide.needs_virtual_time().unwrap(),
+        "switch S0 has 300 ports, and with real frames a switch has 64 at most: more take virtual time"
+    );
+    let macs: BTreeSet<_> = wide.switches[0].ports.iter().map(|port| port.mac.unwrap()).collect();
+    assert_eq!(macs.len(), 300, "each port has an address of its own");
 }
 
 #[test]
