@@ -1,7 +1,13 @@
 //! A part of a program, counted in instructions: wall time on a shared machine could not be held against a limit.
 
+use std::iter;
+use std::panic::resume_unwind;
 use std::path::Path;
 use std::process::Command;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
+
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 /// What is counted, and held against what.
 #[derive(Clone, Copy, Debug)]
@@ -35,15 +41,58 @@ pub struct Part<'a> {
     pub most: f64,
 }
 
+/// Runs the calling program under callgrind once for each of these, as many at a time as this process may use CPUs, each on one CPU, and
+/// tells how many instructions each takes. Ends this process with 1 if any takes more than it may.
+///
+/// # Panics
+/// If valgrind can't be run, or the program does not print what it is to print.
+pub fn hold_all(all: &[Counted<'_>]) {
+    let cpus = sched_getaffinity(None).expect("Linux tells the CPUs of a process");
+    let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(all.len());
+    let next = AtomicUsize::new(0);
+    let work = |cpu| {
+        let mut own = CpuSet::new();
+        own.set(cpu);
+        sched_setaffinity(None, &own).expect("one of the CPUs that it has");
+        let mine = iter::from_fn(|| {
+            let n = next.fetch_add(1, Ordering::Relaxed);
+            all.get(n).map(|counted| (n, counted.take()))
+        });
+        mine.collect::<Vec<_>>()
+    };
+    let mut taken: Vec<(usize, Taken)> = thread::scope(|scope| {
+        let workers: Vec<_> = cpus.map(|cpu| scope.spawn(move || work(cpu))).collect();
+        workers.into_iter().flat_map(|worker| worker.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+    });
+    taken.sort_by_key(|(n, _)| *n);
+    let mut is_held = true;
+    for (counted, (_, taken)) in all.iter().zip(&taken) {
+        let Counted { name, each, most, parts, .. } = counted;
+        println!("{name}: {:.0} instructions a {each}, {most} at most", taken.instructions);
+        for (part, instructions) in parts.iter().zip(&taken.parts) {
+            println!("  {}: {instructions:.0}, {} at most", part.name, part.most);
+            is_held &= *instructions <= part.most;
+        }
+        if taken.instructions > *most {
+            eprintln!("a {each} takes more instructions than it should");
+            is_held = false;
+        }
+    }
+    if !is_held {
+        std::process::exit(1);
+    }
+}
+
+/// What was counted, for each.
+struct Taken {
+    instructions: f64,
+    parts: Vec<f64>,
+}
+
 impl Counted<'_> {
-    /// Runs the calling program under callgrind, and tells how many instructions each takes. Ends this process with 1 if they are more
-    /// than there may be.
-    ///
-    /// # Panics
-    /// If valgrind can't be run, or the program does not print what it is to print.
-    pub fn hold(&self) {
+    fn take(&self) -> Taken {
         let own = std::env::current_exe().expect("this program");
-        let out = std::env::temp_dir().join(format!("weir-callgrind-{}", std::process::id()));
+        let out = std::env::temp_dir().join(format!("weir-callgrind-{}{}", std::process::id(), self.argument));
         let output = Command::new("valgrind")
             // Fair: a thread that polls would keep the one that is to end it from its turn, for minutes on a machine with other work.
             .args(["--tool=callgrind", "--fair-sched=try", &format!("--toggle-collect={}", self.functions)])
@@ -64,19 +113,9 @@ impl Counted<'_> {
         };
         let number = number_after(&told, self.number_after);
         let instructions = number_after(&counted, "Collected") / number;
-        let Counted { name, each, most, parts, .. } = self;
-        println!("{name}: {instructions:.0} instructions a {each}, {most} at most");
-        let mut is_held = instructions <= *most;
-        for (part, sum) in parts.iter().zip(sums(&out, parts)) {
-            let instructions = sum / number;
-            println!("  {}: {instructions:.0}, {} at most", part.name, part.most);
-            is_held &= instructions <= part.most;
-        }
+        let parts = sums(&out, self.parts).into_iter().map(|sum| sum / number).collect();
         let _ = std::fs::remove_file(&out);
-        if !is_held {
-            eprintln!("a {each} takes more instructions than it should");
-            std::process::exit(1);
-        }
+        Taken { instructions, parts }
     }
 }
 

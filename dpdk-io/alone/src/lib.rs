@@ -16,7 +16,7 @@
 //! [`on_an_idle_machine`]: no other marked test, and none of [`in_a_process`], runs meanwhile; it is repeated before it fails; and each
 //! attempt that fails says what the machine took.
 //!
-//! A benchmark that no machine's load may sway counts instructions: [`Counted`].
+//! A benchmark that no machine's load may sway counts instructions: [`hold_all`].
 
 #![forbid(unsafe_code)]
 
@@ -31,7 +31,7 @@ use std::process::{Command, Output};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
-pub use instructions::{Counted, Part};
+pub use instructions::{Counted, Part, hold_all};
 use lock::Lock;
 use machine::Machine;
 

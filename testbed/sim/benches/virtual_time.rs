@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Instant;
 
-use weir_alone::Counted;
+use weir_alone::{Counted, hold_all};
 use weir_scenario::{Scenario, file};
 use weir_sim::{Sim, Threads};
 use weir_units::Span;
@@ -190,7 +190,7 @@ fn count_instructions() {
         most: INSTRUCTIONS_MAX,
         parts: &[],
     };
-    counted.hold();
+    hold_all(&[counted]);
 }
 
 fn held(sim: &mut Sim) -> usize {

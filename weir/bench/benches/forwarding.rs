@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use hugepages::Reserved;
-use weir_alone::{Counted, Part};
+use weir_alone::{Counted, Part, hold_all};
 use weir_bench::Spread;
 use weir_bench::forwarding::{CASES, Case, Forwarded, OF_TWO_PORTS, Setup, Until, forward};
 use weir_bench::machine::Machine;
@@ -154,19 +154,17 @@ fn main() {
 
 /// Has each of the [`RUNS`] run under callgrind, and holds an lcore's rounds against their limits.
 fn count_instructions() {
-    for (n, Run { name, argument, most, .. }) in RUNS.iter().enumerate() {
-        let counted = Counted {
-            name,
-            argument,
-            environment: &[],
-            functions: "*SwitchLcore*run_once*",
-            each: "packet",
-            number_after: "packets ",
-            most: *most,
-            parts: if n == 0 { &PARTS } else { &[] },
-        };
-        counted.hold();
-    }
+    let counted = |(n, Run { name, argument, most, .. }): (usize, &'static Run)| Counted {
+        name,
+        argument,
+        environment: &[],
+        functions: "*SwitchLcore*run_once*",
+        each: "packet",
+        number_after: "packets ",
+        most: *most,
+        parts: if n == 0 { &PARTS } else { &[] },
+    };
+    hold_all(&RUNS.iter().enumerate().map(counted).collect::<Vec<_>>());
 }
 
 /// The packets that a run forwards in the time that callgrind has.
