@@ -69,7 +69,7 @@ class Traffic:
     """Streams of classes 3 and 4 to every port, while the peer of port "sick" may storm."""
 
     def __init__(self, wires):
-        self.wires, self.storming, self.storm_sent = wires, False, None
+        self.wires, self.storming, self.storm_sent, self.storms_sent = wires, False, None, 0
         ways = [("in", "sick", SENDER, SICK), ("in", "other", SENDER, OTHER), ("sick", "in", SICK, SENDER)]
         self.streams = {
             (source, to, number): Stream(source_mac, mac, number)
@@ -85,7 +85,7 @@ class Traffic:
             now = time.monotonic()
             if self.storming and now >= self._pfc_due:
                 self._pfc_due = now + REPEAT_S
-                self.storm_sent = now
+                self.storm_sent, self.storms_sent = now, self.storms_sent + 1
                 self.wires["sick"].send(pfc({3: PAUSE_QUANTA}))
             if now >= self._data_due:
                 self._data_due = now + INTERVAL_S
@@ -142,7 +142,8 @@ def test_a_storm(lab, action):
         traffic.run(0.3)
         began = time.monotonic()
         traffic.storming = True
-        assert traffic.run(DETECTION_S + POLL_S + SLACK_S, lambda: log.when("PFC storm detected")), "not detected"
+        is_detected = traffic.run(DETECTION_S + POLL_S + SLACK_S, lambda: log.when("PFC storm detected"))
+        assert is_detected, f"not detected after {traffic.storms_sent} PFC frames: {log.lines} {switch.stop().port('sick')}"
         detected = log.when("PFC storm detected")
         in_storm = time.time_ns()
         traffic.run(0.5)
