@@ -75,22 +75,22 @@ beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
 		"$(MAKE) --no-print-directory unit release-build release-tests-together instructions loom sim-test examples-build papers"
 
-# What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the last
-# CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the first.
+# What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
+# CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.
 by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-alone
 
 ON_ONE_CPU := by_the_clock::conformance by_the_clock::victim
-FIRST_CPU = $(shell taskset --cpu-list --pid $$$$ | sed -E 's/.*: *([0-9]+).*/\1/')
+LAST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*$$')
 by-the-clock-on-one-cpu:
 	@scripts/side-by-side '$(WIRE_TESTS) $(STEP) "wire tests by the clock, on one CPU" $(PYTEST) -m "idle_machine and one_cpu"' \
-		"taskset --cpu-list $(FIRST_CPU) $(MAKE) --no-print-directory examples release-tests-on-one-cpu"
+		"taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory examples release-tests-on-one-cpu"
 
 release-tests-on-one-cpu: setup
-	@$(STEP) "tests without assertions by the clock, on one CPU" $(CARGO) test $(HEAVY) --test it $(ON_ONE_CPU)
+	@$(STEP) "tests without assertions by the clock, on one CPU" $(CARGO) test $(HEAVY) --test it -- $(ON_ONE_CPU)
 
 by-the-clock-alone:
 	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not one_cpu"
-	@$(STEP) "tests without assertions by the clock, alone" $(CARGO) test $(HEAVY) --test it by_the_clock:: $(patsubst %,--skip %,$(ON_ONE_CPU))
+	@$(STEP) "tests without assertions by the clock, alone" $(CARGO) test $(HEAVY) --test it by_the_clock:: -- $(patsubst %,--skip %,$(ON_ONE_CPU))
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check

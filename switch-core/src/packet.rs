@@ -124,6 +124,11 @@ pub trait PacketStore<P> {
     /// A MAC control frame from `source`; `None` if there is no memory for it.
     fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<P>;
 
+    /// A MAC control frame that is to be sent is for an arrival at `crossed`, after which the peer is to slow down. Called before it is
+    /// sent, in virtual time as on lcores.
+    #[inline]
+    fn note_crossed(&mut self, _packet: &mut P, _crossed: Time) {}
+
     /// Takes back a packet that was for the switch itself.
     #[inline]
     fn take_back(&mut self, packet: P) {

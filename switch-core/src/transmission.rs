@@ -499,10 +499,20 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     ) -> usize {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
-        let Some(packet) = driver.control(frame, state.mac) else {
+        let Some(mut packet) = driver.control(frame, state.mac) else {
             self.counters.add_port(port.id, port_stat::PUT_OFF, 1);
             return 0;
         };
+        let slows = port.generator.slows(frame);
+        let crossed = match frame {
+            _ if slows => port.crossed_at(now, &self.shared),
+            // Sent when its time has come, whatever arrived.
+            ControlFrame::Credit(_) => Some(now),
+            _ => None,
+        };
+        if let Some(crossed) = crossed {
+            driver.note_crossed(&mut packet, crossed);
+        }
         let frame_bytes = packet.frame_bytes();
         let mut burst = Burst::new();
         burst.push(packet);
@@ -512,14 +522,11 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         // A control frame is not held back by the shaper, but its time on the wire is the port's.
         port.shaper.send(now, wire_bytes(frame_bytes, self.link_overhead));
-        if port.generator.slows(frame) {
-            if let Some(crossed) = port.crossed_at(now, &self.shared) {
-                state.note_slowed(crossed);
+        if let Some(crossed) = crossed {
+            state.note_slowed(crossed);
+            if slows {
                 self.manner.note_message(now.since(crossed));
             }
-        } else if matches!(frame, ControlFrame::Credit(_)) {
-            // Sent when its time has come, whatever arrived.
-            state.note_slowed(now);
         }
         let (before, off) = (port.generator.advertised_off(), port.off);
         let dropping = port.watchdogs.dropping();

@@ -45,7 +45,8 @@ impl Counted<'_> {
         let own = std::env::current_exe().expect("this program");
         let out = std::env::temp_dir().join(format!("weir-callgrind-{}", std::process::id()));
         let output = Command::new("valgrind")
-            .args(["--tool=callgrind", &format!("--toggle-collect={}", self.functions)])
+            // Fair: a thread that polls would keep the one that is to end it from its turn, for minutes on a machine with other work.
+            .args(["--tool=callgrind", "--fair-sched=try", &format!("--toggle-collect={}", self.functions)])
             .arg(format!("--callgrind-out-file={}", out.display()))
             .args([own.as_os_str(), self.argument.as_ref()])
             .envs(self.environment.iter().copied())

@@ -17,6 +17,7 @@ mod page;
 mod paper;
 mod rows;
 mod sentence;
+mod slurm;
 pub(crate) mod statistics;
 mod units;
 mod verdict;
@@ -36,7 +37,7 @@ use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
 use crate::real_frames;
-use crate::sweep::{self, Columns, Hash, KeyPath, Say, SweepFile, SweepPlan};
+use crate::sweep::{self, Columns, Hash, KeyPath, Say, Shard, SweepFile, SweepPlan};
 use crate::sweep::{Outcome as PointOutcome, Record};
 
 pub(crate) use self::statistics::{Estimate, mean};
@@ -72,6 +73,22 @@ pub struct ReproduceArguments {
     /// Run what each experiment has that is broken on purpose too: a claim must fail then, and the exit code is 1 if one does not.
     #[arg(long, conflicts_with_all = ["list", "document", "set"])]
     broken: bool,
+    /// Work off an experiment's farm.toml, or its full sweep, in this directory: what is finished there is never removed, and a call
+    /// goes on with the rest.
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["list", "document", "output", "quick", "set", "broken"])]
+    farm: Option<PathBuf>,
+    /// Only every N-th run of the farm, from the K-th on, and no verdict: for one of several machines with a common directory.
+    #[arg(long, value_name = "K/N", requires = "farm", conflicts_with_all = ["slurm", "json"])]
+    shard: Option<Shard>,
+    /// Submit the farm to Slurm: a job array of shards, and a job that comes to the verdict.
+    #[arg(long, requires = "farm", conflicts_with = "json")]
+    slurm: bool,
+    /// Tasks of the job array.
+    #[arg(long, value_name = "N", requires = "slurm", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..))]
+    tasks: u32,
+    /// A further option of sbatch, as it is: --sbatch=--partition=long
+    #[arg(long, value_name = "OPTION", requires = "slurm", allow_hyphen_values = true)]
+    sbatch: Vec<String>,
     /// A folder of papers, in place of scenarios/papers, here or where Weir was built; may be given several times.
     #[arg(long, value_name = "DIR", alias = "experiments")]
     papers: Vec<PathBuf>,
@@ -89,7 +106,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         Backend::Sim => "runs/papers",
         Backend::Dpdk => "runs/papers-dpdk",
     };
-    let output = arguments.output.clone().unwrap_or_else(|| PathBuf::from(usual));
+    let output = arguments.farm.clone().or_else(|| arguments.output.clone()).unwrap_or_else(|| PathBuf::from(usual));
     let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
         let all = paper::catalogue(&choice.folders()?)?;
@@ -112,12 +129,16 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     }
     match arguments.backend {
         _ if arguments.json => {}
-        Backend::Sim => outcome::introduce(&chosen, arguments.quick, jobs),
+        Backend::Sim if arguments.farm.is_some() => outcome::introduce(&chosen, Experiment::farm_cpu_seconds, jobs),
+        Backend::Sim => outcome::introduce(&chosen, |experiment| experiment.cpu_seconds(arguments.quick), jobs),
         Backend::Dpdk => {
             real_frames::reach()?;
             let time: Result<_, Failure> = planned.iter().map(|(_, plan)| plan.real_time()).sum();
             outcome::introduce_real(&chosen, time?);
         }
+    }
+    if arguments.slurm {
+        return planned.iter().try_for_each(|(experiment, _)| submit(experiment, arguments, &output));
     }
     if arguments.dry_run && arguments.json {
         let runs = planned
@@ -133,6 +154,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let (mut outcomes, mut told, version) = (Vec::new(), Vec::new(), version()?);
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
+        if let Some(shard) = arguments.shard {
+            work_off(experiment, &plan, &directory, &version, (Some(shard), jobs), Say { json: false })?;
+            continue;
+        }
         match run(experiment, &plan, arguments, &directory, &version, jobs) {
             Ok((outcome, of_broken)) => {
                 outcomes.push(outcome);
@@ -174,11 +199,18 @@ fn plan(
             experiment.id
         )));
     }
+    if arguments.farm.is_some() && arguments.backend == Backend::Dpdk {
+        return Err(Failure::Argument("--farm: a farm runs in virtual time; leave --backend out".to_owned()));
+    }
+    let sweep = match &arguments.farm {
+        Some(_) => experiment.farm_sweep()?,
+        None => experiment.sweep(arguments.quick, arguments.backend)?,
+    };
     let file = SweepFile {
         columns: Columns::only(experiment.columns()),
         overrides: overrides.to_vec(),
         backend: arguments.backend,
-        ..experiment.sweep(arguments.quick, arguments.backend)?
+        ..sweep
     };
     let plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
     let is_full = experiment.less(arguments.quick, arguments.backend).is_none();
@@ -202,16 +234,14 @@ fn run(
     // Real frames need the whole machine.
     let jobs = if arguments.backend == Backend::Dpdk { 1 } else { jobs };
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
-    let records =
-        sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, Say { json: arguments.json })?;
-    if records.len() < plan.points.len() {
-        let left = plan.points.len() - records.len();
-        return Err(Failure::Run(format!(
-            "{}: interrupted with {left} of {} runs left; repeat the command to go on with them",
-            experiment.id,
-            plan.points.len()
-        )));
-    }
+    let say = Say { json: arguments.json };
+    let records = match arguments.farm {
+        Some(_) => work_off(experiment, plan, directory, version, (None, jobs), say)?,
+        None => {
+            let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, say)?;
+            uninterrupted(experiment, records, plan.points.len())?
+        }
+    };
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
     let (failed, matters) = failed(experiment, &records);
     let failures = records.iter().filter(|record| !record.is_good()).count();
@@ -253,10 +283,50 @@ fn run(
             println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
         }
     }
-    let say = Say { json: arguments.json };
     let breaking = broken::Breaking { experiment, quick: arguments.quick, directory, version, jobs, say };
     let told = if arguments.broken { breaking.run(&sound)? } else { Vec::new() };
     Ok((outcome, told))
+}
+
+/// Runs what is not finished of a farm, or of a shard of it, and removes nothing.
+fn work_off(
+    experiment: &Experiment,
+    plan: &SweepPlan,
+    directory: &Path,
+    version: &str,
+    (shard, jobs): (Option<Shard>, usize),
+    say: Say,
+) -> Result<Vec<Record>, Failure> {
+    let (records, all) = sweep::work_off(plan, directory, version.to_owned(), shard, jobs, say)?;
+    uninterrupted(experiment, records, all)
+}
+
+/// What came of all runs, if none is left.
+fn uninterrupted(experiment: &Experiment, records: Vec<Record>, all: usize) -> Result<Vec<Record>, Failure> {
+    let left = all - records.len();
+    if left > 0 {
+        return Err(Failure::Run(format!(
+            "{}: interrupted with {left} of {all} runs left; repeat the command to go on with them",
+            experiment.id,
+        )));
+    }
+    Ok(records)
+}
+
+/// Submits a farm: shards, and the call that comes to the verdict.
+fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path) -> Result<(), Failure> {
+    let [folder, to] = [experiment.folder(), output].map(slurm::shown);
+    let array = slurm::Array {
+        folder: output.join(&experiment.id).join("slurm"),
+        command: format!("{} reproduce {} --farm {}", slurm::program()?, folder?, to?),
+        last: "verdict",
+        last_does: "comes to the verdict",
+        tasks: arguments.tasks,
+        cores: arguments.jobs.unwrap_or(1),
+        options: &arguments.sbatch,
+        is_rehearsal: arguments.dry_run,
+    };
+    array.submit()
 }
 
 /// The runs that came to no good end, in sentences; and whether a conclusion is read off any of them.

@@ -200,6 +200,29 @@ pub fn run_plan(
     Ok(run_points(plan, output, &manifest, jobs, say)?.0)
 }
 
+/// Runs what is not finished of a plan, or of a shard of it, and removes nothing: a directory that holds other runs is refused. Shards
+/// have directories of their own in `output`; the call for all takes over what they have finished. Returns what came of it, and how many
+/// there should be.
+pub(crate) fn work_off(
+    plan: &SweepPlan,
+    output: &Path,
+    version: String,
+    shard: Option<Shard>,
+    jobs: usize,
+    say: Say,
+) -> Result<(Vec<Record>, usize), Failure> {
+    let shards = output.join("shards");
+    let manifest = Manifest { shard, ..manifest(plan, version) };
+    let directory = match shard {
+        Some(Shard { number, of }) => shards.join(format!("{number}-of-{of}")),
+        None => output.join("sweep"),
+    };
+    if shard.is_none() {
+        merge::take_over(&shards, &directory, &manifest)?;
+    }
+    run_points(plan, &directory, &manifest, jobs, say)
+}
+
 fn manifest(plan: &SweepPlan, version: String) -> Manifest {
     Manifest {
         format: Manifest::FORMAT.to_owned(),

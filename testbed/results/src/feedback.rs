@@ -21,9 +21,7 @@ use weir_wire::mac_control::ControlFrame;
 /// meanwhile.
 #[derive(Debug)]
 pub struct FeedbackProbe {
-    /// What each class was told last, and the whole link by 802.3x PAUSE.
-    told: [u16; CLASSES],
-    told_link: u16,
+    delays: FeedbackDelays,
     /// When the data frames entered that are on the link.
     entered: VecDeque<Time>,
     /// Data frames that came out.
@@ -34,12 +32,20 @@ pub struct FeedbackProbe {
     waiting: VecDeque<Message>,
     /// Messages obeyed, whose last frame is still on the link.
     ending: VecDeque<Ending>,
+}
+
+/// Which messages slow a direction down, and what τ of each was. Nothing is allocated once it is made.
+#[derive(Clone, Debug)]
+pub struct FeedbackDelays {
+    /// What each class was told last, and the whole link by 802.3x PAUSE.
+    told: [u16; CLASSES],
+    told_link: u16,
     nanos: Histogram<u64>,
     longest: Span,
     unmeasured: u64,
 }
 
-/// What a probe has measured.
+/// What was measured of a direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FeedbackStats {
     /// Messages measured.
@@ -75,19 +81,13 @@ const NANOS_MAX: u64 = 100_000_000_000;
 impl FeedbackProbe {
     /// A probe of a link that holds up to `frames_max` data frames in its direction.
     pub fn new(frames_max: usize) -> FeedbackProbe {
-        let mut nanos = Histogram::new_with_bounds(1, NANOS_MAX, 2).expect("legal bounds");
-        nanos.auto(false);
         FeedbackProbe {
-            told: [0; CLASSES],
-            told_link: 0,
+            delays: FeedbackDelays::new(),
             entered: VecDeque::with_capacity(frames_max),
             delivered: 0,
             last: None,
             waiting: VecDeque::with_capacity(MESSAGES_MAX),
             ending: VecDeque::with_capacity(MESSAGES_MAX),
-            nanos,
-            longest: Span::ZERO,
-            unmeasured: 0,
         }
     }
 
@@ -111,41 +111,24 @@ impl FeedbackProbe {
         {
             let crossed = ending.crossed;
             self.ending.pop_front();
-            self.record(now.since(crossed));
+            self.delays.record(now.since(crossed));
         }
     }
 
     /// A control frame of the other direction is delivered; the arrival that the downstream port sent it for was at `crossed`.
     pub fn handle_message(&mut self, now: Time, crossed: Time, frame: &[u8]) {
-        if !self.slows_down(frame) {
+        let Ok(frame) = ControlFrame::decode(frame) else { return };
+        if !self.delays.slows_down(&frame) {
             return;
+        }
+        if matches!(frame, ControlFrame::Credit(_)) {
+            // Each may slow down, and one that does not is not obeyed before the next one comes.
+            self.waiting.clear();
         }
         if self.waiting.len() + self.ending.len() < MESSAGES_MAX {
             self.waiting.push_back(Message { crossed, delivered: now });
         } else {
-            self.unmeasured += 1;
-        }
-    }
-
-    /// Whether a control frame tells any class more than the one before; remembers what it tells.
-    fn slows_down(&mut self, frame: &[u8]) -> bool {
-        let tell = |told: &mut u16, now: u16| std::mem::replace(told, now) < now;
-        match ControlFrame::decode(frame) {
-            Ok(ControlFrame::Pfc(pfc)) => {
-                let told = |class: &Class| tell(&mut self.told[class.index()], pfc.times[class.index()]);
-                pfc.enabled.iter().filter(told).count() > 0
-            }
-            Ok(ControlFrame::Pause(quanta)) => tell(&mut self.told_link, quanta),
-            // What it asks for is reckoned at the other end: each may slow down, and one that does not is not obeyed before
-            // the next one comes.
-            Ok(ControlFrame::Credit(_)) => {
-                self.waiting.clear();
-                true
-            }
-            // Lengths come in so fast that many are on the way at once, and what is obeyed can't be told apart.
-            Ok(ControlFrame::Queue(_)) => false,
-            // Only its own flow control can tell what it asks for.
-            Ok(ControlFrame::Own(_)) | Err(_) => false,
+            self.delays.unmeasured += 1;
         }
     }
 
@@ -160,7 +143,7 @@ impl FeedbackProbe {
             let crossed = message.crossed;
             self.waiting.pop_front();
             match self.entered.partition_point(|entered| *entered <= applied) {
-                0 => self.record(self.end_without_frames(applied).since(crossed)),
+                0 => self.delays.record(self.end_without_frames(applied).since(crossed)),
                 before => self.ending.push_back(Ending { crossed, last: self.delivered + before as u64 }),
             }
         }
@@ -172,7 +155,46 @@ impl FeedbackProbe {
         out_since.map_or(applied, |out| out.max(applied))
     }
 
-    fn record(&mut self, delay: Span) {
+    /// What has been measured.
+    pub fn stats(&self) -> FeedbackStats {
+        self.delays.stats()
+    }
+}
+
+impl Default for FeedbackDelays {
+    fn default() -> FeedbackDelays {
+        FeedbackDelays::new()
+    }
+}
+
+impl FeedbackDelays {
+    /// Nobody has been told anything.
+    pub fn new() -> FeedbackDelays {
+        let mut nanos = Histogram::new_with_bounds(1, NANOS_MAX, 2).expect("legal bounds");
+        nanos.auto(false);
+        FeedbackDelays { told: [0; CLASSES], told_link: 0, nanos, longest: Span::ZERO, unmeasured: 0 }
+    }
+
+    /// Whether a control frame tells any class more than the one before; remembers what it tells.
+    pub fn slows_down(&mut self, frame: &ControlFrame) -> bool {
+        let tell = |told: &mut u16, now: u16| std::mem::replace(told, now) < now;
+        match frame {
+            ControlFrame::Pfc(pfc) => {
+                let told = |class: &Class| tell(&mut self.told[class.index()], pfc.times[class.index()]);
+                pfc.enabled.iter().filter(told).count() > 0
+            }
+            ControlFrame::Pause(quanta) => tell(&mut self.told_link, *quanta),
+            // What it asks for is reckoned at the other end.
+            ControlFrame::Credit(_) => true,
+            // Lengths come in so fast that many are on the way at once, and what is obeyed can't be told apart.
+            ControlFrame::Queue(_) => false,
+            // Only its own flow control can tell what it asks for.
+            ControlFrame::Own(_) => false,
+        }
+    }
+
+    /// τ of a message was so long.
+    pub fn record(&mut self, delay: Span) {
         self.nanos.saturating_record(delay.as_nanos());
         self.longest = self.longest.max(delay);
     }

@@ -59,6 +59,8 @@ pub struct Scenario {
     pub link_overhead: Bytes,
     /// What frames take at the rates of links, and at those that congestion control sets.
     pub frame_times: FrameTimes,
+    /// Whether the feedback delay τ is measured in virtual time; with real frames it is.
+    pub measures_feedback: bool,
     /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
     pub seed: u64,
     /// What the choice among ways of equal cost is varied by besides the flow and the switch; 0 for nothing.
@@ -307,6 +309,7 @@ impl Scenario {
             routing_delay: None,
             link_overhead: LINK_OVERHEAD,
             frame_times: FrameTimes::Exact,
+            measures_feedback: false,
             seed: 1,
             ecmp_seed: 0,
             warm_up: Time::ZERO,

@@ -6,7 +6,7 @@ use prefetch_index::prefetch_index;
 use weir_nic::host::NicFrame;
 use weir_scenario::link::LinkFrame;
 use weir_switch_core::packet::Packet;
-use weir_units::MacAddr;
+use weir_units::{MacAddr, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Ecn;
@@ -23,9 +23,10 @@ pub(super) struct Frame {
 /// two words, since it is moved several times at each hop.
 #[derive(Clone, Copy, Debug)]
 struct Label {
-    /// Destination address, then the type-of-service byte (DSCP and ECN), then what kind it is.
+    /// Destination address, then the type-of-service byte (DSCP and ECN), then what kind it is. Of flow control, in place of the first
+    /// two: the arrival that it is for, in picoseconds and one more, or 0.
     head: u64,
-    /// Hash of the flow, then the length without FCS.
+    /// Hash of the flow, then the length without FCS. Of flow control, in place of the hash: the port that it comes to.
     tail: u64,
 }
 
@@ -37,6 +38,7 @@ const KIND_SHIFT: u32 = 56;
 const ECN: u64 = 0b11 << TOS_SHIFT;
 const LENGTH_SHIFT: u32 = 32;
 /// Kinds: flow control, other frames, and those of them that collect telemetry or a digest.
+// Of which the head is a number: see there.
 const CONTROL: u64 = 0;
 const DATA: u64 = 1;
 const STAMPED: u64 = 2;
@@ -64,6 +66,34 @@ impl Frame {
         let content = from_ref(&*self.content);
         prefetch_index(content, 0);
         prefetch_index(content, 1);
+    }
+
+    /// Flow control is for an arrival at this instant.
+    pub(super) fn set_crossed(&mut self, at: Time) {
+        debug_assert!(self.is_flow_control() && at.as_picos() + 1 < 1 << KIND_SHIFT);
+        self.label.head = CONTROL << KIND_SHIFT | (at.as_picos() + 1);
+    }
+
+    /// The arrival that flow control is for, if it is known.
+    pub(super) fn crossed(&self) -> Option<Time> {
+        debug_assert!(self.is_flow_control());
+        self.label.head.checked_sub(1).map(Time::from_picos)
+    }
+
+    /// Flow control comes to this port.
+    pub(super) fn set_port(&mut self, port: u16) {
+        debug_assert!(self.is_flow_control());
+        self.label.tail |= u64::from(port);
+    }
+
+    /// The port that flow control comes to, as [`Frame::set_port`] has it.
+    pub(super) fn port(&self) -> u16 {
+        self.label.tail as u16
+    }
+
+    #[inline]
+    pub(super) fn is_flow_control(&self) -> bool {
+        self.label.kind() == CONTROL
     }
 
     /// What it says, but for what switches have marked.

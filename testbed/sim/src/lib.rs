@@ -64,6 +64,7 @@ mod balance;
 mod cabling;
 mod connections;
 mod crew;
+mod feedback;
 mod forecast;
 mod frame;
 mod network;
@@ -83,6 +84,7 @@ use std::time::Duration;
 
 use weir_nic::host::{Host, HostError};
 use weir_results::deadlock::{Links, SwitchState};
+use weir_results::feedback::FeedbackStats;
 use weir_results::run_dir::FrameSummary;
 use weir_scenario::link::FaultCounters;
 use weir_scenario::topology::Routes;
@@ -172,7 +174,8 @@ impl Sim {
             // Nobody is ever late.
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
-            Ok(SimHost::new(n, scenario.hosts[n].place(), host, leaving.hosts[n]))
+            let measures = scenario.measures_feedback;
+            Ok(SimHost::new(n, scenario.hosts[n].place(), host, leaving.hosts[n], measures))
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let lookahead = network::lookahead(&wires, scenario.frame_bytes_min());
@@ -375,6 +378,16 @@ impl Sim {
     /// What injected faults have done to what a host sends.
     fn faults_of_host(&self, host: usize) -> FaultCounters {
         self.parts.wire_of_host(host).fault_counters()
+    }
+
+    /// τ of what a switch's port sends.
+    fn feedback_of_port(&self, place: PortPlace) -> Option<FeedbackStats> {
+        self.parts.switch(place.switch).feedback(place.port)
+    }
+
+    /// τ of what a host sends.
+    fn feedback_of_host(&self, host: usize) -> Option<FeedbackStats> {
+        self.parts.host(host).feedback()
     }
 
     /// From now on, the flow-control frames that are sent are kept for [`Sim::drain_told`].

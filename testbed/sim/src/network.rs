@@ -206,7 +206,14 @@ impl Network {
     /// Puts a frame on a wire at `now` that leads from this port or to it; flow control is noted, if anybody asks.
     #[inline]
     pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
-        let control = if self.told.is_some() { frame.says().as_control() } else { None };
+        if frame.is_flow_control() {
+            return self.send_control(now, wire, frame, by, place);
+        }
+        self.put_on_wire(now, wire, frame);
+    }
+
+    #[inline]
+    fn put_on_wire(&mut self, now: Time, wire: u32, frame: Frame) {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
         if let Some(arrives) = on.send(now, frame) {
@@ -215,21 +222,21 @@ impl Network {
                 node => self.wake(node as usize, arrives),
             }
         }
-        if let Some(control) = control {
-            self.note_told(now, wire, control, by, place);
-        }
     }
 
-    /// Notes flow control that was put on a wire at `now`, last of all.
+    /// Puts flow control on a wire, and notes it, if anybody asks.
     #[cold]
-    fn note_told(&mut self, now: Time, wire: u32, frame: ControlFrame, by: Teller, place: PortPlace) {
-        let Some(told) = &mut self.told else { return };
-        let arrives = self.wires[wire as usize].last_arrives();
-        let at = match by {
-            Teller::Port => now,
-            Teller::Host => arrives,
-        };
-        told.push(Told { by, place, at, arrives, frame });
+    fn send_control(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
+        let control = frame.says().as_control();
+        self.put_on_wire(now, wire, frame);
+        if let (Some(told), Some(frame)) = (&mut self.told, control) {
+            let arrives = self.wires[wire as usize].last_arrives();
+            let at = match by {
+                Teller::Port => now,
+                Teller::Host => arrives,
+            };
+            told.push(Told { by, place, at, arrives, frame });
+        }
     }
 
     /// A node's turn begins, up to `limit`: finds out what arrives for it.
@@ -277,6 +284,11 @@ impl Network {
     #[inline]
     pub(super) fn wake(&mut self, node: usize, at: Time) {
         self.rosters[self.sides.of(node)].wake(node, at);
+    }
+
+    /// A wire.
+    pub(super) fn wire(&self, wire: u32) -> &Wire {
+        &self.wires[wire as usize]
     }
 
     /// Frames put on a wire so far.

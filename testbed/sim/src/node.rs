@@ -6,6 +6,7 @@ use prefetch_index::prefetch_index;
 use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
 use weir_nic::host::{Host, NicFrame};
+use weir_results::feedback::FeedbackStats;
 use weir_results::record::Teller;
 use weir_scenario::topology::Routes;
 use weir_scenario::{PortPlace, Scenario};
@@ -16,6 +17,7 @@ use weir_units::{MacAddr, PortId, PortSet, SetOfPorts, Span, Time, WidePortSet};
 use weir_wire::mac_control::ControlFrame;
 
 use super::agenda::Agenda;
+use super::feedback::EndFeedback;
 use super::frame::Frame;
 use super::network::Network;
 
@@ -63,6 +65,8 @@ pub(super) struct Around {
     wakeups: Agenda,
     /// When the ports with a class that is OFF are looked at again; [`Time::NEVER`] if there is none.
     sweep_at: Time,
+    /// What each port measures of τ; nothing where that is not asked for.
+    feedback: Option<Box<[EndFeedback]>>,
 }
 
 /// A host, and the wire that leaves it.
@@ -80,6 +84,8 @@ pub(super) struct SimHost {
     own: Time,
     /// Frames that it has sent, and received.
     pub(super) frames: [u64; 2],
+    /// What it measures of τ, if that is asked for.
+    feedback: Option<Box<EndFeedback>>,
 }
 
 /// The network as a switch sees it, port by port.
@@ -88,6 +94,7 @@ struct Ports<'s> {
     number: usize,
     network: &'s mut Network,
     wires: &'s [Option<u32>],
+    feedback: &'s mut Option<Box<[EndFeedback]>>,
 }
 
 /// Thresholds move with each departure anywhere; queues that are OFF, and have no departure of their own, are compared with them
@@ -136,8 +143,18 @@ impl SimSwitch {
         };
         let mut wakeups = Agenda::new(ports);
         (0..ports).filter(|port| config.real_port(*port) == *port).for_each(|port| wakeups.set(port, Time::ZERO));
-        let around =
-            Around { number, node: number as u32, wires, arrived: Vec::new(), turn: 0, wakeups, sweep_at: Time::NEVER };
+        let shared = with!(&pipeline, pipeline => pipeline.shared());
+        let feedback = shared.ports().iter().map(|port| EndFeedback::of_port(port.feedback())).collect();
+        let around = Around {
+            number,
+            node: number as u32,
+            wires,
+            arrived: Vec::new(),
+            turn: 0,
+            wakeups,
+            sweep_at: Time::NEVER,
+            feedback: scenario.measures_feedback.then_some(feedback),
+        };
         Ok(SimSwitch { pipeline, around })
     }
 
@@ -173,6 +190,11 @@ impl SimSwitch {
     /// The wire that leaves a port.
     pub(super) fn wire(&self, port: usize) -> Option<usize> {
         self.around.wires[port].map(|wire| wire as usize)
+    }
+
+    /// τ of what a port sends, if it is measured.
+    pub(super) fn feedback(&self, port: usize) -> Option<FeedbackStats> {
+        self.around.feedback.as_ref().map(|feedback| feedback[port].stats())
     }
 
     pub(super) fn shared(&self) -> &Shared {
@@ -251,7 +273,7 @@ impl Around {
     /// Forwards what has arrived and sends what may be sent.
     #[inline]
     fn run<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
-        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
         if let Some((port, frame)) = ports.network.poll(now) {
             let port = PortId(port);
             if ports.network.next_arrival() > now {
@@ -260,7 +282,7 @@ impl Around {
             } else {
                 self.arrived.push((port, frame));
                 self.handle_several(pipeline, now, network);
-                ports = Ports { now, number: self.number, network, wires: &self.wires };
+                ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
             }
         }
         let mut due = pipeline.take_stirred();
@@ -293,7 +315,7 @@ impl Around {
             self.arrived.push((PortId(port), frame));
         }
         take_turns(&mut self.arrived, &mut self.turn, self.wires.len());
-        let mut ports = Ports { now, number: self.number, network, wires: &self.wires };
+        let mut ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
         for (port, frame) in self.arrived.drain(..) {
             pipeline.handle(now, port, frame, false, &mut ports);
         }
@@ -304,9 +326,15 @@ impl Around {
 const LEARNED_MAX: usize = 4_096;
 
 impl SimHost {
-    /// Host `number` of a scenario.
-    pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32) -> SimHost {
-        SimHost { number: number as u32, node: 0, place, host, wire, own: Time::ZERO, frames: [0; 2] }
+    /// Host `number` of a scenario; whether it measures τ.
+    pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32, measures: bool) -> SimHost {
+        let feedback = measures.then(Box::default);
+        SimHost { number: number as u32, node: 0, place, host, wire, own: Time::ZERO, frames: [0; 2], feedback }
+    }
+
+    /// τ of what it sends, if it is measured.
+    pub(super) fn feedback(&self) -> Option<FeedbackStats> {
+        self.feedback.as_ref().map(|feedback| feedback.stats())
     }
 
     /// Its place in the scenario.
@@ -363,6 +391,11 @@ impl SimHost {
     fn run(&mut self, now: Time, network: &mut Network) -> Time {
         while let Some((_, mut frame)) = network.poll(now) {
             self.frames[1] += 1;
+            if let Some(feedback) = &mut self.feedback
+                && frame.is_flow_control()
+            {
+                feedback.handle(now, &frame, network.wire(self.wire).sent_until());
+            }
             self.host.handle(now, frame.content());
             network.spare.take_back(frame);
         }
@@ -370,7 +403,16 @@ impl SimHost {
         loop {
             while let Some(frame) = self.host.poll(now) {
                 self.frames[0] += 1;
-                let frame = network.spare.frame(frame);
+                let mut frame = network.spare.frame(frame);
+                if let Some(feedback) = &mut self.feedback
+                    && frame.is_flow_control()
+                {
+                    let before = network.wire(self.wire).sent_until();
+                    frame.set_port(network.wire(self.wire).to().port);
+                    network.send(now, self.wire, frame, Teller::Host, self.place);
+                    feedback.note_sent(before, network.wire(self.wire).sent_until());
+                    continue;
+                }
                 network.send(now, self.wire, frame, Teller::Host, self.place);
             }
             let next = self.host.next_wakeup(now);
@@ -410,14 +452,21 @@ impl PacketStore<Frame> for Ports<'_> {
 
     #[inline]
     fn take_back(&mut self, frame: Frame) {
+        if self.feedback.is_some() && frame.is_flow_control() {
+            self.note_taken(&frame);
+        }
         self.network.spare.take_back(frame);
+    }
+
+    fn note_crossed(&mut self, packet: &mut Frame, crossed: Time) {
+        packet.set_crossed(crossed);
     }
 }
 
 impl PortOutput<Frame> for Ports<'_> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         let sent = burst.len();
-        burst.drain(..).for_each(|frame| self.send(port, frame));
+        burst.drain(..).for_each(|frame| self.send_measured(port, frame));
         sent
     }
 
@@ -429,6 +478,28 @@ impl PortOutput<Frame> for Ports<'_> {
 }
 
 impl Ports<'_> {
+    /// Sends a frame, and takes note of it for what is measured of τ if it is flow control.
+    fn send_measured(&mut self, port: PortId, mut frame: Frame) {
+        let Some(wire) = self.wires[port.index()].filter(|_| self.feedback.is_some() && frame.is_flow_control()) else {
+            return self.send(port, frame);
+        };
+        let before = self.network.wire(wire).sent_until();
+        frame.set_port(self.network.wire(wire).to().port);
+        self.send(port, frame);
+        if let Some(feedback) = self.feedback {
+            feedback[port.index()].note_sent(before, self.network.wire(wire).sent_until());
+        }
+    }
+
+    /// Takes note of flow control that was taken.
+    #[cold]
+    fn note_taken(&mut self, frame: &Frame) {
+        let port = usize::from(frame.port());
+        if let (Some(feedback), Some(wire)) = (&mut *self.feedback, self.wires[port]) {
+            feedback[port].handle(self.now, frame, self.network.wire(wire).sent_until());
+        }
+    }
+
     #[inline]
     fn send(&mut self, port: PortId, frame: Frame) {
         // What goes to a port without a link, flow control that is, goes nowhere.

@@ -2,6 +2,7 @@
 
 mod congestion;
 mod fct;
+mod feedback;
 mod go_back_n;
 mod links;
 mod net;

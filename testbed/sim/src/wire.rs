@@ -346,6 +346,11 @@ impl Wire {
         if self.is_up { self.free_at + self.kind.delay } else { Time::NEVER }
     }
 
+    /// When the last frame that was sent arrives, if nothing befalls it.
+    pub(super) fn sent_until(&self) -> Time {
+        self.free_at + self.kind.delay
+    }
+
     /// Frames lost because the wire was cut.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off

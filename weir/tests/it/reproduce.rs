@@ -201,6 +201,63 @@ fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     }
 }
 
+/// Shards of a farm, and the call for all after them: what was finished is not run again, comes to the same, and is never removed.
+#[test]
+fn a_farm_is_worked_off_in_parts_and_keeps_them() {
+    let more = PAPER.replace("full = \"2s\"", "full = \"2s\"\nfarm = \"2h\"");
+    let lab = Lab::new(&more);
+    let (code, said) = lab.reproduce(&["more.0", "--farm", "a"]);
+    assert!(code == 2 && said.contains("farm.toml and `farm` of [takes] go together"), "{said}");
+    fs::write(lab.path("more.0/farm.toml"), SWEEP.replace("[1, 2, 3, 4, 5]", "[1, 2, 3]")).unwrap();
+    let (code, said) = lab.reproduce(&["more.0", "--farm", "a", "--shard", "2/3"]);
+    assert!(code == 0 && said.contains("about") && !lab.path("a/more.0/verdict.json").exists(), "{said}");
+    let of_shard = lab.path("a/more.0/shards/2-of-3/runs");
+    assert_eq!(fs::read_dir(&of_shard).unwrap().count(), 4);
+    let (code, said) = lab.reproduce(&["more.0", "--farm", "a"]);
+    assert!(code == 0 && said.contains("4 of them finished by an earlier call"), "{said}");
+    assert_eq!(fs::read_dir(&of_shard).unwrap().count(), 0);
+    let (code, said) = lab.reproduce(&["more.0", "--farm", "b"]);
+    assert_eq!(code, 0, "{said}");
+    for file in ["verdict.json", "numbers.csv", "sweep/results.csv"] {
+        assert_eq!(lab.bytes(&format!("a/more.0/{file}")), lab.bytes(&format!("b/more.0/{file}")), "{file}");
+    }
+    let verdict: serde_json::Value = serde_json::from_slice(&lab.bytes("a/more.0/verdict.json")).unwrap();
+    assert_eq!(
+        (&verdict["points"], &verdict["seeds"], &verdict["left_out"]),
+        (&12.into(), &3.into(), &serde_json::Value::Null)
+    );
+    // Another sweep does not take its place.
+    fs::write(lab.path("more.0/farm.toml"), SWEEP).unwrap();
+    let (code, said) = lab.reproduce(&["more.0", "--farm", "a"]);
+    assert!(code == 2 && said.contains("do not belong to this sweep"), "{said}");
+    assert_eq!(fs::read_dir(lab.path("a/more.0/sweep/runs")).unwrap().count(), 12);
+    // A job array makes these calls.
+    let (code, said) =
+        lab.reproduce(&["more.0", "--farm", "c", "--slurm", "--tasks", "4", "--sbatch=--partition=long", "--dry-run"]);
+    assert_eq!(code, 0, "{said}");
+    let script = |name: &str| String::from_utf8(lab.bytes(&format!("c/more.0/slurm/{name}.sh"))).unwrap();
+    let (array, last) = (script("array"), script("verdict"));
+    assert!(array.contains("#SBATCH --array=1-4\n") && array.contains("#SBATCH --partition=long\n"), "{array}");
+    assert!(array.contains("--shard \"$SLURM_ARRAY_TASK_ID\"/4") && array.contains("/c --shard"), "{array}");
+    assert!(last.contains(" reproduce ") && last.ends_with("/c -j 1\n") && !last.contains("--shard"), "{last}");
+}
+
+/// Over all loads and seeds, where a mean would be of seeds alone.
+#[test]
+fn a_measure_may_be_the_sum_of_whatever_points() {
+    let sum = "\n[[measures]]\nname = \"all PAUSEs\"\nvalue = \"pauses_sent\"\nover = \"sum\"\nruns = \"low\"\n";
+    let lab = Lab::new(&format!("{PAPER}{sum}"));
+    let verdict = lab.verdict("a", &[]);
+    let table = String::from_utf8(lab.bytes("a/more.0/sweep/results.csv")).unwrap();
+    let rows: Vec<Vec<&str>> = table.lines().map(|line| line.split(',').collect()).collect();
+    let column = |name: &str| rows[0].iter().position(|column| *column == name).unwrap();
+    let of_low = rows.iter().filter(|row| row[column("run")] == "low");
+    let pauses: Vec<f64> = of_low.map(|row| row[column("pauses_sent")].parse().unwrap()).collect();
+    assert_eq!(pauses.len(), 10);
+    let number = verdict["numbers"].as_array().unwrap().last().unwrap();
+    assert_eq!(number["weir"].as_f64().unwrap(), pauses.iter().sum::<f64>(), "{number}");
+}
+
 #[test]
 fn what_is_broken_on_purpose_does_not_hold() {
     let lab = Lab::new(PAPER);

@@ -20,7 +20,11 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     let paper = &experiment.paper;
     let mut mistakes = Vec::new();
     let mut wrong = |key: &str, message: String, help: &str| mistakes.push((key.to_owned(), message, help.to_owned()));
-    let takes = [("takes.full", Some(&paper.takes.full)), ("takes.quick", paper.takes.quick.as_ref())];
+    let takes = [
+        ("takes.full", Some(&paper.takes.full)),
+        ("takes.quick", paper.takes.quick.as_ref()),
+        ("takes.farm", paper.takes.farm.as_ref()),
+    ];
     for (key, text) in takes.into_iter().filter_map(|(key, text)| Some((key, text?))) {
         if units::seconds(text).is_none() {
             wrong(key, format!("\"{text}\" is no time"), "write the CPU time on one core: full = \"40s\"");
@@ -29,6 +33,10 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     if experiment.has_quick() != paper.quick.is_some() {
         let help = "write [quick] leaves_out = \"...\" beside a quick.toml, and not without one";
         wrong("quick", "quick.toml and the table [quick] go together".to_owned(), help);
+    }
+    if experiment.has_farm() != paper.takes.farm.is_some() {
+        let help = "write farm = \"5h\" in [takes] beside a farm.toml, and not without one";
+        wrong("takes", "farm.toml and `farm` of [takes] go together".to_owned(), help);
     }
     if paper.dpdk.is_some() && !experiment.has_own_for_dpdk() {
         let help = "write a dpdk.toml, the sweep that leaves it out";
@@ -110,7 +118,7 @@ pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) 
         } else if over == Some(Over::Mean)
             && selected.iter().any(|point| combination(point) != combination(selected[0]))
         {
-            let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\" or \"median\"";
+            let help = "name one run, and a value of each parameter in `where`; or write over = \"max\", \"min\", \"median\" or \"sum\"";
             ("a mean is over seeds alone, and this is of several runs or parameters".to_owned(), help.to_owned())
         } else {
             return None;

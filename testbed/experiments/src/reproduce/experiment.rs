@@ -76,6 +76,8 @@ pub(super) struct PaperFile {
 pub(super) struct Takes {
     pub full: String,
     pub quick: Option<String>,
+    /// Of `farm.toml`, as it was reckoned.
+    pub farm: Option<String>,
 }
 
 /// What a sweep that stands for the full one does not have.
@@ -145,6 +147,8 @@ pub(super) enum Over {
     Min,
     Max,
     Median,
+    /// Of all points, as PAUSEs at all loads.
+    Sum,
 }
 
 /// How a series becomes a number.
@@ -328,6 +332,7 @@ const SCENARIO: &str = "scenario.toml";
 const SWEEP: &str = "sweep.toml";
 const QUICK: &str = "quick.toml";
 const DPDK: &str = "dpdk.toml";
+const FARM: &str = "farm.toml";
 const MAP: &str = "map.toml";
 
 impl Experiment {
@@ -388,6 +393,11 @@ impl Experiment {
         self.sweep_of(self.instead(quick, backend).unwrap_or(SWEEP))
     }
 
+    /// What runs for hours: the farm's own sweep, or the full one.
+    pub(super) fn farm_sweep(&self) -> Result<SweepFile, Failure> {
+        self.sweep_of(if self.has_farm() { FARM } else { SWEEP })
+    }
+
     /// What runs in each setting of a map of claims: its own sweep, the quick one, or the full one.
     pub(super) fn map_sweep(&self) -> Result<SweepFile, Failure> {
         self.sweep_of([MAP, QUICK].into_iter().find(|file| self.has(file)).unwrap_or(SWEEP))
@@ -430,6 +440,11 @@ impl Experiment {
         self.has(QUICK)
     }
 
+    /// Whether there is more to run than the full sweep, for a farm of machines.
+    pub(super) fn has_farm(&self) -> bool {
+        self.has(FARM)
+    }
+
     /// Whether real frames run another sweep.
     pub(super) fn has_own_for_dpdk(&self) -> bool {
         self.has(DPDK)
@@ -453,9 +468,19 @@ impl Experiment {
     /// CPU time that it takes on one core, in seconds, as it was measured.
     pub(super) fn cpu_seconds(&self, quick: bool) -> f64 {
         let takes = &self.paper.takes;
-        let text = if quick { takes.quick.as_ref().unwrap_or(&takes.full) } else { &takes.full };
-        super::units::seconds(text).expect("checked when it was read")
+        seconds(if quick { takes.quick.as_ref().unwrap_or(&takes.full) } else { &takes.full })
     }
+
+    /// CPU time of what runs for hours.
+    pub(super) fn farm_cpu_seconds(&self) -> f64 {
+        let takes = &self.paper.takes;
+        seconds(takes.farm.as_ref().unwrap_or(&takes.full))
+    }
+}
+
+/// A time of `takes`.
+fn seconds(text: &str) -> f64 {
+    super::units::seconds(text).expect("checked when it was read")
 }
 
 fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), ConfigErrors> {

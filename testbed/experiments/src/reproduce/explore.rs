@@ -8,7 +8,6 @@ mod design;
 mod map;
 mod picture;
 mod settings;
-mod slurm;
 mod words;
 
 use std::fs;
@@ -21,10 +20,10 @@ use self::map::Explored;
 use self::settings::{Judged, Runner};
 use super::experiment::Experiment;
 use super::open::Open;
-use super::{Choice, paper, version};
+use super::{Choice, paper, slurm, version};
 use crate::Failure;
 use crate::experiment::cores;
-use crate::files::{at, json_text, whole};
+use crate::files::{at, json_text, quoted, whole};
 use crate::run::slug;
 use crate::sweep::{Cell, Say, Shard, Table};
 
@@ -123,7 +122,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
         }
         if arguments.slurm {
             exploration.runner.plan(&[taken(&open)], &experiment.id)?;
-            slurm::submit(arguments, experiment)?;
+            submit(arguments, experiment)?;
             continue;
         }
         if let Some(map) = exploration.run()? {
@@ -139,6 +138,24 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
         words::print_all(&maps);
     }
     Ok(())
+}
+
+/// Submits the batches of a map, and the call that draws it.
+fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), Failure> {
+    let [folder, output] = [experiment.folder(), &arguments.output].map(slurm::shown);
+    let settings = arguments.settings.unwrap_or_default();
+    let pins: String = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin))).collect();
+    let array = slurm::Array {
+        folder: arguments.output.join(&experiment.id).join("slurm"),
+        command: format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?),
+        last: "map",
+        last_does: "draws the map",
+        tasks: arguments.tasks,
+        cores: arguments.jobs.unwrap_or(1),
+        options: &arguments.sbatch,
+        is_rehearsal: arguments.dry_run,
+    };
+    array.submit()
 }
 
 /// The experiments that are asked for and have something open.

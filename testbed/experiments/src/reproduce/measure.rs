@@ -81,6 +81,7 @@ fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
         Over::Min => of_all(values.iter().copied().reduce(f64::min)),
         Over::Max => of_all(values.iter().copied().reduce(f64::max)),
         Over::Median => of_all(statistics::median(&values)),
+        Over::Sum => of_all(values.iter().copied().reduce(|sum, value| sum + value)),
     };
     Ok(estimate.map_or(Reading::LeftOut, Reading::Is))
 }

@@ -72,13 +72,14 @@ fn numbers(all: &[Number]) -> Columns {
 
 /// All experiments, a line each.
 pub(super) fn list(all: &[Experiment]) {
-    let mut table = Table::new(["id", "quick", "full", "with", "what"]).with_text_last();
+    let mut table = Table::new(["id", "quick", "full", "farm", "with", "what"]).with_text_last();
     for experiment in all {
         let backends: Vec<&str> = experiment.paper.backends.iter().map(|backend| backend.name()).collect();
         table.row([
             experiment.id.clone(),
             duration(experiment.cpu_seconds(true)),
             duration(experiment.cpu_seconds(false)),
+            if experiment.has_farm() { duration(experiment.farm_cpu_seconds()) } else { String::new() },
             backends.join(", "),
             experiment.paper.title.clone(),
         ]);
@@ -90,7 +91,7 @@ pub(super) fn list(all: &[Experiment]) {
     }
     papers.iter().for_each(|paper| println!("{}: {}", paper.id, paper.citation()));
     println!(
-        "\nTimes are of one core. weir reproduce ID --quick, or without --quick; docs/REPRODUCTION.md has what came out."
+        "\nTimes are of one core. weir reproduce ID --quick, or without --quick, or with --farm DIR; docs/REPRODUCTION.md has what came out."
     );
 }
 
@@ -103,6 +104,7 @@ pub(super) struct Listed<'e> {
     backends: Vec<&'static str>,
     quick_cpu_s: f64,
     full_cpu_s: f64,
+    farm_cpu_s: Option<f64>,
 }
 
 /// All experiments.
@@ -115,15 +117,16 @@ pub(super) fn listed(all: &[Experiment]) -> Vec<Listed<'_>> {
             backends: experiment.paper.backends.iter().map(|backend| backend.name()).collect(),
             quick_cpu_s: experiment.cpu_seconds(true),
             full_cpu_s: experiment.cpu_seconds(false),
+            farm_cpu_s: experiment.has_farm().then(|| experiment.farm_cpu_seconds()),
         }
     }
     all.iter().map(one).collect()
 }
 
 /// Prints what is to run, and how long it takes.
-pub(super) fn introduce(chosen: &[Experiment], quick: bool, jobs: usize) {
+pub(super) fn introduce(chosen: &[Experiment], takes: impl Fn(&Experiment) -> f64, jobs: usize) {
     let cores = jobs.min(cores()).max(1);
-    let cpu: f64 = chosen.iter().map(|experiment| experiment.cpu_seconds(quick)).sum();
+    let cpu: f64 = chosen.iter().map(takes).sum();
     let with = if cores == 1 { "one core".to_owned() } else { format!("{cores} cores") };
     println!("{}, about {} on {with}.", number(chosen), duration(cpu / cores as f64));
 }

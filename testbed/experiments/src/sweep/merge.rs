@@ -1,12 +1,14 @@
 //! `weir sweep merge`: the shards of a sweep as one table.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::directory::{Finished, MadeBy, Manifest, SweepDir, all_finished};
 use super::results::{self, Record};
 use super::{Say, conclude};
 use crate::Failure;
+use crate::files::at;
 
 /// Arguments of `weir sweep merge`.
 #[derive(clap::Args)]
@@ -55,6 +57,29 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let any = &records[0].finished.point;
     results::write(&arguments.output, any, &manifest.columns, &records)?;
     conclude(&arguments.output, &records, manifest.points, Say { json: arguments.json })
+}
+
+/// Moves what shards of the same sweep have finished into the directory of all its points. One that is at work is refused.
+pub(super) fn take_over(shards: &Path, all: &Path, manifest: &Manifest) -> Result<(), Failure> {
+    let Ok(entries) = fs::read_dir(shards) else { return Ok(()) };
+    let to = SweepDir::open(all, manifest)?;
+    let mut directories = Vec::new();
+    for entry in entries {
+        directories.push(entry.map_err(at(shards))?.path());
+    }
+    directories.sort();
+    for directory in directories {
+        let manifest = Manifest { shard: Manifest::read(&directory)?.shard, ..manifest.clone() };
+        let _open = SweepDir::open(&directory, &manifest)?;
+        for (finished, folder) in all_finished(&directory)?.into_values() {
+            let place = to.folder(&finished.point);
+            if !place.exists() {
+                fs::create_dir_all(place.parent().unwrap_or(all)).map_err(at(all))?;
+                fs::rename(&folder, &place).map_err(at(&place))?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn refuse_other((one, of_one): &(&Path, Manifest), (other, of_other): &(&Path, Manifest)) -> Result<(), Failure> {

@@ -199,8 +199,8 @@ pub fn summary(scenario: &Scenario, ended: Ended<'_>, record: &Record) -> Summar
     }
 }
 
-/// Each direction of the links, where there are several switches or something was to go wrong; in a large fabric, only where
-/// something was.
+/// Each direction of the links, where there are several switches, something was to go wrong, or τ is measured; in a large fabric, only
+/// where one of the latter two is so.
 fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSummary> {
     let mut lanes = Vec::new();
     let mut add = |ends: [String; 2], words: Option<LinkWords>, asked: [bool; 2]| {
@@ -219,11 +219,12 @@ fn lanes(scenario: &Scenario, ended: &Ended<'_>, is_large: bool) -> Vec<LaneSumm
             });
         }
     };
+    let is_measured = scenario.measures_feedback;
     for (plan, words) in scenario.links.iter().zip(&ended.links) {
-        let asked = plan.faults.map(|faults| !is_large || !faults.is_none());
+        let asked = plan.faults.map(|faults| is_measured || !is_large || !faults.is_none());
         add(plan.ends.map(|end| scenario.port_name(end)), *words, asked);
     }
-    let several = scenario.switches.len() > 1 && !is_large;
+    let several = is_measured || scenario.switches.len() > 1 && !is_large;
     for (plan, words) in scenario.hosts.iter().zip(&ended.host_links) {
         let ends = [scenario.port_name(plan.place()), plan.name.clone()];
         add(ends, *words, plan.faults.map(|faults| several || !faults.is_none()));

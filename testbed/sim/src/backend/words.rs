@@ -21,7 +21,7 @@ pub(super) fn host_words(scenario: &Scenario, sim: &Sim, reports: &[Report], hos
     LinkWords {
         delivered: [received, taken(reports, place)],
         faults: [sim.faults_of_port(place), sim.faults_of_host(host)],
-        feedback: [None; 2],
+        feedback: [sim.feedback_of_port(place), sim.feedback_of_host(host)],
     }
 }
 
@@ -31,6 +31,6 @@ pub(super) fn link_words(scenario: &Scenario, sim: &Sim, reports: &[Report], lin
     LinkWords {
         delivered: [other, one].map(|end| taken(reports, end)),
         faults: [one, other].map(|end| sim.faults_of_port(end)),
-        feedback: [None; 2],
+        feedback: [one, other].map(|end| sim.feedback_of_port(end)),
     }
 }

@@ -57,6 +57,7 @@ fn troubled_fabric() -> Scenario {
         }
     }
     let cut = |link, at: u64, until: u64| Outage { link, at: Time::from_nanos(at), until: Time::from_nanos(until) };
+    scenario.measures_feedback = true;
     scenario.outages = vec![
         cut(AnyLink::Between(4), 100_100, 220_000),
         cut(AnyLink::Between(1), 150_000, 170_000),
@@ -108,6 +109,8 @@ fn files_of_a_run_are_the_same_on_any_number_of_threads() {
             let befell = [frames.cut_off, frames.doubled, frames.faults_lost, frames.faults_corrupted];
             assert!(befell.iter().all(|count| *count > 0), "{frames:?}");
             assert!(frames.dropped.contains_key("pfc_watchdog"), "{frames:?}");
+            let measured = summary.links.iter().filter(|lane| lane.feedback.is_some()).count();
+            assert!(measured > 4, "{:?}", summary.links);
             assert!(summary.traffic.iter().all(|traffic| traffic.completed > 8), "{:?}", summary.traffic);
         }
         if name == "wide" {

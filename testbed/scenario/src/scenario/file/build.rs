@@ -465,6 +465,7 @@ impl<'p> Build<'p> {
             routing_delay: plan.routing_delay,
             link_overhead: plan.link_overhead,
             frame_times: plan.frame_times,
+            measures_feedback: plan.measures_feedback,
             seed: plan.seed,
             ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,

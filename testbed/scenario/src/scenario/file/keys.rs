@@ -183,6 +183,7 @@ const FIXED: &[KnownTable] = &[
             "warm_up",
             "link_overhead",
             "frame_times",
+            "feedback_delay",
         ],
     ),
     KnownTable::table("switch", SWITCH),

@@ -60,6 +60,7 @@ pub(super) struct ScenarioPlan {
     pub warm_up: Time,
     pub link_overhead: Bytes,
     pub frame_times: FrameTimes,
+    pub measures_feedback: bool,
     pub windows: Vec<WindowPlan>,
     /// The ports that are drawn, where the file names them.
     pub draw: Option<Vec<PortName>>,
@@ -125,6 +126,7 @@ impl ScenarioPlan {
             warm_up: instant(&scenario, "warm_up", Time::ZERO, end),
             link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
             frame_times: scenario.choice("frame_times", FRAME_TIMES).unwrap_or_default(),
+            measures_feedback: scenario.boolean("feedback_delay").unwrap_or(false),
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),
