@@ -1,4 +1,4 @@
-"""`weir testbed run --backend hosts` with network namespaces: what iperf3 and the kernels say, and that nothing stays behind."""
+"""`--backend hosts` with network namespaces, of a scenario and of an experiment: what iperf3 and the kernels say, and that nothing stays behind."""
 
 import csv
 import json
@@ -16,7 +16,7 @@ from weirlab.scenario import at_one_switch, flow, host
 from weirlab.switch import weir_binary
 from weirlab.waiting import until
 
-TOOLS = ["iperf3", "nstat", "ss"]
+TOOLS = ["iperf3", "nstat", "pgrep", "ss"]
 missing = [tool for tool in TOOLS if not shutil.which(tool)]
 pytestmark = [pytest.mark.root, pytest.mark.skipif(bool(missing), reason=f"missing here: {', '.join(missing)}")]
 
@@ -34,6 +34,48 @@ SCENARIO = (
     + flow("first", "A", "C", 0, transport="tcp-cubic")
     + flow("second", "B", "C", 0, transport="tcp-reno")
 )
+
+# An experiment of two points: what a port's rate leaves to one TCP.
+ONE_TCP = at_one_switch("one-tcp", "2s", buffer="1MB") + host("A", '"netns"') + host("B", '"netns"') + flow("only", "A", "B", 0, transport="tcp-cubic")
+SWEEP = """
+scenario = "scenario.toml"
+
+[parameters]
+"hosts.B.rate" = ["5Mbps", "20Mbps"]
+"""
+MEASURE = """
+[[measures]]
+name = "{0}"
+unit = "Mb/s"
+value = "flows.only.throughput_bps"
+where = {{ "hosts.B.rate" = "{0}" }}
+"""
+PAPER = """
+title = "A port's rate"
+paper = "Nobody et al., A Port's Rate, EXAMPLE 2026"
+figure = "Fig. 0"
+setting = "One TCP into one port."
+found = "A faster port carries more."
+backends = ["sim", "hosts"]
+
+[takes]
+full = "1s"
+
+[[claims]]
+says = "A faster port carries more"
+conclusion = true
+measure = "5Mbps"
+below = { measure = "20Mbps", times = 0.5 }
+"""
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    folder = tmp_path / "rate.0"
+    folder.mkdir()
+    for name, text in [("scenario", ONE_TCP), ("sweep", SWEEP), ("paper", PAPER + MEASURE.format("5Mbps") + MEASURE.format("20Mbps"))]:
+        (folder / f"{name}.toml").write_text(text)
+    return folder
 
 
 @pytest.fixture
@@ -150,6 +192,54 @@ def clients(process):
             return []
 
     return any(arguments(inside)[:2] == [b"iperf3", b"--client"] for inside in processes_in(process))
+
+
+def children(process):
+    return subprocess.run(["pgrep", "--parent", str(process)], capture_output=True, text=True, check=False).stdout.split()
+
+
+def test_an_experiment_with_namespaces_and_in_virtual_time(experiment, tmp_path):
+    def reproduce(backend):
+        ran = weir("reproduce", experiment, "--backend", backend, "-o", tmp_path / backend)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        return ran.stdout
+
+    for backend in ("sim", "hosts"):
+        reproduce(backend)
+        verdict = json.loads((tmp_path / backend / "rate.0" / "verdict.json").read_text())
+        assert (verdict["backend"], verdict["verdict"]) == (backend, "holds"), verdict
+        slow, fast = (number["weir"] for number in verdict["numbers"])
+        assert 0 < slow < 5 and 5 < fast < 20, (slow, fast)
+    # What it goes by is what iperf3 said, in each run.
+    runs = tmp_path / "hosts" / "rate.0" / "sweep" / "runs"
+    for summary in runs.glob("*/summary.json"):
+        said = json.loads((summary.parent / "hosts" / "only.client.txt").read_text())
+        [flow] = json.loads(summary.read_text())["flows"]
+        assert said["end"]["sum_received"]["bytes"] == flow["bytes_received"] > 0
+    assert len(list(runs.glob("*/summary.json"))) == 2
+    assert "finished by an earlier call" in reproduce("hosts"), "runs that are there are not made again"
+
+    compared = weir("compare", "backends", tmp_path / "sim" / "rate.0", tmp_path / "hosts" / "rate.0")
+    assert compared.returncode == 0, compared.stderr
+    for row in ("|  | sim | hosts |", "| verdict | **holds** | **holds** |", "| **A faster port carries more** | holds | holds |"):
+        assert row in compared.stdout, compared.stdout
+
+
+def test_an_interrupted_experiment_leaves_nothing(experiment, tmp_path):
+    (experiment / "scenario.toml").write_text(ONE_TCP.replace('end = "2s"', 'end = "120s"'))
+    command = [weir_binary(), "reproduce", experiment, "--backend", "hosts", "-o", tmp_path / "out"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as running:
+        try:
+            until(lambda: any(clients(point) for point in children(running.pid)), "iperf3's client runs")
+            [point] = children(running.pid)
+            inside = processes_in(point)
+            running.send_signal(signal.SIGINT)
+            printed, _ = running.communicate(timeout=100)
+        finally:
+            running.kill()
+    assert running.returncode != 0 and "repeat the command to go on" in printed, printed
+    check_gone(point)
+    until(lambda: not [process for process in inside if os.path.exists(f"/proc/{process}")], "its programs have ended")
 
 
 def test_check_tells_what_lacks(scenario):

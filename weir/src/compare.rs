@@ -1,7 +1,8 @@
-//! `weir compare`: results beside those of other tools.
+//! `weir compare`: results beside those of other tools, and of other backends.
 
 use clap::Subcommand;
 use weir_experiments::compare::Ns3Arguments;
+use weir_experiments::reproduce::backends::BackendsArguments;
 
 /// What the results are compared with.
 #[derive(Subcommand)]
@@ -11,4 +12,7 @@ pub(crate) enum Command {
     /// Each file tells by its content what it is. The exit code is 0 if all figures agree or are inside the spread, 1 if some
     /// differ, and 2 if a file is wrong.
     Ns3(Ns3Arguments),
+    /// An experiment in virtual time, with real frames and with real hosts: its numbers, claims and verdicts side by side, as
+    /// `weir reproduce` left them.
+    Backends(BackendsArguments),
 }

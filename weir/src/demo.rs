@@ -6,6 +6,8 @@ mod conclusion;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use serde::Serialize;
 use weir_config::ConfigErrors;
 use weir_experiments::Failure;
@@ -31,7 +33,7 @@ pub(crate) struct DemoArguments {
     bursts: Vec<u8>,
     /// What runs it: dpdk, with real frames by a clock of this machine; or sim, in virtual time, which takes seconds and is the
     /// same on every machine.
-    #[arg(long, default_value_t = Backend::best(), value_enum, value_name = "NAME")]
+    #[arg(long, default_value = Backend::best().name(), value_parser = emulated(), value_name = "NAME")]
     backend: Backend,
     /// A host of its own at each burst port, in place of one host whose port the others copy.
     #[arg(long)]
@@ -57,6 +59,12 @@ pub(crate) struct DemoArguments {
     json: bool,
 }
 
+/// The backends whose hosts are emulated, as the demo's are.
+fn emulated() -> impl TypedValueParser<Value = Backend> {
+    let all = [Backend::Sim, Backend::Dpdk].map(|backend| backend.to_possible_value().expect("none is hidden"));
+    PossibleValuesParser::new(all).map(|name| Backend::from_str(&name, true).expect("one of them"))
+}
+
 /// Congestion control by the name that the command line has for it.
 #[derive(Clone, Copy, clap::ValueEnum)]
 enum Control {
@@ -69,7 +77,7 @@ const LATE_PERCENT_MAX: f64 = 5.0;
 
 /// Runs the experiment under each policy and prints the comparison.
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
-    if arguments.backend == Backend::Dpdk {
+    if arguments.backend.is_real() {
         real_frames::reach()?;
     }
     let like = if arguments.testbed { Victim::testbed } else { Victim::simulation };
@@ -82,7 +90,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
         for policy in &arguments.policy {
             let victim = like(usize::from(*n), *policy);
             let mut victim = match arguments.backend {
-                Backend::Dpdk => Victim { time_dilation: dilation, capture: true, ..victim },
+                Backend::Dpdk | Backend::Hosts => Victim { time_dilation: dilation, capture: true, ..victim },
                 Backend::Sim => victim.in_virtual_time(),
             };
             if !arguments.separate_hosts {
@@ -106,7 +114,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     let planned = planned.map(|((scenario, run), compared)| (scenario, run, compared));
     let stop = experiment::stopped_by_signals()?;
     let ended = match arguments.backend {
-        Backend::Dpdk => run_on_dpdk(&scenarios, planned, &stop)?,
+        Backend::Dpdk | Backend::Hosts => run_on_dpdk(&scenarios, planned, &stop)?,
         Backend::Sim => run_in_virtual_time(planned, &stop)?,
     };
     let is_interrupted = stop.load(Ordering::Relaxed);
@@ -124,7 +132,7 @@ pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     for sentence in conclusion::conclusions(compared) {
         println!("{sentence}");
     }
-    let capture = if arguments.backend == Backend::Dpdk { "a capture of P0, " } else { "" };
+    let capture = if arguments.backend.is_real() { "a capture of P0, " } else { "" };
     println!(
         "results: {0}/*/ (summary.json, series.csv, events.csv, {capture}config.toml); as a page: weir report {0}",
         arguments.output.display()
@@ -204,7 +212,9 @@ fn document<'d>(arguments: &'d DemoArguments, compared: &'d [Compared], left: &'
 /// How many times slower than real time it runs; 1 in virtual time.
 fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
     match (arguments.backend, arguments.dilation) {
-        (Backend::Dpdk, asked) => asked.map_or_else(|| Ok(real_frames::reach()?.fitting_dilation(rate)), Ok),
+        (Backend::Dpdk | Backend::Hosts, asked) => {
+            asked.map_or_else(|| Ok(real_frames::reach()?.fitting_dilation(rate)), Ok)
+        }
         (Backend::Sim, None) => Ok(1),
         (Backend::Sim, Some(asked)) => Err(Failure::Argument(format!(
             "--dilation {asked}: in virtual time no clock runs, and there is nothing to slow down; leave it out, or write \
@@ -242,7 +252,7 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
         if arguments.separate_hosts { "" } else { " (one host's, and copies of it)" }
     );
     let clock = match arguments.backend {
-        Backend::Dpdk => format!("one clock runs {dilation} times slower than real time"),
+        Backend::Dpdk | Backend::Hosts => format!("one clock runs {dilation} times slower than real time"),
         Backend::Sim => "all of it happens in virtual time".to_owned(),
     };
     println!("Every host and the switch have ports of {rate}; {clock}.");
@@ -256,7 +266,7 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
     }
     println!("F1 shares no congested port, and is held up all the same whenever the switch pauses H0 on P0.");
     match (arguments.backend, scenarios) {
-        (Backend::Dpdk, _) => println!("{}\n", experiment::outlook(scenarios)),
+        (Backend::Dpdk | Backend::Hosts, _) => println!("{}\n", experiment::outlook(scenarios)),
         (Backend::Sim, [scenario]) => println!("One run of {}.\n", scenario.end.since(Time::ZERO)),
         (Backend::Sim, several) => {
             println!("{} runs of {}.\n", several.len(), several[0].end.since(Time::ZERO));

@@ -165,7 +165,7 @@ enum Command {
     /// Make a scenario of another tool's files, or a switch file of SONiC's tables.
     #[command(subcommand)]
     Import(import::Command),
-    /// Compare runs with results of other tools.
+    /// Compare runs with results of other tools, or an experiment's results by backend.
     #[command(subcommand)]
     Compare(compare::Command),
     /// Counters of a switch for other tools.
@@ -257,6 +257,9 @@ pub fn main(real_frames: Source) -> ExitCode {
         Command::Import(import::Command::Ns3(arguments)) => import::ns3(&arguments),
         Command::Import(import::Command::Sonic(arguments)) => import::sonic::sonic(&arguments),
         Command::Compare(compare::Command::Ns3(arguments)) => weir_experiments::compare::ns3(&arguments),
+        Command::Compare(compare::Command::Backends(arguments)) => {
+            weir_experiments::reproduce::backends::compare(&arguments)
+        }
         Command::Doctor(arguments) => doctor::doctor(&arguments),
         Command::Export(export::Command::SonicCounters(arguments)) => export::sonic_counters(&arguments),
         #[cfg(feature = "dpdk")]

@@ -21,8 +21,10 @@ use crate::{Failure, progress, real_frames};
 pub enum Backend {
     /// Virtual time.
     Sim,
-    /// Real frames.
+    /// Real frames, emulated hosts.
     Dpdk,
+    /// Real frames, real hosts.
+    Hosts,
 }
 
 /// Which program this is: its version, and the commit that it is built of.
@@ -39,7 +41,13 @@ impl Backend {
         match self {
             Backend::Sim => "sim",
             Backend::Dpdk => "dpdk",
+            Backend::Hosts => "hosts",
         }
+    }
+
+    /// Whether a clock of this machine runs it.
+    pub fn is_real(self) -> bool {
+        self != Backend::Sim
     }
 }
 

@@ -4,6 +4,7 @@
 //! they came to are `rows`, of which `measure`s are read, and of these the `verdict`. `figure` draws, `outcome` prints, `page` is for
 //! colleagues.
 
+pub mod backends;
 mod broken;
 mod check;
 mod document;
@@ -58,10 +59,11 @@ pub struct ReproduceArguments {
     /// Check everything, and say how much there is to run.
     #[arg(long)]
     dry_run: bool,
-    /// What runs it: in virtual time, or with real frames where the experiment may.
+    /// What runs it: in virtual time, or with real frames or real hosts where the experiment may.
     #[arg(long, value_name = "NAME", default_value = "sim")]
     backend: Backend,
-    /// Directory of the results, in which each experiment gets one of its own; by default runs/papers, or runs/papers-dpdk.
+    /// Directory of the results, in which each experiment gets one of its own; by default runs/papers, runs/papers-dpdk or
+    /// runs/papers-hosts.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// How many cores run it: one for each run, or several where there are fewer runs than cores; by default all.
@@ -105,6 +107,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let usual = match arguments.backend {
         Backend::Sim => "runs/papers",
         Backend::Dpdk => "runs/papers-dpdk",
+        Backend::Hosts => "runs/papers-hosts",
     };
     let output = arguments.farm.clone().or_else(|| arguments.output.clone()).unwrap_or_else(|| PathBuf::from(usual));
     let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
@@ -123,6 +126,12 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;
     let chosen = choice.experiments(|experiment| experiment.paper.backends.contains(&arguments.backend))?;
+    if chosen.is_empty() {
+        let (backend, lack) = (arguments.backend.name(), lack(arguments.backend));
+        return Err(Failure::Argument(format!(
+            "--backend {backend}: each of these experiments {lack}; name another one"
+        )));
+    }
     let mut planned = Vec::new();
     for experiment in &chosen {
         planned.push((experiment, plan(experiment, arguments, &overrides, jobs)?));
@@ -131,10 +140,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         _ if arguments.json => {}
         Backend::Sim if arguments.farm.is_some() => outcome::introduce(&chosen, Experiment::farm_cpu_seconds, jobs),
         Backend::Sim => outcome::introduce(&chosen, |experiment| experiment.cpu_seconds(arguments.quick), jobs),
-        Backend::Dpdk => {
+        Backend::Dpdk | Backend::Hosts => {
             real_frames::reach()?;
             let time: Result<_, Failure> = planned.iter().map(|(_, plan)| plan.real_time()).sum();
-            outcome::introduce_real(&chosen, time?);
+            outcome::introduce_real(&chosen, arguments.backend, time?);
         }
     }
     if arguments.slurm {
@@ -182,6 +191,11 @@ fn conclude(outcomes: &[Outcome], json: bool) {
     }
 }
 
+/// What is told of an experiment that this backend does not run.
+fn lack(backend: Backend) -> &'static str {
+    if backend == Backend::Hosts { "has no real hosts" } else { "can't run with real frames" }
+}
+
 /// All points of an experiment, checked.
 fn plan(
     experiment: &Experiment,
@@ -189,17 +203,14 @@ fn plan(
     overrides: &[(KeyPath, toml::Value)],
     jobs: usize,
 ) -> Result<SweepPlan, Failure> {
-    if arguments.broken && arguments.backend == Backend::Dpdk {
+    if arguments.broken && arguments.backend.is_real() {
         return Err(Failure::Argument("--broken: schemes are broken in virtual time; leave --backend out".to_owned()));
     }
     if !experiment.paper.backends.contains(&arguments.backend) {
-        return Err(Failure::Argument(format!(
-            "--backend {}: {} can't run with real frames; leave it out",
-            arguments.backend.name(),
-            experiment.id
-        )));
+        let (backend, id, lack) = (arguments.backend.name(), &experiment.id, lack(arguments.backend));
+        return Err(Failure::Argument(format!("--backend {backend}: {id} {lack}; leave it out")));
     }
-    if arguments.farm.is_some() && arguments.backend == Backend::Dpdk {
+    if arguments.farm.is_some() && arguments.backend.is_real() {
         return Err(Failure::Argument("--farm: a farm runs in virtual time; leave --backend out".to_owned()));
     }
     let sweep = match &arguments.farm {
@@ -232,7 +243,7 @@ fn run(
     }
     let (started, began) = (Instant::now(), SystemTime::now());
     // Real frames need the whole machine.
-    let jobs = if arguments.backend == Backend::Dpdk { 1 } else { jobs };
+    let jobs = if arguments.backend.is_real() { 1 } else { jobs };
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
     let say = Say { json: arguments.json };
     let records = match arguments.farm {

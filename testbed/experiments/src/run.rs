@@ -2,7 +2,7 @@
 //! compared.
 
 mod figure;
-mod hosts;
+pub(crate) mod hosts;
 mod outcome;
 mod seeds;
 pub(crate) mod traffic;
@@ -23,34 +23,13 @@ use weir_sim::{Forecast, SimBackend, Threads, free_memory};
 use weir_units::{Span, Time};
 
 use crate::Failure;
-use crate::experiment;
+use crate::experiment::{self, Backend};
 use crate::files::{json_text, quoted};
 use crate::real_frames;
 use crate::switches;
 use crate::table::count;
 
 pub use hosts::{CheckArguments, check};
-
-/// What runs a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Backend {
-    /// Virtual time.
-    Sim,
-    /// Real frames, emulated hosts.
-    Dpdk,
-    /// Real frames, real hosts.
-    Hosts,
-}
-
-impl Backend {
-    fn name(self) -> &'static str {
-        match self {
-            Backend::Sim => "sim",
-            Backend::Dpdk => "dpdk",
-            Backend::Hosts => "hosts",
-        }
-    }
-}
 
 /// What can be done with a scenario.
 #[derive(clap::Subcommand)]
@@ -319,7 +298,7 @@ impl RunArguments {
 }
 
 /// With real hosts, what is left to emulated ones may need virtual time all the same.
-fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure> {
+pub(crate) fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure> {
     match scenarios.iter().find_map(Scenario::needs_virtual_time) {
         Some(reason) => Err(Failure::Argument(format!("--backend hosts: {reason}"))),
         None => Ok(()),

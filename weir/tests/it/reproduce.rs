@@ -196,6 +196,22 @@ fn an_experiment_has_a_verdict_numbers_and_a_figure_and_is_the_same_again() {
     assert!(svg.contains("queue (KB)") && svg.contains("time (ms)") && svg.contains("messages (%)"));
     // Another directory, one core: the same bytes.
     lab.verdict("b", &["-j", "1"]);
+    // Side by side, as results of two backends stand.
+    let (code, page) = lab.weir("compare", &["backends", "a/more.0", "b/more.0"]);
+    assert_eq!(code, 0, "{page}");
+    let weir = verdict["numbers"][0]["weir"].as_f64().unwrap();
+    for row in [
+        "|  | sim | sim |",
+        "| verdict | **holds** | **holds** |",
+        "| **A higher threshold spares PAUSEs** | holds | holds |",
+    ] {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+    let row = page.lines().find(|line| line.starts_with("| PAUSEs, low |")).unwrap();
+    let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+    assert!(cells[2] == cells[3] && cells[2].starts_with(&weir.to_string()[..3]), "{row}");
+    let (code, said) = lab.weir("compare", &["backends", "a/more.0", "a"]);
+    assert!(code == 2 && said.contains("no verdict.json stands there"), "{said}");
     for file in ["verdict.json", "numbers.csv", "figure.svg", "sweep/results.csv"] {
         assert_eq!(lab.bytes(&format!("a/more.0/{file}")), lab.bytes(&format!("b/more.0/{file}")), "{file}");
     }
@@ -380,13 +396,14 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
         &["is compared with itself"],
     );
     refused(PAPER, &["--backend", "dpdk"], &["more.0 can't run with real frames"]);
+    refused(PAPER, &["--backend", "hosts"], &["more.0 has no real hosts"]);
     let real = with("[takes]", "[dpdk]\nleaves_out = \"much\"\n\n[takes]");
     refused(&real, &[], &["the table [dpdk] is about a dpdk.toml, and there is none"]);
     let lab = Lab::new(PAPER);
     fs::write(lab.path("more.0/dpdk.toml"), QUICK).unwrap();
     let (code, said) = lab.reproduce(&["more.0", "-o", "a"]);
     assert_eq!(code, 2, "{said}");
-    assert!(said.contains("dpdk.toml is for real frames"), "{said}");
+    assert!(said.contains("dpdk.toml is for --backend dpdk"), "{said}");
 }
 
 /// What a paper leaves open, and a map of one claim over it.
@@ -567,4 +584,21 @@ fn real_frames_may_have_a_sweep_of_their_own() {
         assert!(said.contains("One experiment with real frames, one run after the other, about 6 s in all."), "{said}");
         assert!(said.contains("more.0: 2 runs"), "{said}");
     }
+}
+
+/// Weir's own experiment with real hosts: all its points are good, and an experiment without such hosts is told so.
+#[test]
+#[cfg(feature = "dpdk")]
+fn real_hosts_run_what_has_some() {
+    let own = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/spfc-testbed-guests");
+    let lab = Lab::new(&PAPER.replace("[takes]", "backends = [\"sim\", \"hosts\"]\n\n[takes]"));
+    for (backend, runs) in [("sim", 12), ("dpdk", 12), ("hosts", 12)] {
+        let (code, said) = lab.reproduce(&[own, "--backend", backend, "--dry-run"]);
+        assert!(code == 0 && said.contains(&format!("spfc-testbed-guests: {runs} runs")), "{backend}: {said}");
+    }
+    let papers = concat!(env!("CARGO_MANIFEST_DIR"), "/../scenarios/papers");
+    let (code, said) = lab.reproduce(&["all", "--papers", papers, "--backend", "hosts", "--dry-run"]);
+    assert!(code == 2 && said.contains("each of these experiments has no real hosts"), "{said}");
+    let (code, said) = lab.reproduce(&["more.0", "--backend", "hosts", "--dry-run"]);
+    assert!(code == 2 && said.contains("no host of the scenario says how it is reached"), "{said}");
 }

@@ -38,12 +38,16 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
         let help = "write farm = \"5h\" in [takes] beside a farm.toml, and not without one";
         wrong("takes", "farm.toml and `farm` of [takes] go together".to_owned(), help);
     }
-    if paper.dpdk.is_some() && !experiment.has_own_for_dpdk() {
-        let help = "write a dpdk.toml, the sweep that leaves it out";
-        wrong("dpdk", "the table [dpdk] is about a dpdk.toml, and there is none".to_owned(), help);
-    }
-    if experiment.has_own_for_dpdk() && !paper.backends.contains(&Backend::Dpdk) {
-        wrong("backends", "dpdk.toml is for real frames".to_owned(), "write backends = [\"sim\", \"dpdk\"]");
+    for (backend, less) in [(Backend::Dpdk, &paper.dpdk), (Backend::Hosts, &paper.hosts)] {
+        let (name, has_own) = (backend.name(), experiment.has_own_for(backend));
+        if less.is_some() && !has_own {
+            let help = "write the file, the sweep that leaves it out";
+            wrong(name, format!("the table [{name}] is about a {name}.toml, and there is none"), help);
+        }
+        if has_own && !paper.backends.contains(&backend) {
+            let help = "write backends = [\"sim\", \"dpdk\"], and \"hosts\" where its hosts may be real";
+            wrong("backends", format!("{name}.toml is for --backend {name}"), help);
+        }
     }
     if !paper.backends.contains(&Backend::Sim) {
         wrong("backends", "an experiment runs in virtual time".to_owned(), "write backends = [\"sim\"]");

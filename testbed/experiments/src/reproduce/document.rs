@@ -117,6 +117,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: B
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
         Backend::Dpdk => (HEAD_REAL, "time"),
+        Backend::Hosts => (HEAD_HOSTS, "time"),
     };
     let mut text = String::from(head);
     summary(&mut text, entries);
@@ -164,6 +165,13 @@ const HEAD_REAL: &str = "# The papers' figures with real frames
 Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `weir reproduce all --backend dpdk` left; not written by hand. The same experiments as in
 [REPRODUCTION.md](REPRODUCTION.md), which has what is not as in the paper, run by the same switch on DPDK lcores, with hosts that send RoCEv2 frames, by a clock as slow as the machine needs it:
 [EXPERIMENTS.md](EXPERIMENTS.md#real-frames). What a machine takes of the time shows in them, so that they differ from one time to the next.
+
+";
+
+const HEAD_HOSTS: &str = "# Experiments with real hosts
+
+Made by `weir reproduce --document FILE --backend hosts` of what `weir reproduce ID --backend hosts` left; not written by hand. Hosts are guests with Soft-RoCE, namespaces or machines, and flows
+are perftest's and iperf3's: [LAB-HOSTS.md](LAB-HOSTS.md).
 
 ";
 
@@ -407,6 +415,6 @@ fn anchor(experiment: &Experiment) -> String {
 }
 
 /// For a cell of a table.
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }

@@ -49,6 +49,7 @@ pub(super) struct PaperFile {
     pub takes: Takes,
     pub quick: Option<Less>,
     pub dpdk: Option<Less>,
+    pub hosts: Option<Less>,
     #[serde(default)]
     pub departures: Vec<Departure>,
     #[serde(default)]
@@ -333,6 +334,7 @@ const SWEEP: &str = "sweep.toml";
 const QUICK: &str = "quick.toml";
 const DPDK: &str = "dpdk.toml";
 const FARM: &str = "farm.toml";
+const HOSTS: &str = "hosts.toml";
 const MAP: &str = "map.toml";
 
 impl Experiment {
@@ -376,7 +378,7 @@ impl Experiment {
 
     /// The sweep that stands for the full one, if there is one for this case.
     fn instead(&self, quick: bool, backend: Backend) -> Option<&'static str> {
-        let wanted = [(backend == Backend::Dpdk, DPDK), (quick, QUICK)];
+        let wanted = [(backend == Backend::Dpdk, DPDK), (backend == Backend::Hosts, HOSTS), (quick, QUICK)];
         wanted.into_iter().find(|(is_wanted, file)| *is_wanted && self.has(file)).map(|(_, file)| file)
     }
 
@@ -384,6 +386,7 @@ impl Experiment {
     pub(super) fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
         match self.instead(quick, backend)? {
             DPDK => self.paper.dpdk.as_ref(),
+            HOSTS => self.paper.hosts.as_ref(),
             _ => self.paper.quick.as_ref(),
         }
     }
@@ -445,9 +448,13 @@ impl Experiment {
         self.has(FARM)
     }
 
-    /// Whether real frames run another sweep.
-    pub(super) fn has_own_for_dpdk(&self) -> bool {
-        self.has(DPDK)
+    /// Whether this backend runs another sweep.
+    pub(super) fn has_own_for(&self, backend: Backend) -> bool {
+        match backend {
+            Backend::Sim => false,
+            Backend::Dpdk => self.has(DPDK),
+            Backend::Hosts => self.has(HOSTS),
+        }
     }
 
     /// The columns of the sweep's table that measures and panels need.

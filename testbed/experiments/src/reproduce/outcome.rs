@@ -12,7 +12,7 @@ use super::experiment::Experiment;
 use super::paper::Paper;
 use super::verdict::{Judgement, Number, Outcome, Tally};
 use crate::Failure;
-use crate::experiment::cores;
+use crate::experiment::{Backend, cores};
 use crate::files::{at, json_text, whole};
 use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
@@ -131,10 +131,11 @@ pub(super) fn introduce(chosen: &[Experiment], takes: impl Fn(&Experiment) -> f6
     println!("{}, about {} on {with}.", number(chosen), duration(cpu / cores as f64));
 }
 
-/// Prints what is to run with real frames, and how long it takes.
-pub(super) fn introduce_real(chosen: &[Experiment], takes: Duration) {
+/// Prints what is to run with real frames or hosts, and how long it takes.
+pub(super) fn introduce_real(chosen: &[Experiment], backend: Backend, takes: Duration) {
     let takes = duration(takes.as_secs_f64());
-    println!("{} with real frames, one run after the other, about {takes} in all.", number(chosen));
+    let what = if backend == Backend::Hosts { "hosts" } else { "frames" };
+    println!("{} with real {what}, one run after the other, about {takes} in all.", number(chosen));
 }
 
 fn number(chosen: &[Experiment]) -> String {

@@ -133,7 +133,7 @@ impl Outcome {
 
     /// Whether real frames ran it.
     pub(super) fn is_real(&self) -> bool {
-        self.backend == Backend::Dpdk.name()
+        self.backend != Backend::Sim.name()
     }
 
     /// What another sweep than the full one left out, as a sentence.

@@ -37,7 +37,7 @@ struct Checked<'c> {
 }
 
 /// The scenarios of runs with their real hosts, and these hosts.
-pub(super) fn prepared(
+pub(crate) fn prepared(
     file: &Path,
     runs: &[ScenarioRun],
     dilation: Option<u32>,

@@ -7,9 +7,9 @@ use weir_results::run_dir::{LaneSummary, PortSummary, PortWindow, Summary};
 use weir_scenario::file::Expectation;
 use weir_units::Span;
 
-use super::Backend;
 use super::{Ended, traffic};
 use crate::Failure;
+use crate::experiment::Backend;
 use crate::table::{Table, count, gbps};
 
 /// A host that was polled too late for more than this share of the run makes its rates the machine's.

@@ -5,7 +5,8 @@ use std::io::{self, Read};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use weir_config::ConfigErrors;
@@ -19,7 +20,7 @@ use super::workers::Stop;
 use crate::Failure;
 use crate::experiment::{self, Backend};
 use crate::real_frames;
-use crate::run::fitting;
+use crate::run::{fitting, hosts, refuse_virtual_time};
 
 /// Arguments of the process.
 #[derive(clap::Args)]
@@ -48,11 +49,18 @@ pub(super) struct PointArguments {
 pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     // A signal to all processes of a job is for the one that started this.
     experiment::deaf_to_signals()?;
-    std::thread::spawn(|| {
+    let stop = Arc::new(AtomicBool::new(false));
+    let (stopped, is_patient) = (stop.clone(), arguments.backend == Backend::Hosts);
+    std::thread::spawn(move || {
         let _ = io::stdin().read_to_end(&mut Vec::new());
+        stopped.store(true, Ordering::Relaxed);
+        // Real hosts are told to end, and what was made for them is removed.
+        if is_patient {
+            std::thread::sleep(HOSTS_END_WITHIN);
+        }
         std::process::exit(1);
     });
-    if arguments.backend == Backend::Dpdk {
+    if arguments.backend.is_real() {
         real_frames::reach()?;
     }
     let text = fs::read_to_string(&arguments.text)?;
@@ -66,8 +74,12 @@ pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     match arguments.backend {
         Backend::Sim => in_virtual_time(&run, directory, Threads::up_to(arguments.threads)),
         Backend::Dpdk => on_dpdk(run, directory),
+        Backend::Hosts => with_real_hosts(&arguments.scenario, run, directory, &stop),
     }
 }
+
+/// How long real hosts may take to end.
+const HOSTS_END_WITHIN: Duration = Duration::from_secs(15);
 
 fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Result<(), Failure> {
     let backend = SimBackend { expects: run.expects, ns3_files: false, threads };
@@ -84,6 +96,16 @@ fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
     let real_frames = real_frames::reach()?;
     real_frames.check_machine(scenarios)?;
     real_frames.start(scenarios)?.run(&scenario, directory, &mut |_| {}, &AtomicBool::new(false)).map(drop)
+}
+
+/// As [`on_dpdk`], with the hosts real that say how they are reached.
+fn with_real_hosts(file: &Path, run: ScenarioRun, directory: RunDir, stop: &AtomicBool) -> Result<(), Failure> {
+    let (scenarios, mut hosts) = hosts::prepared(file, &[run], None)?;
+    refuse_virtual_time(&scenarios)?;
+    let real_frames = real_frames::reach()?;
+    real_frames.check_machine(&scenarios)?;
+    let backend = real_frames.start(&scenarios)?;
+    backend.run_with_hosts(&scenarios[0], directory, Some(&mut hosts), &mut |_| {}, stop).map(drop)
 }
 
 /// Has a point run by `program` on so many cores, and writes down what became of it. `None` if it was stopped.

@@ -1,0 +1,152 @@
+//! `weir compare backends`: what one experiment came to in virtual time, with real frames and with real hosts, on one page.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use super::document::escaped;
+use super::outcome::{self, MadeOn};
+use super::units::shown;
+use super::verdict::{Number, Outcome};
+use crate::Failure;
+use crate::files::{at, json_text, whole};
+
+/// Arguments of `weir compare backends`.
+#[derive(clap::Args)]
+pub struct BackendsArguments {
+    /// Directories that `weir reproduce` left of one experiment: runs/papers/ID, runs/papers-dpdk/ID, runs/papers-hosts/ID.
+    #[arg(required = true, num_args = 2.., value_name = "DIR")]
+    directories: Vec<PathBuf>,
+    /// Write the page to this file, as Markdown, in place of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    /// The verdicts, numbers and claims as JSON.
+    #[arg(long, conflicts_with = "output")]
+    json: bool,
+}
+
+/// Writes numbers and claims of the backends side by side.
+///
+/// # Errors
+/// A directory without a verdict, or of another experiment than the first.
+pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
+    let mut results: Vec<(Outcome, MadeOn)> = Vec::new();
+    for directory in &arguments.directories {
+        let name = directory.display();
+        let Some(result) = outcome::read(directory)? else {
+            return Err(Failure::Argument(format!(
+                "{name}: no verdict.json stands there; name what weir reproduce left of one experiment: runs/papers/spfc.12"
+            )));
+        };
+        if let Some((first, _)) = results.first().filter(|(first, _)| first.id != result.0.id) {
+            return Err(Failure::Argument(format!(
+                "{name}: it is of {}, and the first of {}; name directories of one experiment",
+                result.0.id, first.id
+            )));
+        }
+        results.push(result);
+    }
+    if arguments.json {
+        print!("{}", json_text(&results.iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()));
+        return Ok(());
+    }
+    let text = page(&results);
+    match &arguments.output {
+        Some(path) => whole(path, |part| fs::write(part, text)).map_err(at(path)),
+        None => {
+            print!("{text}");
+            Ok(())
+        }
+    }
+}
+
+fn page(results: &[(Outcome, MadeOn)]) -> String {
+    let outcomes: Vec<&Outcome> = results.iter().map(|(outcome, _)| outcome).collect();
+    let mut text = format!("# {} by backend\n\n", outcomes[0].id);
+    let row = |text: &mut String, cells: Vec<String>| {
+        let _ = writeln!(text, "| {} |", cells.join(" | "));
+    };
+    let head = |text: &mut String, first: &str| {
+        let names = outcomes.iter().map(|outcome| outcome.backend.clone());
+        row(text, std::iter::once(first.to_owned()).chain(names).collect());
+        let _ = writeln!(text, "|---|{}", "---|".repeat(outcomes.len()));
+    };
+    head(&mut text, "");
+    let mut told = |what: &str, of: &dyn Fn(&Outcome, &MadeOn) -> String| {
+        let cells = results.iter().map(|(outcome, made_on)| escaped(&of(outcome, made_on)));
+        row(&mut text, std::iter::once(what.to_owned()).chain(cells).collect());
+    };
+    told("verdict", &|outcome, _| format!("**{}**", outcome.verdict));
+    told("runs", &|outcome, _| outcome.points.to_string());
+    told("seeds, or repeats", &|outcome, _| outcome.seeds.to_string());
+    if outcomes.iter().any(|outcome| outcome.left_out.is_some()) {
+        told("left out", &|outcome, _| outcome.left_out.clone().unwrap_or_default());
+    }
+    if outcomes.iter().any(|outcome| !outcome.set.is_empty()) {
+        told("changed", &|outcome, _| outcome.set.join(", "));
+    }
+    told("made", &|_, made_on| {
+        format!("{}, `{}`", made_on.provenance.started.split('T').next().unwrap_or(""), made_on.commit)
+    });
+    text.push_str("\n## Numbers\n\n");
+    head(&mut text, "");
+    let numbers: Vec<BTreeMap<&str, &Number>> = outcomes
+        .iter()
+        .map(|outcome| outcome.numbers.iter().map(|number| (number.name.as_str(), number)).collect())
+        .collect();
+    for name in in_order(outcomes.iter().map(|outcome| outcome.numbers.iter().map(|number| number.name.as_str()))) {
+        let cells =
+            numbers.iter().map(|of| of.get(name).map_or_else(String::new, |number| escaped(&with_interval(number))));
+        row(&mut text, std::iter::once(escaped(name)).chain(cells).collect());
+    }
+    text.push_str("\n## Claims\n\n");
+    head(&mut text, "in bold what the verdict hangs on");
+    for says in in_order(outcomes.iter().map(|outcome| outcome.claims.iter().map(|claim| claim.says.as_str()))) {
+        let claim = |outcome: &&Outcome| outcome.claims.iter().find(|claim| claim.says == says).cloned();
+        let judged: Vec<_> = outcomes.iter().map(claim).collect();
+        let weighs = judged.iter().flatten().any(|claim| claim.conclusion);
+        let first = if weighs { format!("**{}**", escaped(says)) } else { escaped(says) };
+        let cells =
+            judged.iter().map(|claim| claim.as_ref().map_or_else(String::new, |claim| claim.judgement.to_string()));
+        row(&mut text, std::iter::once(first).chain(cells).collect());
+    }
+    for outcome in outcomes.iter().filter(|outcome| !outcome.reasons.is_empty()) {
+        let _ = writeln!(text, "\n{}: {}\n", outcome.backend, outcome.says);
+        outcome.reasons.iter().for_each(|reason| {
+            let _ = writeln!(text, "- {reason}");
+        });
+    }
+    text
+}
+
+/// Each name once, as they first come.
+fn in_order<'n>(lists: impl Iterator<Item = impl Iterator<Item = &'n str>>) -> Vec<&'n str> {
+    let mut names = Vec::new();
+    for name in lists.flatten() {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn with_interval(number: &Number) -> String {
+    let [_, weir, ..] = number.shown();
+    match number.interval.filter(|(low, high)| low != high && number.holds_for.is_none()) {
+        Some((low, high)) => format!("{weir} ({} to {})", shown(low), shown(high)),
+        None => weir,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_once_in_the_order_in_which_they_come() {
+        let lists = [vec!["a", "b"], vec!["b", "c", "a"]];
+        assert_eq!(in_order(lists.iter().map(|list| list.iter().copied())), ["a", "b", "c"]);
+        assert!(in_order(std::iter::empty::<std::vec::IntoIter<&str>>()).is_empty());
+    }
+}
