@@ -90,6 +90,8 @@ pub struct PortState {
     /// When packets of this port last came to be admitted, in picoseconds: kept under GFC by stages.
     admitted_at: AtomicU64,
     feedback: Feedback,
+    /// When the peer had last been heard as the link last went, in picoseconds.
+    parted_after: AtomicU64,
     /// The classes that the peer is to pause whatever the buffer holds, one bit each.
     forced: AtomicU8,
 }
@@ -103,6 +105,17 @@ pub struct Feedback {
     pub applied_at: Arc<AtomicU64>,
 }
 
+/// What became of a port's link between two looks at it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LinkChange {
+    /// It is gone.
+    Went,
+    /// It is there; it was gone before the first look.
+    Came,
+    /// It was gone between the two.
+    WentAndCame,
+}
+
 /// Bits of [`PortState::closed`]: the classes whose frames are dropped in a PFC storm.
 const DROPPING: u32 = 0xff;
 /// Bits of [`PortState::closed`]: the classes in a storm, whatever is done about it.
@@ -111,6 +124,8 @@ const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;
 /// The link came or went, and the port's transmitter has not taken that up.
 const LINK_CHANGED: u32 = 1 << 17;
+/// The link went since the transmitter last took up what became of it.
+const LINK_WENT: u32 = 1 << 24;
 /// The link has another speed than the transmitter goes by.
 const NEW_RATE: u32 = 1 << 18;
 /// Somebody has changed how queues are served, or what the peer is to pause.
@@ -166,16 +181,18 @@ impl Shared {
     /// Tells the pipeline about a port's link, from the control thread.
     ///
     /// With a link goes what its ends told each other: the transmitter that serves the port ends pauses and forgets stages and
-    /// credit at its next poll, and tells a new link's peer all anew. What comes before the link is up here is obeyed. A link
-    /// that goes and comes between two polls is only told anew.
+    /// credit at its next poll, and tells a new link's peer all anew. What comes before the link is up here is obeyed. So it is
+    /// with a link that goes and comes between two polls: the transmitter forgets what was said before it went.
     pub fn set_link_up(&self, port: PortId, up: bool) {
         if !up {
             self.note_closing(port);
+            self.port(port).note_parting();
         }
+        let news = if up { LINK_CHANGED } else { LINK_CHANGED | LINK_WENT };
         let change = |closed| (closed & LINK_DOWN == 0) != up;
-        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | LINK_CHANGED);
-        // Nothing to be done where it has not changed.
-        let _ = self.port(port).closed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | news);
+        // Nothing to be done where it has not changed. Release; pairs with Acquire in `take_link_change`.
+        let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
     /// Tells the forwarders which classes of a port are in a storm, and of which frames are dropped. Only the transmitter that
@@ -246,6 +263,7 @@ impl PortState {
             line: None,
             admitted_at: AtomicU64::new(0),
             feedback: Feedback::default(),
+            parted_after: AtomicU64::new(0),
             forced: AtomicU8::new(0),
         }
     }
@@ -314,10 +332,26 @@ impl PortState {
             == 0
     }
 
-    /// Whether there is a link, if that has changed since the last call: for the transmitter that serves the port.
-    pub(crate) fn take_link_change(&self) -> Option<bool> {
-        let closed = self.closed.fetch_and(!LINK_CHANGED, Ordering::Relaxed);
-        (closed & LINK_CHANGED != 0).then_some(closed & NO_LINK == 0)
+    /// What became of the link since the last call: for the transmitter that serves the port.
+    pub(crate) fn take_link_change(&self) -> Option<LinkChange> {
+        // Acquire; pairs with Release in `set_link_up` and `set_port_state`: who sees the change sees what was heard before it.
+        let closed = self.closed.fetch_and(!(LINK_CHANGED | LINK_WENT), Ordering::Acquire);
+        match (closed & LINK_CHANGED != 0, closed & NO_LINK == 0, closed & LINK_WENT != 0) {
+            (false, ..) => None,
+            (true, false, _) => Some(LinkChange::Went),
+            (true, true, false) => Some(LinkChange::Came),
+            (true, true, true) => Some(LinkChange::WentAndCame),
+        }
+    }
+
+    /// Notes that the link goes now, or the port is closed: before the transmitter is told so.
+    fn note_parting(&self) {
+        self.parted_after.store(self.regulator.heard_at().as_picos(), Ordering::Relaxed);
+    }
+
+    /// Whether the peer has said something that was obeyed since its link last went.
+    pub(crate) fn has_heard_since_parting(&self) -> bool {
+        self.regulator.heard_at().as_picos() != self.parted_after.load(Ordering::Relaxed)
     }
 
     #[inline]

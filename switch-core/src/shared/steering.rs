@@ -14,7 +14,7 @@ use weir_mmu::EcnMarker;
 use weir_mmu::policy::PortRate;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 
-use super::{ADMIN_DOWN, BLOCKED, LINK_CHANGED, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET};
+use super::{ADMIN_DOWN, BLOCKED, LINK_CHANGED, LINK_WENT, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET};
 use crate::{RateChange, Shared};
 
 /// How egress queues are served, and storms watched for. Relaxed throughout: the bit in the port's word publishes it.
@@ -205,13 +205,21 @@ impl Shared {
         if bits != 0 {
             self.note_closing(port);
         }
+        if bits == ADMIN_DOWN {
+            self.port(port).note_parting();
+        }
         let changed = |closed: u32| {
             let now = closed & !(ADMIN_DOWN | BLOCKED) | bits;
             // The transmitter starts flow control anew, as with a link that goes or comes.
-            let link = if (closed ^ now) & ADMIN_DOWN != 0 { LINK_CHANGED } else { 0 };
+            let link = match (closed ^ now) & ADMIN_DOWN != 0 {
+                true if now & ADMIN_DOWN != 0 => LINK_CHANGED | LINK_WENT,
+                true => LINK_CHANGED,
+                false => 0,
+            };
             (now != closed).then_some(now | link)
         };
-        let _ = self.port(port).closed.fetch_update(Ordering::Relaxed, Ordering::Relaxed, changed);
+        // Release; pairs with Acquire in `take_link_change`.
+        let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
     /// Has the peer of a port, which is no clone, pause these classes from the port's next poll on, whatever the buffer holds, until

@@ -6,7 +6,7 @@ use weir_units::{CLASSES, ClassSet, Time};
 
 use super::{Manner, Transmission};
 use crate::packet::Packet;
-use crate::shared::PortState;
+use crate::shared::{LinkChange, PortState};
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Whether a port has a link, after what follows from one that came, went or changed its speed.
@@ -18,7 +18,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     /// Starts a port's flow control anew, if its link has changed; returns whether there is one.
     ///
     /// What the peer said is forgotten when the link goes, and not when it comes: the peer may have seen it come before, and
-    /// what it has said since then counts.
+    /// what it has said since then counts. If a link went and came between two polls, what was said before is forgotten now, unless
+    /// the peer has spoken since.
     #[cold]
     fn follow_link(&mut self, now: Time, index: usize) -> bool {
         let steered = self.shared.port(self.ports[index].id).take_steered();
@@ -35,11 +36,18 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             self.follow_tuning(now, index);
         }
         let state = self.shared.port(self.ports[index].id);
-        let Some(is_up) = state.take_link_change() else { return state.link_up() };
+        let Some(change) = state.take_link_change() else { return state.link_up() };
+        let is_up = change != LinkChange::Went;
         if is_up {
             // Queues that went OFF or grew before are told of now only, and that is no delay of the switch's.
             state.note_admitted(now);
-        } else {
+        }
+        let forgets = match change {
+            LinkChange::Went => true,
+            LinkChange::Came => false,
+            LinkChange::WentAndCame => !state.has_heard_since_parting(),
+        };
+        if forgets {
             state.regulator.forget(now);
             state.arrived.forget();
         }

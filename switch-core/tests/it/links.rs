@@ -59,11 +59,22 @@ fn a_pause_that_came_before_the_link_was_seen_holds() {
     }
 }
 
-/// A link that went and came between two rounds: whether a pause is of this link or of the one before can't be told.
+/// A link that went and came between two rounds: as if the transmitter had seen it going.
 #[test]
-fn a_pause_outlives_a_link_that_nobody_saw_going() {
+fn a_pause_ends_with_a_link_that_nobody_saw_going() {
+    for layout in LAYOUTS {
+        let mut bench = paused(layout, "");
+        bench.shared.set_link_up(PortId(1), false);
+        bench.shared.set_link_up(PortId(1), true);
+        assert!(passes(&mut bench, 1), "{layout:?}: the peer paused the link before");
+    }
+}
+
+#[test]
+fn a_pause_that_came_since_a_link_went_that_nobody_saw_going_holds() {
     let mut bench = paused(Layout::Single, "");
     bench.shared.set_link_up(PortId(1), false);
+    bench.arrive(1, pfc(CLASS, QUANTA));
     bench.shared.set_link_up(PortId(1), true);
     assert!(!passes(&mut bench, 1));
 }
