@@ -47,6 +47,11 @@ const GRANULARITY: Key =
 const ACK_EVERY: Key = Key::new("ack_every", "2", "so many segments are acknowledged together");
 const ACK_DELAY: Key = Key::new("ack_delay", "1ms", "and so long after the first of them at the latest");
 const ACK_CLASS: Key = Key::new("ack_class", "data", "the class of acknowledgements, or \"data\" for that of the data");
+const UNSCHEDULED: Key = Key::new(
+    "unscheduled",
+    "0B",
+    "so much of what a connection sends first is marked unscheduled: switches take `unscheduled_alpha` of [scenario] for it",
+);
 const RESTART_AFTER_IDLE: Key =
     Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
 
@@ -91,6 +96,7 @@ impl Named for TcpKeys {
             ACK_EVERY,
             ACK_DELAY,
             ACK_CLASS,
+            UNSCHEDULED,
             RESTART_AFTER_IDLE,
         ]
     }
@@ -158,6 +164,7 @@ impl TcpConfig {
             // One by one is at once.
             delayed_ack: (every > 1).then_some(DelayedAck { every, at_most }),
             acks: parameters.choice(&ACK_CLASS, &ack_points()),
+            unscheduled: parameters.size(&UNSCHEDULED, Bytes::ZERO..=Bytes::mb(1_000_000)),
             restart_after_idle: parameters.boolean(&RESTART_AFTER_IDLE),
         }
     }
