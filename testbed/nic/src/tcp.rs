@@ -55,6 +55,9 @@ pub struct TcpConfig {
     pub initial_rto: Span,
     /// A round trip that was measured before the first data; `None` for none.
     pub known_rtt: Option<Span>,
+    /// The ticks of timestamps, by which round trips are measured; `None` if these are exact. Within a tick a round trip counts as
+    /// [`TcpConfig::WITHIN_TICK`].
+    pub timestamp_clock: Option<Span>,
     /// The shortest retransmission timeout,
     pub rto_min: Span,
     /// and the longest, however often it was doubled.

@@ -19,6 +19,7 @@ pub struct TcpSender {
     is_ecn_capable: bool,
     counts_marks: bool,
     restart_after_idle: bool,
+    timestamp_clock: Option<Span>,
     /// What may still be sent that is unscheduled.
     unscheduled: u64,
     window_max: u64,
@@ -100,6 +101,7 @@ impl TcpSender {
             is_ecn_capable: config.is_ecn_capable(),
             counts_marks: config.control.counts_marks(),
             restart_after_idle: config.restart_after_idle,
+            timestamp_clock: config.timestamp_clock,
             unscheduled: config.unscheduled.get(),
             window_max: config.window_max.get().max(u64::from(config.mss)),
             written: 0,
@@ -318,9 +320,19 @@ impl TcpSender {
     }
 
     /// Data was acknowledged for the first time.
+    /// A round trip, as the timestamps at its ends tell it.
+    fn measured(&self, sent: Time, came: Time) -> Span {
+        let Some(tick) = self.timestamp_clock else { return came.since(sent) };
+        let ticks = |at: Time| at.as_picos() / tick.as_picos();
+        match ticks(came) - ticks(sent) {
+            0 => TcpConfig::WITHIN_TICK,
+            ticks => tick * ticks,
+        }
+    }
+
     fn handle_progress(&mut self, now: Time, echo: Time) {
         if echo <= now {
-            let rtt = now.since(echo);
+            let rtt = self.measured(echo, now);
             self.retransmission.measured(rtt);
             if !matches!(self.phase, Phase::Recovery { .. }) {
                 let smoothed = self.retransmission.smoothed_rtt().unwrap_or(rtt);

@@ -163,6 +163,9 @@ pub(super) fn tcp_tables(arguments: &Arguments, payload: u64) -> Vec<(&'static s
         ("mss", payload.to_string()),
         ("window_max", quoted(exact_size(WINDOW_MAX))),
         ("initial_rto", quoted("1ms")),
+        // Timestamps of ns-3 tell milliseconds, and the handshake takes less.
+        ("known_rtt", quoted("1us")),
+        ("timestamp_clock", quoted("1ms")),
         ("rto_min", quoted("1ms")),
         ("granularity", quoted("100ns")),
         ("ack_every", "1".to_owned()),
@@ -177,6 +180,8 @@ pub(super) fn tcp_tables(arguments: &Arguments, payload: u64) -> Vec<(&'static s
             ("hystart_train", "1".to_owned()),
             ("hystart_burst", quoted("0B")),
             ("hystart_delay_max", quoted("1s")),
+            ("hystart_rtt", quoted("smoothed")),
+            ("growth", quoted("linux")),
         ];
         tables.push(("[nic.tcp-cubic]", cubic));
     }
