@@ -37,8 +37,10 @@ pub struct Mmu {
     layout: BufferLayout,
     policy: Box<dyn Policy>,
     rules: Rules,
-    /// α of the threshold at which lossy classes drop.
+    /// α of the threshold at which lossy classes drop,
     lossy_alpha: LiveAlpha,
+    /// and for unscheduled packets, if they have another.
+    unscheduled_alpha: Option<Alpha>,
     /// As the file has it; T itself under a policy without hysteresis.
     xon: LiveXon,
     shared: CachePadded<Pool>,
@@ -177,10 +179,18 @@ impl Mmu {
                 passes: false,
             },
             lossy_alpha: LiveAlpha::new(lossy_alpha),
+            unscheduled_alpha: None,
             xon: LiveXon::new(if policy.has_hysteresis() { xon } else { Xon::default() }),
             layout,
             policy,
         }
+    }
+
+    /// The MMU with another α for unscheduled packets of lossy classes: those of a flow's first round trip, of which a sender does
+    /// not know yet how they fare (ABM, SIGCOMM 2022). `None` is that of all lossy packets.
+    pub fn with_unscheduled_alpha(mut self, alpha: Option<Alpha>) -> Mmu {
+        self.unscheduled_alpha = alpha;
+        self
     }
 
     /// The MMU for one lcore that has it for itself, receiving and transmitting on all ports, as in virtual time: it need not
@@ -194,7 +204,7 @@ impl Mmu {
         });
         self.egress.iter_mut().for_each(|queue| queue.make_own());
         self.ports.iter_mut().for_each(|port| port.levels.make_own());
-        self.rules.passes = self.rules.is_plain;
+        self.rules.passes = self.rules.is_plain && self.unscheduled_alpha.is_none();
         self
     }
 

@@ -39,8 +39,8 @@ pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveSettings};
 pub use dsh::{Dsh, DshParameters, DshSettings, Estimator};
 pub use dynamic_threshold::{DtSettings, DynamicThreshold};
 pub use kind::{
-    ALPHA, BuildContext, ConstantThreshold, DEFAULT, FileFacts, HEADROOM_ESTIMATE, POLICIES, PolicyError, PolicyKind,
-    PolicySettings, PortSizes, Sizes, known_tables, longest_window, settings,
+    ALPHA, BuildContext, CongestedAt, ConstantThreshold, DEFAULT, FileFacts, HEADROOM_ESTIMATE, POLICIES, PolicyError,
+    PolicyKind, PolicySettings, PortSizes, Sizes, known_tables, longest_window, settings,
 };
 pub use live::{LiveAlpha, LiveBytes};
 pub use needs::{HeadroomNeeds, LayoutNeeds, PoolSizes};

@@ -396,7 +396,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         if self.intake.room() == 0 {
             self.flush(now, ingress.port(), store, onward);
         }
-        let bytes = self.shared.charge.of(packet.frame_bytes());
+        let bytes = self.shared.charge_alone(ingress.class(), packet.frame_bytes());
         self.intake.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
         self.staged.push(packet);
     }
@@ -473,7 +473,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let state = self.shared.port(port);
         state.note_admitted(now);
-        let (verdict, went_off) = self.shared.mmu.admit_one(writer, now, &charged);
+        let (verdict, went_off) = self.shared.mmu.admit_either(writer, now, &charged, packet.is_unscheduled());
         if state.by_length || !went_off.is_empty() {
             self.stirred.insert(state.real_port);
         }

@@ -81,6 +81,12 @@ pub trait Packet: Sized + Send + 'static {
         false
     }
 
+    /// Whether its sender says that it belongs to the first round trip of its flow. Asked in virtual time.
+    #[inline]
+    fn is_unscheduled(&self) -> bool {
+        false
+    }
+
     /// Takes the code of the port that it leaves by, if it is the largest so far.
     #[inline]
     fn raise_digest(&mut self, _code: u16) {}

@@ -35,6 +35,8 @@ pub struct Shared {
     pub fdb: ForwardingTable,
     pub(crate) classifier: Classifier,
     pub(crate) charge: Charge,
+    /// Classes whose frames are charged nothing, in virtual time.
+    pub(crate) unbuffered: ClassSet,
     /// The longest frame that is forwarded, without FCS.
     pub(crate) frame_bytes_max: u32,
     /// What a frame takes on a link beyond its length without FCS.
@@ -150,6 +152,12 @@ impl Shared {
     #[inline]
     pub(crate) fn port(&self, port: PortId) -> &PortState {
         &self.ports[port.index()]
+    }
+
+    /// What a frame is charged that comes alone.
+    #[inline]
+    pub(crate) fn charge_alone(&self, class: Class, frame_bytes: u32) -> u32 {
+        if self.unbuffered.contains(class) { 0 } else { self.charge.of(frame_bytes) }
     }
 
     /// Whether a port may be closed to anything.

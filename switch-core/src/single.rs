@@ -93,7 +93,7 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         seen.insert(ingress.class());
         match forwarding.way(now, port, &headers, &packet) {
             Way::To(to) if forwarding.takes(ingress, to) => {
-                let bytes = forwarding.shared.charge.of(packet.frame_bytes());
+                let bytes = forwarding.shared.charge_alone(ingress.class(), packet.frame_bytes());
                 let charged = Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes };
                 let passes = alone && !forwarding.counts(port) && transmission.lets_pass(now, &charged);
                 let stays = if passes { transmission.pass(now, packet, charged, driver) } else { Some(packet) };

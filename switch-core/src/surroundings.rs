@@ -1,7 +1,7 @@
 //! What a driver decides for a switch, and knows of its ports.
 
 use weir_flowctl::CatchUp;
-use weir_units::{BitRate, Bytes, FrameTimes, LINK_OVERHEAD, MacAddr};
+use weir_units::{Alpha, BitRate, Bytes, ClassSet, FrameTimes, LINK_OVERHEAD, MacAddr};
 use weir_wire::digest::DigestConfig;
 
 /// Addresses that the forwarding table is sized for.
@@ -28,6 +28,11 @@ pub struct Surroundings {
     pub frame_times: FrameTimes,
     /// By what frames are digested that ask for it; `None` leaves them as they are.
     pub digest: Option<DigestConfig>,
+    /// Classes whose frames the buffer does not count: they are kept whatever it holds, and cause neither drop nor PAUSE. In virtual
+    /// time, where memory is taken as it is needed.
+    pub unbuffered: ClassSet,
+    /// α of lossy frames that say that they are unscheduled, if they have another: in virtual time.
+    pub unscheduled_alpha: Option<Alpha>,
 }
 
 /// What the driver knows of a port and the configuration may not.
@@ -53,6 +58,8 @@ impl Surroundings {
             link_overhead: LINK_OVERHEAD,
             frame_times: FrameTimes::Exact,
             digest: None,
+            unbuffered: ClassSet::EMPTY,
+            unscheduled_alpha: None,
         }
     }
 }

@@ -73,10 +73,12 @@ impl Switch {
         });
         let ports = ports.collect::<Result<_, BuildError>>()?;
         let shared = Shared {
-            mmu: Mmu::new(layout, policy, config.xon(), config.buffer.lossy_alpha),
+            mmu: Mmu::new(layout, policy, config.xon(), config.buffer.lossy_alpha)
+                .with_unscheduled_alpha(surroundings.unscheduled_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
             charge: Charge::in_cells(config.buffer.cell_bytes),
+            unbuffered: surroundings.unbuffered,
             frame_bytes_max: frame_bytes_max as u32,
             link_overhead: surroundings.link_overhead,
             stamps: config.telemetry || surroundings.digest.is_some(),

@@ -1,6 +1,6 @@
 //! Admission: arrivals are placed by the rule of [`placement`](super::placement), and what is kept is charged.
 
-use weir_units::{ClassSet, QueueId, Time};
+use weir_units::{Alpha, ClassSet, QueueId, Time};
 
 use super::intake::{INTAKE_MAX, Intake, mask};
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
@@ -69,7 +69,7 @@ impl Mmu {
     #[inline(always)]
     fn admit_bundles(&self, terms: &Terms<'_>, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
         let bytes = intake.bundles().iter().map(|bundle| u64::from(bundle.bytes)).sum();
-        let mut room = Room::of(self.shared.reserve(bytes), now);
+        let mut room = Room::of(self.shared.reserve(bytes), now, self.lossy_alpha.get());
         let mut went_off = ClassSet::EMPTY;
         let mut left = mask(intake.bundles().len());
         while left != 0 {
@@ -137,10 +137,35 @@ impl Mmu {
     /// Places one arrival, or refuses it. Returns its class if that went OFF with it.
     #[inline]
     pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, ClassSet) {
+        self.admit_by(writer, now, arrival, self.lossy_alpha.get())
+    }
+
+    /// Places one arrival, or refuses it, as [`Mmu::admit_one`] does: of a lossy class, an unscheduled one by the α of those
+    /// ([`Mmu::with_unscheduled_alpha`]).
+    #[inline]
+    pub fn admit_either(
+        &self,
+        writer: &mut PortWriter,
+        now: Time,
+        arrival: &Arrival,
+        is_unscheduled: bool,
+    ) -> (Verdict, ClassSet) {
+        let own = self.unscheduled_alpha.filter(|_| is_unscheduled);
+        self.admit_by(writer, now, arrival, own.unwrap_or_else(|| self.lossy_alpha.get()))
+    }
+
+    #[inline(always)]
+    fn admit_by(
+        &self,
+        writer: &mut PortWriter,
+        now: Time,
+        arrival: &Arrival,
+        lossy_alpha: Alpha,
+    ) -> (Verdict, ClassSet) {
         if self.rules.adapts_headroom {
             self.adapt_headroom(arrival.ingress);
         }
-        let mut room = Room::of(self.shared.reserve(u64::from(arrival.bytes)), now);
+        let mut room = Room::of(self.shared.reserve(u64::from(arrival.bytes)), now, lossy_alpha);
         let mut verdicts = [Verdict::Drop(DropReason::SharedFull)];
         let went_off = if self.rules.is_plain {
             self.admit_alone(&self.plain_terms(), writer, arrival, &mut verdicts, &mut room)

@@ -24,7 +24,8 @@ impl Mmu {
         if levels.off || levels.headroom > 0 {
             return false;
         }
-        let (terms, room, length) = (self.plain_terms(), Room::as_it_is(pool, now), egress.length());
+        let (terms, room, length) =
+            (self.plain_terms(), Room::as_it_is(pool, now, self.lossy_alpha.get()), egress.length());
         let asking = Asking { mmu: self, terms: &terms, room: &room };
         let (run, mut verdict) = (from_ref(packet), Verdict::Drop(DropReason::SharedFull));
         let turns_off = if queue.limits.lossless {

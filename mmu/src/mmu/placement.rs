@@ -5,7 +5,7 @@
 //! threshold of the egress queue, and no headroom). [`admission`](super::admission) charges what was placed;
 //! [`passage`](super::passage) only asks.
 
-use weir_units::{PortId, Time};
+use weir_units::{Alpha, PortId, Time};
 
 use super::{Arrival, DropReason, Mmu, Rules, Segment, Terms, Verdict};
 use crate::ingress_queue::IngressQueue;
@@ -89,20 +89,22 @@ impl Placed {
 /// What of the shared segment a burst may use, and has.
 pub(super) struct Room {
     before: PoolLevel,
+    /// α of lossy packets.
+    lossy_alpha: Alpha,
     pub(super) granted: u64,
     pub(super) used: u64,
     pub(super) now: Time,
 }
 
 impl Room {
-    pub(super) fn of(grant: Grant, now: Time) -> Room {
-        Room { before: grant.before, granted: grant.bytes, used: 0, now }
+    pub(super) fn of(grant: Grant, now: Time, lossy_alpha: Alpha) -> Room {
+        Room { before: grant.before, lossy_alpha, granted: grant.bytes, used: 0, now }
     }
 
     /// What a packet would find that reserves nothing.
     #[inline]
-    pub(super) fn as_it_is(pool: PoolLevel, now: Time) -> Room {
-        Room { before: pool, granted: pool.free(), used: 0, now }
+    pub(super) fn as_it_is(pool: PoolLevel, now: Time, lossy_alpha: Alpha) -> Room {
+        Room { before: pool, lossy_alpha, granted: pool.free(), used: 0, now }
     }
 
     /// The shared segment with what the burst has placed so far.
@@ -263,7 +265,7 @@ impl Segments for LossyQueue<'_> {
         view.average = terms.rules.compared(self.average, view.length);
         view.shared_pool.used = room.pool().used + placed.shared;
         view.egress_lossy_pool.used = self.lossy_used + placed.shared;
-        let threshold = mmu.policy.lossy_threshold(view, mmu.lossy_alpha.get());
+        let threshold = mmu.policy.lossy_threshold(view, room.lossy_alpha);
         let is_granted = placed.shared + u64::from(bytes) <= self.lossy_granted;
         if view.length + u64::from(bytes) > threshold || !is_granted {
             Err(DropReason::EgressThreshold)

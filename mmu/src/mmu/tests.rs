@@ -296,6 +296,29 @@ fn lossy_classes_drop_at_the_egress_threshold_and_never_pause() {
     assert_eq!(mmu.off_classes(PortId(0), ClassSet::EMPTY), ClassSet::EMPTY);
 }
 
+#[test]
+fn unscheduled_packets_have_an_alpha_of_their_own() {
+    let either = |mmu: &Mmu, is_unscheduled| {
+        let arrival = arrival(0, 1, LOSSY);
+        mmu.admit_either(&mut PortWriter::new(PortId(0)), Time::ZERO, &arrival, is_unscheduled).0
+    };
+    let kept =
+        |mmu: &Mmu, is_unscheduled| (0..30).filter(|_| matches!(either(mmu, is_unscheduled), Verdict::Keep(_))).count();
+    let mmu = dt_mmu(20_000, 2, 0, "1").with_unscheduled_alpha(Some("1024".parse().unwrap()));
+    assert_eq!((kept(&mmu, false), either(&mmu, false)), (10, Verdict::Drop(DropReason::EgressThreshold)));
+    // Up to the last frame that α times what is free is more than the queue for.
+    assert_eq!((kept(&mmu, true), mmu.egress_length(queue(1, LOSSY))), (10, 20_000));
+    let one_for_all = dt_mmu(20_000, 2, 0, "1");
+    assert_eq!((kept(&one_for_all, true), kept(&one_for_all, true)), (10, 0));
+    // What may be decided otherwise does not pass by.
+    let passes = |mmu: Mmu| mmu.for_one_lcore().pass(Time::ZERO, &arrival(0, 1, LOSSY));
+    assert!(passes(one_with(None)) && !passes(one_with(Some(Alpha::ONE))));
+}
+
+fn one_with(unscheduled: Option<Alpha>) -> Mmu {
+    dt_mmu(20_000, 2, 0, "1").with_unscheduled_alpha(unscheduled)
+}
+
 /// The reported use of the pool, and of all queues.
 fn all_use(mmu: &Mmu, ports: u16) -> (PoolUse, Vec<(QueueUse, u64, Bytes)>) {
     let queues = (0..ports).flat_map(|port| [LOSSLESS, LOSSY].map(|class| queue(port, class)));

@@ -8,7 +8,7 @@ use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span};
 
 use super::congestion::CongestedQueues;
 use super::departures::{Departures, LengthAtEnd, Windows};
-use super::kind::{CONGESTED, CONGESTED_PARTLY, size_or};
+use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_WORDS, CONGESTED_PARTLY, CongestedAt, size_or};
 use super::pools::{self, Pools};
 use super::{
     ALPHA, BuildContext, FileFacts, LayoutNeeds, LiveAlpha, Load, Policy, PolicyError, PolicyKind, PolicySettings,
@@ -115,11 +115,16 @@ impl Abm {
         }
     }
 
-    /// Takes note of a queue's length after an event.
+    /// Takes note of whether a queue is congested.
     #[inline]
     fn note(&self, queue: &QueueView) {
+        self.side(queue).congested.note(queue.queue, queue.length);
+    }
+
+    /// Takes note of a queue's length after an event, for the end of a window.
+    #[inline]
+    fn note_length(&self, queue: &QueueView) {
         let side = self.side(queue);
-        side.congested.note(queue.queue, queue.length);
         if self.settings.drain_of == DrainOf::CongestedAtEnd {
             side.departures[queue.queue.index()].at_end.note(self.windows, queue.now, queue.length);
         }
@@ -154,13 +159,17 @@ impl Policy for Abm {
 
     #[inline]
     fn admitted(&self, _writer: &mut PortWriter, queue: &QueueView) {
+        self.note_length(queue);
         self.note(queue);
     }
 
     #[inline]
     fn released(&self, _ingress: QueueId, bytes: u64, queue: &QueueView) {
         self.side(queue).departures[queue.queue.index()].departures.add(self.windows, queue.now, bytes);
-        self.note(queue);
+        self.note_length(queue);
+        if self.settings.congested_at.departures_of(queue) {
+            self.note(queue);
+        }
     }
 
     fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
@@ -212,6 +221,8 @@ pub struct AbmSettings {
     pub congested: Bytes,
     /// `congested_partly`: whether a shorter one counts by its part of that length.
     pub congested_partly: bool,
+    /// `congested_at`: when it is looked at.
+    pub congested_at: CongestedAt,
     /// `interval`: the time over which μ, a queue's rate of departures, is measured.
     pub interval: Span,
     /// `drain_of`: the queues whose μ counts.
@@ -251,6 +262,7 @@ impl Named for Kind {
             pools::EGRESS_LOSSY,
             CONGESTED,
             CONGESTED_PARTLY,
+            CONGESTED_AT,
             INTERVAL,
             DRAIN_OF,
             DRAIN_CAP,
@@ -265,6 +277,7 @@ impl PolicyKind for Kind {
             pools: Pools::read(table),
             congested: size_or(table, &CONGESTED),
             congested_partly: table.boolean_or(&CONGESTED_PARTLY),
+            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_WORDS),
             interval: table.quantity_or(&INTERVAL, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
             drain_of: table.choice_or(
                 &DRAIN_OF,
@@ -307,14 +320,16 @@ impl PolicySettings for AbmSettings {
 impl AbmSettings {
     /// The usual, with these parameters.
     pub fn paper(alpha: Alpha, pools: Pools, congested: Bytes, interval: Span) -> AbmSettings {
-        let (congested_partly, drain_of, drain_cap) = (false, DrainOf::Congested, true);
-        AbmSettings { alpha, pools, congested, congested_partly, interval, drain_of, drain_cap }
+        let (congested_partly, congested_at) = (false, CongestedAt::Events);
+        let (drain_of, drain_cap) = (DrainOf::Congested, true);
+        AbmSettings { alpha, pools, congested, congested_partly, congested_at, interval, drain_of, drain_cap }
     }
 
     /// What is as in the public simulator, and not as usual.
     fn other_than_the_usual(&self) -> Vec<&'static str> {
         let parts = [
             (self.congested_partly, "shorter queues count in n_p by their part"),
+            (self.congested_at == CongestedAt::Arrivals, "a queue counts as it did at its last arrival"),
             (self.drain_of == DrainOf::CongestedAtEnd, "μ is of queues that were congested at the interval's end"),
             (!self.drain_cap, "μ may exceed 1"),
         ];
@@ -355,6 +370,26 @@ mod tests {
         assert_eq!(abm.threshold(&at(0, 0)), Threshold::at(2_000_000));
         abm.admitted(&mut writer, &QueueView { length: 0, ..at(3, 0) });
         assert_eq!(abm.threshold(&at(0, 0)), Threshold::at(8_000_000 / 3));
+    }
+
+    #[test]
+    fn a_queue_may_count_as_at_its_last_arrival() {
+        let abm = abm_with(|settings| AbmSettings { congested_at: CongestedAt::Arrivals, ..settings });
+        let mut writer = PortWriter::new(PortId(0));
+        (0..4).for_each(|port| abm.admitted(&mut writer, &at(port, 0)));
+        let threshold = || abm.threshold(&at(0, 0)).xoff;
+        // It has all left, and nobody asks about it.
+        let drained = QueueView { length: 0, ..at(3, 0) };
+        depart(&abm, &drained, 1_000);
+        assert_eq!(threshold(), 2_000_000);
+        depart(&abm, &QueueView { off: true, headroom: 1_000, ..drained }, 1_000);
+        assert_eq!(threshold(), 2_000_000);
+        // It is OFF with its headroom empty: whether it resumes is asked.
+        depart(&abm, &QueueView { off: true, ..drained }, 1_000);
+        assert_eq!(threshold(), 8_000_000 / 3);
+        abm.admitted(&mut writer, &QueueView { length: 1_000, ..at(2, 0) });
+        assert_eq!(threshold(), 4_000_000);
+        assert!(abm.describe()[2].ends_with("a queue counts as it did at its last arrival"));
     }
 
     #[test]

@@ -11,8 +11,8 @@ use weir_units::{Alpha, BitRate, Bytes, Span};
 
 use super::departures::Windows;
 use super::{
-    LayoutNeeds, Policy, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih, sonic, spfc,
-    static_threshold,
+    LayoutNeeds, Policy, QueueView, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih,
+    sonic, spfc, static_threshold,
 };
 use crate::layout::BufferLayout;
 use crate::xon::Xon;
@@ -189,6 +189,34 @@ pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue count
 pub(super) const CONGESTED_PARTLY: Key =
     Key::new("congested_partly", "false", "whether a shorter queue counts in n_p by its part of that length");
 
+/// When a queue's part of n_p is looked at.
+pub(super) const CONGESTED_AT: Key = Key::new(
+    "congested_at",
+    "events",
+    "when it is looked at whether a queue counts: at its events (arrivals and departures), or at its arrivals",
+);
+
+/// `congested_at`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestedAt {
+    /// Arrivals and departures.
+    Events,
+    /// Arrivals, and departures after which it is asked whether an OFF queue resumes. A queue that nothing comes for counts as it did
+    /// at its last arrival.
+    Arrivals,
+}
+
+/// The words of `congested_at`.
+pub(super) const CONGESTED_AT_WORDS: &[(&str, CongestedAt)] =
+    &[("events", CongestedAt::Events), ("arrivals", CongestedAt::Arrivals)];
+
+impl CongestedAt {
+    /// Whether a queue that a packet has left is looked at.
+    #[inline]
+    pub(super) fn departures_of(self, queue: &QueueView) -> bool {
+        self == CongestedAt::Events || queue.off && queue.headroom == 0
+    }
+}
 /// The tables of all policies, `buffer.NAME`.
 pub fn known_tables() -> impl Iterator<Item = KnownTable> {
     POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))

@@ -7,7 +7,7 @@ use weir_reader::{Key, Named, Table};
 use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
-use super::kind::{CONGESTED, CONGESTED_PARTLY, size_or, size_or_none};
+use super::kind::{CONGESTED, CONGESTED_AT, CONGESTED_AT_WORDS, CONGESTED_PARTLY, CongestedAt, size_or, size_or_none};
 use super::{
     ALPHA, BuildContext, LayoutNeeds, LiveAlpha, Load, LowPass, Policy, PolicyError, PolicyKind, PolicySettings,
     PortWriter, QueueView, SteadyState, Threshold,
@@ -93,7 +93,9 @@ impl Policy for Reverie {
 
     #[inline]
     fn released(&self, _ingress: QueueId, _bytes: u64, queue: &QueueView) {
-        self.note(queue);
+        if self.settings.congested_at.departures_of(queue) {
+            self.note(queue);
+        }
     }
 
     fn low_pass(&self) -> Option<LowPass> {
@@ -152,6 +154,8 @@ pub struct ReverieSettings {
     pub congested: Bytes,
     /// `congested_partly`: whether a shorter one counts by its part of that length.
     pub congested_partly: bool,
+    /// `congested_at`: when it is looked at.
+    pub congested_at: CongestedAt,
     /// `filter_at`: which events are steps of the filter.
     pub filter_at: FilterAt,
     /// `filter_cut`: whether a departure leaves no q̂ above q.
@@ -193,6 +197,7 @@ impl Named for Kind {
             GAMMA,
             CONGESTED,
             CONGESTED_PARTLY,
+            CONGESTED_AT,
             FILTER_AT,
             FILTER_CUT,
             FILTER_HEADROOM,
@@ -210,6 +215,7 @@ impl PolicyKind for Kind {
             gamma_ppb,
             congested: size_or(table, &CONGESTED),
             congested_partly: table.boolean_or(&CONGESTED_PARTLY),
+            congested_at: table.choice_or(&CONGESTED_AT, CONGESTED_AT_WORDS),
             filter_at: table
                 .choice_or(&FILTER_AT, &[("events", FilterAt::Events), ("departures", FilterAt::Departures)]),
             filter_cut: table.boolean_or(&FILTER_CUT),
@@ -247,6 +253,7 @@ impl ReverieSettings {
             gamma_ppb,
             congested,
             congested_partly: false,
+            congested_at: CongestedAt::Events,
             filter_at: FilterAt::Events,
             filter_cut: false,
             filter_headroom: false,
@@ -259,6 +266,8 @@ impl ReverieSettings {
     fn other_than_the_papers(&self) -> Vec<String> {
         let parts = [
             self.congested_partly.then(|| "shorter queues count in n_p by their part".to_owned()),
+            (self.congested_at == CongestedAt::Arrivals)
+                .then(|| "a queue counts as it did at its last arrival".to_owned()),
             (self.filter_at == FilterAt::Departures).then(|| "q̂ steps at departures only".to_owned()),
             self.filter_cut.then(|| "q̂ is cut to the queue's length".to_owned()),
             self.filter_headroom.then(|| "headroom counts in q".to_owned()),
@@ -366,6 +375,21 @@ mod tests {
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 200_000);
         // Lossy egress queues are counted apart.
         assert_eq!(reverie.bound(&QueueView { lossless: false, ..queue(0) }, Alpha::ONE), 600_000);
+    }
+
+    #[test]
+    fn a_queue_may_count_as_at_its_last_arrival() {
+        let paper = ReverieSettings::paper(Alpha::ONE, 999_000_000, Bytes::new(20_480));
+        let bound_after_leaving = |congested_at| {
+            let reverie = Reverie::new(&ReverieSettings { congested_at, ..paper }, 4);
+            let mut writer = PortWriter::new(weir_units::PortId(0));
+            let queue = |port| QueueView { average: 30_000, ..view(port, 1_000_000, 400_000) };
+            (0..4).for_each(|port| reverie.admitted(&mut writer, &queue(port)));
+            reverie.released(queue(3).queue, 1_000, &QueueView { average: 100, ..queue(3) });
+            reverie.bound(&queue(0), Alpha::ONE)
+        };
+        assert_eq!(bound_after_leaving(CongestedAt::Events), 200_000);
+        assert_eq!(bound_after_leaving(CongestedAt::Arrivals), 150_000);
     }
 
     #[test]

@@ -55,6 +55,9 @@ pub struct TcpConfig {
     pub initial_rto: Span,
     /// A round trip that was measured before the first data; `None` for none.
     pub known_rtt: Option<Span>,
+    /// The ticks of timestamps, by which round trips are measured; `None` if these are exact. Within a tick a round trip counts as
+    /// [`TcpConfig::WITHIN_TICK`].
+    pub timestamp_clock: Option<Span>,
     /// The shortest retransmission timeout,
     pub rto_min: Span,
     /// and the longest, however often it was doubled.
@@ -65,6 +68,9 @@ pub struct TcpConfig {
     pub delayed_ack: Option<DelayedAck>,
     /// What acknowledgements travel as; `None` for the class and the code point of the data.
     pub acks: Option<AckPoint>,
+    /// So much of a connection's data is marked unscheduled, from its beginning and with what is sent again: switches may have
+    /// another α for it. In virtual time.
+    pub unscheduled: Bytes,
     /// Whether a sender that was silent for a retransmission timeout starts with the initial window again (RFC 5681,
     /// 4.1).
     pub restart_after_idle: bool,
@@ -95,9 +101,11 @@ pub struct Segment {
     /// The offset of its first byte. It does not wrap; that is a matter of the wire.
     pub seq: u64,
     /// Its bytes of payload.
-    pub len: u32,
+    pub len: u16,
     /// Whether any of it was sent before.
     pub is_retransmission: bool,
+    /// Whether it is unscheduled.
+    pub is_unscheduled: bool,
     /// Whether nothing was written beyond its end (PSH).
     pub push: bool,
     /// The sender has reduced its window (RFC 3168, 6.1.2).

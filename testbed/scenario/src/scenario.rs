@@ -11,7 +11,7 @@ use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
 };
-use weir_units::{Bytes, Class, FrameTimes, LINK_OVERHEAD, PortSet, Span, SplitMix64, Time};
+use weir_units::{Alpha, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, PortSet, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Dscp;
@@ -61,6 +61,10 @@ pub struct Scenario {
     pub frame_times: FrameTimes,
     /// Whether the feedback delay τ is measured in virtual time; with real frames it is.
     pub measures_feedback: bool,
+    /// Classes whose frames the switches' buffers do not count: for virtual time only.
+    pub unbuffered: ClassSet,
+    /// α of lossy frames that are unscheduled, where it is another than that of all: for virtual time only.
+    pub unscheduled_alpha: Option<Alpha>,
     /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
     pub seed: u64,
     /// What the choice among ways of equal cost is varied by besides the flow and the switch; 0 for nothing.
@@ -310,6 +314,8 @@ impl Scenario {
             link_overhead: LINK_OVERHEAD,
             frame_times: FrameTimes::Exact,
             measures_feedback: false,
+            unbuffered: ClassSet::EMPTY,
+            unscheduled_alpha: None,
             seed: 1,
             ecmp_seed: 0,
             warm_up: Time::ZERO,
@@ -467,6 +473,13 @@ impl Scenario {
             let is_made_up = self.frame_times != FrameTimes::Exact;
             is_made_up.then(|| "its frames take whole nanoseconds on links, which takes virtual time".to_owned())
         };
+        let of_buffers = || {
+            if !self.unbuffered.is_empty() {
+                return Some("its switches' buffers do not count all classes, which takes virtual time".to_owned());
+            }
+            let is_so = self.unscheduled_alpha.is_some();
+            is_so.then(|| "its switches tell unscheduled frames from others, which takes virtual time".to_owned())
+        };
         let of_flows = || {
             let is_emulated = |flow: &&FlowPlan| !self.is_real(flow.from);
             let is_tcp = |flow: &&FlowPlan| matches!(flow.config.transport, Transport::Tcp(_));
@@ -495,6 +508,7 @@ impl Scenario {
             .or_else(of_outages)
             .or_else(of_frames)
             .or_else(of_times)
+            .or_else(of_buffers)
             .or_else(of_flows)
             .or_else(of_traffic)
             .or_else(of_digests)

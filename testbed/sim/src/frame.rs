@@ -37,12 +37,13 @@ const KIND_SHIFT: u32 = 56;
 /// The bits of the ECN field: set for CE, none for what is not ECN-capable.
 const ECN: u64 = 0b11 << TOS_SHIFT;
 const LENGTH_SHIFT: u32 = 32;
-/// Kinds: flow control, other frames, and those of them that collect telemetry or a digest.
+/// Kinds: flow control, other frames, and those of them that collect telemetry or a digest, or are unscheduled.
 // Of which the head is a number: see there.
 const CONTROL: u64 = 0;
 const DATA: u64 = 1;
 const STAMPED: u64 = 2;
 const DIGESTED: u64 = 3;
+const UNSCHEDULED: u64 = 4;
 
 /// Memory of frames that have arrived, for the next ones; the last that came back goes first, since it is in the cache.
 #[derive(Debug, Default)]
@@ -112,6 +113,7 @@ impl Label {
                 let kind = match packet.collects_stamps() {
                     true => STAMPED,
                     false if packet.collects_digest() => DIGESTED,
+                    false if packet.is_unscheduled() => UNSCHEDULED,
                     false => DATA,
                 };
                 Label {
@@ -248,6 +250,11 @@ impl Packet for Frame {
     #[inline]
     fn wants_digest(&self) -> bool {
         self.label.kind() == DIGESTED
+    }
+
+    #[inline]
+    fn is_unscheduled(&self) -> bool {
+        self.label.kind() == UNSCHEDULED
     }
 
     #[inline]

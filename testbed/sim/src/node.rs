@@ -128,6 +128,8 @@ impl SimSwitch {
                 link_overhead: scenario.link_overhead,
                 frame_times: scenario.frame_times,
                 digest: scenario.digest(),
+                unbuffered: scenario.unbuffered,
+                unscheduled_alpha: scenario.unscheduled_alpha,
             },
         )?;
         let hosts = scenario.hosts.len();

@@ -346,6 +346,12 @@ impl NicPacket {
         matches!(&self.says, Says::Write(write) if write.digest.collects())
     }
 
+    /// Whether it belongs to the first data of its flow, which switches may have another α for.
+    #[inline]
+    pub fn is_unscheduled(&self) -> bool {
+        matches!(&self.says, Says::Segment(segment) if segment.is_unscheduled)
+    }
+
     /// Takes the code of a port on its way.
     #[inline]
     pub fn raise_digest(&mut self, code: u16) {

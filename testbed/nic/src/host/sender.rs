@@ -446,7 +446,7 @@ impl Sender {
         self.stats.retransmitted += u64::from(segment.is_retransmission);
         (0..messages_sent).for_each(|_| self.finish_message(now));
         let ecn = if segment.ect { Ecn::Ect0 } else { Ecn::NotCapable };
-        Some((Says::Segment(segment), sizes.of_segment(segment.len), ecn))
+        Some((Says::Segment(segment), sizes.of_segment(u32::from(segment.len)), ecn))
     }
 
     #[inline]

@@ -194,7 +194,7 @@ impl Bottleneck {
 
     fn begin(&mut self) {
         if let Some((_, segment, _)) = self.queue.front() {
-            let sent = self.now + self.service(segment.len);
+            let sent = self.now + self.service(u32::from(segment.len));
             self.schedule(sent, What::Sent);
         }
     }

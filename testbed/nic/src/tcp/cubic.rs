@@ -71,9 +71,9 @@ const GROWTH: Key = Key::new(
     "how the window grows: by parts of segments (rfc9438), or by whole ones and with all that is rounded there (linux)",
 );
 
-const ALL: [Key; 13] = {
-    let [a, b, c, d, e, f, g, h] = hystart::KEYS;
-    [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, GROWTH, a, b, c, d, e, f, g, h]
+const ALL: [Key; 14] = {
+    let [a, b, c, d, e, f, g, h, i] = hystart::KEYS;
+    [C, BETA, FAST_CONVERGENCE, RENO_FRIENDLY, GROWTH, a, b, c, d, e, f, g, h, i]
 };
 
 impl Named for Cubic {

@@ -27,6 +27,8 @@ pub(super) struct HyStartConfig {
     delay_min: Span,
     /// and by that at most.
     delay_max: Span,
+    /// Whether round trips are the smoothed ones of data, as in ns-3, and not each as it was measured.
+    is_smoothed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +80,10 @@ const BURST: Key = Key::new("hystart_burst", "64KiB", "what a sender hands to it
 const DELAY_MIN: Key = Key::new("hystart_delay_min", "4ms", "what round trips must grow by at least");
 const DELAY_MAX: Key = Key::new("hystart_delay_max", "16ms", "and need not exceed; between the two, an eighth");
 
+const RTT: Key = Key::new("hystart_rtt", "measured", "the round trips that it goes by: as measured, or smoothed");
+
 /// HyStart's keys.
-pub(super) const KEYS: [Key; 8] = [HYSTART, DETECT, LOW_WINDOW, ACK_DELTA, TRAIN, BURST, DELAY_MIN, DELAY_MAX];
+pub(super) const KEYS: [Key; 9] = [HYSTART, DETECT, LOW_WINDOW, ACK_DELTA, TRAIN, BURST, DELAY_MIN, DELAY_MAX, RTT];
 
 impl HyStartConfig {
     /// Reads the keys; `None` if it is off.
@@ -105,6 +109,7 @@ impl HyStartConfig {
             burst: parameters.size(&BURST, Bytes::ZERO..=Bytes::mb(1_000)),
             delay_min,
             delay_max,
+            is_smoothed: parameters.choice(&RTT, &[("measured", false), ("smoothed", true)]),
         };
         parameters.boolean(&HYSTART).then_some(config)
     }
@@ -117,7 +122,12 @@ impl HyStart {
 
     /// A round trip was measured. Returns whether slow start, in which the flow is or is not, ends by it.
     pub(super) fn handle_round_trip(&mut self, trip: &RoundTrip) -> bool {
-        let shortest = self.shortest.map_or(trip.rtt, |shortest| shortest.min(trip.rtt));
+        // A smoothed one is told of data only: what was known before is in it.
+        if self.config.is_smoothed && trip.next == 0 {
+            return false;
+        }
+        let rtt = if self.config.is_smoothed { trip.smoothed_rtt } else { trip.rtt };
+        let shortest = self.shortest.map_or(rtt, |shortest| shortest.min(rtt));
         self.shortest = Some(shortest);
         let is_watched = trip.is_slow_start && trip.cwnd >= f64::from(self.config.low_window) * trip.mss;
         if self.has_ended || !is_watched {
@@ -126,7 +136,7 @@ impl HyStart {
         if trip.una > self.round.end {
             self.round = Round::at(trip.now, trip.next);
         }
-        let (is_train, is_delay) = (self.is_train_long(trip, shortest), self.is_delay_long(trip.rtt, shortest));
+        let (is_train, is_delay) = (self.is_train_long(trip, shortest), self.is_delay_long(rtt, shortest));
         self.has_ended = (is_train && self.config.detect.train) || (is_delay && self.config.detect.delay);
         self.has_ended
     }
@@ -231,6 +241,19 @@ mod tests {
         let short = |hystart: HyStart, rtt| ends_at(hystart, move |n| if n == 1 { 100 } else { rtt });
         assert_eq!(short(only(&[]), 4_000), None);
         assert_eq!(short(only(&[("hystart_delay_min", "0us")]), 100), None);
+    }
+
+    #[test]
+    fn round_trips_may_be_smoothed() {
+        let ends_at = |given: &[(&str, &str)]| {
+            let mut hystart = hystart(&[given, &[("hystart_burst", "0B"), ("hystart_train", "1")]].concat());
+            // Before any data; then 1,000 us as measured, which 125 us before smooth to less.
+            hystart.handle_round_trip(&RoundTrip { next: 0, ..trip(0, 125, 100, 0) });
+            let smoothed = |n: u64| RoundTrip { smoothed_rtt: us(300), ..trip(10_000 + 10 * n, 1_000, 100, n) };
+            (1..=100).find(|n| hystart.handle_round_trip(&smoothed(*n)))
+        };
+        assert_eq!(ends_at(&[]), Some(14), "the train is longer than 125 us");
+        assert_eq!(ends_at(&[("hystart_rtt", "smoothed")]), Some(32), "than 300 us");
     }
 
     #[test]

@@ -40,6 +40,11 @@ const KNOWN_RTT: Key = Key::new(
     "none",
     "a round trip that was measured before the first data, as of the handshake; \"none\" for none",
 );
+const TIMESTAMP_CLOCK: Key = Key::new(
+    "timestamp_clock",
+    "none",
+    "the tick of timestamps, in which round trips are measured, 1us for one within a tick; \"none\" for exact ones",
+);
 const RTO_MIN: Key = Key::new("rto_min", "10ms", "the shortest retransmission timeout");
 const RTO_MAX: Key = Key::new("rto_max", "120s", "the longest, however often it was doubled");
 const GRANULARITY: Key =
@@ -47,6 +52,11 @@ const GRANULARITY: Key =
 const ACK_EVERY: Key = Key::new("ack_every", "2", "so many segments are acknowledged together");
 const ACK_DELAY: Key = Key::new("ack_delay", "1ms", "and so long after the first of them at the latest");
 const ACK_CLASS: Key = Key::new("ack_class", "data", "the class of acknowledgements, or \"data\" for that of the data");
+const UNSCHEDULED: Key = Key::new(
+    "unscheduled",
+    "0B",
+    "so much of what a connection sends first is marked unscheduled: switches take `unscheduled_alpha` of [scenario] for it",
+);
 const RESTART_AFTER_IDLE: Key =
     Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
 
@@ -85,12 +95,14 @@ impl Named for TcpKeys {
             WINDOW_MAX,
             INITIAL_RTO,
             KNOWN_RTT,
+            TIMESTAMP_CLOCK,
             RTO_MIN,
             RTO_MAX,
             GRANULARITY,
             ACK_EVERY,
             ACK_DELAY,
             ACK_CLASS,
+            UNSCHEDULED,
             RESTART_AFTER_IDLE,
         ]
     }
@@ -152,15 +164,20 @@ impl TcpConfig {
             window_max: parameters.size(&WINDOW_MAX, Bytes::new(1)..=Bytes::mb(1_000_000)),
             initial_rto,
             known_rtt: parameters.time_or_none(&KNOWN_RTT, times.clone()),
+            timestamp_clock: parameters.time_or_none(&TIMESTAMP_CLOCK, times.clone()),
             rto_min,
             rto_max,
             granularity: parameters.time(&GRANULARITY, times),
             // One by one is at once.
             delayed_ack: (every > 1).then_some(DelayedAck { every, at_most }),
             acks: parameters.choice(&ACK_CLASS, &ack_points()),
+            unscheduled: parameters.size(&UNSCHEDULED, Bytes::ZERO..=Bytes::mb(1_000_000)),
             restart_after_idle: parameters.boolean(&RESTART_AFTER_IDLE),
         }
     }
+
+    /// A round trip that began and ended in one tick of [`TcpConfig::timestamp_clock`], as ns-3 has it.
+    pub const WITHIN_TICK: Span = Span::from_micros(1);
 
     /// Whether data may be marked.
     pub fn is_ecn_capable(&self) -> bool {
@@ -185,7 +202,7 @@ mod tests {
     use weir_units::Time;
 
     use super::*;
-    use crate::tcp::{TcpSender, kinds};
+    use crate::tcp::{Ack, TcpSender, kinds};
 
     fn read(connection: &[(&str, &str)]) -> Result<TcpConfig, WrongTcp> {
         TcpConfig::read(kinds().next().expect("Cubic"), connection, &[])
@@ -233,6 +250,22 @@ mod tests {
         let known = timeout(&[("initial_rto", "1s"), ("known_rtt", "40ms")]);
         // SRTT + 4 · SRTT / 2.
         assert_eq!(known, (Some(Span::from_millis(40)), Span::from_millis(120)));
+    }
+
+    #[test]
+    fn round_trips_are_measured_in_ticks_of_the_timestamps() {
+        let measured = |clock: &str, sent: u64, came: u64| {
+            let mut sender = TcpSender::new(&read(&[("timestamp_clock", clock)]).unwrap());
+            sender.write(1);
+            let sent = Time::from_nanos(sent * 1_000);
+            sender.poll_segment(sent).unwrap();
+            let ack = Ack { ack: 1, ece: false, sack: [None; 3], echo: sent };
+            sender.handle_ack(Time::from_nanos(came * 1_000), &ack);
+            sender.smoothed_rtt().unwrap().as_micros()
+        };
+        assert_eq!(["none", "1ms"].map(|clock| measured(clock, 1_100, 1_900)), [800, 1]);
+        assert_eq!(["none", "1ms"].map(|clock| measured(clock, 1_990, 2_010)), [20, 1_000]);
+        assert_eq!(measured("1ms", 1_990, 4_010), 3_000);
     }
 
     #[test]

@@ -173,7 +173,16 @@ mod tests {
     /// The nth segment, sent at n us.
     fn segment(n: u64) -> Segment {
         let (is_retransmission, push, cwr) = (false, false, false);
-        Segment { seq: n * MSS, len: MSS as u32, is_retransmission, push, cwr, ect: true, sent_at: at(n) }
+        Segment {
+            seq: n * MSS,
+            len: MSS as u16,
+            is_retransmission,
+            is_unscheduled: false,
+            push,
+            cwr,
+            ect: true,
+            sent_at: at(n),
+        }
     }
 
     fn blocks(list: &[(u64, u64)]) -> [Option<(u64, u64)>; 3] {

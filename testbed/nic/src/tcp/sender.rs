@@ -19,6 +19,9 @@ pub struct TcpSender {
     is_ecn_capable: bool,
     counts_marks: bool,
     restart_after_idle: bool,
+    timestamp_clock: Option<Span>,
+    /// What may still be sent that is unscheduled.
+    unscheduled: u64,
     window_max: u64,
     /// All that the application has written ends there.
     written: u64,
@@ -82,9 +85,12 @@ impl TcpSender {
     /// The sending end of an established connection over which nothing was sent.
     ///
     /// # Panics
-    /// With an MSS of zero.
+    /// With an MSS of zero, or one that no packet has.
     pub fn new(config: &TcpConfig) -> TcpSender {
-        assert!(config.mss > 0, "a segment has a payload");
+        assert!(
+            (1..=u32::from(u16::MAX)).contains(&config.mss),
+            "a segment has a payload, as long as a packet at most"
+        );
         let (mut window, mut retransmission) = (Window::new(config), Retransmission::new(config));
         if let Some(rtt) = config.known_rtt {
             retransmission.measured(rtt);
@@ -95,6 +101,8 @@ impl TcpSender {
             is_ecn_capable: config.is_ecn_capable(),
             counts_marks: config.control.counts_marks(),
             restart_after_idle: config.restart_after_idle,
+            timestamp_clock: config.timestamp_clock,
+            unscheduled: config.unscheduled.get(),
             window_max: config.window_max.get().max(u64::from(config.mss)),
             written: 0,
             board: Scoreboard::default(),
@@ -148,12 +156,15 @@ impl TcpSender {
             self.timer = now.saturating_add(self.retransmission.timeout());
         }
         self.last_sent = now;
+        let is_unscheduled = self.unscheduled > 0;
+        self.unscheduled = self.unscheduled.saturating_sub(len);
         self.stats.segments += 1;
         self.stats.retransmissions += u64::from(!is_new);
         Some(Segment {
             seq: start,
-            len: len as u32,
+            len: len as u16,
             is_retransmission: !is_new,
+            is_unscheduled,
             push: end == self.written,
             cwr: is_new && std::mem::take(&mut self.cwr),
             ect: self.is_ecn_capable && (is_new || self.counts_marks),
@@ -309,9 +320,19 @@ impl TcpSender {
     }
 
     /// Data was acknowledged for the first time.
+    /// A round trip, as the timestamps at its ends tell it.
+    fn measured(&self, sent: Time, came: Time) -> Span {
+        let Some(tick) = self.timestamp_clock else { return came.since(sent) };
+        let ticks = |at: Time| at.as_picos() / tick.as_picos();
+        match ticks(came) - ticks(sent) {
+            0 => TcpConfig::WITHIN_TICK,
+            ticks => tick * ticks,
+        }
+    }
+
     fn handle_progress(&mut self, now: Time, echo: Time) {
         if echo <= now {
-            let rtt = now.since(echo);
+            let rtt = self.measured(echo, now);
             self.retransmission.measured(rtt);
             if !matches!(self.phase, Phase::Recovery { .. }) {
                 let smoothed = self.retransmission.smoothed_rtt().unwrap_or(rtt);

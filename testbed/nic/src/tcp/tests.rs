@@ -26,6 +26,23 @@ fn dctcp() -> Control {
     Control::dctcp()
 }
 
+#[test]
+fn what_is_sent_first_is_unscheduled() {
+    let mut pair = Pair::new(TcpConfig { unscheduled: Bytes::new(12 * MSS - 1), ..config(cubic()) }, 30);
+    let marked = |sent: &[Segment]| sent.iter().map(|segment| segment.is_unscheduled).collect::<Vec<_>>();
+    let first = pair.sent();
+    assert_eq!(marked(&first), [true; 10]);
+    // A segment that is begun is whole; what is sent again counts too.
+    pair.now = 1_000_000;
+    pair.sender.handle_timeout(at(pair.now));
+    let again = pair.sent();
+    assert!(again[0].is_retransmission && again[0].is_unscheduled, "{again:?}");
+    let sent = pair.round_trip(&again, false);
+    assert_eq!(marked(&sent)[..2], [true, false], "{sent:?}");
+    let mut none = Pair::new(config(cubic()), 30);
+    assert_eq!(marked(&none.sent()), [false; 10]);
+}
+
 /// Two ends and a path of 5 ms each way that carries all but what the test takes out.
 struct Pair {
     now: u64,
@@ -483,7 +500,7 @@ fn through(config: TcpConfig, mut weather: Weather, writes: &[u64]) -> TcpStats 
             }
         }
         while let Some(segment) = sender.poll_segment(at(now)) {
-            assert!(segment.len > 0 && segment.len <= config.mss && segment.sent_at == at(now));
+            assert!(segment.len > 0 && u32::from(segment.len) <= config.mss && segment.sent_at == at(now));
             let is_ce = segment.ect && weather.below(10) == 0;
             out.push(Carried::Data(segment, is_ce));
         }

@@ -19,6 +19,7 @@ mod document;
 mod flows;
 mod inet_tub;
 mod round_trips;
+mod script;
 mod sources;
 mod switches;
 #[cfg(test)]
@@ -41,6 +42,7 @@ pub use arguments::{Algorithm, Arguments, RdmaCc, Traffic};
 pub use config::Config;
 pub use detect::{FileKind, detect};
 pub use flows::{Flow, FlowList, TraceList};
+pub use script::{CommandLine, command_lines};
 pub use sources::Sources;
 pub use text::Source;
 pub use topology::{Link, Tiers, Topology};

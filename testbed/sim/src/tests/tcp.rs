@@ -6,7 +6,7 @@ use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
 use weir_scenario::topology::{Cable, Dumbbell, Fabric};
 use weir_scenario::workload::Message;
 use weir_scenario::{Scenario, TrafficPlan};
-use weir_units::{BitRate, Bytes, Class, Span, Time};
+use weir_units::{BitRate, Bytes, Class, ClassSet, Span, Time};
 use weir_wire::rocev2::Dscp;
 
 use super::net::{flow, jain, lossless, lossy, shares};
@@ -146,6 +146,49 @@ fn acknowledgements_have_the_class_that_the_connection_gives_them() {
     let (with_data, none) = acks_of(None);
     assert!(with_data >= 35 && none == 0, "{with_data} {none}");
     assert_eq!(acks_of(Some(Class::new(1))), (0, with_data));
+}
+
+/// Four flows begin with a window that the buffer has no room for.
+fn bursts(unscheduled: Bytes) -> Scenario {
+    let config = TcpConfig { initial_window: 40, unscheduled, ..cubic() };
+    with_flows(lossy(&dumbbell(4), BUFFER), |_, flow| {
+        flow.transport = Transport::tcp(config.clone());
+        (flow.message, flow.total) = (Bytes::kb(40), Some(Bytes::kb(40)));
+    })
+}
+
+#[test]
+fn switches_keep_more_of_what_is_unscheduled() {
+    let dropped = |unscheduled, unscheduled_alpha| {
+        let scenario = Scenario { unscheduled_alpha, ..bursts(unscheduled) };
+        let mut sim = Sim::new(&scenario).unwrap();
+        sim.run_until(Time::ZERO + Span::from_micros(200));
+        let report = sim.report(0);
+        assert!(report.balance.holds);
+        report.balance.dropped
+    };
+    let (first, alpha) = (Bytes::kb(40), Some("1024".parse().unwrap()));
+    let [as_ever, unmarked, half, all] = [(first, None), (Bytes::ZERO, alpha), (Bytes::kb(20), alpha), (first, alpha)]
+        .map(|(first, alpha)| dropped(first, alpha));
+    // 160 KB come at once, of which the queue may hold half of 100 KB, or nearly all of it.
+    assert_eq!(as_ever, unmarked);
+    assert!(all + 25 < as_ever && all < half && half < as_ever, "{as_ever} {half} {all}");
+}
+
+#[test]
+fn classes_may_bypass_the_buffer() {
+    let in_buffer = |unbuffered| {
+        let scenario = Scenario { unbuffered, ..bursts(Bytes::ZERO) };
+        let mut sim = Sim::new(&scenario).unwrap();
+        sim.run_until(Time::ZERO + Span::from_micros(200));
+        let report = sim.report(0);
+        assert!(report.balance.holds && report.ports.iter().any(|port| port.classes[CLASS.index()].tx_frames > 50));
+        (report.balance.dropped, report.pool.used_max.get())
+    };
+    let (dropped, held) = in_buffer(ClassSet::EMPTY);
+    assert!(dropped > 0 && held > 40_000, "{dropped} {held}");
+    assert_eq!(in_buffer(CLASS.alone()), (0, 0));
+    assert_eq!(in_buffer(Class::new(5).alone()), (dropped, held));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! The configuration: a key and its value on each line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use weir_units::{BitRate, Span};
 
@@ -28,10 +28,10 @@ pub struct Config {
     pub rates: BTreeMap<&'static str, BitRate>,
     /// Shares, in units of 10^-9.
     pub shares: BTreeMap<&'static str, u64>,
-    /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, each by the link's rate.
+    /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, each by the link's rate: as many pairs as the first number says.
     pub maps: BTreeMap<&'static str, BTreeMap<BitRate, u64>>,
-    /// Maps whose first number is not that of their pairs.
-    pub miscounted: Vec<&'static str>,
+    /// Of maps with more pairs than their first number says, the rates of the others.
+    pub uncounted: BTreeMap<&'static str, BTreeSet<BitRate>>,
     /// LINK_DOWN, if there is one: when, since 2 s of the simulation, and the nodes at its ends.
     pub link_down: Option<(Span, [u32; 2])>,
 }
@@ -135,9 +135,9 @@ impl Config {
         for (key, places) in MAPS {
             let help = "write how many pairs follow, and then pairs of a rate in bits a second and a value: `1 100000000000 400`";
             let map = self.values(&[*key], complaints, "a map of rates", help, |text| pairs(text, *places));
-            for (key, (announced, map)) in map {
-                if announced != map.len() {
-                    self.miscounted.push(key);
+            for (key, (map, others)) in map {
+                if !others.is_empty() {
+                    self.uncounted.insert(key, others);
                 }
                 self.maps.insert(key, map);
             }
@@ -229,14 +229,21 @@ pub(super) fn is_key(word: &str) -> bool {
 }
 
 /// A number of pairs, and the pairs, of which there are as many or more.
-fn pairs(text: &str, places: u32) -> Option<(usize, BTreeMap<BitRate, u64>)> {
+fn pairs(text: &str, places: u32) -> Option<(BTreeMap<BitRate, u64>, BTreeSet<BitRate>)> {
     let mut words = text.split_whitespace();
     let announced: usize = words.next()?.parse().ok()?;
-    let mut map = BTreeMap::new();
+    let (mut map, mut others) = (BTreeMap::new(), BTreeSet::new());
+    let mut read = 0;
     while let Some(link) = words.next() {
-        map.insert(rate(link)?, decimal(words.next()?, places)?);
+        let (rate, value) = (rate(link)?, decimal(words.next()?, places)?);
+        if read < announced {
+            map.insert(rate, value);
+        } else if !map.contains_key(&rate) {
+            others.insert(rate);
+        }
+        read += 1;
     }
-    (map.len() >= announced).then_some((announced, map))
+    (read >= announced).then_some((map, others))
 }
 
 fn link_down(text: &str) -> Option<(Span, [u32; 2])> {

@@ -63,7 +63,7 @@ impl Sources {
         }
         let mut alphas = None;
         for (key, written) in arguments.iter().flat_map(|arguments| &arguments.files) {
-            let path = beside(paths, written).ok_or_else(|| {
+            let path = written_or_beside(paths, written).ok_or_else(|| {
                 let problem = format!("--{key}={written} is not there, nor beside the other files");
                 ImportErrors::one("--arguments", None, problem, "put it there, or name the folder that it is in")
             })?;
@@ -71,6 +71,19 @@ impl Sources {
             match *key {
                 "alphasFile" => alphas = Some(read(&path)?),
                 _ => candidates.push(named(&path)?),
+            }
+        }
+        if let Some(arguments) = arguments {
+            let has_config = candidates.iter().any(|one| one.is_named && one.kind == Some(FileKind::Config));
+            let default =
+                |key: &str, name: &str| beside(paths, Path::new(name)).filter(|_| !arguments.files.contains_key(key));
+            if let Some(path) = default("conf", CONFIG_BY_DEFAULT).filter(|_| !has_config) {
+                candidates.retain(|one: &Candidate| one.source.name != CONFIG_BY_DEFAULT);
+                candidates.push(named(&path)?);
+            }
+            if let Some(path) = default("alphasFile", ALPHAS_BY_DEFAULT) {
+                candidates.retain(|one: &Candidate| one.source.name != ALPHAS_BY_DEFAULT);
+                alphas = Some(read(&path)?);
             }
         }
         let explains = drop_explanation(&mut candidates);
@@ -124,15 +137,31 @@ impl Sources {
         found.config = config;
         Ok(found)
     }
+
+    /// A script of command lines: where it is written, or beside what is looked at.
+    ///
+    /// # Errors
+    /// A file that is not there, or no text.
+    pub fn script(paths: &[PathBuf], written: &Path) -> Result<Source, ImportErrors> {
+        read(&written_or_beside(paths, written).unwrap_or_else(|| written.to_owned()))
+    }
 }
 
+/// What a program with a command line reads where that names none.
+const CONFIG_BY_DEFAULT: &str = "config-workload.txt";
+const ALPHAS_BY_DEFAULT: &str = "alphas";
+
 /// A file that a command line names: where it is written, or beside one of the paths.
-fn beside(paths: &[PathBuf], written: &str) -> Option<PathBuf> {
-    let written = Path::new(written);
+fn written_or_beside(paths: &[PathBuf], written: impl AsRef<Path>) -> Option<PathBuf> {
+    let written = written.as_ref();
+    if written.is_file() { Some(written.to_owned()) } else { beside(paths, written) }
+}
+
+/// A file of this name in the folder of one of the paths.
+fn beside(paths: &[PathBuf], named: &Path) -> Option<PathBuf> {
     let folder = |path: &PathBuf| if path.is_dir() { path.clone() } else { path.with_file_name("") };
-    let name = written.file_name()?;
-    let places = std::iter::once(written.to_owned()).chain(paths.iter().map(|path| folder(path).join(name)));
-    places.into_iter().find(|path| path.is_file())
+    let name = named.file_name()?;
+    paths.iter().map(|path| folder(path).join(name)).find(|path| path.is_file())
 }
 
 /// Takes `config_doc.txt` out, which explains a configuration's keys in braces, where a folder has another configuration too.

@@ -325,18 +325,19 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     }
     let of_rate = |rate: BitRate| -> Result<Ecn, ImportErrors> {
         let of = |key: &str| {
-            config.maps.get(key).and_then(|map| map.get(&rate)).copied().ok_or_else(|| {
+            // The simulators, built as they are run, take 0 for what they have not read.
+            let uncounted = config.uncounted.get(key).filter(|others| others.contains(&rate)).map(|_| 0);
+            config.maps.get(key).and_then(|map| map.get(&rate)).copied().or(uncounted).ok_or_else(|| {
                 let problem = format!("{key} has nothing for links of {rate}");
                 let help = format!("write a pair of {} and a threshold", rate.as_bps());
                 ImportErrors::one(&config.file, config.line(key), problem, help)
             })
         };
-        Ok(Ecn {
-            kmin: Bytes::kb(of("KMIN_MAP")?),
-            kmax: Bytes::kb(of("KMAX_MAP")?),
-            pmax_ppb: of("PMAX_MAP")?,
-            at_rate: None,
-        })
+        // Of a queue with anything in it.
+        let least = Bytes::new(1);
+        let [kmin, kmax] = [of("KMIN_MAP")?, of("KMAX_MAP")?].map(|kb| Bytes::kb(kb).max(least));
+        let pmax_ppb = if kmax == least { 1_000_000_000 } else { of("PMAX_MAP")? };
+        Ok(Ecn { kmin, kmax, pmax_ppb, at_rate: None })
     };
     let chosen = of_rate(usual)?;
     let line = config.line("KMIN_MAP").unwrap_or(1);
@@ -382,10 +383,17 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
         let text = format!("{text}; in the simulator otherwise at {}", odd.join(", "));
         report.approximated.push(Note::at(&config.file, line, text));
     }
-    for key in &config.miscounted {
+    for (key, others) in &config.uncounted {
         let line = config.line(key).unwrap_or(1);
-        let text = format!("{key} has more pairs than its first number says: all of them count");
-        report.approximated.push(Note::at(&config.file, line, text));
+        let of_links = others.iter().any(|rate| rates(topology).contains_key(rate));
+        let others: Vec<String> = others.iter().map(ToString::to_string).collect();
+        let ports =
+            if of_links { "ports of that rate mark all that leaves others behind, as there" } else { "no link has it" };
+        let text = format!(
+            "{key} has more pairs than its first number says, and that of {} does not count: {ports}",
+            others.join(", ")
+        );
+        report.taken.push(Note::at(&config.file, line, text));
     }
     // Nothing below K_max, and all above it.
     let chosen = Ecn { at_rate, ..chosen };

@@ -318,6 +318,22 @@ fn switches_are_as_the_configuration_has_them() {
     }
     let off = with(LINKS, "ENABLE_PFC 0\nENABLE_QCN 0\n", flows).unwrap().scenario;
     assert!(off.contains("lossless = []") && off.contains("flow_control = \"none\"") && !off.contains("ecn"), "{off}");
+    // Pairs beyond the number that is told do not count, and ports of their rate have thresholds of 0.
+    let maps = |announced: u32| {
+        let map = |key: &str, values: [&str; 2]| {
+            format!("{key} {announced} 25000000000 {} 100000000000 {}\n", values[0], values[1])
+        };
+        map("KMAX_MAP", ["100", "400"]) + &map("KMIN_MAP", ["50", "200"]) + &map("PMAX_MAP", ["0.2", "0.2"])
+    };
+    let marks = |announced: u32| {
+        let imported = with(LINKS, &maps(announced), flows).unwrap();
+        let told =
+            imported.report.taken.iter().filter(|note| note.text.contains("more pairs than its first number")).count();
+        let ecn = imported.scenario.lines().find(|line| line.starts_with("ecn = ")).unwrap().to_owned();
+        (ecn, told)
+    };
+    assert_eq!(marks(2), ("ecn = { kmin = \"200KB\", kmax = \"400KB\", pmax = 0.2 }".to_owned(), 0));
+    assert_eq!(marks(1), ("ecn = { kmin = \"1B\", kmax = \"1B\", pmax = 1.0 }".to_owned(), 3));
     let found = problems(with(LINKS, "KMAX_MAP 1 1000 4\nKMIN_MAP 1 1000 1\nPMAX_MAP 1 1000 1\n", flows));
     assert_eq!(found, [(Some(2), "KMIN_MAP has nothing for links of 100Gbps".to_owned())]);
     let wide = LINKS.replace("1us", "1ms");
@@ -396,6 +412,15 @@ fn files_are_found_by_what_is_in_them() {
     write("config.txt", "FLOW_FILE mix/none.txt\n");
     let missing = "config.txt:1: FLOW_FILE mix/none.txt is not there, nor beside the configuration";
     assert!(find(&[config, net]).unwrap_err().starts_with(missing));
+    // Where a command line names no configuration and no α, its program's own go before others.
+    write("config.txt", "TOPOLOGY_FILE net.txt\n");
+    write("config-workload.txt", "TOPOLOGY_FILE other.txt\n");
+    write("alphas", "1\n");
+    assert!(find(&all).unwrap_err().contains("this is a configuration, and so is config-workload.txt"));
+    let of_line = |line: &str| Sources::find_for(&all, Some(&Arguments::parse(line).unwrap())).unwrap();
+    let found = of_line("--rdmaload=0.4");
+    assert_eq!((found.topology.name, found.alphas.unwrap().name), ("other.txt".to_owned(), "alphas".to_owned()));
+    assert_eq!(of_line("--conf=x/config.txt").topology.name, "net.txt");
     let fct = write("fct.txt", "0b000001 0b000101 10000 100 64000 2000000000 9000 8000\n");
     let refused = find(&[fct, load]).unwrap_err();
     assert!(

@@ -120,6 +120,12 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
         // inet-tub's divides integers.
         document.word("frame_times", if experiment.simulator == Simulator::InetTub { "whole-ns" } else { "ns3" });
     }
+    if let Some(policy) = experiment.switches.policy.as_ref().filter(|_| !experiment.tcp.is_empty()) {
+        document.bare("unbuffered_classes", format!("[{}]", inet_tub::TCP_ACK_CLASS));
+        if policy.has_unscheduled {
+            document.bare("unscheduled_alpha", inet_tub::UNSCHEDULED_ALPHA);
+        }
+    }
     if let Some(seed) = config.numbers.get("RANDOM_SEED") {
         document.bare("seed", seed);
     }

@@ -466,6 +466,8 @@ impl<'p> Build<'p> {
             link_overhead: plan.link_overhead,
             frame_times: plan.frame_times,
             measures_feedback: plan.measures_feedback,
+            unbuffered: plan.unbuffered,
+            unscheduled_alpha: plan.unscheduled_alpha,
             seed: plan.seed,
             ecmp_seed: plan.ecmp_seed,
             warm_up: plan.warm_up,

@@ -184,6 +184,8 @@ const FIXED: &[KnownTable] = &[
             "link_overhead",
             "frame_times",
             "feedback_delay",
+            "unbuffered_classes",
+            "unscheduled_alpha",
         ],
     ),
     KnownTable::table("switch", SWITCH),

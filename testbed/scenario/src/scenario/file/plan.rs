@@ -8,7 +8,7 @@ use weir_config::Source;
 use weir_nic::host::Stamps;
 use weir_reader::settings::{Origin, Settings};
 use weir_reader::{Problem, SIZE, TIME, Table};
-use weir_units::{Bytes, FrameTimes, LINK_OVERHEAD, Span, Time};
+use weir_units::{Alpha, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, Span, Time};
 
 use super::Expectation;
 use super::forwarding::Forwarding;
@@ -61,12 +61,20 @@ pub(super) struct ScenarioPlan {
     pub link_overhead: Bytes,
     pub frame_times: FrameTimes,
     pub measures_feedback: bool,
+    pub unbuffered: ClassSet,
+    pub unscheduled_alpha: Option<Alpha>,
     pub windows: Vec<WindowPlan>,
     /// The ports that are drawn, where the file names them.
     pub draw: Option<Vec<PortName>>,
     pub capture: Option<CapturePart>,
     /// One at least.
     pub runs: Vec<RunPart>,
+}
+
+/// The classes that a key lists.
+fn classes(table: &Table<'_>, key: &str) -> ClassSet {
+    let listed = table.integers(key, 0..=7).unwrap_or_default();
+    listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
 
 /// The table `[capture]`: the host whose frames are captured, and which of its data frames.
@@ -127,6 +135,8 @@ impl ScenarioPlan {
             link_overhead: link_overhead.unwrap_or(LINK_OVERHEAD),
             frame_times: scenario.choice("frame_times", FRAME_TIMES).unwrap_or_default(),
             measures_feedback: scenario.boolean("feedback_delay").unwrap_or(false),
+            unbuffered: classes(&scenario, "unbuffered_classes"),
+            unscheduled_alpha: scenario.alpha("unscheduled_alpha"),
             windows: windows(root, end),
             draw: draw(&scenario, &topology),
             capture: capture(root, &topology, end),

@@ -216,6 +216,15 @@ fn routes_without_a_choice_are_static_macs_too() {
     let text = "scenario.end = \"1ms\"\n[topology]\nkind = \"dumbbell\"\nleft = 2\nright = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
     let scenario = good(text).remove(0).scenario;
     assert_eq!((scenario.routes.is_some(), scenario.needs_virtual_time()), (true, None));
+    let with = |keys: &str| good(&text.replace("end = \"1ms\"", &format!("end = \"1ms\"\n{keys}"))).remove(0).scenario;
+    let unbuffered = with("scenario.unbuffered_classes = [0, 6]");
+    assert_eq!(unbuffered.unbuffered.iter().map(Class::index).collect::<Vec<_>>(), [0, 6]);
+    let why = unbuffered.needs_virtual_time().unwrap();
+    assert_eq!(why, "its switches' buffers do not count all classes, which takes virtual time");
+    let unscheduled = with("scenario.unscheduled_alpha = 1024");
+    assert_eq!(unscheduled.unscheduled_alpha, Some("1024".parse().unwrap()));
+    let why = unscheduled.needs_virtual_time().unwrap();
+    assert_eq!(why, "its switches tell unscheduled frames from others, which takes virtual time");
     let timed = text.replace("end = \"1ms\"", "end = \"1ms\"\nscenario.frame_times = \"whole-ns\"");
     let timed = good(&timed).remove(0).scenario;
     assert_eq!((scenario.frame_times, timed.frame_times), (FrameTimes::Exact, FrameTimes::Whole));
