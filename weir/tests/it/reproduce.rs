@@ -586,6 +586,66 @@ fn real_frames_may_have_a_sweep_of_their_own() {
     }
 }
 
+/// A verdict of runs by the clock that the machine held up, as a call with real frames leaves it: every page that it is on says so.
+#[test]
+fn what_is_not_judged_is_told_wherever_verdicts_stand() {
+    let lab = Lab::new(&PAPER.replace("[takes]", "backends = [\"sim\", \"dpdk\"]\n\n[takes]"));
+    let mut verdict = lab.verdict("sim", &["--quick"]);
+    assert!(verdict.get("lateness").is_none(), "virtual time is never late: {verdict:#}");
+    verdict["verdict"] = "not-judged".into();
+    verdict["backend"] = "dpdk".into();
+    verdict["says"] =
+        "Not judged: the machine was late in 1 of 2 runs, by which 1 of the paper's 1 main claims goes.".into();
+    verdict["lateness"] = serde_json::json!({
+        "allowed_percent": 5.0, "most_percent": 23.4, "runs": 2, "late": [{ "run": "1-low", "lost_percent": 23.4 }]
+    });
+    verdict["reasons"] =
+        serde_json::json!(["Not judged: A higher threshold spares PAUSEs (the run 1-low lost 23.4 %)"]);
+    verdict["claims"][0]["judgement"] = "not-judged".into();
+    for number in [0, 2, 3] {
+        verdict["numbers"][number]["is_late"] = true.into();
+    }
+    verdict["numbers"][3]["judgement"] = "not-judged".into();
+    let made = lab.bytes("sim/more.0/made-on.json");
+    fs::create_dir_all(lab.path("real/more.0")).unwrap();
+    fs::write(lab.path("real/more.0/made-on.json"), made).unwrap();
+    fs::write(lab.path("real/more.0/verdict.json"), verdict.to_string()).unwrap();
+
+    let (code, page) = lab.weir("compare", &["backends", "sim/more.0", "real/more.0"]);
+    assert_eq!(code, 0, "{page}");
+    for row in [
+        "| verdict | **holds** | **is not judged** |",
+        "| most of a run that the machine took | - | 23.4 % |",
+        "| **A higher threshold spares PAUSEs** | holds | not judged |",
+        "dpdk: Not judged: the machine was late",
+    ] {
+        assert!(page.contains(row), "{row}: {page}");
+    }
+    let row = page.lines().find(|line| line.starts_with("| PAUSEs, low |")).unwrap();
+    assert!(row.ends_with(" PAUSEs (not judged) |"), "{row}");
+    for (backend, row) in
+        [("dpdk", "| **is not judged** |"), ("sim", "| **is not judged** | 1 not judged | 1 not judged |")]
+    {
+        let arguments = ["--document", "page.md", "--backend", backend, "-o", "real", "--papers", "."];
+        let (code, said) = lab.reproduce(&arguments);
+        assert_eq!(code, 0, "{said}");
+        let page = String::from_utf8(lab.bytes("page.md")).unwrap();
+        assert!(page.contains("0 hold in part, 0 do not hold, 1 is not judged."), "{page}");
+        assert!(page.contains(row), "{row}: {page}");
+    }
+}
+
+#[test]
+fn how_late_a_run_may_be_is_a_share_of_its_time_with_real_frames() {
+    let lab = Lab::new(PAPER);
+    let (code, said) = lab.reproduce(&["more.0", "--lateness", "2"]);
+    assert!(code == 2 && said.contains("--lateness: virtual time is never late; leave it out"), "{said}");
+    for wrong in ["-1", "101", "NaN", "a little"] {
+        let (code, said) = lab.reproduce(&["more.0", "--backend", "dpdk", &format!("--lateness={wrong}")]);
+        assert!(code == 2 && said.contains("0 to 100 percent: --lateness 2"), "{wrong}: {said}");
+    }
+}
+
 /// Weir's own experiment with real hosts: all its points are good, and an experiment without such hosts is told so.
 #[test]
 #[cfg(feature = "dpdk")]

@@ -80,6 +80,11 @@ fn page(results: &[(Outcome, MadeOn)]) -> String {
     told("verdict", &|outcome, _| format!("**{}**", outcome.verdict));
     told("runs", &|outcome, _| outcome.points.to_string());
     told("seeds, or repeats", &|outcome, _| outcome.seeds.to_string());
+    if outcomes.iter().any(|outcome| outcome.lateness.is_some()) {
+        told("most of a run that the machine took", &|outcome, _| {
+            outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
+        });
+    }
     if outcomes.iter().any(|outcome| outcome.left_out.is_some()) {
         told("left out", &|outcome, _| outcome.left_out.clone().unwrap_or_default());
     }

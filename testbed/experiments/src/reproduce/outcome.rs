@@ -10,6 +10,7 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
+use super::units::shown;
 use super::verdict::{Judgement, Number, Outcome, Tally};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
@@ -158,6 +159,13 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     if let Some(left_out) = &outcome.left_out {
         println!("  {}   without {left_out}", if outcome.is_real() { "real: " } else { "quick:" });
     }
+    if let Some(lateness) = &outcome.lateness {
+        println!(
+            "  late:    the machine took at most {} % of a run; more than {} % is not judged by",
+            shown(lateness.most_percent),
+            shown(lateness.allowed_percent)
+        );
+    }
     if !outcome.set.is_empty() {
         println!("  CHANGED: with {}: this is not the paper's experiment", outcome.set.join(", "));
     }
@@ -192,10 +200,7 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
 pub(super) fn print_all(outcomes: &[Outcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {
-        let held = |judgements: &mut dyn Iterator<Item = Judgement>| match Tally::of(judgements) {
-            Tally { judged: 0, .. } => String::new(),
-            tally => format!("{} of {}", tally.holds, tally.judged),
-        };
+        let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
         table.row([
             outcome.id.clone(),
             outcome.verdict.to_string(),

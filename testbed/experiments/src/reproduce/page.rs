@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::experiment::Experiment;
 use super::rows::Rows;
+use super::units::shown;
 use super::verdict::Outcome;
 use crate::Failure;
 use crate::report::{self, Lead};
@@ -55,6 +56,13 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
         format!("The paper: {}", paper.found),
         format!("Weir: {} runs of {} seeds.", outcome.points, outcome.seeds),
     ];
+    if let Some(lateness) = &outcome.lateness {
+        sentences.push(format!(
+            "The machine took at most {} % of a run; by a run that lost more than {} % nothing is judged.",
+            shown(lateness.most_percent),
+            shown(lateness.allowed_percent)
+        ));
+    }
     if !outcome.set.is_empty() {
         sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
     }

@@ -39,6 +39,8 @@ pub struct SweepPlan {
     pub identity: String,
     /// What runs the points.
     pub backend: Backend,
+    /// A run of which the machine took more than this, in percent of its time, is run anew by a later call; none is without it.
+    pub allowed_lateness: Option<f64>,
     /// The scenario's first run, as it is without the sweep.
     first: ScenarioRun,
     base: Table,
@@ -104,6 +106,7 @@ impl SweepPlan {
             settings: combinations.iter().map(|combination| setting(file, combination)).collect(),
             overrides: file.overrides.clone(),
             backend: file.backend,
+            allowed_lateness: None,
             first: base.runs[chosen[0]].clone(),
             base: base.table,
         };

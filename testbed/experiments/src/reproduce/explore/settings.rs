@@ -108,7 +108,8 @@ impl Runner<'_> {
             }
         }
         let stated: Vec<&Number> = numbers.iter().filter(|number| number.judgement.is_some()).collect();
-        let holds = |judgement: Judgement| !matches!(judgement, Judgement::Fails | Judgement::Undecided);
+        let holds =
+            |judgement: Judgement| !matches!(judgement, Judgement::Fails | Judgement::Undecided | Judgement::NotJudged);
         let main: Vec<Judgement> =
             claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement).collect();
         let comes_out = main.iter().all(|judgement| holds(*judgement))
