@@ -475,6 +475,16 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     // Narrowed.
     let (code, said) = explore(&["--pin", "threshold=50KB"]);
     assert!(code == 0 && said.contains("holds in 0 % of the settings that the paper allows (all 2 of them)"), "{said}");
+    // Twice as high a threshold is too little for five seeds to tell, and more of them have a folder of their own.
+    let (code, said) = explore(&["--pin", "threshold=100KB"]);
+    let open = "is decided by its 5 seeds in none of the 2 settings that were run; more seeds would decide it, and take longer \
+                (weir explore more.0 --seeds 20, with a longer --cpu)";
+    assert!(code == 0 && said.contains(open) && said.contains("  open "), "{said}");
+    let settings = String::from_utf8(lab.bytes("out/more.0/map-threshold-100kb/settings.csv")).unwrap();
+    assert!(settings.lines().skip(1).all(|line| line.split(',').nth(2) == Some("open")), "{settings}");
+    let (code, said) = explore(&["--pin", "threshold=100KB", "--seeds", "2"]);
+    assert!(code == 0 && said.contains("2 settings of 2 open things, all that are listed: 8 runs"), "{said}");
+    assert!(lab.path("out/more.0/map-threshold-100kb-seeds-2/map.json").exists());
     let (code, said) = lab.weir("explore", &["--document", "CLAIMS.md", "--papers", "more.0", "-o", "out"]);
     let page = String::from_utf8(lab.bytes("CLAIMS.md")).unwrap();
     assert!(code == 0 && page.contains("| [more.0](#more0) More buffer, fewer PAUSEs | 33 % (all) |"), "{said}{page}");

@@ -226,7 +226,7 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcom
     let map = map.map_or_else(String::new, |map| {
         format!(
             "{} of {} settings",
-            map.lines.first().map_or_else(String::new, |line| line.share_shown()),
+            if map.lines[0].is_open() { "not decided in most".to_owned() } else { map.lines[0].share_shown() },
             map.settings
         )
     });

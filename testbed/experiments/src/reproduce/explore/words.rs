@@ -40,11 +40,10 @@ pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
             Kind::Together => "= ",
             _ => "  ",
         };
-        let taken = line.taken.map_or("-", |holds| if holds { "holds" } else { "fails" });
         table.row([
             line.share_shown(),
             if map.is_all { "all".to_owned() } else { line.interval_shown() },
-            taken.to_owned(),
+            line.taken_shown(),
             line.decides.clone().unwrap_or_default(),
             format!("{mark}{}", line.says),
         ]);
@@ -181,7 +180,7 @@ fn summary(text: &mut String, maps: &[&ClaimMap]) {
             map.id,
             map.id.replace('.', ""),
             map.title.replace('|', "\\|"),
-            map.lines[0].share_shown(),
+            map.share_in_short(),
             map.lines[0].decides.as_deref().unwrap_or("-"),
             how_many("robust"),
             how_many("fragile"),
@@ -234,7 +233,7 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, picture: 
             line.of,
             line.share_shown(),
             if map.is_all { "all".to_owned() } else { line.interval_shown() },
-            line.taken.map_or("-", |holds| if holds { "holds" } else { "fails" }),
+            line.taken_shown(),
             line.robustness(),
             decided.replace('|', "\\|"),
         );
