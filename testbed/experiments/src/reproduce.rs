@@ -74,6 +74,9 @@ pub struct ReproduceArguments {
     /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// Each point with so many seeds, from the sweep's first on, in place of its own; with real hosts these are repeats.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "document", "farm", "broken"])]
+    seeds: Option<u32>,
     /// With real frames or hosts: nothing is judged by a run that lost more than this share of its time to the machine, and the same
     /// command runs it anew; by default 5. 100 judges by whatever ran.
     #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["list", "document"])]
@@ -238,7 +241,7 @@ fn plan(
     }
     let sweep = match &arguments.farm {
         Some(_) => experiment.farm_sweep()?,
-        None => experiment.sweep(arguments.quick, arguments.backend)?,
+        None => experiment.sweep(arguments.quick, arguments.backend)?.with_seeds(arguments.seeds),
     };
     let file = SweepFile {
         columns: Columns::only(experiment.columns()),
@@ -285,6 +288,10 @@ fn run(
     let rows = Rows::new(plan.columns.clone(), records.clone());
     let readings = measure::read(&experiment.paper.measures, &rows)?;
     let (mut numbers, mut claims) = verdict::judge(&experiment.paper, &readings);
+    if !arguments.backend.is_real() && arguments.seeds.is_none() {
+        // Seeds that are the experiment's own are a sample of messages: what one of them comes to says nothing.
+        numbers.iter_mut().for_each(|number| number.least_and_most = None);
+    }
     if let Some(lateness) = &lateness {
         lateness.unjudge(&experiment.paper, &records, &mut numbers, &mut claims);
     }

@@ -596,6 +596,36 @@ fn real_frames_may_have_a_sweep_of_their_own() {
     }
 }
 
+/// More seeds or fewer than the sweep has: numbers say what single ones came to, and claims go by as many.
+#[test]
+fn points_have_as_many_seeds_as_are_asked_for() {
+    let lab = Lab::new(PAPER);
+    let own = lab.verdict("own", &["--quick"]);
+    assert!(
+        (&own["seeds"], &own["points"]) == (&1.into(), &2.into()) && own["numbers"][0].get("least_and_most").is_none()
+    );
+    let verdict = lab.verdict("more", &["--quick", "--seeds", "3"]);
+    assert_eq!((&verdict["seeds"], &verdict["points"]), (&3.into(), &6.into()));
+    let number = &verdict["numbers"][0];
+    let of = |place: usize| number["least_and_most"][place].as_f64().unwrap();
+    let mean = number["weir"].as_f64().unwrap();
+    assert!(
+        of(0) <= mean && mean <= of(1) && of(0) < of(1) && number["interval"][0].as_f64().unwrap() < mean,
+        "{number:#}"
+    );
+    // The first seed is the sweep's own, and what it came to is among them.
+    let first = own["numbers"][0]["weir"].as_f64().unwrap();
+    assert!((of(0)..=of(1)).contains(&first), "{first}: {number:#}");
+    let csv = String::from_utf8(lab.bytes("more/more.0/numbers.csv")).unwrap();
+    assert!(csv.lines().next().unwrap().ends_with(",source,least,most"), "{csv}");
+    let (code, page) = lab.weir("compare", &["backends", "own/more.0", "more/more.0"]);
+    assert!(code == 0 && page.contains(&format!("of 3 from {} to {}", of(0), of(1))), "{page}");
+    let (code, said) = lab.reproduce(&["more.0", "--quick", "--seeds", "3", "-o", "more"]);
+    assert!(code == 0 && said.contains("least to most") && said.contains("  runs:    6, 3 seeds"), "{said}");
+    let (code, said) = lab.reproduce(&["more.0", "--seeds", "3", "--broken"]);
+    assert!(code == 2 && said.contains("cannot be used with"), "{said}");
+}
+
 /// A verdict of runs by the clock that the machine held up, as a call with real frames leaves it: every page that it is on says so.
 #[test]
 fn what_is_not_judged_is_told_wherever_verdicts_stand() {

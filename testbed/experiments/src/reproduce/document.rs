@@ -102,7 +102,7 @@ fn alternative(experiment: &Experiment) -> String {
 /// With what the results were made.
 fn made(text: &mut String, (outcome, made_on): &(Outcome, MadeOn)) {
     let date = made_on.provenance.started.split('T').next().unwrap_or("");
-    let seeds = if outcome.seeds > 1 { format!(" of {} seeds", outcome.seeds) } else { String::new() };
+    let seeds = if outcome.seeds > 1 { format!(" of {}", outcome.seeds_shown()) } else { String::new() };
     let _ = writeln!(
         text,
         "\nMade by `weir reproduce {}`: {} runs{seeds}, {} of CPU time, {date}, commit `{}`.",
@@ -372,7 +372,8 @@ fn details(
 }
 
 fn numbers(text: &mut String, outcome: &Outcome) {
-    text.push_str("\n| | paper | Weir | 95 % interval | ratio | |\n|---|---|---|---|---|---|\n");
+    let (head, rule) = if outcome.has_spread() { (" least to most |", "---|") } else { ("", "") };
+    let _ = writeln!(text, "\n| | paper | Weir | 95 % interval |{head} ratio | |\n|---|---|---|---|{rule}---|---|");
     for number in outcome.numbers.iter().filter(|number| !number.is_left_out()) {
         let [paper, weir, interval, ratio] = number.shown();
         let source = number.source.iter().chain(&number.why).map(String::as_str).collect::<Vec<_>>().join("; ");
@@ -380,10 +381,11 @@ fn numbers(text: &mut String, outcome: &Outcome) {
         let judgement = number.judgement.map_or_else(String::new, |judgement| judgement.to_string());
         let _ = writeln!(
             text,
-            "| {} | {paper}{} | {} | {interval} | {ratio} | {judgement} |",
+            "| {} | {paper}{} | {} | {interval} |{} {ratio} | {judgement} |",
             escaped(&number.name),
             escaped(&source),
             escaped(&weir),
+            if outcome.has_spread() { format!(" {} |", number.spread_shown()) } else { String::new() },
         );
     }
 }

@@ -181,6 +181,7 @@ mod tests {
             none: weir.is_none().then(|| "never".to_owned()),
             interval: None,
             runs: 1,
+            least_and_most: None,
             holds_for: None,
             paper: Some(paper),
             within: Some(8.0),

@@ -69,6 +69,9 @@ pub(super) struct Number {
     /// 95 %.
     pub interval: Option<(f64, f64)>,
     pub runs: usize,
+    /// The least and the most of repeats, which vary by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_and_most: Option<(f64, f64)>,
     /// How many runs a share holds for; `None` for other numbers.
     pub holds_for: Option<usize>,
     pub paper: Option<f64>,
@@ -87,6 +90,11 @@ impl Number {
     /// Whether these runs are not to give it.
     pub(super) fn is_left_out(&self) -> bool {
         self.none.as_deref() == Some(LEFT_OUT)
+    }
+
+    /// For a table: `1.2 to 1.9`; empty where there are no repeats.
+    pub(super) fn spread_shown(&self) -> String {
+        self.least_and_most.map_or_else(String::new, |(least, most)| format!("{} to {}", shown(least), shown(most)))
     }
 
     /// For a table: the paper's number, Weir's, the interval, and the ratio of the two; empty where there is none.
@@ -141,6 +149,17 @@ pub(super) enum Judgement {
 const LEFT_OUT: &str = "left out";
 
 impl Outcome {
+    /// What a point has several of: `5 seeds`, or repeats, where what differs is not drawn from them.
+    pub(super) fn seeds_shown(&self) -> String {
+        let what = if self.backend == Backend::Hosts.name() { "repeat" } else { "seed" };
+        format!("{} {what}{}", self.seeds, if self.seeds == 1 { "" } else { "s" })
+    }
+
+    /// Whether a number has the least and the most of repeats.
+    pub(super) fn has_spread(&self) -> bool {
+        self.numbers.iter().any(|number| number.least_and_most.is_some())
+    }
+
     pub(super) const FORMAT: &str = "weir-verdict-1";
 
     /// Whether real frames ran it.
@@ -256,6 +275,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
         none: None,
         interval: None,
         runs: 0,
+        least_and_most: None,
         holds_for: None,
         paper: measure.paper,
         within: measure.allowed(),
@@ -269,6 +289,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
             number.weir = Some(estimate.value);
             number.interval = estimate.interval;
             number.runs = estimate.runs;
+            number.least_and_most = least_and_most(&estimate.values);
             number.holds_for = estimate.holds_for;
             let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| (paper - within, paper + within));
             range.map_or(Judgement::Holds, |range| inside(estimate.value, estimate.bounds(), range))
@@ -284,6 +305,13 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
     };
     number.judgement = measure.paper.map(|_| judgement);
     number
+}
+
+/// Of several values.
+fn least_and_most(values: &[f64]) -> Option<(f64, f64)> {
+    let least = values.iter().copied().reduce(f64::min)?;
+    let most = values.iter().copied().reduce(f64::max)?;
+    (values.len() > 1).then_some((least, most))
 }
 
 impl Measure {
