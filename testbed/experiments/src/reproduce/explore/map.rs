@@ -237,13 +237,20 @@ impl ClaimMap {
 }
 
 impl Line {
-    /// `62 %`.
+    /// `62 %`; no share of what most settings leave open.
     pub(in crate::reproduce) fn share_shown(&self) -> String {
-        if self.of == 0 { "-".to_owned() } else { format!("{:.0} %", 100.0 * self.share) }
+        match self.of {
+            0 => "-".to_owned(),
+            _ if self.is_open() => "open".to_owned(),
+            _ => format!("{:.0} %", 100.0 * self.share),
+        }
     }
 
     /// `54-70 %`.
     pub(in crate::reproduce) fn interval_shown(&self) -> String {
+        if self.is_open() {
+            return "-".to_owned();
+        }
         format!("{:.0}-{:.0} %", 100.0 * self.interval.0, 100.0 * self.interval.1)
     }
 
