@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -223,6 +224,49 @@ def test_an_experiment_with_namespaces_and_in_virtual_time(experiment, tmp_path)
     assert compared.returncode == 0, compared.stderr
     for row in ("|  | sim | hosts |", "| verdict | **holds** | **holds** |", "| **A faster port carries more** | holds | holds |"):
         assert row in compared.stdout, compared.stdout
+
+
+def test_an_experiment_that_the_machine_held_up_is_not_judged(experiment, tmp_path):
+    def reproduce(*more):
+        return weir("reproduce", experiment, "--backend", "hosts", "-o", tmp_path / "out", *more)
+
+    def verdict():
+        return json.loads((tmp_path / "out" / "rate.0" / "verdict.json").read_text())
+
+    # Each run stands still for a quarter of its two seconds.
+    command = [weir_binary(), "reproduce", experiment, "--backend", "hosts", "-o", tmp_path / "out"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            held = []
+
+            def sending():
+                return [point for point in children(running.pid) if point not in held and clients(point)]
+
+            for _ in range(2):
+                until(sending, "iperf3's client runs")
+                [point] = sending()
+                held.append(point)
+                os.kill(int(point), signal.SIGSTOP)
+                time.sleep(0.5)
+                os.kill(int(point), signal.SIGCONT)
+            printed, complaint = running.communicate(timeout=100)
+        finally:
+            running.kill()
+    assert running.returncode == 3 and "rate.0: not judged: the machine was late in 2 of 2 runs" in complaint, printed + complaint
+    said = verdict()
+    assert said["verdict"] == "not-judged", said
+    assert said["says"] == "Not judged: the machine was late in 2 of 2 runs, by which 1 of the paper's 1 main claims goes."
+    assert [claim["judgement"] for claim in said["claims"]] == ["not-judged"]
+    assert len(said["lateness"]["late"]) == 2 and said["lateness"]["most_percent"] > 20, said["lateness"]
+    assert "(not judged)" in printed and "Not judged: the machine was late" in (tmp_path / "out" / "rate.0" / "report.html").read_text()
+
+    # By whatever ran: the same runs, and nothing new.
+    again = reproduce("--lateness", "100")
+    assert again.returncode == 0 and "2 of them finished by an earlier call" in again.stdout, again.stdout + again.stderr
+    assert verdict()["lateness"]["late"] == [] and verdict()["claims"][0]["judgement"] in ("holds", "fails")
+    # By less, what was late is made anew; whether the machine is quiet now is its own matter.
+    again = reproduce("--lateness", "15")
+    assert "2 of them lost too much of their time to the machine, and run anew" in again.stdout, again.stdout + again.stderr
 
 
 def test_an_interrupted_experiment_leaves_nothing(experiment, tmp_path):

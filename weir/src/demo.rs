@@ -72,9 +72,6 @@ enum Control {
     Dcqcn,
 }
 
-/// A host that was polled too late for more than this share of the run makes its rates the machine's.
-const LATE_PERCENT_MAX: f64 = 5.0;
-
 /// Runs the experiment under each policy and prints the comparison.
 pub(crate) fn demo(arguments: &DemoArguments) -> Result<(), Failure> {
     if arguments.backend.is_real() {
@@ -329,8 +326,8 @@ fn with_bar(
 /// Says which runs the machine held up.
 fn disturbed(compared: &[Compared]) {
     for Compared { label, summary, .. } in compared {
-        let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
-        if late > LATE_PERCENT_MAX {
+        let late = summary.late_percent();
+        if late > Summary::LATE_PERCENT_MAX {
             println!(
                 "{label}: a host or a port lost {late:.1} % of its line time to the machine; a larger --dilation makes the rates truer"
             );

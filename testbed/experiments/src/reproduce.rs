@@ -11,6 +11,7 @@ mod document;
 mod experiment;
 pub mod explore;
 mod figure;
+mod lateness;
 mod measure;
 mod open;
 mod outcome;
@@ -28,12 +29,13 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
-use weir_results::run_dir::Provenance;
+use weir_results::run_dir::{Provenance, Summary};
 
-use self::experiment::Experiment;
+use self::experiment::{Experiment, PaperFile};
+use self::lateness::Lateness;
 use self::outcome::MadeOn;
 use self::rows::Rows;
-use self::verdict::Outcome;
+use self::verdict::{Outcome, Verdict};
 use crate::Failure;
 use crate::experiment::{Backend, VERSION, cores};
 use crate::files::json_text;
@@ -72,6 +74,13 @@ pub struct ReproduceArguments {
     /// Lay a value over the scenario at every point, to see what becomes of the verdict: switch.buffer.spfc.k_spfc=1
     #[arg(long, value_name = "PATH=VALUE")]
     set: Vec<String>,
+    /// Each point with so many seeds, from the sweep's first on, in place of its own; with real hosts these are repeats.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000), conflicts_with_all = ["list", "document", "farm", "broken"])]
+    seeds: Option<u32>,
+    /// With real frames or hosts: nothing is judged by a run that lost more than this share of its time to the machine, and the same
+    /// command runs it anew; by default 5. 100 judges by whatever ran.
+    #[arg(long, value_name = "PERCENT", value_parser = percent, conflicts_with_all = ["list", "document"])]
+    lateness: Option<f64>,
     /// Run what each experiment has that is broken on purpose too: a claim must fail then, and the exit code is 1 if one does not.
     #[arg(long, conflicts_with_all = ["list", "document", "set"])]
     broken: bool,
@@ -102,7 +111,13 @@ pub struct ReproduceArguments {
     json: bool,
 }
 
-/// Does what is asked for. What does not hold is a result, and no failure.
+fn percent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse().ok();
+    let number = number.filter(|percent| (0.0..=100.0).contains(percent));
+    number.ok_or_else(|| "write a share of a run's time, 0 to 100 percent: --lateness 2".to_owned())
+}
+
+/// Does what is asked for. What does not hold is a result, and no failure; what is not judged is none.
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let usual = match arguments.backend {
         Backend::Sim => "runs/papers",
@@ -180,7 +195,15 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
     }
     conclude(&outcomes, arguments.json);
-    broken::conclude(&told)
+    broken::conclude(&told)?;
+    match outcomes.iter().find(|outcome| outcome.verdict == Verdict::NotJudged) {
+        None => Ok(()),
+        Some(outcome) => Err(Failure::Unavailable(format!(
+            "{}: not judged: {}; the same command runs what was late anew",
+            outcome.id,
+            outcome.lateness.as_ref().map_or_else(String::new, Lateness::in_short)
+        ))),
+    }
 }
 
 fn conclude(outcomes: &[Outcome], json: bool) {
@@ -210,12 +233,15 @@ fn plan(
         let (backend, id, lack) = (arguments.backend.name(), &experiment.id, lack(arguments.backend));
         return Err(Failure::Argument(format!("--backend {backend}: {id} {lack}; leave it out")));
     }
+    if arguments.lateness.is_some() && !arguments.backend.is_real() {
+        return Err(Failure::Argument("--lateness: virtual time is never late; leave it out".to_owned()));
+    }
     if arguments.farm.is_some() && arguments.backend.is_real() {
         return Err(Failure::Argument("--farm: a farm runs in virtual time; leave --backend out".to_owned()));
     }
     let sweep = match &arguments.farm {
         Some(_) => experiment.farm_sweep()?,
-        None => experiment.sweep(arguments.quick, arguments.backend)?,
+        None => experiment.sweep(arguments.quick, arguments.backend)?.with_seeds(arguments.seeds),
     };
     let file = SweepFile {
         columns: Columns::only(experiment.columns()),
@@ -223,7 +249,9 @@ fn plan(
         backend: arguments.backend,
         ..sweep
     };
-    let plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
+    let mut plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
+    plan.allowed_lateness =
+        arguments.backend.is_real().then(|| arguments.lateness.unwrap_or(Summary::LATE_PERCENT_MAX));
     let is_full = experiment.less(arguments.quick, arguments.backend).is_none();
     check::of_plan(experiment, &plan, is_full)?;
     Ok(plan)
@@ -254,12 +282,19 @@ fn run(
         }
     };
     let cpu_ms = records.iter().filter_map(|record| record.cpu_ms).sum();
-    let (failed, matters) = failed(experiment, &records);
+    let (failed, matters) = failed_of(&experiment.paper, plan.allowed_lateness, &records);
     let failures = records.iter().filter(|record| !record.is_good()).count();
-    let sound = if arguments.broken { records.clone() } else { Vec::new() };
-    let rows = Rows::new(plan.columns.clone(), records);
+    let lateness = Lateness::of(&records, plan.allowed_lateness);
+    let rows = Rows::new(plan.columns.clone(), records.clone());
     let readings = measure::read(&experiment.paper.measures, &rows)?;
-    let (numbers, claims) = verdict::judge(&experiment.paper, &readings);
+    let (mut numbers, mut claims) = verdict::judge(&experiment.paper, &readings);
+    if !arguments.backend.is_real() && arguments.seeds.is_none() {
+        // Seeds that are the experiment's own are a sample of messages: what one of them comes to says nothing.
+        numbers.iter_mut().for_each(|number| number.least_and_most = None);
+    }
+    if let Some(lateness) = &lateness {
+        lateness.unjudge(&experiment.paper, &records, &mut numbers, &mut claims);
+    }
     let verdict = verdict::conclude(!failed.is_empty(), matters, &numbers, &claims);
     let seeds: BTreeSet<Option<u32>> = plan.points.iter().map(|point| point.seed).collect();
     let less = experiment.less(arguments.quick, arguments.backend);
@@ -267,8 +302,9 @@ fn run(
         format: Outcome::FORMAT.to_owned(),
         id: experiment.id.clone(),
         verdict,
-        says: sentence::says(verdict, failures, &numbers, &claims),
-        reasons: sentence::reasons(failed, &numbers, &claims),
+        says: sentence::says(verdict, failures, lateness.as_ref(), &numbers, &claims),
+        reasons: sentence::reasons(failed, lateness.as_ref(), &numbers, &claims),
+        lateness,
         left_out: less.map(|less| less.leaves_out.clone()),
         set: arguments.set.clone(),
         backend: arguments.backend.name().to_owned(),
@@ -295,7 +331,7 @@ fn run(
         }
     }
     let breaking = broken::Breaking { experiment, quick: arguments.quick, directory, version, jobs, say };
-    let told = if arguments.broken { breaking.run(&sound)? } else { Vec::new() };
+    let told = if arguments.broken { breaking.run(&records)? } else { Vec::new() };
     Ok((outcome, told))
 }
 
@@ -340,8 +376,9 @@ fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path
     array.submit()
 }
 
-/// The runs that came to no good end, in sentences; and whether a conclusion is read off any of them.
-fn failed(experiment: &Experiment, records: &[Record]) -> (Vec<String>, bool) {
+/// The runs that came to no good end, in sentences; and whether a conclusion is read off any of them that was not late: a late one may
+/// have failed by that.
+fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[Record]) -> (Vec<String>, bool) {
     const NAMED_MAX: usize = 3;
     let bad: Vec<&Record> = records.iter().filter(|record| record.finished.outcome != PointOutcome::Good).collect();
     let tell = |record: &&Record| {
@@ -352,8 +389,9 @@ fn failed(experiment: &Experiment, records: &[Record]) -> (Vec<String>, bool) {
     if bad.len() > NAMED_MAX {
         told.push(format!("{} more of {} runs failed, see sweep/failures.csv", bad.len() - NAMED_MAX, records.len()));
     }
-    let concluded_from = experiment.concluded_from();
-    let matters = bad.iter().any(|record| concluded_from.iter().any(|of| of.has(&record.finished.point)));
+    let concluded_from = paper.concluded_from();
+    let in_time = bad.iter().filter(|record| !record.is_late(allowed_lateness));
+    let matters = in_time.into_iter().any(|record| concluded_from.iter().any(|of| of.has(&record.finished.point)));
     (told, matters)
 }
 

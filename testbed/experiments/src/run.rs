@@ -20,7 +20,7 @@ use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
 use weir_sim::{Forecast, SimBackend, Threads, free_memory};
-use weir_units::{Span, Time};
+use weir_units::{BitRate, Span, Time};
 
 use crate::Failure;
 use crate::experiment::{self, Backend};
@@ -481,16 +481,21 @@ fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend)
 
 /// What this machine can follow: real time where a device is real, else as slow as the links ask for.
 pub(crate) fn fitting(runs: &[ScenarioRun]) -> Result<u32, Failure> {
+    match fastest(runs) {
+        None => Ok(1),
+        Some(rate) => Ok(real_frames::reach()?.fitting_dilation(rate)),
+    }
+}
+
+/// The fastest rate that this machine must follow; none where real devices go by real time.
+pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
     let scenarios = || runs.iter().map(|run| &run.scenario);
     let ports = || scenarios().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
     if ports().any(|port| !matches!(port.device, Device::Ring(_) | Device::CloneOf(_))) {
-        return Ok(1);
+        return None;
     }
-    let rates = ports()
-        .filter_map(|port| port.rate)
-        .chain(scenarios().flat_map(|scenario| &scenario.hosts).map(|host| host.nic.rate));
-    let real_frames = real_frames::reach()?;
-    Ok(rates.max().map_or(1, |rate| real_frames.fitting_dilation(rate)))
+    let hosts = scenarios().flat_map(|scenario| &scenario.hosts).map(|host| host.nic.rate);
+    ports().filter_map(|port| port.rate).chain(hosts).max()
 }
 
 /// A run's name as that of a directory: `gfc-by-stages-arrival`.

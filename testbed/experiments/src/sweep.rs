@@ -249,15 +249,12 @@ fn run_points(
     let program = std::env::current_exe()?;
     let mine: Vec<&Point> =
         plan.points.iter().filter(|point| manifest.shard.is_none_or(|shard| shard.has(point.number))).collect();
-    let (mut records, mut pending) = (BTreeMap::new(), Vec::new());
-    for point in &mine {
-        match to.finished(point) {
-            Some(finished) => drop(records.insert(point.number, record(&to, finished, &plan.columns)?)),
-            None => pending.push(*point),
-        }
-    }
+    let Begun { records, pending, late } = begun(plan, &to, &mine)?;
     if !records.is_empty() {
         say.line(&format!("{} of them finished by an earlier call.", count(records.len() as u64)));
+    }
+    if late > 0 {
+        say.line(&format!("{} of them lost too much of their time to the machine, and run anew.", count(late)));
     }
     let stop = Stop::by_signals()?;
     let bar = progress_bar(&plan.name, mine.len(), &records);
@@ -280,6 +277,30 @@ fn run_points(
     let records: Vec<Record> = records.into_values().collect();
     results::write(output, &plan.points[0], &plan.columns, &records)?;
     Ok((records, mine.len()))
+}
+
+/// What an earlier call has left to do.
+struct Begun<'p> {
+    /// What is finished.
+    records: BTreeMap<usize, Record>,
+    pending: Vec<&'p Point>,
+    /// How many of these are finished, and were late.
+    late: u64,
+}
+
+fn begun<'p>(plan: &SweepPlan, to: &SweepDir, points: &[&'p Point]) -> Result<Begun<'p>, Failure> {
+    let mut begun = Begun { records: BTreeMap::new(), pending: Vec::new(), late: 0 };
+    for point in points {
+        let finished = to.finished(point).map(|finished| record(to, finished, &plan.columns)).transpose()?;
+        match finished {
+            Some(record) if !record.is_late(plan.allowed_lateness) => drop(begun.records.insert(point.number, record)),
+            finished => {
+                begun.late += u64::from(finished.is_some());
+                begun.pending.push(*point);
+            }
+        }
+    }
+    Ok(begun)
 }
 
 fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Record, Failure> {
@@ -360,4 +381,42 @@ fn progress_bar(name: &str, points: usize, records: &BTreeMap<usize, Record>) ->
     bar.set_prefix(name.to_owned());
     bar.set_message(failed_so_far(records));
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_results::run_dir::Summary;
+
+    use super::plan::tests::plan;
+    use super::*;
+
+    #[test]
+    fn a_later_call_runs_what_was_late_anew_and_keeps_the_rest() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut plan = plan(&directory, "seeds = [1, 2]\nruns = [\"DT\"]\n").unwrap();
+        let to = SweepDir::open(&directory.path().join("out"), &manifest(&plan, "1".to_owned())).unwrap();
+        for (point, late_ns) in plan.points.iter().zip([10_000, 80_000]) {
+            let [part, text, log] = to.under_way(point);
+            fs::create_dir_all(&part).unwrap();
+            let summary = Summary { duration_ns: 1_000_000, late_ns, ..Summary::default() };
+            fs::write(part.join("summary.json"), serde_json::to_string(&summary).unwrap()).unwrap();
+            fs::write(&text, "").unwrap();
+            fs::write(&log, "").unwrap();
+            let finished = Finished { point: point.clone(), outcome: Outcome::Good, reason: String::new(), wall_ms: 1 };
+            to.finish(&finished).unwrap();
+        }
+        let told = |plan: &SweepPlan| {
+            let points: Vec<&Point> = plan.points.iter().collect();
+            let Begun { records, pending, late } = begun(plan, &to, &points).unwrap();
+            let pending: Vec<usize> = pending.into_iter().map(|point| point.number).collect();
+            (records.into_keys().collect::<Vec<_>>(), pending, late)
+        };
+        assert_eq!(told(&plan), (vec![1, 2], vec![], 0), "nothing is said to be too much");
+        plan.allowed_lateness = Some(5.0);
+        assert_eq!(told(&plan), (vec![1], vec![2], 1));
+        plan.allowed_lateness = Some(0.5);
+        assert_eq!(told(&plan), (vec![], vec![1, 2], 2));
+        plan.allowed_lateness = Some(100.0);
+        assert_eq!(told(&plan), (vec![1, 2], vec![], 0));
+    }
 }

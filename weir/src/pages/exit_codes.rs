@@ -59,7 +59,10 @@ pub(super) fn one_means(command: &str) -> Option<&'static str> {
         }
         "sweep" | "sweep merge" => "a point failed or crashed, or some are left",
         "explore" => "a map was interrupted; a claim that holds nowhere is a result, with 0",
-        "reproduce" => "a run failed, or it was interrupted; a finding that does not hold is a result, with 0",
+        "reproduce" => {
+            "a run failed, or it was interrupted; a finding that does not hold is a result, with 0; 3 if the machine took so much of a run's \
+             time that a finding is not judged"
+        }
         "testbed check" => "with --hosts: a host lacks something",
         "compare ns3" => "a figure differs",
         "vm run" => "what the command in the guest ended with is the exit code",

@@ -80,6 +80,11 @@ fn page(results: &[(Outcome, MadeOn)]) -> String {
     told("verdict", &|outcome, _| format!("**{}**", outcome.verdict));
     told("runs", &|outcome, _| outcome.points.to_string());
     told("seeds, or repeats", &|outcome, _| outcome.seeds.to_string());
+    if outcomes.iter().any(|outcome| outcome.lateness.is_some()) {
+        told("most of a run that the machine took", &|outcome, _| {
+            outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
+        });
+    }
     if outcomes.iter().any(|outcome| outcome.left_out.is_some()) {
         told("left out", &|outcome, _| outcome.left_out.clone().unwrap_or_default());
     }
@@ -133,9 +138,12 @@ fn in_order<'n>(lists: impl Iterator<Item = impl Iterator<Item = &'n str>>) -> V
 
 fn with_interval(number: &Number) -> String {
     let [_, weir, ..] = number.shown();
-    match number.interval.filter(|(low, high)| low != high && number.holds_for.is_none()) {
-        Some((low, high)) => format!("{weir} ({} to {})", shown(low), shown(high)),
-        None => weir,
+    let interval = number.interval.filter(|(low, high)| low != high && number.holds_for.is_none());
+    let interval = interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
+    let spread = number.least_and_most.map(|_| format!("of {} from {}", number.runs, number.spread_shown()));
+    match interval.into_iter().chain(spread).collect::<Vec<_>>() {
+        notes if notes.is_empty() => weir,
+        notes => format!("{weir} ({})", notes.join("; ")),
     }
 }
 

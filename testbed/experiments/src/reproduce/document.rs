@@ -102,7 +102,7 @@ fn alternative(experiment: &Experiment) -> String {
 /// With what the results were made.
 fn made(text: &mut String, (outcome, made_on): &(Outcome, MadeOn)) {
     let date = made_on.provenance.started.split('T').next().unwrap_or("");
-    let seeds = if outcome.seeds > 1 { format!(" of {} seeds", outcome.seeds) } else { String::new() };
+    let seeds = if outcome.seeds > 1 { format!(" of {}", outcome.seeds_shown()) } else { String::new() };
     let _ = writeln!(
         text,
         "\nMade by `weir reproduce {}`: {} runs{seeds}, {} of CPU time, {date}, commit `{}`.",
@@ -164,14 +164,14 @@ const HEAD_REAL: &str = "# The papers' figures with real frames
 
 Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `weir reproduce all --backend dpdk` left; not written by hand. The same experiments as in
 [REPRODUCTION.md](REPRODUCTION.md), which has what is not as in the paper, run by the same switch on DPDK lcores, with hosts that send RoCEv2 frames, by a clock as slow as the machine needs it:
-[EXPERIMENTS.md](EXPERIMENTS.md#real-frames). What a machine takes of the time shows in them, so that they differ from one time to the next.
+[EXPERIMENTS.md](EXPERIMENTS.md#real-frames). What a machine takes of the time shows in them, so that they differ from one time to the next. **Not judged**: the machine took too much of a run that a conclusion is read off.
 
 ";
 
 const HEAD_HOSTS: &str = "# Experiments with real hosts
 
 Made by `weir reproduce --document FILE --backend hosts` of what `weir reproduce ID --backend hosts` left; not written by hand. Hosts are guests with Soft-RoCE, namespaces or machines, and flows
-are perftest's and iperf3's: [LAB-HOSTS.md](LAB-HOSTS.md).
+are perftest's and iperf3's: [LAB-HOSTS.md](LAB-HOSTS.md). **Not judged**: the machine took too much of a run that a conclusion is read off.
 
 ";
 
@@ -195,6 +195,11 @@ fn summary(text: &mut String, entries: &[Entry<'_>]) {
             .count()
     };
     let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
+    let not_judged = match of(Verdict::NotJudged) {
+        0 => String::new(),
+        1 => ", 1 is not judged".to_owned(),
+        some => format!(", {some} are not judged"),
+    };
     let arithmetic = match of(Verdict::Arithmetic) {
         0 => String::new(),
         1 => " 1 is arithmetic,".to_owned(),
@@ -202,7 +207,7 @@ fn summary(text: &mut String, entries: &[Entry<'_>]) {
     };
     let _ = writeln!(
         text,
-        "Of {} experiments {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold.",
+        "Of {} experiments {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold{not_judged}.",
         entries.len()
     );
 }
@@ -215,16 +220,13 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcom
         let _ = writeln!(text, "| {id} | not run | | | | | |");
         return;
     };
-    let held = |judgements: &mut dyn Iterator<Item = Judgement>| match Tally::of(judgements) {
-        Tally { judged: 0, .. } => String::new(),
-        tally => format!("{} of {}", tally.holds, tally.judged),
-    };
+    let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
     let mut main = outcome.claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
     let mut stated = outcome.numbers.iter().filter_map(|number| number.judgement);
     let map = map.map_or_else(String::new, |map| {
         format!(
             "{} of {} settings",
-            map.lines.first().map_or_else(String::new, |line| line.share_shown()),
+            if map.lines[0].is_open() { "not decided in most".to_owned() } else { map.lines[0].share_shown() },
             map.settings
         )
     });
@@ -370,7 +372,8 @@ fn details(
 }
 
 fn numbers(text: &mut String, outcome: &Outcome) {
-    text.push_str("\n| | paper | Weir | 95 % interval | ratio | |\n|---|---|---|---|---|---|\n");
+    let (head, rule) = if outcome.has_spread() { (" least to most |", "---|") } else { ("", "") };
+    let _ = writeln!(text, "\n| | paper | Weir | 95 % interval |{head} ratio | |\n|---|---|---|---|{rule}---|---|");
     for number in outcome.numbers.iter().filter(|number| !number.is_left_out()) {
         let [paper, weir, interval, ratio] = number.shown();
         let source = number.source.iter().chain(&number.why).map(String::as_str).collect::<Vec<_>>().join("; ");
@@ -378,10 +381,11 @@ fn numbers(text: &mut String, outcome: &Outcome) {
         let judgement = number.judgement.map_or_else(String::new, |judgement| judgement.to_string());
         let _ = writeln!(
             text,
-            "| {} | {paper}{} | {} | {interval} | {ratio} | {judgement} |",
+            "| {} | {paper}{} | {} | {interval} |{} {ratio} | {judgement} |",
             escaped(&number.name),
             escaped(&source),
             escaped(&weir),
+            if outcome.has_spread() { format!(" {} |", number.spread_shown()) } else { String::new() },
         );
     }
 }

@@ -47,6 +47,9 @@ pub struct ExploreArguments {
     /// Only settings with this value of what is open; several of one name leave all of these.
     #[arg(long, value_name = "NAME=VALUE")]
     pin: Vec<String>,
+    /// So many seeds of each setting, from the map's first on, in place of its own; into a folder of its own.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    seeds: Option<u32>,
     /// Check everything, and say how many settings and runs there are.
     #[arg(long)]
     dry_run: bool,
@@ -112,9 +115,19 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     for experiment in &chosen {
         let of_map = experiment.of_map();
         let (open, pins) = pinned(experiment, &arguments.pin, chosen.len())?;
-        let name = if pins.is_empty() { "map".to_owned() } else { format!("map-{}", slug(&pins.join(" "))) };
+        let seeds = arguments.seeds.map(|seeds| format!("seeds {seeds}"));
+        let special: Vec<&str> = pins.iter().chain(&seeds).map(String::as_str).collect();
+        let name = if special.is_empty() { "map".to_owned() } else { format!("map-{}", slug(&special.join(" "))) };
         let directory = arguments.output.join(&experiment.id).join(name);
-        let runner = Runner { experiment: &of_map, open: &open, directory: &directory, version: &version, jobs, say };
+        let runner = Runner {
+            experiment: &of_map,
+            open: &open,
+            seeds: arguments.seeds,
+            directory: &directory,
+            version: &version,
+            jobs,
+            say,
+        };
         let exploration = Exploration { runner, pins: &pins, arguments };
         if arguments.dry_run {
             exploration.rehearse()?;
@@ -144,7 +157,8 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
 fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), Failure> {
     let [folder, output] = [experiment.folder(), &arguments.output].map(slurm::shown);
     let settings = arguments.settings.unwrap_or_default();
-    let pins: String = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin))).collect();
+    let pins = arguments.pin.iter().map(|pin| format!(" --pin {}", quoted(pin)));
+    let pins: String = pins.chain(arguments.seeds.map(|seeds| format!(" --seeds {seeds}"))).collect();
     let array = slurm::Array {
         folder: arguments.output.join(&experiment.id).join("slurm"),
         command: format!("{} explore {} -o {} --settings {settings}{pins}", slurm::program()?, folder?, output?),
@@ -277,6 +291,7 @@ impl Exploration<'_> {
             taken: &all[0],
             judged: &design,
             of,
+            seeds: self.runner.sweep()?.seeds.len().max(1),
             runs: all.iter().map(|judged| judged.runs).sum(),
             cpu_ms: all.iter().map(|judged| judged.cpu_ms).sum(),
         };
@@ -325,7 +340,7 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     }
     let text = fs::read_to_string(&path).map_err(at(&path))?;
     let map = serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())));
-    map.map(Some)
+    map.map(|map: ClaimMap| Some(map.told_anew()))
 }
 
 /// A row for each setting: the values of what is open, and what became of each claim.
@@ -335,8 +350,11 @@ fn table(map: &ClaimMap, judged: &[Judged]) -> Table {
         let value = |judged: &Judged| Cell::Text(thing.values[judged.setting[n]].clone());
         columns.push((thing.name.clone(), judged.iter().map(value).collect()));
     }
-    columns.push(("main claims together".to_owned(), judged.iter().map(|it| Cell::Bool(it.comes_out)).collect()));
-    columns.push(("all together".to_owned(), judged.iter().map(|it| Cell::Bool(it.all_holds)).collect()));
+    columns.push((
+        "main claims together".to_owned(),
+        judged.iter().map(|it| Cell::Text(it.together.to_string())).collect(),
+    ));
+    columns.push(("all together".to_owned(), judged.iter().map(|it| Cell::Text(it.all.to_string())).collect()));
     for (n, line) in map.lines[2..].iter().enumerate() {
         let cell = |judged: &Judged| Cell::Text(judged.judgements[n].to_string());
         columns.push((line.says.clone(), judged.iter().map(cell).collect()));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::experiment::{Claim, Experiment, Level, Measure, Over, Statistic};
+use super::experiment::{Claim, Level, Measure, Over, PaperFile, Statistic};
 use super::rows::{Row, Rows, Selection, combination};
 use super::statistics::{self, Estimate};
 use super::units;
@@ -18,11 +18,11 @@ pub(super) enum Reading {
     None(String),
 }
 
-impl Experiment {
+impl PaperFile {
     /// The points that conclusions are read off.
     pub(super) fn concluded_from(&self) -> Vec<Selection<'_>> {
-        let conclusions = self.paper.claims.iter().filter(|claim| claim.conclusion);
-        conclusions.flat_map(|claim| points_of(&self.paper.measures, claim)).collect()
+        let conclusions = self.claims.iter().filter(|claim| claim.conclusion);
+        conclusions.flat_map(|claim| points_of(&self.measures, claim)).collect()
     }
 }
 

@@ -10,6 +10,7 @@ use weir_results::run_dir::Provenance;
 
 use super::experiment::Experiment;
 use super::paper::Paper;
+use super::units::shown;
 use super::verdict::{Judgement, Number, Outcome, Tally};
 use crate::Failure;
 use crate::experiment::{Backend, cores};
@@ -54,7 +55,7 @@ pub(super) fn read(directory: &Path) -> Result<Option<(Outcome, MadeOn)>, Failur
 fn numbers(all: &[Number]) -> Columns {
     let column = |name: &str, of: &dyn Fn(&Number) -> Cell| (name.to_owned(), all.iter().map(of).collect());
     let float = |value: Option<f64>| value.map_or(Cell::Empty, Cell::Float);
-    Columns {
+    let mut columns = Columns {
         columns: vec![
             column("name", &|number| Cell::Text(number.name.clone())),
             column("unit", &|number| Cell::Text(number.unit.clone())),
@@ -67,7 +68,12 @@ fn numbers(all: &[Number]) -> Columns {
             column("judgement", &|number| number.judgement.map_or(Cell::Empty, |it| Cell::Text(it.to_string()))),
             column("source", &|number| number.source.clone().map_or(Cell::Empty, Cell::Text)),
         ],
+    };
+    if all.iter().any(|number| number.least_and_most.is_some()) {
+        columns.columns.push(column("least", &|number| float(number.least_and_most.map(|spread| spread.0))));
+        columns.columns.push(column("most", &|number| float(number.least_and_most.map(|spread| spread.1))));
     }
+    columns
 }
 
 /// All experiments, a line each.
@@ -153,23 +159,33 @@ pub(super) fn head(experiment: &Experiment) {
 
 /// Paper beside Weir, the claims, and last the verdict.
 pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
-    let seeds = if outcome.seeds > 1 { format!(", {} seeds", outcome.seeds) } else { String::new() };
+    let seeds = if outcome.seeds > 1 { format!(", {}", outcome.seeds_shown()) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
     if let Some(left_out) = &outcome.left_out {
         println!("  {}   without {left_out}", if outcome.is_real() { "real: " } else { "quick:" });
+    }
+    if let Some(lateness) = &outcome.lateness {
+        println!(
+            "  late:    the machine took at most {} % of a run; more than {} % is not judged by",
+            shown(lateness.most_percent),
+            shown(lateness.allowed_percent)
+        );
     }
     if !outcome.set.is_empty() {
         println!("  CHANGED: with {}: this is not the paper's experiment", outcome.set.join(", "));
     }
     println!();
-    let mut table = Table::new(["", "paper", "Weir", "95 % interval", "ratio", ""]).with_text_last();
+    let spread = outcome.has_spread().then_some("least to most");
+    let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio", ""]);
+    let mut table = Table::new(head).with_text_last();
     for number in &outcome.numbers {
         let [paper, weir, interval, ratio] = number.shown();
         let judgement = match number.judgement {
             None | Some(Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut) => String::new(),
             Some(judgement) => judgement.to_string(),
         };
-        table.row([number.name.clone(), paper, weir, interval, ratio, judgement]);
+        let spread = spread.map(|_| number.spread_shown());
+        table.row([number.name.clone(), paper, weir, interval].into_iter().chain(spread).chain([ratio, judgement]));
     }
     println!("{table}");
     for claim in &outcome.claims {
@@ -192,10 +208,7 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
 pub(super) fn print_all(outcomes: &[Outcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {
-        let held = |judgements: &mut dyn Iterator<Item = Judgement>| match Tally::of(judgements) {
-            Tally { judged: 0, .. } => String::new(),
-            tally => format!("{} of {}", tally.holds, tally.judged),
-        };
+        let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
         table.row([
             outcome.id.clone(),
             outcome.verdict.to_string(),

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use super::experiment::Experiment;
 use super::rows::Rows;
+use super::units::shown;
 use super::verdict::Outcome;
 use crate::Failure;
 use crate::report::{self, Lead};
@@ -53,8 +54,15 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
         outcome.says.clone(),
         format!("{}. {}", experiment.place_in_paper(), paper.setting),
         format!("The paper: {}", paper.found),
-        format!("Weir: {} runs of {} seeds.", outcome.points, outcome.seeds),
+        format!("Weir: {} runs of {}.", outcome.points, outcome.seeds_shown()),
     ];
+    if let Some(lateness) = &outcome.lateness {
+        sentences.push(format!(
+            "The machine took at most {} % of a run; by a run that lost more than {} % nothing is judged.",
+            shown(lateness.most_percent),
+            shown(lateness.allowed_percent)
+        ));
+    }
     if !outcome.set.is_empty() {
         sentences.push(format!("With {}: this is not the paper's experiment.", outcome.set.join(", ")));
     }
@@ -64,10 +72,13 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
 
 /// The paper's beside Weir's.
 fn numbers(outcome: &Outcome) -> Vec<Vec<String>> {
-    let mut rows = vec![["", "paper", "Weir", "95 % interval", "ratio"].map(str::to_owned).to_vec()];
+    let spread = outcome.has_spread().then_some("least to most");
+    let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio"]);
+    let mut rows = vec![head.map(str::to_owned).collect::<Vec<_>>()];
     rows.extend(outcome.numbers.iter().map(|number| {
         let [paper, weir, interval, ratio] = number.shown();
-        vec![number.name.clone(), paper, weir, interval, ratio]
+        let spread = spread.map(|_| number.spread_shown());
+        [number.name.clone(), paper, weir, interval].into_iter().chain(spread).chain([ratio]).collect()
     }));
     rows
 }

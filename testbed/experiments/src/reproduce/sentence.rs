@@ -1,10 +1,17 @@
 //! A verdict in words: one sentence for someone who has not read the paper, and why it is no better.
 
+use super::lateness::Lateness;
 use super::units::shown;
 use super::verdict::{JudgedClaim, Judgement, Number, Tally, Verdict, spaced};
 
-/// What came of an experiment, of which so many runs came to no good end.
-pub(super) fn says(verdict: Verdict, failed: usize, numbers: &[Number], claims: &[JudgedClaim]) -> String {
+/// What came of an experiment, of which so many runs came to no good end, and what the machine took of them if it could take any.
+pub(super) fn says(
+    verdict: Verdict,
+    failed: usize,
+    lateness: Option<&Lateness>,
+    numbers: &[Number],
+    claims: &[JudgedClaim],
+) -> String {
     let of_claims = |conclusion: bool| {
         Tally::of(claims.iter().filter(|claim| claim.conclusion == conclusion).map(|claim| claim.judgement))
     };
@@ -17,7 +24,24 @@ pub(super) fn says(verdict: Verdict, failed: usize, numbers: &[Number], claims: 
         1 => Some("a run failed".to_owned()),
         runs => Some(format!("{runs} runs failed")),
     };
-    match verdict {
+    let unjudged = conclusions.unjudged + others.unjudged + stated.unjudged;
+    let late = lateness.filter(|_| unjudged > 0).map(Lateness::in_short);
+    let sentence = match verdict {
+        Verdict::NotJudged => {
+            let late = late.as_deref().unwrap_or("runs were late");
+            let (judged, holds) = (conclusions.judged, conclusions.holds);
+            let mut sentence = format!(
+                "Not judged: {late}, by which {} of the paper's {} main claims {}",
+                conclusions.unjudged,
+                conclusions.unjudged + judged,
+                if conclusions.unjudged == 1 { "goes" } else { "go" }
+            );
+            if judged > 0 {
+                let verb = if holds == 1 { "comes" } else { "come" };
+                sentence += &format!("; of the other {judged}, {holds} {verb} out");
+            }
+            return sentence + ".";
+        }
         Verdict::Holds => {
             let counts = all
                 .filter(|(tally, ..)| tally.holds > 0)
@@ -63,7 +87,21 @@ pub(super) fn says(verdict: Verdict, failed: usize, numbers: &[Number], claims: 
             };
             format!("Not reproduced: {}.", main.into_iter().chain(sizes).chain(runs).collect::<Vec<_>>().join(", and "))
         }
-    }
+    };
+    let Some(late) = late else { return sentence };
+    let what = all_unjudged([(conclusions, "main claim"), (others, "further claim"), (stated, "stated number")]);
+    let verb = if unjudged == 1 { "is" } else { "are" };
+    format!("{}; {what} {verb} not judged, as {late}.", sentence.trim_end_matches('.'))
+}
+
+/// `1 main claim and 2 stated numbers`.
+fn all_unjudged(tallies: [(Tally, &str); 3]) -> String {
+    let some = tallies.into_iter().filter(|(tally, _)| tally.unjudged > 0);
+    let counted = some.map(|(Tally { unjudged, .. }, what)| {
+        let ending = if unjudged == 1 { "" } else { "s" };
+        format!("{unjudged} {what}{ending}")
+    });
+    counted.collect::<Vec<_>>().join(" and ")
 }
 
 fn not_out((tally, one, more): (Tally, &str, &str)) -> Option<String> {
@@ -74,18 +112,29 @@ fn not_out((tally, one, more): (Tally, &str, &str)) -> Option<String> {
 }
 
 /// Why the verdict is no better. `failed` tells of the runs that came to no good end.
-pub(super) fn reasons(failed: Vec<String>, numbers: &[Number], claims: &[JudgedClaim]) -> Vec<String> {
+pub(super) fn reasons(
+    failed: Vec<String>,
+    lateness: Option<&Lateness>,
+    numbers: &[Number],
+    claims: &[JudgedClaim],
+) -> Vec<String> {
     let mut reasons = failed;
+    let judgements =
+        claims.iter().map(|claim| claim.judgement).chain(numbers.iter().filter_map(|number| number.judgement));
+    if Tally::of(judgements).unjudged > 0 {
+        reasons.extend(lateness.map(Lateness::told));
+    }
     for claim in claims {
         let how = match claim.judgement {
             Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => continue,
             Judgement::Fails => "Not reproduced",
             Judgement::Undecided => "Not decided by these runs",
+            Judgement::NotJudged => "Not judged",
         };
         reasons.push(format!("{how}: {} ({})", claim.says, claim.because));
     }
     for number in numbers {
-        let (Some(judgement @ (Judgement::Fails | Judgement::Undecided)), Some(paper)) =
+        let (Some(judgement @ (Judgement::Fails | Judgement::Undecided | Judgement::NotJudged)), Some(paper)) =
             (number.judgement, number.paper)
         else {
             continue;
@@ -97,6 +146,7 @@ pub(super) fn reasons(failed: Vec<String>, numbers: &[Number], claims: &[JudgedC
         };
         let how = match judgement {
             Judgement::Undecided => "Not decided by these runs",
+            Judgement::NotJudged => "Not judged",
             _ if number.is_far_off() => "Not reproduced, by more than a factor of 2",
             _ => "Not reproduced",
         };
@@ -114,6 +164,7 @@ pub(super) fn upper_first(sentence: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::lateness::LateRun;
     use super::super::verdict::conclude;
     use super::*;
 
@@ -130,23 +181,30 @@ mod tests {
             none: weir.is_none().then(|| "never".to_owned()),
             interval: None,
             runs: 1,
+            least_and_most: None,
             holds_for: None,
             paper: Some(paper),
             within: Some(8.0),
             source: None,
             why: None,
             judgement: Some(judgement),
+            is_late: false,
         }
+    }
+
+    fn late() -> Lateness {
+        let late = vec![LateRun { run: "2-fast".to_owned(), lost_percent: 12.5 }];
+        Lateness { allowed_percent: 5.0, most_percent: 12.5, runs: 8, late }
     }
 
     fn told(numbers: &[Number], claims: &[JudgedClaim]) -> (Verdict, String) {
         let verdict = conclude(false, false, numbers, claims);
-        (verdict, says(verdict, 0, numbers, claims))
+        (verdict, says(verdict, 0, Some(&late()), numbers, claims))
     }
 
     #[test]
     fn a_verdict_is_a_sentence_that_a_newcomer_understands() {
-        use Judgement::{Arithmetic, Fails, Holds, LeftOut, Undecided};
+        use Judgement::{Arithmetic, Fails, Holds, LeftOut, NotJudged, Undecided};
         let cases: &[(&[JudgedClaim], Verdict, &str)] = &[
             (
                 &[claim(true, Holds), claim(false, Holds)],
@@ -179,6 +237,35 @@ mod tests {
                 Verdict::HoldsInPart,
                 "Not looked at: these runs leave out what the paper's main claims are about.",
             ),
+            (
+                &[claim(true, NotJudged), claim(true, Holds), claim(true, Undecided)],
+                Verdict::NotJudged,
+                "Not judged: the machine was late in 1 of 8 runs, by which 1 of the paper's 3 main claims goes; of the other 2, 1 comes out.",
+            ),
+            (
+                &[claim(true, NotJudged), claim(true, NotJudged), claim(false, Fails)],
+                Verdict::NotJudged,
+                "Not judged: the machine was late in 1 of 8 runs, by which 2 of the paper's 2 main claims go.",
+            ),
+            // That none comes out for sure is no finding where one was not judged.
+            (
+                &[claim(true, NotJudged), claim(true, Undecided)],
+                Verdict::NotJudged,
+                "Not judged: the machine was late in 1 of 8 runs, by which 1 of the paper's 2 main claims goes; of the other 1, 0 come out.",
+            ),
+            // What fails in good runs fails.
+            (
+                &[claim(true, NotJudged), claim(true, Fails)],
+                Verdict::DoesNotHold,
+                "Not reproduced: 1 of the paper's 1 main claims does not come out; 1 main claim is not judged, as the machine was late in \
+                 1 of 8 runs.",
+            ),
+            (
+                &[claim(true, Holds), claim(false, NotJudged), claim(false, NotJudged)],
+                Verdict::HoldsInPart,
+                "Reproduced in part: the paper's main claims come out (1 of 1); 2 further claims are not judged, as the machine was late \
+                 in 1 of 8 runs.",
+            ),
         ];
         for (claims, verdict, sentence) in cases {
             assert_eq!(told(&[], claims), (*verdict, (*sentence).to_owned()));
@@ -206,11 +293,22 @@ mod tests {
     fn reasons_say_what_was_expected_and_what_was_measured() {
         let numbers = [number("%", 80.0, Some(5.0), Judgement::Fails), number("%", 80.0, None, Judgement::Fails)];
         assert_eq!(
-            reasons(vec![], &numbers, &[claim(true, Judgement::Fails), claim(true, Judgement::Holds)]),
+            reasons(vec![], Some(&late()), &numbers, &[claim(true, Judgement::Fails), claim(true, Judgement::Holds)]),
             [
                 "Not reproduced: SPFC sends no PAUSE (expected 0 PAUSEs, measured 8 PAUSEs)",
                 "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured 5 %)",
                 "Not reproduced, by more than a factor of 2: PAUSEs spared (the paper has 80 +- 8 %, measured none (never))",
+            ]
+        );
+        let late_number = Number { is_late: true, ..number("%", 80.0, Some(5.0), Judgement::NotJudged) };
+        assert_eq!(
+            reasons(vec![], Some(&late()), &[late_number], &[claim(true, Judgement::NotJudged)]),
+            [
+                "the run 2-fast lost 12.5 % of its time to the machine, and more than 5 % is not judged by (--lateness): leave the machine \
+                 alone, slow the clock down (time_dilation), or take fewer hosts; the same command runs what was late anew, and keeps the \
+                 rest",
+                "Not judged: SPFC sends no PAUSE (expected 0 PAUSEs, measured 8 PAUSEs)",
+                "Not judged: PAUSEs spared (the paper has 80 +- 8 %, measured 5 %)",
             ]
         );
     }

@@ -6,6 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::experiment::{Bound, Claim, Measure, PaperFile};
+use super::lateness::Lateness;
 use super::measure::Reading;
 use super::statistics::Estimate;
 use super::units::shown;
@@ -23,6 +24,9 @@ pub(super) struct Outcome {
     pub says: String,
     /// Why it is no better, in sentences.
     pub reasons: Vec<String>,
+    /// What the machine took of the runs; none in virtual time, which is never late.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lateness: Option<Lateness>,
     /// What a quick run left out, or one with real frames.
     pub left_out: Option<String>,
     /// `PATH=VALUE` that was laid over the scenario: it is another experiment then.
@@ -43,6 +47,8 @@ pub(super) enum Verdict {
     /// A conclusion fails, or a run that one is read off; a stated number is off by more than its half or its double; or no
     /// conclusion holds for sure.
     DoesNotHold,
+    /// No conclusion fails in runs to judge by, and one is read off a run in which the machine was late: it is not judged.
+    NotJudged,
     /// No conclusion fails; another claim, a number or a run does, or something is open.
     HoldsInPart,
     /// Nothing fails, and what is concluded follows from formulas: no run could have contradicted it.
@@ -63,6 +69,9 @@ pub(super) struct Number {
     /// 95 %.
     pub interval: Option<(f64, f64)>,
     pub runs: usize,
+    /// The least and the most of repeats, which vary by themselves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_and_most: Option<(f64, f64)>,
     /// How many runs a share holds for; `None` for other numbers.
     pub holds_for: Option<usize>,
     pub paper: Option<f64>,
@@ -72,12 +81,20 @@ pub(super) struct Number {
     /// Why it may be that far from it.
     pub why: Option<String>,
     pub judgement: Option<Judgement>,
+    /// Whether a run that it is read off was late, so that it says nothing of the scheme.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub is_late: bool,
 }
 
 impl Number {
     /// Whether these runs are not to give it.
     pub(super) fn is_left_out(&self) -> bool {
         self.none.as_deref() == Some(LEFT_OUT)
+    }
+
+    /// For a table: `1.2 to 1.9`; empty where there are no repeats.
+    pub(super) fn spread_shown(&self) -> String {
+        self.least_and_most.map_or_else(String::new, |(least, most)| format!("{} to {}", shown(least), shown(most)))
     }
 
     /// For a table: the paper's number, Weir's, the interval, and the ratio of the two; empty where there is none.
@@ -88,6 +105,7 @@ impl Number {
             (Some(value), _) => with_unit(value),
             (None, _) => self.none.clone().unwrap_or_default(),
         };
+        let weir = if self.is_late { format!("{weir} (not judged)") } else { weir };
         let interval = self.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
         let ratio = self.weir.zip(self.paper).filter(|(_, paper)| *paper != 0.0);
         [
@@ -121,6 +139,8 @@ pub(super) enum Judgement {
     Fails,
     /// The interval lies on both sides.
     Undecided,
+    /// A run that it is read off was late: it neither holds nor fails.
+    NotJudged,
     /// A quick run has no point for it.
     LeftOut,
 }
@@ -129,6 +149,17 @@ pub(super) enum Judgement {
 const LEFT_OUT: &str = "left out";
 
 impl Outcome {
+    /// What a point has several of: `5 seeds`, or repeats, where what differs is not drawn from them.
+    pub(super) fn seeds_shown(&self) -> String {
+        let what = if self.backend == Backend::Hosts.name() { "repeat" } else { "seed" };
+        format!("{} {what}{}", self.seeds, if self.seeds == 1 { "" } else { "s" })
+    }
+
+    /// Whether a number has the least and the most of repeats.
+    pub(super) fn has_spread(&self) -> bool {
+        self.numbers.iter().any(|number| number.least_and_most.is_some())
+    }
+
     pub(super) const FORMAT: &str = "weir-verdict-1";
 
     /// Whether real frames ran it.
@@ -160,11 +191,12 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
     let of_claim = |claim: &JudgedClaim| match claim.judgement {
         Judgement::Holds | Judgement::Arithmetic | Judgement::LeftOut => Verdict::Holds,
         Judgement::Fails if claim.conclusion => Verdict::DoesNotHold,
-        Judgement::Fails | Judgement::Undecided => Verdict::HoldsInPart,
+        Judgement::NotJudged if claim.conclusion => Verdict::NotJudged,
+        Judgement::Fails | Judgement::Undecided | Judgement::NotJudged => Verdict::HoldsInPart,
     };
     let of_number = |number: &Number| match number.judgement {
         Some(Judgement::Fails) if number.is_far_off() => Verdict::DoesNotHold,
-        Some(Judgement::Fails | Judgement::Undecided) => Verdict::HoldsInPart,
+        Some(Judgement::Fails | Judgement::Undecided | Judgement::NotJudged) => Verdict::HoldsInPart,
         _ => Verdict::Holds,
     };
     let conclusions = Tally::of(claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement));
@@ -173,6 +205,8 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
         // In a hurry all of what the paper is about may be left out.
         Tally { judged: 0, arithmetic: 0, .. } => Verdict::HoldsInPart,
         Tally { judged: 0, .. } => Verdict::Arithmetic,
+        // What is left is open, and what is not judged may hold.
+        Tally { fails: 0, unjudged: 1.., .. } => Verdict::NotJudged,
         _ => Verdict::DoesNotHold,
     };
     let all = claims.iter().map(of_claim).chain(numbers.iter().map(of_number));
@@ -188,6 +222,8 @@ pub(super) struct Tally {
     pub fails: usize,
     pub open: usize,
     pub arithmetic: usize,
+    /// Those that a late run kept from being judged; not among `judged`.
+    pub unjudged: usize,
 }
 
 impl Tally {
@@ -200,6 +236,10 @@ impl Tally {
                     tally.arithmetic += 1;
                     continue;
                 }
+                Judgement::NotJudged => {
+                    tally.unjudged += 1;
+                    continue;
+                }
                 Judgement::Holds => &mut tally.holds,
                 Judgement::Fails => &mut tally.fails,
                 Judgement::Undecided => &mut tally.open,
@@ -208,6 +248,13 @@ impl Tally {
             tally.judged += 1;
         }
         tally
+    }
+
+    /// `3 of 4`, `3 of 4, 2 not judged`; nothing of none.
+    pub(super) fn held(&self) -> String {
+        let judged = (self.judged > 0).then(|| format!("{} of {}", self.holds, self.judged));
+        let unjudged = (self.unjudged > 0).then(|| format!("{} not judged", self.unjudged));
+        judged.into_iter().chain(unjudged).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -228,18 +275,21 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
         none: None,
         interval: None,
         runs: 0,
+        least_and_most: None,
         holds_for: None,
         paper: measure.paper,
         within: measure.allowed(),
         source: measure.source.clone(),
         why: measure.why.clone(),
         judgement: None,
+        is_late: false,
     };
     let judgement = match reading {
         Reading::Is(estimate) => {
             number.weir = Some(estimate.value);
             number.interval = estimate.interval;
             number.runs = estimate.runs;
+            number.least_and_most = least_and_most(&estimate.values);
             number.holds_for = estimate.holds_for;
             let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| (paper - within, paper + within));
             range.map_or(Judgement::Holds, |range| inside(estimate.value, estimate.bounds(), range))
@@ -255,6 +305,13 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
     };
     number.judgement = measure.paper.map(|_| judgement);
     number
+}
+
+/// Of several values.
+fn least_and_most(values: &[f64]) -> Option<(f64, f64)> {
+    let least = values.iter().copied().reduce(f64::min)?;
+    let most = values.iter().copied().reduce(f64::max)?;
+    (values.len() > 1).then_some((least, most))
 }
 
 impl Measure {
@@ -281,6 +338,7 @@ fn inside(value: f64, (low, high): (f64, f64), range: (f64, f64)) -> Judgement {
 
 /// A claim holds if all of its comparisons do.
 fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> JudgedClaim {
+    // None is not judged yet: which runs were late is looked at afterwards.
     const WORST_FIRST: [Judgement; 5] =
         [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Arithmetic, Judgement::Holds];
     let mut all = Judgement::Holds;
@@ -427,6 +485,10 @@ pub(super) fn with_interval(estimate: &Estimate, unit: &str) -> String {
     }
 }
 
+fn is_false(it: &bool) -> bool {
+    !it
+}
+
 /// A unit behind its number.
 pub(super) fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
@@ -438,6 +500,7 @@ impl fmt::Display for Verdict {
             Verdict::Holds => "holds",
             Verdict::HoldsInPart => "holds in part",
             Verdict::Arithmetic => "is arithmetic",
+            Verdict::NotJudged => "is not judged",
             Verdict::DoesNotHold => "does not hold",
         })
     }
@@ -450,6 +513,7 @@ impl fmt::Display for Judgement {
             Judgement::Arithmetic => "arithmetic",
             Judgement::Fails => "fails",
             Judgement::Undecided => "open",
+            Judgement::NotJudged => "not judged",
             Judgement::LeftOut => "left out",
         })
     }

@@ -12,8 +12,6 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::table::{Table, count, gbps};
 
-/// A host that was polled too late for more than this share of the run makes its rates the machine's.
-const LATE_PERCENT_MAX: f64 = 5.0;
 /// How a run says that it did not come to its end.
 const INTERRUPTED: &str = "interrupted";
 /// Flows and ports that the comparison has lines for.
@@ -175,8 +173,8 @@ fn remarks(run: &Ended) -> Vec<String> {
     }
     let is_told = |note: &&String| ["no PAUSE", "slow receiver "].iter().any(|start| note.starts_with(start));
     remarks.extend(summary.notes.iter().filter(is_told).map(|note| format!("{name}: {note}")));
-    let late = summary.late_ns as f64 * 100.0 / summary.duration_ns.max(1) as f64;
-    if late > LATE_PERCENT_MAX {
+    let late = summary.late_percent();
+    if late > Summary::LATE_PERCENT_MAX {
         remarks.push(format!(
             "{name}: a host or a port lost {late:.1} % of its line time to the machine; a larger time dilation makes the rates truer"
         ));

@@ -37,6 +37,19 @@ pub struct SweepFile {
     pub source: Source,
 }
 
+impl SweepFile {
+    /// With so many seeds, if it is said: its own first, and then the numbers that follow the highest of these.
+    pub(crate) fn with_seeds(mut self, count: Option<u32>) -> SweepFile {
+        let Some(count) = count else { return self };
+        let next = self.seeds.iter().max().map_or(1, |last| last.saturating_add(1));
+        self.seeds.truncate(count as usize);
+        let missing = count - self.seeds.len() as u32;
+        // Seeds end where whole numbers do.
+        self.seeds.extend((next..=u32::MAX).take(missing as usize));
+        self
+    }
+}
+
 /// Parameters that go together: the first value of one with the first of the others, and so on.
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -291,6 +304,19 @@ mod tests {
 
     fn sweep(text: &str) -> Result<SweepFile, String> {
         parse(FilePath::new("lab/sweep.toml"), text).map_err(|errors| errors.to_string())
+    }
+
+    #[test]
+    fn seeds_may_be_more_or_fewer_than_the_file_has() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sweep.toml");
+        let seeds = |own: &str, count: Option<u32>| {
+            parse(&path, &format!("scenario = \"x.toml\"\n{own}")).unwrap().with_seeds(count).seeds
+        };
+        assert_eq!(seeds("seeds = [7, 3]", None), [7, 3]);
+        assert_eq!(seeds("seeds = [7, 3]", Some(1)), [7]);
+        assert_eq!(seeds("seeds = [7, 3]", Some(4)), [7, 3, 8, 9]);
+        assert_eq!(seeds("", Some(3)), [1, 2, 3]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use toml::{Table, Value};
 use weir_config::ConfigErrors;
 use weir_scenario::Scenario;
 use weir_scenario::file::{self as scenario_file, ScenarioRun};
+use weir_units::BitRate;
 
 use super::effect;
 use super::file::{Parameter, SEED, SweepFile};
@@ -20,7 +21,7 @@ use super::path::{NoPlace, Path};
 use crate::Failure;
 use crate::experiment::Backend;
 use crate::plot;
-use crate::run::{fitting, real_device, slug};
+use crate::run::{fastest, fitting, real_device, slug};
 
 /// A sweep has no more points than this.
 const POINTS_MAX: usize = 1_000_000;
@@ -39,8 +40,8 @@ pub struct SweepPlan {
     pub identity: String,
     /// What runs the points.
     pub backend: Backend,
-    /// The scenario's first run, as it is without the sweep.
-    first: ScenarioRun,
+    /// A run of which the machine took more than this, in percent of its time, is run anew by a later call; none is without it.
+    pub allowed_lateness: Option<f64>,
     base: Table,
     settings: Vec<Vec<(Path, Value)>>,
     overrides: Vec<(Path, Value)>,
@@ -104,7 +105,7 @@ impl SweepPlan {
             settings: combinations.iter().map(|combination| setting(file, combination)).collect(),
             overrides: file.overrides.clone(),
             backend: file.backend,
-            first: base.runs[chosen[0]].clone(),
+            allowed_lateness: None,
             base: base.table,
         };
         plan.points = plan.all_points(file, &chosen, &base.runs)?;
@@ -126,17 +127,35 @@ impl SweepPlan {
         text_of(&table)
     }
 
-    /// How long all points take with real frames on this machine, if parameters leave the scenario's length and rates alone.
+    /// How long all points take with real frames on this machine, each with its own length and time dilation.
     ///
     /// # Errors
     /// Without real frames.
     pub fn real_time(&self) -> Result<Duration, Failure> {
-        // DPDK's start and end, and what is under way at a run's end; guests boot, which without KVM takes longest.
-        let besides = Duration::from_secs(if self.backend == Backend::Hosts { 35 } else { 3 });
-        let run = std::slice::from_ref(&self.first);
-        let dilation = self.first.time_dilation.map_or_else(|| fitting(run), Ok)?;
-        let each = Duration::from_nanos(self.first.scenario.end.as_nanos()) * dilation + besides;
-        Ok(each * self.points.len() as u32)
+        let (mut all, mut fits) = (Duration::ZERO, BTreeMap::new());
+        let mut parsed: Option<(usize, Vec<ScenarioRun>)> = None;
+        for point in &self.points {
+            // Seeds change no run's length.
+            if parsed.as_ref().is_none_or(|(setting, _)| *setting != point.setting) {
+                parsed = Some((point.setting, scenario_file::parse(&self.scenario, &self.text(point))?));
+            }
+            let run = &parsed.as_ref().expect("just parsed").1[point.run];
+            all += self.real_time_of(run, &mut fits)?;
+        }
+        Ok(all)
+    }
+
+    /// How long one run takes. What fits this machine is measured once for each rate.
+    fn real_time_of(&self, run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) -> Result<Duration, Failure> {
+        let (dilation, besides) = match self.backend {
+            // What is booted, without KVM, takes longest.
+            Backend::Hosts if run.boots_guests() => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 35),
+            Backend::Hosts if run.has_machines() => (1, 5),
+            Backend::Hosts => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 5),
+            // DPDK's start and end, and what is under way at a run's end.
+            _ => (run.time_dilation.map_or_else(|| fitting_once(run, fits), Ok)?, 3),
+        };
+        Ok(Duration::from_nanos(run.scenario.end.as_nanos()) * dilation + Duration::from_secs(besides))
     }
 
     /// Each combination, for each seed, in each run.
@@ -176,6 +195,17 @@ impl SweepPlan {
         }
         Ok(points)
     }
+}
+
+fn fitting_once(run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) -> Result<u32, Failure> {
+    let run = std::slice::from_ref(run);
+    let rate = fastest(run);
+    if let Some(fits) = fits.get(&rate) {
+        return Ok(*fits);
+    }
+    let dilation = fitting(run)?;
+    fits.insert(rate, dilation);
+    Ok(dilation)
 }
 
 /// What tells these points from others.

@@ -19,6 +19,8 @@ pub struct Record {
     pub cells: Vec<Cell>,
     /// None on DPDK.
     pub cpu_ms: Option<u64>,
+    /// What the machine took of the run, in percent of its time; 0 in virtual time, and of a point without results.
+    pub lost_percent: f64,
     packet_hops_per_cpu_second: Option<u64>,
 }
 
@@ -30,6 +32,7 @@ impl Record {
             folder: folder.to_owned(),
             cells: vec![Cell::Empty; columns.len()],
             cpu_ms: None,
+            lost_percent: 0.0,
             packet_hops_per_cpu_second: None,
         };
         if record.finished.outcome == Outcome::Crashed {
@@ -39,8 +42,14 @@ impl Record {
         let json = serde_json::to_value(&summary).map_err(|error| Failure::Run(error.to_string()))?;
         record.cells = columns.iter().map(|name| columns::cell(name, &summary, &json, &speed)).collect();
         record.cpu_ms = speed.cpu_ms;
+        record.lost_percent = summary.lost_percent();
         record.packet_hops_per_cpu_second = speed.packet_hops_per_cpu_second;
         Ok(record)
+    }
+
+    /// Whether the machine took more than so many percent of the run's time; never of what is not known.
+    pub fn is_late(&self, allowed_percent: Option<f64>) -> bool {
+        allowed_percent.is_some_and(|allowed| self.lost_percent > allowed)
     }
 
     pub fn is_good(&self) -> bool {

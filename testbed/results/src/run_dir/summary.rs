@@ -588,6 +588,9 @@ pub struct PortWindow {
 }
 
 impl Summary {
+    /// Where the machine takes more than this of a run, in percent of its time, rates are the machine's and not the scenario's.
+    pub const LATE_PERCENT_MAX: f64 = 5.0;
+
     /// What ports have counted of lossless classes.
     pub fn lossless_classes(&self) -> impl Iterator<Item = &ClassSummary> {
         self.ports.iter().flat_map(|port| &port.classes).filter(|class| class.lossless)
@@ -603,6 +606,22 @@ impl Summary {
     pub fn lossless_drops_with_hosts(&self) -> u64 {
         let of_hosts = self.hosts.iter().flat_map(|host| &host.classes).filter(|class| class.lossless);
         self.lossless_drops() + of_hosts.map(|class| class.receive_overflow).sum::<u64>()
+    }
+
+    /// The line time that a host or a switch's port lost at most, in percent of the run.
+    pub fn late_percent(&self) -> f64 {
+        self.percent_of_run(self.late_ns)
+    }
+
+    /// What the machine took of the run at most, in percent of its time: line time that a host or a switch's port lost, or the longest
+    /// time in which one of them was not polled, whichever is more. While nobody polls, frames that come are not seen to wait, and so a
+    /// long gap may lose no line time and is lost all the same. 0 in virtual time.
+    pub fn lost_percent(&self) -> f64 {
+        self.percent_of_run(self.late_ns.max(self.poll_gap_max_ns.unwrap_or(0)))
+    }
+
+    fn percent_of_run(&self, ns: u64) -> f64 {
+        ns as f64 * 100.0 / self.duration_ns.max(1) as f64
     }
 }
 

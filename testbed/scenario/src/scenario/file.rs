@@ -33,7 +33,7 @@ use std::sync::Arc;
 use weir_config::ConfigErrors;
 use weir_reader::{Table, read_file, read_text};
 
-use crate::scenario::{RealPorts, Scenario};
+use crate::scenario::{Reach, RealPorts, Scenario};
 use complaints::Complaints;
 use keys::format;
 use plan::{Ground, ScenarioPlan};
@@ -95,6 +95,18 @@ impl ScenarioRun {
     /// Whether any host says how it is reached.
     pub fn has_real_hosts(&self) -> bool {
         self.plan.topology.hosts.iter().any(|host| host.real.is_some())
+    }
+
+    /// Whether a guest is booted for it, where its hosts are real.
+    pub fn boots_guests(&self) -> bool {
+        let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
+        real.any(|real| matches!(real.reach, Reach::Vm { .. }))
+    }
+
+    /// Whether a machine is reached by ssh, where its hosts are real: it goes by real time.
+    pub fn has_machines(&self) -> bool {
+        let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
+        real.any(|real| matches!(real.reach, Reach::Ssh { .. }))
     }
 
     fn on(&self, ground: Ground<'_>) -> Result<Scenario, ConfigErrors> {

@@ -25,6 +25,9 @@ pub(in crate::reproduce) struct ClaimMap {
     pub of: Option<usize>,
     /// Whether these are all that are listed, so that there is no chance in it.
     pub is_all: bool,
+    /// Seeds of each setting; 0 in a map of a version that did not tell.
+    #[serde(default)]
+    pub seeds: usize,
     /// Runs, and CPU time of all of them.
     pub runs: usize,
     pub cpu_ms: u64,
@@ -66,6 +69,9 @@ pub(in crate::reproduce) struct Line {
     pub interval: (f64, f64),
     /// In the setting that is taken; `None` if it was not looked at there.
     pub taken: Option<bool>,
+    /// Why it does not hold there, if so: it fails, is open, or could not have failed. None in a map of a version that did not tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub taken_is: Option<Judgement>,
     /// Of each open thing, in its order, how much of the variance goes with it, and how often chance does as much.
     pub influence: Vec<(f64, f64)>,
     /// The open thing that decides, by its name.
@@ -108,6 +114,7 @@ pub(super) struct Explored<'a> {
     pub judged: &'a [Judged],
     /// How many settings there are.
     pub of: Option<usize>,
+    pub seeds: usize,
     pub runs: usize,
     pub cpu_ms: u64,
 }
@@ -125,13 +132,12 @@ impl ClaimMap {
             taken: open.names().iter().position(|name| *name == open.taken).unwrap_or(0),
         };
         let open: Vec<OpenThing> = explored.open.iter().map(thing).collect();
-        let together = |says: &str, of: fn(&Judged) -> bool| {
-            let judgement = move |judged: &Judged| if of(judged) { Judgement::Holds } else { Judgement::Fails };
+        let together = |says: &str, judgement: fn(&Judged) -> Judgement| {
             line(explored, &open, (Kind::Together, says, ""), is_all, &judgement)
         };
         let mut lines = vec![
-            together("all main claims together, in their magnitude", |judged| judged.comes_out),
-            together("all claims and stated numbers together", |judged| judged.all_holds),
+            together("all main claims together, in their magnitude", |judged| judged.together),
+            together("all claims and stated numbers together", |judged| judged.all),
         ];
         for (n, claim) in paper.claims.iter().enumerate() {
             let kind = if claim.conclusion { Kind::Main } else { Kind::Further };
@@ -147,10 +153,10 @@ impl ClaimMap {
             lines
                 .push(line(explored, &open, (Kind::Number, &says, source), is_all, &|judged| judged.judgements[place]));
         }
-        let nearest = [|judged: &Judged| judged.comes_out, |judged: &Judged| judged.all_holds].map(|of| {
+        let nearest = [|judged: &Judged| judged.together, |judged: &Judged| judged.all].map(|of| {
             let with_taken = explored.judged.iter().chain([explored.taken]);
             let settings: Vec<&Setting> = with_taken.clone().map(|judged| &judged.setting).collect();
-            let good: Vec<bool> = with_taken.map(of).collect();
+            let good: Vec<bool> = with_taken.map(|judged| of(judged) == Judgement::Holds).collect();
             analysis::nearest(&explored.taken.setting, &settings, &good)
                 .map(|setting| differing(&open, explored, setting))
         });
@@ -162,6 +168,7 @@ impl ClaimMap {
             settings: explored.judged.len(),
             of: explored.of,
             is_all,
+            seeds: explored.seeds,
             runs: explored.runs,
             cpu_ms: explored.cpu_ms,
             left_out: paper.map.leaves_out.clone(),
@@ -177,25 +184,89 @@ impl ClaimMap {
     fn in_one_line(&self) -> String {
         let main = &self.lines[0];
         let of = if self.is_all { format!("all {} of them", self.settings) } else { main.interval_shown() };
+        let seeds = match self.seeds {
+            0 => "its seeds".to_owned(),
+            1 => "its one seed".to_owned(),
+            seeds => format!("its {seeds} seeds"),
+        };
+        let more = format!(
+            "more seeds would decide it, and take longer (weir explore {} --seeds {}, with a longer --cpu)",
+            self.id,
+            (4 * self.seeds).max(8)
+        );
+        if main.is_open() {
+            let (of, fails) = (main.of, main.of - main.holds - main.open);
+            let others = match main.holds + fails {
+                0 => format!("is decided by {seeds} in none of the {of} settings that were run"),
+                1 => format!(
+                    "is decided by {seeds} in 1 of the {of} settings that were run, and {} there",
+                    if fails == 1 { "fails" } else { "holds" }
+                ),
+                decided => format!(
+                    "is decided by {seeds} in {decided} of the {of} settings that were run, and holds in {} of these",
+                    main.holds
+                ),
+            };
+            return format!("{others}; {more}");
+        }
         let decided = match (&main.decides, main.holds) {
             (Some(thing), _) => format!("{thing} decides"),
+            (None, 0) if main.open > 0 => "none of what is open makes it hold for sure".to_owned(),
             (None, 0) => "none of what is open makes it hold".to_owned(),
             (None, holds) if holds == main.of => "nothing that is open changes that".to_owned(),
             (None, _) => "no single thing decides".to_owned(),
         };
-        format!("holds in {} of the settings that the paper allows ({of}); {decided}", main.share_shown())
+        let open = match main.open {
+            0 => String::new(),
+            open => format!(", and is not decided by {seeds} in {open} of {}", main.of),
+        };
+        format!("holds in {} of the settings that the paper allows ({of}){open}; {decided}", main.share_shown())
+    }
+
+    /// In how many settings the main claims hold together, for a table.
+    pub(in crate::reproduce) fn share_in_short(&self) -> String {
+        let main = &self.lines[0];
+        if main.is_open() { format!("not decided in {} of {}", main.open, main.of) } else { main.share_shown() }
+    }
+
+    /// The line of a map as it is told now: that of an earlier version may have other words.
+    pub(super) fn told_anew(mut self) -> ClaimMap {
+        self.verdict = self.in_one_line();
+        self
     }
 }
 
 impl Line {
-    /// `62 %`.
+    /// `62 %`; no share of what most settings leave open.
     pub(in crate::reproduce) fn share_shown(&self) -> String {
-        if self.of == 0 { "-".to_owned() } else { format!("{:.0} %", 100.0 * self.share) }
+        match self.of {
+            0 => "-".to_owned(),
+            _ if self.is_open() => "open".to_owned(),
+            _ => format!("{:.0} %", 100.0 * self.share),
+        }
     }
 
     /// `54-70 %`.
     pub(in crate::reproduce) fn interval_shown(&self) -> String {
+        if self.is_open() {
+            return "-".to_owned();
+        }
         format!("{:.0}-{:.0} %", 100.0 * self.interval.0, 100.0 * self.interval.1)
+    }
+
+    /// Whether the seeds leave most settings open.
+    pub(in crate::reproduce) fn is_open(&self) -> bool {
+        2 * self.open > self.of
+    }
+
+    /// What became of it in the setting that is taken.
+    pub(in crate::reproduce) fn taken_shown(&self) -> String {
+        match (self.taken_is, self.taken) {
+            (Some(judgement), _) => judgement.to_string(),
+            (None, Some(true)) => "holds".to_owned(),
+            (None, Some(false)) => "fails".to_owned(),
+            (None, None) => "-".to_owned(),
+        }
     }
 
     /// Whether it holds nearly everywhere, nearly nowhere, or as the open things have it; or why that can't be said.
@@ -204,7 +275,7 @@ impl Line {
         const WIDE: f64 = 0.3;
         match self.share {
             _ if self.of == 0 => "not looked at",
-            _ if 2 * self.open > self.of => "open",
+            _ if self.is_open() => "open",
             _ if self.interval.1 - self.interval.0 > WIDE => "too few settings",
             share if share >= NEARLY => "robust",
             share if share <= 1.0 - NEARLY => "does not hold",
@@ -245,6 +316,7 @@ fn line(
         share: count.share(),
         interval: count.interval(is_all),
         taken: (taken != Judgement::LeftOut).then_some(taken == Judgement::Holds),
+        taken_is: (taken != Judgement::LeftOut).then_some(taken),
         influence: (0..open.len()).map(of_thing).collect(),
         decides: ranked.first().filter(|it| it.decides()).map(|it| open[it.open].name.clone()),
         tree: tree.map(|tree| in_words(open, tree)),
@@ -292,4 +364,98 @@ fn differing(open: &[OpenThing], explored: &Explored<'_>, setting: &Setting) -> 
     let places = open.iter().zip(setting).zip(&explored.taken.setting);
     let changed = places.filter(|((_, value), taken)| value != taken);
     changed.map(|((thing, value), _)| (thing.name.clone(), thing.values[*value].clone())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A map whose main claims hold together, and are open, in so many of these settings.
+    fn map(holds: usize, open: usize, of: usize) -> ClaimMap {
+        let count = Count { holds, of };
+        let main = Line {
+            kind: Kind::Together,
+            says: String::new(),
+            source: String::new(),
+            holds,
+            open,
+            arithmetic: 0,
+            of,
+            share: count.share(),
+            interval: count.interval(false),
+            taken: Some(false),
+            taken_is: Some(Judgement::Undecided),
+            influence: Vec::new(),
+            decides: None,
+            tree: None,
+            by_value: Vec::new(),
+            slice: None,
+        };
+        ClaimMap {
+            format: ClaimMap::FORMAT.to_owned(),
+            id: "dsh.16".to_owned(),
+            title: String::new(),
+            verdict: String::new(),
+            settings: of,
+            of: Some(96),
+            is_all: false,
+            seeds: 2,
+            runs: of,
+            cpu_ms: 0,
+            left_out: None,
+            pins: Vec::new(),
+            open: Vec::new(),
+            lines: vec![main],
+            nearest: [None, None],
+        }
+    }
+
+    #[test]
+    fn what_the_seeds_leave_open_is_no_finding() {
+        let more = "more seeds would decide it, and take longer (weir explore dsh.16 --seeds 8, with a longer --cpu)";
+        for (map, says) in [
+            (map(0, 80, 80), format!("is decided by its 2 seeds in none of the 80 settings that were run; {more}")),
+            (
+                map(0, 60, 80),
+                format!("is decided by its 2 seeds in 20 of the 80 settings that were run, and holds in 0 of these; {more}"),
+            ),
+            (map(1, 5, 6), format!("is decided by its 2 seeds in 1 of the 6 settings that were run, and holds there; {more}")),
+            (map(0, 5, 6), format!("is decided by its 2 seeds in 1 of the 6 settings that were run, and fails there; {more}")),
+            // Where most are decided, the share is a finding, and what is open is told.
+            (
+                map(0, 20, 80),
+                "holds in 0 % of the settings that the paper allows (0-5 %), and is not decided by its 2 seeds in 20 of 80; none of what \
+                 is open makes it hold for sure"
+                    .to_owned(),
+            ),
+            (
+                map(0, 0, 80),
+                "holds in 0 % of the settings that the paper allows (0-5 %); none of what is open makes it hold".to_owned(),
+            ),
+            (
+                map(40, 0, 80),
+                "holds in 50 % of the settings that the paper allows (39-61 %); no single thing decides".to_owned(),
+            ),
+        ] {
+            assert_eq!(map.in_one_line(), says);
+            assert_eq!(map.told_anew().verdict, says);
+        }
+        assert_eq!(
+            (map(0, 60, 80).share_in_short(), map(0, 0, 80).share_in_short()),
+            ("not decided in 60 of 80".to_owned(), "0 %".to_owned())
+        );
+        assert_eq!(
+            (map(0, 60, 80).lines[0].robustness(), map(0, 60, 80).lines[0].taken_shown()),
+            ("open", "open".to_owned())
+        );
+    }
+
+    #[test]
+    fn maps_of_a_version_that_told_less_are_read() {
+        let mut json = serde_json::to_value(map(0, 0, 80)).unwrap();
+        json.as_object_mut().unwrap().remove("seeds");
+        json["lines"][0].as_object_mut().unwrap().remove("taken_is");
+        let read: ClaimMap = serde_json::from_value(json).unwrap();
+        assert_eq!((read.seeds, read.lines[0].taken_shown()), (0, "fails".to_owned()));
+    }
 }

@@ -54,7 +54,8 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
             let at = format!("transform=\"rotate(-90 {x:.1} {:.1})\"", head - 6.0);
             canvas.text((x, head - 6.0), &shortened(name, 26), &at);
             for (row, line) in lines.iter().enumerate() {
-                let (holds, of) = line.by_value[n][value];
+                // Without colour where seeds decide little: none is no 0 %.
+                let (holds, of) = if line.is_open() { (0, 0) } else { line.by_value[n][value] };
                 canvas.cell((left, head + row as f64 * CELL.1), (holds, of), value == thing.taken, false);
             }
             left += CELL.0;
@@ -78,7 +79,8 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
         let letters = if weight.is_empty() { 68 } else { 58 };
         canvas.text((MARGIN, y + 15.0), &shortened(&line.says, letters), weight);
         canvas.bar((MARGIN + LABEL, y), line);
-        let interval = if map.is_all { String::new() } else { format!(" ({})", line.interval_shown()) };
+        let interval =
+            if map.is_all || line.is_open() { String::new() } else { format!(" ({})", line.interval_shown()) };
         canvas.text((MARGIN + LABEL + 46.0, y + 15.0), &format!("{}{interval}", line.share_shown()), "");
     }
     head + lines.len() as f64 * CELL.1
@@ -89,7 +91,7 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
     let mut chosen: Vec<(&Line, &Slice)> = map
         .lines
         .iter()
-        .filter(|line| line.kind != Kind::Number)
+        .filter(|line| line.kind != Kind::Number && !line.is_open())
         .filter_map(|line| Some((line, line.slice.as_ref()?)))
         .collect();
     let rank =
@@ -181,13 +183,20 @@ impl Canvas {
         const LONG: f64 = 40.0;
         let (low, high) = line.interval;
         let (y, middle) = (y + 6.0, y + 11.0);
-        let _ = writeln!(
-            self.body,
-            "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{LONG}\" height=\"10\" fill=\"#eeeeee\"/>\n\
-             <rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"10\" fill=\"{}\"/>",
-            LONG * line.share,
-            color(line.share),
-        );
+        let _ =
+            writeln!(self.body, "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{LONG}\" height=\"10\" fill=\"#eeeeee\"/>",);
+        if line.is_open() {
+            return;
+        }
+        // A rectangle without width is none, and told of.
+        if line.holds > 0 {
+            let _ = writeln!(
+                self.body,
+                "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{:.1}\" height=\"10\" fill=\"{}\"/>",
+                LONG * line.share,
+                color(line.share),
+            );
+        }
         if high > low {
             let (from, to) = (x + LONG * low, x + LONG * high);
             let _ = writeln!(

@@ -6,7 +6,7 @@ use crate::Failure;
 use crate::reproduce::experiment::Experiment;
 use crate::reproduce::open::Open;
 use crate::reproduce::rows::{Rows, Selection};
-use crate::reproduce::verdict::{self, Judgement, Number};
+use crate::reproduce::verdict::{self, Judgement, Number, Tally};
 use crate::reproduce::{check, measure};
 use crate::sweep::{self, Axis, Columns, Parameter, Record, Say, SweepFile, SweepPlan};
 
@@ -17,6 +17,8 @@ pub(super) struct Runner<'a> {
     /// With the measures and claims of the map.
     pub experiment: &'a Experiment,
     pub open: &'a [Open],
+    /// So many seeds in place of the map's own.
+    pub seeds: Option<u32>,
     /// The map's folder; each batch has one in it.
     pub directory: &'a Path,
     /// Of the program.
@@ -31,22 +33,24 @@ pub(super) struct Judged {
     pub setting: Setting,
     /// What became of the claims, and then of the stated numbers.
     pub judgements: Vec<Judgement>,
-    /// Whether what the paper concludes comes out, and in its magnitude.
-    pub comes_out: bool,
+    /// Whether what the paper concludes comes out, and in its magnitude: it holds, fails, or the seeds do not decide it.
+    pub together: Judgement,
     /// Whether all of it does.
-    pub all_holds: bool,
+    pub all: Judgement,
     pub runs: usize,
     pub cpu_ms: u64,
 }
 
 impl Runner<'_> {
+    /// What runs in each setting.
+    pub(super) fn sweep(&self) -> Result<SweepFile, Failure> {
+        Ok(self.experiment.map_sweep()?.with_seeds(self.seeds))
+    }
+
     /// A plan of these settings, all checked. `name` tells it on the terminal.
     pub(super) fn plan(&self, settings: &[Setting], name: &str) -> Result<SweepPlan, Failure> {
-        let mut file = SweepFile {
-            name: name.to_owned(),
-            columns: Columns::only(self.experiment.columns()),
-            ..self.experiment.map_sweep()?
-        };
+        let mut file =
+            SweepFile { name: name.to_owned(), columns: Columns::only(self.experiment.columns()), ..self.sweep()? };
         let mut parameters: Vec<Parameter> = Vec::new();
         for (n, open) in self.open.iter().enumerate() {
             for (m, (path, _)) in open.settings(0).into_iter().enumerate() {
@@ -108,12 +112,9 @@ impl Runner<'_> {
             }
         }
         let stated: Vec<&Number> = numbers.iter().filter(|number| number.judgement.is_some()).collect();
-        let holds = |judgement: Judgement| !matches!(judgement, Judgement::Fails | Judgement::Undecided);
-        let main: Vec<Judgement> =
-            claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement).collect();
-        let comes_out = main.iter().all(|judgement| holds(*judgement))
-            && main.iter().any(|judgement| matches!(judgement, Judgement::Holds | Judgement::Arithmetic))
-            && !stated.iter().any(|number| number.judgement == Some(Judgement::Fails) && number.is_far_off());
+        let main = claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
+        let is_far_off = stated.iter().any(|number| number.judgement == Some(Judgement::Fails) && number.is_far_off());
+        let together = if is_far_off { Judgement::Fails } else { all_of(main) };
         let judgements: Vec<Judgement> = claims
             .iter()
             .map(|claim| claim.judgement)
@@ -121,11 +122,44 @@ impl Runner<'_> {
             .collect();
         Ok(Judged {
             setting: setting.clone(),
-            comes_out,
-            all_holds: comes_out && judgements.iter().all(|judgement| holds(*judgement)),
+            together,
+            all: all_of(std::iter::once(together).chain(judgements.iter().copied())),
             judgements,
             runs: records.len(),
             cpu_ms: records.iter().filter_map(|record| record.cpu_ms).sum(),
         })
+    }
+}
+
+/// Whether some claims hold together. One that fails is enough to fail; one that is open leaves the rest open. What could not fail, or was left
+/// out, is no obstacle, and is not enough by itself to be left out.
+fn all_of(judgements: impl Iterator<Item = Judgement>) -> Judgement {
+    let tally = Tally::of(judgements);
+    match tally {
+        Tally { fails: 1.., .. } => Judgement::Fails,
+        Tally { open: 1.., .. } | Tally { unjudged: 1.., .. } => Judgement::Undecided,
+        Tally { holds: 1.., .. } | Tally { arithmetic: 1.., .. } => Judgement::Holds,
+        _ => Judgement::Fails,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn claims_hold_together_fail_or_are_open() {
+        use Judgement::{Arithmetic, Fails, Holds, LeftOut, Undecided};
+        for (claims, together) in [
+            (&[Holds, Holds][..], Holds),
+            (&[Holds, Arithmetic, LeftOut], Holds),
+            (&[Arithmetic], Holds),
+            (&[Holds, Undecided], Undecided),
+            (&[Undecided, Arithmetic], Undecided),
+            (&[Undecided, Fails, Holds], Fails),
+            (&[LeftOut], Fails),
+        ] {
+            assert_eq!(all_of(claims.iter().copied()), together, "{claims:?}");
+        }
     }
 }

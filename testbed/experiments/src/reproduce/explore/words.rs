@@ -40,11 +40,10 @@ pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
             Kind::Together => "= ",
             _ => "  ",
         };
-        let taken = line.taken.map_or("-", |holds| if holds { "holds" } else { "fails" });
         table.row([
             line.share_shown(),
-            if map.is_all { "all".to_owned() } else { line.interval_shown() },
-            taken.to_owned(),
+            if map.is_all && !line.is_open() { "all".to_owned() } else { line.interval_shown() },
+            line.taken_shown(),
             line.decides.clone().unwrap_or_default(),
             format!("{mark}{}", line.says),
         ]);
@@ -174,14 +173,18 @@ fn summary(text: &mut String, maps: &[&ClaimMap]) {
         let lines: Vec<&Line> =
             map.lines.iter().filter(|line| matches!(line.kind, Kind::Main | Kind::Further)).collect();
         let how_many = |what: &str| lines.iter().filter(|line| line.robustness() == what).count();
-        let all = if map.is_all { "all".to_owned() } else { map.lines[0].interval_shown() };
+        let all = match &map.lines[0] {
+            line if line.is_open() => String::new(),
+            _ if map.is_all => " (all)".to_owned(),
+            line => format!(" ({})", line.interval_shown()),
+        };
         let _ = writeln!(
             text,
-            "| [{0}](#{1}) {2} | {3} ({all}) | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
+            "| [{0}](#{1}) {2} | {3}{all} | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
             map.id,
             map.id.replace('.', ""),
             map.title.replace('|', "\\|"),
-            map.lines[0].share_shown(),
+            map.share_in_short(),
             map.lines[0].decides.as_deref().unwrap_or("-"),
             how_many("robust"),
             how_many("fragile"),
@@ -227,14 +230,14 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, picture: 
         };
         let _ = writeln!(
             text,
-            "| {}{} | {} of {}{besides}: {} | {} | {} | {} | {} |",
+            "| {}{} | {} of {}{besides}{} | {} | {} | {} | {} |",
             says.replace('|', "\\|"),
             source.replace('|', "\\|"),
             line.holds,
             line.of,
-            line.share_shown(),
-            if map.is_all { "all".to_owned() } else { line.interval_shown() },
-            line.taken.map_or("-", |holds| if holds { "holds" } else { "fails" }),
+            if line.is_open() { String::new() } else { format!(": {}", line.share_shown()) },
+            if map.is_all && !line.is_open() { "all".to_owned() } else { line.interval_shown() },
+            line.taken_shown(),
             line.robustness(),
             decided.replace('|', "\\|"),
         );

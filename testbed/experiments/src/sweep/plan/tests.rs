@@ -137,3 +137,24 @@ fn a_points_scenario_has_its_tables_in_the_order_of_the_file() {
     let places: Vec<usize> = tables.iter().map(|table| written.find(table).unwrap()).collect();
     assert!(places.is_sorted(), "{written}");
 }
+
+#[test]
+fn the_time_that_real_frames_take_is_each_points_own() {
+    let directory = tempfile::tempdir().unwrap();
+    let takes = |text: &str, backend: Backend| {
+        let scenario =
+            SCENARIO.replacen("[[workloads]]", "[[flows]]\nfrom = \"H1\"\nto = \"H2\"\nclass = 3\n[[workloads]]", 1);
+        let (flows, runs) = (scenario.find("[[workloads]]").unwrap(), scenario.find("[[runs]]").unwrap());
+        fs::write(directory.path().join("lab.toml"), scenario[..flows].to_owned() + &scenario[runs..]).unwrap();
+        let path = directory.path().join("sweep.toml");
+        fs::write(&path, format!("scenario = \"lab.toml\"\n{text}")).unwrap();
+        let file = SweepFile { backend, ..file::load(&path).unwrap() };
+        SweepPlan::of(&file, 1).unwrap().real_time().unwrap()
+    };
+    // Two runs of a millisecond in each of two settings, and three seconds besides.
+    let dilations = "[parameters]\n\"scenario.time_dilation\" = [1000, 3000]\n";
+    assert_eq!(takes(dilations, Backend::Dpdk), Duration::from_secs(2 * (1 + 3) + 2 * (3 + 3)));
+    // One run with two seeds; the second setting is nine times as long.
+    let ends = "seeds = [1, 2]\nruns = [\"DT\"]\n[[zip]]\n\"scenario.time_dilation\" = [1000, 1000]\n\"scenario.end\" = [\"1ms\", \"9ms\"]\n";
+    assert_eq!(takes(ends, Backend::Dpdk), Duration::from_secs(2 * (1 + 3) + 2 * (9 + 3)));
+}
