@@ -72,6 +72,33 @@ impl LowPass {
         LowPass::step(self.weight, average, length).min(length << FRACTION_BITS | self.uncut)
     }
 
+    /// [`LowPass::arrive`] of packets of these sizes, one after the other, to a queue of this length.
+    #[inline(always)]
+    pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: impl Iterator<Item = u32>) -> u64 {
+        if self.arrival_weight == 0 {
+            return average;
+        }
+        let before = length << FRACTION_BITS;
+        let (ahead, moved) = follow(self.kept(), average.wrapping_sub(before).cast_signed(), sizes);
+        before.wrapping_add(moved).wrapping_add_signed(ahead)
+    }
+
+    /// [`LowPass::depart`] of packets of these sizes, one at least, one after the other, from a queue of this length.
+    #[inline(always)]
+    pub(crate) fn depart_all(self, average: u64, length: u64, sizes: impl Iterator<Item = u32>) -> u64 {
+        let before = length << FRACTION_BITS;
+        let (ahead, moved) = follow(self.kept(), before.wrapping_sub(average).cast_signed(), sizes);
+        // A q̂ that is not below q once is not below it after a later departure either.
+        let ahead = if self.uncut == 0 { ahead.max(0) } else { ahead };
+        before.wrapping_sub(moved).wrapping_sub(ahead.cast_unsigned())
+    }
+
+    /// γ, in units of 2^-64: what a step leaves of the distance between q̂ and q.
+    #[inline]
+    fn kept(self) -> u64 {
+        if self.weight == u32::MAX { 0 } else { u64::from(self.weight).wrapping_neg() << 32 }
+    }
+
     /// One step of `average` (in the filter's fixed point) toward a length in bytes. Rounds toward q.
     #[inline]
     fn step(weight: u32, average: u64, length: u64) -> u64 {
@@ -87,6 +114,35 @@ impl LowPass {
         let part = high.wrapping_mul(weight).wrapping_add((low * weight + round_up) >> 32);
         average.wrapping_add(part)
     }
+}
+
+/// Steps of q̂ where q goes one way, by these sizes before each step. `ahead` is how far q̂ lies before q on that way, or behind it, if it
+/// is negative. Returns where it lies then, and how far q went.
+///
+/// A step goes a part of the distance, rounded up: so what is left of it, on the same side, is its γ rounded down. One product is all that
+/// a step waits for, of those before it. While q comes nearer, q̂ may be passed; behind it q̂ stays.
+#[inline(always)]
+fn follow(kept: u64, ahead: i64, sizes: impl Iterator<Item = u32>) -> (i64, u64) {
+    let left = |distance: u64| ((u128::from(distance) * u128::from(kept)) >> 64) as u64;
+    let mut ways = sizes.map(|bytes| u64::from(bytes) << FRACTION_BITS);
+    let (mut moved, mut behind) = (0, ahead.wrapping_neg().cast_unsigned());
+    if ahead > 0 {
+        let mut ahead = ahead.cast_unsigned();
+        loop {
+            let Some(way) = ways.next() else { return (ahead.cast_signed(), moved) };
+            moved += way;
+            if way >= ahead {
+                behind = left(way - ahead);
+                break;
+            }
+            ahead = left(ahead - way);
+        }
+    }
+    for way in ways {
+        moved += way;
+        behind = left(behind + way);
+    }
+    (behind.wrapping_neg().cast_signed(), moved)
 }
 
 /// Whole bytes of an average, rounded up: an average above a threshold stays above it.
@@ -163,6 +219,36 @@ mod tests {
             let expected = if target >= average { average + part } else { average - part };
             prop_assert_eq!(filter.arrive(average, length), expected);
             prop_assert_eq!(filter.cut_to_length(true).depart(average, length), expected.min(target));
+        }
+    }
+
+    proptest! {
+        /// Steps together against steps one by one, of packets of all sizes, to and from queues that q̂ is above or below.
+        #[test]
+        fn together_as_one_by_one(
+            average in 0..1u64 << 51,
+            near in any::<bool>(),
+            length in 0..1u64 << 31,
+            sizes in prop::collection::vec(prop_oneof![Just(0), Just(64), 0..16_000u32], 1..=64),
+            ppb in prop_oneof![Just(0), Just(999_000_000), 0..1_000_000_000u32],
+            (departures_only, cut) in any::<(bool, bool)>(),
+        ) {
+            let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut);
+            // Near enough to be passed.
+            let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };
+            let arrived = sizes.iter().scan(length, |length, bytes| {
+                *length += u64::from(*bytes);
+                Some(*length)
+            });
+            let expected = arrived.fold(average, |average, length| filter.arrive(average, length));
+            prop_assert_eq!(filter.arrive_all(average, length, sizes.iter().copied()), expected);
+            let length = length + sizes.iter().copied().map(u64::from).sum::<u64>();
+            let departed = sizes.iter().scan(length, |length, bytes| {
+                *length -= u64::from(*bytes);
+                Some(*length)
+            });
+            let expected = departed.fold(average, |average, length| filter.depart(average, length));
+            prop_assert_eq!(filter.depart_all(average, length, sizes.iter().copied()), expected);
         }
     }
 

@@ -273,11 +273,8 @@ impl Mmu {
         let length = egress_queue.remove(u64::from(bytes));
         if let Some(filter) = terms.rules.low_pass {
             let before = egress_queue.average.load();
-            let step = |(average, length): (u64, u64), departure: &Departure| {
-                let length = length - u64::from(departure.bytes);
-                (filter.depart(average, length), length)
-            };
-            let (average, _) = run.iter().fold((before, length + u64::from(bytes)), step);
+            let sizes = run.iter().map(|departure| departure.bytes);
+            let average = filter.depart_all(before, length + u64::from(bytes), sizes);
             egress_queue.average.advance(before, average);
         }
         if terms.rules.policy_listens {
@@ -376,11 +373,7 @@ fn depart_filtered(
 ) -> (Departed, u64) {
     let bytes = charged.clone().sum();
     if levels.headroom == 0 && bytes <= levels.shared {
-        let lengths = charged.scan(levels.shared, |shared, bytes| {
-            *shared -= bytes;
-            Some(u64::from(*shared))
-        });
-        let average = lengths.fold(average, |average, length| filter.depart(average, length));
+        let average = filter.depart_all(average, u64::from(levels.shared), charged);
         return (levels.depart(bytes), average);
     }
     charged.fold((Departed::default(), average), |(mut departed, average), bytes| {

@@ -51,21 +51,18 @@ impl Sums {
     }
 }
 
-/// Adds a packet to a length.
-#[inline]
-fn grow(length: &mut u64, bytes: u32) -> Option<u64> {
-    *length += u64::from(bytes);
-    Some(*length)
-}
-
 impl Rules {
-    /// q̂ after an arrival to each of these lengths, under a policy that filters. A queue with headroom in use is not kept as a whole.
+    /// q̂ after packets of some bundles have arrived, under a policy that filters: to a queue of this length, which they `count` in if they
+    /// are not private. A queue with headroom in use is not kept as a whole.
     #[inline(always)]
-    fn steps(&self, average: u64, lengths: impl Iterator<Item = u64>) -> u64 {
-        match self.low_pass {
-            Some(filter) => lengths.fold(average, |average, length| filter.arrive(average, length)),
-            None => average,
+    fn steps(&self, average: u64, length: u64, (intake, bundles): (&Intake, u64), count: bool) -> u64 {
+        let Some(filter) = self.low_pass else { return average };
+        let counted = |bytes: u32| if count { bytes } else { 0 };
+        if bundles.count_ones() as usize == intake.bundles().len() {
+            // All packets, in a row.
+            return filter.arrive_all(average, length, intake.bytes().iter().map(|bytes| counted(*bytes)));
         }
+        filter.arrive_all(average, length, intake.bytes_of(bundles).map(counted))
     }
 }
 
@@ -117,7 +114,7 @@ impl Mmu {
         let private = queue.private();
         let average = terms.rules.filtered(&queue.average);
         if queue.keep_private(private, sums.bytes) {
-            let after = terms.rules.steps(average, intake.bytes_of(sums.group).map(|_| view.length));
+            let after = terms.rules.steps(average, view.length, (intake, sums.group), false);
             queue.average.advance(average, after);
             if terms.rules.policy_listens {
                 view.average = terms.rules.compared(after, view.length);
@@ -135,8 +132,7 @@ impl Mmu {
             let (mut fits, mut average_after) = (false, average);
             let change = queue.levels.update(|levels| {
                 let after = Levels { shared: levels.shared + sums.bytes as u32, ..levels };
-                let grown = intake.bytes_of(sums.group).scan(u64::from(levels.shared), grow);
-                average_after = terms.rules.steps(average, grown);
+                average_after = terms.rules.steps(average, u64::from(levels.shared), (intake, sums.group), true);
                 view.average = average.max(average_after);
                 fits = self.fits(&terms.rules, &mut view, after);
                 if fits { after } else { levels }
@@ -205,7 +201,7 @@ impl Mmu {
         let (queue, egress) = (&*self.ingress[sums.ingress.index()], &*self.egress[sums.egress.index()]);
         let mut view = self.egress_view(terms, sums.egress, egress.length(), room.pool(), room.now);
         let average = terms.rules.filtered(&egress.average);
-        let average_after = terms.rules.steps(average, intake.bytes_of(sums.group).scan(view.length, grow));
+        let average_after = terms.rules.steps(average, view.length, (intake, sums.group), true);
         view.length += sums.bytes;
         let private = queue.private();
         let segment = if queue.keep_private(private, sums.bytes) {
