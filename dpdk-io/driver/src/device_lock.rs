@@ -129,8 +129,9 @@ fn is_at(file: &File, path: &Path) -> bool {
 /// Who holds the lock on a file, as the kernel tells.
 fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
-    let locks = fs::read_to_string("/proc/locks").ok()?;
-    let pid = pid_of(&locks, (major(meta.dev()), minor(meta.dev()), meta.ino()))?;
+    // The kernel tells a page of locks at a time, and one that is given up meanwhile may hide another from that reader.
+    let look = |_| pid_of(&fs::read_to_string("/proc/locks").ok()?, (major(meta.dev()), minor(meta.dev()), meta.ino()));
+    let pid = (0..LOOKS).find_map(look)?;
     let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     Some(Holder { pid, command: command.map(|command| command.trim().to_owned()) })
 }
@@ -149,6 +150,8 @@ const DIRECTORIES: [&str; 2] = ["/run/lock", "/tmp"];
 /// Everybody may make files, and remove only their own.
 const EVERYBODYS: u32 = 0o1777;
 const MODE: u32 = 0o644;
+/// How often the kernel's list is read for a holder that is not found in it.
+const LOOKS: usize = 5;
 /// How often another holder may remove the file between opening and locking it.
 const TRIES: usize = 100;
 
