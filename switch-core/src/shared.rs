@@ -143,6 +143,11 @@ const BLOCKED: u32 = 1 << 22;
 /// What keeps frames from being sent, whatever their class.
 const NO_LINK: u32 = LINK_DOWN | ADMIN_DOWN;
 
+/// What the port's transmitter is told of a link that came or went.
+const fn link_news(up: bool) -> u32 {
+    if up { LINK_CHANGED } else { LINK_CHANGED | LINK_WENT }
+}
+
 impl Shared {
     /// The ports, in the order of the configuration.
     pub fn ports(&self) -> &[PortState] {
@@ -196,9 +201,8 @@ impl Shared {
             self.note_closing(port);
             self.port(port).note_parting();
         }
-        let news = if up { LINK_CHANGED } else { LINK_CHANGED | LINK_WENT };
         let change = |closed| (closed & LINK_DOWN == 0) != up;
-        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | news);
+        let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | link_news(up));
         // Nothing to be done where it has not changed. Release; pairs with Acquire in `take_link_change`.
         let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }

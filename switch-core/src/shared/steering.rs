@@ -14,7 +14,7 @@ use weir_mmu::EcnMarker;
 use weir_mmu::policy::PortRate;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 
-use super::{ADMIN_DOWN, BLOCKED, LINK_CHANGED, LINK_WENT, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET};
+use super::{ADMIN_DOWN, BLOCKED, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET, link_news};
 use crate::{RateChange, Shared};
 
 /// How egress queues are served, and storms watched for. Relaxed throughout: the bit in the port's word publishes it.
@@ -211,11 +211,7 @@ impl Shared {
         let changed = |closed: u32| {
             let now = closed & !(ADMIN_DOWN | BLOCKED) | bits;
             // The transmitter starts flow control anew, as with a link that goes or comes.
-            let link = match (closed ^ now) & ADMIN_DOWN != 0 {
-                true if now & ADMIN_DOWN != 0 => LINK_CHANGED | LINK_WENT,
-                true => LINK_CHANGED,
-                false => 0,
-            };
+            let link = if (closed ^ now) & ADMIN_DOWN != 0 { link_news(now & ADMIN_DOWN == 0) } else { 0 };
             (now != closed).then_some(now | link)
         };
         // Release; pairs with Acquire in `take_link_change`.

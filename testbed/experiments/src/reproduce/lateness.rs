@@ -62,7 +62,7 @@ impl Lateness {
         numbers: &mut [Number],
         claims: &mut [JudgedClaim],
     ) {
-        let is_late = |record: &&Record| self.late.iter().any(|late| late.run == record.finished.point.folder);
+        let is_late = |record: &&Record| record.is_late(Some(self.allowed_percent));
         let late: Vec<&Point> = records.iter().filter(is_late).map(|record| &record.finished.point).collect();
         let of = |selections: &[Selection<'_>]| -> Vec<&LateRun> {
             let read = late.iter().filter(|point| selections.iter().any(|selection| selection.has(point)));
