@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside by-the-clock by-the-clock-on-one-cpu by-the-clock-alone release-tests-on-one-cpu command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone release-tests-on-one-cpu command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -70,10 +70,15 @@ test: setup lint docs beside by-the-clock ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 # Wire tests wait for most of their time: for a guest's boot, for a pause's end. All tests that need no idle machine have the CPUs
-# meanwhile: first what waits too or uses one CPU, and last what uses all of them, for it may take longer than the wire tests.
+# meanwhile. The command where Cargo leaves it is that of one build at a time, so that builds of it follow each other; once the last is
+# there, what uses one CPU runs beside what leaves one idle at its end.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
-		"$(MAKE) --no-print-directory unit release-build release-tests-together instructions loom sim-test examples-build papers"
+		"$(MAKE) --no-print-directory unit sim-test release-build beside-without-assertions"
+
+beside-without-assertions:
+	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
+		"$(MAKE) --no-print-directory instructions loom examples-build"
 
 # What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
 # CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.

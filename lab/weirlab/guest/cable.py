@@ -44,7 +44,7 @@ class Cable:
         with self._lock:
             self.frames, self.control = [], []
 
-    def send(self, frame, within=10.0):
+    def send(self, frame, within=60.0):
         """Sends a frame; a NIC that takes none for long is a failure, and never a silent loss."""
         deadline = time.monotonic() + within
         while True:
@@ -56,7 +56,7 @@ class Cable:
                     raise TimeoutError(f"{self.nic} takes no frames") from None
                 time.sleep(0.0005)
 
-    def send_obeying(self, frame, traffic_class, within=20.0):
+    def send_obeying(self, frame, traffic_class, within=60.0):
         """Sends a frame when its class is not paused."""
         with self._lock:
             resumed = self._lock.wait_for(lambda: traffic_class not in self._paused, within)

@@ -48,7 +48,7 @@ impl Access {
             Access::Netns(name) => {
                 let mut command = Command::new("ip");
                 command.args(["netns", "exec", name, "sh", "-c", script]);
-                run_here(command, within, stop)
+                run_here(command, script, within, stop)
             }
             Access::Ssh { target, control } => {
                 let mut command = Command::new(std::env::var_os("WEIR_SSH").unwrap_or_else(|| "ssh".into()));
@@ -57,7 +57,7 @@ impl Access {
                 command.arg("-o").arg(format!("ControlPath={}", control.display()));
                 // The other machine's login shell may be any.
                 command.args([target, &format!("exec sh -c '{}'", script.replace('\'', "'\\''"))]);
-                let ended = run_here(command, within, stop)?;
+                let ended = run_here(command, script, within, stop)?;
                 // Of ssh itself, and of no command here.
                 if ended.code == 255 {
                     return Err(format!("ssh {target}: {}", ended.output.trim()));
@@ -68,8 +68,8 @@ impl Access {
     }
 }
 
-/// Runs a command of this machine to its end.
-fn run_here(mut command: Command, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
+/// Runs a command of this machine, which runs `script`, to its end.
+fn run_here(mut command: Command, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
     let file = tempfile::tempfile().map_err(|error| error.to_string())?;
     let both = |file: &File| file.try_clone().map_err(|error| error.to_string());
     command.stdin(Stdio::null()).stdout(both(&file)?).stderr(both(&file)?);
@@ -102,7 +102,8 @@ fn run_here(mut command: Command, within: Duration, stop: &Arc<AtomicBool>) -> R
     std::io::Seek::rewind(&mut file).and_then(|()| file.read_to_end(&mut output)).map_err(|error| error.to_string())?;
     let output = String::from_utf8_lossy(&output).into_owned();
     if told_to_end.is_some() && !stop.load(Ordering::Relaxed) {
-        return Err(format!("a command has not ended within {} s; it said: {}", within.as_secs(), output.trim()));
+        let (within, output) = (within.as_secs(), output.trim());
+        return Err(format!("a command has not ended within {within} s: {script}; it said: {output}"));
     }
     Ok(Ended { code: status.code().unwrap_or(1), output })
 }
@@ -111,24 +112,22 @@ fn run_here(mut command: Command, within: Duration, stop: &Arc<AtomicBool>) -> R
 mod tests {
     use super::*;
 
-    fn shell(script: &str) -> Command {
+    fn shell(script: &str, within: Duration, stop: bool) -> Result<Ended, String> {
         let mut command = Command::new("sh");
         command.args(["-c", script]);
-        command
+        run_here(command, script, within, &Arc::new(AtomicBool::new(stop)))
     }
 
     #[test]
     fn both_outputs_and_the_code_come_back() {
-        let ended =
-            run_here(shell("echo one; echo two >&2; exit 3"), Duration::from_secs(60), &Arc::default()).unwrap();
+        let ended = shell("echo one; echo two >&2; exit 3", Duration::from_secs(60), false).unwrap();
         assert_eq!(ended, Ended { code: 3, output: "one\ntwo\n".into() });
     }
 
     #[test]
     fn what_takes_too_long_or_is_stopped_ends() {
-        let late = run_here(shell("echo begun; exec sleep 60"), Duration::from_millis(300), &Arc::default());
-        assert!(late.unwrap_err().contains("has not ended within 0 s; it said: begun"));
-        let stopped = run_here(shell("exec sleep 60"), Duration::from_secs(60), &Arc::new(AtomicBool::new(true)));
-        assert_ne!(stopped.unwrap().code, 0);
+        let late = shell("echo begun; exec sleep 60", Duration::from_millis(300), false).unwrap_err();
+        assert_eq!(late, "a command has not ended within 0 s: echo begun; exec sleep 60; it said: begun");
+        assert_ne!(shell("exec sleep 60", Duration::from_secs(60), true).unwrap().code, 0);
     }
 }
