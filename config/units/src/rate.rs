@@ -1,12 +1,13 @@
 //! Bit rates, and the time that bytes take at a rate.
 
+use crate::archive::Value;
 use std::fmt;
 use std::ops::Mul;
 
 use crate::{Bytes, FrameTimes, Span};
 
 /// A rate in bits per second; never zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct BitRate(u64);
 
 impl BitRate {
