@@ -18,7 +18,6 @@ pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
 /// whether anything waited, gives up more of it before the first frame: [`Shaper::give_up_before`].
 #[derive(Clone, Debug, State)]
 pub struct Shaper {
-    #[state(same)]
     serialiser: Option<Serialiser>,
     free_at: Time,
     slack: Span,

@@ -30,15 +30,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 pub use weir_units_derive::{SharedState, State, Value};
-
-#[cfg(loom)]
-use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
-#[cfg(not(loom))]
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
 /// State that is taken down, or overwritten, in place.
 pub trait State {
@@ -202,6 +198,13 @@ macro_rules! atomics {
 }
 
 atomics!(AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, AtomicUsize);
+#[cfg(loom)]
+atomics!(
+    loom::sync::atomic::AtomicBool,
+    loom::sync::atomic::AtomicU8,
+    loom::sync::atomic::AtomicU32,
+    loom::sync::atomic::AtomicU64
+);
 
 impl State for usize {
     fn state(&mut self, archive: &mut Archive) {

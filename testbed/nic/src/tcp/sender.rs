@@ -27,7 +27,6 @@ pub struct TcpSender {
     #[state(same)]
     timestamp_clock: Option<Span>,
     /// What may still be sent that is unscheduled.
-    #[state(same)]
     unscheduled: u64,
     #[state(same)]
     window_max: u64,

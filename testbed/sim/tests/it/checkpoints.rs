@@ -83,17 +83,25 @@ fn whatever_is_drawn_goes_on_as_if_nothing_had_been() {
 
 /// A fabric with this in its file: the part on the buffer, the ports' flow control, and what traffic goes by.
 fn with(buffer: &str, flow_control: &str, traffic: &str) -> Scenario {
-    let text = format!(
+    scenario_in(&text_with(buffer, flow_control, traffic))
+}
+
+fn text_with(buffer: &str, flow_control: &str, traffic: &str) -> String {
+    format!(
         "[scenario]\nend = '400us'\nsample_every = '7us'\nseed = 3\n\
          [topology]\nkind = 'leaf-spine'\nleaves = 3\nspines = 2\nhosts = 2\nrate = '25Gbps'\ndelay = '500ns'\n\
          [switch.buffer]\n{buffer}\n[switch.pfc]\nreaction = '0s'\n[switch.port]\nflow_control = '{flow_control}'\n\
          [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
          ecn = {{ kmin = '20KB', kmax = '80KB', pmax = 0.2 }}\n[nic]\nretransmit = '100us'\n\
+         [nic.dcqcn]\nbyte_counter = '15KB'\nincrease_timer = '10us'\nalpha_timer = '7us'\n\
          [[workloads]]\nname = 'incast'\nkind = 'incast'\nclass = 3\nsizes = '80KB'\nreceivers = ['H1']\n{traffic}\n\
          [[workloads]]\nname = 'web'\nkind = 'poisson'\nclass = 3\nsizes = 'web-server'\nload = 0.4\n{traffic}\n\
          [[flows]]\nfrom = 'H2'\nto = 'H5'\nmessage = '32KB'\nclass = 3\n{traffic}\n"
-    );
-    let runs = file::parse(Path::new("with.toml"), &text);
+    )
+}
+
+fn scenario_in(text: &str) -> Scenario {
+    let runs = file::parse(Path::new("with.toml"), text);
     runs.unwrap_or_else(|errors| panic!("{}\n{text}", errors.render(false))).remove(0).scenario
 }
 
@@ -126,6 +134,14 @@ fn each_congestion_control_can_be_gone_on_with() {
         let traffic = format!("transport = '{}'", kind.name());
         compare(kind.name(), &with(DT, "pfc", &traffic), &[150, 600]);
     }
+}
+
+#[test]
+fn a_connection_has_no_more_that_is_unscheduled_than_it_had() {
+    let traffic = "transport = 'tcp-cubic'\ntcp = { unscheduled = '20KB' }";
+    let text = text_with("size = '150KB'\npolicy = 'dt'\nlossy_alpha = '1/16'", "pfc", traffic);
+    let text = text.replace("class = 3", "class = 0").replace("[scenario]", "[scenario]\nunscheduled_alpha = 8");
+    compare("unscheduled", &scenario_in(&text), &[60, 130, 300, 600]);
 }
 
 fn checkpoint(folder: &Path) -> std::path::PathBuf {
