@@ -1,13 +1,14 @@
 //! What has come in from a port's peer.
 
 use weir_units::Class;
+use weir_units::archive::SharedState;
 use weir_wire::mac_control::{Account, CreditFrame};
 
 use crate::cbfc::{Receiver, blocks, blocks_of_all};
 use crate::gfc::Arrivals;
 
 /// What has come in from a port's peer, as its flow control counts it. Counted by the one lcore that receives on the port.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub enum Arrived {
     /// It does not.
     Uncounted,

@@ -1,5 +1,6 @@
 //! The rate limiters of a port's classes.
 
+use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 
 use crate::gfc::Rates;
@@ -7,9 +8,10 @@ use crate::{Claim, LatePolls, RateLimiter, Regulator};
 
 /// The rate limiters of one port's eight classes, for those that have one: by configuration, or because their peer sets
 /// their rate.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct ClassLimits {
     /// Each class's limit; `None` where no class has one, as at most ports.
+    #[state(fixed)]
     classes: Option<Box<[ClassLimit; CLASSES]>>,
     /// The version of the peer's rates that the limiters follow.
     version: u32,
@@ -31,7 +33,7 @@ pub struct Followed {
     pub aged: ClassSet,
 }
 
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct ClassLimit {
     /// Without a limit by configuration, the line's.
     configured: BitRate,

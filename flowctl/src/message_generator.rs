@@ -1,5 +1,6 @@
 //! The downstream side of a port, whatever it speaks: which message is due to its peer.
 
+use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -10,11 +11,11 @@ use crate::{Demand, Downstream, Mechanism, Quantum, Side, pfc};
 /// State, not events: however often it changed between two polls, one frame tells the last of it. Call
 /// [`MessageGenerator::poll`], send what it returns, and confirm with [`MessageGenerator::handle_sent`]; what could not be sent
 /// is due again.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct MessageGenerator(Speaker);
 
 /// PFC's and PAUSE's apart from the others, as it is what most ports speak: asked without a call through a table.
-#[derive(Debug)]
+#[derive(Debug, State)]
 enum Speaker {
     Silent,
     Pauses(pfc::Generator),

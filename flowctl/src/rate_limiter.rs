@@ -1,5 +1,6 @@
 //! GFC's rate limiter of one egress queue (gfc 5.3).
 
+use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 /// The least rate a limiter is set to, 8 kb/s, as on commodity switches (gfc 7): no limiter ever stops its queue.
@@ -14,7 +15,7 @@ pub const RATE_MIN: BitRate = BitRate::bps(8_000);
 ///
 /// As in [`Shaper`](crate::Shaper), a poll that comes late may catch up `slack`, or less; in virtual time that is zero.
 /// Rates count what frames take on the wire, FCS, preamble and gap too.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct RateLimiter {
     line: BitRate,
     rate: BitRate,
@@ -82,7 +83,7 @@ impl RateLimiter {
 }
 
 /// Picoseconds a byte, rounded up where [`Serialiser`](weir_units::Serialiser) rounds down: a limit is kept, not met.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 struct Pace {
     ps_per_byte_q20: u64,
 }

@@ -1,5 +1,6 @@
 //! The upstream side of a port, whatever it speaks: what its peer lets it send.
 
+use weir_units::archive::SharedState;
 use weir_units::{BitRate, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -12,16 +13,19 @@ use crate::{Gauges, Mechanism, Quantum, Side, Tells, Upstream};
 ///
 /// Messages are handled by the one lcore that receives on the port, all else is asked by the one that transmits.
 // Fields that are read for each frame come first.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct Regulator {
     /// The port's pauses; open under a flow control that has none. Asked without a call through a table.
     gate: Gate,
     /// The classes whose rates the peer sets.
+    #[state(same)]
     rated: ClassSet,
     /// The classes that need credit.
+    #[state(same)]
     credited: ClassSet,
     /// The classes whose frames are counted.
+    #[state(same)]
     counted: ClassSet,
     /// What obeys messages.
     upstream: Box<dyn Upstream>,

@@ -1,5 +1,6 @@
 //! The line-rate shaper: of a switch's port, of a host's NIC, of a paced flow.
 
+use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, FrameTimes, Serialiser, Span, Time};
 
 /// What a frame of this length (without FCS) takes on a link whose frames take so much beyond it:
@@ -15,7 +16,7 @@ pub fn wire_bytes(frame_bytes: u32, link_overhead: Bytes) -> Bytes {
 /// Keeps the instant at which the wire is free again. A poll that comes late may catch up what it missed, but no
 /// more than `slack`: in virtual time polls are never late and the slack is zero. Who knows more of how late a poll is, and
 /// whether anything waited, gives up more of it before the first frame: [`Shaper::give_up_before`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct Shaper {
     serialiser: Option<Serialiser>,
     free_at: Time,

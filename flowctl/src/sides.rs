@@ -2,6 +2,7 @@
 
 use std::fmt::Debug;
 
+use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -40,12 +41,30 @@ impl Demand<'_> {
     }
 }
 
+impl State for dyn Downstream {
+    fn state(&mut self, archive: &mut Archive) {
+        self.checkpoint(archive);
+    }
+}
+
+impl SharedState for dyn Upstream {
+    fn shared_state(&self, archive: &mut Archive) {
+        self.checkpoint(archive);
+    }
+}
+
 /// The downstream side of a port: which message is due to its peer.
 ///
 /// State, not events: however often the demand changed between two polls, one frame tells the last of it. The lcore that
 /// transmits on the port calls [`Downstream::poll`] on each of its rounds, sends what it returns, and confirms that with
 /// [`Downstream::handle_sent`]; a frame that could not be sent is due again. A call takes no lock and allocates nothing.
 pub trait Downstream: Debug + Send {
+    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
+    /// does not say is refused by name where a checkpoint is asked for.
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        archive.refuse(&format!("flow control `{}`", std::any::type_name::<Self>()));
+    }
+
     /// The frame due at `now`.
     fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame>;
 
@@ -89,6 +108,11 @@ pub trait Downstream: Debug + Send {
 /// [`Upstream::rates`], and the port's limiters follow them. Credit is asked for frame by frame. Nothing that a peer says should
 /// hold for good: pauses and rates end by themselves, credit is told anew.
 pub trait Upstream: Debug + Send + Sync {
+    /// [`Downstream::checkpoint`] of this side, derived by [`SharedState`].
+    fn checkpoint(&self, archive: &mut Archive) {
+        archive.refuse(&format!("flow control `{}`", std::any::type_name::<Self>()));
+    }
+
     /// Obeys a message received at `now`; says whether it is one of this flow control. `gate` has the port's pauses.
     fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool;
 

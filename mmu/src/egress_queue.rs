@@ -1,11 +1,13 @@
 //! An egress queue's length, for lossy thresholds and ECN.
 
+use weir_units::archive::SharedState;
+
 use crate::low_pass::Average;
 use crate::sync::{Ordering, Word};
 use crate::watermark::{Former, Watermark};
 
 /// Bytes waiting for one (port of departure, class). Relaxed: a length orders nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct EgressQueue {
     length: Word,
     watermark: Watermark,

@@ -1,6 +1,7 @@
 //! An ingress queue: what a port and class of arrival hold, and what bounds them.
 
 use weir_units::Time;
+use weir_units::archive::SharedState;
 
 use crate::levels::{AtomicLevels, Levels};
 use crate::low_pass::Average;
@@ -9,13 +10,14 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::watermark::{Former, Watermark};
 
 /// The counters of one ingress queue (port of arrival, class). What every packet touches comes first, in one cache line.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 #[repr(C)]
 pub(crate) struct IngressQueue {
     pub(crate) levels: AtomicLevels,
     pub(crate) held_max: Watermark,
     pub(crate) shared_max: Watermark,
     pub(crate) headroom_max: Watermark,
+    #[state(same)]
     pub(crate) limits: Limits,
     /// Bytes in private buffer. Added to by the one lcore that admits, taken from by any.
     private: AtomicU32,

@@ -8,12 +8,13 @@
 //! An ingress queue is such a word; under a policy with port-level flow control (DSH) so is a whole port.
 
 use std::ops::AddAssign;
+use weir_units::archive::SharedState;
 
 use crate::sync::{Ordering, Word};
 use crate::xon::Xon;
 
 /// The word.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct AtomicLevels(Word);
 
 /// The word, unpacked.

@@ -1,5 +1,7 @@
 //! A first-order low-pass filter on a queue's length (reverie 3.2), in integers.
 
+use weir_units::archive::SharedState;
+
 use crate::levels::Levels;
 use crate::sync::{Ordering, Word};
 
@@ -20,7 +22,7 @@ pub struct LowPass {
 /// q̂ of one queue, in units of 2^-20 bytes.
 ///
 /// Arrivals and departures both step it, from any lcore. Relaxed: it orders nothing.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct Average(Word);
 
 /// Fraction bits of q̂: a queue of 2^31 bytes leaves room for a sign.

@@ -14,6 +14,7 @@ mod whole;
 use std::fmt;
 
 use crossbeam_utils::CachePadded;
+use weir_units::archive::{SharedState, Value};
 use weir_units::{Alpha, Bytes, CLASSES, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::egress_queue::EgressQueue;
@@ -33,13 +34,17 @@ pub use intake::{Bundle, Group, INTAKE_MAX, Intake};
 pub use report::{PoolUse, PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks};
 
 /// The memory management unit of one switch. See the crate's documentation for who calls what.
+#[derive(SharedState)]
 pub struct Mmu {
+    #[state(same)]
     layout: BufferLayout,
     policy: Box<dyn Policy>,
+    #[state(same)]
     rules: Rules,
     /// α of the threshold at which lossy classes drop,
     lossy_alpha: LiveAlpha,
     /// and for unscheduled packets, if they have another.
+    #[state(same)]
     unscheduled_alpha: Option<Alpha>,
     /// As the file has it; T itself under a policy without hysteresis.
     xon: LiveXon,
@@ -79,7 +84,7 @@ struct Terms<'m> {
 }
 
 /// What the queues of one ingress port have in common.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 struct IngressPort {
     changed: Changed,
     off_queues: OffQueues,
@@ -88,14 +93,17 @@ struct IngressPort {
     /// When that last went OFF.
     off_at: Instant,
     /// What the insurance headroom holds.
+    #[state(same)]
     insurance: u32,
     /// Classes that are paused together.
+    #[state(same)]
     lossless: ClassSet,
+    #[state(same)]
     has_writer: AtomicBool,
 }
 
 /// A packet that asks to be kept.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct Arrival {
     /// Port of arrival and class.
     pub ingress: QueueId,

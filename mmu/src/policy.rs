@@ -28,6 +28,7 @@ pub mod gradient;
 
 use std::fmt::Debug;
 
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Time};
 
 use crate::layout::BufferLayout;
@@ -53,6 +54,12 @@ pub use spfc::{Spfc, SpfcSettings, VICTIM, k_spfc_bounds};
 pub use static_threshold::{StaticSettings, StaticThreshold};
 pub use weir_reader::{Gauge, Gauges, Unit};
 
+impl SharedState for dyn Policy {
+    fn shared_state(&self, archive: &mut Archive) {
+        self.checkpoint(archive);
+    }
+}
+
 /// A buffer policy: asked about every packet that private buffer does not take, by any lcore, in the midst of a
 /// compare-and-swap. It decides from what it is told, and from state of its own that is atomic.
 ///
@@ -61,6 +68,13 @@ pub use weir_reader::{Gauge, Gauges, Unit};
 pub trait Policy: Debug + Send + Sync {
     /// The name by which a configuration chooses the policy.
     fn name(&self) -> &'static str;
+
+    /// Goes over what the policy keeps, for a checkpoint of a run in virtual time: what changes while the run goes on, derived by
+    /// [`SharedState`] where it is in atomics, and nothing of a policy that keeps nothing. One that does not say is refused by name
+    /// where a checkpoint is asked for.
+    fn checkpoint(&self, archive: &mut Archive) {
+        archive.refuse(&format!("policy `{}`", self.name()));
+    }
 
     /// T(t) for the shared occupancy w_s of a lossless ingress queue.
     fn threshold(&self, queue: &QueueView) -> Threshold;

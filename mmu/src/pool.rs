@@ -1,5 +1,7 @@
 //! A pool that queues share: reserve first, roll back on refusal, so that check-then-add never overshoots.
 
+use weir_units::archive::SharedState;
+
 use crate::sync::{AtomicU64, Ordering, Word};
 use crate::watermark::{Former, Watermark};
 
@@ -8,7 +10,7 @@ use crate::watermark::{Former, Watermark};
 /// Mostly Relaxed: the counters publish no other memory. What they promise is arithmetic on themselves (what is granted
 /// never exceeds the capacity), which the single modification order of one atomic gives. Only where the capacity moves
 /// does a reservation have to see it move, see [`Pool::cede`].
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(crate) struct Pool {
     used: Word,
     /// Moves only under a policy that adapts headroom; see [`Pool::cede`].

@@ -5,12 +5,13 @@
 //! then reads the bits, so whatever order marks arrive in, the last look sees the last state. A flood of changes
 //! coalesces into one look, and none is lost.
 
+use weir_units::archive::SharedState;
 use weir_units::{ClassSet, Time};
 
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// Classes of one ingress port whose state changed since the transmitter last looked.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct Changed(AtomicU8);
 
 impl Changed {
@@ -35,7 +36,7 @@ impl Changed {
 ///
 /// Relaxed: it is set before [`Changed::mark`], which orders it, so that who takes the mark sees an instant no earlier than the
 /// turn's.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct Instant(AtomicU64);
 
 impl Instant {
@@ -53,7 +54,7 @@ impl Instant {
 ///
 /// Each turn adds or takes one, so the order in which two lcores come to count does not matter. Relaxed: a count orders
 /// nothing; read while a turn back is counted before its turn, it is below zero for an instant, which is none.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct OffQueues(AtomicU32);
 
 impl OffQueues {

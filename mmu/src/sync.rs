@@ -1,5 +1,7 @@
 //! The atomics: core's, or loom's when a model is explored (`RUSTFLAGS="--cfg loom"`).
 
+use weir_units::archive::SharedState;
+
 #[cfg(not(loom))]
 pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -10,9 +12,10 @@ pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, 
 ///
 /// Where one lcore has it for itself, a change is a load and a store, which others could come between: that saves what an
 /// atomic read-modify-write costs, and the processor need not wait for all memory accesses before it.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct Word {
     value: AtomicU64,
+    #[state(same)]
     is_own: bool,
 }
 

@@ -1,9 +1,11 @@
 //! The highest value that a counter reached.
 
+use weir_units::archive::SharedState;
+
 use crate::sync::{AtomicU64, Ordering};
 
 /// A maximum kept by several lcores. Relaxed throughout: it orders nothing, and a reader wants only the number.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct Watermark(AtomicU64);
 
 impl Watermark {
@@ -21,7 +23,7 @@ impl Watermark {
 }
 
 /// The highest that a [`Watermark`] reached before it was restarted. Packets never touch it: only the control thread does.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct Former(AtomicU64);
 
 impl Former {

@@ -1,6 +1,7 @@
 //! Xon: below which a queue that is OFF resumes.
 
 use weir_units::Bytes;
+use weir_units::archive::SharedState;
 
 use crate::policy::LiveBytes;
 
@@ -15,7 +16,7 @@ pub struct Xon {
 }
 
 /// An [`Xon`] that a control thread may change.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(crate) struct LiveXon {
     offset: LiveBytes,
     floor: LiveBytes,

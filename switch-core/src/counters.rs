@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use prefetch_index::prefetch_index;
+use weir_units::archive::State;
 use weir_units::{CLASSES, PortId, QueueId};
 
 /// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
@@ -182,18 +183,19 @@ pub mod gauge {
 }
 
 /// The live counters of one half, for all queues and ports of the switch.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Counters {
     queues: Box<[QueueRow]>,
     ports: Box<[[u64; port_stat::WIDTH]]>,
     gauges: [u64; gauge::WIDTH],
     /// [`queue_stat`]'s counts of all queues together, drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
+    #[state(same)]
     published: Arc<Published>,
 }
 
 /// One queue's counters. What is counted for each frame comes first, and is in one cache line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 #[repr(align(64))]
 struct QueueRow([u64; queue_stat::WIDTH]);
 

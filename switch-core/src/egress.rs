@@ -2,6 +2,7 @@
 
 use weir_arbitration::{Arbiter, Served};
 use weir_config::QueueConfig;
+use weir_units::archive::{Archive, State};
 use weir_units::{CLASSES, PortId, PortsView, QueueId, SetOfPorts};
 
 use crate::packet::Queued;
@@ -31,6 +32,24 @@ struct Turn<S> {
     lane: PortId,
     /// What chooses it; `None` in order of arrival.
     arbiter: Option<Box<dyn Arbiter>>,
+}
+
+impl<F: State, S: SetOfPorts> State for EgressQueues<F, S> {
+    fn state(&mut self, archive: &mut Archive) {
+        let EgressQueues { fifos, lanes: _, turns, random } = self;
+        fifos.state(archive);
+        turns.state(archive);
+        random.state(archive);
+    }
+}
+
+impl<S: SetOfPorts> State for Turn<S> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Turn { waiting, lane, arbiter } = self;
+        waiting.state(archive);
+        lane.state(archive);
+        archive.fixed(arbiter.iter_mut());
+    }
 }
 
 impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use prefetch_index::prefetch_index;
+use weir_units::archive::SharedState;
 use weir_units::{MacAddr, PortId, Span, Time};
 
 /// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up. A static address may
@@ -12,21 +13,26 @@ use weir_units::{MacAddr, PortId, Span, Time};
 /// Entries are one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the
 /// same address at once may take two slots; the older one ages out. A full bucket forgets its oldest entry, whose
 /// station is then flooded to until it speaks again. Relaxed throughout: an entry publishes nothing but itself.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
+    #[state(same)]
     ticks: Ticks,
     /// Grows with each entry that becomes another, or goes: after that.
     version: CachePadded<AtomicU64>,
     /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`]. One set of routes after the
     /// other, each with all stations.
+    #[state(same)]
     routed: Vec<u16>,
     /// The first one's address, and how many there are.
+    #[state(same)]
     routed_from: u64,
+    #[state(same)]
     stations: u64,
     /// Where in `routed` the set begins that is used.
     used: AtomicU64,
     /// Ports of equal cost that are not in a row.
+    #[state(same)]
     groups: Vec<Box<[PortId]>>,
 }
 
@@ -40,11 +46,11 @@ pub enum Destination<'t> {
 }
 
 /// Entries of addresses that are alike to the hash: one cache line.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 #[repr(align(64))]
 struct Bucket([Entry; WAYS]);
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct Entry {
     /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, INTAKE_MAX, Intake, PortWriter, Verdict};
+use weir_units::archive::{Archive, State};
 use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, DecodeError};
@@ -74,6 +75,34 @@ pub(crate) enum Way {
     To(PortId),
     Flood,
     Drop(DropReason),
+}
+
+/// And of what the switch shares.
+impl<P, S: SetOfPorts> State for Forwarding<P, S> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Forwarding {
+            shared,
+            writers: _,
+            stirred,
+            counting: _,
+            cloned: _,
+            dropping,
+            counters,
+            memory,
+            clones: _,
+            arrived,
+            staged,
+            intake: _,
+        } = self;
+        shared.state(archive);
+        stirred.state(archive);
+        dropping.state(archive);
+        counters.state(archive);
+        memory.state(archive);
+        arrived.state(archive);
+        // Between two instants nothing is on its way to the MMU.
+        archive.expect(staged.len());
+    }
 }
 
 impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {

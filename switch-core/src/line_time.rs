@@ -4,9 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam_utils::CachePadded;
 use weir_units::Span;
+use weir_units::archive::SharedState;
 
 /// Line time of one port. Its transmitter writes, anybody reads; each number stands alone, so that Relaxed suffices.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct LineTally(CachePadded<[AtomicU64; 4]>);
 
 /// The line time of a shaped port, on the switch's clock.

@@ -2,6 +2,7 @@
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, Intake};
+use weir_units::archive::{Archive, Blank, State};
 use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::Head;
 use weir_wire::ethernet::{Glance, Parsed};
@@ -99,6 +100,21 @@ pub(crate) struct Queued<P> {
     /// Length without FCS, beside the packet so that the scheduler need not touch it.
     pub(crate) frame_bytes: u32,
     pub(crate) charged: Arrival,
+}
+
+impl<P: State> State for Queued<P> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Queued { packet, frame_bytes, charged } = self;
+        packet.state(archive);
+        frame_bytes.state(archive);
+        charged.state(archive);
+    }
+}
+
+impl<P: Blank> Blank for Queued<P> {
+    fn blank() -> Queued<P> {
+        Queued { packet: P::blank(), frame_bytes: 0, charged: Arrival::default() }
+    }
 }
 
 impl<P: Packet> Queued<P> {

@@ -10,6 +10,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use weir_units::archive::{SharedState, State};
 
 /// Places that a share takes, and gives back, at a time beyond what it needs at once: the line that all lcores share then travels
 /// once in so many frames.
@@ -18,7 +19,7 @@ const AT_HAND: u64 = 128;
 const AT_HAND_MAX: u64 = 2 * AT_HAND;
 
 /// The places for frames that no lcore has taken.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 #[repr(align(64))]
 pub(crate) struct PacketMemory {
     free: AtomicU64,
@@ -26,9 +27,10 @@ pub(crate) struct PacketMemory {
 
 /// The part of the places that one side of an lcore has at hand: a forwarder takes one for each frame that it admits, a
 /// transmitter gives one back for each that left.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(crate) struct MemoryShare {
     at_hand: u64,
+    #[state(shared)]
     memory: Option<Arc<PacketMemory>>,
 }
 

@@ -4,6 +4,7 @@ use std::fmt;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
+use weir_units::archive::{Archive, Blank, State};
 use weir_units::{PortId, SetOfPorts};
 
 use crate::packet::Queued;
@@ -62,13 +63,37 @@ struct Slot<T> {
     next: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 struct Ends {
     head: u32,
     tail: u32,
 }
 
 const NONE: u32 = u32::MAX;
+
+impl<T: State + Blank> State for Queues<T> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Queues { places, limit: _, free, ends, held } = self;
+        places.state(archive);
+        free.state(archive);
+        ends.state(archive);
+        held.state(archive);
+    }
+}
+
+impl<T: State + Blank> State for Slot<T> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Slot { item, next } = self;
+        item.state(archive);
+        next.state(archive);
+    }
+}
+
+impl<T> Blank for Slot<T> {
+    fn blank() -> Slot<T> {
+        Slot { item: None, next: NONE }
+    }
+}
 
 impl<T> Queues<T> {
     /// Empty queues, `queues` of them, with room for `limit` items together, of which `places` have a place from the start.

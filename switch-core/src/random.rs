@@ -1,9 +1,10 @@
 //! The random numbers of the packet path: RED's marks, drawn ingress ports.
 
 use weir_units::SplitMix64;
+use weir_units::archive::State;
 
 /// xorshift64*: a few instructions, the same numbers for the same seed.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Random(u64);
 
 impl Random {

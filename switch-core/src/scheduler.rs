@@ -4,15 +4,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use weir_config::{QueueConfig, SchedulerKind};
+use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet};
 
 /// One port's scheduler. Strict classes come first, the highest of them; the rest share what is left by DWRR
 /// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum. Where packets
 /// take turns, the same is counted in frames: each costs 1, and a quantum is a number of them.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub(crate) struct Scheduler {
     /// What each class may send in a turn, in bytes or frames; the ports of a switch share them.
     quanta: Arc<[AtomicU32; CLASSES]>,
+    #[state(same)]
     counts: Counts,
     deficit: [u32; CLASSES],
     strict: ClassSet,

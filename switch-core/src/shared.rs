@@ -18,6 +18,7 @@ use prefetch_index::prefetch_index;
 use weir_flowctl::pfc::StormCounters;
 use weir_flowctl::{Arrived, Mechanism, Regulator, Tells};
 use weir_mmu::{Charge, Mmu};
+use weir_units::archive::SharedState;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, Time};
 
 use crate::classify::Classifier;
@@ -27,27 +28,36 @@ use crate::storm_tally::StormTally;
 use crate::utilisation::Digester;
 
 /// The switch's common parts.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Shared {
     /// Who may keep a packet, who must pause.
     pub mmu: Mmu,
     /// Which station is behind which port.
     pub fdb: ForwardingTable,
+    #[state(same)]
     pub(crate) classifier: Classifier,
+    #[state(same)]
     pub(crate) charge: Charge,
     /// Classes whose frames are charged nothing, in virtual time.
+    #[state(same)]
     pub(crate) unbuffered: ClassSet,
     /// The longest frame that is forwarded, without FCS.
+    #[state(same)]
     pub(crate) frame_bytes_max: u32,
     /// What a frame takes on a link beyond its length without FCS.
+    #[state(same)]
     pub(crate) link_overhead: Bytes,
     /// Whether frames that ask for it are stamped with what the port knows that they leave by.
+    #[state(same)]
     pub(crate) stamps: bool,
     /// By what ports digest frames that ask for it.
+    #[state(same)]
     pub(crate) digester: Option<Digester>,
     /// Whether stations are learned from what they send.
+    #[state(same)]
     pub(crate) learns: bool,
     /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
+    #[state(same)]
     pub(crate) hash_seed: u32,
     /// The ports that were ever closed to anything, one bit each, which is also that of the 64th port after it. Mostly none was, and
     /// frames need not look at their ports.
@@ -58,7 +68,7 @@ pub struct Shared {
 }
 
 /// One port, as all lcores see it. What is asked for each frame comes first, and what is written apart from that.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct PortState {
     /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and
@@ -66,18 +76,24 @@ pub struct PortState {
     /// [`RATE_SET`] and [`NEW_LANGUAGE`].
     closed: AtomicU32,
     /// The port whose ingress this one copies; itself where this is no clone.
+    #[state(same)]
     pub real_port: PortId,
     /// Whether each arrival may make a message due: [`Protocol::goes_by_length`](weir_flowctl::Protocol::goes_by_length).
+    #[state(same)]
     pub(crate) by_length: bool,
     /// Whether `admitted_at` is kept.
+    #[state(same)]
     notes_admitted: bool,
     /// Source address of control frames.
+    #[state(same)]
     pub mac: MacAddr,
     /// C, for quanta and the shaper, and the speed of its link.
     pub(crate) rate: LinkRate,
     /// The port's name in the configuration.
+    #[state(same)]
     pub name: String,
     /// The flow controls that it may speak, as configured first.
+    #[state(same)]
     mechanisms: Vec<Mechanism>,
     /// Which of them it speaks.
     spoken: AtomicUsize,
@@ -99,7 +115,7 @@ pub struct PortState {
 }
 
 /// Two instants of a port's flow control, from which, at both ends of a link, its feedback delay τ is measured.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, SharedState)]
 pub struct Feedback {
     /// Downstream: when the arrival came for which the peer was last told to slow down, in picoseconds.
     pub crossed_at: Arc<AtomicU64>,

@@ -16,6 +16,7 @@ mod prefetch;
 use std::sync::Arc;
 
 use weir_mmu::Arrival;
+use weir_units::archive::{Archive, Blank, State};
 use weir_units::{Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
 use weir_wire::ethernet::Parsed;
 
@@ -65,6 +66,15 @@ impl Switch {
         let [forwarder, transmitter] = published;
         let reporter = Reporter::new(shared, Vec::new(), forwarder, transmitter);
         Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }
+    }
+}
+
+impl<P: State + Blank, S: SetOfPorts> State for Pipeline<P, S> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Pipeline { seen, forwarding, transmission, reporter: _ } = self;
+        seen.state(archive);
+        forwarding.state(archive);
+        transmission.state(archive);
     }
 }
 

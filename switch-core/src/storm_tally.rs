@@ -4,6 +4,7 @@ use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::pfc::{StormCounters, StormPackets};
+use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, ClassSet, QueueId};
 use weir_wire::mac_control::PfcFrame;
 
@@ -12,14 +13,15 @@ use crate::counters::{Counters, queue_stat};
 /// What lcores tell each other of the storms at a port whose classes are watched.
 ///
 /// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(crate) struct StormTally {
     /// Classes that are watched.
+    #[state(same)]
     watched: ClassSet,
     pub(crate) classes: [ClassTally; CLASSES],
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub(crate) struct ClassTally {
     /// PFC frames obeyed that pause the class, and that resume it; from the lcore that receives.
     pub(crate) xoff_frames: AtomicU64,

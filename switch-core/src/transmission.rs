@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_flowctl::{ClassLimits, Demand, MessageGenerator, Regulator, Shaper, Tells, wire_bytes};
 use weir_mmu::{Departure, EcnMarker, Mmu};
+use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 use weir_wire::trailer::Telemetry;
@@ -161,6 +162,50 @@ pub(crate) struct Pace {
     pub(crate) scheduler: Scheduler,
 }
 
+impl<O: State> State for OutPort<O> {
+    fn state(&mut self, archive: &mut Archive) {
+        let OutPort {
+            id: _,
+            backlog,
+            paused,
+            credit_classes,
+            counts_sent,
+            shaper,
+            tx_bytes,
+            limits,
+            scheduler,
+            own,
+            watchdogs,
+            in_rows,
+            plain,
+            ecn_scale,
+            generator,
+            clones_off,
+            own_off,
+            forced,
+            hushed,
+            off,
+            told_at,
+            utilisation,
+        } = self;
+        for classes in [backlog, paused, credit_classes, in_rows, plain, own_off, forced, hushed, off] {
+            classes.state(archive);
+        }
+        counts_sent.state(archive);
+        shaper.state(archive);
+        tx_bytes.state(archive);
+        limits.state(archive);
+        scheduler.state(archive);
+        own.state(archive);
+        watchdogs.state(archive);
+        ecn_scale.state(archive);
+        generator.state(archive);
+        clones_off.state(archive);
+        told_at.state(archive);
+        utilisation.state(archive);
+    }
+}
+
 impl<O> OutPort<O> {
     pub(crate) fn new(
         state: &PortState,
@@ -282,6 +327,40 @@ pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnM
 /// Whether any of these marks what comes into its queue.
 pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
     markers.iter().flatten().any(EcnMarker::marks_arrivals)
+}
+
+/// But for what the switch shares, which its forwarding goes over.
+impl<P, M: Manner<P>> State for Transmission<P, M>
+where
+    M::Queues: State,
+    M::Port: State,
+{
+    fn state(&mut self, archive: &mut Archive) {
+        let Transmission {
+            shared: _,
+            queues,
+            ports,
+            position_of: _,
+            counters,
+            // A control thread changes them, and there is none.
+            markers: _,
+            leaving_markers: _,
+            marks_arrivals: _,
+            random,
+            stirred,
+            off_ports,
+            by_length: _,
+            stamps: _,
+            link_overhead: _,
+            manner: _,
+        } = self;
+        queues.state(archive);
+        ports.state(archive);
+        counters.state(archive);
+        random.state(archive);
+        stirred.state(archive);
+        off_ports.state(archive);
+    }
 }
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_flowctl::pfc::{QueueObservation, StormPackets, Watchdog, WatchdogAction, WatchdogConfig};
+use weir_units::archive::State;
 use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, Time};
 
 use crate::counters::{Counters, queue_stat};
@@ -10,7 +11,7 @@ use crate::shared::Shared;
 use crate::storm_tally::ClassTally;
 
 /// The watchdogs of one port's egress queues, one for each watched class; with the transmitter that serves the port.
-#[derive(Debug)]
+#[derive(Debug, State)]
 #[repr(C)]
 pub(crate) struct PortWatchdogs {
     /// The earliest poll of all of them.
@@ -19,11 +20,12 @@ pub(crate) struct PortWatchdogs {
     in_storm: ClassSet,
     dropping: ClassSet,
     ignoring: ClassSet,
+    #[state(same)]
     action: WatchdogAction,
     watched: Box<[Watched]>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Watched {
     class: Class,
     watchdog: Watchdog,

@@ -1,5 +1,6 @@
 //! Sizes in bytes.
 
+use crate::archive::Value;
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
@@ -15,7 +16,7 @@ pub const LINK_OVERHEAD: Bytes = Bytes(FCS_BYTES + WIRE_OVERHEAD_BYTES);
 pub const FRAME_BYTES_MIN: u64 = 64;
 
 /// A number of bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Bytes(u64);
 
 impl Bytes {

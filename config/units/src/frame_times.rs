@@ -1,9 +1,11 @@
 //! How the time that a frame takes at a rate is told.
 
+use crate::archive::Value;
+
 use crate::Span;
 
 /// Whether frames take the time that they take, or what the public ns-3 simulators of RDMA make of it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub enum FrameTimes {
     /// To the picosecond.
     #[default]

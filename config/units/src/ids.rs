@@ -1,20 +1,21 @@
 //! Names of ports, classes and queues inside one switch.
 
+use crate::archive::Value;
 use std::fmt;
 
 /// How many traffic classes (priorities) there are: 802.1Q has eight.
 pub const CLASSES: usize = 8;
 
 /// A port of one switch, by its position in the configuration.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct PortId(pub u16);
 
 /// A traffic class (priority), 0 to 7.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Class(u8);
 
 /// A queue of one switch: port and class. Whether it is an ingress or an egress queue, the place says.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct QueueId(u16);
 
 impl PortId {

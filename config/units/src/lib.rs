@@ -17,7 +17,11 @@
 
 #![forbid(unsafe_code)]
 
+// For what is derived here as elsewhere.
+extern crate self as weir_units;
+
 mod alpha;
+pub mod archive;
 mod bytes;
 mod cells;
 mod count;

@@ -1,12 +1,13 @@
 //! MAC addresses.
 
+use crate::archive::Value;
 use std::fmt;
 use std::str::FromStr;
 
 use crate::UnitError;
 
 /// A 48-bit MAC address, in transmission order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {

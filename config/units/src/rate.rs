@@ -1,12 +1,13 @@
 //! Bit rates, and the time that bytes take at a rate.
 
+use crate::archive::Value;
 use std::fmt;
 use std::ops::Mul;
 
 use crate::{Bytes, FrameTimes, Span};
 
 /// A rate in bits per second; never zero.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct BitRate(u64);
 
 impl BitRate {
@@ -84,7 +85,7 @@ impl fmt::Display for BitRate {
 ///
 /// Exact where a byte takes a whole number of picoseconds (every usual Ethernet rate); elsewhere the relative
 /// error is below 2^-20 of a picosecond per byte, rounded down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Serialiser {
     /// Picoseconds a byte, times 2^20.
     ps_per_byte_q20: u64,

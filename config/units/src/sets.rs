@@ -1,5 +1,6 @@
 //! Sets of classes and of ports, one bit each: as cheap to copy, compare and test as the integers that they are.
 
+use crate::archive::Value;
 use std::fmt;
 use std::iter::FusedIterator;
 use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Not, Sub, SubAssign};
@@ -19,14 +20,14 @@ use crate::{CLASSES, Class, PortId};
 /// assert_eq!((lossless - Class::new(3).alone()).bits(), 0b1_0000);
 /// assert_eq!(lossless.to_string(), "3, 4");
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 #[repr(transparent)]
 pub struct ClassSet(u8);
 
 /// A set of ports of one switch, which has [`PortSet::PORTS_MAX`] at most: bit `n` stands for port `n`.
 ///
 /// Operators are those of [`ClassSet`]. A switch in virtual time may have more ports: [`WidePortSet`](crate::WidePortSet).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 #[repr(transparent)]
 pub struct PortSet(u64);
 

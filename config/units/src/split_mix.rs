@@ -3,13 +3,15 @@
 //! Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the constants are those of Vigna's
 //! `splitmix64.c`. Numbers of one seed are the same on every machine and in every release.
 
+use crate::archive::Value;
+
 /// A generator: a counter that goes up by the golden gamma, mixed.
 ///
 /// ```
 /// let mut numbers = weir_units::SplitMix64::new(1_234_567);
 /// assert_eq!(numbers.next_u64(), 6_457_827_717_110_365_317);
 /// ```
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Value)]
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {

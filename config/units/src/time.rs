@@ -1,5 +1,6 @@
 //! Instants and spans, in picoseconds.
 
+use crate::archive::Value;
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
@@ -8,11 +9,11 @@ use std::ops::{Add, AddAssign, Mul, Sub};
 ///
 /// The switch never reads a clock: a driver hands `now` in. All instants that one switch sees come from
 /// one clock, which a driver may run slower than real time (time dilation).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Time(u64);
 
 /// A length of time, in picoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Span(u64);
 
 impl Time {

@@ -1,5 +1,6 @@
 //! Sets of more ports than a word has bits, and what sets of ports have in common.
 
+use crate::archive::{State, Value};
 use std::fmt::Debug;
 use std::ops::{BitOr, BitOrAssign};
 
@@ -8,7 +9,7 @@ use crate::{PortId, PortSet, Ports};
 /// A set of ports of one switch. Which kind of set a switch keeps its ports in is chosen when it is made: a word for those of
 /// up to 64 ports, whose frames then pay for nothing else.
 pub trait SetOfPorts:
-    Copy + Debug + Default + BitOr<Output = Self> + BitOrAssign + FromIterator<PortId> + IntoIterator<Item = PortId>
+    Copy + Debug + Default + State + BitOr<Output = Self> + BitOrAssign + FromIterator<PortId> + IntoIterator<Item = PortId>
 {
     /// How many ports a set can tell apart.
     const PORTS_MAX: usize;
@@ -90,7 +91,7 @@ const WORD: usize = u64::BITS as usize;
 /// assert_eq!(ports.pop_first(), Some(PortId(3)));
 /// assert!(ports.contains(PortId(1_000)) && !ports.contains(PortId(3)));
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct WidePortSet {
     /// A bit for each word that is not 0.
     filled: u64,

@@ -1,5 +1,6 @@
 //! The downstream side: counts blocks and advertises the limit.
 
+use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{self, CreditFrame};
 
@@ -10,14 +11,15 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 ///
 /// Arrivals are counted by the one lcore that forwards what the port receives, and so is what the peer says that it sent;
 /// what is freed is found out by the one that transmits on the port.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Receiver {
+    #[state(same)]
     capacity: u32,
     classes: [Account; CLASSES],
     resyncs: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct Account {
     /// ABR: blocks received since the link's start.
     received: AtomicU32,
@@ -175,7 +177,7 @@ impl Account {
 
 /// Says when the message is due, at once, and then each period, whatever happened; and whose turn it is that it has an
 /// account of, the buffer's or a class's.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Advertiser {
     classes: ClassSet,
     period: Span,

@@ -1,5 +1,6 @@
 //! The upstream side: what the peer's credit still allows.
 
+use weir_units::archive::SharedState;
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use weir_wire::mac_control::{Account, CreditFrame};
 
@@ -10,10 +11,11 @@ use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 ///
 /// Limits are written by the one lcore that receives on the port, counts by the one that transmits. Relaxed: whoever sees the
 /// other's late sees less credit than there is, but for a limit that goes back.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Sender {
     classes: [Credit; CLASSES],
     /// The most credit that a class ever has, in blocks.
+    #[state(same)]
     buffer: u32,
     /// What the peer says that a class's buffer has there.
     peers_buffer: AtomicU32,
@@ -21,7 +23,7 @@ pub struct Sender {
     excessive: AtomicU64,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct Credit {
     /// FCCL: the block up to which the class may send.
     limit: AtomicU32,

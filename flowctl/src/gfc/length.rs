@@ -4,6 +4,7 @@
 //! The paper's port tells it at every moment. Here a message follows the one before no sooner than a shortest time, so that
 //! messages leave room for data; that time adds to the feedback delay.
 
+use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::QueueFrame;
 
@@ -18,7 +19,7 @@ use super::{Mapping, Rates};
 ///
 /// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Generator {
     /// Classes under GFC.
     classes: ClassSet,
@@ -89,10 +90,12 @@ fn length(queue: Bytes) -> u32 {
 ///
 /// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until the
 /// next message, or until the length has aged.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Adjuster {
+    #[state(same)]
     mapping: Mapping,
     /// How long a length holds that is not told again.
+    #[state(same)]
     ageing: Span,
     rates: Rates,
 }

@@ -1,5 +1,6 @@
 //! GFC toward a peer that only knows PFC: its mean rate is set by the width of pauses. No paper has this.
 
+use weir_units::archive::{SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -20,8 +21,9 @@ use crate::{Quantum, wire_bytes};
 ///
 /// Call [`Pulse::poll`], send what it returns, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due
 /// again, with shorter pauses.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Pulse {
+    #[state(same)]
     quantum: Quantum,
     line: BitRate,
     period: Span,
@@ -42,9 +44,10 @@ pub struct Pulse {
 }
 
 /// What arrived of a port's eight classes, in bytes on the wire, modulo 2^32. Counted by the one lcore that receives on the port.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Arrivals {
     bytes: [AtomicU32; CLASSES],
+    #[state(same)]
     link_overhead: Bytes,
 }
 

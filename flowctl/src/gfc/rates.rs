@@ -1,5 +1,6 @@
 //! The rates that a port's peer allows its classes.
 
+use weir_units::archive::SharedState;
 use weir_units::{BitRate, CLASSES, Class, Time};
 
 use crate::RATE_MIN;
@@ -12,8 +13,9 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 ///
 /// One writer; the transmitter only ends rates, where a link goes. It asks [`Rates::version`] at each poll, one load, and only when
 /// that has moved, or a rate's time has come, sets its limiters. It may see a rate a poll late, as it may see a message a poll late.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Rates {
+    #[state(same)]
     line: BitRate,
     /// In b/s, never zero.
     rates: [AtomicU64; CLASSES],

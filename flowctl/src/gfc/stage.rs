@@ -4,6 +4,7 @@
 //! The message is a PFC frame with the stage in Time\[j\]. Stage 0 is time 0, so that what resumes a class under PFC sets it
 //! free here; a peer that only knows PFC reads stage k as a pause of k quanta, which is harmless.
 
+use weir_units::archive::{SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -19,8 +20,9 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could not be sent
 /// is due again at the next poll. However often stages changed between two polls, one frame tells the last.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Generator {
+    #[state(same)]
     table: StageTable,
     /// Classes under GFC.
     classes: ClassSet,
@@ -78,11 +80,14 @@ impl Generator {
 ///
 /// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until
 /// the next message, or until the stage has aged; no stage stops the class.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Adjuster {
+    #[state(same)]
     table: StageTable,
     /// How long a stage holds that is not told again.
+    #[state(same)]
     ageing: Span,
+    #[state(same)]
     quantum: Quantum,
     rates: Rates,
     stages_above_last: AtomicU64,

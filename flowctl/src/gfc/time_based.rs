@@ -3,6 +3,7 @@
 //! The downstream side is CBFC's, [`cbfc::Receiver`](crate::cbfc::Receiver) and
 //! [`cbfc::Advertiser`](crate::cbfc::Advertiser), as it is.
 
+use weir_units::archive::SharedState;
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::mac_control::CreditFrame;
 
@@ -14,12 +15,15 @@ use crate::cbfc::{BLOCK, Sender};
 /// Written by the one lcore that receives on the port, but for [`Adjuster::handle_sent`], which is the transmitter's; that one
 /// reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one has aged; it is never zero, so credit
 /// that has run out slows a class to [`RATE_MIN`](crate::RATE_MIN) and never stops it.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Adjuster {
+    #[state(same)]
     mapping: Mapping,
     /// B. Credit is for its whole blocks; that what they leave counts as taken makes a queue without credit a full one.
+    #[state(same)]
     buffer: Bytes,
     /// How long a rate holds that no message sets again.
+    #[state(same)]
     ageing: Span,
     credits: Sender,
     rates: Rates,

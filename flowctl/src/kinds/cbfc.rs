@@ -2,6 +2,7 @@
 //! without. [`crate::cbfc`] has its two state machines.
 
 use weir_reader::{Key, Named, Table};
+use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Class, Span, Time, count};
 use weir_wire::mac_control::ControlFrame;
 
@@ -140,8 +141,9 @@ impl Protocol for Cbfc {
 }
 
 /// Tells credit each period: CBFC's downstream side, and time-based GFC's.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Credits {
+    #[state(same)]
     port: Side,
     advertiser: Advertiser,
 }
@@ -153,6 +155,10 @@ impl Credits {
 }
 
 impl Downstream for Credits {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
         let Arrived::Blocks(receiver) = demand.arrived else { return None };
         if now < self.advertiser.next_wakeup() {
@@ -176,6 +182,10 @@ impl Downstream for Credits {
 }
 
 impl Upstream for Sender {
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn handle(&self, _now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
         let ControlFrame::Credit(frame) = frame else { return false };
         self.handle_credit(frame);

@@ -2,6 +2,7 @@
 //! changes: C up to B_0, and `C (B_m − q) / (B_m − B_0)` above. [`gfc::length`](crate::gfc::length) has its two state machines.
 
 use weir_reader::{Key, Named, Table};
+use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -205,13 +206,18 @@ impl Protocol for GfcConceptual {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Lengths {
+    #[state(same)]
     port: Side,
     generator: length::Generator,
 }
 
 impl Downstream for Lengths {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
         self.generator.poll(now, &demand.queues(self.port.classes)).map(ControlFrame::Queue)
     }
@@ -232,6 +238,10 @@ impl Downstream for Lengths {
 }
 
 impl Upstream for length::Adjuster {
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
         let ControlFrame::Queue(frame) = frame else { return false };
         self.handle_frame(now, frame);

@@ -3,6 +3,7 @@
 //! side; the other one is CBFC's.
 
 use weir_reader::{Key, Named, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -208,6 +209,10 @@ impl Protocol for GfcTime {
 }
 
 impl Upstream for time_based::Adjuster {
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
         let ControlFrame::Credit(frame) = frame else { return false };
         self.handle_credit(now, frame);

@@ -1,5 +1,6 @@
 //! The upstream side: which classes may send.
 
+use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -11,7 +12,7 @@ use crate::sync::{AtomicU8, AtomicU64, Ordering};
 /// Written by the one lcore that receives on the port, read by the one that transmits. A class is paused until its
 /// timer runs out; a new frame replaces the timer. Relaxed throughout: each timer stands alone, and the transmitter
 /// may see it a poll late, as it may see a frame a poll late.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct Gate {
     /// Classes with a timer that may still run: lets the transmitter ask about all eight with one load.
@@ -22,7 +23,7 @@ pub struct Gate {
 }
 
 /// When one class may send again, and how long it was held so far.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct PauseTimer {
     /// Paused until then, in picoseconds.
     until: AtomicU64,

@@ -1,5 +1,6 @@
 //! The downstream side: frames that make the peer do what the MMU wants.
 
+use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -13,7 +14,7 @@ use crate::Quantum;
 ///
 /// Call [`Generator::poll`], send what it returns, and confirm with [`Generator::handle_sent`]; a frame that could
 /// not be sent is returned again by the next poll.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Generator {
     /// Pause time asked for, in quanta.
     quanta: u16,

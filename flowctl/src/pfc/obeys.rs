@@ -1,6 +1,7 @@
 //! Who obeys pauses: PFC's, 802.3x PAUSE's, or none, which may change while the port runs.
 
 use weir_units::Time;
+use weir_units::archive::{Archive, SharedState};
 use weir_wire::mac_control::ControlFrame;
 
 use super::Gate;
@@ -8,7 +9,7 @@ use crate::sync::{AtomicU8, Ordering};
 use crate::{Tells, Upstream};
 
 /// Obeys the pauses of one of the three.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(crate) struct ObeysPauses(AtomicU8);
 
 const NOBODY: u8 = 0;
@@ -36,6 +37,10 @@ impl ObeysPauses {
 }
 
 impl Upstream for ObeysPauses {
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
         match (self.obeys(), frame) {
             (PFC, ControlFrame::Pfc(frame)) => gate.handle_pfc(now, frame),

@@ -1,5 +1,6 @@
 //! The PFC watchdog: a peer that pauses a queue and never lets it go is found out, and forgiven when it has stopped.
 
+use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Span, Time};
 
 /// SONiC's PFC watchdog of one egress queue, that is of one class at one port.
@@ -34,8 +35,9 @@ use weir_units::{Bytes, Span, Time};
 /// than the peer's refresh never finds a storm. For SONiC's intervals, from 100 ms up, that is no concern.
 ///
 /// Call [`Watchdog::poll`] when [`Watchdog::is_due`].
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct Watchdog {
+    #[state(same)]
     config: WatchdogConfig,
     /// The last poll, and what it was shown.
     last: Option<(Time, QueueObservation)>,
@@ -92,7 +94,7 @@ pub enum WatchdogAction {
 /// The first three are what [`Gate`](super::Gate) knows. Where another thread feeds the gate, read them in their order here:
 /// a class that is seen paused at both polls, with a count of pauses that has not changed when read thereafter, was paused
 /// all the time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct QueueObservation {
     /// PFC pauses the class now.
     pub paused: bool,
@@ -289,7 +291,7 @@ impl QueueObservation {
 }
 
 /// What SONiC counts of a queue's storms. See [`StormCounters::named`] for its names.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct StormCounters {
     /// Storms detected.
     pub deadlock_detected: u64,
@@ -302,7 +304,7 @@ pub struct StormCounters {
 }
 
 /// Packets during storms: TX those for the queue, RX those that its port received in the class.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct StormPackets {
     /// Sent from the queue.
     pub tx: u64,

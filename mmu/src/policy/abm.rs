@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use weir_reader::{Key, Named, TIME, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, PortId, QueueId, Span};
 
 use super::congestion::CongestedQueues;
@@ -23,10 +24,12 @@ use crate::sync::{AtomicU64, Ordering};
 /// μ is what departed in the last interval. It counts for queues that are congested and drained more than 2 KiB in it;
 /// for others it is 1, as in the public simulator, since a queue that had nothing to drain would never get a share. Which queues
 /// are congested is seen when a threshold is asked for, or at the interval's end, as there.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Abm {
     alpha: LiveAlpha,
+    #[state(same)]
     settings: AbmSettings,
+    #[state(same)]
     windows: Windows,
     ingress: Side,
     egress: Side,
@@ -35,14 +38,14 @@ pub struct Abm {
 }
 
 /// Lossless ingress queues, or lossy egress queues.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 struct Side {
     congested: CongestedQueues,
     departures: Box<[CachePadded<Drain>]>,
 }
 
 /// What μ of a queue comes of.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct Drain {
     departures: Departures,
     /// Its length at the end of the last window, where that is asked for.
@@ -140,6 +143,10 @@ fn reciprocal(rate: BitRate, interval: Span) -> Option<u64> {
 impl Policy for Abm {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     /// μ is of past departures, and only of a queue that is long enough; n_p is counted between bursts.

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, TIME, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, QueueId, Span};
 
 use super::{
@@ -25,10 +26,12 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// A delay that was measured by other means (`measured_delay`) counts as one of every queue's own from the moment when it is told,
 /// whatever the number of its PAUSEs.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct AdaptiveHeadroom {
     threshold: DynamicThreshold,
+    #[state(same)]
     samples: u32,
+    #[state(same)]
     frame_max: Bytes,
     /// `measured_delay` in picoseconds, for [`Policy::describe`].
     told: AtomicU64,
@@ -37,12 +40,15 @@ pub struct AdaptiveHeadroom {
 }
 
 /// A port's link.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 struct Link {
+    #[state(same)]
     rate: BitRate,
     /// Φ by the rule: where it starts, and the most that it may be.
+    #[state(same)]
     headroom: Bytes,
     /// The part of it for the time that the switch itself may take.
+    #[state(same)]
     own: Bytes,
     /// Φ by `measured_delay`; [`NONE`] without. May change: [`Policy::retune`].
     told: LiveBytes,
@@ -126,6 +132,10 @@ impl Link {
 impl Policy for AdaptiveHeadroom {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     fn thresholds_fall(&self) -> bool {

@@ -1,6 +1,7 @@
 //! n_p: how many queues of a priority are congested, for thresholds that share by it (ABM, Reverie).
 
 use crossbeam_utils::CachePadded;
+use weir_units::archive::SharedState;
 use weir_units::{CLASSES, Class, QueueId};
 
 use crate::sync::{AtomicU32, Ordering};
@@ -9,9 +10,11 @@ use crate::sync::{AtomicU32, Ordering};
 ///
 /// The papers define congestion by the threshold itself, which moves with n_p; the public simulator of both takes a
 /// fixed length (20 KiB), and so does this. There a shorter queue counts by its part of that length.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct CongestedQueues {
+    #[state(same)]
     limit: u64,
+    #[state(same)]
     is_partial: bool,
     /// What each queue counts, and what those of a class do together, in units of [`WHOLE`].
     parts: Box<[AtomicU32]>,

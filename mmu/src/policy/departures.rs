@@ -1,5 +1,6 @@
 //! Departures in windows of fixed length: SPFC's rate counter with its state holder, ABM's drain rate.
 
+use weir_units::archive::SharedState;
 use weir_units::{Span, Time};
 
 use crate::sync::{AtomicU64, Ordering};
@@ -9,7 +10,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// Windows are aligned to the clock's zero, so nobody has to end one: whoever reads or adds sees from the window's
 /// number whether the counts are still this window's, the last one's, or older and therefore nothing. The number is
 /// kept modulo 2^16; after a silence of just that many windows, old counts can pass for new ones for a few windows.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub struct Departures(AtomicU64);
 
 /// Cuts time into windows.
@@ -29,7 +30,7 @@ struct Counts {
 /// A queue's length at the end of the last whole window, in one word that any lcore may change.
 ///
 /// Nobody looks at the queue when a window ends: the first event in the next one finds what the last event before it left.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 pub struct LengthAtEnd(AtomicU64);
 
 impl LengthAtEnd {

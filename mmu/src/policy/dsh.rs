@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, Problem, SIZE, TIME, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, Class, PortId, QueueId, Span, Time, UnitError};
 
 use super::gradient::{Form, HeadroomEstimator};
@@ -21,14 +22,17 @@ use crate::layout::{BufferLayout, Headroom};
 ///   all packets of the port in a window were of one queue (Algorithm 4): then its insurance is headroom enough.
 /// - Port level: PAUSE of all classes at `X_poff = N_q·T`, by the shared bytes of all queues of the port. A queue may
 ///   take what the port's others leave; beyond X_poff packets go to the insurance.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Dsh {
     threshold: DynamicThreshold,
+    #[state(same)]
     parameters: DshParameters,
     estimator: HeadroomEstimator,
     /// N_q of each port.
+    #[state(same)]
     queues: Box<[u64]>,
     activity: PortWords<3>,
+    #[state(same)]
     insurance: Headroom,
 }
 
@@ -97,6 +101,10 @@ impl Dsh {
 impl Policy for Dsh {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     fn thresholds_fall(&self) -> bool {

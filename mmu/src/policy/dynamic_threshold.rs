@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, RATE, Table, rates};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes};
 
 use super::{
@@ -12,10 +13,11 @@ use super::{
 use crate::layout::BufferLayout;
 
 /// `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct DynamicThreshold {
     alpha: LiveAlpha,
     /// What each port has of its own; `None` where α is one for all.
+    #[state(same)]
     of_ports: Option<Box<[OfPort]>>,
 }
 
@@ -79,6 +81,10 @@ impl Policy for DynamicThreshold {
         Kind.name()
     }
 
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn thresholds_fall(&self) -> bool {
         true
     }
@@ -124,21 +130,29 @@ impl Policy for DynamicThreshold {
 }
 
 /// DT's thresholds under another name: a policy that differs from DT in its headroom alone.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(super) struct WithOtherHeadroom {
     pub(super) threshold: DynamicThreshold,
+    #[state(same)]
     pub(super) name: &'static str,
     /// What it is, with this α.
+    #[state(same)]
     pub(super) description: fn(&dyn PolicySettings, Alpha) -> Vec<String>,
     /// α of its settings.
+    #[state(same)]
     pub(super) alpha_of: fn(&dyn PolicySettings) -> Option<Alpha>,
     /// As it was built.
+    #[state(same)]
     pub(super) settings: Arc<dyn PolicySettings>,
 }
 
 impl Policy for WithOtherHeadroom {
     fn name(&self) -> &'static str {
         self.name
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     fn thresholds_fall(&self) -> bool {

@@ -3,14 +3,16 @@
 //! All in integers: a gradient is in units of 2^-20 bytes a nanosecond. Two forms of the same estimate are here, the
 //! exact one and the one for chips that neither multiply nor divide.
 
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
 
 use super::{PortWriter, QueueWords};
 use crate::sync::{AtomicU64, Ordering};
 
 /// Estimates φ̂ of every lossless ingress queue, on the lcore that admits its packets.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct HeadroomEstimator {
+    #[state(same)]
     form: Form,
     ports: Box<[Line]>,
     queues: QueueWords<WORDS>,
@@ -213,6 +215,14 @@ impl Tables {
             ..=-17 => 0,
             _ => i64::MAX >> 8,
         }
+    }
+}
+
+impl SharedState for Line {
+    fn shared_state(&self, archive: &mut Archive) {
+        let Line { rate, headroom: _, steps } = self;
+        rate.shared_state(archive);
+        steps.iter().for_each(|(end, _)| end.shared_state(archive));
     }
 }
 

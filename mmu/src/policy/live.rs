@@ -4,12 +4,13 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use weir_units::archive::SharedState;
 use weir_units::{Alpha, Bytes};
 
 // Core's atomics in loom's models too: no model changes a parameter, and each of loom's own would multiply the interleavings.
 
 /// An α that may change. Relaxed: nothing else hangs on it.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct LiveAlpha(AtomicU32);
 
 impl LiveAlpha {
@@ -31,7 +32,7 @@ impl LiveAlpha {
 }
 
 /// A size that may change. Relaxed: nothing else hangs on it.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct LiveBytes(AtomicU64);
 
 impl LiveBytes {

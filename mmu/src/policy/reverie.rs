@@ -4,6 +4,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes, QueueId, UnitError};
 
 use super::congestion::CongestedQueues;
@@ -22,9 +23,10 @@ use crate::layout::BufferLayout;
 ///
 /// That is the paper's. The public simulator of its authors differs in the filter, in n_p, and in when queues resume; each
 /// difference is a parameter.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Reverie {
     alpha: LiveAlpha,
+    #[state(same)]
     settings: ReverieSettings,
     /// The counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
@@ -60,6 +62,10 @@ impl Reverie {
 impl Policy for Reverie {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     /// The condition that does not hold any more as q̂ or q* grows.

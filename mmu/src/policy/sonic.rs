@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, Bytes};
 
 use super::pools::{self, Pools};
@@ -17,7 +18,7 @@ use crate::layout::BufferLayout;
 /// - Ingress, lossless: `Γ = α●·(b_in − q_in)`, where q_in has lossy packets too; beyond it PAUSE, and the headroom pool.
 /// - Egress, lossy: `Γ = α°·(b° − q°)` over the egress lossy pool, where q° has only lossy packets; beyond it drop.
 /// - Ingress, lossy, and egress, lossless: not bounded but by the pool (heuristics 2 and 3).
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Sonic {
     threshold: DynamicThreshold,
 }
@@ -32,6 +33,10 @@ impl Sonic {
 impl Policy for Sonic {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     fn thresholds_fall(&self) -> bool {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crossbeam_utils::CachePadded;
 use weir_reader::{Key, Named, TIME, Table};
+use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span};
 
 use super::departures::{Departures, Windows};
@@ -22,17 +23,19 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 /// A port is a victim while packets of it depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC
 /// counter, whose verdict SH holds until the next window ends), and none of its queues is OFF: from a PAUSE to its
 /// RESUME the port is normal whatever the counter says.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct Spfc {
     threshold: DynamicThreshold,
     /// May change: [`Policy::retune`].
     k_spfc: AtomicU32,
+    #[state(same)]
     tc: Span,
+    #[state(same)]
     windows: Windows,
     ports: Box<[Port]>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 struct Port {
     departures: CachePadded<Departures>,
     /// C·TC / K_spfc, in bytes. Relaxed: a number that stands alone.
@@ -85,6 +88,10 @@ fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
 impl Policy for Spfc {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     /// A victim stays one while nothing turns OFF.

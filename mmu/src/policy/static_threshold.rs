@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use weir_reader::{Key, Named, Problem, Table};
 use weir_units::Bytes;
+use weir_units::archive::{Archive, SharedState};
 
 use super::kind::size;
 use super::{
@@ -13,7 +14,7 @@ use super::{
 use crate::layout::BufferLayout;
 
 /// T is the same constant for each ingress queue, whatever the others hold.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub struct StaticThreshold {
     threshold: LiveBytes,
 }
@@ -33,6 +34,10 @@ impl StaticThreshold {
 impl Policy for StaticThreshold {
     fn name(&self) -> &'static str {
         Kind.name()
+    }
+
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
     }
 
     fn thresholds_fall(&self) -> bool {

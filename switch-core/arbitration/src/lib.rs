@@ -27,6 +27,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use weir_reader::{Key, Named, Registry, Table};
+use weir_units::archive::{Archive, State};
 use weir_units::{PortId, PortsView};
 
 pub use arrival::Arrival;
@@ -83,12 +84,24 @@ pub trait Arbitrate: Debug + Send + Sync {
 /// The queue calls [`Arbiter::start`] when a frame comes and none is there, and [`Arbiter::pass`] after each frame that leaves others
 /// behind. A call takes no lock and allocates nothing.
 pub trait Arbiter: Debug + Send {
+    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
+    /// does not say is refused by name where a checkpoint is asked for.
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        archive.refuse(&format!("arbitration `{}`", std::any::type_name::<Self>()));
+    }
+
     /// A frame of this port has come to an empty queue: it leaves next.
     fn start(&mut self, port: PortId);
 
     /// A frame has left. Returns the port whose frame leaves next, one of those that wait. `below` draws a number below the one
     /// that it is given, which is not 0.
     fn pass(&mut self, served: Served<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId;
+}
+
+impl State for dyn Arbiter {
+    fn state(&mut self, archive: &mut Archive) {
+        self.checkpoint(archive);
+    }
 }
 
 /// A frame that has left a queue.
@@ -110,7 +123,7 @@ fn burst(table: &Table<'_>) -> u32 {
 }
 
 /// Counts a port's turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 struct Turn {
     burst: u32,
     /// Frames that the port may still send.

@@ -2,6 +2,7 @@
 
 use weir_reader::{Key, Named, Table};
 use weir_units::PortId;
+use weir_units::archive::{Archive, State};
 
 use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
 
@@ -28,7 +29,7 @@ impl ArbitrationKind for RandomKind {
 }
 
 /// A port drawn at random among those with a frame.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 pub struct Random(Turn);
 
 impl Random {
@@ -49,6 +50,10 @@ impl Arbitrate for Random {
 }
 
 impl Arbiter for Random {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn start(&mut self, _port: PortId) {
         self.0.begin();
     }

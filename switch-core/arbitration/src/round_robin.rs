@@ -2,6 +2,7 @@
 
 use weir_reader::{Key, Named, Table};
 use weir_units::PortId;
+use weir_units::archive::{Archive, State};
 
 use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
 
@@ -28,7 +29,7 @@ impl ArbitrationKind for RoundRobinKind {
 }
 
 /// Each port in turn.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 pub struct RoundRobin(Turn);
 
 impl RoundRobin {
@@ -49,6 +50,10 @@ impl Arbitrate for RoundRobin {
 }
 
 impl Arbiter for RoundRobin {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn start(&mut self, _port: PortId) {
         self.0.begin();
     }

@@ -13,13 +13,14 @@
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use weir_mmu::policy::PortRate;
+use weir_units::archive::SharedState;
 use weir_units::{BitRate, PortId};
 
 use crate::Shared;
 use crate::flow_control::RATE_UNKNOWN;
 
 /// Written by the control thread, read by all. Relaxed: numbers that stand alone; the transmitter is told apart.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(crate) struct LinkRate {
     /// C, in b/s.
     rate: AtomicU64,
@@ -28,6 +29,7 @@ pub(crate) struct LinkRate {
     /// Whether C is the link's speed.
     follows: AtomicBool,
     /// Whether the port is shaped while it follows.
+    #[state(same)]
     shaped: bool,
 }
 

@@ -12,13 +12,14 @@ use weir_config::{EcnConfig, QueueConfig, StormCondition, WatchdogAction, Watchd
 use weir_flowctl::{Mechanism, Tells};
 use weir_mmu::EcnMarker;
 use weir_mmu::policy::PortRate;
+use weir_units::archive::SharedState;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 
 use super::{ADMIN_DOWN, BLOCKED, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET, link_news};
 use crate::{RateChange, Shared};
 
 /// How egress queues are served, and storms watched for. Relaxed throughout: the bit in the port's word publishes it.
-#[derive(Debug)]
+#[derive(Debug, SharedState)]
 pub(crate) struct Tuning {
     quanta: [AtomicU32; CLASSES],
     strict: AtomicU8,
@@ -28,7 +29,7 @@ pub(crate) struct Tuning {
     watchdog: WatchdogWords,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct EcnWords {
     kmin: AtomicU64,
     /// 0 where the class is not marked.
@@ -40,7 +41,7 @@ struct EcnWords {
 }
 
 /// Times in picoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct WatchdogWords {
     detection: AtomicU64,
     restoration: AtomicU64,

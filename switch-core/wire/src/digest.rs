@@ -5,9 +5,10 @@
 //! so that the mean of many is right.
 
 use weir_units::Span;
+use weir_units::archive::Value;
 
 /// What a frame brings, and its acknowledgement brings back.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Digest(u16);
 
 /// What switches and senders have to agree on.

@@ -16,6 +16,7 @@
 
 use std::ops::Range;
 
+use weir_units::archive::Value;
 use weir_units::{CLASSES, Class, ClassSet, MacAddr};
 
 mod extension;
@@ -47,7 +48,7 @@ const OPCODE_PAUSE: u16 = 0x0001;
 const OPCODE_PFC: u16 = 0x0101;
 
 /// What a MAC control frame says.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum ControlFrame {
     /// Priority-based flow control.
     Pfc(PfcFrame),
@@ -62,7 +63,7 @@ pub enum ControlFrame {
 }
 
 /// A PFC frame: a pause time for each class that its vector enables.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub struct PfcFrame {
     /// Class-enable vector, bit j for class j. A class not enabled is left alone.
     pub enabled: ClassSet,
@@ -71,7 +72,7 @@ pub struct PfcFrame {
 }
 
 /// The credit limits that a port advertises to its peer: CBFC's and time-based GFC's frame, our own, as Ethernet has none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub struct CreditFrame {
     /// Class-enable vector, bit j for class j. A class not enabled is left alone.
     pub enabled: ClassSet,
@@ -83,7 +84,7 @@ pub struct CreditFrame {
 }
 
 /// What a credit frame tells besides limits, in turn: a frame has room for one number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub enum Account {
     /// Nothing.
     #[default]
@@ -103,7 +104,7 @@ pub enum Account {
 }
 
 /// The lengths of a port's ingress queues: conceptual GFC's frame, our own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub struct QueueFrame {
     /// Class-enable vector, bit j for class j. A class not enabled is left alone.
     pub enabled: ClassSet,
@@ -115,7 +116,7 @@ pub struct QueueFrame {
 ///
 /// IEEE 802.3 leaves opcode [`OwnFrame::EXTENSION`] to organisations, which are told apart by the first three bytes of the content
 /// (Annex 31C); all other free ones are the standard's to assign.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct OwnFrame {
     /// None of PAUSE's and PFC's.
     pub opcode: u16,

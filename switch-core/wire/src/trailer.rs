@@ -13,6 +13,7 @@
 //! Numbers are in network byte order. Nanoseconds and bytes of a place wrap, a longer queue counts as the longest, and rates are
 //! rounded up. The frame is what it was to all who do not know the trailer: no length or checksum of the IP packet counts it.
 
+use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::ethernet;
@@ -40,7 +41,7 @@ const SATURATING: u64 = (1 << SATURATING_BITS) - 1;
 const BPS_PER_MBPS: u64 = 1_000_000;
 
 /// What a port knows when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Telemetry {
     /// When: the packet's first bit is on the wire.
     pub at: Time,

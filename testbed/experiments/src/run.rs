@@ -9,14 +9,14 @@ pub(crate) mod traffic;
 
 use std::cell::Cell;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use weir_config::{ConfigErrors, Device};
 use weir_hosts::Experiment;
 use weir_results::record::Progress;
-use weir_results::run_dir::{RunDir, Summary};
+use weir_results::run_dir::{RunDir, RunDirError, Summary, read_summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
 use weir_sim::{Forecast, SimBackend, Threads, free_memory};
@@ -73,6 +73,15 @@ pub struct RunArguments {
     /// End the runs at this time of the scenario's clock, 2ms, before the scenario's own end. Nothing starts from then on.
     #[arg(long, value_name = "TIME", value_parser = time_of)]
     until: Option<Span>,
+    /// In virtual time: write a checkpoint into each run's directory so often by the clock, such as 10min, and when the run is
+    /// interrupted: all that it needs to go on. Without it there are none. See --resume.
+    #[arg(long, value_name = "TIME", value_parser = time_of)]
+    checkpoint: Option<Span>,
+    /// In virtual time: go on with what the same command has begun in the output directory, also after kill -9 or a reboot. A run that
+    /// left a checkpoint goes on from it, on as many threads as one likes, and leaves what it would have left otherwise, byte by byte;
+    /// one that has its results is not run again; any other is begun.
+    #[arg(long)]
+    resume: bool,
     /// Write what stands in all queues at this instant of the scenario's clock, 1.5ms, into queues.csv, besides the scenario's own
     /// `snapshots`. Several have commas between them, or the option once more.
     #[arg(long = "snapshot", value_name = "TIME", value_delimiter = ',')]
@@ -106,6 +115,8 @@ impl RunArguments {
             threads,
             seeds: None,
             until: None,
+            checkpoint: None,
+            resume: false,
             snapshots: Vec::new(),
             ns3_files: false,
             output,
@@ -140,7 +151,8 @@ pub(crate) struct Ended {
 struct Planned {
     run: ScenarioRun,
     scenario: Scenario,
-    run_dir: RunDir,
+    /// None of a run that is resumed, and has its results already.
+    run_dir: Option<RunDir>,
     directory: PathBuf,
 }
 
@@ -178,8 +190,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let mut planned = Vec::new();
     for (run, scenario) in runs.into_iter().zip(scenarios) {
         let directory = output.join(slug(&run.name));
-        let run_dir = experiment::directory(&directory)?;
-        run_dir.write_scenario(&text)?;
+        let run_dir = arguments.run_dir(&directory, &text)?;
         planned.push(Planned { run_dir, run, scenario, directory });
     }
     let names: Vec<String> = planned.iter().map(|planned| planned.run.name.clone()).collect();
@@ -226,8 +237,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
         let mut scenario = scenario;
         arguments.time(&mut scenario)?;
         let directory = output.join(slug(&run.name));
-        let run_dir = experiment::directory(&directory)?;
-        run_dir.write_scenario(&text)?;
+        let run_dir = arguments.run_dir(&directory, &text)?;
         of.push((run_of, seed));
         planned.push(Planned { run, scenario, run_dir, directory });
     }
@@ -283,6 +293,19 @@ impl RunArguments {
         Ok(())
     }
 
+    /// A run's directory: to be written anew, or to be gone on with where it is resumed. None where it has its results.
+    fn run_dir(&self, directory: &Path, text: &str) -> Result<Option<RunDir>, RunDirError> {
+        if self.resume && RunDir::has_checkpoint(directory) {
+            return RunDir::resume(directory).map(Some);
+        }
+        if self.resume && read_summary(directory).is_ok_and(|summary| !summary.is_interrupted()) {
+            return Ok(None);
+        }
+        let run_dir = experiment::directory(directory)?;
+        run_dir.write_scenario(text)?;
+        Ok(Some(run_dir))
+    }
+
     /// The command that runs these of the file's runs as this one would have.
     fn again(&self, backend: Backend, runs: &[&str]) -> String {
         let mut words = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
@@ -292,6 +315,7 @@ impl RunArguments {
         words.extend(self.until.map(|until| format!("--until {until}")));
         words.extend(self.snapshots.iter().map(|at| format!("--snapshot {}", quoted(at))));
         words.extend(self.ns3_files.then(|| "--ns3-files".to_owned()));
+        words.extend(self.checkpoint.map(|every| format!("--checkpoint {every} --resume")));
         words.extend(self.output.as_ref().map(|output| format!("-o {}", quoted(&output.display().to_string()))));
         words.join(" ")
     }
@@ -305,12 +329,24 @@ pub(crate) fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure>
     }
 }
 
+/// Checkpoints are of virtual time.
+fn refuse_checkpoints(arguments: &RunArguments, backend: Backend) -> Result<(), Failure> {
+    let option = if arguments.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
+    match backend {
+        Backend::Dpdk | Backend::Hosts if arguments.checkpoint.is_some() || arguments.resume => Err(Failure::Argument(
+            format!("{option}: only runs in virtual time can be gone on with; add --backend sim, or leave it out"),
+        )),
+        _ => Ok(()),
+    }
+}
+
 /// The backend that is asked for, or that can run them all.
 fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Failure> {
     let needs_virtual_time = runs.iter().find_map(|run| run.scenario.needs_virtual_time());
     let real = runs.iter().find_map(|run| real_device(&run.scenario));
     if arguments.backend == Some(Backend::Hosts) {
         // Flows between real hosts take no virtual time, and so the scenario is asked once it has them.
+        refuse_checkpoints(arguments, Backend::Hosts)?;
         return match arguments.ns3_files {
             true => {
                 Err(Failure::Argument("--ns3-files: only runs in virtual time have them; add --backend sim".to_owned()))
@@ -338,6 +374,7 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
             "--ns3-files: only runs in virtual time have them; add --backend sim".to_owned(),
         ));
     }
+    refuse_checkpoints(arguments, backend)?;
     if arguments.threads.is_some() && backend == Backend::Dpdk {
         return Err(Failure::Argument(
             "--threads: only runs in virtual time are shared out; add --backend sim, or leave it out".to_owned(),
@@ -381,6 +418,7 @@ fn run_on_dpdk(
         if stop.load(Ordering::Relaxed) {
             break;
         }
+        let Some(run_dir) = run_dir else { continue };
         let summary = experiment::run_with_bar(&run.name, NAMES, &scenario, message, |observe| {
             backend.run_with_hosts(&scenario, run_dir, hosts.as_deref_mut(), observe, stop)
         })?;
@@ -402,7 +440,14 @@ fn run_in_virtual_time(
         if stop.load(Ordering::Relaxed) {
             break;
         }
-        let backend = SimBackend { expects: run.expects, ns3_files, threads };
+        let Some(run_dir) = run_dir else {
+            let summary = read_summary(&directory)?;
+            ended.push(Ended { name: run.name, expects: run.expects, scenario, summary, directory });
+            continue;
+        };
+        let checkpoint_every = arguments.checkpoint.map(|every| Duration::from_nanos(every.as_nanos()));
+        let program = experiment::VERSION;
+        let backend = SimBackend { expects: run.expects, ns3_files, threads, checkpoint_every, program };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
         let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
         let message = |progress: &Progress| {

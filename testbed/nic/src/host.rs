@@ -41,6 +41,7 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::ethernet;
 use weir_wire::ethernet::Parsed;
@@ -63,15 +64,19 @@ const COMPLETIONS_MAX: usize = 16_384;
 /// Call [`Host::handle`] for each frame that arrives, then [`Host::poll`] until it returns `None`, and again at
 /// [`Host::next_wakeup`]. What `poll` returns counts as sent: poll only when the link takes it. `now` must never go back. Nothing
 /// is allocated on the way of a packet, but what losses make necessary: the SACK blocks of TCP.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Host {
+    #[state(same)]
     config: HostConfig,
+    #[state(shared)]
     regulator: Regulator,
     limits: ClassLimits,
     generator: MessageGenerator,
     /// What came in.
+    #[state(shared)]
     arrived: Arrived,
     /// What stands there until it is taken in, if that takes time.
+    #[state(fixed)]
     intake: Option<Box<Intake>>,
     /// The longest frame.
     frame_bytes_max: u32,
@@ -79,6 +84,7 @@ pub struct Host {
     senders: Slots<Sender>,
     receivers: Slots<Receiver>,
     /// Ends of the connections that there are from the start by number, sorted.
+    #[state(same)]
     ends: Box<[(QueuePair, End)]>,
     /// Whose turn it is to send.
     schedule: Schedule,
@@ -93,7 +99,9 @@ pub struct Host {
     tcp_acks: Acks,
     /// Memory for telemetry that has come back; it goes from packet to packet as it is.
     #[expect(clippy::vec_box)]
+    #[state(same)]
     spare_hops: Vec<Box<Hops>>,
+    #[state(same)]
     payload: Box<[u8]>,
     completions: Vec<Completion>,
     counters: NicCounters,
@@ -171,6 +179,28 @@ impl Host {
         self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
         self.give_turn(now, place);
         Ok((self.senders[place].terms().queue_pair, place))
+    }
+
+    /// Makes ends of connections that were opened on the way, to be overwritten from an archive: behind those that the host has from
+    /// the start, in the order of their places.
+    pub fn refill(
+        &mut self,
+        senders: impl Iterator<Item = FlowConfig>,
+        receivers: impl Iterator<Item = ReceiverConfig>,
+    ) -> Result<(), HostError> {
+        let Host { config, senders: of_senders, receivers: of_receivers, .. } = self;
+        for flow in senders {
+            of_senders.refill(Sender::new(&flow, config)?);
+        }
+        receivers.for_each(|end| of_receivers.refill(Receiver::new(&end, config)));
+        Ok(())
+    }
+
+    /// Shows an archive what the host would keep of a flow, for what can't be taken down of it.
+    pub fn try_flow(&self, flow: &FlowConfig, archive: &mut Archive) {
+        if let Ok(mut sender) = Sender::new(flow, &self.config) {
+            sender.state(archive);
+        }
     }
 
     /// Asks for itself, ahead of its use.

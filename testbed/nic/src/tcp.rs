@@ -29,6 +29,7 @@ mod scoreboard;
 mod sender;
 mod window;
 
+use weir_units::archive::Value;
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -96,7 +97,7 @@ pub struct AckPoint {
 }
 
 /// Data on its way to the receiver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Segment {
     /// The offset of its first byte. It does not wrap; that is a matter of the wire.
     pub seq: u64,

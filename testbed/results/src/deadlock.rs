@@ -24,10 +24,11 @@ use petgraph::graphmap::DiGraphMap;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_switch_core::report::ClassReport;
+use weir_units::archive::{Archive, Blank, State, Value};
 use weir_units::{Bytes, CLASSES, Class, PortId, Span, Time};
 
 /// An egress queue of a switch in the fabric.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct EgressQueue {
     /// The port.
     pub place: PortPlace,
@@ -45,7 +46,7 @@ pub struct Links {
 }
 
 /// A switch at an instant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Value)]
 pub struct SwitchState {
     /// The egress queues of each port, by class.
     pub ports: Vec<[EgressState; CLASSES]>,
@@ -65,7 +66,7 @@ pub struct EgressState {
 }
 
 /// A cycle of queues, each waiting for the next, that stood for as long as the detector was told to wait for.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub struct Deadlock {
     /// The first observation at which the cycle was as it is; none of its queues sent a frame since.
     pub since: Time,
@@ -85,9 +86,11 @@ pub struct Deadlock {
 ///
 /// A deadlock found so is evidence, not proof: a queue outside the cycle, such as one towards a slow host, may still hold
 /// packets that the cycle waits for, and free it after longer than the standstill. [`Deadlock::dissolved_at`] tells.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct Detector {
+    #[state(same)]
     links: Links,
+    #[state(same)]
     standstill: Span,
     last_at: Time,
     last: Vec<SwitchState>,
@@ -98,6 +101,24 @@ pub struct Detector {
 
 /// The first queue waits for the second.
 type Wait = (EgressQueue, EgressQueue);
+
+impl State for EgressState {
+    fn state(&mut self, archive: &mut Archive) {
+        let EgressState { blocked, backlogged, holds_from, frames_sent } = self;
+        blocked.state(archive);
+        backlogged.state(archive);
+        let mut ports = std::mem::take(holds_from).into_vec();
+        ports.state(archive);
+        *holds_from = ports.into();
+        frames_sent.state(archive);
+    }
+}
+
+impl Blank for EgressState {
+    fn blank() -> EgressState {
+        EgressState::default()
+    }
+}
 
 impl Links {
     /// No link yet.

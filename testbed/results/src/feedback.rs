@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 
 use hdrhistogram::Histogram;
+use weir_units::archive::{Archive, Blank, State};
 use weir_units::{CLASSES, Class, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -43,6 +44,30 @@ pub struct FeedbackDelays {
     nanos: Histogram<u64>,
     longest: Span,
     unmeasured: u64,
+}
+
+impl State for FeedbackDelays {
+    fn state(&mut self, archive: &mut Archive) {
+        let FeedbackDelays { told, told_link, nanos, longest, unmeasured } = self;
+        told.state(archive);
+        told_link.state(archive);
+        // A value stands for all that are counted with it.
+        let mut counts: Vec<(u64, u64)> =
+            nanos.iter_recorded().map(|of| (of.value_iterated_to(), of.count_at_value())).collect();
+        counts.state(archive);
+        if archive.is_loading() {
+            nanos.reset();
+            counts.into_iter().for_each(|(value, count)| nanos.saturating_record_n(value, count));
+        }
+        longest.state(archive);
+        unmeasured.state(archive);
+    }
+}
+
+impl Blank for FeedbackDelays {
+    fn blank() -> FeedbackDelays {
+        FeedbackDelays::default()
+    }
 }
 
 /// What was measured of a direction.

@@ -15,6 +15,7 @@
 //! | `speed.json` | of a run in virtual time, how long this machine took for it, see [`Speed`] |
 //! | `switches.json` | of a lab switch, what it knows of itself besides: devices, lcores, each port's messages |
 //! | `snapshot-N.json` | of a lab switch, the state of its Nth snapshot, as `switches.json` has that of the end |
+//! | `run.checkpoint` | of a run in virtual time that is told so and has not ended, all that it needs to go on; a whole one takes the place of the one before |
 //! | `summary.json.part` | while a lab switch runs, its results so far, written anew each half second |
 //! | `summary.json` | the results; written last, so that a directory without it is of a run that did not end |
 //!
@@ -51,7 +52,8 @@ pub use real_hosts::{ConnectionSummary, RealHostSummary, ToolSummary};
 pub use series::{
     FLOW_COLUMNS, FlowSample, PoolSample, QUEUE_COLUMNS, QueueSample, Series, SeriesColumns, SeriesWriter,
 };
-pub use speed::Speed;
+pub use speed::{CheckpointSpeed, Speed};
+pub(crate) use summary::INTERRUPTED;
 pub use summary::{
     BinSummary, ClassSummary, DeadlockSummary, Distribution, FeedbackSummary, FlowControlSummary, FlowGauge,
     FlowSummary, FlowWindow, FrameSummary, HostClassSummary, HostSummary, LaneSummary, MessageSummary, MessageTimes,
@@ -87,6 +89,9 @@ const SUMMARY: &str = "summary.json";
 const SUMMARY_UNFINISHED: &str = "summary.json.part";
 /// Results until they are whole.
 const SUMMARY_NEXT: &str = "summary.json.next";
+const CHECKPOINT: &str = "run.checkpoint";
+/// A checkpoint until it is whole.
+const CHECKPOINT_NEXT: &str = "run.checkpoint.next";
 const SWITCHES: &str = "switches.json";
 const SNAPSHOT: &str = "snapshot-";
 const JSON_EXTENSION: &str = ".json";
@@ -98,6 +103,8 @@ pub struct RunDir {
     path: PathBuf,
     /// The files that are written while the run goes on.
     files: Mutex<Vec<RunFile>>,
+    /// Whether files that are there are gone on with.
+    is_resumed: bool,
 }
 
 /// Why a run's directory can't be made, written or read.
@@ -161,9 +168,83 @@ impl RunDir {
         } else {
             fs::create_dir_all(&path).map_err(io_at(&path, "can't be made"))?;
         }
-        let run = RunDir { path, files: Mutex::default() };
+        let run = RunDir { path, files: Mutex::default(), is_resumed: false };
         run.write_json(PROVENANCE, provenance)?;
         Ok(run)
+    }
+
+    /// The directory of a run that left a checkpoint: its files stay as they are until [`RunDir::cut_back`].
+    pub fn resume(path: impl Into<PathBuf>) -> Result<RunDir, RunDirError> {
+        let path = path.into();
+        read_provenance(&path)?;
+        Ok(RunDir { path, files: Mutex::default(), is_resumed: true })
+    }
+
+    /// Whether a run left a checkpoint in a directory.
+    pub fn has_checkpoint(path: &Path) -> bool {
+        path.join(CHECKPOINT).is_file()
+    }
+
+    /// Whether files that are there are gone on with.
+    pub fn is_resumed(&self) -> bool {
+        self.is_resumed
+    }
+
+    /// Writes out all files that are written while the run goes on, as far as the disk; returns their names and lengths then. Writers
+    /// with buffers of their own are flushed first.
+    pub fn settle(&self) -> io::Result<Vec<(String, u64)>> {
+        let files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        files.iter().map(RunFile::settle).collect()
+    }
+
+    /// Cuts the files back to the lengths that they had, and takes away results of a run that was interrupted.
+    pub fn cut_back(&self, lengths: &[(String, u64)]) -> io::Result<()> {
+        self.on_files(|file| file.cut_back(lengths))?;
+        for name in [SUMMARY, SUMMARY_UNFINISHED, SPEED] {
+            match fs::remove_file(self.path.join(name)) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint, which takes the place of the one before as a whole: whatever happens meanwhile, one of them is there.
+    pub fn write_checkpoint(&self, parts: &[&[u8]]) -> Result<(), RunDirError> {
+        let (path, next) = (self.path.join(CHECKPOINT), self.path.join(CHECKPOINT_NEXT));
+        let write = || {
+            let mut file = fs::File::create(&next)?;
+            parts.iter().try_for_each(|part| file.write_all(part))?;
+            file.sync_all()?;
+            fs::rename(&next, &path)?;
+            // The new name, too, is to be there after a power failure.
+            fs::File::open(&self.path)?.sync_all()
+        };
+        write().map_err(io_at(&path, "can't be written"))
+    }
+
+    /// Reads the checkpoint.
+    pub fn read_checkpoint(&self) -> Result<Vec<u8>, RunDirError> {
+        let path = self.path.join(CHECKPOINT);
+        fs::read(&path).map_err(io_at(&path, "can't be read"))
+    }
+
+    /// Takes the checkpoint away of a run that has ended.
+    pub fn remove_checkpoint(path: &Path) -> Result<(), RunDirError> {
+        for path in [CHECKPOINT, CHECKPOINT_NEXT].map(|name| path.join(name)) {
+            match fs::remove_file(&path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    return Err(io_at(&path, "can't be removed")(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// Where its checkpoint stands.
+    pub fn checkpoint_path(&self) -> PathBuf {
+        self.path.join(CHECKPOINT)
     }
 
     /// The directory.
@@ -316,7 +397,8 @@ impl RunDir {
     /// A file that is written while the run goes on; `begin` writes its header.
     fn running_file<W>(&self, name: &str, begin: impl FnOnce(RunFile) -> io::Result<W>) -> Result<W, RunDirError> {
         let path = self.path.join(name);
-        let file = RunFile::create(&path).map_err(io_at(&path, "can't be written"))?;
+        let open = if self.is_resumed { RunFile::resume } else { RunFile::create };
+        let file = open(&path).map_err(io_at(&path, "can't be written"))?;
         let writer = begin(file.clone()).map_err(io_at(&path, "can't be written"))?;
         file.end_header();
         self.files.lock().unwrap_or_else(PoisonError::into_inner).push(file);
@@ -433,6 +515,8 @@ fn is_run_file(name: &str) -> bool {
         SUMMARY,
         SUMMARY_UNFINISHED,
         SUMMARY_NEXT,
+        CHECKPOINT,
+        CHECKPOINT_NEXT,
     ];
     let is_snapshot = name.starts_with(SNAPSHOT) && name.ends_with(JSON_EXTENSION);
     is_config

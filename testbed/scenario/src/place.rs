@@ -1,7 +1,9 @@
 //! Where in a scenario something is.
 
+use weir_units::archive::Value;
+
 /// A port of a scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Value)]
 pub struct PortPlace {
     /// The switch, by its place in the scenario.
     pub switch: usize,

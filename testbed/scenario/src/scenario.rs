@@ -11,6 +11,7 @@ use weir_config::{Device, SwitchConfig};
 use weir_nic::host::{
     CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
 };
+use weir_units::archive::Value;
 use weir_units::{Alpha, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, PortSet, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
@@ -215,7 +216,7 @@ pub struct Reroutings {
 }
 
 /// A link, by its place in the scenario.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum AnyLink {
     /// Between switches.
     Between(usize),

@@ -2,12 +2,13 @@
 
 use prefetch_index::prefetch_index;
 use weir_units::Time;
+use weir_units::archive::State;
 
 /// The wake-ups of a fixed number of components, one each at most.
 ///
 /// A tree of winners: each knot knows the earlier of its two, so that a component can put its wake-up off as cheaply as
 /// forward, and nothing outdated is ever kept. At one instant the component of the lowest number comes first.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Agenda {
     /// When each component is to be woken, up to a power of two.
     due: Box<[Time]>,

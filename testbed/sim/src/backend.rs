@@ -5,11 +5,13 @@
 //! a retransmission timeout, or the delay of a link; or when that time is over and as many frames have been put on links as
 //! before the end; or after 10 s. Then every frame must be accounted for.
 
+mod checkpoint;
 mod end;
 mod ends;
 mod outages;
 mod words;
 
+use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -25,6 +27,7 @@ use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
 use weir_scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
 use weir_switch_core::Report;
+use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -32,10 +35,13 @@ use super::crew::cpu_time;
 use super::forecast::{Forecast, free_memory};
 use super::network::Told;
 use super::{Done, Sent, Sim, SimError, Threads, balance};
+use checkpoint::{Checkpoints, Identity};
 use end::{CameTo, drain_time, undrained, until_end};
 use ends::FlowEnds;
 use outages::Outages;
 use words::{host_words, link_words};
+
+pub use checkpoint::CheckpointError;
 
 /// Runs scenarios in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,6 +52,10 @@ pub struct SimBackend {
     pub ns3_files: bool,
     /// How many threads run it.
     pub threads: Threads,
+    /// How often it writes a checkpoint into the run's directory, and when it is interrupted; none if not at all.
+    pub checkpoint_every: Option<Duration>,
+    /// The program that runs it, with its version: one resumes its own checkpoints alone.
+    pub program: &'static str,
 }
 
 /// Why a scenario does not run.
@@ -69,6 +79,9 @@ pub enum SimRunError {
         /// and what there is.
         free: Bytes,
     },
+    /// There can be no checkpoint, or not this one.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
     /// The results can't be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
@@ -87,6 +100,8 @@ const DRAIN_MAX: Span = Span::from_secs(10);
 impl SimBackend {
     /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes now and then. When `stop` becomes
     /// true the run ends there, and says so in its results. Nothing is begun that the machine's memory can't hold.
+    ///
+    /// In a directory that [is resumed](RunDir::resume) the run goes on from its checkpoint, which is taken away when it has ended.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -97,6 +112,8 @@ impl SimBackend {
         let clock = (Instant::now(), cpu_time());
         let scenario = &until_end(scenario);
         refuse_more_than(free_memory(), scenario)?;
+        let identity = Identity::of(self, scenario);
+        let resumed = if run.is_resumed() { Some(identity.read(&run)?) } else { None };
         let mut sim = Sim::new(scenario)?;
         sim.keep_told();
         sim.set_threads(self.threads);
@@ -123,14 +140,27 @@ impl SimBackend {
             ),
             observe,
             stop,
+            run: &run,
+            course: Course::default(),
+            checkpoints: Checkpoints::new(self.checkpoint_every, identity),
         };
-        let came_to = running.conduct()?;
+        let schedule = running.recorder.schedule();
+        match resumed {
+            Some(payload) => running.resume(payload)?,
+            None => running.refuse_what_has_no_checkpoint()?,
+        }
+        let came_to = running.conduct(&schedule)?;
+        let written = running.checkpoints.written();
         let (summary, speed) = running.finish(came_to, self.expects)?;
         run.write_speed(&Speed {
             wall_ms: clock.0.elapsed().as_millis() as u64,
+            checkpoints: written,
             ..speed.taking(cpu_time().zip(clock.1).map(|(now, before)| now.saturating_sub(before)))
         })?;
-        run.finish(&summary)?;
+        let path = run.finish(&summary)?;
+        if came_to != CameTo::Interruption {
+            RunDir::remove_checkpoint(&path)?;
+        }
         Ok(summary)
     }
 }
@@ -172,13 +202,47 @@ struct Running<'a> {
     progress_of: ProgressOf,
     observe: &'a mut dyn FnMut(&Progress),
     stop: &'a AtomicBool,
+    run: &'a RunDir,
+    course: Course,
+    checkpoints: Checkpoints,
+}
+
+/// How far a run has come.
+#[derive(Clone, Copy, Debug, Value)]
+enum Course {
+    /// To the sample of this number, of those that are planned.
+    Sampling(usize),
+    /// To the scenario's end.
+    Ending,
+    Draining(Draining),
+}
+
+/// What a run goes by that drains.
+#[derive(Clone, Copy, Debug, Value)]
+struct Draining {
+    end: Time,
+    hops_by_end: u64,
+    /// When hosts last received a packet, and how many they had then.
+    heard: (Time, u64),
+    at_rest: bool,
+    /// Up to where it goes on before it is looked at again; none if it is looked at now.
+    until: Option<Time>,
+}
+
+impl Default for Course {
+    fn default() -> Course {
+        Course::Sampling(0)
+    }
 }
 
 impl Running<'_> {
-    /// From the first instant until nothing is left to do.
-    fn conduct(&mut self) -> Result<CameTo, SimRunError> {
-        let end = self.scenario.end;
-        for planned in self.recorder.schedule() {
+    /// From where it stands until nothing is left to do.
+    fn conduct(&mut self, schedule: &[Time]) -> Result<CameTo, SimRunError> {
+        while let Course::Sampling(number) = self.course {
+            let Some(planned) = schedule.get(number).copied() else {
+                self.course = Course::Ending;
+                break;
+            };
             if !self.advance(planned)? {
                 if self.recorder.is_due(self.sim.now()) {
                     self.sample(self.sim.now())?;
@@ -188,11 +252,19 @@ impl Running<'_> {
             if self.recorder.is_due(planned) {
                 self.sample(planned)?;
             }
+            self.course = Course::Sampling(number + 1);
         }
-        if !self.advance(end)? {
-            return Ok(CameTo::Interruption);
-        }
-        self.drain()
+        let draining = match self.course {
+            Course::Draining(draining) => draining,
+            Course::Sampling(_) | Course::Ending => {
+                if !self.advance(self.scenario.end)? {
+                    return Ok(CameTo::Interruption);
+                }
+                let (end, hops_by_end) = (self.sim.now(), self.sim.packet_hops());
+                Draining { end, hops_by_end, heard: (end, self.heard_by_hosts()), at_rest: false, until: None }
+            }
+        };
+        self.drain(draining)
     }
 
     /// Goes on to an instant, with outages on the way. Returns whether it got there.
@@ -207,7 +279,11 @@ impl Running<'_> {
                     self.recorder.note_mark(self.sim.now(), "all switches know the ways")?;
                 }
             }
-            if self.stop.load(Ordering::Relaxed) {
+            let stops = self.stop.load(Ordering::Relaxed);
+            if self.checkpoints.is_due(stops) {
+                self.write_checkpoint()?;
+            }
+            if stops {
                 return Ok(false);
             }
             let now = self.sim.now();
@@ -355,39 +431,57 @@ impl Running<'_> {
     }
 
     /// Goes on after the scenario's end, until all has arrived or nothing more will.
-    fn drain(&mut self) -> Result<CameTo, SimRunError> {
+    fn drain(&mut self, mut draining: Draining) -> Result<CameTo, SimRunError> {
         // Frames that nobody waits for any more are at their end, too, when each has had its time on all links.
         let settle = self.scenario.longest_delay() * 4 + Span::from_micros(20);
         let patience = drain_time(self.scenario);
-        let (end, hops_by_end) = (self.sim.now(), self.sim.packet_hops());
-        let mut heard = (end, self.heard_by_hosts());
-        let mut at_rest = false;
         loop {
-            self.report(Depth::All);
-            let now = self.sim.now();
-            self.recorder.note_after_end(now, &self.reports)?;
-            if self.recorder.is_deadlocked() {
-                return Ok(CameTo::Deadlock);
-            }
-            let is_empty = self.reports.iter().all(|report| report.balance.held() == 0);
-            let was_at_rest = std::mem::replace(&mut at_rest, self.sim.is_finished() && is_empty);
-            if at_rest && was_at_rest {
-                return Ok(CameTo::Rest);
-            }
-            let by_now = self.heard_by_hosts();
-            if by_now > heard.1 {
-                heard = (now, by_now);
-            }
-            let is_slow = self.sim.packet_hops() - hops_by_end <= hops_by_end && now.since(end) < DRAIN_MAX;
-            let has_patience = now.since(heard.0) < patience;
-            if now.since(end) >= patience && !(is_slow && has_patience) {
-                return Ok(CameTo::Bound);
-            }
-            let step = if at_rest { settle } else { SURVEY_EVERY.max(self.scenario.sample_every) };
-            if !self.advance(now + step)? {
+            let until = match draining.until {
+                Some(until) => until,
+                None => match self.look(&mut draining, settle, patience)? {
+                    ControlFlow::Continue(until) => until,
+                    ControlFlow::Break(came_to) => return Ok(came_to),
+                },
+            };
+            draining.until = Some(until);
+            self.course = Course::Draining(draining);
+            if !self.advance(until)? {
                 return Ok(CameTo::Interruption);
             }
+            draining.until = None;
         }
+    }
+
+    /// Looks how a run stands that drains: up to where it goes on, or what it has come to.
+    fn look(
+        &mut self,
+        draining: &mut Draining,
+        settle: Span,
+        patience: Span,
+    ) -> Result<ControlFlow<CameTo, Time>, SimRunError> {
+        let Draining { end, hops_by_end, heard, at_rest, .. } = draining;
+        self.report(Depth::All);
+        let now = self.sim.now();
+        self.recorder.note_after_end(now, &self.reports)?;
+        if self.recorder.is_deadlocked() {
+            return Ok(ControlFlow::Break(CameTo::Deadlock));
+        }
+        let is_empty = self.reports.iter().all(|report| report.balance.held() == 0);
+        let was_at_rest = std::mem::replace(at_rest, self.sim.is_finished() && is_empty);
+        if *at_rest && was_at_rest {
+            return Ok(ControlFlow::Break(CameTo::Rest));
+        }
+        let by_now = self.heard_by_hosts();
+        if by_now > heard.1 {
+            *heard = (now, by_now);
+        }
+        let is_slow = self.sim.packet_hops() - *hops_by_end <= *hops_by_end && now.since(*end) < DRAIN_MAX;
+        let has_patience = now.since(heard.0) < patience;
+        if now.since(*end) >= patience && !(is_slow && has_patience) {
+            return Ok(ControlFlow::Break(CameTo::Bound));
+        }
+        let step = if *at_rest { settle } else { SURVEY_EVERY.max(self.scenario.sample_every) };
+        Ok(ControlFlow::Continue(now + step))
     }
 
     /// Packets that hosts have received, flow control aside.
@@ -492,6 +586,7 @@ impl Work {
             packet_hops_per_cpu_second: cpu.map(|cpu| per_second(cpu) as u64),
             wakeups: self.wakeups,
             threads: self.threads,
+            checkpoints: None,
         }
     }
 }

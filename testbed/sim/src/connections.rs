@@ -5,12 +5,13 @@
 use weir_nic::host::{Completion, Connection};
 use weir_scenario::workload::Message;
 use weir_scenario::{Scenario, TrafficPlan};
+use weir_units::archive::{Archive, State, Value};
 use weir_units::{Bytes, Span, Time};
 
 use super::parts::Parts;
 
 /// A message that was completed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Done {
     /// The host that sent it.
     pub host: usize,
@@ -25,7 +26,7 @@ pub struct Done {
 }
 
 /// What a message belongs to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum Sent {
     /// A flow, by its place among those that the host sends.
     Flow(usize),
@@ -41,6 +42,11 @@ pub(super) struct Connections {
     flows: Box<[usize]>,
     /// By host and place of the sending end.
     open: Box<[Vec<Open>]>,
+    /// By host and place of the receiving end, behind those there from the start: which traffic and which of its messages it was
+    /// opened for last.
+    received: Box<[Vec<(u32, u32)>]>,
+    /// Flows to each host that are there from the start.
+    receives: Box<[usize]>,
     /// When the next message starts, of which traffic; [`Time::NEVER`] if none does.
     next: (Time, usize),
     /// Hosts and sending ends that have completed their message.
@@ -48,14 +54,15 @@ pub(super) struct Connections {
     done: Vec<Done>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Traffic {
+    #[state(same)]
     plan: TrafficPlan,
     started: usize,
 }
 
 /// What belongs to a sending end.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Value)]
 struct Open {
     traffic: u32,
     message: u32,
@@ -68,16 +75,60 @@ impl Connections {
     pub(super) fn new(scenario: &Scenario) -> Connections {
         let traffic = scenario.traffic.iter().map(|plan| Traffic { plan: plan.clone(), started: 0 });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
+        let sent_to = |host: usize| scenario.flows.iter().filter(|flow| flow.to == host).count();
         let mut connections = Connections {
             traffic: traffic.collect(),
             flows: (0..scenario.hosts.len()).map(sent_by).collect(),
             open: vec![Vec::new(); scenario.hosts.len()].into(),
+            received: vec![Vec::new(); scenario.hosts.len()].into(),
+            receives: (0..scenario.hosts.len()).map(sent_to).collect(),
             next: (Time::NEVER, 0),
             to_close: Vec::new(),
             done: Vec::new(),
         };
         connections.look_ahead();
         connections
+    }
+
+    /// Goes over who has a connection open. Of what is read the ends are opened at their hosts, which are as they were built, and
+    /// are to be overwritten next.
+    pub(super) fn checkpoint(&mut self, archive: &mut Archive, parts: &mut Parts) {
+        let Connections { traffic, flows: _, open, received, receives: _, next, to_close, done } = self;
+        traffic.state(archive);
+        open.state(archive);
+        received.state(archive);
+        next.state(archive);
+        to_close.state(archive);
+        done.state(archive);
+        if archive.is_loading() && !archive.is_damaged() && self.open_ends(parts).is_none() {
+            archive.damaged();
+        }
+    }
+
+    /// Opens all ends that there are; `None` if there can't be such.
+    fn open_ends(&self, parts: &mut Parts) -> Option<()> {
+        let flow = |(traffic, message): (u32, u32)| {
+            let plan = &self.traffic.get(traffic as usize)?.plan;
+            Some(plan.flow(plan.messages.get(message as usize)?))
+        };
+        for (number, (open, received)) in self.open.iter().zip(&self.received).enumerate() {
+            let senders = open.iter().map(|open| flow((open.traffic, open.message))).collect::<Option<Vec<_>>>()?;
+            let flows = received.iter().map(|of| flow(*of)).collect::<Option<Vec<_>>>()?;
+            let host = &mut parts.host_mut(number).host;
+            // Who sends to them is read.
+            let receivers: Vec<_> = flows.iter().map(|flow| flow.receiver(host.config())).collect();
+            host.refill(senders.into_iter(), receivers.into_iter()).ok()?;
+        }
+        Some(())
+    }
+
+    /// Shows a flow of each traffic, for what can't be taken down of one.
+    pub(super) fn try_flows(&self, archive: &mut Archive, parts: &Parts) {
+        for traffic in &self.traffic {
+            if let Some(first) = traffic.plan.messages.first() {
+                parts.host(first.from as usize).host.try_flow(&traffic.plan.flow(first), archive);
+            }
+        }
     }
 
     /// When the next message starts; [`Time::NEVER`] if none does.
@@ -114,6 +165,10 @@ impl Connections {
         let place = sender - self.flows[from as usize];
         open.resize(open.len().max(place + 1), Open::default());
         open[place] = Open { traffic: number as u32, message, to, receiver: receiver as u32 };
+        let received = &mut self.received[to as usize];
+        let place = receiver - self.receives[to as usize];
+        received.resize(received.len().max(place + 1), (0, 0));
+        received[place] = (number as u32, message);
         parts.wake_host(from as usize, start);
         self.look_ahead();
     }

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use weir_results::feedback::{FeedbackDelays, FeedbackStats};
 use weir_switch_core::Feedback;
+use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 use super::frame::Frame;
 
 /// What an end of a link measures.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct EndFeedback {
     /// None before the first message.
     delays: Option<Box<FeedbackDelays>>,
@@ -23,10 +24,11 @@ pub(super) struct EndFeedback {
     /// When the last control frame that this end sent arrives, and the last data frame before it.
     control: [Time; 2],
     /// When the port last obeyed, in picoseconds; a host obeys at once.
+    #[state(same)]
     applied: Option<Arc<AtomicU64>>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Waiting {
     came: Time,
     crossed: Time,

@@ -6,6 +6,7 @@ use prefetch_index::prefetch_index;
 use weir_nic::host::NicFrame;
 use weir_scenario::link::LinkFrame;
 use weir_switch_core::packet::Packet;
+use weir_units::archive::Value;
 use weir_units::{MacAddr, Time};
 use weir_wire::ethernet::{Headers, Parsed};
 use weir_wire::mac_control::FRAME_BYTES;
@@ -13,7 +14,7 @@ use weir_wire::rocev2::Ecn;
 use weir_wire::trailer::Telemetry;
 
 /// A frame between two hosts, by pointer, as an mbuf is, so that what it says stays where it is; and its label.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Value)]
 pub(super) struct Frame {
     content: Box<NicFrame>,
     label: Label,
@@ -21,7 +22,7 @@ pub(super) struct Frame {
 
 /// What switches go by. It goes along with the pointer, since each look at the frame itself is a cache miss in a large fabric; in
 /// two words, since it is moved several times at each hop.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Label {
     /// Destination address, then the type-of-service byte (DSCP and ECN), then what kind it is. Of flow control, in place of the first
     /// two: the arrival that it is for, in picoseconds and one more, or 0.

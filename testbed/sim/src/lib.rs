@@ -90,6 +90,7 @@ use weir_scenario::link::FaultCounters;
 use weir_scenario::topology::Routes;
 use weir_scenario::{PortPlace, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
+use weir_units::archive::{Archive, State};
 use weir_units::{Span, Time};
 
 use connections::Connections;
@@ -102,7 +103,7 @@ use parts::Parts;
 use sides::Sides;
 use wire::Wire;
 
-pub use backend::{SimBackend, SimRunError};
+pub use backend::{CheckpointError, SimBackend, SimRunError};
 pub use connections::{Done, Sent};
 pub use forecast::{Forecast, free_memory};
 pub use pace::Threads;
@@ -274,6 +275,43 @@ impl Sim {
         let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
         self.parts.deal(&plan, count);
         self.crew.grow_to(count - 1);
+    }
+
+    /// Goes over all that changes, between two calls of [`Sim::run_until`]: an archive takes it down, or has what is here overwritten
+    /// with what another one of the same scenario was, however many threads either has.
+    ///
+    /// What is [damaged](Archive::is_damaged), or [refused](Archive::refused) as there is an extension that does not show its state,
+    /// the archive says.
+    pub fn checkpoint(&mut self, archive: &mut Archive) {
+        let count = self.parts.count();
+        let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
+        let Sim {
+            parts,
+            connections,
+            now,
+            clocks,
+            window,
+            // Built from the scenario, or of this machine and this moment.
+            crew: _,
+            pace: _,
+            fabric: _,
+            links: _,
+            lookahead: _,
+            audited: _,
+        } = self;
+        connections.checkpoint(archive, parts);
+        if !archive.is_damaged() {
+            parts.checkpoint(archive, &plan, count);
+        }
+        now.state(archive);
+        clocks.state(archive);
+        window.state(archive);
+        if !archive.is_loading() {
+            // Flows that are to come are kept too.
+            let mut tried = Archive::to_save();
+            connections.try_flows(&mut tried, parts);
+            tried.refused().into_iter().for_each(|what| archive.refuse(what));
+        }
     }
 
     /// Goes on for so long.

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use prefetch_index::prefetch_index;
 use weir_results::record::Teller;
 use weir_scenario::PortPlace;
+use weir_units::archive::Value;
 use weir_units::{SetOfPorts, Span, Time, WidePortSet};
 use weir_wire::mac_control::ControlFrame;
 
@@ -37,7 +38,7 @@ pub(super) struct Network {
 }
 
 /// A flow-control frame that a switch's port, or the host behind it, has sent.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 pub(super) struct Told {
     pub(super) by: Teller,
     pub(super) place: PortPlace,

@@ -13,6 +13,7 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::report::Report;
 use weir_switch_core::single::Pipeline;
 use weir_switch_core::{BuildError, Burst, PacketStore, PortFacts, PortOutput, Shared, Surroundings, Switch};
+use weir_units::archive::State;
 use weir_units::{MacAddr, PortId, PortSet, SetOfPorts, Span, Time, WidePortSet};
 use weir_wire::mac_control::ControlFrame;
 
@@ -22,14 +23,14 @@ use super::frame::Frame;
 use super::network::Network;
 
 /// A switch, and what has arrived for it.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct SimSwitch {
     pipeline: AnyPipeline,
     pub(super) around: Around,
 }
 
 /// A switch as it is made for its number of ports. Which of the two it is a switch asks once a window, not with each frame.
-#[derive(Debug)]
+#[derive(Debug, State)]
 #[expect(clippy::large_enum_variant, reason = "mostly all are narrow, and none of them is to be behind a pointer")]
 enum AnyPipeline {
     /// It keeps its ports in a word.
@@ -49,13 +50,16 @@ macro_rules! with {
 }
 
 /// What is around a switch: its wires, what came by them, and when it is to be woken.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Around {
     /// Its place in the scenario.
+    #[state(same)]
     number: usize,
     /// Its number in the part.
+    #[state(same)]
     node: u32,
     /// The wire that leaves each port, by its number in the part; none for a port without a link.
+    #[state(same)]
     pub(super) wires: Box<[Option<u32>]>,
     /// What arrived at this instant.
     arrived: Vec<(PortId, Frame)>,
@@ -66,25 +70,31 @@ pub(super) struct Around {
     /// When the ports with a class that is OFF are looked at again; [`Time::NEVER`] if there is none.
     sweep_at: Time,
     /// What each port measures of τ; nothing where that is not asked for.
+    #[state(fixed)]
     feedback: Option<Box<[EndFeedback]>>,
 }
 
 /// A host, and the wire that leaves it.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct SimHost {
     /// Its place in the scenario.
+    #[state(same)]
     number: u32,
     /// Its number in the part.
+    #[state(same)]
     node: u32,
     /// The switch's port that it is behind.
+    #[state(same)]
     place: PortPlace,
     pub(super) host: Host,
+    #[state(same)]
     wire: u32,
     /// When there is something to do though nothing arrives.
     own: Time,
     /// Frames that it has sent, and received.
     pub(super) frames: [u64; 2],
     /// What it measures of τ, if that is asked for.
+    #[state(fixed)]
     feedback: Option<Box<EndFeedback>>,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use weir_scenario::PortPlace;
 use weir_units::Time;
+use weir_units::archive::{Archive, State};
 
 use super::frame::Spare;
 use super::network::{Network, Told};
@@ -97,6 +98,22 @@ impl Parts {
     /// Deals all nodes out anew to `count` parts: each switch to the one that `plan` says, and each host to that of its switch.
     pub(super) fn deal(&mut self, plan: &[u32], count: usize) {
         let pile = self.gather();
+        self.spread(pile, plan, count);
+    }
+
+    /// Goes over all nodes and wires in the order of the scenario, however they are dealt out; then they are dealt out as
+    /// [`Parts::deal`] says.
+    pub(super) fn checkpoint(&mut self, archive: &mut Archive, plan: &[u32], count: usize) {
+        let mut pile = self.gather();
+        let Pile { switches, hosts, wires, due, spare: _, tells: _ } = &mut pile;
+        archive.fixed(switches.iter_mut().flatten().collect::<Vec<_>>().into_iter());
+        archive.fixed(hosts.iter_mut().flatten().collect::<Vec<_>>().into_iter());
+        archive.fixed(wires.iter_mut().flatten().collect::<Vec<_>>().into_iter());
+        archive.fixed(due.iter_mut());
+        let Parts { parts: _, switches: _, hosts: _, sides: _, ends: _, faulty: _, hops, woken, told } = self;
+        hops.state(archive);
+        woken.state(archive);
+        told.state(archive);
         self.spread(pile, plan, count);
     }
 

@@ -7,6 +7,7 @@ use prefetch_index::prefetch_index;
 use weir_flowctl::wire_bytes;
 use weir_scenario::link::{FaultCounters, FaultPlan, Faults};
 use weir_switch_core::Packet;
+use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, Serialiser, Span, Time};
 
 use super::frame::Frame;
@@ -58,7 +59,7 @@ pub(super) struct WireParameters {
 const _: () = assert!(size_of::<Wire>() == 64);
 
 /// Frames on the wire, before it and behind it.
-#[derive(Debug)]
+#[derive(Debug, State)]
 enum Way {
     /// With the instant at which each one has arrived.
     Plain(VecDeque<(Time, Frame)>),
@@ -69,12 +70,39 @@ enum Way {
 const FRAMES_AHEAD: usize = 40;
 
 /// What befalls a frame befalls it when its last byte leaves.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct FaultyWay {
     faults: Faults<Frame>,
+    #[state(same)]
     delay: Span,
     /// With the instant at which each one has arrived.
     frames: VecDeque<(Time, Frame)>,
+}
+
+impl State for Wire {
+    fn state(&mut self, archive: &mut Archive) {
+        let Wire {
+            node: _,
+            port: _,
+            is_up,
+            kind: _,
+            free_at,
+            way,
+            cut_off,
+            #[cfg(debug_assertions)]
+                not_taken: _,
+        } = self;
+        is_up.state(archive);
+        free_at.state(archive);
+        way.state(archive);
+        cut_off.state(archive);
+        #[cfg(debug_assertions)]
+        if archive.is_loading() {
+            let faults = self.fault_counters();
+            let gone = faults.lost + faults.corrupted + self.cut_off;
+            self.not_taken = (gone + self.under_way() as u64) as i64 - faults.doubled as i64;
+        }
+    }
 }
 
 impl Wire {

@@ -1,6 +1,7 @@
 //! Tests of the command, in one program.
 
 mod bench;
+mod checkpoints;
 mod papers;
 mod report;
 mod reproduce;

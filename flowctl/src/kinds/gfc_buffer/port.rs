@@ -1,5 +1,6 @@
 //! Both sides of a port under buffer-based GFC: toward a peer that speaks it, and toward one that only knows PFC.
 
+use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{BitRate, Bytes, CLASSES, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
@@ -47,13 +48,18 @@ fn first_stages(stages: &StageTable) -> Vec<(String, Bytes)> {
     (1..=2).filter_map(|k| Some((format!("B_{k}"), stages.start(k)?))).collect()
 }
 
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Stages {
+    #[state(same)]
     port: Side,
     generator: stage::Generator,
 }
 
 impl Downstream for Stages {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
         self.generator.poll(now, &demand.queues(self.port.classes)).map(ControlFrame::Pfc)
     }
@@ -79,6 +85,10 @@ impl Downstream for Stages {
 }
 
 impl Upstream for stage::Adjuster {
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
         let ControlFrame::Pfc(frame) = frame else { return false };
         self.handle_frame(now, frame);
@@ -144,10 +154,12 @@ impl Protocol for GfcPulse {
     }
 }
 
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Pulses {
+    #[state(same)]
     port: Side,
     pulse: Pulse,
+    #[state(same)]
     stages: StageTable,
 }
 
@@ -162,6 +174,10 @@ impl Pulses {
 }
 
 impl Downstream for Pulses {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
         if now < self.pulse.next_wakeup() {
             return None;

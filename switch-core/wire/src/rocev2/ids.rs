@@ -1,21 +1,22 @@
 //! Small numbers of RoCEv2, each with the bits that it has.
 
 use std::fmt;
+use weir_units::archive::Value;
 
 /// A queue pair's number, 24 bits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct QueuePair(u32);
 
 /// A packet sequence number, 24 bits, counting modulo 2^24.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Value)]
 pub struct Psn(u32);
 
 /// A differentiated services code point, 6 bits.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct Dscp(u8);
 
 /// The ECN field of an IP header (RFC 3168).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub enum Ecn {
     /// The transport does not speak ECN: switches drop, and do not mark.
     NotCapable,

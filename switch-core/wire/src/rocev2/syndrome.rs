@@ -1,11 +1,12 @@
 //! What an acknowledgement says: the syndrome of its AETH.
 
 use weir_units::Span;
+use weir_units::archive::Value;
 
 use super::ReadError;
 
 /// The kind of an acknowledgement (IBA 9.7.5.2.1, tables 43 to 46).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum Syndrome {
     /// Positive, with an encoded credit count; [`Syndrome::ACK`] for none.
     Ack {
@@ -24,7 +25,7 @@ pub enum Syndrome {
 }
 
 /// Why a responder has given up a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub enum Refusal {
     /// An opcode, a length or an order of packets that may not be.
     InvalidRequest,

@@ -82,7 +82,7 @@ pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
 const HOSTS_END_WITHIN: Duration = Duration::from_secs(15);
 
 fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Result<(), Failure> {
-    let backend = SimBackend { expects: run.expects, ns3_files: false, threads };
+    let backend = SimBackend { expects: run.expects, threads, ..SimBackend::default() };
     let ran = backend.run(&run.scenario, directory, &mut |_| {}, &AtomicBool::new(false));
     ran.map(drop).map_err(|error| Failure::Run(error.to_string()))
 }

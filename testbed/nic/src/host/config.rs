@@ -4,6 +4,7 @@ use std::net::Ipv4Addr;
 
 use weir_flowctl::Mechanism;
 use weir_flowctl::kinds::Pfc;
+use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, MacAddr, Span, Time};
 use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
@@ -68,7 +69,7 @@ pub struct ReceiveLimit {
 }
 
 /// The other end of a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Peer {
     /// MAC address: of the host, for hosts are on one network.
     pub mac: MacAddr,
@@ -81,7 +82,7 @@ pub struct Peer {
 }
 
 /// Memory that a peer lets others write to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct RemoteMemory {
     /// Where it begins, in the peer's address space.
     pub virtual_address: u64,

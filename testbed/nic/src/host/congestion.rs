@@ -27,6 +27,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, FrameTimes, Span, Time};
 use weir_wire::digest::DigestConfig;
 
@@ -54,11 +55,23 @@ pub trait Algorithm: fmt::Debug + Send + Sync {
     fn flow(&self, line: BitRate) -> Box<dyn FlowState>;
 }
 
+impl State for dyn FlowState {
+    fn state(&mut self, archive: &mut Archive) {
+        self.checkpoint(archive);
+    }
+}
+
 /// A flow's state.
 ///
 /// Each `handle_*` may change rate and window; they are asked for after each. `now` never goes back. None of the calls may
 /// allocate: they are made for each packet.
 pub trait FlowState: fmt::Debug + Send {
+    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
+    /// does not say is refused by name where a checkpoint is asked for.
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        archive.refuse(&format!("congestion control `{}`", std::any::type_name::<Self>()));
+    }
+
     /// A frame has been sent that takes `wire` on the link.
     fn handle_sent(&mut self, _now: Time, _wire: Bytes) {}
 
@@ -127,14 +140,16 @@ pub struct AckSignal<'a> {
 ///
 /// Frames go out no earlier than [`Controlled::free_at`], and while less payload is in flight than [`Controlled::window`].
 /// `now` must never go back.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Controlled {
     flow: Box<dyn FlowState>,
     /// When the next frame may be sent. A change of rate counts from the frame after.
     free_at: Time,
+    #[state(same)]
     slack: Span,
     /// The flow's, which is asked for far more often than it changes; more than any without one.
     window: Bytes,
+    #[state(same)]
     times: FrameTimes,
 }
 

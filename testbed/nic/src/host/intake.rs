@@ -3,16 +3,20 @@
 use std::collections::VecDeque;
 
 use weir_flowctl::wire_bytes;
+use weir_units::archive::State;
 use weir_units::{Bytes, CLASSES, Class, ClassSet, FCS_BYTES, Serialiser, Time};
 
 use super::ReceiveLimit;
 
 /// Frames that have arrived and are not taken in yet.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Intake {
+    #[state(same)]
     limit: ReceiveLimit,
     /// The classes that may use headroom and that pause.
+    #[state(same)]
     lossless: ClassSet,
+    #[state(same)]
     serialiser: Serialiser,
     /// In the order of arrival: when each one is wholly taken in, its class, and what it takes of the buffer.
     frames: VecDeque<(Time, Class, Bytes)>,

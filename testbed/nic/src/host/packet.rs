@@ -3,6 +3,7 @@
 //! In virtual time these are the frames; on a port they are written as RoCEv2 and read from it ([`super::codec`]).
 
 use arrayvec::ArrayVec;
+use weir_units::archive::Value;
 use weir_units::{MacAddr, Time};
 use weir_wire::digest::Digest;
 use weir_wire::mac_control::{ControlFrame, FRAME_BYTES};
@@ -14,7 +15,7 @@ use super::congestion::HOPS_MAX;
 use crate::tcp;
 
 /// A frame without payload.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub enum NicFrame {
     /// MAC control: flow control.
     Control(ControlFrame),
@@ -23,7 +24,7 @@ pub enum NicFrame {
 }
 
 /// A packet of a connection.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub struct NicPacket {
     /// Address of the host that it goes to.
     pub destination: MacAddr,
@@ -47,7 +48,7 @@ pub struct NicPacket {
 }
 
 /// What a packet says.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub enum Says {
     /// Part of an RDMA WRITE or SEND.
     Write(Write),
@@ -62,7 +63,7 @@ pub enum Says {
 }
 
 /// An acknowledgement of TCP on its way: [`tcp::Ack`], with its rare part elsewhere.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub struct TcpAck {
     /// All bytes before this offset have arrived.
     pub ack: u64,
@@ -94,7 +95,7 @@ impl From<&TcpAck> for tcp::Ack {
 }
 
 /// What carries a message's payload.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub enum Verb {
     /// RDMA WRITE: the first packet says where the message goes.
     #[default]
@@ -104,7 +105,7 @@ pub enum Verb {
 }
 
 /// Part of an RDMA WRITE or SEND.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Write {
     /// Which.
     pub verb: Verb,
@@ -128,7 +129,7 @@ pub struct Write {
 }
 
 /// An acknowledgement.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Ack {
     /// The last packet that it acknowledges; of a negative one, the packet that was expected.
     pub psn: Psn,

@@ -1,5 +1,6 @@
 //! The receiving end of a connection: what came in order, late, twice or not at all.
 
+use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, Span, Time};
 use weir_wire::rocev2::{Dscp, Psn, QueuePair, Syndrome};
 
@@ -14,28 +15,36 @@ const ASKED_AGAIN: Span = Span::from_micros(500);
 const PSN_BEFORE: u32 = (1 << 24) - 1;
 
 /// A connection to receive on; [`super::FlowConfig::receiver`] makes it from the flow.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, State)]
 pub struct ReceiverConfig {
     /// The connection's end at the receiver, unique on that host.
     pub queue_pair: QueuePair,
     /// Its end at the sender, to which acknowledgements go.
     pub peer: Peer,
     /// How often at most the sender is notified of frames that a switch marked CE; `None` for never.
+    #[state(same)]
     pub cnp_interval: Option<Span>,
     /// Whether what got lost is sent again: then what comes out of order is dropped, and asked for.
+    #[state(same)]
     pub wants_repeats: bool,
     /// Whether each packet has an acknowledgement of its own, which one after it does not stand for.
+    #[state(same)]
     pub answers_each: bool,
     /// Whether an acknowledgement echoes the mark of the packet that it answers.
+    #[state(same)]
     pub echoes_ecn: bool,
     /// What packets bring and acknowledgements bring back.
+    #[state(same)]
     pub stamps: Stamps,
     /// What carries the flow.
+    #[state(same)]
     pub transport: Transport,
     /// The flow's class,
+    #[state(same)]
     pub class: Class,
     /// and its code point. Acknowledgements of TCP have both, unless they have [their own](crate::tcp::TcpConfig::acks); RDMA's
     /// have the host's.
+    #[state(same)]
     pub dscp: Dscp,
 }
 
@@ -43,7 +52,7 @@ pub struct ReceiverConfig {
 ///
 /// TCP has no sequence numbers to tell a loss by: nothing counts as lost, and a frame as reordered that comes in order while
 /// something beyond it is there already. Nor can the ends of its messages be told.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct ReceiverStats {
     /// Frames, duplicates included.
     pub frames: u64,
@@ -70,7 +79,7 @@ pub struct ReceiverStats {
 }
 
 /// One end's state.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Receiver {
     config: ReceiverConfig,
     expected: Psn,
@@ -85,6 +94,7 @@ pub(super) struct Receiver {
     cnp_due: bool,
     cnp_after: Time,
     /// The connection, if it is TCP's.
+    #[state(fixed)]
     tcp: Option<Box<Receiving>>,
     stats: ReceiverStats,
     /// Acknowledgements that stand in the host's queue, where they do one by one.

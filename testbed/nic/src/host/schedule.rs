@@ -4,17 +4,19 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
 /// The turns of a host's flows. A flow stands here once at most; one that waits for an acknowledgement, or has nothing to
 /// send, does not.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct Schedule {
     /// Flows whose time has come, by class, each with the number of its turn.
     ready: [VecDeque<(u64, u32)>; CLASSES],
     /// The classes with such flows.
     ready_classes: ClassSet,
     turns: u64,
+    #[state(same)]
     by: Turns,
     /// The class that was served last, where classes take turns.
     last: Class,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_reader::Gauge;
+use weir_units::archive::{State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::digest::Digest;
 use weir_wire::rocev2::{Dscp, Ecn, Psn, QueuePair, Refusal, Syndrome};
@@ -94,7 +95,7 @@ pub enum Repeat {
 }
 
 /// What a flow has sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct SenderStats {
     /// Frames.
     pub frames: u64,
@@ -127,7 +128,7 @@ pub struct SenderStats {
 }
 
 /// Flow completion times in a few numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct FctSummary {
     /// How many.
     pub count: u64,
@@ -140,17 +141,21 @@ pub struct FctSummary {
 }
 
 /// One end's state.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Sender {
     terms: Terms,
     /// Whether its peer is still unknown.
     waits: bool,
+    #[state(same)]
     payload_max: u64,
     frame_bytes_max: u32,
     flow_hash: u32,
+    #[state(fixed)]
     pacer: Option<Shaper>,
+    #[state(fixed)]
     controlled: Option<Controlled>,
     /// The connection, if it is TCP's: what is said here of sequence numbers and RDMA's messages stays as it is then.
+    #[state(fixed)]
     tcp: Option<Box<Sending>>,
     /// The next packet to send.
     next: Psn,
@@ -182,6 +187,7 @@ pub(super) struct Sender {
     next_release: Time,
     /// Payload that may still be put into messages.
     left: Option<Bytes>,
+    #[state(same)]
     messages_max: usize,
     stats: SenderStats,
     /// Whether the flow has a turn among those of its host, now or later.
@@ -193,19 +199,27 @@ pub(super) struct Sender {
 }
 
 /// What a sender goes by of its flow's configuration: hosts may have thousands of senders.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Terms {
     pub queue_pair: QueuePair,
     pub peer: Peer,
+    #[state(same)]
     pub class: Class,
+    #[state(same)]
     pub dscp: Dscp,
+    #[state(same)]
     pub stamps: Stamps,
+    #[state(same)]
     acks_every_packet: bool,
+    #[state(same)]
     verb: Verb,
     message: Bytes,
     stop: Time,
+    #[state(same)]
     repeat: Repeat,
+    #[state(same)]
     ack_every: Option<NonZeroU32>,
+    #[state(same)]
     retransmission: Option<Span>,
 }
 
@@ -230,7 +244,7 @@ impl Terms {
 }
 
 /// A message from its release to its acknowledgement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Message {
     first: Psn,
     packets: u32,

@@ -2,6 +2,7 @@
 
 use std::ops::{Index, IndexMut};
 
+use weir_units::archive::{Archive, State};
 use weir_wire::rocev2::QueuePair;
 
 /// Items by place; places of items that were taken out are used again.
@@ -55,7 +56,30 @@ impl Opened {
     }
 }
 
+/// Of as many places as there are: [`Slots::refill`] makes those that were opened on the way.
+impl<T: State> State for Slots<T> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Slots { slots, free } = self;
+        archive.fixed(slots.iter_mut());
+        free.state(archive);
+    }
+}
+
+impl<T: State> State for Slot<T> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Slot { item, generation, is_open } = self;
+        item.state(archive);
+        generation.state(archive);
+        is_open.state(archive);
+    }
+}
+
 impl<T> Slots<T> {
+    /// Puts in an item that is to be overwritten from an archive, behind all others.
+    pub(super) fn refill(&mut self, item: T) {
+        self.slots.push(Slot { item, generation: 0, is_open: true });
+    }
+
     /// With the items that there are from the start, in their order.
     pub(super) fn new(items: impl IntoIterator<Item = T>) -> Slots<T> {
         let slots = items.into_iter().map(|item| Slot { item, generation: 0, is_open: true });

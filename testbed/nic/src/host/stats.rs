@@ -1,5 +1,6 @@
 //! What a host has counted.
 
+use weir_units::archive::Value;
 use weir_units::{Bytes, CLASSES, Span, Time};
 
 use super::{ReceiverStats, SenderStats};
@@ -20,7 +21,7 @@ pub struct HostStats {
 }
 
 /// How PFC held a class, and how its receive buffer went.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct ClassStats {
     /// For how long it was paused.
     pub paused_for: Span,
@@ -39,7 +40,7 @@ pub struct ClassStats {
 }
 
 /// Frames that belong to no flow.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct NicCounters {
     /// PFC frames, and GFC's stages.
     pub pfc_frames: u64,
@@ -66,7 +67,7 @@ pub struct NicCounters {
 }
 
 /// A message that was acknowledged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Completion {
     /// The flow, by its place in the host.
     pub flow: usize,

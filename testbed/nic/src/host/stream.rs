@@ -6,6 +6,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::packet::TcpAck;
@@ -13,7 +14,7 @@ use super::receiver::Receiver;
 use crate::tcp::{Segment, TcpConfig, TcpReceiver, TcpSender};
 
 /// What a sender of TCP has besides.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Sending {
     pub(super) end: TcpSender,
     /// Messages not acknowledged, oldest first.
@@ -23,11 +24,12 @@ pub(super) struct Sending {
     /// All before this offset was sent.
     sent: u64,
     /// Its longest segment.
+    #[state(same)]
     pub(super) mss: u32,
 }
 
 /// A message from its release to its acknowledgement.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 pub(super) struct Message {
     /// The offset in the stream where it ends.
     end: u64,
@@ -36,7 +38,7 @@ pub(super) struct Message {
 }
 
 /// What a receiver of TCP has besides.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Receiving {
     pub(super) end: TcpReceiver,
     /// When the host looks at it; [`Time::NEVER`] if it does not.
@@ -44,7 +46,7 @@ pub(super) struct Receiving {
 }
 
 /// What the receivers of a host owe.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct Acks {
     /// The classes with acknowledgements that are due.
     classes: ClassSet,

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{Span, Time};
 
 use crate::parameters::{Parameters, Values};
@@ -52,9 +53,21 @@ pub struct RoundTrip {
     pub next: u64,
 }
 
+impl State for dyn WindowLaw {
+    fn state(&mut self, archive: &mut Archive) {
+        self.checkpoint(archive);
+    }
+}
+
 /// What differs between controls: how fast the window grows in congestion avoidance, and what cuts leave of it. Windows are in
 /// bytes; slow start, thresholds and the least window are those of all.
 pub trait WindowLaw: fmt::Debug + Send {
+    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
+    /// does not say is refused by name where a checkpoint is asked for.
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        archive.refuse(&format!("congestion control `{}`", std::any::type_name::<Self>()));
+    }
+
     /// An acknowledgement has arrived, with ECE or without, of so many bytes up to `una`; up to `next` data is sent. Called before
     /// the window grows or is cut for it.
     fn handle_ack(&mut self, _acked: u64, _ece: bool, _una: u64, _next: u64) {}

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State, Value};
 use weir_units::{Span, Time};
 
 use super::cubic_linux::LinuxGrowth;
@@ -32,22 +33,28 @@ struct CubicConfig {
 }
 
 /// A flow's state. Windows are in bytes, times in seconds.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Law {
+    #[state(same)]
     c: f64,
+    #[state(same)]
     beta: f64,
+    #[state(same)]
     fast_convergence: bool,
+    #[state(same)]
     reno_friendly: bool,
     /// W_max; zero before the first loss, and after a timeout.
     w_max: f64,
     /// Since the window began to grow by the cubic function; none before, and in slow start.
     epoch: Option<Epoch>,
     /// What stands in the place of the epoch where it grows as Linux has it.
+    #[state(fixed)]
     linux: Option<LinuxGrowth>,
+    #[state(fixed)]
     hystart: Option<HyStart>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Epoch {
     start: Time,
     /// W_max of this epoch.
@@ -147,6 +154,10 @@ impl Law {
 }
 
 impl WindowLaw for Law {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// β.
     fn loss_factor(&self) -> f64 {
         self.beta

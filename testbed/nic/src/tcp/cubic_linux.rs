@@ -3,10 +3,11 @@
 //! Where a window is small, as with several flows at a bottleneck, what Linux rounds matters more than the cubic function: windows
 //! grow more slowly than RFC 9438 has them. After slow start has ended without a loss they grow faster, by a twentieth a round trip.
 
+use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 /// A flow's growth since its window was last cut.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 pub(super) struct LinuxGrowth {
     /// `delay_min`: the shortest round trip; zero before the first.
     pub shortest: Span,
@@ -19,7 +20,7 @@ pub(super) struct LinuxGrowth {
     acked: f64,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Epoch {
     start: Time,
     /// W_max, in segments.

@@ -6,6 +6,7 @@ use weir_reader::{Gauge, Key, Named};
 
 use super::{TcpControlKind, WindowControl, WindowLaw};
 use crate::parameters::Parameters;
+use weir_units::archive::{Archive, State};
 
 /// `transport = "tcp-dctcp"`.
 #[derive(Debug)]
@@ -19,8 +20,9 @@ struct DctcpConfig {
 }
 
 /// A flow's state.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Law {
+    #[state(same)]
     gain_shift: u8,
     /// α in units of 2^-32.
     alpha: u64,
@@ -80,6 +82,10 @@ impl Law {
 }
 
 impl WindowLaw for Law {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// Data was acknowledged up to `una`, by an acknowledgement with ECE or without; up to `next` it is sent.
     fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.acked += acked;

@@ -5,6 +5,7 @@
 //! queue grows. Either makes the window the threshold: slow start ends without a cut.
 
 use weir_reader::Key;
+use weir_units::archive::State;
 use weir_units::{Bytes, Span, Time};
 
 use super::RoundTrip;
@@ -38,8 +39,9 @@ struct Signs {
 }
 
 /// A flow's state.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 pub(super) struct HyStart {
+    #[state(same)]
     config: HyStartConfig,
     /// The shortest round trip; none before the first measurement, and after a timeout.
     shortest: Option<Span>,
@@ -49,7 +51,7 @@ pub(super) struct HyStart {
 }
 
 /// A round: from the first acknowledgement of data until that of what was sent last by then.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, State)]
 struct Round {
     began: Time,
     /// The last acknowledgement of the train.

@@ -4,8 +4,10 @@
 //! trip without a pause and without a burst. Once it is smaller than the new window, as much is sent as arrives, and a
 //! segment more if the acknowledgement says that a retransmission has arrived and nothing more is lost.
 
+use weir_units::archive::Value;
+
 /// One recovery.
-#[derive(Debug)]
+#[derive(Debug, Value)]
 pub(super) struct Proportional {
     /// RecoverFS: the flight at the beginning.
     flight: u64,

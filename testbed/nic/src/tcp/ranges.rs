@@ -1,11 +1,12 @@
 //! Disjoint ranges of bytes beyond the first that is missing: what a receiver holds, and what a sender knows of it.
 
 use std::collections::VecDeque;
+use weir_units::archive::State;
 
 /// Ranges in ascending order, none touching the next. A bounded number of them, so that a peer cannot fill the memory.
 ///
 /// None are kept in a connection without loss, and then there is no memory either.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct Ranges {
     ranges: VecDeque<(u64, u64)>,
     total: u64,

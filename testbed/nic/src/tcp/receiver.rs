@@ -1,5 +1,6 @@
 //! The receiving end: what has arrived, and when to say so.
 
+use weir_units::archive::State;
 use weir_units::{Span, Time};
 
 use super::ranges::Ranges;
@@ -9,11 +10,15 @@ use super::{Ack, Segment, TcpConfig};
 ///
 /// Send what [`TcpReceiver::handle_segment`] returns, then all that [`TcpReceiver::poll_ack`] does; ask it again at
 /// [`TcpReceiver::next_timeout`].
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct TcpReceiver {
+    #[state(same)]
     every: u32,
+    #[state(same)]
     at_most: Span,
+    #[state(same)]
     is_ecn_capable: bool,
+    #[state(same)]
     counts_marks: bool,
     /// The first byte that is missing.
     next: u64,

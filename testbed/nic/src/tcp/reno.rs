@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Key, Named};
+use weir_units::archive::Archive;
 
 use super::{TcpControlKind, WindowControl, WindowLaw};
 use crate::parameters::Parameters;
@@ -33,4 +34,6 @@ impl WindowControl for Reno {
     }
 }
 
-impl WindowLaw for Reno {}
+impl WindowLaw for Reno {
+    fn checkpoint(&mut self, _archive: &mut Archive) {}
+}

@@ -1,11 +1,12 @@
 //! The retransmission timeout (RFC 6298).
 
 use weir_units::Span;
+use weir_units::archive::State;
 
 use super::TcpConfig;
 
 /// What the timeout is computed from. Times are in picoseconds; α = 1/8, β = 1/4 for each measurement.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Retransmission {
     /// SRTT and RTTVAR, after the first measurement.
     smoothed: Option<(Span, Span)>,
@@ -13,8 +14,11 @@ pub(super) struct Retransmission {
     rto: Span,
     /// How often it has been doubled since the last measurement.
     doublings: u32,
+    #[state(same)]
     min: Span,
+    #[state(same)]
     max: Span,
+    #[state(same)]
     granularity: Span,
 }
 

@@ -1,10 +1,12 @@
 //! What a sender knows of the data that it has sent (RFC 6675, sections 3 and 4).
 
+use weir_units::archive::State;
+
 use super::Ack;
 use super::ranges::Ranges;
 
 /// Everything below `una` has arrived; of what was sent beyond, the SACKed ranges have.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub(super) struct Scoreboard {
     una: u64,
     next: u64,

@@ -1,5 +1,6 @@
 //! The sending end.
 
+use weir_units::archive::{State, Value};
 use weir_units::{Span, Time};
 
 use super::proportional::Proportional;
@@ -13,15 +14,21 @@ use super::{Ack, Segment, TcpConfig};
 /// After any `write` and `handle_*`, [`TcpSender::can_send`] may say something else; call [`TcpSender::poll_segment`]
 /// whenever there is room for a frame, and [`TcpSender::handle_timeout`] at [`TcpSender::next_timeout`], which every
 /// call may move. Nothing is allocated on the way of a segment but what a loss needs, and that is given back.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct TcpSender {
+    #[state(same)]
     mss: u32,
+    #[state(same)]
     is_ecn_capable: bool,
+    #[state(same)]
     counts_marks: bool,
+    #[state(same)]
     restart_after_idle: bool,
+    #[state(same)]
     timestamp_clock: Option<Span>,
     /// What may still be sent that is unscheduled.
     unscheduled: u64,
+    #[state(same)]
     window_max: u64,
     /// All that the application has written ends there.
     written: u64,
@@ -49,7 +56,7 @@ pub struct TcpSender {
 }
 
 /// What a sender has done.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct TcpStats {
     /// Segments sent, retransmissions included.
     pub segments: u64,
@@ -63,7 +70,7 @@ pub struct TcpStats {
     pub ecn_cuts: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Value)]
 enum Phase {
     /// Nothing is known to be lost.
     Open,

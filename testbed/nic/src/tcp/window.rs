@@ -1,13 +1,16 @@
 //! The congestion window: what makes it grow and what cuts it.
 
+use weir_units::archive::State;
 use weir_units::{Span, Time};
 
 use super::{RoundTrip, TcpConfig, WindowLaw};
 
 /// A flow's window, in bytes.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Window {
+    #[state(same)]
     mss: f64,
+    #[state(same)]
     initial: f64,
     cwnd: f64,
     ssthresh: f64,

@@ -2,6 +2,7 @@
 
 use weir_scenario::TrafficPlan;
 use weir_scenario::workload::Message;
+use weir_units::archive::Value;
 use weir_units::{Bytes, Span, Time};
 
 use crate::run_dir::{BinSummary, Distribution, TrafficSummary};
@@ -28,7 +29,7 @@ pub const SIZE_BINS: [SizeBin; 6] = [
 ];
 
 /// Collects the messages of one traffic as they complete.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Value)]
 pub struct MessageMeasures {
     measured: Vec<Measured>,
     warm_up: u64,
@@ -36,7 +37,7 @@ pub struct MessageMeasures {
     done: Vec<bool>,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Measured {
     size: Bytes,
     fct: Span,

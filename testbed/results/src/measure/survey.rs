@@ -4,12 +4,14 @@ use weir_config::SwitchConfig;
 use weir_flowctl::Tells;
 use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
+use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, ClassSet, Time};
 
 /// What the samples so far showed of all switches.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(crate) struct Survey {
     /// The lossless classes of each switch.
+    #[state(same)]
     lossless: Vec<ClassSet>,
     /// The most bytes in each switch's private buffers, and in its headroom.
     used: Vec<[Bytes; 2]>,
@@ -18,7 +20,7 @@ pub(crate) struct Survey {
 }
 
 /// The ingress queue that was nearest to its threshold.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Nearest {
     place: PortPlace,
     class: Class,

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::counts::{Counts, percentile};
 
 /// The messages that one port has sent, as samples tell.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Value)]
 pub(crate) struct MessageRate {
     /// The samples of the last [`WORST_OVER`]: when, and how many by then.
     recent: VecDeque<(Time, u64)>,

@@ -2,6 +2,7 @@
 
 use weir_scenario::Scenario;
 use weir_switch_core::Report;
+use weir_units::archive::Value;
 use weir_units::{Bytes, FCS_BYTES, Time};
 
 use super::counts::{Counts, percentile};
@@ -9,13 +10,13 @@ use crate::ports::Ports;
 use crate::run_dir::OffQueuesSummary;
 
 /// What the samples showed of the switches whose queues the series shows.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Value)]
 pub(crate) struct OffQueues {
     switches: Vec<OfSwitch>,
 }
 
 /// What they showed of all lossless queues of a switch.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Value)]
 struct OfSwitch {
     switch: usize,
     queues: Vec<Queue>,
@@ -26,7 +27,7 @@ struct OfSwitch {
     departure: Counts,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Value)]
 struct Queue {
     port: usize,
     class: usize,
@@ -35,7 +36,7 @@ struct Queue {
 }
 
 /// Samples that follow each other, in which a queue was OFF.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Stretch {
     first: Sample,
     /// The last one before which something had come.
@@ -44,7 +45,7 @@ struct Stretch {
     has_headroom: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Value)]
 struct Sample {
     at: Time,
     /// All that had come in, as the buffer counts it.
@@ -80,7 +81,7 @@ impl Stretch {
 }
 
 /// Local maxima of a length that goes up and down.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Value)]
 struct Peaks {
     last: u64,
     rises: bool,

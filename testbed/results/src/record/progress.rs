@@ -3,6 +3,7 @@
 use weir_mmu::policy::Unit;
 use weir_switch_core::Report;
 use weir_switch_core::report::PortReport;
+use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Time};
 
 use crate::run_dir::FlowSample;
@@ -31,7 +32,7 @@ pub struct Progress {
 }
 
 /// Makes progress out of samples.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, State)]
 pub struct ProgressOf {
     last: Time,
     first_received: Bytes,

@@ -9,6 +9,7 @@ use weir_scenario::{Behind, PortPlace, Scenario, TrafficPlan};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
+use weir_units::archive::{State, Value};
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::mac_control::PfcFrame;
 
@@ -24,12 +25,17 @@ use crate::run_dir::{
 };
 
 /// Writes the files of a run while it runs.
+#[derive(State)]
 pub struct Recorder<'a> {
+    #[state(same)]
     scenario: &'a Scenario,
     series: SeriesWriter<RunFile>,
+    #[state(same)]
     events: EventWriter<RunFile>,
+    #[state(same)]
     fcts: FctWriter<RunFile>,
     /// Where all queues go at chosen instants, if there are any.
+    #[state(same)]
     queues: Option<QueueWriter<RunFile>>,
     /// These, as far as they are not past, the next one last.
     snapshots_ahead: Vec<Time>,
@@ -45,7 +51,7 @@ pub struct Recorder<'a> {
 }
 
 /// Whose flow control it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Value)]
 pub enum Teller {
     /// A switch's port tells its peer.
     Port,
@@ -63,8 +69,9 @@ pub enum Depth {
 }
 
 /// The record that a run's samples leave.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub struct Record {
+    #[state(same)]
     pub(crate) ports: Ports,
     /// How far each flow was at the last sample.
     pub(crate) flows: Vec<FlowSample>,
@@ -86,7 +93,7 @@ pub struct Record {
 }
 
 /// What windows are measured from.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Value)]
 pub(crate) struct Edge {
     /// When the sample was to be taken.
     pub(crate) planned: Time,

@@ -21,8 +21,8 @@ use crate::feedback::FeedbackStats;
 use crate::measure::flow_control;
 use crate::run_dir::{
     ClassSummary, DeadlockSummary, FeedbackSummary, FlowControlSummary, FlowSummary, FlowWindow, GaugeFigures,
-    GaugeSamples, HostClassSummary, HostSummary, LaneSummary, MessageSummary, PoolSummary, PortSummary, PortWindow,
-    Summary, SwitchSummary, Window, throughput,
+    GaugeSamples, HostClassSummary, HostSummary, INTERRUPTED, LaneSummary, MessageSummary, PoolSummary, PortSummary,
+    PortWindow, Summary, SwitchSummary, Window, throughput,
 };
 
 /// What a backend has when a run has ended.
@@ -270,7 +270,7 @@ pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages:
 /// What is wrong with a run that was ended at `at`, before its end.
 pub fn interrupted(at: Time, end: Time) -> String {
     let [at, end] = [at, end].map(|time| time.since(Time::ZERO));
-    format!("interrupted at {at} of {end}")
+    format!("{INTERRUPTED}{at} of {end}")
 }
 
 /// A sentence on lossless frames that were dropped, if any were.

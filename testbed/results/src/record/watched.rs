@@ -1,13 +1,17 @@
 //! What samples told of a queue.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
+
 use weir_mmu::policy::Gauge;
+use weir_units::archive::{Archive, Blank, State, Value};
 use weir_units::{BitRate, Bytes};
 
 use crate::run_dir::{GaugeSamples, QueueSample};
 
 /// What a stretch of a queue's samples showed, in constant memory. Stretches that follow each other are put together by
 /// [`Watched::and_then`]: a window is the stretches between its edges, a run is all of them.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Value)]
 pub(crate) struct Watched {
     samples: u64,
     /// The gauges of the policy, then those of the flow control, in their order.
@@ -28,6 +32,38 @@ struct Watch {
     on: u64,
     last: u64,
     max: u64,
+}
+
+impl State for Watch {
+    fn state(&mut self, archive: &mut Archive) {
+        let Watch { name, on, last, max } = self;
+        let mut text = (*name).to_owned();
+        text.state(archive);
+        if text != *name {
+            *name = interned(text);
+        }
+        [on, last, max].into_iter().for_each(|number| number.state(archive));
+    }
+}
+
+impl Blank for Watch {
+    fn blank() -> Watch {
+        Watch { name: "", on: 0, last: 0, max: 0 }
+    }
+}
+
+/// A gauge's name as kinds have it, for ever. There are few.
+fn interned(text: String) -> &'static str {
+    static NAMES: Mutex<BTreeSet<&'static str>> = Mutex::new(BTreeSet::new());
+    let mut names = NAMES.lock().unwrap_or_else(PoisonError::into_inner);
+    match names.get(text.as_str()) {
+        Some(name) => name,
+        None => {
+            let name: &'static str = text.leak();
+            names.insert(name);
+            name
+        }
+    }
 }
 
 impl Watched {

@@ -44,6 +44,53 @@ impl RunFile {
         Ok(RunFile(Arc::new(Mutex::new(inner))))
     }
 
+    /// Opens a file that is gone on with; [`RunFile::cut_back`] says from where.
+    pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
+        let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        let inner = Inner {
+            path: path.to_owned(),
+            file,
+            pending: Vec::new(),
+            is_refused: false,
+            header: Vec::new(),
+            is_header: true,
+        };
+        Ok(RunFile(Arc::new(Mutex::new(inner))))
+    }
+
+    /// Writes out what is pending, as far as the disk itself; returns the file's name and its length then.
+    pub(super) fn settle(&self) -> io::Result<(String, u64)> {
+        let mut inner = self.inner();
+        inner.write_out()?;
+        let settled = || {
+            inner.file.sync_data()?;
+            inner.file.metadata()
+        };
+        let length = settled().map_err(|error| inner.named(error))?.len();
+        Ok((inner.name(), length))
+    }
+
+    /// Cuts the file back to the length that it had, and goes on there. Nothing that was written since it was opened stays.
+    ///
+    /// # Errors
+    /// It is shorter than that, or can't be cut.
+    pub(super) fn cut_back(&self, lengths: &[(String, u64)]) -> io::Result<()> {
+        let mut inner = self.inner();
+        let name = inner.name();
+        let length = lengths.iter().find(|(of, _)| *of == name).map_or(0, |(_, length)| *length);
+        inner.pending.clear();
+        inner.is_refused = false;
+        let cut = |file: &mut File| {
+            if file.metadata()?.len() < length {
+                let error = "it is shorter than it was when the checkpoint was written";
+                return Err(io::Error::new(io::ErrorKind::UnexpectedEof, error));
+            }
+            file.set_len(length)?;
+            file.seek(SeekFrom::Start(length)).map(drop)
+        };
+        cut(&mut inner.file).map_err(|error| inner.named(error))
+    }
+
     /// The header has been written.
     pub(super) fn end_header(&self) {
         self.inner().is_header = false;
@@ -91,6 +138,10 @@ impl Inner {
         self.pending.drain(..written);
         self.is_refused = result.is_err();
         result
+    }
+
+    fn name(&self) -> String {
+        self.path.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned())
     }
 
     fn named(&self, error: io::Error) -> io::Error {

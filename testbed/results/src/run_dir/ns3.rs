@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
+use weir_units::archive::{Archive, State};
 use weir_units::{Bytes, Span, Time};
 
 /// Writes the three files. Nodes are numbered as in that simulator's topologies with hosts first: hosts from 0 in the order of
@@ -32,6 +33,16 @@ pub struct Ns3Pauses<W: Write> {
     pfc: W,
     /// Pauses that have not reached their node yet.
     on_the_way: Vec<(Time, [usize; 4])>,
+}
+
+/// What lines to come go by, once those before are written out.
+impl<W: Write> State for Ns3Files<W> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Ns3Files { fct: _, pauses: Ns3Pauses { pfc: _, on_the_way }, qlen: _, lengths, lengths_at } = self;
+        on_the_way.state(archive);
+        lengths.state(archive);
+        lengths_at.state(archive);
+    }
 }
 
 impl<W: Write> Ns3Pauses<W> {

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use weir_mmu::policy::{Gauge, Gauges, POLICIES};
+use weir_units::archive::{Archive, State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 
 use super::{csv_error, micros};
@@ -49,6 +50,27 @@ pub struct SeriesWriter<W: Write> {
     row: csv::StringRecord,
 }
 
+/// What the next row goes by, once the rows before are written out.
+impl<W: Write> State for SeriesWriter<W> {
+    fn state(&mut self, archive: &mut Archive) {
+        let SeriesWriter {
+            csv: _,
+            last,
+            flows,
+            flow_gauges: _,
+            received,
+            gauges: _,
+            pools: _,
+            control_gauges: _,
+            // It is filled for each row.
+            row: _,
+        } = self;
+        last.state(archive);
+        flows.state(archive);
+        received.state(archive);
+    }
+}
+
 /// What a series has columns for.
 #[derive(Clone, Debug, Default)]
 pub struct SeriesColumns {
@@ -65,7 +87,7 @@ pub struct SeriesColumns {
 }
 
 /// A flow's counters since the start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct FlowSample {
     /// Payload sent.
     pub sent: Bytes,

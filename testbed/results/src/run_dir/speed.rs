@@ -19,4 +19,19 @@ pub struct Speed {
     /// The most threads that ran it at once.
     #[serde(default)]
     pub threads: usize,
+    /// What its checkpoints took, if it was to write some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub checkpoints: Option<CheckpointSpeed>,
+}
+
+/// What the checkpoints of a run took, since it was begun or resumed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CheckpointSpeed {
+    /// How many were written.
+    pub count: u64,
+    /// The size of the largest.
+    pub bytes_max: u64,
+    /// For how long the run stood still for one, at most, in milliseconds.
+    pub ms_max: u64,
 }

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use weir_nic::host::{FctSummary, ReceiverStats, SenderStats};
+use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span};
 
 use super::gauges::GaugeFigures;
@@ -148,7 +149,7 @@ pub struct FlowSummary {
 }
 
 /// What samples showed of a flow's gauge; nothing where it had no value in any.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, Value)]
 #[serde(deny_unknown_fields)]
 pub struct FlowGauge {
     /// The last value.
@@ -587,9 +588,17 @@ pub struct PortWindow {
     pub gauges: GaugeFigures,
 }
 
+/// How a failure begins that tells of a run that was told to stop.
+pub(crate) const INTERRUPTED: &str = "interrupted at ";
+
 impl Summary {
     /// Where the machine takes more than this of a run, in percent of its time, rates are the machine's and not the scenario's.
     pub const LATE_PERCENT_MAX: f64 = 5.0;
+
+    /// Whether the run was told to stop before its end.
+    pub fn is_interrupted(&self) -> bool {
+        self.failures.iter().any(|failure| failure.starts_with(INTERRUPTED))
+    }
 
     /// What ports have counted of lossless classes.
     pub fn lossless_classes(&self) -> impl Iterator<Item = &ClassSummary> {

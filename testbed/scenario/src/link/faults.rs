@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+use weir_units::archive::{Archive, Blank, State, Value};
 use weir_units::{Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -56,7 +57,7 @@ pub enum HoldBack {
 }
 
 /// What has gone wrong.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct FaultCounters {
     /// Frames that might have had a fault.
     pub chosen: u64,
@@ -116,6 +117,15 @@ impl ChosenFrames {
             ChosenFrames::Data => !frame.is_control(),
             ChosenFrames::DataWith(dscp) => frame.dscp() == Some(dscp.get()),
         }
+    }
+}
+
+impl<T: State + Blank> State for Faults<T> {
+    fn state(&mut self, archive: &mut Archive) {
+        let Faults { plan: _, throws, held, counters } = self;
+        throws.state(archive);
+        held.state(archive);
+        counters.state(archive);
     }
 }
 

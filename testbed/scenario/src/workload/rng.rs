@@ -1,9 +1,10 @@
 //! Random numbers whose values never change.
 
 use weir_units::SplitMix64;
+use weir_units::archive::Value;
 
 /// Draws from [`SplitMix64`]: a seed gives one sequence, on every machine and for ever.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Value)]
 pub struct Rng(SplitMix64);
 
 impl Rng {

@@ -3,14 +3,18 @@
 use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::run_dir::FlowSample;
 use weir_scenario::Scenario;
+use weir_units::archive::State;
 
 use crate::Sim;
 
 /// Where the ends of the scenario's flows are at its hosts.
+#[derive(State)]
 pub(super) struct FlowEnds {
     /// By host, the flows that it sends.
+    #[state(same)]
     pub(super) sends: Vec<Vec<usize>>,
     /// Ends of each flow: its sender's host and place there, and its receiver's.
+    #[state(same)]
     ends: Vec<[(usize, usize); 2]>,
     /// Messages that each has completed.
     completed: Vec<usize>,

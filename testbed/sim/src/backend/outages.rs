@@ -2,11 +2,12 @@
 
 use weir_scenario::{AnyLink, Outage, Scenario};
 use weir_units::Time;
+use weir_units::archive::State;
 
 use crate::Sim;
 
 /// The outages of a scenario that are still to come, and those that last; and when switches learn of them.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct Outages {
     /// When which link is cut (`true`) or mended, the next one last.
     ahead: Vec<(Time, AnyLink, bool)>,

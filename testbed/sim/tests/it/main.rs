@@ -1,6 +1,7 @@
 //! Tests of virtual time, in one program.
 
 mod allocation;
+mod checkpoints;
 mod import;
 mod rings;
 mod slow_receivers;

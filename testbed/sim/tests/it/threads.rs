@@ -20,7 +20,7 @@ fn scenario(topology: &str, rest: &str) -> Scenario {
 }
 
 /// With switches of this buffer.
-fn scenario_of(size: &str, topology: &str, rest: &str) -> Scenario {
+pub(crate) fn scenario_of(size: &str, topology: &str, rest: &str) -> Scenario {
     let text = format!(
         "[scenario]\nend = '600us'\nsample_every = '7us'\nseed = 3\n[topology]\n{topology}\nrate = '25Gbps'\n\
          [switch.buffer]\nsize = '{size}'\npolicy = 'dt'\n[switch.pfc]\nreaction = '0s'\n\
@@ -35,7 +35,7 @@ fn scenario_of(size: &str, topology: &str, rest: &str) -> Scenario {
 }
 
 /// Ten leaves and three spines under two workloads; links that lose, double and hold back frames, and two that are cut.
-fn troubled_fabric() -> Scenario {
+pub(crate) fn troubled_fabric() -> Scenario {
     let mut scenario = scenario(
         "kind = 'leaf-spine'\nleaves = 10\nspines = 3\nhosts = 1\ndelay = '500ns'",
         "[[workloads]]\nname = 'web'\nkind = 'poisson'\nclass = 3\nsizes = 'web-server'\nload = 0.6\n\
@@ -66,14 +66,14 @@ fn troubled_fabric() -> Scenario {
     scenario
 }
 
-fn run(scenario: &Scenario, folder: &Path, threads: Threads) -> Summary {
+pub(crate) fn run(scenario: &Scenario, folder: &Path, threads: Threads) -> Summary {
     let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
     let run = RunDir::create(folder, &provenance).unwrap();
     let backend = SimBackend { ns3_files: true, threads, ..SimBackend::default() };
     backend.run(scenario, run, &mut |_| (), &AtomicBool::new(false)).unwrap()
 }
 
-fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().map(Result::unwrap) {
         let name = entry.file_name().into_string().unwrap();

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::{Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
@@ -43,9 +44,11 @@ struct DcqcnConfig {
 }
 
 /// A flow's state. It sends at line rate until it is notified.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     config: DcqcnConfig,
+    #[state(same)]
     line: u64,
     /// R_C, in bits a second.
     current: u64,
@@ -209,6 +212,10 @@ impl Flow {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
@@ -47,9 +48,11 @@ pub struct DcqcnNs3Config {
 }
 
 /// A flow's state. It sends at line rate until an acknowledgement has a mark.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     config: DcqcnNs3Config,
+    #[state(same)]
     line: u64,
     /// R_C, in bits a second.
     current: u64,
@@ -284,6 +287,10 @@ impl Flow {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// R_C.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.current)

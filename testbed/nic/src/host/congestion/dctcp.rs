@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
 use super::bounds::WindowBeside;
@@ -31,9 +32,11 @@ struct DctcpConfig {
 }
 
 /// A flow's state. It starts at line rate.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     config: DctcpConfig,
+    #[state(same)]
     line: u64,
     /// In bits a second.
     rate: u64,
@@ -151,6 +154,10 @@ impl Flow {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn rate(&self) -> BitRate {
         BitRate::bps(self.rate)
     }

@@ -1,5 +1,6 @@
 //! What switches stamp on a frame, and what a sender remembers of it (in-band telemetry, INT).
 
+use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::trailer::TIME_WRAPS;
 
@@ -13,7 +14,7 @@ const LATE_MAX: Span = Span::from_secs(1);
 pub use weir_wire::trailer::Telemetry as HopTelemetry;
 
 /// What each hop stamped last. Only the changes since then tell anything.
-#[derive(Debug)]
+#[derive(Debug, State)]
 pub(super) struct HopMemory {
     hops: [HopTelemetry; HOPS_MAX],
     len: usize,

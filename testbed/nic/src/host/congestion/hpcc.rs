@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
@@ -35,11 +36,15 @@ struct HpccConfig {
 }
 
 /// A flow's state. It starts with the line's bandwidth-delay product, W_init.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     bounds: WindowBounds,
+    #[state(same)]
     target: f64,
+    #[state(same)]
     stages_max: u32,
+    #[state(same)]
     additive_increase: f64,
     /// W, in bytes.
     window: f64,
@@ -169,6 +174,10 @@ impl Flow {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// W / T.
     fn rate(&self) -> BitRate {
         self.bounds.rate(self.window)

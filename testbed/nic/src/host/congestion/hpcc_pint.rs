@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, SplitMix64, Time};
 use weir_wire::digest::{DigestCode, DigestConfig, LOG_BASES_PPM};
 
@@ -38,15 +39,23 @@ struct HpccPintConfig {
 }
 
 /// A flow's state. It starts at line rate.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     line: u64,
+    #[state(same)]
     least: u64,
+    #[state(same)]
     target: f64,
+    #[state(same)]
     stages_max: u32,
+    #[state(same)]
     additive_increase: f64,
+    #[state(same)]
     sampled_ppm: u32,
+    #[state(same)]
     window: WindowBeside,
+    #[state(same)]
     code: Arc<DigestCode>,
     /// R, in bits a second.
     rate: f64,
@@ -171,6 +180,10 @@ impl Flow {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// R.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.whole())

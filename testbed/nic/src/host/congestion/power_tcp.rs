@@ -8,6 +8,7 @@
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use super::bounds::WindowBounds;
@@ -45,7 +46,7 @@ struct Laws {
 }
 
 /// A flow's state under PowerTCP. It starts with the line's bandwidth-delay product.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct PowerFlow {
     law: ControlLaw,
     hops: HopMemory,
@@ -53,7 +54,7 @@ struct PowerFlow {
 }
 
 /// A flow's state under θ-PowerTCP.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct ThetaFlow {
     law: ControlLaw,
     /// When the last acknowledgement came, and its RTT.
@@ -64,10 +65,13 @@ struct ThetaFlow {
 }
 
 /// What both make of power.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct ControlLaw {
+    #[state(same)]
     bounds: WindowBounds,
+    #[state(same)]
     gamma: f64,
+    #[state(same)]
     additive_increase: f64,
     /// cwnd, in bytes.
     window: f64,
@@ -79,7 +83,7 @@ struct ControlLaw {
 ///
 /// What power is measured is of the window under which the acknowledged packet was sent. To take one value a round trip for
 /// all of them turns what changed within one into its opposite in the next, and flows with a large β oscillate.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct SentWindows {
     /// The window in force from this payload byte on; a ring.
     windows: [(u64, f64); WINDOWS_MAX],
@@ -208,6 +212,10 @@ impl PowerFlow {
 }
 
 impl FlowState for PowerFlow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// cwnd / τ.
     fn rate(&self) -> BitRate {
         self.law.rate()
@@ -254,6 +262,10 @@ impl ThetaFlow {
 }
 
 impl FlowState for ThetaFlow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     /// cwnd / τ.
     fn rate(&self) -> BitRate {
         self.law.rate()

@@ -7,6 +7,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Span, Time, UnitError};
 
 use super::bounds::{WINDOW, WINDOW_FOLLOWS_RATE, WindowBeside};
@@ -56,9 +57,11 @@ enum Completion {
 }
 
 /// A flow's state. It starts at line rate.
-#[derive(Debug)]
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     config: TimelyConfig,
+    #[state(same)]
     line: u64,
     /// In bits a second.
     rate: u64,
@@ -238,6 +241,10 @@ impl Flow {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn rate(&self) -> BitRate {
         BitRate::bps(self.rate)
     }

@@ -7,6 +7,7 @@ use weir_scenario::{AnyLink, Scenario};
 use weir_sim::{Sim, Threads};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
+use weir_units::archive::Archive;
 use weir_units::{Bytes, ClassSet, Span, Time};
 
 use super::draw::{Case, slowest};
@@ -24,6 +25,10 @@ pub(crate) fn judge(case: &Case) -> String {
     };
     let again = Run::new(case, threads).judge().1;
     assert!(seen == again, "on {threads:?} threads it is another run: {seen}\n{again}");
+    let mut resumed = Run::new(case, threads);
+    resumed.resumes_every = Some(1 + case.seed as usize % 3);
+    let again = resumed.judge().1;
+    assert!(seen == again, "resumed from checkpoints it is another run: {seen}\n{again}");
     outcome
 }
 
@@ -40,6 +45,9 @@ struct Run<'c> {
     sent: Bytes,
     /// How many threads run it, one number after the other.
     threads: std::iter::Cycle<std::slice::Iter<'c, usize>>,
+    /// After so many steps it is built anew each time, and goes on from a checkpoint.
+    resumes_every: Option<usize>,
+    steps: usize,
 }
 
 /// The largest timeout of what is lost: go-back-N's and TCP's first.
@@ -58,7 +66,19 @@ impl Run<'_> {
         let detector = Detector::new(sim.links().clone(), standstill);
         let sent = Bytes::ZERO;
         let threads = threads.iter().cycle();
-        Run { scenario, promises, sim, detector, outages, done: String::new(), messages: 0, sent, threads }
+        Run {
+            scenario,
+            promises,
+            sim,
+            detector,
+            outages,
+            done: String::new(),
+            messages: 0,
+            sent,
+            threads,
+            resumes_every: None,
+            steps: 0,
+        }
     }
 
     /// How it went, in words and in all numbers.
@@ -112,6 +132,24 @@ impl Run<'_> {
         let snapshot = self.sim.snapshot();
         self.detector.observe(self.sim.now(), &snapshot);
         self.sim.frames().unwrap_or_else(|what| panic!("{what}"));
+        self.steps += 1;
+        if self.resumes_every.is_some_and(|every| self.steps.is_multiple_of(every)) {
+            self.begin_anew();
+        }
+    }
+
+    /// Builds the scenario anew, on another number of threads, and goes on from a checkpoint.
+    fn begin_anew(&mut self) {
+        let mut archive = Archive::to_save();
+        self.sim.checkpoint(&mut archive);
+        assert_eq!(archive.refused(), None);
+        let before = archive.into_bytes();
+        let mut sim = Sim::new(self.scenario).unwrap_or_else(|error| panic!("{error}"));
+        sim.set_threads(Threads::exactly(*self.threads.next().expect("a cycle")));
+        let mut archive = Archive::to_load(before);
+        sim.checkpoint(&mut archive);
+        assert!(archive.is_at_end());
+        self.sim = sim;
     }
 
     /// When all must have arrived. All payload, with as much again of headers, and all of it eight times over for what is sent

@@ -4,7 +4,7 @@
 //! `SWARM_CASES` is how many are drawn; `SWARM_SEED` draws one of them again; `SWARM_FROM` is the first seed.
 //! With `SWARM_GO_ON` a failure does not keep the rest from being drawn.
 
-mod draw;
+pub(crate) mod draw;
 mod fabrics;
 mod judge;
 mod promises;

@@ -1,0 +1,133 @@
+//! `#[derive(State)]`, `#[derive(SharedState)]` and `#[derive(Value)]` for the traits of `weir_units::archive`.
+//!
+//! What is derived goes over all fields in their order, so that none is forgotten. A field that is as it was built, as of the
+//! scenario or the configuration, is marked `#[state(same)]` and left out; one that has a fixed number of items, which can't be
+//! made out of nothing, is marked `#[state(fixed)]`: its items are gone over in place. One that is a `SharedState` among those of
+//! a `State` is marked `#[state(shared)]`.
+//!
+//! It is written without a parser of Rust: of a type it needs the names of fields and variants alone, and no build of Weir waits
+//! for one.
+
+#![forbid(unsafe_code)]
+
+mod shape;
+
+use proc_macro::TokenStream;
+
+use shape::{Field, Fields, How, Shape, Variant};
+
+const ARCHIVE: &str = "::weir_units::archive";
+
+/// `weir_units::archive::State`, in place; of an enum the variant is the one that was built.
+#[proc_macro_derive(State, attributes(state))]
+pub fn state(item: TokenStream) -> TokenStream {
+    derived(item, |shape| implement(shape, "State", "fn state(&mut self, archive: &mut", &body(shape, "State::state")))
+}
+
+/// `weir_units::archive::SharedState`, of what is changed through shared references.
+#[proc_macro_derive(SharedState, attributes(state))]
+pub fn shared_state(item: TokenStream) -> TokenStream {
+    derived(item, |shape| {
+        let body = body(shape, "SharedState::shared_state");
+        implement(shape, "SharedState", "fn shared_state(&self, archive: &mut", &body)
+    })
+}
+
+/// `weir_units::archive::State` and `Blank`: of a value that is made anew from an archive.
+#[proc_macro_derive(Value, attributes(state))]
+pub fn value(item: TokenStream) -> TokenStream {
+    derived(item, |shape| {
+        let Fields::Variants(variants) = &shape.fields else {
+            let blank = built(&shape.name, &shape.fields);
+            let state = implement(shape, "State", "fn state(&mut self, archive: &mut", &body(shape, "State::state"));
+            return state + &implement_blank(shape, &blank);
+        };
+        let first = variants.first().expect("a value has a variant");
+        let of = |variant: &Variant| built(&format!("{}::{}", shape.name, variant.name), &variant.fields);
+        let made: String =
+            variants.iter().enumerate().map(|(tag, variant)| format!("{tag}u8 => {},", of(variant))).collect();
+        let own: String = tags(shape, variants);
+        let body = format!(
+            "let mut tag: u8 = match self {{ {own} }};
+             let before = tag;
+             {ARCHIVE}::State::state(&mut tag, archive);
+             if tag != before {{
+                 *self = match tag {{ {made} _ => {{ archive.damaged(); return; }} }};
+             }}
+             {}",
+            arms(shape, variants, "State::state")
+        );
+        implement(shape, "State", "fn state(&mut self, archive: &mut", &body) + &implement_blank(shape, &of(first))
+    })
+}
+
+fn derived(item: TokenStream, text: impl Fn(&Shape) -> String) -> TokenStream {
+    let shape = match Shape::of(item) {
+        Ok(shape) => shape,
+        Err(error) => return format!("compile_error!({error:?});").parse().expect("it is Rust"),
+    };
+    text(&shape).parse().expect("it is Rust")
+}
+
+fn implement(Shape { name, generics, .. }: &Shape, of: &str, head: &str, body: &str) -> String {
+    format!(
+        "impl {generics} {ARCHIVE}::{of} for {name} {generics} {{
+             #[allow(unused_variables)]
+             {head} {ARCHIVE}::Archive) {{ {body} }}
+         }}"
+    )
+}
+
+fn implement_blank(Shape { name, generics, .. }: &Shape, blank: &str) -> String {
+    format!("impl {generics} {ARCHIVE}::Blank for {name} {generics} {{ fn blank() -> Self {{ {blank} }} }}")
+}
+
+/// Goes over all fields.
+fn body(shape: &Shape, through: &str) -> String {
+    match &shape.fields {
+        Fields::Variants(variants) => {
+            let own = tags(shape, variants);
+            format!("archive.expect(match self {{ {own} }}); {}", arms(shape, variants, through))
+        }
+        fields => {
+            let (pattern, calls) = gone_over(&shape.name, fields, through);
+            format!("let {pattern} = self; {calls}")
+        }
+    }
+}
+
+fn tags(shape: &Shape, variants: &[Variant]) -> String {
+    let tag = |(tag, variant): (usize, &Variant)| format!("{}::{} {{ .. }} => {tag}u8,", shape.name, variant.name);
+    variants.iter().enumerate().map(tag).collect()
+}
+
+fn arms(shape: &Shape, variants: &[Variant], through: &str) -> String {
+    let arm = |variant: &Variant| {
+        let (pattern, calls) = gone_over(&format!("{}::{}", shape.name, variant.name), &variant.fields, through);
+        format!("{pattern} => {{ {calls} }}")
+    };
+    format!("match self {{ {} }}", variants.iter().map(arm).collect::<String>())
+}
+
+/// A pattern that names all fields, so that the compiler knows of none that is left out, and what is done with each.
+fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
+    let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else {
+        return (format!("{name} {{ }}"), String::new());
+    };
+    let bind = |field: &Field| format!("{}: of_{},", field.name, field.name);
+    let call = |field: &Field| match field.how {
+        How::Same => String::new(),
+        How::Shared => format!("{ARCHIVE}::SharedState::shared_state(&*of_{}, archive);", field.name),
+        How::Fixed => format!("archive.fixed(of_{}.iter_mut());", field.name),
+        How::State => format!("{ARCHIVE}::{through}(of_{}, archive);", field.name),
+    };
+    let pattern: String = fields.iter().map(bind).collect();
+    (format!("{name} {{ {pattern} }}"), fields.iter().map(call).collect())
+}
+
+/// The value with blank fields.
+fn built(name: &str, fields: &Fields) -> String {
+    let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else { return format!("{name} {{ }}") };
+    let blank = |field: &Field| format!("{}: {ARCHIVE}::Blank::blank(),", field.name);
+    format!("{name} {{ {} }}", fields.iter().map(blank).collect::<String>())
+}

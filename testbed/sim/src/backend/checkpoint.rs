@@ -1,0 +1,256 @@
+//! Checkpoints of a run: written into its directory while it goes on, and gone on from.
+//!
+//! A file begins with a line of text, `weir checkpoint 1 by PROGRAM`. Behind it stand the scenario's identity, the length of the state
+//! and the state, as [`Archive`] has it, and last the CRC-32 of all that. What changes is in it, and nothing of what the scenario says:
+//! that is built anew.
+
+use std::fmt::{self, Debug, Write};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use weir_results::run_dir::{CheckpointSpeed, RunDir};
+use weir_scenario::Scenario;
+use weir_units::archive::{Archive, State};
+
+use super::{Running, SimBackend, SimRunError};
+
+/// Why there is no checkpoint, or why a run does not go on from one.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// Something of the scenario does not show its state.
+    #[error("--checkpoint: {0} can't be taken down; its `checkpoint` says how, or leave --checkpoint out")]
+    Refused(String),
+    /// The file is none, or not as it was written.
+    #[error("{}: this is no checkpoint, or a damaged one; to begin anew, leave --resume out", .0.display())]
+    Damaged(PathBuf),
+    /// Another program wrote it, or another version.
+    #[error("{}: the checkpoint is of {by}, and this is {own}; go on with that one, or leave --resume out to begin anew", path.display())]
+    OtherProgram {
+        /// The file.
+        path: PathBuf,
+        /// Who wrote it,
+        by: String,
+        /// and who reads it.
+        own: String,
+    },
+    /// It is of another scenario.
+    #[error(
+        "{}: the checkpoint is of another scenario, or of other options; go on with those, or leave --resume out to begin anew",
+        .0.display()
+    )]
+    OtherScenario(PathBuf),
+    /// The run's files are not those that the checkpoint goes with.
+    #[error("{}: {error}; leave --resume out to begin anew", path.display())]
+    Files {
+        /// The directory.
+        path: PathBuf,
+        /// What is wrong.
+        error: std::io::Error,
+    },
+}
+
+const MAGIC: &str = "weir checkpoint 1 by ";
+
+/// Who writes checkpoints of what.
+#[derive(Clone, Debug)]
+pub(super) struct Identity {
+    program: String,
+    scenario: u64,
+}
+
+/// When a run writes its next checkpoint, and what those so far took.
+#[derive(Debug)]
+pub(super) struct Checkpoints {
+    every: Option<Duration>,
+    last: Instant,
+    identity: Identity,
+    written: CheckpointSpeed,
+}
+
+/// FNV-1a, 64 bits, of a text that is nowhere as a whole.
+struct Hash(u64);
+
+impl Hash {
+    const START: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+}
+
+impl Write for Hash {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        for byte in text.bytes() {
+            self.0 = (self.0 ^ u64::from(byte)).wrapping_mul(Hash::PRIME);
+        }
+        Ok(())
+    }
+}
+
+impl Identity {
+    /// Of a run's scenario, with the options that change what it leaves.
+    pub(super) fn of(backend: &SimBackend, scenario: &Scenario) -> Identity {
+        // What debug builds count besides is in their checkpoints.
+        let kind = if cfg!(debug_assertions) { ", with assertions" } else { "" };
+        let program = if backend.program.is_empty() { env!("CARGO_PKG_VERSION") } else { backend.program };
+        let mut hash = Hash(Hash::START);
+        let options: (&dyn Debug, bool) = (&backend.expects, backend.ns3_files);
+        write!(hash, "{options:?} {scenario:?}").expect("a number takes all");
+        Identity { program: format!("{program}{kind}"), scenario: hash.0 }
+    }
+
+    fn head(&self, length: usize) -> Vec<u8> {
+        let mut head = format!("{MAGIC}{}\n", self.program).into_bytes();
+        head.extend(self.scenario.to_le_bytes());
+        head.extend((length as u64).to_le_bytes());
+        head
+    }
+
+    /// The state in a run's directory.
+    pub(super) fn read(&self, run: &RunDir) -> Result<Vec<u8>, SimRunError> {
+        let mut bytes = run.read_checkpoint()?;
+        let path = run.checkpoint_path();
+        let start = self.check(&bytes).map_err(|wrong| match wrong {
+            Wrong::Damaged => CheckpointError::Damaged(path.clone()),
+            Wrong::OtherProgram(by) => {
+                CheckpointError::OtherProgram { path: path.clone(), by, own: self.program.clone() }
+            }
+            Wrong::OtherScenario => CheckpointError::OtherScenario(path.clone()),
+        })?;
+        bytes.truncate(bytes.len() - CHECKSUM);
+        bytes.drain(..start);
+        Ok(bytes)
+    }
+
+    /// Where the state begins.
+    fn check(&self, bytes: &[u8]) -> Result<usize, Wrong> {
+        let (content, sum) = bytes.split_last_chunk::<CHECKSUM>().ok_or(Wrong::Damaged)?;
+        if u32::from_le_bytes(*sum) != crc32fast::hash(content) {
+            return Err(Wrong::Damaged);
+        }
+        let end = content.iter().position(|byte| *byte == b'\n').ok_or(Wrong::Damaged)?;
+        let line = std::str::from_utf8(&content[..end]).map_err(|_| Wrong::Damaged)?;
+        let by = line.strip_prefix(MAGIC).ok_or_else(|| Wrong::OtherProgram(line.to_owned()))?;
+        if by != self.program {
+            return Err(Wrong::OtherProgram(by.to_owned()));
+        }
+        let (scenario, rest) = content[end + 1..].split_first_chunk().ok_or(Wrong::Damaged)?;
+        if u64::from_le_bytes(*scenario) != self.scenario {
+            return Err(Wrong::OtherScenario);
+        }
+        let (length, state) = rest.split_first_chunk().ok_or(Wrong::Damaged)?;
+        let is_whole = u64::from_le_bytes(*length) == state.len() as u64;
+        if is_whole { Ok(content.len() - state.len()) } else { Err(Wrong::Damaged) }
+    }
+}
+
+/// Bytes of the checksum at a file's end.
+const CHECKSUM: usize = 4;
+
+enum Wrong {
+    Damaged,
+    OtherProgram(String),
+    OtherScenario,
+}
+
+impl Checkpoints {
+    pub(super) fn new(every: Option<Duration>, identity: Identity) -> Checkpoints {
+        Checkpoints { every, last: Instant::now(), identity, written: CheckpointSpeed::default() }
+    }
+
+    /// Whether one is to be written now, by the clock or because the run stops.
+    pub(super) fn is_due(&self, stops: bool) -> bool {
+        self.every.is_some_and(|every| stops || self.last.elapsed() >= every)
+    }
+
+    /// What was written; nothing of a run without checkpoints.
+    pub(super) fn written(&self) -> Option<CheckpointSpeed> {
+        self.every.map(|_| self.written)
+    }
+}
+
+impl Running<'_> {
+    /// Goes over all that changes.
+    fn state(&mut self, archive: &mut Archive) {
+        let Running {
+            sim,
+            recorder,
+            ns3,
+            ends,
+            outages,
+            measures,
+            surveyed,
+            progress_of,
+            course,
+            // As of the scenario, of this process, or made anew.
+            scenario: _,
+            nodes: _,
+            ways: _,
+            reports: _,
+            stretch: _,
+            progress: _,
+            observe: _,
+            stop: _,
+            run: _,
+            checkpoints: _,
+        } = self;
+        sim.checkpoint(archive);
+        recorder.state(archive);
+        archive.fixed(ns3.iter_mut());
+        ends.state(archive);
+        outages.state(archive);
+        archive.fixed(measures.iter_mut());
+        surveyed.state(archive);
+        progress_of.state(archive);
+        course.state(archive);
+    }
+
+    /// Refuses a run of which a checkpoint is wanted, and something would not be in it.
+    pub(super) fn refuse_what_has_no_checkpoint(&mut self) -> Result<(), SimRunError> {
+        if self.checkpoints.every.is_none() {
+            return Ok(());
+        }
+        self.taken_down(Vec::new()).map(drop)
+    }
+
+    fn taken_down(&mut self, mut files: Vec<(String, u64)>) -> Result<Vec<u8>, SimRunError> {
+        let mut archive = Archive::to_save();
+        files.state(&mut archive);
+        self.state(&mut archive);
+        match archive.refused() {
+            Some(what) => Err(CheckpointError::Refused(what.to_owned()).into()),
+            None => Ok(archive.into_bytes()),
+        }
+    }
+
+    /// Writes a checkpoint, and first all files as far as they go with it.
+    pub(super) fn write_checkpoint(&mut self) -> Result<(), SimRunError> {
+        let began = Instant::now();
+        self.recorder.flush()?;
+        let files = self.run.settle()?;
+        let state = self.taken_down(files)?;
+        let head = self.checkpoints.identity.head(state.len());
+        let mut sum = crc32fast::Hasher::new();
+        sum.update(&head);
+        sum.update(&state);
+        self.run.write_checkpoint(&[&head, &state, &sum.finalize().to_le_bytes()])?;
+        let Checkpoints { last, written, .. } = &mut self.checkpoints;
+        *last = Instant::now();
+        written.count += 1;
+        written.bytes_max = written.bytes_max.max((head.len() + state.len() + CHECKSUM) as u64);
+        written.ms_max = written.ms_max.max(began.elapsed().as_millis() as u64);
+        Ok(())
+    }
+
+    /// Goes on from a checkpoint.
+    pub(super) fn resume(&mut self, state: Vec<u8>) -> Result<(), SimRunError> {
+        let mut archive = Archive::to_load(state);
+        let mut files: Vec<(String, u64)> = Vec::new();
+        files.state(&mut archive);
+        self.state(&mut archive);
+        if !archive.is_at_end() {
+            return Err(CheckpointError::Damaged(self.run.checkpoint_path()).into());
+        }
+        let cut = self.run.cut_back(&files);
+        cut.map_err(|error| CheckpointError::Files { path: self.run.path().to_owned(), error })?;
+        self.reports = self.sim.reports();
+        Ok(())
+    }
+}

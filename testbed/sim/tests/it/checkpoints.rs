@@ -1,0 +1,249 @@
+//! Runs that are interrupted and go on from their checkpoints: what they leave is the same, byte for byte.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, SystemTime};
+
+use weir_nic::host::CongestionControl;
+use weir_nic::host::congestion::{Algorithm, CongestionControlKind, Feedback, FlowState};
+use weir_nic::parameters::Parameters;
+use weir_reader::{Key, Named};
+use weir_results::run_dir::{Provenance, RunDir, Summary};
+use weir_scenario::{Scenario, file};
+use weir_sim::{CheckpointError, SimBackend, SimRunError, Threads};
+use weir_units::{BitRate, Time};
+
+use crate::swarm::draw;
+use crate::threads::{files, run, scenario_of, troubled_fabric};
+
+/// Never by the clock, only where a run is interrupted.
+const RARELY: Duration = Duration::from_secs(3_600);
+
+fn backend(threads: usize) -> SimBackend {
+    let threads = Threads::exactly(threads);
+    SimBackend { ns3_files: true, threads, checkpoint_every: Some(RARELY), ..SimBackend::default() }
+}
+
+/// Runs a scenario in a folder, or goes on with it, until it has come to `until`.
+fn go_on(scenario: &Scenario, folder: &Path, threads: usize, until: Time) -> Result<Summary, SimRunError> {
+    let run = if RunDir::has_checkpoint(folder) {
+        RunDir::resume(folder).unwrap()
+    } else {
+        RunDir::create(folder, &Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now())).unwrap()
+    };
+    let stop = AtomicBool::new(false);
+    backend(threads).run(scenario, run, &mut |progress| stop.store(progress.now >= until, Ordering::Relaxed), &stop)
+}
+
+/// Interrupts a run at these parts of its time in thousand, on another number of threads each time, and compares.
+fn compare(name: &str, scenario: &Scenario, interruptions: &[u64]) {
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+    run(scenario, &whole, Threads::exactly(1));
+    let mut threads = [1, 2, 3].into_iter().cycle();
+    for part in interruptions {
+        let until = Time::from_picos(scenario.end.as_picos() / 1_000 * part);
+        let summary = go_on(scenario, &cut, threads.next().unwrap(), until).unwrap();
+        // A run that drains is soon at its end.
+        assert!(RunDir::has_checkpoint(&cut) == summary.is_interrupted(), "{name}");
+        assert!(*part >= 1_000 || summary.is_interrupted(), "{name}: not interrupted at {part}/1000");
+        if !summary.is_interrupted() {
+            break;
+        }
+    }
+    if RunDir::has_checkpoint(&cut) {
+        go_on(scenario, &cut, threads.next().unwrap(), Time::NEVER).unwrap();
+    }
+    let (whole, cut) = (files(&whole), files(&cut));
+    assert!(cut.keys().eq(whole.keys()), "{name}: {:?}", cut.keys());
+    for (file, text) in &cut {
+        assert!(*text == whole[file], "{name}: {file} differs");
+    }
+}
+
+#[test]
+fn files_of_a_run_that_was_interrupted_are_those_of_one_that_was_not() {
+    compare("troubled", &troubled_fabric(), &[30, 180, 270, 430, 730, 1_010]);
+    let ring = scenario_of("150KB", "kind = 'ring'\nswitches = 5\nhosts = 2\ndelay = '700ns'", "");
+    compare("ring", &ring, &[200, 700, 1_100]);
+    let wide = "kind = 'leaf-spine'\nleaves = 3\nspines = 2\nhosts = 66\ndelay = '500ns'";
+    compare("wide", &scenario_of("1MB", wide, ""), &[400]);
+}
+
+#[test]
+fn whatever_is_drawn_goes_on_as_if_nothing_had_been() {
+    for seed in 100..116 {
+        let case = draw::draw(seed);
+        let parts = [100 + seed * 37 % 300, 450 + seed * 91 % 500];
+        compare(&format!("seed {seed}\n{}", case.text), &case.scenario, &parts);
+    }
+}
+
+/// A fabric with this in its file: the part on the buffer, the ports' flow control, and what traffic goes by.
+fn with(buffer: &str, flow_control: &str, traffic: &str) -> Scenario {
+    scenario_in(&text_with(buffer, flow_control, traffic))
+}
+
+fn text_with(buffer: &str, flow_control: &str, traffic: &str) -> String {
+    format!(
+        "[scenario]\nend = '400us'\nsample_every = '7us'\nseed = 3\n\
+         [topology]\nkind = 'leaf-spine'\nleaves = 3\nspines = 2\nhosts = 2\nrate = '25Gbps'\ndelay = '500ns'\n\
+         [switch.buffer]\n{buffer}\n[switch.pfc]\nreaction = '0s'\n[switch.port]\nflow_control = '{flow_control}'\n\
+         [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
+         ecn = {{ kmin = '20KB', kmax = '80KB', pmax = 0.2 }}\n[nic]\nretransmit = '100us'\n\
+         [nic.dcqcn]\nbyte_counter = '15KB'\nincrease_timer = '10us'\nalpha_timer = '7us'\n\
+         [[workloads]]\nname = 'incast'\nkind = 'incast'\nclass = 3\nsizes = '80KB'\nreceivers = ['H1']\n{traffic}\n\
+         [[workloads]]\nname = 'web'\nkind = 'poisson'\nclass = 3\nsizes = 'web-server'\nload = 0.4\n{traffic}\n\
+         [[flows]]\nfrom = 'H2'\nto = 'H5'\nmessage = '32KB'\nclass = 3\n{traffic}\n"
+    )
+}
+
+fn scenario_in(text: &str) -> Scenario {
+    let runs = file::parse(Path::new("with.toml"), text);
+    runs.unwrap_or_else(|errors| panic!("{}\n{text}", errors.render(false))).remove(0).scenario
+}
+
+const DT: &str = "size = '250KB'\npolicy = 'dt'";
+
+#[test]
+fn each_policy_can_be_gone_on_with() {
+    for kind in weir_mmu::policy::POLICIES.all() {
+        let policy = kind.name();
+        compare(policy, &with(&format!("size = '250KB'\npolicy = '{policy}'"), "pfc", ""), &[150, 600]);
+    }
+}
+
+#[test]
+fn each_flow_control_can_be_gone_on_with() {
+    for kind in weir_flowctl::FLOW_CONTROLS.all() {
+        let large = "size = '64MB'\npolicy = 'static'\n[switch.buffer.static]\nthreshold = '800KB'";
+        let buffer = if ["pfc", "pause", "none"].contains(&kind.name()) { DT } else { large };
+        compare(kind.name(), &with(buffer, kind.name(), ""), &[150, 600]);
+    }
+}
+
+#[test]
+fn each_congestion_control_can_be_gone_on_with() {
+    for kind in weir_nic::host::congestion::kinds() {
+        let traffic = format!("congestion_control = '{}'", kind.name());
+        compare(kind.name(), &with(DT, "pfc", &traffic), &[150, 600]);
+    }
+    for kind in weir_nic::tcp::kinds() {
+        let traffic = format!("transport = '{}'", kind.name());
+        compare(kind.name(), &with(DT, "pfc", &traffic), &[150, 600]);
+    }
+}
+
+#[test]
+fn a_connection_has_no_more_that_is_unscheduled_than_it_had() {
+    let traffic = "transport = 'tcp-cubic'\ntcp = { unscheduled = '20KB' }";
+    let text = text_with("size = '150KB'\npolicy = 'dt'\nlossy_alpha = '1/16'", "pfc", traffic);
+    let text = text.replace("class = 3", "class = 0").replace("[scenario]", "[scenario]\nunscheduled_alpha = 8");
+    compare("unscheduled", &scenario_in(&text), &[60, 130, 300, 600]);
+}
+
+fn checkpoint(folder: &Path) -> std::path::PathBuf {
+    folder.join("run.checkpoint")
+}
+
+#[test]
+fn what_is_no_checkpoint_of_this_run_is_refused_and_nothing_is_touched() {
+    let scenario = with(DT, "pfc", "");
+    let folder = tempfile::tempdir().unwrap();
+    let half = Time::from_picos(scenario.end.as_picos() / 2);
+    go_on(&scenario, folder.path(), 1, half).unwrap();
+    let whole = fs::read(checkpoint(folder.path())).unwrap();
+    let before = files(folder.path());
+    let refused = |scenario: &Scenario| match go_on(scenario, folder.path(), 1, Time::NEVER) {
+        Err(SimRunError::Checkpoint(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    let damaged = [
+        whole[..whole.len() - 1].to_vec(),
+        whole[..40].to_vec(),
+        Vec::new(),
+        [&whole[..], b"more"].concat(),
+        whole.iter().enumerate().map(|(at, byte)| if at == whole.len() / 2 { byte ^ 4 } else { *byte }).collect(),
+    ];
+    for bytes in damaged {
+        fs::write(checkpoint(folder.path()), bytes).unwrap();
+        assert!(matches!(refused(&scenario), CheckpointError::Damaged(_)));
+    }
+    fs::write(checkpoint(folder.path()), &whole).unwrap();
+    let mut other = scenario.clone();
+    other.seed += 1;
+    assert!(matches!(refused(&other), CheckpointError::OtherScenario(_)));
+    // Another program wrote it: its sum is as it should be.
+    let mut bytes = whole[..whole.len() - 4].to_vec();
+    let place = bytes.windows(3).position(|bytes| bytes == b" by").unwrap();
+    bytes[place + 4] = b'9';
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    fs::write(checkpoint(folder.path()), bytes).unwrap();
+    assert!(matches!(refused(&scenario), CheckpointError::OtherProgram { .. }));
+    fs::write(checkpoint(folder.path()), &whole).unwrap();
+    assert!(files(folder.path()) == before);
+    // A file is shorter than it was.
+    let series = folder.path().join("series.csv");
+    fs::File::options().write(true).open(&series).unwrap().set_len(100).unwrap();
+    assert!(matches!(refused(&scenario), CheckpointError::Files { .. }));
+}
+
+/// A congestion control of someone else's, which does not say what it keeps.
+#[derive(Debug)]
+struct Theirs;
+
+impl Named for Theirs {
+    fn name(&self) -> &'static str {
+        "theirs"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[]
+    }
+}
+
+impl CongestionControlKind for Theirs {
+    fn read(&self, _parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(Theirs)
+    }
+}
+
+impl Algorithm for Theirs {
+    fn feedback(&self) -> Feedback {
+        Feedback::default()
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(TheirFlow(line))
+    }
+}
+
+#[derive(Debug)]
+struct TheirFlow(BitRate);
+
+impl FlowState for TheirFlow {
+    fn rate(&self) -> BitRate {
+        self.0
+    }
+}
+
+#[test]
+fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
+    let mut scenario = with(DT, "pfc", "");
+    scenario.traffic[1].congestion_control = CongestionControl::of(&Theirs, Theirs);
+    let folder = tempfile::tempdir().unwrap();
+    let mut looks = 0;
+    let run = |checkpoint_every, folder: &Path, looks: &mut u32| {
+        let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
+        let run = RunDir::create(folder, &provenance).unwrap();
+        let backend = SimBackend { checkpoint_every, ..backend(1) };
+        backend.run(&scenario, run, &mut |_| *looks += 1, &AtomicBool::new(false))
+    };
+    let told = run(Some(RARELY), folder.path(), &mut looks).unwrap_err().to_string();
+    assert!(told.contains("TheirFlow` can't be taken down"), "{told}");
+    assert_eq!(looks, 0);
+    run(None, folder.path(), &mut looks).unwrap();
+    assert!(looks > 9);
+}
