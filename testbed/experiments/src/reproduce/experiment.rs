@@ -528,9 +528,9 @@ fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
 }
 
 impl Experiment {
-    /// `gfc.9` before `gfc.10`, and papers in their order.
-    pub(super) fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
-        let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
+    /// `gfc.9` before `gfc.10` and that before `gfc.T1`, and papers in their order.
+    pub(super) fn place(&self) -> (bool, Option<Paper>, u32, String) {
+        let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
         (self.of.is_none(), self.of.clone(), number, self.id.clone())
     }
 }
