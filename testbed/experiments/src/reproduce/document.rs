@@ -101,7 +101,7 @@ const OVER_OPEN: &str = "Over what the paper leaves open: it ";
 
 /// What a map says, for a figure's page.
 fn over_open(map: &ClaimMap) -> String {
-    format!("{OVER_OPEN}{} ([map](../CLAIMS.md#{})).", map.verdict, map.id.replace('.', ""))
+    format!("{OVER_OPEN}{} ([map](../CLAIMS.md#{})).", map.verdict, map.id.replace('.', "").to_lowercase())
 }
 
 /// A figure's page, as seen from the document.
@@ -302,7 +302,7 @@ fn over_open_short(map: &ClaimMap) -> String {
 }
 
 fn map_link(map: &ClaimMap) -> String {
-    format!("](CLAIMS.md#{}).", map.id.replace('.', ""))
+    format!("](CLAIMS.md#{}).", map.id.replace('.', "").to_lowercase())
 }
 
 /// What a figure is about, what came of it, and over what is open; and its picture.
