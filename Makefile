@@ -168,8 +168,8 @@ wire-tests-by-the-clock: venv command-of-tests
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
 
-slurm-test: setup ## A sweep as a job array on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
-	@WEIR_SLURM=1 $(STEP) "a sweep on Slurm" $(CARGO) test -p weir --test commands sweep_slurm::
+slurm-test: setup ## A sweep, a farm and a map as job arrays on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
+	@WEIR_SLURM=1 $(STEP) "a sweep, a farm and a map on Slurm" $(CARGO) test -p weir --test commands sweep_slurm::
 
 venv: setup ## .venv with the Python packages of the wire tests
 	@$(STEP) "Python packages of the wire tests" scripts/make-venv

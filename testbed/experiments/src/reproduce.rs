@@ -11,6 +11,7 @@ mod document;
 mod experiment;
 pub mod explore;
 mod figure;
+mod kept;
 mod lateness;
 mod measure;
 mod open;

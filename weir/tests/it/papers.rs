@@ -19,6 +19,7 @@ const VERDICTS: &[(&str, &str)] = &[
     ("gfc.14", "holds-in-part"),
     ("gfc.19", "does-not-hold"),
     ("gfc.20", "does-not-hold"),
+    ("gfc.T1", "does-not-hold"),
     ("dsh.4", "arithmetic"),
     ("dsh.5", "does-not-hold"),
     ("dsh.6", "does-not-hold"),
@@ -42,6 +43,8 @@ const VERDICTS: &[(&str, &str)] = &[
     ("spfc.12", "does-not-hold"),
     ("spfc.13", "does-not-hold"),
     ("spfc.14", "does-not-hold"),
+    ("spfc.17", "does-not-hold"),
+    ("spfc.18", "does-not-hold"),
 ];
 
 fn papers() -> PathBuf {

@@ -56,7 +56,7 @@ const SWEEP: &str =
 
 const QUICK: &str = "scenario = \"scenario.toml\"\nseeds = [1]\n[parameters]\n\"workloads.bursts.load\" = [0.9]\n";
 
-const PAPER: &str = r#"title = "More buffer, fewer PAUSEs"
+pub(crate) const PAPER: &str = r#"title = "More buffer, fewer PAUSEs"
 paper = "Nobody et al., More Buffer, EXAMPLE 2026"
 figure = "Fig. 0"
 setting = "Two hosts send to a third."
@@ -135,10 +135,11 @@ y = "messages"
 lines = [{ name = "low", runs = "low" }, { name = "high", runs = "high" }]
 "#;
 
-struct Lab(TempDir);
+/// An experiment of one's own in a folder of its own.
+pub(crate) struct Lab(TempDir);
 
 impl Lab {
-    fn new(paper: &str) -> Lab {
+    pub(crate) fn new(paper: &str) -> Lab {
         let lab = Lab(tempfile::tempdir().unwrap());
         fs::create_dir(lab.path("more.0")).unwrap();
         let files = [("scenario", SCENARIO), ("sweep", SWEEP), ("quick", QUICK), ("paper", paper)];
@@ -148,7 +149,7 @@ impl Lab {
         lab
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.path().join(name)
     }
 
@@ -157,7 +158,7 @@ impl Lab {
         self.weir("reproduce", arguments)
     }
 
-    fn weir(&self, command: &str, arguments: &[&str]) -> (i32, String) {
+    pub(crate) fn weir(&self, command: &str, arguments: &[&str]) -> (i32, String) {
         let mut weir = Command::new(env!("CARGO_BIN_EXE_weir"));
         let output = weir.arg(command).args(arguments).current_dir(self.0.path()).output().unwrap();
         let Output { status, stdout, stderr } = output;
@@ -172,7 +173,7 @@ impl Lab {
         serde_json::from_str(&text).unwrap()
     }
 
-    fn bytes(&self, name: &str) -> Vec<u8> {
+    pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         fs::read(self.path(name)).unwrap()
     }
 }
@@ -272,6 +273,98 @@ fn a_measure_may_be_the_sum_of_whatever_points() {
     assert_eq!(pauses.len(), 10);
     let number = verdict["numbers"].as_array().unwrap().last().unwrap();
     assert_eq!(number["weir"].as_f64().unwrap(), pauses.iter().sum::<f64>(), "{number}");
+}
+
+/// A ratio of 0 to 0 has no size: it is not off by a factor, and a paper that states 0 is not contradicted.
+#[test]
+fn nothing_on_both_sides_is_not_far_off() {
+    // At a hundredth of the load there is not one PAUSE, whatever the threshold.
+    let few = |name: &str, run: &str| {
+        format!(
+            "\n[[measures]]\nname = \"{name}\"\nvalue = \"pauses_sent\"\nruns = \"{run}\"\nwhere = {{ \"workloads.bursts.load\" = 0.01 }}\n"
+        )
+    };
+    let stated = |name: &str, kind: &str, unit: &str, paper: &str| {
+        format!(
+            "\n[[measures]]\nname = \"{name}\"\nunit = \"{unit}\"\n{kind} = [\"few, high\", \"few, low\"]\npaper = {paper}\nwithin = 0.1\n\
+             source = \"by hand\"\n"
+        )
+    };
+    let direct = "\n[[measures]]\nname = \"none\"\nvalue = \"pauses_sent\"\nruns = \"low\"\nwhere = { \"workloads.bursts.load\" = 0.01 }\n\
+        paper = 0\ntolerance = 0.5\nsource = \"by hand\"\n";
+    let measures = [
+        few("few, low", "low"),
+        few("few, high", "high"),
+        stated("spared, 60", "reduction", "%", "60"),
+        stated("spared, 0", "reduction", "%", "0"),
+        stated("ratio, 0", "ratio", "", "0"),
+        direct.to_owned(),
+    ];
+    let paper = PAPER.replace("over = \"max\"\n", "over = \"max\"\nwhere = { \"workloads.bursts.load\" = 0.9 }\n");
+    let lab = Lab::new(&format!("{paper}{}", measures.concat()));
+    let sweep = "scenario = \"scenario.toml\"\nseeds = [1, 2, 3, 4, 5]\n[parameters]\n\"workloads.bursts.load\" = [0.01, 0.5, 0.9]\n";
+    fs::write(lab.path("more.0/sweep.toml"), sweep).unwrap();
+    let verdict = lab.verdict("a", &[]);
+    let of = |name: &str| {
+        let numbers = verdict["numbers"].as_array().unwrap();
+        let number = numbers.iter().find(|number| number["name"] == name).unwrap_or_else(|| panic!("{verdict:#}"));
+        (number["judgement"].as_str().unwrap_or("").to_owned(), number["none"].as_str().unwrap_or("").to_owned())
+    };
+    let nothing = "0 on both sides: nothing that could differ";
+    assert_eq!(of("few, low"), (String::new(), String::new()));
+    assert_eq!(of("spared, 60"), ("fails".to_owned(), nothing.to_owned()));
+    for name in ["spared, 0", "ratio, 0"] {
+        assert_eq!(of(name), ("arithmetic".to_owned(), nothing.to_owned()), "{name}");
+    }
+    assert_eq!(of("none"), ("holds".to_owned(), String::new()));
+    // No number is off by more than a factor of 2, and so it holds in part.
+    assert_eq!(verdict["verdict"], "holds-in-part", "{verdict:#}");
+    let reasons = verdict["reasons"].to_string();
+    assert!(
+        reasons.contains("Not reproduced: spared, 60 (the paper has 60 +- 0.1 %, measured none (0 on both"),
+        "{reasons}"
+    );
+}
+
+/// How many loads have a run with PAUSEs, and what messages of a size took.
+#[test]
+fn measures_may_count_values_of_a_parameter_and_read_messages() {
+    let measures = "\n[[measures]]\nname = \"loads\"\ncount = \"pauses_sent\"\neach = \"workloads.bursts.load\"\n\
+        \n[[measures]]\nname = \"runs\"\ncount = \"pauses_sent\"\nruns = \"low\"\n\
+        \n[[measures]]\nname = \"slowdown\"\nunit = \"\"\nmessages = \"slowdown\"\ntraffic = \"bursts\"\nsizes = [\"10KB\", \"100KB\"]\n\
+        percentile = 100\nruns = \"low\"\nwhere = { \"workloads.bursts.load\" = 0.9 }\n\
+        \n[[measures]]\nname = \"mean FCT\"\nunit = \"us\"\nmessages = \"fct\"\nruns = \"low\"\nwhere = { \"workloads.bursts.load\" = 0.9 }\n\
+        \n[[measures]]\nname = \"large ones\"\nunit = \"us\"\nmessages = \"fct\"\nsizes = [\"1MB\", \"10MB\"]\nruns = \"low\"\n\
+        where = { \"workloads.bursts.load\" = 0.9 }\n";
+    let lab = Lab::new(&format!("{PAPER}{measures}"));
+    let sweep =
+        "scenario = \"scenario.toml\"\nseeds = [1, 2]\n[parameters]\n\"workloads.bursts.load\" = [0.01, 0.5, 0.9]\n";
+    fs::write(lab.path("more.0/sweep.toml"), sweep).unwrap();
+    let verdict = lab.verdict("a", &[]);
+    let of = |name: &str| {
+        verdict["numbers"].as_array().unwrap().iter().find(|number| number["name"] == name).unwrap().clone()
+    };
+    assert_eq!((of("loads")["weir"].as_f64(), of("runs")["weir"].as_f64()), (Some(2.0), Some(4.0)), "{verdict:#}");
+    // As the runs' own tables of messages have it.
+    let runs: Vec<PathBuf> =
+        fs::read_dir(lab.path("a/more.0/sweep/runs")).unwrap().map(|run| run.unwrap().path()).collect();
+    let (mut slowest, mut means) = (Vec::new(), Vec::new());
+    for run in
+        runs.iter().filter(|run| run.to_string_lossy().contains("load-0-9") && run.to_string_lossy().ends_with("low"))
+    {
+        let table = fs::read_to_string(run.join("fct.csv")).unwrap();
+        let rows = table.lines().skip(1).map(|line| line.split(',').collect::<Vec<_>>());
+        let rows: Vec<(f64, f64)> = rows.map(|row| (row[3].parse().unwrap(), row[6].parse().unwrap())).collect();
+        slowest.push(rows.iter().map(|(fct, ideal)| fct / ideal).fold(0.0, f64::max));
+        means.push(rows.iter().map(|(fct, _)| fct).sum::<f64>() / rows.len() as f64);
+    }
+    let near = |name: &str, values: &[f64]| {
+        let (is, wanted) = (of(name)["weir"].as_f64().unwrap(), values.iter().sum::<f64>() / values.len() as f64);
+        assert!(values.len() == 2 && (is - wanted).abs() < 1e-6 * wanted, "{name}: {is}, {wanted}");
+    };
+    near("slowdown", &slowest);
+    near("mean FCT", &means);
+    assert_eq!(of("large ones")["none"], "never in 2 of 2 runs");
 }
 
 #[test]
@@ -379,6 +472,19 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(&with("unit = \"KB\"", "unit = \"ms\""), &[], &["\"ms\" is no unit of this", "write one of: B, KB, MB"]);
     refused(&with("runs = \"low\"", "runs = \"lower\""), &[], &["the sweep has no run \"lower\"", "\"low\""]);
     refused(&with("over = \"max\"\n", ""), &[], &["a mean is over seeds alone"]);
+    let over = |what: &str| with("value = \"ingress_max_bytes\"\nover = \"max\"", what);
+    refused(&over("each = \"x\"\nvalue = \"ingress_max_bytes\""), &[], &["values of a parameter are counted"]);
+    let each = "count = \"pauses_sent\"\neach = \"workloads.bursts.lod\"";
+    refused(
+        &over(each),
+        &[],
+        &["the sweep has no parameter \"workloads.bursts.lod\"", "write one of: workloads.bursts"],
+    );
+    refused(&over("messages = \"fct\""), &[], &["\"KB\" is no unit of this"]);
+    refused(&over("messages = \"size\""), &[], &["messages have no \"size\"", "write \"fct\", \"slowdown\""]);
+    let percentile = "messages = \"slowdown\"\npercentile = 101\nsizes = [\"1\", \"many\"]";
+    refused(&over(percentile), &[], &["a percentile is above 0 and at most 100", "\"many\" is no size"]);
+    refused(&over("percentile = 95\nvalue = \"ingress_max_bytes\""), &[], &["percentile, traffic and sizes are of"]);
     refused(&with("tolerance = 0.5\n", ""), &[], &["a paper's number has a tolerance and a source"]);
     refused(&with("conclusion = true\n", ""), &[], &["no claim is a conclusion"]);
     refused(&with("below = { measure = \"PAUSEs, low\" }", "below = { measure = \"x\" }"), &[], &["no measure \"x\""]);
@@ -407,7 +513,7 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
 }
 
 /// What a paper leaves open, and a map of one claim over it.
-const OPEN: &str = r#"
+pub(crate) const OPEN: &str = r#"
 [[open]]
 name = "threshold"
 why = "The paper calls it higher."
@@ -485,10 +591,32 @@ fn a_map_says_where_claims_hold_and_goes_on_where_it_was_stopped() {
     let (code, said) = explore(&["--pin", "threshold=100KB", "--seeds", "2"]);
     assert!(code == 0 && said.contains("2 settings of 2 open things, all that are listed: 8 runs"), "{said}");
     assert!(lab.path("out/more.0/map-threshold-100kb-seeds-2/map.json").exists());
-    let (code, said) = lab.weir("explore", &["--document", "CLAIMS.md", "--papers", "more.0", "-o", "out"]);
-    let page = String::from_utf8(lab.bytes("CLAIMS.md")).unwrap();
-    assert!(code == 0 && page.contains("| [more.0](#more0) More buffer, fewer PAUSEs | 33 % (all) |"), "{said}{page}");
+    let document = |papers: &str| {
+        let (code, said) = lab.weir("explore", &["--document", "CLAIMS.md", "--papers", papers, "-o", "out"]);
+        assert_eq!(code, 0, "{said}");
+        (said, String::from_utf8(lab.bytes("CLAIMS.md")).unwrap())
+    };
+    let (said, page) = document("more.0");
+    assert!(page.contains("| [more.0](#more0) More buffer, fewer PAUSEs | 33 % (all) |"), "{said}{page}");
+    assert!(page.contains(" of CPU time. Made 2") && page.contains(", commit `"), "{page}");
     assert!(lab.path("images/claims/more.0.svg").exists());
+    // A page keeps what stands there of an experiment whose map is gone.
+    let copy = lab.path("papers/more.1");
+    fs::create_dir_all(&copy).unwrap();
+    for file in ["scenario.toml", "sweep.toml", "quick.toml", "map.toml", "paper.toml"] {
+        fs::copy(lab.path("more.0").join(file), copy.join(file)).unwrap();
+    }
+    fs::rename(lab.path("more.0"), lab.path("papers/more.0")).unwrap();
+    fs::rename(lab.path("out/more.0"), lab.path("out/more.1")).unwrap();
+    let map = fs::read_to_string(lab.path("out/more.1/map/map.json")).unwrap().replace("more.0", "more.1");
+    fs::write(lab.path("out/more.1/map/map.json"), map).unwrap();
+    let (said, both) = document("papers");
+    assert!(said.contains("1 maps, and 1 as an earlier call wrote them: CLAIMS.md"), "{said}");
+    let section = &page[page.find("\n## more.0").unwrap()..page.find("\nAll together").unwrap()];
+    assert!(both.contains(section) && both.contains("\n## more.1\n") && both.contains("| [more.1](#more1) "), "{both}");
+    assert!(both.contains("\nAll together: 2 figures, 12 settings, "), "{both}");
+    assert_eq!(document("papers").1, both);
+    fs::rename(lab.path("papers/more.0"), lab.path("more.0")).unwrap();
     for (arguments, wanted) in [
         (["--pin", "threshold=60KB"], "--pin threshold=60KB: write one of: 50KB, 100KB, 300KB"),
         (["--pin", "colour=red"], "--pin colour=red: more.0 has open: \"threshold=...\", \"traffic=...\""),

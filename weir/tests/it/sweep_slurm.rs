@@ -1,4 +1,5 @@
-//! `weir sweep --slurm` on a real Slurm: a cluster of one node, this machine, with its daemons in a temporary directory.
+//! `--slurm` of `weir sweep`, `weir explore` and `weir reproduce --farm` on a real Slurm: a cluster of one node, this machine, with its
+//! daemons in a temporary directory.
 //!
 //! It needs Debian's `slurmctld`, `slurmd` and `slurm-client` (or `slurm-wlm`), and root, as slurmd does; without them it says so
 //! and proves nothing, or fails if `WEIR_SLURM` is set.
@@ -9,6 +10,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
+
+use crate::reproduce::{Lab, OPEN, PAPER};
 
 const SCENARIO: &str = "[scenario]\nend = \"200us\"\n[switch]\nmtu = 1500\n[switch.buffer]\nsize = \"4MB\"\npolicy = \"dt\"\n\
     [switch.buffer.dt]\nalpha = \"1/4\"\n[switch.classes]\npreset = \"roce\"\n[switch.pfc]\nreaction = \"0s\"\n[topology]\n\
@@ -85,6 +88,105 @@ impl Cluster {
     }
 }
 
+impl Cluster {
+    /// Starts one, or says why there is none; where it is asked for, that fails.
+    fn wanted() -> Option<Cluster> {
+        let Some(missing) = missing() else { return Some(Cluster::start()) };
+        assert!(std::env::var_os("WEIR_SLURM").is_none(), "WEIR_SLURM asks for this test: {missing}");
+        eprintln!("SKIPPED: --slurm was not tried: {missing}");
+        None
+    }
+
+    /// What a command of Weir's prints that goes well, with sbatch in its search path and in this directory.
+    fn weir(&self, directory: &Path, arguments: &[&str]) -> String {
+        let output = self.command(env!("CARGO_BIN_EXE_weir")).args(arguments).current_dir(directory).output().unwrap();
+        let Output { status, stdout, stderr } = output;
+        let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
+        assert!(status.success(), "{arguments:?}: {said}");
+        said
+    }
+
+    fn wait_for_jobs(&self) {
+        self.wait_for("jobs that end", || self.said("squeue", &["-h"]).trim().is_empty());
+    }
+
+    /// Cancels all jobs, as a user does who has thought better of it.
+    fn cancel(&self) {
+        let user = self.said("squeue", &["-h", "-o", "%i"]);
+        user.lines().for_each(|job| drop(self.said("scancel", &[job.trim()])));
+        self.wait_for_jobs();
+    }
+}
+
+/// A scenario that runs for so long that it can be cancelled, ten runs of it in each setting.
+const LONG: &str =
+    "scenario = \"scenario.toml\"\nseeds = [1, 2, 3, 4, 5]\n[parameters]\n\"scenario.end\" = [\"30ms\"]\n";
+
+/// Runs that are finished below a directory.
+fn finished(directory: &Path) -> usize {
+    let Ok(entries) = fs::read_dir(directory) else { return 0 };
+    let below = entries.filter_map(Result::ok).map(|entry| entry.path()).filter(|path| path.is_dir());
+    below.map(|path| usize::from(path.join("point.json").exists()) + finished(&path)).sum()
+}
+
+#[test]
+fn a_map_by_a_job_array_is_that_of_one_call_and_goes_on_after_it_was_cancelled() {
+    let Some(cluster) = Cluster::wanted() else { return };
+    let lab = Lab::new(&format!("{PAPER}{OPEN}"));
+    fs::write(lab.path("more.0/map.toml"), LONG).unwrap();
+    let (code, said) = lab.weir("explore", &["more.0", "--settings", "6", "-o", "whole"]);
+    assert_eq!(code, 0, "{said}");
+    let submit = || {
+        let array = ["more.0", "--settings", "6", "-o", "array", "--slurm", "--tasks", "2", "--sbatch=--time=5"];
+        let said = cluster.weir(&lab.path(""), &[&["explore"][..], &array].concat());
+        assert!(said.contains("an array of 2 tasks, and job") && said.contains("which draws the map"), "{said}");
+    };
+    let (batches, all) = (lab.path("array/more.0/map"), finished(&lab.path("whole/more.0/map")));
+    submit();
+    cluster.wait_for("a run that is finished", || finished(&batches) > 0);
+    cluster.cancel();
+    let before = finished(&batches);
+    assert!(before < all && !batches.join("map.json").exists(), "{before} of {all} runs, all too soon");
+    submit();
+    cluster.wait_for_jobs();
+    let log = |name: &str| String::from_utf8_lossy(&lab.bytes(&format!("array/more.0/slurm/{name}.log"))).into_owned();
+    for file in ["settings.csv", "map.svg"] {
+        let [array, whole] = ["array", "whole"].map(|from| lab.bytes(&format!("{from}/more.0/map/{file}")));
+        assert!(array == whole, "{file} differs\n{}\n{}\n{}", log("map"), log("array-1"), log("array-2"));
+    }
+    assert_eq!(finished(&batches), all);
+    assert!(log("map").contains("more.0: holds in "), "{}", log("map"));
+}
+
+#[test]
+fn a_farm_by_a_job_array_comes_to_the_verdict_of_one_call_and_goes_on_after_it_was_cancelled() {
+    let Some(cluster) = Cluster::wanted() else { return };
+    let lab = Lab::new(&PAPER.replace("full = \"2s\"", "full = \"2s\"\nfarm = \"2h\""));
+    let loads = "\"workloads.bursts.load\" = [0.5, 0.9]\n";
+    fs::write(lab.path("more.0/farm.toml"), format!("{LONG}{loads}")).unwrap();
+    let (code, said) = lab.weir("reproduce", &["more.0", "--farm", "whole"]);
+    assert_eq!(code, 0, "{said}");
+    let submit = || {
+        let array = ["more.0", "--farm", "array", "--slurm", "--tasks", "3", "--sbatch=--time=5"];
+        let said = cluster.weir(&lab.path(""), &[&["reproduce"][..], &array].concat());
+        assert!(said.contains("an array of 3 tasks, and job") && said.contains("which comes to the verdict"), "{said}");
+    };
+    let runs = lab.path("array/more.0");
+    submit();
+    cluster.wait_for("a run that is finished", || finished(&runs) > 0);
+    cluster.cancel();
+    let before = finished(&runs);
+    assert!((1..20).contains(&before) && !runs.join("verdict.json").exists(), "{before} of 20 runs");
+    submit();
+    cluster.wait_for_jobs();
+    let log = |name: &str| String::from_utf8_lossy(&lab.bytes(&format!("array/more.0/slurm/{name}.log"))).into_owned();
+    for file in ["verdict.json", "numbers.csv", "sweep/results.csv"] {
+        let [array, whole] = ["array", "whole"].map(|from| lab.bytes(&format!("{from}/more.0/{file}")));
+        assert!(array == whole, "{file} differs\n{}\n{}", log("verdict"), log("array-1"));
+    }
+    assert_eq!(finished(&runs), 20);
+}
+
 impl Drop for Cluster {
     fn drop(&mut self) {
         // The node goes first, so that the controller hears of it.
@@ -97,29 +199,16 @@ impl Drop for Cluster {
 
 #[test]
 fn a_job_array_makes_the_table_of_one_call() {
-    if let Some(missing) = missing() {
-        assert!(std::env::var_os("WEIR_SLURM").is_none(), "WEIR_SLURM asks for this test: {missing}");
-        eprintln!("SKIPPED: weir sweep --slurm was not tried: {missing}");
-        return;
-    }
+    let Some(cluster) = Cluster::wanted() else { return };
     let lab = tempfile::tempdir().unwrap();
     let sweep = "scenario = \"lab.toml\"\nseeds = [1, 2]\n[parameters]\n\"workloads.incast.sizes\" = [\"10KB\", \"40KB\", \"80KB\"]\n";
     fs::write(lab.path().join("lab.toml"), SCENARIO).unwrap();
     fs::write(lab.path().join("sweep.toml"), sweep).unwrap();
-    let cluster = Cluster::start();
-    // It finds sbatch by the search path, as a user's shell does.
-    let weir = |arguments: &[&str]| {
-        let mut command = cluster.command(env!("CARGO_BIN_EXE_weir"));
-        let Output { status, stdout, stderr } =
-            command.arg("sweep").args(arguments).current_dir(lab.path()).output().unwrap();
-        let said = [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat();
-        assert!(status.success(), "{said}");
-        said
-    };
+    let weir = |arguments: &[&str]| cluster.weir(lab.path(), &[&["sweep"], arguments].concat());
     weir(&["sweep.toml", "-o", "whole"]);
     let said = weir(&["sweep.toml", "-o", "array", "--slurm", "--tasks", "3", "--sbatch=--time=5"]);
     assert!(said.contains("an array of 3 tasks, and job"), "{said}");
-    cluster.wait_for("jobs that end", || cluster.said("squeue", &["-h"]).trim().is_empty());
+    cluster.wait_for_jobs();
 
     let read = |path: &str| fs::read(lab.path().join(path)).unwrap_or_default();
     let log = String::from_utf8(read("array/slurm/merge.log")).unwrap();

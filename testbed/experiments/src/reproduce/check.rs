@@ -130,8 +130,15 @@ pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) 
         Some((key, message, help))
     };
     for (n, measure) in experiment.paper.measures.iter().enumerate().filter(|(_, measure)| measure.parts().is_none()) {
-        let over = (measure.share.is_none()).then(|| measure.over.unwrap_or_default());
+        let is_counted = measure.share.is_some() || measure.count.is_some();
+        let over = (!is_counted).then(|| measure.over.unwrap_or_default());
         mistakes.extend(look(format!("measures[{n}]"), measure.selection(), over));
+        if let Some(path) =
+            measure.each.as_ref().filter(|path| plan.points.iter().any(|it| parameter(it, path).is_none()))
+        {
+            let message = format!("the sweep has no parameter \"{path}\"");
+            mistakes.push((format!("measures[{n}].each"), message, known_parameters(plan)));
+        }
     }
     for (n, panel) in experiment.paper.panels.iter().enumerate() {
         for (m, line) in panel.lines.iter().enumerate() {
@@ -171,9 +178,10 @@ fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
         mistakes.push((format!("{key}{what}"), message, help.to_owned()));
     };
     let kinds = [measure.value.is_some(), measure.series.is_some(), measure.share.is_some(), measure.ratio.is_some()];
-    let kinds = kinds.into_iter().chain([measure.reduction.is_some()]).filter(|is| *is).count();
+    let more = [measure.reduction.is_some(), measure.count.is_some(), measure.messages.is_some()];
+    let kinds = kinds.into_iter().chain(more).filter(|is| *is).count();
     if kinds != 1 {
-        let help = "write value, series, share, ratio or reduction";
+        let help = "write value, series, share, count, messages, ratio or reduction";
         wrong(
             "",
             format!("the measure \"{}\" is {}", measure.name, if kinds == 0 { "of nothing" } else { "two things" }),
@@ -181,7 +189,42 @@ fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
         );
         return mistakes;
     }
-    for (what, column) in [(".value", &measure.value), (".share", &measure.share)] {
+    let is_of_messages = [measure.percentile.is_some(), measure.traffic.is_some(), measure.sizes.is_some()];
+    match measure.messages.as_deref() {
+        None if is_of_messages.contains(&true) => {
+            let help = "write messages = \"slowdown\" beside them, or take them out";
+            wrong("", "percentile, traffic and sizes are of messages".to_owned(), help);
+        }
+        None => {}
+        Some(value @ ("fct" | "slowdown" | "throughput")) => {
+            let unit = match value {
+                "fct" => units::divisor("_us", &measure.unit).err(),
+                "throughput" => units::divisor("_bps", &measure.unit).err(),
+                _ => None,
+            };
+            if let Some(known) = unit {
+                let message = format!("\"{}\" is no unit of this", measure.unit);
+                wrong(".unit", message, &format!("write one of: {known}"));
+            }
+        }
+        Some(other) => {
+            let help = "write \"fct\", \"slowdown\" or \"throughput\"";
+            wrong(".messages", format!("messages have no \"{other}\""), help);
+        }
+    }
+    if measure.percentile.is_some_and(|percentile| !(percentile > 0.0 && percentile <= 100.0)) {
+        let message = "a percentile is above 0 and at most 100".to_owned();
+        wrong(".percentile", message, "write percentile = 95, or leave it out for the mean");
+    }
+    for (n, text) in measure.sizes.iter().flatten().enumerate().filter(|(_, text)| Bytes::from_str(text).is_err()) {
+        let help = "write sizes = [\"100KB\", \"1MB\"], from the one and below the other";
+        wrong(&format!(".sizes[{n}]"), format!("\"{text}\" is no size"), help);
+    }
+    if measure.each.is_some() && measure.count.is_none() {
+        let help = "write count = \"deadlock_since_ns\" beside it, or take it out";
+        wrong(".each", "values of a parameter are counted, and nothing says which".to_owned(), help);
+    }
+    for (what, column) in [(".value", &measure.value), (".share", &measure.share), (".count", &measure.count)] {
         if let Some(Err((message, help))) = column.as_ref().map(|column| check_column(column)) {
             wrong(what, message, &help);
         }
@@ -205,8 +248,8 @@ fn of_measure(key: &str, measure: &Measure, all: &[Measure]) -> Vec<Mistake> {
     }
     for part in measure.parts().into_iter().flatten() {
         let found = all.iter().find(|other| other.name == *part);
-        if !found.is_some_and(|other| other.value.is_some() || other.series.is_some()) {
-            let help = "write the names of two measures with a value or a series";
+        if !found.is_some_and(|other| other.value.is_some() || other.series.is_some() || other.messages.is_some()) {
+            let help = "write the names of two measures with a value, a series or messages";
             mistakes.push((key.to_owned(), format!("\"{part}\" can't be divided"), help.to_owned()));
         }
     }

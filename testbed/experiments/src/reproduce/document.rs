@@ -8,6 +8,7 @@ use std::path::Path;
 use super::broken::{self, Told};
 use super::experiment::Experiment;
 use super::explore::{self, ClaimMap};
+use super::kept::{self, Kept};
 use super::outcome::{self, MadeOn, duration};
 use super::paper::Paper;
 use super::units::shown;
@@ -39,10 +40,15 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
         let beside = file.parent().unwrap_or(Path::new(""));
         pages(beside, &entries, &maps, results)?;
     }
-    let text = document(&entries, &maps, backend);
+    let kept = Kept::read(file);
+    let text = document(&entries, &maps, &kept, backend);
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
+    let of_earlier = match entries.iter().filter(|it| it.1.is_none() && kept.row(&it.0.id).is_some()).count() {
+        0 => String::new(),
+        some => format!(", and {some} as an earlier call wrote them"),
+    };
     println!(
-        "{} of {} experiments: {}",
+        "{} of {} experiments{of_earlier}: {}",
         entries.iter().filter(|it| it.1.is_some()).count(),
         entries.len(),
         file.display()
@@ -81,7 +87,21 @@ fn pages(
         let path = beside.join(page(id));
         whole(&path, |part| fs::write(part, text)).map_err(at(&path))?;
     }
+    // What a map says anew, in pages whose results are not at hand.
+    for (experiment, _) in entries.iter().filter(|(_, result)| result.is_none()) {
+        let path = beside.join(page(&experiment.id));
+        let Some((map, text)) = maps.get(&experiment.id).zip(fs::read_to_string(&path).ok()) else { continue };
+        let told = kept::with_between(&text, (OVER_OPEN, ")).\n"), &(over_open(map) + "\n"));
+        whole(&path, |part| fs::write(part, told)).map_err(at(&path))?;
+    }
     Ok(())
+}
+
+const OVER_OPEN: &str = "Over what the paper leaves open: it ";
+
+/// What a map says, for a figure's page.
+fn over_open(map: &ClaimMap) -> String {
+    format!("{OVER_OPEN}{} ([map](../CLAIMS.md#{})).", map.verdict, map.id.replace('.', "").to_lowercase())
 }
 
 /// A figure's page, as seen from the document.
@@ -113,23 +133,40 @@ fn made(text: &mut String, (outcome, made_on): &(Outcome, MadeOn)) {
     );
 }
 
-fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: Backend) -> String {
+fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kept, backend: Backend) -> String {
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
         Backend::Dpdk => (HEAD_REAL, "time"),
         Backend::Hosts => (HEAD_HOSTS, "time"),
     };
     let mut text = String::from(head);
-    summary(&mut text, entries);
+    summary(&mut text, entries, kept);
     if backend == Backend::Sim {
         text.push_str("\n| figure | verdict | main claims | stated numbers | over what is open | runs, CPU time | made |\n|---|---|---|---|---|---|---|\n");
         for (experiment, result) in entries {
-            short_row(&mut text, experiment, result.as_ref(), maps.get(&experiment.id));
+            let map = maps.get(&experiment.id);
+            match kept.row(&experiment.id).filter(|_| result.is_none()) {
+                Some(row) => {
+                    let told = map.map(|map| kept::with_cell(row, MAP_CELL, &map_cell(map)));
+                    let _ = writeln!(text, "{}", told.as_deref().unwrap_or(row));
+                }
+                None => short_row(&mut text, experiment, result.as_ref(), map),
+            }
         }
         papers(&mut text, entries);
-        machines(&mut text, entries);
+        machines(&mut text, entries, kept, TIME_CELL);
         for (experiment, result) in entries {
-            short_section(&mut text, experiment, result.as_ref(), maps.get(&experiment.id));
+            let map = maps.get(&experiment.id);
+            match kept.section(&experiment.id).filter(|_| result.is_none() && kept.row(&experiment.id).is_some()) {
+                Some(section) => {
+                    let link = map.map(|map| (map, map_link(map)));
+                    let told = link.map(|(map, link)| {
+                        kept::with_between(section, (OVER_OPEN_SHORT, &link), &over_open_short(map))
+                    });
+                    let _ = writeln!(text, "{}", told.as_deref().unwrap_or(section));
+                }
+                None => short_section(&mut text, experiment, result.as_ref(), map),
+            }
         }
         return text;
     }
@@ -137,11 +174,21 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: B
         text,
         "\n| id | what | verdict | key numbers: paper / Weir | runs, {time} | made |\n|---|---|---|---|---|---|"
     );
-    for (experiment, result) in entries {
-        row(&mut text, experiment, result.as_ref());
+    let stays = |entry: &Entry<'_>| entry.1.is_none() && kept.row(&entry.0.id).is_some();
+    for entry in entries {
+        match kept.row(&entry.0.id).filter(|_| stays(entry)) {
+            Some(row) => {
+                let _ = writeln!(text, "{row}");
+            }
+            None => row(&mut text, entry.0, entry.1.as_ref()),
+        }
     }
-    machines(&mut text, entries);
-    for (experiment, result) in entries {
+    machines(&mut text, entries, kept, TIME_CELL_REAL);
+    for entry @ (experiment, result) in entries {
+        if let Some(section) = kept.section(&experiment.id).filter(|_| stays(entry)) {
+            let _ = writeln!(text, "{section}");
+            continue;
+        }
         let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
         details(&mut text, experiment, result.as_ref(), None, &[]);
     }
@@ -150,7 +197,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, backend: B
 
 const HEAD: &str = "# The papers' figures, out of Weir
 
-Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce all` left; not written by hand. Each figure has a page with all its numbers and claims, what is not as in the
+Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce all` left; not written by hand; what has no results there stays as an earlier call wrote it. Each figure has a page with all its numbers and claims, what is not as in the
 paper, and where the paper is at odds with itself. [EXPERIMENTS.md](EXPERIMENTS.md) says how experiments are run and written, and [CLAIMS.md](CLAIMS.md) in which of the settings that a paper
 leaves open its claims hold. Nothing is tuned to a figure.
 
@@ -187,13 +234,11 @@ fn papers(text: &mut String, entries: &[Entry<'_>]) {
     }
 }
 
-fn summary(text: &mut String, entries: &[Entry<'_>]) {
-    let of = |verdict: Verdict| {
-        entries
-            .iter()
-            .filter(|(_, result)| result.as_ref().is_some_and(|(outcome, _)| outcome.verdict == verdict))
-            .count()
+fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
+    let verdict_of = |(experiment, result): &Entry<'_>| {
+        result.as_ref().map_or_else(|| kept.verdict(&experiment.id), |(outcome, _)| Some(outcome.verdict))
     };
+    let of = |verdict: Verdict| entries.iter().filter(|entry| verdict_of(entry) == Some(verdict)).count();
     let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
     let not_judged = match of(Verdict::NotJudged) {
         0 => String::new(),
@@ -223,13 +268,7 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcom
     let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
     let mut main = outcome.claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
     let mut stated = outcome.numbers.iter().filter_map(|number| number.judgement);
-    let map = map.map_or_else(String::new, |map| {
-        format!(
-            "{} of {} settings",
-            if map.lines[0].is_open() { "not decided in most".to_owned() } else { map.lines[0].share_shown() },
-            map.settings
-        )
-    });
+    let map = map.map_or_else(String::new, map_cell);
     let less = if outcome.left_out.is_some() { ", quick" } else { "" };
     let _ = writeln!(
         text,
@@ -242,6 +281,28 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcom
         made_on.provenance.started.split('T').next().unwrap_or(""),
         made_on.commit,
     );
+}
+
+/// Where rows have what a map says, and how long runs took.
+const MAP_CELL: usize = 4;
+const TIME_CELL: usize = 5;
+const TIME_CELL_REAL: usize = 4;
+
+/// What a map says, for a row.
+fn map_cell(map: &ClaimMap) -> String {
+    let share = if map.lines[0].is_open() { "not decided in most".to_owned() } else { map.lines[0].share_shown() };
+    format!("{share} of {} settings", map.settings)
+}
+
+const OVER_OPEN_SHORT: &str = " Over what the paper leaves open it [";
+
+/// What a map says, for a section.
+fn over_open_short(map: &ClaimMap) -> String {
+    format!("{OVER_OPEN_SHORT}{}{}", map.verdict, map_link(map))
+}
+
+fn map_link(map: &ClaimMap) -> String {
+    format!("](CLAIMS.md#{}).", map.id.replace('.', "").to_lowercase())
 }
 
 /// What a figure is about, what came of it, and over what is open; and its picture.
@@ -259,10 +320,7 @@ fn short_section(
     };
     let _ = write!(text, " **{}**", outcome.says);
     match (map, outcome.reasons.first()) {
-        (Some(map), _) => {
-            let anchor = map.id.replace('.', "");
-            let _ = write!(text, " Over what the paper leaves open it [{}](CLAIMS.md#{anchor}).", map.verdict);
-        }
+        (Some(map), _) => text.push_str(&over_open_short(map)),
         (None, Some(reason)) => {
             let _ = write!(text, " {reason}.");
         }
@@ -305,14 +363,19 @@ fn paper_and_weir(number: &Number) -> String {
     format!("{} {} / {weir}", number.name, number.paper.map_or_else(String::new, shown))
 }
 
-fn machines(text: &mut String, entries: &[Entry<'_>]) {
+fn machines(text: &mut String, entries: &[Entry<'_>], kept: &Kept, time: usize) {
     let results = || entries.iter().filter_map(|(_, result)| result.as_ref());
     let machine = |made_on: &MadeOn| {
         let machine = &made_on.provenance.machine;
         format!("{} ({} cores)", machine.cpu, machine.cores)
     };
-    let machines: BTreeSet<String> = results().map(|(_, made_on)| machine(made_on)).collect();
+    let mut machines: BTreeSet<String> = results().map(|(_, made_on)| machine(made_on)).collect();
+    let earlier = entries.iter().filter(|(experiment, result)| result.is_none() && kept.row(&experiment.id).is_some());
+    if earlier.clone().next().is_some() {
+        machines.extend(kept.machines().map(str::to_owned));
+    }
     let all: f64 = results().map(|(outcome, made_on)| taken(outcome, made_on)).sum();
+    let all = all + earlier.map(|(experiment, _)| kept.seconds(&experiment.id, time)).sum::<f64>();
     let of_cpu = if results().all(|(outcome, _)| outcome.is_real()) { "" } else { " of CPU time" };
     let machines: Vec<String> = machines.into_iter().collect();
     let _ = writeln!(text, "\nAll together took {}{of_cpu} on {}.", duration(all), machines.join(", "));
@@ -337,9 +400,7 @@ fn details(
     if let Some((outcome, _)) = result {
         let _ = writeln!(text, "\nWeir: **{}**. {}", outcome.verdict, outcome.says);
         if let Some(map) = map {
-            let anchor = map.id.replace('.', "");
-            let _ =
-                writeln!(text, "\nOver what the paper leaves open: it {} ([map](../CLAIMS.md#{anchor})).", map.verdict);
+            let _ = writeln!(text, "\n{}", over_open(map));
         }
         if !outcome.reasons.is_empty() {
             text.push('\n');

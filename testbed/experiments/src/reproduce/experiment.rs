@@ -113,10 +113,20 @@ pub(super) struct Measure {
     pub name: String,
     #[serde(default)]
     pub unit: String,
-    /// One of these five says what it is.
+    /// One of these seven says what it is.
     pub value: Option<String>,
     pub series: Option<String>,
     pub share: Option<String>,
+    /// How many points have this column, or with `each`,
+    pub count: Option<String>,
+    /// how many values of this parameter have a point that does.
+    pub each: Option<String>,
+    /// The mean of a run's messages that finished, or with `percentile` that: `fct`, `slowdown` or `throughput`,
+    pub messages: Option<String>,
+    pub percentile: Option<f64>,
+    /// of which workload, and of which sizes.
+    pub traffic: Option<String>,
+    pub sizes: Option<[String; 2]>,
     pub ratio: Option<[String; 2]>,
     pub reduction: Option<[String; 2]>,
     /// The points that it is of, by the names of their runs; none for all,
@@ -459,8 +469,9 @@ impl Experiment {
 
     /// The columns of the sweep's table that measures and panels need.
     pub(super) fn columns(&self) -> Vec<String> {
+        let measures = self.paper.measures.iter();
         let of_measures =
-            self.paper.measures.iter().flat_map(|measure| [&measure.value, &measure.share]).filter_map(Option::as_ref);
+            measures.flat_map(|measure| [&measure.value, &measure.share, &measure.count]).filter_map(Option::as_ref);
         let sweeps = self.paper.panels.iter().filter(|panel| panel.kind == PanelKind::Sweep);
         let of_lines = sweeps.flat_map(|panel| &panel.lines).filter_map(|line| line.value.as_ref());
         let mut columns: Vec<String> = Vec::new();
@@ -517,9 +528,9 @@ fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
 }
 
 impl Experiment {
-    /// `gfc.9` before `gfc.10`, and papers in their order.
-    pub(super) fn place(&self) -> (bool, Option<Paper>, Option<u32>, String) {
-        let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok());
+    /// `gfc.9` before `gfc.10` and that before `gfc.T1`, and papers in their order.
+    pub(super) fn place(&self) -> (bool, Option<Paper>, u32, String) {
+        let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
         (self.of.is_none(), self.of.clone(), number, self.id.clone())
     }
 }

@@ -12,7 +12,9 @@ mod words;
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
+use weir_results::run_dir::Provenance;
 use weir_units::Span;
 
 use self::design::Setting;
@@ -20,9 +22,10 @@ use self::map::Explored;
 use self::settings::{Judged, Runner};
 use super::experiment::Experiment;
 use super::open::Open;
+use super::outcome::{self, MadeOn};
 use super::{Choice, paper, slurm, version};
 use crate::Failure;
-use crate::experiment::cores;
+use crate::experiment::{VERSION, cores};
 use crate::files::{at, json_text, quoted, whole};
 use crate::run::slug;
 use crate::sweep::{Cell, Say, Shard, Table};
@@ -128,7 +131,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
             jobs,
             say,
         };
-        let exploration = Exploration { runner, pins: &pins, arguments };
+        let exploration = Exploration { runner, pins: &pins, arguments, began: SystemTime::now() };
         if arguments.dry_run {
             exploration.rehearse()?;
             continue;
@@ -226,6 +229,7 @@ struct Exploration<'a> {
     runner: Runner<'a>,
     pins: &'a [String],
     arguments: &'a ExploreArguments,
+    began: SystemTime,
 }
 
 impl Exploration<'_> {
@@ -316,6 +320,14 @@ impl Exploration<'_> {
     fn write(&self, map: &ClaimMap, judged: &[Judged]) -> Result<(), Failure> {
         let directory = self.runner.directory;
         fs::create_dir_all(directory).map_err(at(directory))?;
+        let (began, wall_ms) = (self.began, self.began.elapsed().map_or(0, |wall| wall.as_millis() as u64));
+        let made_on = MadeOn {
+            commit: env!("WEIR_COMMIT").to_owned(),
+            wall_ms,
+            cpu_ms: map.cpu_ms,
+            provenance: Provenance::new(VERSION, std::env::args(), began),
+        };
+        outcome::write_made_on(directory, &made_on)?;
         let path = directory.join(MAP);
         whole(&path, |part| fs::write(part, json_text(map))).map_err(at(&path))?;
         let path = directory.join("settings.csv");
@@ -341,6 +353,11 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     let text = fs::read_to_string(&path).map_err(at(&path))?;
     let map = serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())));
     map.map(|map: ClaimMap| Some(map.told_anew()))
+}
+
+/// What made that map; `None` of a version that did not tell.
+fn read_made(directory: &Path) -> Result<Option<MadeOn>, Failure> {
+    outcome::read_made_on(&directory.join("map"))
 }
 
 /// A row for each setting: the values of what is open, and what became of each claim.

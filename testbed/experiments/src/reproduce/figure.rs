@@ -1,14 +1,12 @@
 //! The paper's figure, of what the runs came to: `figure.svg`, and PNG and PDF beside it.
 
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use weir_results::plot::{self, Figure, Interval, Mark, Marker, Scale, Style, XAxis};
-use weir_units::Bytes;
 
 use super::experiment::{Experiment, Line, Panel, PanelKind, Stated};
 use super::measure::smoothed;
-use super::rows::{Row, Rows, parameter};
+use super::rows::{Messages, Row, Rows, parameter};
 use super::{statistics, units};
 use crate::Failure;
 use crate::picture;
@@ -205,31 +203,12 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
 
 /// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
 fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
-    let path = row.folder.join("fct.csv");
-    let wrong = |what: String| Failure::Run(format!("{}: {what}", path.display()));
-    let mut csv = csv::Reader::from_path(&path).map_err(|error| wrong(error.to_string()))?;
-    let bound = |n: usize| {
-        let text = &panel.sizes.as_ref()?[n];
-        Some(Bytes::from_str(text).ok()?.get() as f64)
-    };
-    let (from, below) = (bound(0).unwrap_or(0.0), bound(1).unwrap_or(f64::INFINITY));
-    let mut values = Vec::new();
-    for record in csv.records() {
-        let record = record.map_err(|error| wrong(error.to_string()))?;
-        let number = |column: usize| record.get(column).and_then(|field| field.parse::<f64>().ok());
-        let fct_us = if record.get(3) == Some("") { Some(f64::INFINITY) } else { number(3) };
-        let (Some(bytes), Some(fct_us)) = (number(2), fct_us) else { continue };
-        let is_other = panel.traffic.as_deref().is_some_and(|traffic| record.get(0) != Some(traffic));
-        if is_other || bytes < from || bytes >= below {
-            continue;
-        }
-        values.extend(match panel.value.as_deref() {
-            Some("slowdown") => number(6).map(|ideal_us| fct_us / ideal_us),
-            Some("throughput") => Some(bytes * 8e6 / fct_us / units::divisor("_bps", &panel.unit).unwrap_or(1.0)),
-            _ => Some(fct_us / units::divisor("_us", &panel.unit).unwrap_or(1.0)),
-        });
-    }
-    Ok(values)
+    row.messages(&Messages {
+        value: panel.value.as_deref().unwrap_or("fct"),
+        unit: &panel.unit,
+        traffic: panel.traffic.as_deref(),
+        sizes: panel.sizes.as_ref(),
+    })
 }
 
 fn with_unit(what: &str, unit: &str) -> String {

@@ -1,9 +1,9 @@
 //! The numbers that an experiment reads off its runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::experiment::{Claim, Level, Measure, Over, PaperFile, Statistic};
-use super::rows::{Row, Rows, Selection, combination};
+use super::rows::{Messages, Row, Rows, Selection, combination, parameter};
 use super::statistics::{self, Estimate};
 use super::units;
 use crate::Failure;
@@ -14,6 +14,8 @@ pub(super) enum Reading {
     Is(Estimate),
     /// A quick run has no such point.
     LeftOut,
+    /// A ratio, or a reduction, of which both sides are 0 in all runs.
+    Nothing,
     /// Why there is no number.
     None(String),
 }
@@ -71,6 +73,20 @@ fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
         let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
         return Ok(share.map_or(Reading::LeftOut, Reading::Is));
     }
+    if let Some(column) = &measure.count {
+        let with: Vec<&Row> =
+            selected.iter().copied().filter(|row| rows.number(row, column).is_some_and(|value| value != 0.0)).collect();
+        let count = match &measure.each {
+            None => with.len(),
+            Some(path) => with
+                .iter()
+                .filter_map(|row| parameter(&row.point, path))
+                .map(ToString::to_string)
+                .collect::<BTreeSet<_>>()
+                .len(),
+        };
+        return Ok(Reading::Is(Estimate::exactly(count as f64, selected.len())));
+    }
     let values = match values(measure, &selected, rows)? {
         Ok(values) => values,
         Err(none) => return Ok(Reading::None(none)),
@@ -103,6 +119,9 @@ fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Rows) -> Result<Read
         return Ok(Reading::None(format!("\"{}\" and \"{}\" have not the same seeds", parts[0].name, parts[1].name)));
     }
     let pairs: Vec<(f64, f64)> = one.iter().copied().zip(other.iter().copied()).collect();
+    if pairs.iter().all(|pair| *pair == (0.0, 0.0)) {
+        return Ok(Reading::Nothing);
+    }
     let Some(ratio) = statistics::ratio(&pairs) else {
         return Ok(Reading::None(format!("\"{}\" is 0", parts[1].name)));
     };
@@ -117,6 +136,15 @@ fn spared(ratio: Estimate) -> Estimate {
 
 /// A value for each point, or why one has none.
 fn values(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Vec<f64>, String>, Failure> {
+    if let Some(value) = &measure.messages {
+        let of =
+            Messages { value, unit: &measure.unit, traffic: measure.traffic.as_deref(), sizes: measure.sizes.as_ref() };
+        let mut values = Vec::new();
+        for row in selected {
+            values.extend(of_finished(row.messages(&of)?, measure.percentile));
+        }
+        return Ok(all_or_why(values, selected.len()));
+    }
     let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
     let column = measure.value.as_deref().or(measure.series.as_deref()).expect("checked before: it has one of them");
     let divisor = units::divisor(if is_time { "t_us" } else { column }, &measure.unit).expect("checked before");
@@ -128,11 +156,30 @@ fn values(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Ve
         };
         values.extend(value.map(|value| value / divisor));
     }
-    Ok(match (selected.len() - values.len(), selected.len()) {
+    Ok(all_or_why(values, selected.len()))
+}
+
+/// A value of each of so many runs, or why some have none.
+fn all_or_why(values: Vec<f64>, runs: usize) -> Result<Vec<f64>, String> {
+    match (runs - values.len(), runs) {
         (0, _) => Ok(values),
         (_, 1) => Err("never".to_owned()),
         (without, all) => Err(format!("never in {without} of {all} runs")),
-    })
+    }
+}
+
+/// The mean of a run's messages that finished, or a percentile by nearest rank; `None` of no message.
+fn of_finished(values: Vec<f64>, percentile: Option<f64>) -> Option<f64> {
+    // A throughput of 0 is of a message that did not finish.
+    let mut finished: Vec<f64> = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).collect();
+    finished.sort_by(f64::total_cmp);
+    match percentile {
+        None => statistics::mean(&finished).map(|mean| mean.value),
+        Some(percentile) => {
+            let rank = (percentile / 100.0 * finished.len() as f64).ceil() as usize;
+            finished.get(rank.max(1) - 1).copied()
+        }
+    }
 }
 
 /// The statistic of a series between `from` and `to`; `None` if there is no sample, or none that it asks for.
@@ -183,4 +230,20 @@ pub(super) fn smoothed(samples: impl Iterator<Item = (f64, f64)>, span: f64) -> 
     }
     let mean = |(n, (sum, time)): (u64, (f64, f64))| ((n as f64 + 0.5) * span, sum / time.max(f64::MIN_POSITIVE));
     spans.into_iter().map(mean).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_did_not_finish_are_left_out() {
+        let values = || vec![4.0, f64::INFINITY, 1.0, 3.0, 2.0];
+        assert_eq!(of_finished(values(), None), Some(2.5));
+        let percentiles = [50.0, 75.0, 76.0, 100.0, 1.0].map(|percentile| of_finished(values(), Some(percentile)));
+        assert_eq!(percentiles, [2.0, 3.0, 4.0, 4.0, 1.0].map(Some));
+        assert_eq!([of_finished(vec![f64::INFINITY], None), of_finished(vec![], Some(50.0))], [None, None]);
+        // Of a throughput, 0 stands for what did not finish.
+        assert_eq!(of_finished(vec![0.0, 5.0], None), Some(5.0));
+    }
 }

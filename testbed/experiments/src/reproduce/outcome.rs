@@ -39,8 +39,19 @@ const MADE_ON: &str = "made-on.json";
 pub(super) fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
     let path = directory.join(NUMBERS);
     numbers(&outcome.numbers).write_csv(&path).map_err(at(&path))?;
-    write_json(&directory.join(MADE_ON), made_on)?;
+    write_made_on(directory, made_on)?;
     write_json(&directory.join(VERDICT), outcome)
+}
+
+/// Writes what made a folder's results.
+pub(super) fn write_made_on(directory: &Path, made_on: &MadeOn) -> Result<(), Failure> {
+    write_json(&directory.join(MADE_ON), made_on)
+}
+
+/// What made a folder's results; `None` if it does not tell.
+pub(super) fn read_made_on(directory: &Path) -> Result<Option<MadeOn>, Failure> {
+    let path = directory.join(MADE_ON);
+    if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
 /// What an earlier call has left; `None` if nothing.

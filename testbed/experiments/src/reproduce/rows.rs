@@ -3,9 +3,12 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use weir_results::run_dir::{Series, read_series};
+use weir_units::Bytes;
 
+use super::units;
 use crate::Failure;
 use crate::sweep::{Cell, Point, Record};
 
@@ -86,6 +89,46 @@ impl Row {
         found.ok_or_else(|| {
             Failure::Argument(format!("{}: series.csv has no column \"{column}\"", self.folder.display()))
         })
+    }
+}
+
+/// A value of each of a run's messages, read off `fct.csv`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Messages<'a> {
+    /// `fct`, `slowdown` or `throughput`,
+    pub value: &'a str,
+    /// in this unit.
+    pub unit: &'a str,
+    /// Of one workload; none for all.
+    pub traffic: Option<&'a str>,
+    /// From the one size and below the other.
+    pub sizes: Option<&'a [String; 2]>,
+}
+
+impl Row {
+    /// The values in the order in which messages were completed: infinite of a time that did not end, and a throughput of 0.
+    pub(super) fn messages(&self, of: &Messages<'_>) -> Result<Vec<f64>, Failure> {
+        let path = self.folder.join("fct.csv");
+        let wrong = |what: String| Failure::Run(format!("{}: {what}", path.display()));
+        let mut csv = csv::Reader::from_path(&path).map_err(|error| wrong(error.to_string()))?;
+        let bound = |n: usize| Some(Bytes::from_str(&of.sizes?[n]).ok()?.get() as f64);
+        let (from, below) = (bound(0).unwrap_or(0.0), bound(1).unwrap_or(f64::INFINITY));
+        let mut values = Vec::new();
+        for record in csv.records() {
+            let record = record.map_err(|error| wrong(error.to_string()))?;
+            let number = |column: usize| record.get(column).and_then(|field| field.parse::<f64>().ok());
+            let fct_us = if record.get(3) == Some("") { Some(f64::INFINITY) } else { number(3) };
+            let (Some(bytes), Some(fct_us)) = (number(2), fct_us) else { continue };
+            if of.traffic.is_some_and(|traffic| record.get(0) != Some(traffic)) || bytes < from || bytes >= below {
+                continue;
+            }
+            values.extend(match of.value {
+                "slowdown" => number(6).map(|ideal_us| fct_us / ideal_us),
+                "throughput" => Some(bytes * 8e6 / fct_us / units::divisor("_bps", of.unit).unwrap_or(1.0)),
+                _ => Some(fct_us / units::divisor("_us", of.unit).unwrap_or(1.0)),
+            });
+        }
+        Ok(values)
     }
 }
 

@@ -147,6 +147,8 @@ pub(super) enum Judgement {
 
 /// Why there is no number that these runs are not to give.
 const LEFT_OUT: &str = "left out";
+/// Why a ratio of 0 to 0 is no number.
+const NOTHING: &str = "0 on both sides: nothing that could differ";
 
 impl Outcome {
     /// What a point has several of: `5 seeds`, or repeats, where what differs is not drawn from them.
@@ -260,8 +262,11 @@ impl Tally {
 
 impl Number {
     /// Whether it is less than half or more than twice what the paper states: then the size of what it found does not come out, whatever
-    /// the direction. What is spared in percent may be more.
+    /// the direction. What is spared in percent may be more. A stated 0, and a ratio of 0 to 0, have no size to be off by.
     pub(super) fn is_far_off(&self) -> bool {
+        if self.none.as_deref() == Some(NOTHING) {
+            return false;
+        }
         let Some(paper) = self.paper.filter(|paper| *paper != 0.0) else { return false };
         self.weir.is_none_or(|weir| weir / paper < 0.5 || (weir / paper > 2.0 && self.unit != "%"))
     }
@@ -297,6 +302,11 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
         Reading::LeftOut => {
             number.none = Some(LEFT_OUT.to_owned());
             Judgement::LeftOut
+        }
+        Reading::Nothing => {
+            number.none = Some(NOTHING.to_owned());
+            // A paper that has 0 too, nothing spared or nothing left, is not contradicted, and could not have been.
+            if measure.paper == Some(0.0) { Judgement::Arithmetic } else { Judgement::Fails }
         }
         Reading::None(why) => {
             number.none = Some(why.clone());
@@ -420,6 +430,8 @@ fn compare(
         (Reading::Is(one), Reading::Is(other)) => (one, other),
         (Reading::None(why), _) => return (Judgement::Fails, format!("{}: {why}", claim.measure)),
         (_, Reading::None(why)) => return (Judgement::Fails, format!("{other_name}: {why}")),
+        (Reading::Nothing, _) => return (Judgement::Fails, format!("{}: {NOTHING}", claim.measure)),
+        (_, Reading::Nothing) => return (Judgement::Fails, format!("{other_name}: {NOTHING}")),
         _ => return (Judgement::LeftOut, "left out".to_owned()),
     };
     if matches!(bound, Bound::Measure { .. }) && one.is_nothing() && other.is_nothing() {

@@ -26,6 +26,8 @@ pub struct SweepFile {
     pub seeds: Vec<u32>,
     /// Each with each.
     pub axes: Vec<Axis>,
+    /// Which combinations of parameters run; none for all.
+    pub only: Option<Only>,
     pub columns: Columns,
     /// What is drawn of the results.
     pub figures: Vec<FigureSpec>,
@@ -50,6 +52,13 @@ impl SweepFile {
     }
 }
 
+/// Which combinations of parameters run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Only {
+    /// Those whose ways of equal cost have a cyclic buffer dependency, without which there is no deadlock.
+    ProneToDeadlock,
+}
+
 /// Parameters that go together: the first value of one with the first of the others, and so on.
 #[derive(Clone, Debug)]
 pub struct Axis {
@@ -72,7 +81,10 @@ const FORMAT: Format = Format {
     reference: "docs/SWEEPS.md",
     repeated: "[[zip]]",
     tables: &[
-        KnownTable::table("", &["name", "scenario", "runs", "seeds", "parameters", "zip", "results", "figures"]),
+        KnownTable::table(
+            "",
+            &["name", "scenario", "runs", "seeds", "only", "parameters", "zip", "results", "figures"],
+        ),
         // The keys of these two are the scenario's.
         KnownTable::table("parameters", &[]),
         KnownTable::array("zip", &[]),
@@ -128,6 +140,7 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
     let seeds = document.get("seeds").map(|seeds| values::seeds(&value_of(seeds.get_ref())));
     let seeds = seeds.and_then(|seeds| seeds.map_err(|wrong| refuse(root, "seeds", wrong)).ok());
     let axes = axes(root, document);
+    let only = root.choice("only", &[("prone-to-deadlock", Only::ProneToDeadlock)]);
     refuse_twice(root, &axes, document.contains_key("seeds"));
     let figures = document.get("figures").map_or_else(Vec::new, |figures| figures_of(root, figures.get_ref()));
     let results = root.table("results", "results");
@@ -138,6 +151,7 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
         runs,
         seeds: seeds.unwrap_or_default(),
         axes,
+        only,
         columns: columns?,
         figures,
         overrides: Vec::new(),

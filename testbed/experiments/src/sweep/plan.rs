@@ -1,6 +1,6 @@
 //! All points of a sweep, each a scenario's text and one of its runs, checked before any of them runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Mutex;
@@ -15,7 +15,7 @@ use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_units::BitRate;
 
 use super::effect;
-use super::file::{Parameter, SEED, SweepFile};
+use super::file::{Only, Parameter, SEED, SweepFile};
 use super::hash::Hash;
 use super::path::{NoPlace, Path};
 use crate::Failure;
@@ -88,7 +88,13 @@ impl SweepPlan {
             refuse_hidden(file, parameter, &base, &chosen)?;
         }
         let combinations = combinations(file, chosen.len())?;
-        let checked = check(file, &base, &combinations, &chosen, jobs)?;
+        let (checked, left_out) = check(file, &base, &combinations, &chosen, jobs)?;
+        let kept = combinations.into_iter().enumerate().filter(|(n, _)| !left_out.contains(n));
+        let combinations: Vec<Vec<usize>> = kept.map(|(_, combination)| combination).collect();
+        if combinations.is_empty() {
+            let message = "no combination of the parameters has ways that may lock each other up";
+            return Err(file.source.error_at("only", message, "take `only` out, or vary the topology").into());
+        }
         effect::check(file, &base, &combinations, &chosen)?;
         let columns = file.columns.names(checked.iter());
         let parameters = file.axes.iter().flat_map(|axis| &axis.parameters).map(|parameter| parameter.path.to_string());
@@ -319,15 +325,16 @@ pub(super) fn set_all(
 }
 
 /// Has the scenario's reader check each combination, with the first seed: another one is as good. Returns the scenarios of the
-/// first combination, or what is wrong, at the sweep's lines.
+/// first combination, and the combinations that the sweep leaves out; or what is wrong, at the sweep's lines.
 fn check(
     file: &SweepFile,
     base: &Base,
     combinations: &[Vec<usize>],
     chosen: &[usize],
     jobs: usize,
-) -> Result<Vec<Scenario>, Failure> {
+) -> Result<(Vec<Scenario>, BTreeSet<usize>), Failure> {
     let next = AtomicUsize::new(0);
+    let left_out: Mutex<BTreeSet<usize>> = Mutex::default();
     let found: Mutex<BTreeMap<usize, ConfigErrors>> = Mutex::default();
     let first: Mutex<Vec<Scenario>> = Mutex::default();
     std::thread::scope(|scope| {
@@ -337,9 +344,19 @@ fn check(
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let enough = || found.lock().is_ok_and(|found| found.len() >= ERRORS_MAX);
                     let Some(combination) = combinations.get(n).filter(|_| !enough()) else { break };
+                    if is_left_out_at_once(file, base, combination) && n > 0 {
+                        left_out.lock().expect("no thread panics with it").insert(n);
+                        continue;
+                    }
                     match check_one(file, base, combination, chosen) {
-                        Ok(scenarios) if n == 0 => *first.lock().expect("no thread panics with it") = scenarios,
-                        Ok(_) => {}
+                        Ok(scenarios) => {
+                            if !file.only.is_none_or(|only| scenarios.iter().any(|scenario| only.has(scenario))) {
+                                left_out.lock().expect("no thread panics with it").insert(n);
+                            }
+                            if n == 0 {
+                                *first.lock().expect("no thread panics with it") = scenarios;
+                            }
+                        }
                         Err(wrong) => drop(found.lock().expect("no thread panics with it").insert(n, wrong)),
                     }
                 }
@@ -349,7 +366,37 @@ fn check(
     let found = found.into_inner().expect("no thread panics with it");
     match ConfigErrors::joined(found.into_values()) {
         Some(errors) => Err(ConfigErrors::of(errors.into_iter().collect()).expect("some").into()),
-        None => Ok(first.into_inner().expect("no thread panics with it")),
+        None => Ok((
+            first.into_inner().expect("no thread panics with it"),
+            left_out.into_inner().expect("no thread panics with it"),
+        )),
+    }
+}
+
+/// Whether the scenario's fabric alone tells that the sweep leaves a combination out: of thousands of networks few are kept, and messages
+/// need not be drawn for the others. Where the fabric can't be read by itself, the whole is looked at.
+fn is_left_out_at_once(file: &SweepFile, base: &Base, combination: &[usize]) -> bool {
+    let Some(only) = file.only else { return false };
+    let mut table = base.table.clone();
+    if set_all(&mut table, &setting(file, combination), file.seeds.first().copied(), &file.overrides).is_err() {
+        return false;
+    }
+    // Runs may have a forwarding of their own no more than a topology of their own.
+    ["runs", "workloads", "flows", "windows"].into_iter().for_each(|key| drop(table.remove(key)));
+    let fabric = scenario_file::parse(&file.scenario, &text_of(&table)).ok();
+    fabric
+        .and_then(|runs| runs.into_iter().next())
+        .is_some_and(|run| run.scenario.routes.is_some() && !only.has(&run.scenario))
+}
+
+impl Only {
+    /// Whether a scenario is one that runs.
+    fn has(self, scenario: &Scenario) -> bool {
+        match self {
+            Only::ProneToDeadlock => {
+                scenario.routes.as_ref().is_some_and(|routes| routes.cyclic_dependency().is_some())
+            }
+        }
     }
 }
 
@@ -383,6 +430,9 @@ fn check_one(
             // Flows between real hosts take no virtual time; what is left to emulated ones is looked at once they are told apart.
             Some(run) if file.backend == Backend::Hosts => {
                 (!run.has_real_hosts()).then(|| "no host of the scenario says how it is reached".to_owned())
+            }
+            Some(run) if file.only.is_some() && run.scenario.routes.is_none() => {
+                Some("`only` looks at ways of equal cost, and the scenario's are static".to_owned())
             }
             Some(run) => real_device(&run.scenario).map(|device| format!("{device}, and a sweep runs in virtual time")),
         };

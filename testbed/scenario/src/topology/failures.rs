@@ -1,6 +1,8 @@
-//! Taking links down by name.
+//! Taking links down, by name or by chance.
 
 use super::Fabric;
+use super::routes::{Routes, Unreachable};
+use crate::workload::Rng;
 
 /// Why a link can't be taken down.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -39,6 +41,8 @@ pub enum NoLink {
     },
 }
 
+/// Draws of failing links until hosts are joined.
+const DRAWS_MAX: usize = 1_000;
 /// How many switches an error lists.
 const LISTED: usize = 8;
 
@@ -56,6 +60,33 @@ impl Fabric {
         }
         failed.into_iter().for_each(|link| self.links[link].is_up = false);
         Ok(())
+    }
+
+    /// Takes each link between switches that is up down with this probability, by a seed's chance. Fabrics that fall apart, in which no
+    /// way joins some hosts, are drawn anew from what the seed's chance has next.
+    ///
+    /// # Errors
+    /// If all of a thousand draws fall apart; then no link is taken down.
+    pub fn fail_at_random(&mut self, probability: f64, seed: u64) -> Result<(), Unreachable> {
+        let mut rng = Rng::stream(seed, 0);
+        let mut draws_left = DRAWS_MAX;
+        loop {
+            let mut drawn = self.clone();
+            for link in &mut drawn.links {
+                // Drawn for links that are down too: what is named elsewhere does not change what befalls the others.
+                let fails = rng.unit() <= probability;
+                link.is_up &= !fails;
+            }
+            draws_left -= 1;
+            match Routes::shortest(&drawn) {
+                Ok(_) => {
+                    *self = drawn;
+                    return Ok(());
+                }
+                Err(unreachable) if draws_left == 0 => return Err(unreachable),
+                Err(_) => {}
+            }
+        }
     }
 
     /// The places of the links of these names.
@@ -137,6 +168,40 @@ mod tests {
         assert_eq!(down(&fabric), [1, 6]);
         fabric.fail(&[("L3", "S0")]).unwrap();
         assert_eq!(down(&fabric), [1, 6]);
+    }
+
+    /// Shares of 10,000 draws, five standard deviations wide: 32 links fail with 0.05 each, and a draw in 51 falls apart.
+    #[test]
+    fn links_fail_by_chance() {
+        let whole = FatTree::gfc(4).fabric().unwrap();
+        let drawn = |seed: u64| {
+            let mut fabric = whole.clone();
+            fabric.fail_at_random(0.05, seed).unwrap();
+            fabric
+        };
+        let draws: Vec<Fabric> = (1..=2_000).map(drawn).collect();
+        let failed = draws.iter().map(|fabric| down(fabric).len()).sum::<usize>() as f64 / 2_000.0;
+        // 1.6 of all networks, and a little less of those that hold together.
+        assert!((1.40..1.65).contains(&failed), "{failed}");
+        let of_first = |fabric: &&Fabric| !fabric.links[0].is_up;
+        let first = draws.iter().filter(of_first).count();
+        assert!((40..160).contains(&first), "{first}");
+        assert!(draws.iter().all(|fabric| Routes::shortest(fabric).is_ok()));
+        assert_eq!(down(&drawn(3)), down(&draws[2]));
+        assert!((1..=20).any(|seed| down(&drawn(seed)) != down(&drawn(seed + 1))));
+    }
+
+    #[test]
+    fn what_falls_apart_is_drawn_anew_and_refused_at_last() {
+        let mut fabric = LeafSpine::dsh_deadlock().fabric().unwrap();
+        let before = fabric.clone();
+        let refused = fabric.fail_at_random(1.0, 1).unwrap_err().to_string();
+        assert!(refused.starts_with("no way joins H0 and "), "{refused}");
+        assert_eq!(down(&fabric), down(&before));
+        // Links that are named stay down.
+        fabric.fail(&[("S0", "L3")]).unwrap();
+        fabric.fail_at_random(0.0, 1).unwrap();
+        assert_eq!(down(&fabric), [6]);
     }
 
     #[test]

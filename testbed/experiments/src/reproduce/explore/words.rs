@@ -9,7 +9,8 @@ use super::picture;
 use crate::Failure;
 use crate::files::{at, whole};
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::outcome::duration;
+use crate::reproduce::kept::Kept;
+use crate::reproduce::outcome::{MadeOn, duration};
 use crate::table::{Table, count};
 
 /// What the papers leave open.
@@ -103,7 +104,7 @@ pub(super) fn print_all(maps: &[ClaimMap]) {
 
 const HEAD: &str = "# Where the papers' claims hold
 
-Made by `weir explore --document docs/CLAIMS.md` of the maps that `weir explore all` left; not written by hand. A paper leaves settings open: which variant of a congestion control, how long a link is, how
+Made by `weir explore --document docs/CLAIMS.md` of the maps that `weir explore all` left; not written by hand; what has no map there stays as an earlier call wrote it. A paper leaves settings open: which variant of a congestion control, how long a link is, how
 bursts are released. `weir reproduce` has to take one of each. A map tries the others too, and says in which share of the settings that the paper allows each of its claims holds, and
 which setting decides. [EXPERIMENTS.md](EXPERIMENTS.md#maps-of-claims) says how. The headline is the share over all settings, and never a single one: values are those that a reader could take,
 some of them listed as earlier runs had shown that they matter. *As taken* is what [REPRODUCTION.md](REPRODUCTION.md) has.
@@ -114,15 +115,18 @@ some of them listed as earlier runs had shown that they matter. *As taken* is wh
   as nobody knows how likely each value is.
 - **Decides**: the open thing with which most of the variance goes (first-order ω², at least 0.1, of twelve settings or more, and by chance in fewer than one of fifty permutations, times the number of things).
 
+| figure | main claims together | decided by | robust claims | fragile claims | claims that do not hold | not decided | settings, CPU time |
+|---|---|---|---|---|---|---|---|
 ";
 
 /// Writes the page of all maps, with their pictures in a folder beside it.
 pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) -> Result<(), Failure> {
+    let kept = Kept::read(file);
     let mut maps = Vec::new();
     for experiment in experiments {
         let folder = results.join(&experiment.id);
         if let Some(map) = super::read(&folder)? {
-            maps.push((experiment, map));
+            maps.push((experiment, map, super::read_made(&folder)?));
         }
     }
     if maps.is_empty() {
@@ -136,24 +140,43 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
     let beside = file.parent().unwrap_or(Path::new("")).join("images").join(&pictures);
     fs::create_dir_all(&beside).map_err(at(&beside))?;
     let mut text = HEAD.to_owned();
-    summary(&mut text, &maps.iter().map(|(_, map)| map).collect::<Vec<_>>());
-    for (experiment, map) in &maps {
-        let name = format!("{}.svg", map.id);
-        let to = beside.join(&name);
-        fs::write(&to, picture::drawn(map)).map_err(at(&to))?;
-        section(&mut text, experiment, map, &format!("images/{pictures}/{name}"));
+    let map_of = |id: &str| maps.iter().find(|(_, map, _)| map.id == id);
+    let (mut figures, mut settings, mut seconds) = (0, 0, 0.0);
+    for experiment in experiments {
+        let id = &experiment.id;
+        match (map_of(id), kept.row(id)) {
+            (Some((_, map, _)), _) => {
+                summary_row(&mut text, map);
+                (settings, seconds) = (settings + map.settings, seconds + map.cpu_ms as f64 / 1e3);
+            }
+            (None, Some(row)) => {
+                let _ = writeln!(text, "{row}");
+                settings += settings_of(row);
+                seconds += kept.seconds(id, TIME_CELL);
+            }
+            (None, None) => continue,
+        }
+        figures += 1;
     }
-    let cpu: u64 = maps.iter().map(|(_, map)| map.cpu_ms).sum();
-    let settings: usize = maps.iter().map(|(_, map)| map.settings).sum();
+    for experiment in experiments {
+        let id = &experiment.id;
+        if let Some((_, map, made_on)) = map_of(id) {
+            let name = format!("{id}.svg");
+            let to = beside.join(&name);
+            fs::write(&to, picture::drawn(map)).map_err(at(&to))?;
+            section(&mut text, experiment, map, made_on.as_ref(), &format!("images/{pictures}/{name}"));
+        } else if let Some(section) = kept.section(id) {
+            let _ = writeln!(text, "{section}");
+        }
+    }
     let _ = writeln!(
         text,
-        "\nAll together: {} figures, {} settings, {} of CPU time.",
-        maps.len(),
+        "\nAll together: {figures} figures, {} settings, {} of CPU time.",
         count(settings as u64),
-        duration(cpu as f64 / 1e3)
+        duration(seconds)
     );
     let without = |is_open: bool| {
-        let others = experiments.iter().filter(|experiment| maps.iter().all(|(_, map)| map.id != experiment.id));
+        let others = experiments.iter().filter(|it| map_of(&it.id).is_none() && kept.section(&it.id).is_none());
         let ids = others.filter(|experiment| experiment.paper.open.is_empty() != is_open).map(|it| it.id.as_str());
         ids.collect::<Vec<_>>().join(", ")
     };
@@ -163,41 +186,54 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
         }
     }
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
-    println!("{} maps: {}", maps.len(), file.display());
+    let of_earlier = match figures - maps.len() {
+        0 => String::new(),
+        some => format!(", and {some} as an earlier call wrote them"),
+    };
+    println!("{} maps{of_earlier}: {}", maps.len(), file.display());
     Ok(())
 }
 
-fn summary(text: &mut String, maps: &[&ClaimMap]) {
-    text.push_str("| figure | main claims together | decided by | robust claims | fragile claims | claims that do not hold | not decided | settings, CPU time |\n|---|---|---|---|---|---|---|---|\n");
-    for map in maps {
-        let lines: Vec<&Line> =
-            map.lines.iter().filter(|line| matches!(line.kind, Kind::Main | Kind::Further)).collect();
-        let how_many = |what: &str| lines.iter().filter(|line| line.robustness() == what).count();
-        let all = match &map.lines[0] {
-            line if line.is_open() => String::new(),
-            _ if map.is_all => " (all)".to_owned(),
-            line => format!(" ({})", line.interval_shown()),
-        };
-        let _ = writeln!(
-            text,
-            "| [{0}](#{1}) {2} | {3}{all} | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
-            map.id,
-            map.id.replace('.', ""),
-            map.title.replace('|', "\\|"),
-            map.share_in_short(),
-            map.lines[0].decides.as_deref().unwrap_or("-"),
-            how_many("robust"),
-            how_many("fragile"),
-            how_many("does not hold"),
-            how_many("too few settings") + how_many("open"),
-            map.settings,
-            duration(map.cpu_ms as f64 / 1e3),
-        );
-    }
+/// Where rows have `288, 2 min`: how many settings were run, and how long that took.
+const TIME_CELL: usize = 7;
+
+fn settings_of(row: &str) -> usize {
+    let cell = row.trim_matches('|').split('|').nth(TIME_CELL);
+    cell.and_then(|cell| cell.split(',').next()?.trim().parse().ok()).unwrap_or(0)
 }
 
-fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, picture: &str) {
-    let _ = writeln!(text, "\n## {}\n\n{}. {}. {}.\n", map.id, map.title, experiment.place_in_paper(), extent(map));
+fn summary_row(text: &mut String, map: &ClaimMap) {
+    let lines: Vec<&Line> = map.lines.iter().filter(|line| matches!(line.kind, Kind::Main | Kind::Further)).collect();
+    let how_many = |what: &str| lines.iter().filter(|line| line.robustness() == what).count();
+    let all = match &map.lines[0] {
+        line if line.is_open() => String::new(),
+        _ if map.is_all => " (all)".to_owned(),
+        line => format!(" ({})", line.interval_shown()),
+    };
+    let _ = writeln!(
+        text,
+        "| [{0}](#{1}) {2} | {3}{all} | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
+        map.id,
+        map.id.replace('.', "").to_lowercase(),
+        map.title.replace('|', "\\|"),
+        map.share_in_short(),
+        map.lines[0].decides.as_deref().unwrap_or("-"),
+        how_many("robust"),
+        how_many("fragile"),
+        how_many("does not hold"),
+        how_many("too few settings") + how_many("open"),
+        map.settings,
+        duration(map.cpu_ms as f64 / 1e3),
+    );
+}
+
+fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, made_on: Option<&MadeOn>, picture: &str) {
+    let made = made_on.map_or_else(String::new, |made_on| {
+        let date = made_on.provenance.started.split('T').next().unwrap_or("");
+        format!(" Made {date}, commit `{}`.", made_on.commit)
+    });
+    let extent = extent(map);
+    let _ = writeln!(text, "\n## {}\n\n{}. {}. {extent}.{made}\n", map.id, map.title, experiment.place_in_paper());
     if let Some(left_out) = &map.left_out {
         let _ = writeln!(text, "Without {left_out}.\n");
     }

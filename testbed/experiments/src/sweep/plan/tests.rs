@@ -158,3 +158,35 @@ fn the_time_that_real_frames_take_is_each_points_own() {
     let ends = "seeds = [1, 2]\nruns = [\"DT\"]\n[[zip]]\n\"scenario.time_dilation\" = [1000, 1000]\n\"scenario.end\" = [\"1ms\", \"9ms\"]\n";
     assert_eq!(takes(ends, Backend::Dpdk), Duration::from_secs(2 * (1 + 3) + 2 * (9 + 3)));
 }
+
+/// A fabric with two failed links has ways that go around in a circle, and one without has none; a switch by itself neither.
+#[test]
+fn a_sweep_may_be_of_what_is_prone_to_deadlock_alone() {
+    let directory = tempfile::tempdir().unwrap();
+    let fabric = |failed: &str| {
+        format!(
+            "{{ kind = \"leaf-spine\", leaves = 4, spines = 2, hosts = 1, rate = \"10Gbps\", delay = \"1us\", failed = {failed} }}"
+        )
+    };
+    let text = |only: &str, last: &str| {
+        format!("{only}seeds = [1, 2]\nruns = [\"DT\"]\n[parameters]\ntopology = [{}, {last}]\n", fabric("[]"))
+    };
+    let only = "only = \"prone-to-deadlock\"\n";
+    let prone = fabric("[[\"S0\", \"L3\"], [\"S1\", \"L0\"]]");
+    let all = plan(&directory, &text("", &prone)).unwrap();
+    let kept = plan(&directory, &text(only, &prone)).unwrap();
+    assert_eq!((all.points.len(), kept.points.len()), (4, 2));
+    assert!(kept.points.iter().all(|point| point.parameters[0].1["failed"][0][0] == "S0"), "{:?}", kept.points);
+    assert_eq!(kept.points.iter().map(|point| point.number).collect::<Vec<_>>(), [1, 2]);
+    // Text and hash are those of the same point among all.
+    assert_eq!((kept.text(&kept.points[0]), &kept.points[0].hash), (all.text(&all.points[2]), &all.points[2].hash));
+    let wrong = plan(&directory, &text(only, &fabric("[[\"S0\", \"L3\"]]"))).unwrap_err();
+    assert!(
+        wrong.contains("sweep.toml:2: no combination of the parameters has ways that may lock each other up"),
+        "{wrong}"
+    );
+    let wrong = plan(&directory, &format!("{only}[parameters]\nscenario.forwarding = [\"static\"]\n")).unwrap_err();
+    assert!(wrong.contains("`only` looks at ways of equal cost, and the scenario's are static"), "{wrong}");
+    let wrong = plan(&directory, "only = \"prone\"\n").unwrap_err();
+    assert!(wrong.contains("sweep.toml:2: ") && wrong.contains("prone-to-deadlock"), "{wrong}");
+}

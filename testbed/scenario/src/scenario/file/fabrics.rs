@@ -35,10 +35,11 @@ const KINDS: [(&str, &[&str]); 6] = [
     ),
     ("fat-tree", &["k", "host_rate", "host_delay"]),
 ];
-const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed"];
+const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probability", "failure_seed"];
 
 /// More of anything than there can be; what fits together is the fabric's to say.
 const COUNT_MAX: u64 = 65_534;
+const SEED_MAX: u64 = u32::MAX as u64;
 const DELAY_MAX: Span = Span::from_secs(1);
 
 /// Reads the fabric; `None` if it has errors.
@@ -67,6 +68,7 @@ pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
         }
     };
     fail(&table, &mut fabric);
+    fail_at_random(&table, &mut fabric);
     Some(parts(&table, &fabric, nic))
 }
 
@@ -209,6 +211,29 @@ fn fail(table: &Table<'_>, fabric: &mut Fabric) {
                 table.refuse(&key, message, "write for example failed = [[\"S0\", \"L3\"]]");
             }
         }
+    }
+}
+
+/// `failure_probability` and `failure_seed`: links that fail by chance, besides those that are named.
+fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
+    let has = ["failure_probability", "failure_seed"].map(|key| table.has(key));
+    let (probability, seed) = (table.probability("failure_probability"), table.integer("failure_seed", 0..=SEED_MAX));
+    match has {
+        [false, false] => return,
+        [true, true] => {}
+        [true, false] => {
+            let help = "write failure_seed = 1, another number for other links";
+            table.refuse("failure_probability", "links fail by chance, and nothing says by which one", help);
+        }
+        [false, true] => {
+            let help = "write failure_probability = 0.05, or take it out";
+            table.refuse("failure_seed", "chance has no say in which links fail", help);
+        }
+    }
+    let Some((probability, seed)) = probability.zip(seed) else { return };
+    if fabric.fail_at_random(probability, seed).is_err() {
+        let message = "where links fail with this probability, no way joins some hosts, in each of 1000 draws";
+        table.refuse("failure_probability", message, "write a lower one");
     }
 }
 

@@ -62,6 +62,8 @@ pub(super) const TOPOLOGY: &[&str] = &[
     "spine_rate",
     "spine_delay",
     "failed",
+    "failure_probability",
+    "failure_seed",
 ];
 
 /// Each kind of workload has some of these.

@@ -152,6 +152,28 @@ fn failed_links_are_on_no_way() {
     assert!(static_one[0].scenario.needs_virtual_time().is_none());
 }
 
+/// A number for each set of links, whatever the scenario's own seed is.
+#[test]
+fn links_fail_by_chance_besides_those_that_are_named() {
+    let ways = |more: &str, scenario: &str| {
+        let topology = "kind = \"fat-tree\"\nk = 4\nrate = \"10Gbps\"\ndelay = \"1us\"\n";
+        let text = format!("[scenario]\nend = \"1ms\"\n{scenario}[topology]\n{topology}{more}");
+        let scenario = good(&text).remove(0).scenario;
+        let routes = scenario.routes.as_ref().unwrap();
+        // From all switches to those with hosts.
+        let all = (0..20).flat_map(|from| (0..8).map(move |to| (from, to)));
+        all.map(|(from, to)| routes.ports(from, to).to_vec()).collect::<Vec<_>>()
+    };
+    let by_chance = |seed: u32| format!("failure_probability = 0.1\nfailure_seed = {seed}\n");
+    let sets: Vec<_> = (1..=4).map(|seed| ways(&by_chance(seed), "")).collect();
+    assert!(sets.iter().all(|set| *set != ways("", "")) && sets[1] != sets[0], "{sets:?}");
+    assert_eq!(ways(&by_chance(3), "seed = 7\n"), sets[2]);
+    // Port 2 of SE1 leads to SA1.
+    let both = ways(&format!("failed = [[\"SE1\", \"SA1\"]]\n{}", by_chance(1)), "");
+    assert!(both[..8].iter().all(|ports| !ports.contains(&2)), "{both:?}");
+    assert!(sets.iter().any(|set| set[..8].iter().any(|ports| ports.contains(&2))), "{sets:?}");
+}
+
 #[test]
 fn static_and_equal_cost_ways_lead_to_the_same_hosts() {
     let pair = pair("[[links]]\nends = [\"S1.second\", \"S2.second\"]\n").remove(0).scenario;

@@ -1,0 +1,118 @@
+//! What stands of earlier results in a page that is written anew: rows and sections of figures whose results are not at hand stay as they
+//! are, with the dates that they have. Results take gigabytes and are not kept; pages are.
+
+use std::fs;
+use std::path::Path;
+
+use super::verdict::Verdict;
+
+/// A page as an earlier call wrote it; empty if none did.
+#[derive(Debug, Default)]
+pub(super) struct Kept {
+    text: String,
+}
+
+impl Kept {
+    pub(super) fn read(file: &Path) -> Kept {
+        Kept { text: fs::read_to_string(file).unwrap_or_default() }
+    }
+
+    /// The row of a figure in the page's first table, if results stand there.
+    pub(super) fn row(&self, id: &str) -> Option<&str> {
+        let begin = format!("| [{id}](#");
+        self.text.lines().find(|line| line.starts_with(&begin) && !line.contains("| not run |"))
+    }
+
+    /// The section of a figure, from its heading on, with an empty line in front and none behind.
+    pub(super) fn section(&self, id: &str) -> Option<&str> {
+        let heading = format!("\n## {id}");
+        let mut places = self.text.match_indices(&heading).map(|(place, _)| place);
+        // gfc.1 is no beginning of gfc.12.
+        let from = places.find(|place| self.text[place + heading.len()..].starts_with(['\n', ':']))?;
+        let after = from + heading.len();
+        let ends = ["\n## ", "\nAll together"].map(|end| self.text[after..].find(end).map(|place| after + place));
+        let to = ends.into_iter().flatten().min().unwrap_or(self.text.len());
+        Some(self.text[from..to].trim_end())
+    }
+
+    /// The verdict in a row.
+    pub(super) fn verdict(&self, id: &str) -> Option<Verdict> {
+        let cell = cells(self.row(id)?).nth(1)?.trim_matches('*').to_owned();
+        let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::DoesNotHold, Verdict::NotJudged, Verdict::Arithmetic];
+        all.into_iter().find(|verdict| verdict.to_string() == cell)
+    }
+
+    /// The time at the end of a row's cell, `348, 2 min`, in seconds.
+    pub(super) fn seconds(&self, id: &str, cell: usize) -> f64 {
+        let time = || super::units::seconds(&cells(self.row(id)?).nth(cell)?.rsplit(", ").next()?.replace(' ', ""));
+        time().unwrap_or(0.0)
+    }
+
+    /// The machines of the line that says how long all took.
+    pub(super) fn machines(&self) -> impl Iterator<Item = &str> {
+        let line = self.text.lines().find(|line| line.starts_with("All together took "));
+        let machines = line.and_then(|line| Some(line.split_once(" on ")?.1.trim_end_matches('.')));
+        machines.into_iter().flat_map(|machines| machines.split(", "))
+    }
+}
+
+/// A row's cells.
+fn cells(row: &str) -> impl Iterator<Item = &str> {
+    row.trim_matches('|').split('|').map(str::trim)
+}
+
+/// A row with another cell.
+pub(super) fn with_cell(row: &str, place: usize, cell: &str) -> String {
+    let cells = cells(row).enumerate().map(|(n, is)| if n == place { cell } else { is });
+    format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+}
+
+/// A text in which what stands between two others, both included, is another text; as it is where they do not stand in it.
+pub(super) fn with_between(text: &str, (from, to): (&str, &str), new: &str) -> String {
+    let place = text.find(from).and_then(|start| Some((start, start + text[start..].find(to)? + to.len())));
+    place.map_or_else(|| text.to_owned(), |(start, end)| format!("{}{new}{}", &text[..start], &text[end..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kept() -> Kept {
+        let text = "# Figures\n\nOf 3 experiments 1 hold.\n\n| figure | verdict | numbers | open | runs | made |\n|---|---|\n\
+            | [a.1](#a1-one) One | **holds in part** | 1 of 2 | 3 % of 4 settings | 348, 2 min | 2026-11-25 |\n\
+            | [a.2](#a2-two) Two | not run | | | | |\n\
+            | [a.12](#a12-more) More | **holds** | | | 3, 2.5 h | 2026-11-24 |\n\n\
+            All together took 3 h of CPU time on One (2 cores), Other (4 cores).\n\n\
+            ## a.12: More\n\nThe paper: b.\n\n## a.1: One\n\nThe paper: a. Over it [holds in 3 %](C#a1). All.\n\n![Fig](a.svg)\n\n\
+            ## a.2: Two\n\nNot run.\n";
+        Kept { text: text.to_owned() }
+    }
+
+    #[test]
+    fn rows_and_sections_of_earlier_results_stay() {
+        let kept = kept();
+        assert!(kept.row("a.1").unwrap().starts_with("| [a.1](#a1-one) One |"));
+        assert_eq!((kept.row("a.2"), kept.row("a.3"), kept.section("a.3")), (None, None, None));
+        assert_eq!(kept.section("a.12"), Some("\n## a.12: More\n\nThe paper: b."));
+        let section = kept.section("a.1").unwrap();
+        assert!(section.starts_with("\n## a.1: One\n") && section.ends_with("![Fig](a.svg)"), "{section}");
+        assert_eq!(kept.verdict("a.1"), Some(Verdict::HoldsInPart));
+        assert_eq!((kept.verdict("a.12"), kept.verdict("a.2")), (Some(Verdict::Holds), None));
+        assert_eq!((kept.seconds("a.1", 4), kept.seconds("a.12", 4), kept.seconds("a.2", 4)), (120.0, 9_000.0, 0.0));
+        assert_eq!(kept.machines().collect::<Vec<_>>(), ["One (2 cores)", "Other (4 cores)"]);
+        assert_eq!(Kept::default().machines().count(), 0);
+    }
+
+    #[test]
+    fn what_a_map_says_anew_stands_in_a_kept_row_and_section() {
+        let kept = kept();
+        let row = with_cell(kept.row("a.1").unwrap(), 3, "9 % of 8 settings");
+        assert_eq!(
+            row,
+            "| [a.1](#a1-one) One | **holds in part** | 1 of 2 | 9 % of 8 settings | 348, 2 min | 2026-11-25 |"
+        );
+        let section = with_between(kept.section("a.1").unwrap(), ("it [", "](C#a1)."), "it [holds in 9 %](C#a1).");
+        assert!(section.contains("The paper: a. Over it [holds in 9 %](C#a1). All."), "{section}");
+        assert_eq!(with_between("as it is", ("x", "y"), "z"), "as it is");
+    }
+}
