@@ -46,6 +46,14 @@ pub(super) struct Row<'c, P> {
     pub(super) lengths: &'c [u32],
 }
 
+/// Packets of a queue in a row, as many as lie from this place on. What is known of them can be read until packets are put into any
+/// queue, though they were [consumed](Chunks::consume).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    chunk: u32,
+    from: u32,
+}
+
 /// Packets of one chunk.
 const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
@@ -137,11 +145,10 @@ impl<P> Chunks<P> {
                 for ((place, bytes), length) in places.zip(&mut chunk.lengths[tail..][..put]) {
                     let at = left.trailing_zeros() as usize % BURST_MAX;
                     left &= left - 1;
-                    let packet = from[at].take();
-                    *length = packet.as_ref().map_or(0, P::frame_bytes);
-                    *bytes = charged[at];
+                    let Some(packet) = from[at].take() else { break };
+                    (*length, *bytes) = (packet.frame_bytes(), charged[at]);
                     // What was there was taken, so there is nothing to drop.
-                    mem::forget(mem::replace(place, packet));
+                    mem::forget(place.replace(packet));
                 }
                 chunk.ingress[tail..][..put].fill(bundle.ingress);
                 ends.tail += put as u32;
@@ -190,11 +197,28 @@ impl<P> Chunks<P> {
     #[inline]
     pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
         let ends = self.ends[queue];
-        let Some(chunk) = self.chunks.get_mut(ends.first as usize) else {
+        if ends.first == NONE {
             return Row { packets: &mut [], ingress: &[], bytes: &[], lengths: &[] };
-        };
-        let end = if ends.first == ends.last { ends.tail as usize } else { CHUNK };
-        let row = ends.head as usize..end;
+        }
+        let end = if ends.first == ends.last { ends.tail } else { CHUNK as u32 };
+        self.row(Place { chunk: ends.first, from: ends.head }, (end - ends.head) as usize)
+    }
+
+    /// Where the queue's first packets lie, and their lengths: as many as lie in a row, and `most` at most.
+    #[inline]
+    pub(super) fn front(&self, queue: usize, most: usize) -> (Place, &[u32]) {
+        let Ends { first, last, head, tail } = self.ends[queue];
+        let place = Place { chunk: first, from: head };
+        let Some(chunk) = self.chunks.get(first as usize) else { return (place, &[]) };
+        let end = if first == last { tail as usize } else { CHUNK };
+        (place, &chunk.lengths[head as usize..end.min(head as usize + most)])
+    }
+
+    /// So many packets in a row.
+    #[inline]
+    pub(super) fn row(&mut self, Place { chunk, from }: Place, count: usize) -> Row<'_, P> {
+        let (chunk, from) = (&mut self.chunks[chunk as usize], from as usize);
+        let row = from..from + count;
         Row {
             packets: &mut chunk.packets[row.clone()],
             ingress: &chunk.ingress[row.clone()],
@@ -223,17 +247,14 @@ impl<P> Chunks<P> {
         chunk.packets[head as usize..][..count].iter().flatten().for_each(Packet::prefetch);
     }
 
-    /// Forgets the queue's first `n` packets, which were taken from its [`Chunks::front_row`].
+    /// Forgets the queue's first `n` packets, which lie in a row and are taken. Returns whether there are no others.
     #[inline]
-    pub(super) fn consume(&mut self, queue: usize, n: usize) {
-        if n == 0 {
-            return;
-        }
+    pub(super) fn consume(&mut self, queue: usize, n: usize) -> bool {
         let ends = &mut self.ends[queue];
         ends.head += n as u32;
         self.held -= n;
         let is_last = ends.first == ends.last;
-        if ends.head == if is_last { ends.tail } else { CHUNK as u32 } {
+        if n > 0 && ends.head == if is_last { ends.tail } else { CHUNK as u32 } {
             let done = ends.first;
             let next = mem::replace(&mut self.chunks[done as usize].next, self.free);
             self.free = done;
@@ -243,6 +264,7 @@ impl<P> Chunks<P> {
                 (ends.first, ends.head) = (next, 0);
             }
         }
+        ends.first == NONE
     }
 }
 
