@@ -48,10 +48,18 @@ pub(super) struct Row<'c, P> {
 
 /// Packets of a queue in a row, as many as lie from this place on. What is known of them can be read until packets are put into any
 /// queue, though they were [consumed](Chunks::consume).
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     chunk: u32,
     from: u32,
+}
+
+impl Place {
+    /// The place so many packets further.
+    #[inline]
+    pub(super) fn behind(self, count: usize) -> Place {
+        Place { from: self.from + count as u32, ..self }
+    }
 }
 
 /// Packets of one chunk.
@@ -136,11 +144,11 @@ impl<P> Chunks<P> {
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         charged[..bytes.len()].copy_from_slice(bytes);
         for (bundle, mut left) in bundles {
-            let ends = &mut self.ends[bundle.egress.index()];
-            while left != 0 {
+            let (ends, mut count) = (&mut self.ends[bundle.egress.index()], bundle.packets as usize);
+            while count > 0 {
                 let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
                 let tail = ends.tail as usize;
-                let put = (CHUNK - tail).min(left.count_ones() as usize);
+                let put = (CHUNK - tail).min(count);
                 let places = chunk.packets[tail..][..put].iter_mut().zip(&mut chunk.bytes[tail..][..put]);
                 for ((place, bytes), length) in places.zip(&mut chunk.lengths[tail..][..put]) {
                     let at = left.trailing_zeros() as usize % BURST_MAX;
@@ -152,6 +160,7 @@ impl<P> Chunks<P> {
                 }
                 chunk.ingress[tail..][..put].fill(bundle.ingress);
                 ends.tail += put as u32;
+                count -= put;
             }
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use arrayvec::ArrayVec;
 use weir_flowctl::{Regulator, wire_bytes};
 use weir_mmu::{DepartureRow, Intake, Leaving};
-use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, QueueId, Time};
 
 use super::bursts::{BurstPort, Bursts};
 use super::chunks::{Chunks, Place};
@@ -24,7 +24,7 @@ pub(super) struct Transmitter<P> {
 }
 
 /// Frames of a queue that a port is offered beside others.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 struct Offered {
     queue: QueueId,
     at: Place,
@@ -33,7 +33,25 @@ struct Offered {
 }
 
 /// What a port is offered together.
-type Offer = ArrayVec<Offered, BURST_MAX>;
+#[derive(Debug, Default)]
+struct Offer {
+    /// As the frames are to leave.
+    rows: ArrayVec<Offered, BURST_MAX>,
+    /// Rows of a queue that lie behind each other are one here: what left is counted by these if all went.
+    of_queues: ArrayVec<Offered, BURST_MAX>,
+}
+
+impl Offer {
+    #[inline(always)]
+    fn push(&mut self, row: Offered) {
+        let others = self.of_queues.iter_mut().rev();
+        match others.take(CLASSES).find(|other| other.queue == row.queue && other.at.behind(other.count) == row.at) {
+            Some(before) => (before.count, before.bytes) = (before.count + row.count, before.bytes + row.bytes),
+            None => self.of_queues.push(row),
+        }
+        self.rows.push(row);
+    }
+}
 
 /// The frames of an offer, where they lie.
 struct OfferedRows<'o, P> {
@@ -222,9 +240,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         driver: &mut D,
     ) -> usize {
         let mut ready = self.ready(now, index, held);
-        let (mut rows, mut staged) = (Offer::new(), None::<Box<Staged<P>>>);
+        let (mut offer, mut staged) = (Offer::default(), None::<Box<Staged<P>>>);
         let mut left = BURST_MAX;
-        while let Some(class) = self.offer_rows(now, index, &mut ready, (&mut rows, &mut left), staged.is_none()) {
+        while let Some(class) = self.offer_rows(now, index, &mut ready, (&mut offer, &mut left), staged.is_none()) {
             let Transmission { shared, queues, ports, link_overhead, .. } = self;
             let port = &mut ports[index];
             if !port.in_rows.contains(class) {
@@ -246,7 +264,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             };
             left -= count;
             if staged.is_none() && !port.own.has_lanes {
-                rows.push(Offered { queue, at, count, bytes });
+                offer.push(Offered { queue, at, count, bytes });
             } else {
                 let staged = staged.get_or_insert_with(|| self.manner.take_spare());
                 staged.take_from(queue, fifos.row(at, count), 0, count);
@@ -256,7 +274,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 ready -= self.has_to_wait(now, index, ready & class.alone());
             }
         }
-        let sent = self.send_offered(now, index, &rows, leaving, driver);
+        let sent = self.send_offered(now, index, &offer, leaving, driver);
         // What a port has not taken goes before what was staged behind it.
         match (self.ports[index].own.staged.as_mut(), staged) {
             (Some(before), Some(mut staged)) => {
@@ -280,7 +298,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         now: Time,
         index: usize,
         ready: &mut ClassSet,
-        (rows, left): (&mut Offer, &mut usize),
+        (offer, left): (&mut Offer, &mut usize),
         may: bool,
     ) -> Option<Class> {
         let Transmission { shared, queues, ports, link_overhead, .. } = self;
@@ -297,7 +315,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let (at, lengths) = fifos.front(queue.index(), *left);
             let (count, bytes) = port.extend_row::<false>(now, class, *ready, (lengths, *link_overhead), regulator);
             *left -= count;
-            rows.push(Offered { queue, at, count, bytes });
+            offer.push(Offered { queue, at, count, bytes });
             port.consume_row(fifos, class, count, ready);
         }
         None
@@ -309,7 +327,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         &mut self,
         now: Time,
         index: usize,
-        rows: &[Offered],
+        Offer { rows, of_queues }: &Offer,
         leaving: &mut Leaving,
         driver: &mut D,
     ) -> usize {
@@ -321,8 +339,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let sent = driver.transmit_rows(port.id, &mut OfferedRows { fifos, rows });
         manner.note_released(sent);
         let telling = self.off_ports | self.by_length;
+        let offered: usize = of_queues.iter().map(|row| row.count).sum();
         let mut left = sent;
-        for Offered { queue, at, count, bytes } in rows {
+        for Offered { queue, at, count, bytes } in if sent == offered { of_queues } else { rows } {
             let row = fifos.row(*at, *count);
             let gone = left.min(*count);
             left -= gone;
