@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::mem;
+use std::slice::from_ref;
 
+use prefetch_index::prefetch_index;
 use weir_mmu::{Arrival, Bundle, Intake};
 use weir_units::{QueueId, SetOfPorts};
 
@@ -79,6 +81,24 @@ struct Ends {
 }
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE, head: 0, tail: 0 };
+
+impl<P> Chunk<P> {
+    /// Has the cache fetch a chunk, if it is one.
+    #[inline(never)]
+    fn prefetch(chunks: &[Chunk<P>], n: u32) {
+        const LINE: usize = 64;
+        let Some(chunk) = chunks.get(n as usize) else { return };
+        (0..CHUNK)
+            .step_by(LINE / size_of::<Option<P>>().clamp(1, LINE))
+            .for_each(|n| prefetch_index(&chunk.packets, n));
+        (0..CHUNK).step_by(LINE / size_of::<QueueId>()).for_each(|n| prefetch_index(&chunk.ingress, n));
+        (0..CHUNK).step_by(LINE / size_of::<u32>()).for_each(|n| {
+            prefetch_index(&chunk.bytes, n);
+            prefetch_index(&chunk.lengths, n);
+        });
+        prefetch_index(from_ref(&chunk.next), 0);
+    }
+}
 
 impl<P> Chunks<P> {
     /// Puts the packets of a burst last in their queues, which are numbered as [`QueueId`](weir_units::QueueId)s are. There is room
@@ -199,6 +219,8 @@ impl<P> Chunks<P> {
         } else {
             chunks[ends.last as usize].next = new;
             (ends.last, ends.tail) = (new, 0);
+            // Queues grow, and what they get was used long ago.
+            Chunk::prefetch(chunks, *free);
         }
     }
 
@@ -271,6 +293,8 @@ impl<P> Chunks<P> {
                 *ends = EMPTY;
             } else {
                 (ends.first, ends.head) = (next, 0);
+                // What stands left the cache long ago.
+                Chunk::prefetch(&self.chunks, self.chunks[next as usize].next);
             }
         }
         ends.first == NONE
