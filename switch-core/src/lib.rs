@@ -76,7 +76,7 @@ mod utilisation;
 mod watchdog;
 
 pub use build_error::BuildError;
-pub use packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput, transmit_row_as_burst};
+pub use packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, PortOutput, Rows, transmit_rows_as_burst};
 pub use report::Report;
 pub use shared::{Feedback, RateChange, Shared, Sighting};
 pub use surroundings::{PortFacts, Surroundings};

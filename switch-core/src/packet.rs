@@ -130,11 +130,35 @@ impl<P: Packet> Queued<P> {
     }
 }
 
-/// Sends a row of packets by way of a burst, as [`PortOutput::transmit_row`] does.
-pub fn transmit_row_as_burst<P>(row: &mut [Option<P>], transmit: impl FnOnce(&mut Burst<P>) -> usize) -> usize {
-    let mut burst: Burst<P> = row.iter_mut().map_while(Option::take).collect();
+/// Packets that a port is offered together: rows of places, [`BURST_MAX`] at most, in the order in which they are to leave.
+pub trait Rows<P> {
+    /// Shows each row.
+    fn each(&mut self, show: impl FnMut(&mut [Option<P>]));
+
+    /// Puts packets back that did not go: the last ones, in their order.
+    fn put_back(&mut self, sent: usize, mut packets: impl Iterator<Item = P>) {
+        let mut gone = sent;
+        self.each(|row| {
+            let of_row = gone.min(row.len());
+            gone -= of_row;
+            row[of_row..].iter_mut().zip(&mut packets).for_each(|(place, packet)| *place = Some(packet));
+        });
+    }
+}
+
+impl<P> Rows<P> for &mut [Option<P>] {
+    #[inline]
+    fn each(&mut self, mut show: impl FnMut(&mut [Option<P>])) {
+        show(self);
+    }
+}
+
+/// Sends rows of packets by way of a burst, as [`PortOutput::transmit_rows`] does.
+pub fn transmit_rows_as_burst<P>(rows: &mut impl Rows<P>, transmit: impl FnOnce(&mut Burst<P>) -> usize) -> usize {
+    let mut burst = Burst::new();
+    rows.each(|row| burst.extend(row.iter_mut().map_while(Option::take)));
     let sent = transmit(&mut burst);
-    row[sent..].iter_mut().zip(burst).for_each(|(place, packet)| *place = Some(packet));
+    rows.put_back(sent, burst.into_iter());
     sent
 }
 
@@ -169,10 +193,10 @@ pub trait PortOutput<P> {
     /// Sends from the front of `burst` what the port accepts now, and leaves the rest; returns how many went.
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
 
-    /// Sends from the front of `row`, all of which are `Some`, what the port accepts now, and leaves `None` in their places; the
-    /// others stay. Returns how many went.
-    fn transmit_row(&mut self, port: PortId, row: &mut [Option<P>]) -> usize {
-        transmit_row_as_burst(row, |burst| self.transmit(port, burst))
+    /// Sends from the front of these rows, all of whose places are `Some`, what the port accepts now, and leaves `None` in their places;
+    /// the others stay. Returns how many went.
+    fn transmit_rows(&mut self, port: PortId, rows: &mut impl Rows<P>) -> usize {
+        transmit_rows_as_burst(rows, |burst| self.transmit(port, burst))
     }
 
     /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes

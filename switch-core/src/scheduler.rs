@@ -100,25 +100,23 @@ impl Row {
     /// [`Row::go_on`] of frames that don't all go: some at a time, and the last ones one by one.
     #[inline(always)]
     fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
-        let (mut count, mut bytes) = (0, 0);
+        let before = self.deficit;
+        if self.counts == Counts::FRAMES {
+            let count = lengths.len().min(before as usize);
+            self.deficit -= count as u32;
+            return (count, lengths[..count].iter().sum());
+        }
+        let (mut count, mut deficit) = (0, before);
         for part in lengths.as_chunks::<PART>().0 {
-            let of_part: u32 = part.iter().sum();
-            let cost = self.counts.of_all(PART, of_part);
-            if self.deficit < cost {
-                break;
-            }
-            self.deficit -= cost;
-            (count, bytes) = (count + PART, bytes + of_part);
+            let Some(left) = deficit.checked_sub(part.iter().sum()) else { break };
+            (count, deficit) = (count + PART, left);
         }
         for length in &lengths[count..] {
-            let cost = self.counts.of(*length);
-            if self.deficit < cost {
-                break;
-            }
-            self.deficit -= cost;
-            (count, bytes) = (count + 1, bytes + length);
+            let Some(left) = deficit.checked_sub(*length) else { break };
+            (count, deficit) = (count + 1, left);
         }
-        (count, bytes)
+        self.deficit = deficit;
+        (count, before - deficit)
     }
 }
 

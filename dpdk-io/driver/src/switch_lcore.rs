@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use weir_dpdk_io::{Arrival, Batch, Clock, RxQueue, TxQueue};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
-use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput, transmit_row_as_burst};
+use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput, Rows, transmit_rows_as_burst};
 use weir_units::{MacAddr, PortId, QueueId, Time};
 use weir_wire::mac_control::ControlFrame;
 
@@ -280,15 +280,15 @@ impl PortOutput<Frame> for World {
     }
 
     #[inline]
-    fn transmit_row(&mut self, port: PortId, row: &mut [Option<Frame>]) -> usize {
+    fn transmit_rows(&mut self, port: PortId, rows: &mut impl Rows<Frame>) -> usize {
         let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
         if output.is_watched {
-            return transmit_row_as_burst(row, |burst| self.transmit(port, burst));
+            return transmit_rows_as_burst(rows, |burst| self.transmit(port, burst));
         }
-        self.batch.take_from_row(row);
+        rows.each(|row| self.batch.take_from_row(row));
         let sent = output.queue.send(&mut self.batch);
         if !self.batch.is_empty() {
-            row[sent..].iter_mut().zip(self.batch.drain()).for_each(|(place, mbuf)| *place = Some(Frame(mbuf)));
+            rows.put_back(sent, self.batch.drain().map(Frame));
         }
         if output.has_backlog {
             output.told.note(output.queue.backlog().unwrap_or(0));

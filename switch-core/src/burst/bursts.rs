@@ -59,7 +59,8 @@ impl<P> Bursts<P> {
     /// For so many ports. All memory is taken now.
     pub(super) fn new(ports: usize, catch_up: CatchUp, memory: MemoryShare) -> Bursts<P> {
         Bursts {
-            spare: (0..ports).map(|_| Box::default()).collect(),
+            // One more, for what is taken frame by frame behind rows that a port did not take.
+            spare: (0..=ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
             is_behind: false,
             memory,

@@ -2,7 +2,9 @@
 
 use std::fmt;
 use std::mem;
+use std::slice::from_ref;
 
+use prefetch_index::prefetch_index;
 use weir_mmu::{Arrival, Bundle, Intake};
 use weir_units::{QueueId, SetOfPorts};
 
@@ -46,6 +48,22 @@ pub(super) struct Row<'c, P> {
     pub(super) lengths: &'c [u32],
 }
 
+/// Packets of a queue in a row, as many as lie from this place on. What is known of them can be read until packets are put into any
+/// queue, though they were [consumed](Chunks::consume).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Place {
+    chunk: u32,
+    from: u32,
+}
+
+impl Place {
+    /// The place so many packets further.
+    #[inline]
+    pub(super) fn behind(self, count: usize) -> Place {
+        Place { from: self.from + count as u32, ..self }
+    }
+}
+
 /// Packets of one chunk.
 const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
@@ -63,6 +81,24 @@ struct Ends {
 }
 
 const EMPTY: Ends = Ends { first: NONE, last: NONE, head: 0, tail: 0 };
+
+impl<P> Chunk<P> {
+    /// Has the cache fetch a chunk, if it is one.
+    #[inline(never)]
+    fn prefetch(chunks: &[Chunk<P>], n: u32) {
+        const LINE: usize = 64;
+        let Some(chunk) = chunks.get(n as usize) else { return };
+        (0..CHUNK)
+            .step_by(LINE / size_of::<Option<P>>().clamp(1, LINE))
+            .for_each(|n| prefetch_index(&chunk.packets, n));
+        (0..CHUNK).step_by(LINE / size_of::<QueueId>()).for_each(|n| prefetch_index(&chunk.ingress, n));
+        (0..CHUNK).step_by(LINE / size_of::<u32>()).for_each(|n| {
+            prefetch_index(&chunk.bytes, n);
+            prefetch_index(&chunk.lengths, n);
+        });
+        prefetch_index(from_ref(&chunk.next), 0);
+    }
+}
 
 impl<P> Chunks<P> {
     /// Puts the packets of a burst last in their queues, which are numbered as [`QueueId`](weir_units::QueueId)s are. There is room
@@ -128,23 +164,23 @@ impl<P> Chunks<P> {
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         charged[..bytes.len()].copy_from_slice(bytes);
         for (bundle, mut left) in bundles {
-            let ends = &mut self.ends[bundle.egress.index()];
-            while left != 0 {
+            let (ends, mut count) = (&mut self.ends[bundle.egress.index()], bundle.packets as usize);
+            while count > 0 {
                 let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
                 let tail = ends.tail as usize;
-                let put = (CHUNK - tail).min(left.count_ones() as usize);
+                let put = (CHUNK - tail).min(count);
                 let places = chunk.packets[tail..][..put].iter_mut().zip(&mut chunk.bytes[tail..][..put]);
                 for ((place, bytes), length) in places.zip(&mut chunk.lengths[tail..][..put]) {
                     let at = left.trailing_zeros() as usize % BURST_MAX;
                     left &= left - 1;
-                    let packet = from[at].take();
-                    *length = packet.as_ref().map_or(0, P::frame_bytes);
-                    *bytes = charged[at];
+                    let Some(packet) = from[at].take() else { break };
+                    (*length, *bytes) = (packet.frame_bytes(), charged[at]);
                     // What was there was taken, so there is nothing to drop.
-                    mem::forget(mem::replace(place, packet));
+                    mem::forget(place.replace(packet));
                 }
                 chunk.ingress[tail..][..put].fill(bundle.ingress);
                 ends.tail += put as u32;
+                count -= put;
             }
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
@@ -183,6 +219,8 @@ impl<P> Chunks<P> {
         } else {
             chunks[ends.last as usize].next = new;
             (ends.last, ends.tail) = (new, 0);
+            // Queues grow, and what they get was used long ago.
+            Chunk::prefetch(chunks, *free);
         }
     }
 
@@ -190,11 +228,28 @@ impl<P> Chunks<P> {
     #[inline]
     pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
         let ends = self.ends[queue];
-        let Some(chunk) = self.chunks.get_mut(ends.first as usize) else {
+        if ends.first == NONE {
             return Row { packets: &mut [], ingress: &[], bytes: &[], lengths: &[] };
-        };
-        let end = if ends.first == ends.last { ends.tail as usize } else { CHUNK };
-        let row = ends.head as usize..end;
+        }
+        let end = if ends.first == ends.last { ends.tail } else { CHUNK as u32 };
+        self.row(Place { chunk: ends.first, from: ends.head }, (end - ends.head) as usize)
+    }
+
+    /// Where the queue's first packets lie, and their lengths: as many as lie in a row, and `most` at most.
+    #[inline]
+    pub(super) fn front(&self, queue: usize, most: usize) -> (Place, &[u32]) {
+        let Ends { first, last, head, tail } = self.ends[queue];
+        let place = Place { chunk: first, from: head };
+        let Some(chunk) = self.chunks.get(first as usize) else { return (place, &[]) };
+        let end = if first == last { tail as usize } else { CHUNK };
+        (place, &chunk.lengths[head as usize..end.min(head as usize + most)])
+    }
+
+    /// So many packets in a row.
+    #[inline]
+    pub(super) fn row(&mut self, Place { chunk, from }: Place, count: usize) -> Row<'_, P> {
+        let (chunk, from) = (&mut self.chunks[chunk as usize], from as usize);
+        let row = from..from + count;
         Row {
             packets: &mut chunk.packets[row.clone()],
             ingress: &chunk.ingress[row.clone()],
@@ -223,17 +278,14 @@ impl<P> Chunks<P> {
         chunk.packets[head as usize..][..count].iter().flatten().for_each(Packet::prefetch);
     }
 
-    /// Forgets the queue's first `n` packets, which were taken from its [`Chunks::front_row`].
+    /// Forgets the queue's first `n` packets, which lie in a row and are taken. Returns whether there are no others.
     #[inline]
-    pub(super) fn consume(&mut self, queue: usize, n: usize) {
-        if n == 0 {
-            return;
-        }
+    pub(super) fn consume(&mut self, queue: usize, n: usize) -> bool {
         let ends = &mut self.ends[queue];
         ends.head += n as u32;
         self.held -= n;
         let is_last = ends.first == ends.last;
-        if ends.head == if is_last { ends.tail } else { CHUNK as u32 } {
+        if n > 0 && ends.head == if is_last { ends.tail } else { CHUNK as u32 } {
             let done = ends.first;
             let next = mem::replace(&mut self.chunks[done as usize].next, self.free);
             self.free = done;
@@ -241,8 +293,11 @@ impl<P> Chunks<P> {
                 *ends = EMPTY;
             } else {
                 (ends.first, ends.head) = (next, 0);
+                // What stands left the cache long ago.
+                Chunk::prefetch(&self.chunks, self.chunks[next as usize].next);
             }
         }
+        ends.first == NONE
     }
 }
 

@@ -7,7 +7,7 @@ use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::bursts::Bursts;
 use super::staged::Staged;
-use crate::packet::{Packet, PortOutput, transmit_row_as_burst};
+use crate::packet::{Packet, PortOutput, transmit_rows_as_burst};
 use crate::transmission::Transmission;
 
 /// The transmit queue that frames of a class leave by, of so many: their class modulo that.
@@ -81,7 +81,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let offered = &mut lanes.offered[queue];
             let open = offered.before(paused);
             if open > 0 {
-                let sent = transmit_row_as_burst(offered.front(open), |burst| {
+                let sent = transmit_rows_as_burst(&mut offered.front(open), |burst| {
                     let limit = burst.len();
                     driver.transmit_by(id, queue as u8, burst, limit)
                 });

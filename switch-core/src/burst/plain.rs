@@ -4,12 +4,12 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_mmu::Arrival;
+use weir_mmu::{Arrival, Group};
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
 use weir_wire::ethernet::Parsed;
 
-use super::alike::Alike;
+use super::alike::{Alike, alike};
 use super::exact_match::{ExactMatch, Way};
 use crate::fdb::Destination;
 use crate::forwarding::{Forwarding, Onward};
@@ -204,14 +204,21 @@ impl<P: Packet> Forwarding<P> {
         let takes = |way: Way| shared.takes(way.egress().port(), way.ingress().class());
         let mut charges = [0; BURST_MAX];
         charges.iter_mut().zip(&lengths[..count]).for_each(|(charge, bytes)| *charge = shared.charge.of(*bytes));
-        let groups = match Alike::groups(count, ways, lengths, &charges) {
+        let groups = match alike(count, ways) {
             Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
             _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
         };
-        intake.push_groups(&charges[..count], groups.iter().map(Alike::charged));
-        for Alike { way, members, frame_bytes, .. } in &groups {
-            counters.add_frames(way.ingress(), u64::from(members.count_ones()), u64::from(*frame_bytes));
-        }
+        let charged = |Alike { way, members }: &Alike| {
+            let (mut frame_bytes, mut bytes, mut left) = (0, 0, *members);
+            while left != 0 {
+                let n = left.trailing_zeros() as usize % BURST_MAX;
+                (frame_bytes, bytes) = (frame_bytes + lengths[n], bytes + charges[n]);
+                left &= left - 1;
+            }
+            counters.add_frames(way.ingress(), u64::from(members.count_ones()), u64::from(frame_bytes));
+            Group { ingress: way.ingress(), egress: way.egress(), members: *members, bytes }
+        };
+        intake.push_groups(&charges[..count], groups.iter().map(charged));
         if counts {
             let state = &shared.port(port).arrived;
             for (way, frame_bytes) in ways.iter().zip(lengths).take(count) {

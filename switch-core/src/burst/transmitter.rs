@@ -2,17 +2,18 @@
 
 use std::sync::Arc;
 
+use arrayvec::ArrayVec;
 use weir_flowctl::{Regulator, wire_bytes};
 use weir_mmu::{DepartureRow, Intake, Leaving};
-use weir_units::{Bytes, Class, ClassSet, QueueId, Time};
+use weir_units::{Bytes, CLASSES, Class, ClassSet, QueueId, Time};
 
 use super::bursts::{BurstPort, Bursts};
+use super::chunks::{Chunks, Place};
 use super::handoff::{FromForwarder, OVERFULL};
 use super::lateness::Waits;
 use super::staged::Staged;
 use crate::counters::{DropReason, Published, queue_stat};
-use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued};
-use crate::queues::PacketQueues;
+use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued, Rows};
 use crate::transmission::{Manner, OutPort, Transmission, told_of};
 
 /// TX: transmits on its ports what the forwarders admitted for them.
@@ -22,8 +23,48 @@ pub(super) struct Transmitter<P> {
     inputs: Box<[FromForwarder<P>]>,
 }
 
-/// The fewest frames in a row that the port is offered by themselves, where others may follow from another queue.
-const ROW_MIN: usize = 16;
+/// Frames of a queue that a port is offered beside others.
+#[derive(Clone, Copy, Debug)]
+struct Offered {
+    queue: QueueId,
+    at: Place,
+    count: usize,
+    bytes: u32,
+}
+
+/// What a port is offered together.
+#[derive(Debug, Default)]
+struct Offer {
+    /// As the frames are to leave.
+    rows: ArrayVec<Offered, BURST_MAX>,
+    /// Rows of a queue that lie behind each other are one here: what left is counted by these if all went.
+    of_queues: ArrayVec<Offered, BURST_MAX>,
+}
+
+impl Offer {
+    #[inline(always)]
+    fn push(&mut self, row: Offered) {
+        let others = self.of_queues.iter_mut().rev();
+        match others.take(CLASSES).find(|other| other.queue == row.queue && other.at.behind(other.count) == row.at) {
+            Some(before) => (before.count, before.bytes) = (before.count + row.count, before.bytes + row.bytes),
+            None => self.of_queues.push(row),
+        }
+        self.rows.push(row);
+    }
+}
+
+/// The frames of an offer, where they lie.
+struct OfferedRows<'o, P> {
+    fifos: &'o mut Chunks<P>,
+    rows: &'o [Offered],
+}
+
+impl<P> Rows<P> for OfferedRows<'_, P> {
+    #[inline(always)]
+    fn each(&mut self, mut show: impl FnMut(&mut [Option<P>])) {
+        self.rows.iter().for_each(|row| show(self.fifos.row(row.at, row.count).packets));
+    }
+}
 
 /// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
 const TAKEN_MAX: usize = BURSTS_MAX * BURST_MAX;
@@ -199,79 +240,120 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         driver: &mut D,
     ) -> usize {
         let mut ready = self.ready(now, index, held);
-        let (mut sent, mut staged) = (0, None::<Box<Staged<P>>>);
-        while !ready.is_empty() && self.ports[index].may_send(now) {
-            let room = BURST_MAX - sent - staged.as_ref().map_or(0, |staged| staged.len());
-            if room == 0 {
-                break;
-            }
-            let Some(class) = self.next_class(index, ready) else { break };
-            let port = &self.ports[index];
+        let (mut offer, mut staged) = (Offer::default(), None::<Box<Staged<P>>>);
+        let mut left = BURST_MAX;
+        while let Some(class) = self.offer_rows(now, index, &mut ready, (&mut offer, &mut left), staged.is_none()) {
+            let Transmission { shared, queues, ports, link_overhead, .. } = self;
+            let port = &mut ports[index];
             if !port.in_rows.contains(class) {
                 let free_at = port.shaper.free_at();
                 let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
                 let port = &mut self.ports[index];
                 port.own.peak.send(port.shaper.free_at().since(free_at));
                 staged.get_or_insert_with(|| self.manner.take_spare()).push(queued);
+                left -= 1;
                 continue;
             }
-            let is_direct = staged.is_none() && !port.own.has_lanes;
-            let is_plain = port.plain.contains(class);
+            let (queue, fifos) = (QueueId::new(port.id, class), queues.fifos());
+            let (at, lengths) = fifos.front(queue.index(), left);
+            let (is_plain, regulator) = (port.plain.contains(class), &shared.port(port.id).regulator);
             let (count, bytes) = if is_plain {
-                self.extend_row::<false>(now, index, class, ready, room)
+                port.extend_row::<false>(now, class, ready, (lengths, *link_overhead), regulator)
             } else {
-                self.extend_row::<true>(now, index, class, ready, room)
+                port.extend_row::<true>(now, class, ready, (lengths, *link_overhead), regulator)
             };
-            if is_direct && (count >= ROW_MIN || ready.only().is_some()) {
-                let gone = self.send_row(now, index, class, (count, bytes), leaving, driver);
-                sent += gone;
-                self.consume_row(index, class, count, &mut ready);
-                if gone < count {
-                    return sent;
-                }
+            left -= count;
+            if staged.is_none() && !port.own.has_lanes {
+                offer.push(Offered { queue, at, count, bytes });
             } else {
-                let queue = QueueId::new(self.ports[index].id, class);
                 let staged = staged.get_or_insert_with(|| self.manner.take_spare());
-                staged.take_from(queue, self.queues.fifos().front_row(queue.index()), 0, count);
-                self.consume_row(index, class, count, &mut ready);
+                staged.take_from(queue, fifos.row(at, count), 0, count);
             }
+            port.consume_row(fifos, class, count, &mut ready);
             if !is_plain {
                 ready -= self.has_to_wait(now, index, ready & class.alone());
             }
         }
-        self.ports[index].own.staged = staged;
-        sent + self.send_staged(now, index, leaving, driver)
+        let sent = self.send_offered(now, index, &offer, leaving, driver);
+        // What a port has not taken goes before what was staged behind it.
+        match (self.ports[index].own.staged.as_mut(), staged) {
+            (Some(before), Some(mut staged)) => {
+                staged.drain(|queued| before.push(queued));
+                self.manner.spare.push(staged);
+                sent
+            }
+            (Some(_), None) => sent,
+            (None, staged) => {
+                self.ports[index].own.staged = staged;
+                sent + self.send_staged(now, index, leaving, driver)
+            }
+        }
     }
 
-    /// Offers the port the first `count` frames of a queue, so many bytes, and stages what it does not accept. Returns how many went.
+    /// Takes rows as long as they are of plain classes, if any `may` be offered straight from its queue. Returns the class of the frame that
+    /// goes next, which counts as scheduled; `None` if none may go.
     #[inline(always)]
-    fn send_row<D: PortOutput<P>>(
+    fn offer_rows(
         &mut self,
         now: Time,
         index: usize,
-        class: Class,
-        (count, bytes): (usize, u32),
+        ready: &mut ClassSet,
+        (offer, left): (&mut Offer, &mut usize),
+        may: bool,
+    ) -> Option<Class> {
+        let Transmission { shared, queues, ports, link_overhead, .. } = self;
+        let port = &mut ports[index];
+        let regulator = &shared.port(port.id).regulator;
+        let plain = if may && !port.own.has_lanes { port.plain } else { ClassSet::EMPTY };
+        while *left > 0 && !ready.is_empty() && port.may_send(now) {
+            let class =
+                port.scheduler.next(*ready, |class| queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0))?;
+            if !plain.contains(class) {
+                return Some(class);
+            }
+            let (queue, fifos) = (QueueId::new(port.id, class), queues.fifos());
+            let (at, lengths) = fifos.front(queue.index(), *left);
+            let (count, bytes) = port.extend_row::<false>(now, class, *ready, (lengths, *link_overhead), regulator);
+            *left -= count;
+            offer.push(Offered { queue, at, count, bytes });
+            port.consume_row(fifos, class, count, ready);
+        }
+        None
+    }
+
+    /// Offers the port rows of frames, which were taken from their queues, and stages what it does not accept. Returns how many went.
+    #[inline(always)]
+    fn send_offered<D: PortOutput<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        Offer { rows, of_queues }: &Offer,
         leaving: &mut Leaving,
         driver: &mut D,
     ) -> usize {
-        let Transmission { queues, ports, counters, shared, manner, .. } = self;
-        let port = &mut ports[index];
-        let queue = QueueId::new(port.id, class);
-        let row = queues.fifos().front_row(queue.index());
-        let sent = driver.transmit_row(port.id, &mut row.packets[..count]);
-        if sent == count {
-            counters.add_frames(queue, count as u64, u64::from(bytes));
-        } else {
-            counters.add_row(queue, &row.lengths[..sent]);
+        if rows.is_empty() {
+            return 0;
         }
-        let gone = DepartureRow { egress: queue, ingress: &row.ingress[..sent], bytes: &row.bytes[..sent] };
-        shared.mmu.release_later(now, leaving, gone);
+        let Transmission { queues, ports, counters, shared, manner, .. } = self;
+        let (port, fifos) = (&mut ports[index], queues.fifos());
+        let sent = driver.transmit_rows(port.id, &mut OfferedRows { fifos, rows });
         manner.note_released(sent);
-        self.stirred |= told_of(shared, self.off_ports | self.by_length, row.ingress[..sent].iter().copied());
-        if sent < count {
-            let mut staged = manner.take_spare();
-            staged.take_from(queue, row, sent, count);
-            port.own.staged = Some(staged);
+        let telling = self.off_ports | self.by_length;
+        let offered: usize = of_queues.iter().map(|row| row.count).sum();
+        let mut left = sent;
+        for Offered { queue, at, count, bytes } in if sent == offered { of_queues } else { rows } {
+            let row = fifos.row(*at, *count);
+            let gone = left.min(*count);
+            left -= gone;
+            let bytes = if gone == *count { *bytes } else { row.lengths[..gone].iter().sum() };
+            counters.add_frames(*queue, gone as u64, u64::from(bytes));
+            let (ingress, charges) = (&row.ingress[..gone], &row.bytes[..gone]);
+            shared.mmu.release_later(now, leaving, DepartureRow { egress: *queue, ingress, bytes: charges });
+            self.stirred |= told_of(shared, telling, ingress.iter().copied());
+            if gone < *count {
+                let staged = port.own.staged.get_or_insert_with(|| manner.take_spare());
+                staged.take_from(*queue, row, gone, *count);
+            }
         }
         sent
     }
@@ -281,80 +363,6 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     fn has_to_wait(&self, now: Time, index: usize, classes: ClassSet) -> ClassSet {
         let port = &self.ports[index];
         port.limits.waiting(now, classes) | self.without_credit(port, classes)
-    }
-
-    /// Puts frames of a class, whose first one was scheduled, on the port's wire: as many as lie in a row, and would be next one
-    /// after the other, and `most` at most. Returns how many, and their bytes. They are still in their queue. A class that is not
-    /// [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit.
-    #[inline(always)]
-    fn extend_row<const LIMITED: bool>(
-        &mut self,
-        now: Time,
-        index: usize,
-        class: Class,
-        ready: ClassSet,
-        most: usize,
-    ) -> (usize, u32) {
-        let Transmission { shared, queues, ports, link_overhead, .. } = self;
-        let port = &mut ports[index];
-        let queue = QueueId::new(port.id, class).index();
-        let is_standing = queues.fifos().is_standing(queue);
-        let frames = queues.fifos().front_row(queue);
-        let most = most.min(frames.lengths.len());
-        let regulator = &shared.port(port.id).regulator;
-        let lengths = &frames.lengths[..most];
-        if let Some(row) = port.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, *link_overhead), regulator) {
-            if is_standing {
-                queues.fifos().prefetch_behind(queue, row.0);
-            }
-            return row;
-        }
-        // In registers, for the row.
-        let (mut shaper, mut peak, mut row) =
-            (port.shaper.clone(), port.own.peak.clone(), port.scheduler.row(class, ready));
-        let (mut count, mut bytes, mut wire_total, mut waits) = (0, 0, Bytes::ZERO, false);
-        for frame_bytes in lengths {
-            if count > 0 {
-                let may_go = shaper.is_free(now) && peak.is_free(now);
-                let is_held = LIMITED && (waits || !regulator.has_credit(class, *frame_bytes));
-                if !may_go || is_held || !row.goes_on(*frame_bytes) {
-                    break;
-                }
-            }
-            let (free_at, wire) = (shaper.free_at(), wire_bytes(*frame_bytes, *link_overhead));
-            shaper.send(now, wire);
-            peak.send(shaper.free_at().since(free_at));
-            if LIMITED {
-                if port.counts_sent {
-                    regulator.handle_sent(class, *frame_bytes);
-                }
-                waits = port.limits.send(now, class, wire);
-            }
-            wire_total += wire;
-            bytes += frame_bytes;
-            count += 1;
-        }
-        (port.shaper, port.own.peak) = (shaper, peak);
-        port.scheduler.end_row(&row);
-        port.count_wire(wire_total);
-        if is_standing {
-            queues.fifos().prefetch_behind(queue, count);
-        }
-        (count, bytes)
-    }
-
-    /// Forgets frames of a class that were taken from its queue. Should it be empty now, the class is ready no more.
-    #[inline]
-    fn consume_row(&mut self, index: usize, class: Class, count: usize, ready: &mut ClassSet) {
-        let Transmission { queues, ports, .. } = self;
-        let port = &mut ports[index];
-        let (fifos, fifo) = (queues.fifos(), QueueId::new(port.id, class).index());
-        fifos.consume(fifo, count);
-        if fifos.is_empty(fifo) {
-            port.backlog.remove(class);
-            ready.remove(class);
-            port.scheduler.handle_empty(class);
-        }
     }
 
     /// Offers the port its burst. What it accepts is yet to be released.
@@ -371,7 +379,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return self.send_lanes(now, index, driver);
         }
         let Some(mut staged) = port.own.staged.take() else { return 0 };
-        let sent = driver.transmit_row(port.id, staged.front(BURST_MAX));
+        let sent = driver.transmit_rows(port.id, &mut staged.front(BURST_MAX));
         self.account(now, &staged, sent, leaving);
         staged.forget_front(sent);
         if staged.is_empty() {
@@ -399,7 +407,79 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     }
 }
 
-impl<P> OutPort<BurstPort<P>> {
+impl<P: Packet> OutPort<BurstPort<P>> {
+    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire: as many as would be next one after the other.
+    /// Returns how many, and their bytes. They are still in their queue. A class that is not [plain](OutPort::plain) is `LIMITED`: each
+    /// frame counts against its rate and its credit.
+    #[inline(always)]
+    fn extend_row<const LIMITED: bool>(
+        &mut self,
+        now: Time,
+        class: Class,
+        ready: ClassSet,
+        (lengths, link_overhead): (&[u32], Bytes),
+        regulator: &Regulator,
+    ) -> (usize, u32) {
+        let at_once = self.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, link_overhead), regulator);
+        at_once
+            .unwrap_or_else(|| self.put_each_on_wire::<LIMITED>(now, class, ready, (lengths, link_overhead), regulator))
+    }
+
+    /// [`OutPort::extend_row`], one frame after the other.
+    #[inline(never)]
+    fn put_each_on_wire<const LIMITED: bool>(
+        &mut self,
+        now: Time,
+        class: Class,
+        ready: ClassSet,
+        (lengths, link_overhead): (&[u32], Bytes),
+        regulator: &Regulator,
+    ) -> (usize, u32) {
+        // In registers, for the row.
+        let (mut shaper, mut peak, mut row) =
+            (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
+        let (mut count, mut bytes, mut wire_total, mut waits) = (0, 0, Bytes::ZERO, false);
+        for frame_bytes in lengths {
+            if count > 0 {
+                let may_go = shaper.is_free(now) && peak.is_free(now);
+                let is_held = LIMITED && (waits || !regulator.has_credit(class, *frame_bytes));
+                if !may_go || is_held || !row.goes_on(*frame_bytes) {
+                    break;
+                }
+            }
+            let (free_at, wire) = (shaper.free_at(), wire_bytes(*frame_bytes, link_overhead));
+            shaper.send(now, wire);
+            peak.send(shaper.free_at().since(free_at));
+            if LIMITED {
+                if self.counts_sent {
+                    regulator.handle_sent(class, *frame_bytes);
+                }
+                waits = self.limits.send(now, class, wire);
+            }
+            wire_total += wire;
+            bytes += frame_bytes;
+            count += 1;
+        }
+        (self.shaper, self.own.peak) = (shaper, peak);
+        self.scheduler.end_row(&row);
+        self.count_wire(wire_total);
+        (count, bytes)
+    }
+
+    /// Forgets frames of a class that were taken from its queue. Should it be empty now, the class is ready no more.
+    #[inline(always)]
+    fn consume_row(&mut self, fifos: &mut Chunks<P>, class: Class, count: usize, ready: &mut ClassSet) {
+        let queue = QueueId::new(self.id, class).index();
+        if fifos.is_standing(queue) {
+            fifos.prefetch_behind(queue, count);
+        }
+        if fifos.consume(queue, count) {
+            self.backlog.remove(class);
+            ready.remove(class);
+            self.scheduler.handle_empty(class);
+        }
+    }
+
     /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire at once: as many as would be next one
     /// after the other, if the wire would be free at `now` even behind all of them. It would be free between them then, since it is
     /// taken for longer with each. Those of a `LIMITED` class go so if its rate and its credit let all of them. `None` if they
@@ -416,7 +496,7 @@ impl<P> OutPort<BurstPort<P>> {
         let (first, others) = lengths.split_first()?;
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
-        let (others, bytes) = row.go_on(others, others.iter().sum());
+        let (others, bytes) = row.go_on(others, lengths.iter().sum::<u32>() - first);
         let (count, bytes) = (others + 1, bytes + first);
         let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
         shaper.send(now, wire);

@@ -1,6 +1,8 @@
 //! The whole pipeline without a driver: packets are small values, time is an argument.
 
 use weir_config::Layout;
+use weir_flowctl::CatchUp;
+use weir_switch_core::Surroundings;
 use weir_switch_core::counters::DropReason;
 use weir_units::{Class, ClassSet, MacAddr, PortId, Span};
 use weir_wire::ethernet::Parsed;
@@ -249,6 +251,34 @@ fn a_port_that_accepts_little_loses_and_reorders_nothing() {
     (0..500).for_each(|n| bench.arrive(0, frame(0, 1, 3, n)));
     bench.run(2_000, Span::from_nanos(1_250));
     assert_eq!(bench.data_sent(1), (0..500).collect::<Vec<_>>());
+}
+
+/// Class 4 leaves frame by frame, as it may be marked; the others leave in rows before and behind it.
+#[test]
+fn ports_that_accept_little_keep_the_order_of_rows_and_frames() {
+    const CLASSES: [u8; 3] = [0, 3, 4];
+    let ecn = "[[classes.queues]]\nclass = 4\necn = { kmin = \"900KB\", kmax = \"900KB\", pmax = 1.0 }\n";
+    for accepts in [1, 5, 30, 63] {
+        let late = Surroundings::real_time(CatchUp::at_most(Span::from_micros(60)));
+        let mut bench = Bench::with(&toml(3, ecn), Layout::Single, late);
+        introduce(&mut bench);
+        bench.world.accepts = Some(accepts);
+        for n in 0..900 {
+            let port = (n % 3) as u16;
+            let class = CLASSES[(n / 3 % 3) as usize];
+            bench.arrive(port, TestFrame { frame_bytes: 60, ..frame(port, (port + 1) % 3, class, n) });
+        }
+        bench.run(1_000, Span::from_micros(20));
+        for port in 0..3 {
+            let sent = bench.data_sent(port);
+            assert_eq!(sent.len(), 300, "{accepts}");
+            for turn in 0..3 {
+                let of_class: Vec<u64> = sent.iter().copied().filter(|n| n / 3 % 3 == turn).collect();
+                assert!(of_class.is_sorted() && of_class.len() == 100, "{accepts}: {of_class:?}");
+            }
+        }
+        assert_eq!(bench.report().balance.held(), 0);
+    }
 }
 
 #[test]

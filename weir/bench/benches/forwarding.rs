@@ -61,9 +61,9 @@ impl Run {
 
 const RUNS: [Run; 6] = [
     Run::of("forwarding", "--counted", CASES[1], 335.0),
-    Run::of("two classes in turn", "--counted-two-classes", CASES[3], 423.0),
-    Run::of("four destinations", "--counted-destinations", Case { destinations: 4, ..CASES[0] }, 405.0),
-    Run::of("mixed", "--counted-mixed", CASES[4], 518.0),
+    Run::of("two classes in turn", "--counted-two-classes", CASES[3], 402.0),
+    Run::of("four destinations", "--counted-destinations", Case { destinations: 4, ..CASES[0] }, 401.0),
+    Run::of("mixed", "--counted-mixed", CASES[4], 482.0),
     Run { policy: "reverie", ..Run::of("Reverie", "--counted-reverie", CASES[0], 363.0) },
     Run { policy: "static", flow_control: "cbfc", ..Run::of("CBFC", "--counted-cbfc", CASES[0], 381.0) },
 ];
