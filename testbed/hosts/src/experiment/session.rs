@@ -21,7 +21,7 @@ use crate::{script, sockets};
 /// How long the way between two hosts may take to carry a frame: links of guests come up a second after their switch.
 const PATH_WITHIN: Duration = Duration::from_secs(40);
 /// For short commands.
-const SHORT: Duration = Duration::from_secs(60);
+const SHORT: Duration = Duration::from_secs(180);
 
 /// Hosts that get ready, send, and are asked what they counted. Ask [`Session::is_ready`] until it is, tell it to
 /// [`Session::begin`], wait until it [is done](Session::is_done), and [`finish`](Session::finish) it.
