@@ -91,10 +91,10 @@ impl<P> Chunk<P> {
         (0..CHUNK)
             .step_by(LINE / size_of::<Option<P>>().clamp(1, LINE))
             .for_each(|n| prefetch_index(&chunk.packets, n));
-        (0..CHUNK).step_by(LINE / size_of::<QueueId>()).for_each(|n| prefetch_index(&chunk.ingress, n));
+        (0..CHUNK).step_by(LINE / size_of::<QueueId>()).for_each(|n| prefetch_index(&chunk.ingress[..], n));
         (0..CHUNK).step_by(LINE / size_of::<u32>()).for_each(|n| {
-            prefetch_index(&chunk.bytes, n);
-            prefetch_index(&chunk.lengths, n);
+            prefetch_index(&chunk.bytes[..], n);
+            prefetch_index(&chunk.lengths[..], n);
         });
         prefetch_index(from_ref(&chunk.next), 0);
     }
