@@ -105,7 +105,9 @@ class Emulator:
         return f"the emulator {end}:\n{log[-2000:]}\nthe guest's console:\n{self.console()[-6000:]}"
 
     def console(self):
-        return (self.folder / "console").read_text(errors="replace")
+        """What the guest has said; nothing where its emulator is not as far as to write it."""
+        file = self.folder / "console"
+        return file.read_text(errors="replace") if file.exists() else ""
 
     def run(self, command, within=COMMAND_S):
         """Runs a shell command to its end: (exit code, output)."""

@@ -253,7 +253,9 @@ fn plan(
     let mut plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
     plan.allowed_lateness =
         arguments.backend.is_real().then(|| arguments.lateness.unwrap_or(Summary::LATE_PERCENT_MAX));
-    let is_full = experiment.less(arguments.quick, arguments.backend).is_none();
+    // A measure may be of what only a farm runs.
+    let is_all = arguments.farm.is_some() || !experiment.has_farm();
+    let is_full = is_all && experiment.less(arguments.quick, arguments.backend).is_none();
     check::of_plan(experiment, &plan, is_full)?;
     Ok(plan)
 }

@@ -12,7 +12,7 @@ use crate::Failure;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reading {
     Is(Estimate),
-    /// A quick run has no such point.
+    /// A quick run has no such point, or a full one has none where a farm has more.
     LeftOut,
     /// A ratio, or a reduction, of which both sides are 0 in all runs.
     Nothing,
