@@ -15,7 +15,7 @@ use crate::probe::{self, Found};
 use crate::script::CLOCK;
 
 /// How long a short command may take: on a guest that is emulated beside others, on a busy machine.
-const SHORT: Duration = Duration::from_secs(180);
+pub(crate) const SHORT: Duration = Duration::from_secs(180);
 /// How often a host's clock is read, to take the reading that took the least time.
 const CLOCK_READINGS: usize = 4;
 

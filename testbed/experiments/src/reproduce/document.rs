@@ -43,7 +43,7 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     let kept = Kept::read(file);
     let text = document(&entries, &maps, &kept, backend);
     whole(file, |part| fs::write(part, text)).map_err(at(file))?;
-    let of_earlier = match entries.iter().filter(|it| it.1.is_none() && kept.row(&it.0.id).is_some()).count() {
+    let of_earlier = match entries.iter().filter(|entry| kept_row(&kept, entry).is_some()).count() {
         0 => String::new(),
         some => format!(", and {some} as an earlier call wrote them"),
     };
@@ -101,7 +101,7 @@ const OVER_OPEN: &str = "Over what the paper leaves open: it ";
 
 /// What a map says, for a figure's page.
 fn over_open(map: &ClaimMap) -> String {
-    format!("{OVER_OPEN}{} ([map](../CLAIMS.md#{})).", map.verdict, map.id.replace('.', "").to_lowercase())
+    format!("{OVER_OPEN}{} ([map](../CLAIMS.md#{})).", map.verdict, map.anchor())
 }
 
 /// A figure's page, as seen from the document.
@@ -133,6 +133,16 @@ fn made(text: &mut String, (outcome, made_on): &(Outcome, MadeOn)) {
     );
 }
 
+/// The row of a figure that stays as it is, as its results are not at hand.
+fn kept_row<'k>(kept: &'k Kept, (experiment, result): &Entry<'_>) -> Option<&'k str> {
+    kept.row(&experiment.id).filter(|_| result.is_none())
+}
+
+/// The section of a figure whose row stays.
+fn kept_section<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
+    kept.section(&entry.0.id).filter(|_| kept_row(kept, entry).is_some())
+}
+
 fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kept, backend: Backend) -> String {
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
@@ -143,9 +153,9 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kep
     summary(&mut text, entries, kept);
     if backend == Backend::Sim {
         text.push_str("\n| figure | verdict | main claims | stated numbers | over what is open | runs, CPU time | made |\n|---|---|---|---|---|---|---|\n");
-        for (experiment, result) in entries {
+        for entry @ (experiment, result) in entries {
             let map = maps.get(&experiment.id);
-            match kept.row(&experiment.id).filter(|_| result.is_none()) {
+            match kept_row(kept, entry) {
                 Some(row) => {
                     let told = map.map(|map| kept::with_cell(row, MAP_CELL, &map_cell(map)));
                     let _ = writeln!(text, "{}", told.as_deref().unwrap_or(row));
@@ -155,9 +165,9 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kep
         }
         papers(&mut text, entries);
         machines(&mut text, entries, kept, TIME_CELL);
-        for (experiment, result) in entries {
+        for entry @ (experiment, result) in entries {
             let map = maps.get(&experiment.id);
-            match kept.section(&experiment.id).filter(|_| result.is_none() && kept.row(&experiment.id).is_some()) {
+            match kept_section(kept, entry) {
                 Some(section) => {
                     let link = map.map(|map| (map, map_link(map)));
                     let told = link.map(|(map, link)| {
@@ -174,9 +184,8 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kep
         text,
         "\n| id | what | verdict | key numbers: paper / Weir | runs, {time} | made |\n|---|---|---|---|---|---|"
     );
-    let stays = |entry: &Entry<'_>| entry.1.is_none() && kept.row(&entry.0.id).is_some();
     for entry in entries {
-        match kept.row(&entry.0.id).filter(|_| stays(entry)) {
+        match kept_row(kept, entry) {
             Some(row) => {
                 let _ = writeln!(text, "{row}");
             }
@@ -185,7 +194,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kep
     }
     machines(&mut text, entries, kept, TIME_CELL_REAL);
     for entry @ (experiment, result) in entries {
-        if let Some(section) = kept.section(&experiment.id).filter(|_| stays(entry)) {
+        if let Some(section) = kept_section(kept, entry) {
             let _ = writeln!(text, "{section}");
             continue;
         }
@@ -302,7 +311,7 @@ fn over_open_short(map: &ClaimMap) -> String {
 }
 
 fn map_link(map: &ClaimMap) -> String {
-    format!("](CLAIMS.md#{}).", map.id.replace('.', "").to_lowercase())
+    format!("](CLAIMS.md#{}).", map.anchor())
 }
 
 /// What a figure is about, what came of it, and over what is open; and its picture.
@@ -370,7 +379,7 @@ fn machines(text: &mut String, entries: &[Entry<'_>], kept: &Kept, time: usize) 
         format!("{} ({} cores)", machine.cpu, machine.cores)
     };
     let mut machines: BTreeSet<String> = results().map(|(_, made_on)| machine(made_on)).collect();
-    let earlier = entries.iter().filter(|(experiment, result)| result.is_none() && kept.row(&experiment.id).is_some());
+    let earlier = entries.iter().filter(|entry| kept_row(kept, entry).is_some());
     if earlier.clone().next().is_some() {
         machines.extend(kept.machines().map(str::to_owned));
     }

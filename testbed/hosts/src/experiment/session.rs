@@ -14,14 +14,12 @@ use super::flows::{self, Task};
 use super::{FlowOutcome, Outcome};
 use crate::HostError;
 use crate::counters::{self, Counters};
-use crate::host::{Host, HostClock};
+use crate::host::{Host, HostClock, SHORT};
 use crate::probe::Found;
 use crate::{script, sockets};
 
 /// How long the way between two hosts may take to carry a frame: links of guests come up a second after their switch.
 const PATH_WITHIN: Duration = Duration::from_secs(40);
-/// For short commands.
-const SHORT: Duration = Duration::from_secs(180);
 
 /// Hosts that get ready, send, and are asked what they counted. Ask [`Session::is_ready`] until it is, tell it to
 /// [`Session::begin`], wait until it [is done](Session::is_done), and [`finish`](Session::finish) it.

@@ -32,21 +32,16 @@ const CHUNK: usize = 64 * 1024;
 impl RunFile {
     /// Makes the file, or empties it. What is written first is its header, until [`RunFile::end_header`].
     pub(super) fn create(path: &Path) -> io::Result<RunFile> {
-        let file = File::create(path)?;
-        let inner = Inner {
-            path: path.to_owned(),
-            file,
-            pending: Vec::new(),
-            is_refused: false,
-            header: Vec::new(),
-            is_header: true,
-        };
-        Ok(RunFile(Arc::new(Mutex::new(inner))))
+        Ok(RunFile::of(path, File::create(path)?))
     }
 
     /// Opens a file that is gone on with; [`RunFile::cut_back`] says from where.
     pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
+        Ok(RunFile::of(path, file))
+    }
+
+    fn of(path: &Path, file: File) -> RunFile {
         let inner = Inner {
             path: path.to_owned(),
             file,
@@ -55,7 +50,7 @@ impl RunFile {
             header: Vec::new(),
             is_header: true,
         };
-        Ok(RunFile(Arc::new(Mutex::new(inner))))
+        RunFile(Arc::new(Mutex::new(inner)))
     }
 
     /// Writes out what is pending, as far as the disk itself; returns the file's name and its length then.

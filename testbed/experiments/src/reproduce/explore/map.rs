@@ -122,6 +122,11 @@ pub(super) struct Explored<'a> {
 impl ClaimMap {
     pub(in crate::reproduce) const FORMAT: &str = "weir-map-1";
 
+    /// The anchor of its section in the document of maps.
+    pub(in crate::reproduce) fn anchor(&self) -> String {
+        self.id.replace('.', "").to_lowercase()
+    }
+
     pub(super) fn of(explored: &Explored<'_>) -> ClaimMap {
         let paper = &explored.experiment.paper;
         let is_all = explored.of == Some(explored.judged.len());

@@ -214,7 +214,7 @@ fn summary_row(text: &mut String, map: &ClaimMap) {
         text,
         "| [{0}](#{1}) {2} | {3}{all} | {4} | {5} | {6} | {7} | {8} | {9}, {10} |",
         map.id,
-        map.id.replace('.', "").to_lowercase(),
+        map.anchor(),
         map.title.replace('|', "\\|"),
         map.share_in_short(),
         map.lines[0].decides.as_deref().unwrap_or("-"),
