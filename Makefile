@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone release-tests-on-one-cpu command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-of-guests by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -66,7 +66,7 @@ test: export CARGO_INCREMENTAL ?= 0
 test: export CARGO_PROFILE_DEV_DEBUG ?= 0
 # Programs of tests are optimised less than the crates that they test.
 test: export RUSTC_WORKSPACE_WRAPPER ?= $(CURDIR)/scripts/rustc
-test: setup lint docs beside by-the-clock ## Set-up, then every check and test
+test: setup lint beside by-the-clock ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 # Wire tests wait for most of their time: for a guest's boot, for a pause's end. All tests that need no idle machine have the CPUs
@@ -80,22 +80,25 @@ beside-without-assertions:
 	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
 		"$(MAKE) --no-print-directory instructions loom examples-build"
 
-# What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
-# CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.
-by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-alone
+# What is held against the clock has no other work beside it, but for what only has a CPU that nothing else wants. Tests that keep one
+# CPU busy run two at a time: Weir's lcores take the first CPU of those that they may have, and what runs beside the wire tests, which is
+# programs without others to wait for, may have the last. The examples fit their clock to one CPU.
+by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-of-guests by-the-clock-alone
 
-ON_ONE_CPU := by_the_clock::conformance by_the_clock::victim
+FIRST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*' | sed --quiet 2p)
 LAST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*$$')
 by-the-clock-on-one-cpu:
-	@scripts/side-by-side '$(WIRE_TESTS) $(STEP) "wire tests by the clock, on one CPU" $(PYTEST) -m "idle_machine and one_cpu"' \
-		"taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory examples release-tests-on-one-cpu"
+	@scripts/side-by-side '$(WIRE_TESTS) $(STEP) "wire tests by the clock, on one CPU" $(PYTEST) -m "idle_machine and one_cpu"; \
+			wire=$$?; taskset --cpu-list $(FIRST_CPU) $(MAKE) --no-print-directory examples && exit $$wire' \
+		"taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory release-tests-by-the-clock"
 
-release-tests-on-one-cpu: setup
-	@$(STEP) "tests without assertions by the clock, on one CPU" $(CARGO) test $(HEAVY) --test it -- $(ON_ONE_CPU)
+# Guests under emulation wait for each other, and leave time to what no clock judges.
+by-the-clock-of-guests:
+	@scripts/side-by-side '$(WIRE_TESTS) $(STEP) "wire tests by the clock, of guests" $(PYTEST) -m "idle_machine and guest"' \
+		"chrt --idle 0 taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory docs"
 
 by-the-clock-alone:
-	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not one_cpu"
-	@$(STEP) "tests without assertions by the clock, alone" $(CARGO) test $(HEAVY) --test it by_the_clock:: -- $(patsubst %,--skip %,$(ON_ONE_CPU))
+	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not (one_cpu or guest)"
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
@@ -142,7 +145,7 @@ release-tests-together: setup
 	@$(STEP) "tests without assertions" $(CARGO) test $(HEAVY) --test it -- --skip by_the_clock::
 
 release-tests-by-the-clock: setup
-	@$(STEP) "tests without assertions by the clock, alone" $(CARGO) test $(HEAVY) --test it by_the_clock::
+	@$(STEP) "tests without assertions by the clock" $(CARGO) test $(HEAVY) --test it by_the_clock::
 
 conservation: setup ## Ten million frames of an incast in each layout under each buffer policy: none lost, none reordered (minutes; no part of test)
 	@$(STEP) "conservation" $(CARGO) test $(HEAVY) --test it every_layout_under_every_policy -- --ignored --nocapture

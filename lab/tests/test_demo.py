@@ -10,6 +10,8 @@ from conftest import need
 from weirlab.switch import weir_binary
 
 TIMEOUT_S = 180
+# What the machine takes is told and allowed for; a clock as slow as rates to be believed want would take twice the time.
+DILATION = "80"
 POLICIES = {"st": "st", "dt:1": "dt-1"}
 ALL_POLICIES = {
     "st", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "dsh-no-insurance", "dsh-no-shared", "sonic", "abm", "reverie",
@@ -25,7 +27,7 @@ def demo(*arguments, cwd):
 def runs(tmp_path_factory):
     where = tmp_path_factory.mktemp("demo")
     # Without congestion control the outcome can be reckoned, whatever the machine.
-    arguments = ["--testbed", "--bursts", "4", "--separate-hosts", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
+    arguments = ["--testbed", "--dilation", DILATION, "--bursts", "4", "--separate-hosts", "--policies", ",".join(POLICIES), "--congestion-control", "none"]
     done = demo(*arguments, cwd=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, where / "runs" / "demo"
@@ -35,7 +37,7 @@ def runs(tmp_path_factory):
 def controlled(tmp_path_factory):
     """The defaults of hosts, under policies that show their own state."""
     where = tmp_path_factory.mktemp("controlled")
-    done = demo("--testbed", "--bursts", "4", "--policy", "spfc,dsh:1/2", cwd=where)
+    done = demo("--testbed", "--dilation", DILATION, "--bursts", "4", "--policy", "spfc,dsh:1/2", cwd=where)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout, where / "runs" / "demo"
 
