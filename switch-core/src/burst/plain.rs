@@ -66,15 +66,19 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut O,
     ) {
         self.take_turn(port);
-        let mut row = self.stage_known(now, port, burst, known);
-        while row < burst.len() {
-            if !burst[row].is_control() {
-                return self.handle_mixed(now, port, (burst, row), known, store, onward);
+        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let mut found = 0;
+        if self.dropping.is_empty() {
+            known.follow(self.shared.fdb.as_of(now), port);
+            found = self.find_known(burst, known, &mut ways, &mut lengths);
+            if found < burst.len() && burst[found].is_control() {
+                found =
+                    self.find_around_control::<O>(now, port, (burst, found), known, (&mut ways, &mut lengths), store);
             }
-            // No part of the burst: frames before and behind it are admitted together.
-            let frame = burst.remove(row);
-            self.handle_control_packet::<O>(now, port, frame, store);
-            row += self.stage_known(now, port, &burst[row..], known);
+        }
+        let row = self.stage_found(port, found, &ways, &lengths);
+        if row < burst.len() {
+            return self.handle_mixed(now, port, (burst, row), known, store, onward);
         }
         if !burst.is_empty() {
             self.admit(now, port, burst, store, onward);
@@ -82,19 +86,32 @@ impl<P: Packet> Forwarding<P> {
         self.count_arrived(port);
     }
 
-    /// A MAC control frame, whose place among the data of its port is here.
+    /// Takes control frames out of a burst of which so many frames are known and the next one is a control frame, and finds the frames behind
+    /// them: what came before and behind is staged and admitted together. Returns how many are known.
     #[inline(never)]
-    fn handle_control_packet<O: Onward<P>>(
+    fn find_around_control<O: Onward<P>>(
         &mut self,
         now: Time,
         port: PortId,
-        packet: P,
+        (burst, mut found): (&mut Burst<P>, usize),
+        known: &ExactMatch,
+        (ways, lengths): (&mut [Way; BURST_MAX], &mut [u32; BURST_MAX]),
         store: &mut impl PacketStore<P>,
-    ) {
-        if let Parsed::Control(control) = packet.parse() {
-            self.handle_control::<O>(now, port, &control);
+    ) -> usize {
+        while found < burst.len() && burst[found].is_control() {
+            let frame = burst.remove(found);
+            if let Parsed::Control(control) = frame.parse() {
+                // Its place among the data of its port is here, behind what was found and is yet to be counted.
+                self.handle_control_behind::<O>(now, port, &control, |class, arrived| {
+                    let of_class =
+                        ways[..found].iter().zip(&*lengths).filter(|(way, _)| way.ingress().class() == class);
+                    of_class.map(|(_, frame_bytes)| arrived.count_of(*frame_bytes)).sum()
+                });
+            }
+            store.take_back(frame);
+            found += self.find_known(&burst[found..], known, &mut ways[found..], &mut lengths[found..]);
         }
-        store.take_back(packet);
+        found
     }
 
     /// Forwards a burst of which so many frames in a row ask to be admitted already, and the next one is not known.
@@ -138,29 +155,17 @@ impl<P: Packet> Forwarding<P> {
             return 0;
         }
         known.follow(self.shared.fdb.as_of(now), port);
-        let (mut all_ways, mut all_lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
-        let found = self.find_known(frames, known, &mut all_ways, &mut all_lengths);
-        let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
-        let Some(first) = ways.first().copied() else { return 0 };
-        if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
-            self.stage_alike(port, first, lengths)
-        } else {
-            self.stage_different(port, found, &all_ways, &all_lengths)
-        }
+        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let room = self.intake.room();
+        let found = self.find_known(frames, known, &mut ways[..room], &mut lengths);
+        self.stage_found(port, found, &ways, &lengths)
     }
 
-    /// Finds the ways of the first frames, and their lengths: of as many as are known and not too long.
+    /// Finds the ways of the first frames, and their lengths: of as many as there is room for, and are known and not too long.
     #[inline(always)]
-    fn find_known(
-        &self,
-        frames: &[P],
-        known: &ExactMatch,
-        ways: &mut [Way; BURST_MAX],
-        lengths: &mut [u32; BURST_MAX],
-    ) -> usize {
+    fn find_known(&self, frames: &[P], known: &ExactMatch, ways: &mut [Way], lengths: &mut [u32]) -> usize {
         let (frame_bytes_max, mut found) = (self.shared.frame_bytes_max, 0);
-        let places = ways.iter_mut().zip(lengths).take(self.intake.room());
-        for (frame, (to_way, to_length)) in frames.iter().zip(places) {
+        for (frame, (to_way, to_length)) in frames.iter().zip(ways.iter_mut().zip(lengths)) {
             let Some(way) = frame.head().and_then(|head| known.find(head)) else { break };
             let frame_bytes = frame.frame_bytes();
             if frame_bytes > frame_bytes_max {
@@ -170,6 +175,24 @@ impl<P: Packet> Forwarding<P> {
             found += 1;
         }
         found
+    }
+
+    /// [`Forwarding::stage_known`] of so many frames that go these ways. The lengths behind them are 0.
+    #[inline(always)]
+    fn stage_found(
+        &mut self,
+        port: PortId,
+        found: usize,
+        all_ways: &[Way; BURST_MAX],
+        all_lengths: &[u32; BURST_MAX],
+    ) -> usize {
+        let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
+        let Some(first) = ways.first().copied() else { return 0 };
+        if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
+            self.stage_alike(port, first, lengths)
+        } else {
+            self.stage_different(port, found, all_ways, all_lengths)
+        }
     }
 
     /// [`Forwarding::stage_known`] of frames of these lengths that all go the same way.

@@ -270,8 +270,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 staged.take_from(queue, fifos.row(at, count), 0, count);
             }
             port.consume_row(fifos, class, count, &mut ready);
-            if !is_plain {
-                ready -= self.has_to_wait(now, index, ready & class.alone());
+            if !is_plain && ready.contains(class) {
+                ready -= self.has_to_wait(now, index, class.alone());
             }
         }
         let sent = self.send_offered(now, index, &offer, leaving, driver);
@@ -506,7 +506,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         }
         if LIMITED {
             let frames = &lengths[..count];
-            if !regulator.has_credit_for(class, frames) || !self.limits.send_all(now, class, wire) {
+            if !regulator.has_credit_for(class, frames, bytes) || !self.limits.send_all(now, class, wire) {
                 return None;
             }
             if self.counts_sent {
