@@ -496,7 +496,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         let (first, others) = lengths.split_first()?;
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
-        let (others, bytes) = row.go_on(others, lengths.iter().sum::<u32>() - first);
+        let (others, bytes) = row.go_on(others);
         let (count, bytes) = (others + 1, bytes + first);
         let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
