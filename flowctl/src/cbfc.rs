@@ -34,14 +34,26 @@ pub const CONFIRMATIONS: u8 = 3;
 /// What a frame of this length (without FCS) takes: its bytes with FCS in whole blocks. Both ends must count alike.
 #[inline]
 pub const fn blocks(frame_bytes: u32) -> u32 {
+    blocks_of_bytes(frame_bytes, 1)
+}
+
+/// So many bytes of frames, with the FCS of each and what may be free in its last block, in whole blocks.
+#[inline]
+const fn blocks_of_bytes(frame_bytes: u32, frames: u32) -> u32 {
     // Not `div_ceil`, which divides twice: a row of frames is counted several at a time.
-    (frame_bytes + (FCS_BYTES + BLOCK.get() - 1) as u32) / BLOCK.get() as u32
+    (frame_bytes + frames * (FCS_BYTES + BLOCK.get() - 1) as u32) / BLOCK.get() as u32
 }
 
 /// [`blocks`] of frames of these lengths, together.
 #[inline]
 pub fn blocks_of_all(frames: &[u32]) -> u32 {
     frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum()
+}
+
+/// The most [`blocks`] that so many frames take, so many bytes together: each as many more as a last block has room for.
+#[inline]
+pub(crate) const fn blocks_at_most(frames: usize, bytes: u32) -> u32 {
+    blocks_of_bytes(bytes, frames as u32)
 }
 
 /// How far `limit` is ahead of `count` on the circle of 32 bits; `None` if it is behind.

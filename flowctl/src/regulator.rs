@@ -129,10 +129,10 @@ impl Regulator {
         }
     }
 
-    /// Whether credit is known to let all of these frames be sent, one after the other.
+    /// Whether credit is known to let all of these frames be sent, so many bytes together, one after the other.
     #[inline]
-    pub fn has_credit_for(&self, class: Class, frames: &[u32]) -> bool {
-        !self.credited.contains(class) || self.upstream.has_credit_for(class, frames)
+    pub fn has_credit_for(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
+        !self.credited.contains(class) || self.upstream.has_credit_for(class, frames, bytes)
     }
 
     /// [`Regulator::handle_sent`] of frames that are sent at once.

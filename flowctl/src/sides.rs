@@ -152,8 +152,9 @@ pub trait Upstream: Debug + Send + Sync {
     /// Counts a frame of this length (without FCS) that is sent.
     fn handle_sent(&self, _class: Class, _frame_bytes: u32) {}
 
-    /// Whether credit is known to let all of these frames be sent, one after the other. If not they are asked for one by one.
-    fn has_credit_for(&self, _class: Class, _frames: &[u32]) -> bool {
+    /// Whether credit is known to let all of these frames be sent, so many bytes together, one after the other. If not they are asked for
+    /// one by one.
+    fn has_credit_for(&self, _class: Class, _frames: &[u32], _bytes: u32) -> bool {
         !self.needs_credit()
     }
 

@@ -74,25 +74,26 @@ impl LowPass {
         LowPass::step(self.weight, average, length).min(length << FRACTION_BITS | self.uncut)
     }
 
-    /// [`LowPass::arrive`] of packets of these sizes, one after the other, to a queue of this length.
+    /// [`LowPass::arrive`] of packets of these sizes, so many bytes together, one after the other, to a queue of this length.
     #[inline(always)]
-    pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: impl Iterator<Item = u32>) -> u64 {
+    pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: &[u32], bytes: u64) -> u64 {
         if self.arrival_weight == 0 {
             return average;
         }
         let before = length << FRACTION_BITS;
-        let (ahead, moved) = follow(self.kept(), average.wrapping_sub(before).cast_signed(), sizes);
-        before.wrapping_add(moved).wrapping_add_signed(ahead)
+        let ahead = follow(self.kept(), average.wrapping_sub(before).cast_signed(), sizes);
+        before.wrapping_add(bytes << FRACTION_BITS).wrapping_add_signed(ahead)
     }
 
-    /// [`LowPass::depart`] of packets of these sizes, one at least, one after the other, from a queue of this length.
+    /// [`LowPass::depart`] of packets of these sizes, one at least, so many bytes together, one after the other, from a queue of this
+    /// length.
     #[inline(always)]
-    pub(crate) fn depart_all(self, average: u64, length: u64, sizes: impl Iterator<Item = u32>) -> u64 {
+    pub(crate) fn depart_all(self, average: u64, length: u64, sizes: &[u32], bytes: u64) -> u64 {
         let before = length << FRACTION_BITS;
-        let (ahead, moved) = follow(self.kept(), before.wrapping_sub(average).cast_signed(), sizes);
+        let ahead = follow(self.kept(), before.wrapping_sub(average).cast_signed(), sizes);
         // A q̂ that is not below q once is not below it after a later departure either.
         let ahead = if self.uncut == 0 { ahead.max(0) } else { ahead };
-        before.wrapping_sub(moved).wrapping_sub(ahead.cast_unsigned())
+        before.wrapping_sub(bytes << FRACTION_BITS).wrapping_sub(ahead.cast_unsigned())
     }
 
     /// γ, in units of 2^-64: what a step leaves of the distance between q̂ and q.
@@ -119,33 +120,40 @@ impl LowPass {
 }
 
 /// Steps of q̂ where q goes one way, by these sizes before each step. `ahead` is how far q̂ lies before q on that way, or behind it, if it
-/// is negative. Returns where it lies then, and how far q went.
+/// is negative. Returns where it lies then.
 ///
 /// A step goes a part of the distance, rounded up: so what is left of it, on the same side, is its γ rounded down. One product is all that
-/// a step waits for, of those before it. While q comes nearer, q̂ may be passed; behind it q̂ stays.
+/// a step waits for, of those before it: so the less else there is to do in a step, the more of what comes behind the steps is done
+/// beside them. While q comes nearer, q̂ may be passed; behind it q̂ stays.
 #[inline(always)]
-fn follow(kept: u64, ahead: i64, sizes: impl Iterator<Item = u32>) -> (i64, u64) {
+fn follow(kept: u64, ahead: i64, sizes: &[u32]) -> i64 {
     let left = |distance: u64| ((u128::from(distance) * u128::from(kept)) >> 64) as u64;
-    let mut ways = sizes.map(|bytes| u64::from(bytes) << FRACTION_BITS);
-    let (mut moved, mut behind) = (0, ahead.wrapping_neg().cast_unsigned());
+    let way = |bytes: u32| u64::from(bytes) << FRACTION_BITS;
+    let (mut behind, mut done) = (ahead.wrapping_neg().cast_unsigned(), 0);
     if ahead > 0 {
         let mut ahead = ahead.cast_unsigned();
         loop {
-            let Some(way) = ways.next() else { return (ahead.cast_signed(), moved) };
-            moved += way;
-            if way >= ahead {
-                behind = left(way - ahead);
+            let Some(bytes) = sizes.get(done) else { return ahead.cast_signed() };
+            let (nearer, is_passed) = ahead.overflowing_sub(way(*bytes));
+            done += 1;
+            if is_passed || nearer == 0 {
+                behind = left(nearer.wrapping_neg());
                 break;
             }
-            ahead = left(ahead - way);
+            ahead = left(nearer);
         }
     }
-    for way in ways {
-        moved += way;
-        behind = left(behind + way);
+    let others = sizes.get(done..).unwrap_or(&[]);
+    let (rows, rest) = others.as_chunks::<STEPS>();
+    for row in rows {
+        behind = row.iter().fold(behind, |behind, bytes| left(behind + way(*bytes)));
     }
-    (behind.wrapping_neg().cast_signed(), moved)
+    behind = rest.iter().fold(behind, |behind, bytes| left(behind + way(*bytes)));
+    behind.wrapping_neg().cast_signed()
 }
+
+/// Steps between two looks whether there are more.
+const STEPS: usize = 8;
 
 /// Whole bytes of an average, rounded up: an average above a threshold stays above it.
 #[inline]
@@ -243,14 +251,15 @@ mod tests {
                 Some(*length)
             });
             let expected = arrived.fold(average, |average, length| filter.arrive(average, length));
-            prop_assert_eq!(filter.arrive_all(average, length, sizes.iter().copied()), expected);
-            let length = length + sizes.iter().copied().map(u64::from).sum::<u64>();
+            let bytes = sizes.iter().copied().map(u64::from).sum::<u64>();
+            prop_assert_eq!(filter.arrive_all(average, length, &sizes, bytes), expected);
+            let length = length + bytes;
             let departed = sizes.iter().scan(length, |length, bytes| {
                 *length -= u64::from(*bytes);
                 Some(*length)
             });
             let expected = departed.fold(average, |average, length| filter.depart(average, length));
-            prop_assert_eq!(filter.depart_all(average, length, sizes.iter().copied()), expected);
+            prop_assert_eq!(filter.depart_all(average, length, &sizes, bytes), expected);
         }
     }
 

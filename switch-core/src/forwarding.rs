@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
+use weir_flowctl::Arrived;
 use weir_mmu::{Arrival, INTAKE_MAX, Intake, PortWriter, Verdict};
 use weir_units::archive::{Archive, State};
 use weir_units::{CLASSES, Class, ClassSet, PortId, PortSet, QueueId, SetOfPorts, Time};
@@ -254,6 +255,22 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.obey::<O>(now, port, *control);
         if let Ok(ControlFrame::Credit(frame)) = control {
             self.compare_counts(port, frame);
+        }
+    }
+
+    /// [`Forwarding::handle_control`] of a frame behind data that is yet to be counted: `more` of a class.
+    #[inline(always)]
+    pub(crate) fn handle_control_behind<O: Onward<P>>(
+        &mut self,
+        now: Time,
+        port: PortId,
+        control: &Result<ControlFrame, DecodeError>,
+        more: impl FnOnce(Class, &Arrived) -> u32,
+    ) {
+        self.obey::<O>(now, port, *control);
+        if let Ok(ControlFrame::Credit(frame)) = control {
+            let arrived = &self.shared.port(port).arrived;
+            arrived.handle_account(frame, |class| self.arrived[class.index()] + more(class, arrived));
         }
     }
 

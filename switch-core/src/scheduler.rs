@@ -77,19 +77,19 @@ impl Row {
 }
 
 impl Row {
-    /// How many of the frames of these lengths, so many bytes together, go next, one after the other: as [`Row::goes_on`] says of each.
-    /// They count as sent then. Returns their bytes too.
+    /// How many of the frames of these lengths go next, one after the other: as [`Row::goes_on`] says of each. They count as sent then.
+    /// Returns their bytes too.
     #[inline(always)]
-    pub(crate) fn go_on(&mut self, lengths: &[u32], bytes: u32) -> (usize, u32) {
-        let all = (lengths.len(), bytes);
+    pub(crate) fn go_on(&mut self, lengths: &[u32]) -> (usize, u32) {
+        if self.quantum == 0 && !self.is_strict {
+            return self.go_on_by_parts(lengths);
+        }
+        let all = (lengths.len(), lengths.iter().sum());
         if self.is_strict {
             return all;
         }
-        let total = self.counts.of_all(lengths.len(), bytes);
+        let total = self.counts.of_all(all.0, all.1);
         if self.deficit < total {
-            if self.quantum == 0 {
-                return self.go_on_by_parts(lengths);
-            }
             // The class gets a quantum whenever it needs one, so for all of them as many as their sum needs.
             self.deficit += (total - self.deficit).next_multiple_of(self.quantum);
         }
@@ -97,7 +97,7 @@ impl Row {
         all
     }
 
-    /// [`Row::go_on`] of frames that don't all go: some at a time, and the last ones one by one.
+    /// [`Row::go_on`] of frames of a turn, which may end with any of them: some at a time, and the last ones one by one.
     #[inline(always)]
     fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
         let before = self.deficit;
@@ -286,11 +286,11 @@ mod tests {
             (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
         assert_eq!(first, [0, 1, 3, 4]);
         let mut row = scheduler.row(Class::new(4), ready);
-        assert_eq!((row.go_on(&[1_500, 9_000, 60], 10_560), row.goes_on(60)), ((2, 10_500), false));
+        assert_eq!((row.go_on(&[1_500, 9_000, 60]), row.goes_on(60)), ((2, 10_500), false));
         scheduler.end_row(&row);
         assert_eq!(scheduler.next(ready, |class| lengths[class.index()]), Some(Class::new(0)));
-        assert_eq!(scheduler.row(Class::new(0), ready).go_on(&[60], 60), (0, 0));
-        assert_eq!(scheduler.row(Class::new(0), Class::new(0).alone()).go_on(&[60, 60], 120), (2, 120));
+        assert_eq!(scheduler.row(Class::new(0), ready).go_on(&[60]), (0, 0));
+        assert_eq!(scheduler.row(Class::new(0), Class::new(0).alone()).go_on(&[60, 60]), (2, 120));
     }
 
     #[test]
@@ -336,7 +336,7 @@ mod tests {
             let (mut at_once, mut each) = (row(), row());
             let count = lengths.iter().take_while(|length| each.goes_on(**length)).count();
             let bytes = lengths[..count].iter().sum();
-            prop_assert_eq!(at_once.go_on(&lengths, lengths.iter().sum()), (count, bytes));
+            prop_assert_eq!(at_once.go_on(&lengths), (count, bytes));
             prop_assert_eq!(at_once.deficit, each.deficit);
         }
 

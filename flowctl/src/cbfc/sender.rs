@@ -4,7 +4,7 @@ use weir_units::archive::SharedState;
 use weir_units::{Bytes, CLASSES, Class, ClassSet};
 use weir_wire::mac_control::{Account, CreditFrame};
 
-use super::{BLOCK, CONFIRMATIONS, ahead, blocks, blocks_of_all};
+use super::{BLOCK, CONFIRMATIONS, ahead, blocks, blocks_at_most, blocks_of_all};
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 /// The credit of a port's eight classes.
@@ -108,10 +108,12 @@ impl Sender {
         sent.store(sent.load(Ordering::Relaxed).wrapping_add(blocks(frame_bytes)), Ordering::Relaxed);
     }
 
-    /// Whether all of these frames may be sent, one after the other.
+    /// Whether all of these frames, so many bytes together, may be sent, one after the other.
     #[inline]
-    pub fn may_send_all(&self, class: Class, frames: &[u32]) -> bool {
-        blocks_of_all(frames) <= self.credit(class)
+    pub fn may_send_all(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
+        let credit = self.credit(class);
+        // Mostly there is credit for far more, which the sum alone tells.
+        blocks_at_most(frames.len(), bytes) <= credit || blocks_of_all(frames) <= credit
     }
 
     /// [`Sender::handle_sent`] of some frames.

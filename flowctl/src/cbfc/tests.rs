@@ -257,7 +257,7 @@ proptest! {
             sender
         };
         let (rows, each) = (sender(), sender());
-        let all = rows.may_send_all(CLASS, &frames);
+        let all = rows.may_send_all(CLASS, &frames, frames.iter().sum());
         let mut one_by_one = true;
         for frame in &frames {
             one_by_one &= each.may_send(CLASS, *frame);

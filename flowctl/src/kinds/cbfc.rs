@@ -212,8 +212,8 @@ impl Upstream for Sender {
         Sender::handle_sent(self, class, frame_bytes);
     }
 
-    fn has_credit_for(&self, class: Class, frames: &[u32]) -> bool {
-        self.may_send_all(class, frames)
+    fn has_credit_for(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
+        self.may_send_all(class, frames, bytes)
     }
 
     fn handle_all_sent(&self, class: Class, frames: &[u32]) {

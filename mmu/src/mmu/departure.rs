@@ -90,8 +90,10 @@ impl Mmu {
     /// Returns what packets of a row were charged that came by one lossless queue.
     fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, bytes: &[u32]) {
         let (terms, mut left) = (self.terms(), Left::default());
-        let is_off = self.release_lossless(&terms, now, ingress, bytes.iter().copied(), &mut left);
-        self.egress[egress.index()].remove(bytes.iter().copied().map(u64::from).sum());
+        let total: u32 = bytes.iter().sum();
+        let filtered = |filter, levels: &mut Levels, average| depart_filtered(filter, levels, average, bytes, total);
+        let is_off = self.release_lossless(&terms, now, ingress, total, filtered, &mut left);
+        self.egress[egress.index()].remove(u64::from(total));
         self.give_back(&terms, &left);
         if is_off {
             self.reconsider_lossless(ingress, now);
@@ -136,7 +138,7 @@ impl Mmu {
     fn release_in_order(&self, now: Time, departures: &[Departure]) {
         let terms = self.terms();
         let (mut released, mut any_off) = (Left::default(), false);
-        for run in self.runs(departures) {
+        for run in departures.chunks(BUNDLED_MAX).flat_map(|departures| self.runs(departures)) {
             let egress = run.iter().map(|departure| (departure.egress, departure.bytes));
             any_off |= self.release_run(&terms, now, run, egress, &mut released);
         }
@@ -172,8 +174,8 @@ impl Mmu {
         }
     }
 
-    /// Takes packets out of one ingress queue, and if they are lossy, of one egress queue; lossless ones out of these egress queues.
-    /// Returns whether the ingress queue, or its port, is OFF.
+    /// Takes packets, under a policy that filters lengths [`BUNDLED_MAX`] at most, out of one ingress queue, and if they are lossy, of one
+    /// egress queue; lossless ones out of these egress queues. Returns whether the ingress queue, or its port, is OFF.
     // Always: of one packet alone, what is done for many is known to be done once.
     #[inline(always)]
     fn release_run(
@@ -188,8 +190,12 @@ impl Mmu {
             self.release_lossy(terms, now, run, left);
             return false;
         }
-        let bytes = run.iter().map(|departure| departure.bytes);
-        let is_off = self.release_lossless(terms, now, run[0].ingress, bytes, left);
+        let bytes = run.iter().map(|departure| departure.bytes).sum();
+        let filtered = |filter, levels: &mut Levels, average| match run {
+            [_] => depart_filtered(filter, levels, average, &[bytes], bytes),
+            _ => depart_filtered(filter, levels, average, &sizes_of(run), bytes),
+        };
+        let is_off = self.release_lossless(terms, now, run[0].ingress, bytes, filtered, left);
         egress.for_each(|(queue, bytes)| {
             self.egress[queue.index()].remove(u64::from(bytes));
         });
@@ -217,7 +223,9 @@ impl Mmu {
         }
     }
 
-    /// Takes packets out of a lossless ingress queue; returns whether it, or its port, is OFF.
+    /// Takes packets of so many bytes out of a lossless ingress queue; returns whether it, or its port, is OFF. Under a policy that filters
+    /// lengths `filtered` takes them out, one after the other, of a queue of these levels and this average; it returns what they leave
+    /// behind, and the average after them.
     // Always: of one packet alone, what is done for many is known to be done once.
     #[inline(always)]
     fn release_lossless(
@@ -225,19 +233,17 @@ impl Mmu {
         terms: &Terms<'_>,
         now: Time,
         id: QueueId,
-        charged: impl Iterator<Item = u32> + Clone,
+        bytes: u32,
+        filtered: impl Fn(LowPass, &mut Levels, u64) -> (Departed, u64),
         left: &mut Left,
     ) -> bool {
         let queue = &*self.ingress[id.index()];
-        let bytes = charged.clone().sum();
         let average_before = terms.rules.filtered(&queue.average);
         let (mut average, mut departed) = (average_before, Departed::default());
         let change = queue.levels.update(|levels| {
             let mut after = levels;
             match terms.rules.low_pass {
-                Some(filter) => {
-                    (departed, average) = depart_filtered(filter, &mut after, average_before, charged.clone())
-                }
+                Some(filter) => (departed, average) = filtered(filter, &mut after, average_before),
                 None => departed = after.depart(bytes),
             }
             after
@@ -273,8 +279,8 @@ impl Mmu {
         let length = egress_queue.remove(u64::from(bytes));
         if let Some(filter) = terms.rules.low_pass {
             let before = egress_queue.average.load();
-            let sizes = run.iter().map(|departure| departure.bytes);
-            let average = filter.depart_all(before, length + u64::from(bytes), sizes);
+            let bytes = u64::from(bytes);
+            let average = filter.depart_all(before, length + bytes, &sizes_of(run), bytes);
             egress_queue.average.advance(before, average);
         }
         if terms.rules.policy_listens {
@@ -362,24 +368,26 @@ fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
     if differ == 0 { ingress.len() } else { ingress.iter().take_while(|other| **other == queue).count() }
 }
 
-/// Takes packets out of a queue of this average, each a step of the filter; returns what they leave behind, and the average after them.
+/// Takes packets of these sizes, so many bytes together, out of a queue of this average, each a step of the filter; returns what they leave
+/// behind, and the average after them.
 // Apart, so that queues without a filter are changed in place.
 #[inline(never)]
-fn depart_filtered(
-    filter: LowPass,
-    levels: &mut Levels,
-    average: u64,
-    charged: impl Iterator<Item = u32> + Clone,
-) -> (Departed, u64) {
-    let bytes = charged.clone().sum();
+fn depart_filtered(filter: LowPass, levels: &mut Levels, average: u64, sizes: &[u32], bytes: u32) -> (Departed, u64) {
     if levels.headroom == 0 && bytes <= levels.shared {
-        let average = filter.depart_all(average, u64::from(levels.shared), charged);
+        let average = filter.depart_all(average, u64::from(levels.shared), sizes, u64::from(bytes));
         return (levels.depart(bytes), average);
     }
-    charged.fold((Departed::default(), average), |(mut departed, average), bytes| {
-        departed += levels.depart(bytes);
+    sizes.iter().fold((Departed::default(), average), |(mut departed, average), bytes| {
+        departed += levels.depart(*bytes);
         (departed, filter.depart(average, filter.length_of(*levels)))
     })
+}
+
+/// What packets of a run were charged.
+// Apart: only a policy that filters lengths asks for it.
+#[inline(never)]
+fn sizes_of(run: &[Departure]) -> ArrayVec<u32, BUNDLED_MAX> {
+    run.iter().map(|departure| departure.bytes).collect()
 }
 
 /// Sums packets up by pair of queues. They are [`BUNDLED_MAX`] at most.

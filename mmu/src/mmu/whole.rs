@@ -12,13 +12,15 @@
 //! nothing is charged here, and the packets are placed [one by one](super::placement). `mmu/tests/it/reference.rs` compares both with a
 //! sequential model, for each policy.
 
+use arrayvec::ArrayVec;
 use weir_units::QueueId;
 
-use super::intake::{Bundle, Intake};
+use super::intake::{Bundle, INTAKE_MAX, Intake};
 use super::placement::Room;
 use super::{Mmu, Rules, Segment, Terms};
 use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
+use crate::low_pass::LowPass;
 use crate::one_writer::PortWriter;
 use crate::policy::{PoolLevel, QueueView};
 
@@ -55,14 +57,21 @@ impl Rules {
     /// q̂ after packets of some bundles have arrived, under a policy that filters: to a queue of this length, which they `count` in if they
     /// are not private. A queue with headroom in use is not kept as a whole.
     #[inline(always)]
-    fn steps(&self, average: u64, length: u64, (intake, bundles): (&Intake, u64), count: bool) -> u64 {
+    fn steps(&self, average: u64, length: u64, (intake, sums): (&Intake, &Sums), count: bool) -> u64 {
         let Some(filter) = self.low_pass else { return average };
-        let counted = |bytes: u32| if count { bytes } else { 0 };
-        if bundles.count_ones() as usize == intake.bundles().len() {
-            // All packets, in a row.
-            return filter.arrive_all(average, length, intake.bytes().iter().map(|bytes| counted(*bytes)));
+        let are_all = sums.group.count_ones() as usize == intake.bundles().len();
+        if are_all && count {
+            // In a row.
+            return filter.arrive_all(average, length, intake.bytes(), sums.bytes);
         }
-        filter.arrive_all(average, length, intake.bytes_of(bundles).map(counted))
+        Rules::steps_of_some(filter, average, length, (intake, sums), count)
+    }
+
+    #[inline(never)]
+    fn steps_of_some(filter: LowPass, average: u64, length: u64, (intake, sums): (&Intake, &Sums), count: bool) -> u64 {
+        let sizes: ArrayVec<u32, INTAKE_MAX> =
+            intake.bytes_of(sums.group).map(|bytes| if count { bytes } else { 0 }).collect();
+        filter.arrive_all(average, length, &sizes, if count { sums.bytes } else { 0 })
     }
 }
 
@@ -114,7 +123,7 @@ impl Mmu {
         let private = queue.private();
         let average = terms.rules.filtered(&queue.average);
         if queue.keep_private(private, sums.bytes) {
-            let after = terms.rules.steps(average, view.length, (intake, sums.group), false);
+            let after = terms.rules.steps(average, view.length, (intake, sums), false);
             queue.average.advance(average, after);
             if terms.rules.policy_listens {
                 view.average = terms.rules.compared(after, view.length);
@@ -132,7 +141,7 @@ impl Mmu {
             let (mut fits, mut average_after) = (false, average);
             let change = queue.levels.update(|levels| {
                 let after = Levels { shared: levels.shared + sums.bytes as u32, ..levels };
-                average_after = terms.rules.steps(average, u64::from(levels.shared), (intake, sums.group), true);
+                average_after = terms.rules.steps(average, u64::from(levels.shared), (intake, sums), true);
                 view.average = average.max(average_after);
                 fits = self.fits(&terms.rules, &mut view, after);
                 if fits { after } else { levels }
@@ -201,7 +210,7 @@ impl Mmu {
         let (queue, egress) = (&*self.ingress[sums.ingress.index()], &*self.egress[sums.egress.index()]);
         let mut view = self.egress_view(terms, sums.egress, egress.length(), room.pool(), room.now);
         let average = terms.rules.filtered(&egress.average);
-        let average_after = terms.rules.steps(average, view.length, (intake, sums.group), true);
+        let average_after = terms.rules.steps(average, view.length, (intake, sums), true);
         view.length += sums.bytes;
         let private = queue.private();
         let segment = if queue.keep_private(private, sums.bytes) {

@@ -66,15 +66,19 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut O,
     ) {
         self.take_turn(port);
-        let mut row = self.stage_known(now, port, burst, known);
-        while row < burst.len() {
-            if !burst[row].is_control() {
-                return self.handle_mixed(now, port, (burst, row), known, store, onward);
+        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let mut found = 0;
+        if self.dropping.is_empty() {
+            known.follow(self.shared.fdb.as_of(now), port);
+            found = self.find_known(burst, known, &mut ways, &mut lengths);
+            if found < burst.len() && burst[found].is_control() {
+                found =
+                    self.find_around_control::<O>(now, port, (burst, found), known, (&mut ways, &mut lengths), store);
             }
-            // No part of the burst: frames before and behind it are admitted together.
-            let frame = burst.remove(row);
-            self.handle_control_packet::<O>(now, port, frame, store);
-            row += self.stage_known(now, port, &burst[row..], known);
+        }
+        let row = self.stage_found(port, found, &ways, &lengths);
+        if row < burst.len() {
+            return self.handle_mixed(now, port, (burst, row), known, store, onward);
         }
         if !burst.is_empty() {
             self.admit(now, port, burst, store, onward);
@@ -82,19 +86,32 @@ impl<P: Packet> Forwarding<P> {
         self.count_arrived(port);
     }
 
-    /// A MAC control frame, whose place among the data of its port is here.
+    /// Takes control frames out of a burst of which so many frames are known and the next one is a control frame, and finds the frames behind
+    /// them: what came before and behind is staged and admitted together. Returns how many are known.
     #[inline(never)]
-    fn handle_control_packet<O: Onward<P>>(
+    fn find_around_control<O: Onward<P>>(
         &mut self,
         now: Time,
         port: PortId,
-        packet: P,
+        (burst, mut found): (&mut Burst<P>, usize),
+        known: &ExactMatch,
+        (ways, lengths): (&mut [Way; BURST_MAX], &mut [u32; BURST_MAX]),
         store: &mut impl PacketStore<P>,
-    ) {
-        if let Parsed::Control(control) = packet.parse() {
-            self.handle_control::<O>(now, port, &control);
+    ) -> usize {
+        while found < burst.len() && burst[found].is_control() {
+            let frame = burst.remove(found);
+            if let Parsed::Control(control) = frame.parse() {
+                // Its place among the data of its port is here, behind what was found and is yet to be counted.
+                self.handle_control_behind::<O>(now, port, &control, |class, arrived| {
+                    let of_class =
+                        ways[..found].iter().zip(&*lengths).filter(|(way, _)| way.ingress().class() == class);
+                    of_class.map(|(_, frame_bytes)| arrived.count_of(*frame_bytes)).sum()
+                });
+            }
+            store.take_back(frame);
+            found += self.find_known(&burst[found..], known, &mut ways[found..], &mut lengths[found..]);
         }
-        store.take_back(packet);
+        found
     }
 
     /// Forwards a burst of which so many frames in a row ask to be admitted already, and the next one is not known.
@@ -138,29 +155,17 @@ impl<P: Packet> Forwarding<P> {
             return 0;
         }
         known.follow(self.shared.fdb.as_of(now), port);
-        let (mut all_ways, mut all_lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
-        let found = self.find_known(frames, known, &mut all_ways, &mut all_lengths);
-        let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
-        let Some(first) = ways.first().copied() else { return 0 };
-        if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
-            self.stage_alike(port, first, lengths)
-        } else {
-            self.stage_different(port, found, &all_ways, &all_lengths)
-        }
+        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let room = self.intake.room();
+        let found = self.find_known(frames, known, &mut ways[..room], &mut lengths);
+        self.stage_found(port, found, &ways, &lengths)
     }
 
-    /// Finds the ways of the first frames, and their lengths: of as many as are known and not too long.
+    /// Finds the ways of the first frames, and their lengths: of as many as there is room for, and are known and not too long.
     #[inline(always)]
-    fn find_known(
-        &self,
-        frames: &[P],
-        known: &ExactMatch,
-        ways: &mut [Way; BURST_MAX],
-        lengths: &mut [u32; BURST_MAX],
-    ) -> usize {
+    fn find_known(&self, frames: &[P], known: &ExactMatch, ways: &mut [Way], lengths: &mut [u32]) -> usize {
         let (frame_bytes_max, mut found) = (self.shared.frame_bytes_max, 0);
-        let places = ways.iter_mut().zip(lengths).take(self.intake.room());
-        for (frame, (to_way, to_length)) in frames.iter().zip(places) {
+        for (frame, (to_way, to_length)) in frames.iter().zip(ways.iter_mut().zip(lengths)) {
             let Some(way) = frame.head().and_then(|head| known.find(head)) else { break };
             let frame_bytes = frame.frame_bytes();
             if frame_bytes > frame_bytes_max {
@@ -170,6 +175,24 @@ impl<P: Packet> Forwarding<P> {
             found += 1;
         }
         found
+    }
+
+    /// [`Forwarding::stage_known`] of so many frames that go these ways. The lengths behind them are 0.
+    #[inline(always)]
+    fn stage_found(
+        &mut self,
+        port: PortId,
+        found: usize,
+        all_ways: &[Way; BURST_MAX],
+        all_lengths: &[u32; BURST_MAX],
+    ) -> usize {
+        let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
+        let Some(first) = ways.first().copied() else { return 0 };
+        if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
+            self.stage_alike(port, first, lengths)
+        } else {
+            self.stage_different(port, found, all_ways, all_lengths)
+        }
     }
 
     /// [`Forwarding::stage_known`] of frames of these lengths that all go the same way.
@@ -208,17 +231,16 @@ impl<P: Packet> Forwarding<P> {
             Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
             _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
         };
-        let charged = |Alike { way, members }: &Alike| {
-            let (mut frame_bytes, mut bytes, mut left) = (0, 0, *members);
-            while left != 0 {
-                let n = left.trailing_zeros() as usize % BURST_MAX;
-                (frame_bytes, bytes) = (frame_bytes + lengths[n], bytes + charges[n]);
-                left &= left - 1;
-            }
+        // Of all, less those of the other ways.
+        let mut rest = (lengths[..count].iter().sum::<u32>(), charges[..count].iter().sum::<u32>());
+        let last = groups.len() - 1;
+        let charged = |(n, Alike { way, members }): (usize, &Alike)| {
+            let (frame_bytes, bytes) = if n == last { rest } else { sums_of(*way, *members, ways, lengths, &charges) };
+            rest = (rest.0 - frame_bytes, rest.1 - bytes);
             counters.add_frames(way.ingress(), u64::from(members.count_ones()), u64::from(frame_bytes));
             Group { ingress: way.ingress(), egress: way.egress(), members: *members, bytes }
         };
-        intake.push_groups(&charges[..count], groups.iter().map(charged));
+        intake.push_groups(&charges[..count], groups.iter().enumerate().map(charged));
         if counts {
             let state = &shared.port(port).arrived;
             for (way, frame_bytes) in ways.iter().zip(lengths).take(count) {
@@ -318,4 +340,43 @@ impl<P: Packet> Forwarding<P> {
         }
         row
     }
+}
+
+/// From so many frames on all are looked at together, and not one by one those that are meant.
+const TOGETHER_MIN: u32 = 14;
+
+/// Lengths and charges of the frames that go this way, which are the `members`, as bits: sums. They are 0 behind the last frame.
+#[inline(always)]
+fn sums_of(
+    way: Way,
+    mut members: u64,
+    ways: &[Way; BURST_MAX],
+    lengths: &[u32; BURST_MAX],
+    charges: &[u32; BURST_MAX],
+) -> (u32, u32) {
+    if members.count_ones() >= TOGETHER_MIN {
+        return sums_of_many(way, ways, lengths, charges);
+    }
+    let (mut frame_bytes, mut bytes) = (0, 0);
+    while members != 0 {
+        let n = members.trailing_zeros() as usize % BURST_MAX;
+        (frame_bytes, bytes) = (frame_bytes + lengths[n], bytes + charges[n]);
+        members &= members - 1;
+    }
+    (frame_bytes, bytes)
+}
+
+/// Without a branch, so that the compiler looks at several frames at once.
+#[inline(never)]
+fn sums_of_many(
+    way: Way,
+    ways: &[Way; BURST_MAX],
+    lengths: &[u32; BURST_MAX],
+    charges: &[u32; BURST_MAX],
+) -> (u32, u32) {
+    let frames = ways.iter().zip(lengths.iter().zip(charges));
+    frames.fold((0, 0), |(frame_bytes, bytes), (other, (length, charge))| {
+        let mask = if *other == way { u32::MAX } else { 0 };
+        (frame_bytes + (length & mask), bytes + (charge & mask))
+    })
 }

@@ -270,8 +270,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
                 staged.take_from(queue, fifos.row(at, count), 0, count);
             }
             port.consume_row(fifos, class, count, &mut ready);
-            if !is_plain {
-                ready -= self.has_to_wait(now, index, ready & class.alone());
+            if !is_plain && ready.contains(class) {
+                ready -= self.has_to_wait(now, index, class.alone());
             }
         }
         let sent = self.send_offered(now, index, &offer, leaving, driver);
@@ -496,7 +496,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         let (first, others) = lengths.split_first()?;
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
-        let (others, bytes) = row.go_on(others, lengths.iter().sum::<u32>() - first);
+        let (others, bytes) = row.go_on(others);
         let (count, bytes) = (others + 1, bytes + first);
         let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
@@ -506,7 +506,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         }
         if LIMITED {
             let frames = &lengths[..count];
-            if !regulator.has_credit_for(class, frames) || !self.limits.send_all(now, class, wire) {
+            if !regulator.has_credit_for(class, frames, bytes) || !self.limits.send_all(now, class, wire) {
                 return None;
             }
             if self.counts_sent {
