@@ -1,5 +1,5 @@
-"""perftest's programs between guests with Soft-RoCE, and between a guest and an emulated host; DCTCP of a guest's kernel; and PFC with and
-without Weir's NIC in front of a guest, which decides what is lost.
+"""perftest's programs between guests with Soft-RoCE, and between a guest and an emulated host, which waits for one that is not ready; DCTCP
+of a guest's kernel; and PFC with and without Weir's NIC in front of a guest, which decides what is lost.
 
 Two guests and one boot for all of it: the host behind Weir's NIC, which obeys PFC, and one that does not know it, share a buffer that is
 smaller than Soft-RoCE's windows. perftest's tables and the counters of Soft-RoCE judge.
@@ -7,9 +7,10 @@ smaller than Soft-RoCE's windows. perftest's tables and the counters of Soft-RoC
 
 import json
 import re
+import subprocess
 
 import pytest
-from conftest import need_guest
+from conftest import need, need_guest
 
 from weirlab.scenario import at_one_switch, flow, host, run_with_hosts
 
@@ -19,6 +20,9 @@ MESSAGE = 16_384
 BUFFER = "100KB"
 # After the others.
 LATE = "4s"
+SHORT, SHORTS = 1_000, 64
+# How long a sender is to wait where a receiver is not ready, by the code of perftest's queue pairs (IBA, table 45).
+RNR_WAITS_S = {12: 0.000_640}
 
 
 def sent(messages):
@@ -43,6 +47,10 @@ SCENARIO = (
     + flow("sends-out", "E", "DEAF", perftest="ib_send_bw", **sent(8))
     + flow("dctcp", "OBEYS", "DEAF", 0, transport="tcp-dctcp", message="1MB", total="1MB")
     + flow("lost", "DEAF", "E", start=LATE, **sent(16))
+    # A message a packet, one behind the other at 100 Mb/s, for a receiver with a single buffer.
+    + host("F")
+    + flow("short", "F", "OBEYS", perftest="ib_send_bw", receive_depth=1, message=f"{SHORT}B", total=f"{SHORTS * SHORT}B")
+    + '\n[capture]\nhost = "F"\n'
 )
 
 
@@ -138,6 +146,27 @@ def test_only_the_guest_that_pfc_does_not_hold_loses(ended, summary):
     missed = {host["name"]: host["counters"].get("rdma.rcvd_seq_err", 0) for host in summary["real_hosts"]}
     assert missed["OBEYS"] == 0 and missed["DEAF"] > 0, missed
     assert "lossless frames" in ended[1]
+
+
+def test_an_emulated_sender_waits_for_a_receiver_that_is_not_ready(ended, summary):
+    """What it sent is sent again, not before the time that the guest's NIC asked for, and all of it arrives."""
+    need("tshark")
+    size, iterations, *_ = said(ended, "short.server.txt", SHORT)
+    assert (size, iterations) == (SHORT, SHORTS)
+    (own,) = [flow for flow in summary["flows"] if flow["name"] == "short"]
+    assert own["messages_done"] == SHORTS and own["bytes_received"] == SHORT * SHORTS, own
+    (capture,) = ended[0].glob("*.pcapng")
+    told = [("frame.time_epoch", float), ("infiniband.bth.psn", int), ("infiniband.aeth.syndrome", lambda text: int(text, 0) if text else None)]
+    command = ["tshark", "-r", capture, "-Y", "infiniband", "-T", "fields", *(word for field, _ in told for word in ("-e", field))]
+    read = subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+    frames = [[kind(text) for (_, kind), text in zip(told, line.split("\t"))] for line in read]
+    not_ready = [(at, psn, syndrome & 0x1F) for at, psn, syndrome in frames if syndrome is not None and syndrome >> 5 == 1]
+    counted = next(host["counters"] for host in summary["real_hosts"] if host["name"] == "OBEYS")
+    assert own["naks"]["receiver not ready"] == counted["rdma.send_rnr_err"] >= len(not_ready) > 0, (own, counted)
+    for at, psn, timer in not_ready:
+        again = [sent_at - at for sent_at, number, syndrome in frames if syndrome is None and number == psn and sent_at > at]
+        # Not the first one: what an earlier sequence error had sent again may cross this message on the link.
+        assert again and again[-1] >= RNR_WAITS_S[timer], (psn, again)
 
 
 REFUSED = {

@@ -30,6 +30,8 @@ struct State {
     /// By switch and port.
     ports: Vec<Vec<Option<String>>>,
     gone: Vec<Vec<bool>>,
+    /// What has happened and is not told yet.
+    untold: Vec<PortEvent>,
 }
 
 impl Netdevs {
@@ -39,18 +41,19 @@ impl Netdevs {
         let events = events
             .and_then(|events| events.inspect_err(|error| tracing::warn!("interfaces are not watched: {error}")).ok());
         let gone = ports.iter().map(|ports| vec![false; ports.len()]).collect();
-        Netdevs(Mutex::new(State { events, ports, gone }))
+        Netdevs(Mutex::new(State { events, ports, gone, untold: Vec::new() }))
     }
 
     /// What has happened since the last call.
     pub(crate) fn poll(&self) -> Vec<PortEvent> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let Some(events) = &mut state.events else { return Vec::new() };
-        let events = events.poll().unwrap_or_else(|error| {
-            tracing::warn!("interfaces can't be watched: {error}");
-            Vec::new()
-        });
-        events.into_iter().flat_map(|(interface, event)| state.handle(&interface, &event)).collect()
+        state.look();
+        std::mem::take(&mut state.untold)
+    }
+
+    /// Takes in what the kernel has told by now, for [`Netdevs::is_there`] and [`Netdevs::has_carrier`].
+    pub(crate) fn look(&self) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).look();
     }
 
     /// The port is attached to the interface of the name that there is now.
@@ -58,17 +61,32 @@ impl Netdevs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port] = false;
     }
 
-    /// Whether the interface that the port is attached to is there, switched on and has a carrier, as far as it is watched. Not all
-    /// of DPDK's drivers tell: one for AF_XDP says that every link is up.
-    pub(crate) fn has_link(&self, switch: usize, port: usize) -> bool {
+    /// Whether the interface that the port is attached to is there, as far as it is watched.
+    pub(crate) fn is_there(&self, switch: usize, port: usize) -> bool {
+        !self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port]
+    }
+
+    /// Whether that interface is switched on and has a carrier, as far as it is watched.
+    pub(crate) fn has_carrier(&self, switch: usize, port: usize) -> bool {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let interface = state.ports[switch][port].as_deref().zip(state.events.as_ref());
-        let is_up = interface.is_none_or(|(name, events)| events.interface(name).is_some_and(Interface::is_up));
-        is_up && !state.gone[switch][port]
+        interface.is_none_or(|(name, events)| events.interface(name).is_some_and(Interface::is_up))
     }
 }
 
 impl State {
+    fn look(&mut self) {
+        let Some(events) = &mut self.events else { return };
+        let events = events.poll().unwrap_or_else(|error| {
+            tracing::warn!("interfaces can't be watched: {error}");
+            Vec::new()
+        });
+        for (interface, event) in events {
+            let told = self.handle(&interface, &event);
+            self.untold.extend(told);
+        }
+    }
+
     fn handle(&mut self, interface: &str, event: &NetdevEvent) -> Vec<PortEvent> {
         let mut told = Vec::new();
         for (switch, ports) in self.ports.iter().enumerate() {

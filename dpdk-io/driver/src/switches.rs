@@ -642,11 +642,17 @@ impl RunningSwitches {
     pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
         let mut changed = Vec::new();
         let asks = self.rates.turn();
+        self.netdevs.look();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
                 let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
-                link.up &= self.netdevs.has_link(index, number);
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
+                // Each port's carrier is told by one alone, as two do not tell of a change at the same time: DPDK's driver for AF_XDP
+                // says that every link is up, and there it is netlink.
+                if matches!(config.device, Device::AfXdp(_)) {
+                    link.up = self.netdevs.has_carrier(index, number);
+                }
+                link.up &= self.netdevs.is_there(index, number);
                 let comes_up = link.up && !state.has_carrier();
                 if let Some(rate) = asks.rate(config, &link, comes_up)
                     && let Some(change) = switch.shared.set_link_rate(id, rate)

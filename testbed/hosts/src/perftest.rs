@@ -63,6 +63,9 @@ impl Test<'_> {
         };
         if self.tool.test != PerfTest::SendLat {
             command += &format!(" -q {} --report_gbits", self.tool.queue_pairs);
+            if let Some(depth) = self.tool.receive_depth {
+                command += &format!(" -r {depth}");
+            }
         } else {
             // Without it a waiting end takes all of a CPU.
             command += " -e";
@@ -184,7 +187,7 @@ mod tests {
 
     #[test]
     fn arguments_of_both_ends() {
-        let tool = FlowTool { test: PerfTest::WriteBw, queue_pairs: 4 };
+        let tool = FlowTool { test: PerfTest::WriteBw, queue_pairs: 4, receive_depth: None };
         let test = Test {
             tool,
             device: "rxe0",
@@ -199,6 +202,8 @@ mod tests {
         assert_eq!(test.command(None), both);
         let few = Test { extent: Extent::Messages(2), ..test };
         assert!(few.command(Some("10.0.0.2")).ends_with("-n 5 -q 4 --report_gbits 10.0.0.2"));
+        let short = Test { tool: FlowTool { test: PerfTest::SendBw, receive_depth: Some(1), ..tool }, ..few };
+        assert!(short.command(None).ends_with(" --report_gbits -r 1"));
         let slow = |dilation| Test { dilation, ..few }.command(None);
         assert!(slow(3).contains(" -u 20 ") && slow(1_000).contains(" -u 22 "));
     }

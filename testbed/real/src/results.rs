@@ -7,12 +7,14 @@ use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::record::{self, NicWords, Record, dropped, lost_lossless, overflown_lossless};
 use weir_results::run_dir::{Summary, TrafficSummary};
 use weir_scenario::Scenario;
+use weir_switch_core::Report;
+use weir_switch_core::line_time::LineTime;
 use weir_units::{Span, Time};
 use weir_wire::rocev2::Refusal;
 
 use super::board::{Board, LeftBy};
 use super::real_hosts;
-use super::run::{CameTo, Ended};
+use super::run::{CameTo, Ended, Machine};
 
 /// What is left of a run that has stopped.
 pub(super) struct Left<'a> {
@@ -28,7 +30,7 @@ pub(super) struct Left<'a> {
 /// The summary of a run that has stopped.
 pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Summary {
     let Left { stopped, record, traffic, ended, wall } = left;
-    let Ended { came_to, real } = ended;
+    let Ended { came_to, machine, real } = ended;
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
@@ -63,7 +65,7 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     // What a deadlock holds is not lost: the switches still had it when they were stopped. Nor is what was on its way at a stop.
     let arrived_or_held =
         if is_stuck || interrupted.is_some() { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
-    notes.extend(machine_notes(scenario, stopped));
+    notes.extend(machine_notes(scenario, stopped, &machine));
     let nic = |(host, left): (usize, &Option<_>)| match left {
         Some(left) => words(left),
         None => real_hosts::nic_of(scenario, stopped, host).unwrap_or_default(),
@@ -108,7 +110,7 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         real_hosts::add(&mut summary, real, end.since(Time::ZERO));
     }
     let (late, gap) =
-        lateness(scenario, stopped, left.iter().flatten().map(|left| (left.last.late, left.last.gap_max)));
+        lateness(scenario, stopped, &machine, left.iter().flatten().map(|left| (left.last.late, left.last.gap_max)));
     Summary {
         traffic,
         wall_ms: Some(wall.as_millis() as u64),
@@ -120,11 +122,20 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
 
 /// The line time that a host or a switch's port lost at most, and the longest time that one of them was not polled, beyond what
 /// `hosts` tell of themselves.
-fn lateness(scenario: &Scenario, stopped: &Stopped, hosts: impl Iterator<Item = (Span, Span)>) -> (Span, Span) {
-    let ports = stopped.reports.iter().flat_map(|report| &report.ports);
-    let of_ports = ports.filter_map(|port| port.line_time).map(|line| line.lost_late).max().unwrap_or_default();
+fn lateness(
+    scenario: &Scenario,
+    stopped: &Stopped,
+    machine: &Machine,
+    hosts: impl Iterator<Item = (Span, Span)>,
+) -> (Span, Span) {
+    let lines = |reports: &[Report]| -> Vec<LineTime> {
+        reports.iter().flat_map(|report| &report.ports).map(|port| port.line_time.unwrap_or_default()).collect()
+    };
+    let mut before = lines(&machine.before).into_iter();
+    let since = lines(&stopped.reports).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
+    let of_ports = since.map(|line| line.lost_late).max().unwrap_or_default();
     // In real time, as CPUs have it.
-    let of_lcores = stopped.gap_max().divided_by(u64::from(scenario.time_dilation()));
+    let of_lcores = machine.gap_max.divided_by(u64::from(scenario.time_dilation()));
     hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)))
 }
 
@@ -135,8 +146,8 @@ fn words(left: &LeftBy<'_>) -> NicWords {
 }
 
 /// What the machine did to the run.
-fn machine_notes(scenario: &Scenario, stopped: &Stopped) -> Vec<String> {
-    let mut notes = vec![format!("longest time between two polls, real: {}", stopped.gap_max())];
+fn machine_notes(scenario: &Scenario, stopped: &Stopped, machine: &Machine) -> Vec<String> {
+    let mut notes = vec![format!("longest time between two polls, real: {}", machine.gap_max)];
     for (config, report) in scenario.switches.iter().zip(&stopped.reports) {
         let of = if scenario.switches.len() == 1 { String::new() } else { format!("{}: ", config.name) };
         notes.push(format!(

@@ -41,7 +41,18 @@ pub(super) struct Run<'r> {
 /// How a run ended, and what its real hosts told.
 pub(super) struct Ended {
     pub(super) came_to: CameTo,
+    /// What the machine had done to the switches by then.
+    pub(super) machine: Machine,
     pub(super) real: Option<Outcome>,
+}
+
+/// What the machine did to the switches of a run: of what came before the scenario, as guests booted, nothing counts.
+#[derive(Debug, Default)]
+pub(super) struct Machine {
+    /// The switches as the scenario began; none where only emulated hosts take part, which do nothing before.
+    pub(super) before: Vec<Report>,
+    /// The longest time between two polls of an lcore in the scenario, in real time.
+    pub(super) gap_max: Span,
 }
 
 /// How a run ended, on the scenario's clock.
@@ -62,19 +73,27 @@ impl Run<'_> {
         let real = match hosts {
             None => None,
             Some(experiment) => match RealHosts::get_ready(experiment, self)? {
-                None => return Ok(Ended { came_to: CameTo::Interruption(Time::ZERO), real: None }),
+                None => {
+                    let came_to = CameTo::Interruption(Time::ZERO);
+                    return Ok(Ended { came_to, machine: Machine::default(), real: None });
+                }
                 ready => ready,
             },
         };
-        let came_to = self.sample_all(real.as_ref(), recorder, observe)?;
+        // Real hosts have sent frames before.
+        let before = real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports())?;
+        self.gap_since_last();
+        let came_to = self.sample_all(real.as_ref(), &before, recorder, observe)?;
+        let machine = Machine { before, gap_max: self.gap_since_last() };
         let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
-        Ok(Ended { came_to, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
+        Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
     }
 
     /// The samples of a scenario that begins now.
     fn sample_all(
         &self,
         real: Option<&RealHosts>,
+        before: &[Report],
         recorder: &mut Recorder<'_>,
         observe: &mut dyn FnMut(&Progress),
     ) -> Result<CameTo, BackendError> {
@@ -84,10 +103,8 @@ impl Run<'_> {
         let real_lead = real.map_or(LEAD, RealHosts::begin);
         let lead = Span::from_nanos(real_lead.as_nanos() as u64).divided_by(dilation);
         board.begin(running.now() + lead);
-        // Real hosts have sent frames before.
-        let before = real.map(|_| running.reports()).transpose()?;
         let publish = |reports: &[Report]| {
-            let (Some(real), Some(before)) = (real, &before) else { return };
+            let Some(real) = real else { return };
             running.update_links();
             for flow in 0..scenario.flows.len() {
                 let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else {
@@ -154,6 +171,11 @@ impl Run<'_> {
         let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
         std::thread::park_timeout(settle + Duration::from_millis(10));
         Ok(CameTo::End)
+    }
+
+    /// The longest time between two polls of an lcore since the last call, in real time.
+    fn gap_since_last(&self) -> Span {
+        self.running.lcores().map(|(_, stats)| stats.gaps().take_recent_max()).max().unwrap_or_default()
     }
 
     /// The switches' reports, and the scenario's time of the first of them.

@@ -63,8 +63,7 @@ impl Shell {
                 shown(&without_returns(&kept[..at]));
                 return Ok(code);
             }
-            // What may be the beginning of the mark is kept.
-            let safe = kept.len().saturating_sub(mark.len() + 16);
+            let safe = before_mark(&kept, mark.as_bytes());
             if safe > 0 {
                 shown(&without_returns(&kept[..safe]));
                 kept.drain(..safe);
@@ -92,6 +91,12 @@ impl Shell {
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece))?;
         Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
     }
+}
+
+/// How much of the text comes before what is the mark or may become it.
+fn before_mark(text: &[u8], mark: &[u8]) -> usize {
+    let may_be = |at: &usize| text[*at..].iter().zip(mark).all(|(byte, of_mark)| byte == of_mark);
+    (0..text.len()).find(may_be).unwrap_or(text.len())
 }
 
 /// Where the mark begins, and the exit code behind it.
@@ -156,6 +161,20 @@ mod tests {
         let ended = shell.output("i=0; while [ $i -lt 9000 ]; do echo line $i; i=$((i+1)); done", SOON).unwrap();
         let expected: String = (0..9000).map(|n| format!("line {n}\n")).collect();
         assert!(ended.code == 0 && ended.output == expected);
+    }
+
+    #[test]
+    fn what_is_printed_is_shown_while_the_command_runs() {
+        let (folder, path) = served();
+        let seen = folder.path().join("seen");
+        let mut shell = Shell::connect(&path, SOON).unwrap();
+        let command = format!("echo begun; while [ ! -e {} ]; do sleep 0.05; done; echo '<over'", seen.display());
+        let mut shown = Vec::new();
+        let code = shell.run(&command, SOON, &mut |piece| {
+            shown.extend_from_slice(piece);
+            std::fs::write(&seen, "").unwrap();
+        });
+        assert_eq!((code.unwrap(), String::from_utf8(shown).unwrap().as_str()), (0, "begun\n<over\n"));
     }
 
     #[test]

@@ -60,6 +60,8 @@ pub struct FlowTool {
     pub test: PerfTest,
     /// Its queue pairs.
     pub queue_pairs: u16,
+    /// Messages that the receiver of `ib_send_bw` has buffers for; as many as perftest has by itself if `None`.
+    pub receive_depth: Option<u16>,
 }
 
 /// What of a scenario is real: by the places of its hosts and flows.
@@ -107,7 +109,7 @@ impl PerfTest {
 
 impl Default for FlowTool {
     fn default() -> FlowTool {
-        FlowTool { test: PerfTest::default(), queue_pairs: 1 }
+        FlowTool { test: PerfTest::default(), queue_pairs: 1, receive_depth: None }
     }
 }
 

@@ -107,6 +107,7 @@ const FLOW: &[&str] = &[
     "transport",
     "perftest",
     "qps",
+    "receive_depth",
     "ack_every",
     "retransmit",
 ];

@@ -9,6 +9,8 @@ const MEMORY_DEFAULT_MB: u64 = 192;
 const MEMORY_MB: std::ops::RangeInclusive<u64> = 128..=65_536;
 const QUEUES_MAX: u64 = 8;
 const QUEUE_PAIRS_MAX: u64 = 1_000;
+/// So many as NICs commonly have for a queue pair.
+const RECEIVE_DEPTH_MAX: u64 = 8_192;
 
 /// The ways that there are, with the keys of each.
 const WAYS: [(&str, &[&str]); 3] =
@@ -103,5 +105,10 @@ pub(super) fn of_flow(flow: &Table<'_>) -> FlowTool {
     let tests = PerfTest::ALL.map(|test| (test.name(), test));
     let test = flow.choice("perftest", &tests).unwrap_or_default();
     let queue_pairs = flow.integer("qps", 1..=QUEUE_PAIRS_MAX).unwrap_or(1) as u16;
-    FlowTool { test, queue_pairs }
+    let receive_depth = flow.integer("receive_depth", 1..=RECEIVE_DEPTH_MAX).map(|depth| depth as u16);
+    if receive_depth.is_some() && test != PerfTest::SendBw {
+        let help = "take it out, or write perftest = \"ib_send_bw\"";
+        flow.refuse("receive_depth", format!("{} has no buffers for messages", test.name()), help);
+    }
+    FlowTool { test, queue_pairs, receive_depth }
 }
