@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-of-guests by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -74,16 +74,19 @@ test: setup lint beside by-the-clock ## Set-up, then every check and test
 # there, what uses one CPU runs beside what leaves one idle at its end.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
-		"$(MAKE) --no-print-directory unit sim-test release-build beside-without-assertions"
+		"$(MAKE) --no-print-directory beside-unit sim-test release-build beside-without-assertions"
+
+beside-unit:
+	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
 
 beside-without-assertions:
 	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
-		"$(MAKE) --no-print-directory instructions loom examples-build"
+		"$(MAKE) --no-print-directory instructions examples-build"
 
-# What is held against the clock has no other work beside it, but for what only has a CPU that nothing else wants. Tests that keep one
-# CPU busy run two at a time: Weir's lcores take the first CPU of those that they may have, and what runs beside the wire tests, which is
-# programs without others to wait for, may have the last. The examples fit their clock to one CPU.
-by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-of-guests by-the-clock-alone
+# What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
+# CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.
+# The examples fit their clock to one CPU.
+by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-alone
 
 FIRST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*' | sed --quiet 2p)
 LAST_CPU = $(shell taskset --cpu-list --pid $$$$ | grep --only-matching '[0-9]*$$')
@@ -92,13 +95,8 @@ by-the-clock-on-one-cpu:
 			wire=$$?; taskset --cpu-list $(FIRST_CPU) $(MAKE) --no-print-directory examples && exit $$wire' \
 		"taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory release-tests-by-the-clock"
 
-# Guests under emulation wait for each other, and leave time to what no clock judges.
-by-the-clock-of-guests:
-	@scripts/side-by-side '$(WIRE_TESTS) $(STEP) "wire tests by the clock, of guests" $(PYTEST) -m "idle_machine and guest"' \
-		"chrt --idle 0 taskset --cpu-list $(LAST_CPU) $(MAKE) --no-print-directory docs"
-
 by-the-clock-alone:
-	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not (one_cpu or guest)"
+	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not one_cpu"
 
 lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check

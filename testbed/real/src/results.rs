@@ -132,7 +132,8 @@ fn lateness(
         reports.iter().flat_map(|report| &report.ports).map(|port| port.line_time.unwrap_or_default()).collect()
     };
     let mut before = lines(&machine.before).into_iter();
-    let since = lines(&stopped.reports).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
+    let end = if machine.after.is_empty() { &stopped.reports } else { &machine.after };
+    let since = lines(end).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
     let of_ports = since.map(|line| line.lost_late).max().unwrap_or_default();
     // In real time, as CPUs have it.
     let of_lcores = machine.gap_max.divided_by(u64::from(scenario.time_dilation()));

@@ -46,11 +46,14 @@ pub(super) struct Ended {
     pub(super) real: Option<Outcome>,
 }
 
-/// What the machine did to the switches of a run: of what came before the scenario, as guests booted, nothing counts.
+/// What the machine did to the switches of a run: of what came before the scenario, as guests booted, and after it, as their programs
+/// ended, nothing counts.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
     /// The switches as the scenario began; none where only emulated hosts take part, which do nothing before.
     pub(super) before: Vec<Report>,
+    /// And as it ended.
+    pub(super) after: Vec<Report>,
     /// The longest time between two polls of an lcore in the scenario, in real time.
     pub(super) gap_max: Span,
 }
@@ -84,7 +87,8 @@ impl Run<'_> {
         let before = real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports())?;
         self.gap_since_last();
         let came_to = self.sample_all(real.as_ref(), &before, recorder, observe)?;
-        let machine = Machine { before, gap_max: self.gap_since_last() };
+        let after = real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports())?;
+        let machine = Machine { before, after, gap_max: self.gap_since_last() };
         let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
         Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
     }
