@@ -2,10 +2,12 @@
 
 mod distribution;
 mod messages;
+mod rank;
 mod survey;
 mod ways;
 
 pub use messages::{MessageMeasures, SIZE_BINS, SizeBin};
+pub use rank::nearest_rank;
 pub(crate) use survey::Survey;
 pub use ways::Ways;
 

@@ -29,6 +29,7 @@ mod capture;
 mod events;
 mod file;
 mod gauges;
+mod messages;
 mod ns3;
 mod provenance;
 mod queues;
@@ -45,6 +46,7 @@ pub use events::{EventKind, EventWriter, FctRow, FctWriter};
 pub use file::{RunFile, whole_lines};
 pub(crate) use gauges::GaugeSamples;
 pub use gauges::{GaugeFigures, queue_gauges};
+pub use messages::{RunMessage, has_messages, read_messages};
 pub use ns3::{Ns3Files, Ns3Message, Ns3Nodes, Ns3Pauses};
 pub use provenance::{Machine, Provenance};
 pub use queues::QueueWriter;
@@ -144,6 +146,16 @@ pub enum RunDirError {
         path: PathBuf,
         /// Where, and what is wrong.
         source: serde_json::Error,
+    },
+    /// A row of a table is none of a run's.
+    #[error("{}:{line}: {what}", path.display())]
+    Row {
+        /// The table.
+        path: PathBuf,
+        /// The row's line.
+        line: u64,
+        /// What is wrong.
+        what: String,
     },
     /// A port whose name can't be a file's.
     #[error("a capture can't be named after the port `{port}`: use letters, digits, `_`, `-` and `.`")]

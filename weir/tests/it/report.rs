@@ -216,7 +216,7 @@ fn files_that_are_missing_or_wrong_are_named() {
     // A run that was killed leaves a part of a row, of which nothing is said.
     assert!(with("series.csv", "t_us,x\n1,two\n2,thr").contains("line 2: `two`"));
     assert!(with("events.csv", "t_us\n1\n").contains("events.csv: can't be read"));
-    assert!(with("fct.csv", "a,b\n1,2\n").contains("fct.csv: can't be read: the columns flow"));
+    assert!(with("fct.csv", "a,b\n1,2\n").contains("fct.csv:1: there is no column \"flow\"; run the scenario again"));
     fs::remove_file(file("provenance.json")).unwrap();
     let said = lab.refused(&["report", FIRST]);
     assert!(said.contains("dt-script-b: provenance.json is missing, so this is not a whole run"), "{said}");

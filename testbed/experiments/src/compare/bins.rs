@@ -1,6 +1,6 @@
 //! Slowdowns by size, and how far two sides are apart.
 
-use weir_results::measure::SizeBin;
+use weir_results::measure::{SizeBin, nearest_rank};
 use weir_units::Bytes;
 
 /// What is compared of a bin.
@@ -50,8 +50,8 @@ fn measures(bin: SizeBin, run: &Slowdowns) -> Option<[f64; 4]> {
         return None;
     }
     values.sort_by(f64::total_cmp);
-    let rank = |percent: usize| values[(values.len() * percent).div_ceil(100).max(1) - 1];
-    Some([values.iter().sum::<f64>() / values.len() as f64, rank(50), rank(95), rank(99)])
+    let rank = |percent: f64| values[nearest_rank(values.len() as u64, percent) as usize];
+    Some([values.iter().sum::<f64>() / values.len() as f64, rank(50.0), rank(95.0), rank(99.0)])
 }
 
 /// How many messages are in a bin, in all runs.

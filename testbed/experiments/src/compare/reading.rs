@@ -5,6 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use weir_results::run_dir::{has_messages, read_messages};
+
 use super::wrong;
 use crate::Failure;
 
@@ -115,7 +117,7 @@ fn pauses(path: &Path, text: &str) -> Result<u64, Failure> {
 
 /// The runs of a folder: it itself, or those in it.
 fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
-    if path.join("fct.csv").is_file() {
+    if has_messages(path) {
         return Ok(vec![run(path)?]);
     }
     let cannot = |error| wrong(path, None, &format!("can't be looked through: {error}"));
@@ -123,7 +125,7 @@ fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
     for entry in fs::read_dir(path).map_err(cannot)? {
         inside.push(entry.map_err(cannot)?.path());
     }
-    inside.retain(|inside| inside.join("fct.csv").is_file());
+    inside.retain(|inside| has_messages(inside));
     inside.sort();
     if inside.is_empty() {
         return Err(wrong(
@@ -136,38 +138,17 @@ fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
 }
 
 fn run(path: &Path) -> Result<Side, Failure> {
-    let file = path.join("fct.csv");
-    let text = text_of(&file)?;
-    let mut reader = csv::Reader::from_reader(text.as_bytes());
-    let headers = reader.headers().cloned().map_err(|error| wrong(&file, Some(1), &error.to_string()))?;
-    let column = |name: &str| {
-        let missing = || wrong(&file, Some(1), &format!("there is no column \"{name}\""));
-        headers.iter().position(|header| header == name).ok_or_else(missing)
-    };
-    let [bytes, fct, from, to] = ["bytes", "fct_us", "from", "to"].map(column);
-    let (bytes, fct, from, to) = (bytes?, fct?, from?, to?);
-    let ideal = column("ideal_us").ok();
     let (mut messages, mut unfinished) = (Vec::new(), 0);
-    for (n, row) in reader.records().enumerate() {
-        let line = n + 2;
-        let row = row.map_err(|error| wrong(&file, Some(line), &error.to_string()))?;
-        let at = |column: usize| row.get(column).unwrap_or_default();
-        if at(fct).is_empty() {
-            unfinished += 1;
-            continue;
-        }
-        let micros = |column: usize| field::<f64>(&file, line, at(column), "a time in microseconds");
-        let standalone = match ideal.map(&at).filter(|text| !text.is_empty()) {
-            Some(text) => Some(field::<f64>(&file, line, text, "a time in microseconds")? * 1e3),
-            None => None,
-        };
-        messages.push(Message {
-            nodes: number(at(from)).zip(number(at(to))).map(|(from, to)| [from, to]),
-            bytes: field(&file, line, at(bytes), "a size in bytes")?,
-            fct_ns: micros(fct)? * 1e3,
-            standalone_ns: standalone,
-        });
-    }
+    let read = read_messages(path, |message| match message.fct_us {
+        None => unfinished += 1,
+        Some(fct_us) => messages.push(Message {
+            nodes: number(message.from).zip(number(message.to)).map(|(from, to)| [from, to]),
+            bytes: message.bytes,
+            fct_ns: fct_us * 1e3,
+            standalone_ns: message.ideal_us.map(|ideal_us| ideal_us * 1e3),
+        }),
+    });
+    read.map_err(|error| Failure::Argument(error.to_string()))?;
     let pfc = path.join("pfc.txt");
     let pauses = pfc.is_file().then(|| text_of(&pfc).and_then(|text| pauses(&pfc, &text))).transpose()?;
     Ok(Side { name: path.display().to_string(), messages, unfinished, pauses })

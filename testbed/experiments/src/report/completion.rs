@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use super::series::{rows, unreadable};
+use weir_results::run_dir::{has_messages, read_messages};
+
 use crate::Failure;
 
 /// Messages of a run under each name.
@@ -24,33 +25,17 @@ pub(super) struct FlowMessages {
 impl Messages {
     /// The messages of a run; nothing if it has no messages.
     pub(super) fn read(run: &Path) -> Result<Messages, Failure> {
-        let path = run.join("fct.csv");
         let mut messages = Messages::default();
-        if !path.exists() {
+        if !has_messages(run) {
             return Ok(messages);
         }
-        let mut reader = rows(&path)?;
-        let header = reader.headers().map_err(|error| unreadable(&path, &error))?;
-        let place = |name: &str| header.iter().position(|column| column == name);
-        let (Some(flow), Some(fct), Some(ideal)) = (place("flow"), place("fct_us"), place("ideal_us")) else {
-            return Err(unreadable(&path, &"the columns flow, fct_us and ideal_us are not all there"));
-        };
-        let mut record = csv::StringRecord::new();
-        while reader.read_record(&mut record).map_err(|error| unreadable(&path, &error))? {
-            let line = record.position().map_or(0, csv::Position::line);
-            let number = |place: usize, empty: f64| match &record[place] {
-                "" => Ok(empty),
-                field => {
-                    field.parse::<f64>().map_err(|_| unreadable(&path, &format!("line {line}: `{field}` is no number")))
-                }
-            };
-            let (fct, ideal) = (number(fct, f64::INFINITY)?, number(ideal, f64::NAN)?);
-            let of_flow = messages.of(&record[flow]);
-            of_flow.fct_us.push(fct);
-            if ideal > 0.0 {
-                of_flow.slowdown.push(fct / ideal);
-            }
-        }
+        let read = read_messages(run, |message| {
+            let fct_us = message.fct_us.unwrap_or(f64::INFINITY);
+            let of_flow = messages.of(message.flow);
+            of_flow.fct_us.push(fct_us);
+            of_flow.slowdown.extend(message.ideal_us.map(|ideal_us| fct_us / ideal_us));
+        });
+        read.map_err(|error| Failure::Argument(format!("{error}; run the scenario again, or name another directory")))?;
         Ok(messages)
     }
 

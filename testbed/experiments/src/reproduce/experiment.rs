@@ -121,7 +121,7 @@ pub(super) struct Measure {
     pub count: Option<String>,
     /// how many values of this parameter have a point that does.
     pub each: Option<String>,
-    /// The mean of a run's messages that finished, or with `percentile` that: `fct`, `slowdown` or `throughput`,
+    /// The mean of a run's messages that finished, or with `percentile` that of all: `fct`, `slowdown` or `throughput`,
     pub messages: Option<String>,
     pub percentile: Option<f64>,
     /// of which workload, and of which sizes.

@@ -203,12 +203,13 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
 
 /// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
 fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
-    row.messages(&Messages {
+    let of = Messages {
         value: panel.value.as_deref().unwrap_or("fct"),
         unit: &panel.unit,
         traffic: panel.traffic.as_deref(),
         sizes: panel.sizes.as_ref(),
-    })
+    };
+    Ok(row.messages(&[of])?.remove(0))
 }
 
 fn with_unit(what: &str, unit: &str) -> String {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use weir_results::measure::nearest_rank;
+
 use super::experiment::{Claim, Level, Measure, Over, PaperFile, Statistic};
 use super::rows::{Messages, Row, Rows, Selection, combination, parameter};
 use super::statistics::{self, Estimate};
@@ -43,7 +45,8 @@ pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -
 
 /// All measures by their names.
 pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
-    let mut readings = BTreeMap::new();
+    let (mut readings, messages) = (BTreeMap::new(), OfMessages::read(measures, rows)?);
+    let rows = &Read { rows, messages };
     for measure in measures {
         let reading = match measure.parts() {
             Some([one, other]) => quotient(measure, [named(measures, one), named(measures, other)], rows)?,
@@ -54,12 +57,55 @@ pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String,
     Ok(readings)
 }
 
+/// What measures are read off.
+struct Read<'r> {
+    rows: &'r Rows,
+    messages: OfMessages,
+}
+
+/// What each run has of the measures of messages, by the measure's name and the point's number.
+struct OfMessages(BTreeMap<(String, usize), f64>);
+
+impl OfMessages {
+    /// Run by run, so that each run's messages are read once, and those of one run are in memory.
+    fn read(measures: &[Measure], rows: &Rows) -> Result<OfMessages, Failure> {
+        let mut values = BTreeMap::new();
+        let of_messages_alone: Vec<(&Measure, Messages<'_>)> =
+            measures.iter().filter_map(|measure| Some((measure, measure.of_messages()?))).collect();
+        for row in rows.all() {
+            let of_row = of_messages_alone.iter().filter(|(measure, _)| measure.selection().has(&row.point));
+            let (of_row, asked): (Vec<&Measure>, Vec<Messages<'_>>) = of_row.copied().unzip();
+            if of_row.is_empty() {
+                continue;
+            }
+            for (measure, found) in of_row.into_iter().zip(row.messages(&asked)?) {
+                let value = of_messages(found, measure.percentile);
+                values.extend(value.map(|value| ((measure.name.clone(), row.point.number), value)));
+            }
+        }
+        Ok(OfMessages(values))
+    }
+
+    fn value(&self, measure: &Measure, row: &Row) -> Option<f64> {
+        self.0.get(&(measure.name.clone(), row.point.number)).copied()
+    }
+}
+
+impl Measure {
+    /// The messages that it is of, if it is of messages.
+    fn of_messages(&self) -> Option<Messages<'_>> {
+        let value = self.messages.as_deref()?;
+        Some(Messages { value, unit: &self.unit, traffic: self.traffic.as_deref(), sizes: self.sizes.as_ref() })
+    }
+}
+
 /// The measure of this name, which is there: that was checked.
 fn named<'a>(measures: &'a [Measure], name: &str) -> &'a Measure {
     measures.iter().find(|measure| measure.name == name).expect("checked before")
 }
 
-fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
+fn single(measure: &Measure, read: &Read<'_>) -> Result<Reading, Failure> {
+    let rows = read.rows;
     let selected: Vec<&Row> = rows.select(measure.selection()).collect();
     if selected.is_empty() {
         return Ok(Reading::LeftOut);
@@ -87,7 +133,7 @@ fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
         };
         return Ok(Reading::Is(Estimate::exactly(count as f64, selected.len())));
     }
-    let values = match values(measure, &selected, rows)? {
+    let values = match values(measure, &selected, read)? {
         Ok(values) => values,
         Err(none) => return Ok(Reading::None(none)),
     };
@@ -103,7 +149,7 @@ fn single(measure: &Measure, rows: &Rows) -> Result<Reading, Failure> {
 }
 
 /// A ratio, or a reduction in percent, of what the same seeds came to.
-fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Rows) -> Result<Reading, Failure> {
+fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Read<'_>) -> Result<Reading, Failure> {
     let mut of_parts = Vec::new();
     for part in parts {
         match single(part, rows)? {
@@ -135,15 +181,17 @@ fn spared(ratio: Estimate) -> Estimate {
 }
 
 /// A value for each point, or why one has none.
-fn values(measure: &Measure, selected: &[&Row], rows: &Rows) -> Result<Result<Vec<f64>, String>, Failure> {
-    if let Some(value) = &measure.messages {
-        let of =
-            Messages { value, unit: &measure.unit, traffic: measure.traffic.as_deref(), sizes: measure.sizes.as_ref() };
-        let mut values = Vec::new();
-        for row in selected {
-            values.extend(of_finished(row.messages(&of)?, measure.percentile));
-        }
-        return Ok(all_or_why(values, selected.len()));
+fn values(measure: &Measure, selected: &[&Row], read: &Read<'_>) -> Result<Result<Vec<f64>, String>, Failure> {
+    let rows = read.rows;
+    if measure.messages.is_some() {
+        let values: Vec<f64> = selected.iter().filter_map(|row| read.messages.value(measure, row)).collect();
+        return Ok(match values.iter().filter(|value| value.is_infinite()).count() {
+            0 => all_or_why(values, selected.len()),
+            endless => Err(format!(
+                "without end in {endless} of {} runs: the message of this rank did not finish",
+                selected.len()
+            )),
+        });
     }
     let is_time = matches!(measure.statistic, Some(Statistic::FirstAtLeast | Statistic::FirstBelow));
     let column = measure.value.as_deref().or(measure.series.as_deref()).expect("checked before: it has one of them");
@@ -168,16 +216,16 @@ fn all_or_why(values: Vec<f64>, runs: usize) -> Result<Vec<f64>, String> {
     }
 }
 
-/// The mean of a run's messages that finished, or a percentile by nearest rank; `None` of no message.
-fn of_finished(values: Vec<f64>, percentile: Option<f64>) -> Option<f64> {
-    // A throughput of 0 is of a message that did not finish.
-    let mut finished: Vec<f64> = values.into_iter().filter(|value| value.is_finite() && *value > 0.0).collect();
-    finished.sort_by(f64::total_cmp);
+/// The mean of a run's messages that finished, or a percentile of all by nearest rank, infinite where it is one that did not finish;
+/// `None` of no message.
+fn of_messages(mut values: Vec<f64>, percentile: Option<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
     match percentile {
-        None => statistics::mean(&finished).map(|mean| mean.value),
-        Some(percentile) => {
-            let rank = (percentile / 100.0 * finished.len() as f64).ceil() as usize;
-            finished.get(rank.max(1) - 1).copied()
+        Some(percentile) => values.get(nearest_rank(values.len() as u64, percentile) as usize).copied(),
+        None => {
+            // A throughput of 0 is of a message that did not finish.
+            values.retain(|value| value.is_finite() && *value > 0.0);
+            statistics::mean(&values).map(|mean| mean.value)
         }
     }
 }
@@ -237,13 +285,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn messages_that_did_not_finish_are_left_out() {
+    fn messages_that_did_not_finish_are_beyond_every_percentile_and_left_out_of_means() {
         let values = || vec![4.0, f64::INFINITY, 1.0, 3.0, 2.0];
-        assert_eq!(of_finished(values(), None), Some(2.5));
-        let percentiles = [50.0, 75.0, 76.0, 100.0, 1.0].map(|percentile| of_finished(values(), Some(percentile)));
-        assert_eq!(percentiles, [2.0, 3.0, 4.0, 4.0, 1.0].map(Some));
-        assert_eq!([of_finished(vec![f64::INFINITY], None), of_finished(vec![], Some(50.0))], [None, None]);
-        // Of a throughput, 0 stands for what did not finish.
-        assert_eq!(of_finished(vec![0.0, 5.0], None), Some(5.0));
+        assert_eq!(of_messages(values(), None), Some(2.5));
+        let percentiles =
+            [1.0, 40.0, 41.0, 80.0, 81.0, 100.0].map(|percentile| of_messages(values(), Some(percentile)));
+        assert_eq!(percentiles, [1.0, 2.0, 3.0, 4.0, f64::INFINITY, f64::INFINITY].map(Some));
+        assert_eq!([of_messages(vec![f64::INFINITY], None), of_messages(vec![], Some(50.0))], [None, None]);
+        // A throughput of 0 is of what did not finish.
+        let throughputs = || vec![0.0, 5.0];
+        assert_eq!([None, Some(50.0)].map(|percentile| of_messages(throughputs(), percentile)), [Some(5.0), Some(0.0)]);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use weir_results::run_dir::{Series, read_series};
+use weir_results::run_dir::{RunMessage, Series, read_messages, read_series};
 use weir_units::Bytes;
 
 use super::units;
@@ -60,6 +60,11 @@ impl Rows {
         self.rows.iter().filter(move |row| of.has(&row.point))
     }
 
+    /// All points.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Row> {
+        self.rows.iter()
+    }
+
     /// The first point of each of the scenario's runs.
     pub(super) fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
         let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
@@ -106,29 +111,55 @@ pub(super) struct Messages<'a> {
 }
 
 impl Row {
-    /// The values in the order in which messages were completed: infinite of a time that did not end, and a throughput of 0.
-    pub(super) fn messages(&self, of: &Messages<'_>) -> Result<Vec<f64>, Failure> {
-        let path = self.folder.join("fct.csv");
-        let wrong = |what: String| Failure::Run(format!("{}: {what}", path.display()));
-        let mut csv = csv::Reader::from_path(&path).map_err(|error| wrong(error.to_string()))?;
-        let bound = |n: usize| Some(Bytes::from_str(&of.sizes?[n]).ok()?.get() as f64);
-        let (from, below) = (bound(0).unwrap_or(0.0), bound(1).unwrap_or(f64::INFINITY));
-        let mut values = Vec::new();
-        for record in csv.records() {
-            let record = record.map_err(|error| wrong(error.to_string()))?;
-            let number = |column: usize| record.get(column).and_then(|field| field.parse::<f64>().ok());
-            let fct_us = if record.get(3) == Some("") { Some(f64::INFINITY) } else { number(3) };
-            let (Some(bytes), Some(fct_us)) = (number(2), fct_us) else { continue };
-            if of.traffic.is_some_and(|traffic| record.get(0) != Some(traffic)) || bytes < from || bytes >= below {
-                continue;
+    /// The values that each of these asks for, in the order in which messages were completed: infinite of a time that did not end, and
+    /// a throughput of 0. The file is read once, whatever number asks.
+    pub(super) fn messages(&self, all: &[Messages<'_>]) -> Result<Vec<Vec<f64>>, Failure> {
+        let mut values = vec![Vec::new(); all.len()];
+        let chosen: Vec<Chosen<'_>> = all.iter().map(Chosen::of).collect();
+        let read = read_messages(&self.folder, |message| {
+            for (values, of) in values.iter_mut().zip(&chosen) {
+                values.extend(of.value_of(message));
             }
-            values.extend(match of.value {
-                "slowdown" => number(6).map(|ideal_us| fct_us / ideal_us),
-                "throughput" => Some(bytes * 8e6 / fct_us / units::divisor("_bps", of.unit).unwrap_or(1.0)),
-                _ => Some(fct_us / units::divisor("_us", of.unit).unwrap_or(1.0)),
-            });
-        }
+        });
+        read.map_err(|error| Failure::Run(error.to_string()))?;
         Ok(values)
+    }
+}
+
+/// What is asked for, its units read.
+struct Chosen<'a> {
+    value: &'a str,
+    traffic: Option<&'a str>,
+    from: u64,
+    below: Option<u64>,
+    divisor: f64,
+}
+
+impl<'a> Chosen<'a> {
+    fn of(of: &Messages<'a>) -> Chosen<'a> {
+        let bound = |n: usize| Some(Bytes::from_str(&of.sizes?[n]).ok()?.get());
+        let column = if of.value == "throughput" { "_bps" } else { "_us" };
+        Chosen {
+            value: of.value,
+            traffic: of.traffic,
+            from: bound(0).unwrap_or(0),
+            below: bound(1),
+            divisor: units::divisor(column, of.unit).unwrap_or(1.0),
+        }
+    }
+
+    /// `None` of another traffic or size, and of a slowdown where the time in an empty fabric is not known.
+    fn value_of(&self, message: &RunMessage<'_>) -> Option<f64> {
+        let is_other = self.traffic.is_some_and(|traffic| message.flow != traffic);
+        if is_other || message.bytes < self.from || self.below.is_some_and(|below| message.bytes >= below) {
+            return None;
+        }
+        let fct_us = message.fct_us.unwrap_or(f64::INFINITY);
+        Some(match self.value {
+            "slowdown" => fct_us / message.ideal_us?,
+            "throughput" => message.bytes as f64 * 8e6 / fct_us / self.divisor,
+            _ => fct_us / self.divisor,
+        })
     }
 }
 

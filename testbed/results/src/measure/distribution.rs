@@ -1,5 +1,6 @@
 //! A distribution in a few exact numbers.
 
+use super::nearest_rank;
 use crate::run_dir::Distribution;
 
 impl Distribution {
@@ -13,9 +14,8 @@ impl Distribution {
         }
         let sum: u128 = values.iter().map(|value| u128::from(*value)).sum();
         let mean = (unfinished == 0).then(|| (sum / u128::from(count)) as u64);
-        // Nearest rank: of n sorted values the ceil(n * permille / 1000)-th, from 1.
-        let at = |permille: u64| values.get((count * permille).div_ceil(1_000) as usize - 1).copied();
-        Some(Distribution { mean, p50: at(500), p95: at(950), p99: at(990), p999: at(999), max: at(1_000) })
+        let at = |percent: f64| values.get(nearest_rank(count, percent) as usize).copied();
+        Some(Distribution { mean, p50: at(50.0), p95: at(95.0), p99: at(99.0), p999: at(99.9), max: at(100.0) })
     }
 }
 

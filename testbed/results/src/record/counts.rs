@@ -2,16 +2,18 @@
 
 use std::collections::BTreeMap;
 
+use crate::measure::nearest_rank;
+
 /// Values, and how often each was.
 pub(super) type Counts = BTreeMap<u64, u64>;
 
 /// The least value that so many of a hundred do not exceed; `None` of no values.
-pub(super) fn percentile(of: &Counts, percent: u64) -> Option<u64> {
-    let rank = (of.values().sum::<u64>() * percent).div_ceil(100);
+pub(super) fn percentile(of: &Counts, percent: u32) -> Option<u64> {
+    let rank = nearest_rank(of.values().sum(), f64::from(percent));
     let mut so_far = 0;
     let reached = of.iter().find(|(_, times)| {
         so_far += **times;
-        so_far >= rank
+        so_far > rank
     });
     reached.map(|(value, _)| *value)
 }

@@ -159,7 +159,7 @@ impl OfSwitch {
         for (peak, times) in self.queues.iter().flat_map(|queue| &queue.headroom.found) {
             *of_a_queue.entry(*peak).or_insert(0) += times;
         }
-        let bps = |of: &Counts, percent: u64| percentile(of, percent).map(|rate| rate * 1_000_000);
+        let bps = |of: &Counts, percent: u32| percentile(of, percent).map(|rate| rate * 1_000_000);
         (samples > 0).then(|| OffQueuesSummary {
             queues,
             samples,
