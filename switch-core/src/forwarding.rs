@@ -210,12 +210,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         let mut accounts = accounts.iter().peekable();
         for (n, (packet, (headers, way))) in burst.drain(..).zip(ways).enumerate() {
             while let Some((_, frame)) = accounts.next_if(|(behind, _)| *behind <= n) {
-                self.compare_counts(port, frame);
+                self.compare_counts(port, frame, |_, _| 0);
             }
             let ingress = self.receive(port, headers.as_ref(), packet.frame_bytes());
             self.forward(now, packet, ingress, way, store, onward);
         }
-        accounts.for_each(|(_, frame)| self.compare_counts(port, frame));
+        accounts.for_each(|(_, frame)| self.compare_counts(port, frame, |_, _| 0));
         self.flush(now, port, store, onward);
     }
 
@@ -232,7 +232,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         let headers = match packet.parse() {
             Parsed::Data(headers) => headers,
             Parsed::Control(control) => {
-                self.handle_control::<O>(now, port, &control);
+                self.handle_control::<O>(now, port, &control, |_, _| 0);
                 return store.take_back(packet);
             }
             Parsed::Malformed => {
@@ -245,32 +245,18 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.forward(now, packet, ingress, way, store, onward);
     }
 
-    /// Obeys a control frame, and compares the counts that it tells with those of the data before it.
+    /// Obeys a control frame, and compares the counts that it tells with those of the data before it, of which so much of a class is yet to be
+    /// counted as `uncounted` says.
     pub(crate) fn handle_control<O: Onward<P>>(
         &mut self,
         now: Time,
         port: PortId,
         control: &Result<ControlFrame, DecodeError>,
+        uncounted: impl FnOnce(Class, &Arrived) -> u32,
     ) {
         self.obey::<O>(now, port, *control);
         if let Ok(ControlFrame::Credit(frame)) = control {
-            self.compare_counts(port, frame);
-        }
-    }
-
-    /// [`Forwarding::handle_control`] of a frame behind data that is yet to be counted: `more` of a class.
-    #[inline(always)]
-    pub(crate) fn handle_control_behind<O: Onward<P>>(
-        &mut self,
-        now: Time,
-        port: PortId,
-        control: &Result<ControlFrame, DecodeError>,
-        more: impl FnOnce(Class, &Arrived) -> u32,
-    ) {
-        self.obey::<O>(now, port, *control);
-        if let Ok(ControlFrame::Credit(frame)) = control {
-            let arrived = &self.shared.port(port).arrived;
-            arrived.handle_account(frame, |class| self.arrived[class.index()] + more(class, arrived));
+            self.compare_counts(port, frame, uncounted);
         }
     }
 
@@ -282,10 +268,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// Compares what a port's peer has sent with what came from it, all of which has been handled up to here.
+    /// Compares what a port's peer has sent with what came from it, all of which has been handled up to here: and so much of a class is not
+    /// even in the sums of this burst as `uncounted` says.
     #[cold]
-    fn compare_counts(&self, port: PortId, frame: &CreditFrame) {
-        self.shared.port(port).arrived.handle_account(frame, |class| self.arrived[class.index()]);
+    fn compare_counts(&self, port: PortId, frame: &CreditFrame, uncounted: impl FnOnce(Class, &Arrived) -> u32) {
+        let arrived = &self.shared.port(port).arrived;
+        arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }
 
     /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.

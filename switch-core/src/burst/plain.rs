@@ -102,7 +102,7 @@ impl<P: Packet> Forwarding<P> {
             let frame = burst.remove(found);
             if let Parsed::Control(control) = frame.parse() {
                 // Its place among the data of its port is here, behind what was found and is yet to be counted.
-                self.handle_control_behind::<O>(now, port, &control, |class, arrived| {
+                self.handle_control::<O>(now, port, &control, |class, arrived| {
                     let of_class =
                         ways[..found].iter().zip(&*lengths).filter(|(way, _)| way.ingress().class() == class);
                     of_class.map(|(_, frame_bytes)| arrived.count_of(*frame_bytes)).sum()

@@ -83,12 +83,12 @@ impl Run<'_> {
                 ready => ready,
             },
         };
-        // Real hosts have sent frames before.
-        let before = real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports())?;
+        // Real hosts have sent frames before, and go on after it.
+        let reports = || real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports());
+        let before = reports()?;
         self.gap_since_last();
         let came_to = self.sample_all(real.as_ref(), &before, recorder, observe)?;
-        let after = real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports())?;
-        let machine = Machine { before, after, gap_max: self.gap_since_last() };
+        let machine = Machine { before, after: reports()?, gap_max: self.gap_since_last() };
         let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
         Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
     }
