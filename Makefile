@@ -23,7 +23,7 @@ SIM_PROFILE ?= release
 # Cargo builds its profile `dev` in the folder `debug`.
 SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
 # Wire tests that run at a time.
-WIRE_WORKERS ?= 3
+WIRE_WORKERS ?= 4
 WIRE_TESTS = WEIR_BIN=$(WEIR_OF_TESTS)
 PYTEST = $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
 # Network namespaces need root.
