@@ -23,7 +23,7 @@ SIM_PROFILE ?= release
 # Cargo builds its profile `dev` in the folder `debug`.
 SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
 # Wire tests that run at a time.
-WIRE_WORKERS ?= 4
+WIRE_WORKERS ?= 3
 WIRE_TESTS = WEIR_BIN=$(WEIR_OF_TESTS)
 PYTEST = $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
 # Network namespaces need root.
@@ -75,11 +75,11 @@ beside: venv command-of-tests
 		"$(MAKE) --no-print-directory beside-unit sim-test release-build beside-without-assertions"
 
 beside-unit:
-	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory clippy dependencies docs loom"
+	@scripts/side-by-side --alike "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory clippy dependencies docs loom"
 
 beside-without-assertions:
-	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
-		"$(MAKE) --no-print-directory instructions examples-build"
+	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together instructions examples-build" \
+		"$(MAKE) --no-print-directory papers"
 
 # What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
 # CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.

@@ -34,7 +34,7 @@ const LATE_PERCENT_MAX: f64 = 1.0;
 /// Where it was more than this, rates are the machine's.
 const LATE_PERCENT_COMPARED: f64 = 10.0;
 /// Nothing is done once more after this: on a machine that never comes to rest it would not help.
-const REPEATED_WITHIN: Duration = Duration::from_secs(45);
+const REPEATED_WITHIN: Duration = Duration::from_secs(30);
 /// Where more than this share of a link's rate comes in, nobody is slowed down, and nothing holds the queue behind it at a length.
 const FULL_PERCENT: u64 = 95;
 /// A queue's length is the same within two full frames of the ring, as the buffer charges them.
