@@ -13,6 +13,17 @@ const MIN_VERSION: &str = "22.11";
 const LIBRARIES: [&str; 8] =
     ["rte_net_ring", "rte_net_vhost", "rte_pdump", "rte_ethdev", "rte_mbuf", "rte_mempool", "rte_ring", "rte_eal"];
 
+/// Comments of C, as they are but for indentation, which rustdoc would take for examples in Rust.
+#[derive(Debug)]
+struct Comments;
+
+impl bindgen::callbacks::ParseCallbacks for Comments {
+    fn process_comment(&self, comment: &str) -> Option<String> {
+        let lines: Vec<String> = comment.lines().map(|line| format!(" {}", line.trim_start())).collect();
+        Some(lines.join("\n"))
+    }
+}
+
 fn main() {
     for file in ["build.rs", "src/shim.c", "src/shim.h"] {
         println!("cargo::rerun-if-changed={file}");
@@ -67,6 +78,7 @@ fn generate_bindings(cflags: &[String]) {
     let opaque = ["rte_mbuf", "rte_mempool", "rte_ring"];
     let mut builder = bindgen::Builder::default()
         .header("src/shim.h")
+        .parse_callbacks(Box::new(Comments))
         .clang_args(cflags)
         .rust_edition(bindgen::RustEdition::Edition2024)
         .allowlist_function("weir_.*")

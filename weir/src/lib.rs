@@ -2,6 +2,14 @@
 //!
 //! A program with kinds of its own, such as a buffer policy or a flow control, adds them with [`Extensions`], and is the command
 //! `weir` besides.
+//!
+//! ```no_run
+//! use std::process::ExitCode;
+//!
+//! fn main() -> ExitCode {
+//!     weir::Extensions::new().main(weir::Source::LeftOut)
+//! }
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -8,6 +8,15 @@
 //! never mirrors the layout of a DPDK structure.
 //!
 //! Nothing here is safe to call directly; the `weir-dpdk-io` crate is.
+//!
+//! ```
+//! use std::ffi::CStr;
+//!
+//! // SAFETY: it may be called before EAL starts, and returns a string with a zero at its end that lives as long as the process.
+//! let version = unsafe { CStr::from_ptr(weir_dpdk_sys::rte_version()) };
+//! assert!(version.to_str()?.starts_with("DPDK "));
+//! # Ok::<(), std::str::Utf8Error>(())
+//! ```
 
 // Generated code: names, comments and layout are those of C.
 #![allow(missing_docs, non_camel_case_types, non_snake_case, non_upper_case_globals)]

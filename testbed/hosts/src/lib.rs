@@ -3,6 +3,30 @@
 //! [`guest`] makes, boots and ends guests, which `weir vm` shows to a user. [`Experiment`] has the real hosts of a scenario send its flows
 //! through switches that run, by perftest and iperf3, and reads what these and the hosts' kernels counted. [`check`] tells what a
 //! host lacks for that.
+//!
+//! No host is needed for the words that the two ends of perftest change before data goes ([`exchange`]):
+//!
+//! ```
+//! use weir_hosts::exchange::{Exchange, Keys, Side};
+//! use weir_nic::host::Verb;
+//!
+//! let keys = |queue_pair, host| {
+//!     Keys { queue_pair, psn: 0, remote_key: 0, virtual_address: 0, gid: [0; 16] }.with_ip([10, 0, 0, host].into())
+//! };
+//! let mut client = Exchange::new(Side::Client, Verb::Write, keys(17, 1), 1_024);
+//! let mut server = Exchange::new(Side::Server, Verb::Write, keys(18, 2), 1_024);
+//! loop {
+//!     let (there, back) = (client.poll_transmit(), server.poll_transmit());
+//!     if there.is_none() && back.is_none() {
+//!         break;
+//!     }
+//!     there.map_or(Ok(()), |message| server.handle(&message))?;
+//!     back.map_or(Ok(()), |message| client.handle(&message))?;
+//! }
+//! assert_eq!(client.peer().map(|keys| keys.queue_pair), Some(18));
+//! assert_eq!(server.peer().and_then(Keys::ip), Some([10, 0, 0, 1].into()));
+//! # Ok::<(), weir_hosts::exchange::ExchangeError>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

@@ -3,6 +3,31 @@
 //!
 //! [`Capture`] reads a file, [`Rewriting`] changes addresses, and [`Schedule`] says when each frame is due. [`Recording`] has what hosts sent
 //! each other by those frames. None of it needs DPDK.
+//!
+//! ```
+//! use weir_config::ReplayPace;
+//! use weir_trace::{Capture, Choice, Schedule};
+//! use weir_units::BitRate;
+//!
+//! // A capture of two frames of 60 B, 3 us apart.
+//! let mut file: Vec<u8> = [0xa1b2_c3d4_u32, 0x0004_0002, 0, 0, 65_535, 1].map(u32::to_ne_bytes).concat();
+//! for micros in [10, 13] {
+//!     file.extend([1, micros, 60, 60].map(u32::to_ne_bytes).concat());
+//!     file.extend([2; 60]);
+//! }
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("two.pcap");
+//! std::fs::write(&path, file)?;
+//!
+//! let choice = Choice { frame_bytes_max: 1_518, memory_bytes_max: 1 << 20, ..Choice::default() };
+//! let capture = Capture::read(&path, &choice)?;
+//! let start = capture.first();
+//! // At half of the captured speed, on a line of 10 Gb/s.
+//! let schedule = Schedule::new(capture, ReplayPace::Speed(500_000), Some(BitRate::gbps(10)), start);
+//! let due: Vec<u64> = schedule.frames().iter().map(|frame| frame.at.as_nanos()).collect();
+//! assert_eq!(due, [0, 6_000]);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

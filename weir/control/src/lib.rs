@@ -7,6 +7,24 @@
 //!
 //! Order of calls: [`Bound::at`], or [`Bound::by_default`], claims the path before anything else of the run starts; [`questions`]
 //! makes the channel, and [`Bound::serve`] begins to answer. The path is removed with the [`Server`].
+//!
+//! ```
+//! use weir_control::protocol::{Hello, Reply, Request};
+//! use weir_control::{Bound, Client, questions};
+//!
+//! let folder = tempfile::tempdir()?;
+//! let (asker, asked) = questions();
+//! let server = Bound::at(&folder.path().join("lab.sock"))?.serve(asker)?;
+//! let switch = std::thread::spawn(move || {
+//!     let question = asked.recv().expect("a client asks");
+//!     assert_eq!(question.request, Request::Hello);
+//!     let hello = Hello { weir_version: "0.1.0".to_owned(), process: 1, switches: vec!["lab".to_owned()] };
+//!     question.answer(Ok(Reply::Hello(hello)));
+//! });
+//! assert_eq!(Client::connect(server.path())?.hello()?.switches, ["lab"]);
+//! # switch.join().unwrap();
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 

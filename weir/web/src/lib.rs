@@ -4,6 +4,32 @@
 //! [`Recorded`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes
 //! anything: there is only GET. Requests are read by `httparse`, which is also what hyper reads them with; all else that a site of
 //! this kind needs of HTTP is a connection for each request.
+//!
+//! ```
+//! use std::io::{Read, Write};
+//! use std::net::TcpStream;
+//!
+//! use weir_web::{Bound, Get, Response, Site};
+//!
+//! struct Greeting;
+//!
+//! impl Site for Greeting {
+//!     fn answer(&self, get: &Get) -> Response {
+//!         match get.path.as_str() {
+//!             "/" => Response::File { kind: "text/plain", content: b"a switch".as_slice().into() },
+//!             other => Response::Refused { status: 404, why: format!("there is no {other} here") },
+//!         }
+//!     }
+//! }
+//!
+//! let server = Bound::at("127.0.0.1:0".parse()?)?.serve(Box::new(Greeting))?;
+//! let mut client = TcpStream::connect(server.address())?;
+//! client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")?;
+//! let mut answer = String::new();
+//! client.read_to_string(&mut answer)?;
+//! assert!(answer.starts_with("HTTP/1.1 200 ") && answer.ends_with("a switch"));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 #![forbid(unsafe_code)]
 
