@@ -24,7 +24,7 @@ use weir_experiments::files::{json_text, whole};
 use weir_experiments::progress::{self, ProgressBar};
 use weir_units::{Bytes, Class, Span};
 
-use crate::control::Place;
+use crate::control::Target;
 use crate::steer::time;
 use advice::{Advice, Before, Measured, Spread};
 use machine::Gaps;
@@ -35,7 +35,7 @@ use watch::{LeftOut, Sample, Watch};
 #[derive(clap::Args)]
 pub(crate) struct CalibrateArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// This port alone. May be given more than once; without it, all ports that speak PFC or PAUSE and have a link.
     #[arg(short, long, value_name = "PORT")]
     port: Vec<String>,
@@ -146,7 +146,7 @@ pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
             return Err(Failure::Argument(message));
         }
     }
-    let mut session = Session::begin(&arguments.place)?;
+    let mut session = Session::begin(&arguments.target)?;
     let switch = session.switch.clone();
     let policy = switch.buffer.policy.name();
     if arguments.apply && !switch.buffer.policy.live_keys().contains(&MEASURED_KEY) {

@@ -13,14 +13,14 @@ use weir_experiments::Failure;
 use weir_experiments::experiment::{once_stopped, stopped_by_signals};
 use weir_units::Bytes;
 
-use crate::control::{Place, failure};
+use crate::control::{Target, failure};
 use crate::steer::time;
 
 /// Arguments of `weir capture`.
 #[derive(clap::Args)]
 pub(crate) struct CaptureArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// This port alone. May be given more than once; without it, all ports.
     #[arg(short, long, value_name = "PORT")]
     port: Vec<String>,
@@ -82,7 +82,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
     if is_stdout && arguments.file_size.is_some() {
         return Err(Failure::Argument("--file-size makes files: name one with --output".to_owned()));
     }
-    let mut client = arguments.place.connect()?;
+    let mut client = arguments.target.connect()?;
     let reply = client.ask(&Request::Capture(arguments.wanted())).map_err(failure)?;
     let Reply::Capturing(capturing) = reply else { return Err(failure(client.unfit())) };
     // Not before: a request that is refused writes over nothing.
@@ -112,7 +112,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
 impl CaptureArguments {
     fn wanted(&self) -> Capture {
         Capture {
-            switch: self.place.switch.clone(),
+            switch: self.target.switch.clone(),
             ports: self.port.clone(),
             classes: self.class.clone(),
             passing: match (self.control_only, self.drops) {

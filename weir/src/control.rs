@@ -9,7 +9,7 @@ use weir_experiments::files::json_text;
 
 /// Which running switch is meant.
 #[derive(Clone, clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct Target {
     /// The control socket of the run, as `weir run` logs it. Without this, the sockets at the usual places are tried.
     #[arg(long, global = true, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub(crate) struct Place {
 #[derive(clap::Args)]
 pub(crate) struct ClearArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// As JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -47,8 +47,8 @@ pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
         WhatToClear::Watermarks => Clearable::Watermarks,
         WhatToClear::Mac => Clearable::Mac,
     };
-    let mut client = arguments.place.connect()?;
-    match client.ask(&Request::Clear(Clear { what, switch: arguments.place.switch.clone() })).map_err(failure)? {
+    let mut client = arguments.target.connect()?;
+    match client.ask(&Request::Clear(Clear { what, switch: arguments.target.switch.clone() })).map_err(failure)? {
         Reply::Done(lines) if arguments.json => print!("{}", json_text(&serde_json::json!({ "done": lines }))),
         Reply::Done(lines) => lines.iter().for_each(|line| println!("{line}")),
         _ => return Err(failure(client.unfit())),
@@ -56,7 +56,7 @@ pub(crate) fn clear(arguments: &ClearArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-impl Place {
+impl Target {
     /// A connection to the run that is meant.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use weir_control::state::{ByClass, Shown, State};
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 
-use crate::control::{Place, failure};
+use crate::control::{Target, failure};
 
 /// What can be exported.
 #[derive(clap::Subcommand)]
@@ -25,7 +25,7 @@ pub(crate) enum Command {
 #[derive(clap::Args)]
 pub(crate) struct SonicCountersArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// A run's summary, in place of a running switch.
     #[arg(value_name = "SUMMARY.json", conflicts_with = "socket")]
     summary: Option<PathBuf>,
@@ -38,9 +38,9 @@ pub(crate) fn sonic_counters(arguments: &SonicCountersArguments) -> Result<(), F
             let wrong = |what: String| Failure::Argument(format!("{}: {what}", path.display()));
             let text = fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
             let summary = serde_json::from_str(&text).map_err(|error| wrong(format!("this is no JSON: {error}")))?;
-            of_summary(&summary, arguments.place.switch.as_deref()).map_err(wrong)?
+            of_summary(&summary, arguments.target.switch.as_deref()).map_err(wrong)?
         }
-        None => of_running(&arguments.place)?,
+        None => of_running(&arguments.target)?,
     };
     println!("{}", json_text(&database.json()).trim_end());
     Ok(())
@@ -143,13 +143,13 @@ fn octets(bytes: u64, frames: u64) -> u64 {
     bytes + 4 * frames
 }
 
-fn of_running(place: &Place) -> Result<Database, Failure> {
-    let mut client = place.connect()?;
+fn of_running(target: &Target) -> Result<Database, Failure> {
+    let mut client = target.connect()?;
     let mut database = Database::default();
     let views =
         [What::Interfaces, What::PfcCounters, What::Queues, What::PriorityGroups, What::BufferPools, What::PfcWatchdog];
     for what in views {
-        let request = Request::Show(Show { what, switch: place.switch.clone(), ports: Vec::new() });
+        let request = Request::Show(Show { what, switch: target.switch.clone(), ports: Vec::new() });
         let Reply::Switches(shown) = client.ask(&request).map_err(failure)? else {
             return Err(failure(client.unfit()));
         };

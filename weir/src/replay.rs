@@ -6,13 +6,13 @@ use weir_control::steering::Chosen;
 use weir_experiments::Failure;
 use weir_experiments::real_frames::{self, ReplayArguments};
 
-use crate::control::{Place, failure};
+use crate::control::{Target, failure};
 
 /// Arguments of `weir replay`.
 #[derive(clap::Args)]
 pub(crate) struct Arguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     #[command(flatten)]
     replay: ReplayArguments,
 }
@@ -21,14 +21,14 @@ pub(crate) struct Arguments {
 pub(crate) fn replay(arguments: &Arguments) -> Result<(), Failure> {
     let real_frames = real_frames::reach()?;
     let ports = &arguments.replay.ports;
-    let switch = (!ports.is_empty()).then(|| running(&arguments.place, ports)).transpose()?;
+    let switch = (!ports.is_empty()).then(|| running(&arguments.target, ports)).transpose()?;
     real_frames.replay(&arguments.replay, switch.as_ref())
 }
 
 /// The running switch that has these ports.
-fn running(place: &Place, ports: &[String]) -> Result<SwitchConfig, Failure> {
-    let mut client = place.connect()?;
-    let chosen = Chosen { switch: place.switch.clone() };
+fn running(target: &Target, ports: &[String]) -> Result<SwitchConfig, Failure> {
+    let mut client = target.connect()?;
+    let chosen = Chosen { switch: target.switch.clone() };
     let Reply::Configurations(all) = client.ask(&Request::Configuration(chosen)).map_err(failure)? else {
         return Err(failure(client.unfit()));
     };

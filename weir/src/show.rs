@@ -14,13 +14,13 @@ use weir_experiments::Failure;
 use weir_experiments::files::json_text;
 use weir_experiments::real_frames::duration;
 
-use crate::control::{Place, failure};
+use crate::control::{Target, failure};
 
 /// Arguments of `weir show`.
 #[derive(clap::Args)]
 pub(crate) struct ShowArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// This port alone. May be given more than once.
     #[arg(short, long, global = true, value_name = "PORT")]
     port: Vec<String>,
@@ -131,7 +131,7 @@ pub(crate) enum BufferView {
 pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let request = Request::Show(Show {
         what: arguments.view.what(),
-        switch: arguments.place.switch.clone(),
+        switch: arguments.target.switch.clone(),
         ports: arguments.port.clone(),
     });
     let Some(every) = arguments.watch else {
@@ -153,7 +153,7 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
 impl ShowArguments {
     /// Asks once. A connection for each time: the switch may be started anew meanwhile.
     fn ask(&self, request: &Request) -> Result<String, Failure> {
-        let mut client = self.place.connect()?;
+        let mut client = self.target.connect()?;
         let reply = client.ask(request).map_err(failure)?;
         let reply = self.view.of(reply).map_err(Failure::Argument)?;
         match (&reply, self.json) {

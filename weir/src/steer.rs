@@ -15,13 +15,13 @@ use weir_experiments::files::{json_text, whole};
 use weir_experiments::table::Table;
 use weir_units::Span;
 
-use crate::control::{Place, failure};
+use crate::control::{Target, failure};
 
 /// Arguments of `weir set`.
 #[derive(clap::Args)]
 pub(crate) struct SetArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// For so long, such as 10s or 500ms; then what was before comes back.
     #[arg(long = "for", value_name = "TIME", value_parser = time)]
     lasts: Option<Duration>,
@@ -39,7 +39,7 @@ pub(crate) struct SetArguments {
 #[derive(clap::Args)]
 pub(crate) struct ReloadArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// As JSON.
     #[arg(long)]
     json: bool,
@@ -49,7 +49,7 @@ pub(crate) struct ReloadArguments {
 #[derive(clap::Args)]
 pub(crate) struct ConfigArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// As JSON.
     #[arg(long, global = true)]
     json: bool,
@@ -73,24 +73,24 @@ enum WhatOfConfig {
 
 /// Changes keys.
 pub(crate) fn set(arguments: &SetArguments) -> Result<(), Failure> {
-    let SetArguments { place, lasts, json, changes } = arguments;
+    let SetArguments { target, lasts, json, changes } = arguments;
     let for_ms = lasts.map(|lasts| lasts.as_millis() as u64);
-    let request = Request::Set(Set { switch: place.switch.clone(), changes: changes.clone(), for_ms });
-    tell_changed(place, &request, *json)
+    let request = Request::Set(Set { switch: target.switch.clone(), changes: changes.clone(), for_ms });
+    tell_changed(target, &request, *json)
 }
 
 /// Has the files applied.
 pub(crate) fn reload(arguments: &ReloadArguments) -> Result<(), Failure> {
-    let ReloadArguments { place, json } = arguments;
-    tell_changed(place, &Request::Reload(chosen(place)), *json)
+    let ReloadArguments { target, json } = arguments;
+    tell_changed(target, &Request::Reload(chosen(target)), *json)
 }
 
 /// Shows, saves or compares what runs.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
-    let ConfigArguments { place, json, what } = arguments;
+    let ConfigArguments { target, json, what } = arguments;
     match what {
         WhatOfConfig::Show => {
-            let configurations = configurations(place)?;
+            let configurations = configurations(target)?;
             if *json {
                 print!("{}", json_text(&configurations));
                 return Ok(());
@@ -100,11 +100,11 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
         }
         WhatOfConfig::Save { file } => {
             // A file that is wrong, or gone, is no reason not to write a good one.
-            let differences = if file.is_none() { differences(place).unwrap_or_default() } else { Vec::new() };
-            save(&configurations(place)?, file.as_deref(), &differences, *json)
+            let differences = if file.is_none() { differences(target).unwrap_or_default() } else { Vec::new() };
+            save(&configurations(target)?, file.as_deref(), &differences, *json)
         }
         WhatOfConfig::Diff => {
-            let all = differences(place)?;
+            let all = differences(target)?;
             if *json {
                 print!("{}", json_text(&all));
                 return Ok(());
@@ -115,13 +115,13 @@ pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
     }
 }
 
-fn chosen(place: &Place) -> Chosen {
-    Chosen { switch: place.switch.clone() }
+fn chosen(target: &Target) -> Chosen {
+    Chosen { switch: target.switch.clone() }
 }
 
 /// Exit code 1 if something that was to change has not.
-fn tell_changed(place: &Place, request: &Request, json: bool) -> Result<(), Failure> {
-    let mut client = place.connect()?;
+fn tell_changed(target: &Target, request: &Request, json: bool) -> Result<(), Failure> {
+    let mut client = target.connect()?;
     let Reply::Changed(all) = client.ask(request).map_err(failure)? else { return Err(failure(client.unfit())) };
     if json {
         print!("{}", json_text(&all));
@@ -136,17 +136,17 @@ fn tell_changed(place: &Place, request: &Request, json: bool) -> Result<(), Fail
     }
 }
 
-fn configurations(place: &Place) -> Result<Vec<Configuration>, Failure> {
-    let mut client = place.connect()?;
-    match client.ask(&Request::Configuration(chosen(place))).map_err(failure)? {
+fn configurations(target: &Target) -> Result<Vec<Configuration>, Failure> {
+    let mut client = target.connect()?;
+    match client.ask(&Request::Configuration(chosen(target))).map_err(failure)? {
         Reply::Configurations(all) => Ok(all),
         _ => Err(failure(client.unfit())),
     }
 }
 
-fn differences(place: &Place) -> Result<Vec<Differences>, Failure> {
-    let mut client = place.connect()?;
-    match client.ask(&Request::Differences(chosen(place))).map_err(failure)? {
+fn differences(target: &Target) -> Result<Vec<Differences>, Failure> {
+    let mut client = target.connect()?;
+    match client.ask(&Request::Differences(chosen(target))).map_err(failure)? {
         Reply::Differences(all) => Ok(all),
         _ => Err(failure(client.unfit())),
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 use weir_experiments::{Failure, experiment, has_color};
 
-use crate::control::Place;
+use crate::control::Target;
 use screen::{Glyphs, Look, Screen, View};
 use snapshot::Snapshot;
 
@@ -25,7 +25,7 @@ use snapshot::Snapshot;
 #[derive(clap::Args)]
 pub(crate) struct TopArguments {
     #[command(flatten)]
-    place: Place,
+    target: Target,
     /// How often the switch is asked.
     #[arg(short, long, value_name = "TIME", default_value = "1s", value_parser = crate::show::interval)]
     interval: Duration,
@@ -49,20 +49,20 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
         ));
     }
     // What is wrong with the arguments is told before the screen is taken.
-    let mut client = arguments.place.connect()?;
+    let mut client = arguments.target.connect()?;
     let first = Snapshot::read(&mut client).map_err(crate::control::failure)?;
     let stop = experiment::stopped_by_signals()?;
     let (told, telling) = channel();
     let (again, asked_again) = channel();
-    let place = arguments.place.clone();
+    let target = arguments.target.clone();
     let interval = arguments.interval;
     // It ends with the process: a switch that does not answer may keep it waiting.
     std::thread::Builder::new()
         .name("weir-top".to_owned())
-        .spawn(move || ask(&place, interval, &told, &asked_again))?;
+        .spawn(move || ask(&target, interval, &told, &asked_again))?;
     let look = Look { glyphs: Glyphs::of_locale(), has_color: has_color(&std::io::stdout()) };
     let mut screen = Screen::new(look, interval, first);
-    if let Some(name) = &arguments.place.switch {
+    if let Some(name) = &arguments.target.switch {
         screen.choose(name);
     }
     let mut terminal = ratatui::try_init()?;
@@ -71,13 +71,13 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
     Ok(ended?)
 }
 
-fn ask(place: &Place, interval: Duration, told: &Sender<Told>, asked_again: &Receiver<()>) {
+fn ask(target: &Target, interval: Duration, told: &Sender<Told>, asked_again: &Receiver<()>) {
     loop {
         // A key may ask before it is time.
         if let Err(RecvTimeoutError::Disconnected) = asked_again.recv_timeout(interval) {
             return;
         }
-        let answer = match place.connect() {
+        let answer = match target.connect() {
             // A connection for each time: the switch may be started anew meanwhile.
             Ok(mut client) => match Snapshot::read(&mut client) {
                 Ok(snapshot) => Told::Now(Box::new(snapshot)),

@@ -37,7 +37,7 @@ pub(crate) enum Command {
 }
 
 #[derive(clap::Args)]
-pub(crate) struct Place {
+pub(crate) struct Home {
     /// The folder of the guests; by default one of this user's own.
     #[arg(long, value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -49,7 +49,7 @@ pub(crate) struct ListArguments {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    place: Place,
+    home: Home,
 }
 
 #[derive(clap::Args)]
@@ -73,7 +73,7 @@ pub(crate) struct UpArguments {
     #[arg(long, value_name = "auto|kvm|tcg", default_value = "auto")]
     accel: Accel,
     #[command(flatten)]
-    place: Place,
+    home: Home,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -94,7 +94,7 @@ pub(crate) struct RunArguments {
     #[arg(long, value_name = "SECONDS", default_value_t = 3_600)]
     timeout: u64,
     #[command(flatten)]
-    place: Place,
+    home: Home,
 }
 
 #[derive(clap::Args)]
@@ -102,7 +102,7 @@ pub(crate) struct DownArguments {
     /// The guests; by default all.
     guests: Vec<String>,
     #[command(flatten)]
-    place: Place,
+    home: Home,
 }
 
 /// The least that the guest's kernel boots with.
@@ -127,7 +127,7 @@ pub(crate) fn vm(command: &Command) -> Result<u8, Failure> {
     }
 }
 
-impl Place {
+impl Home {
     fn fleet(&self) -> Result<Fleet, Failure> {
         self.folder.as_deref().map_or_else(Fleet::by_default, Fleet::at).map_err(failure)
     }
@@ -154,7 +154,7 @@ fn up(arguments: &UpArguments) -> Result<(), Failure> {
         plan.mtu = arguments.mtu.unwrap_or(plan.mtu);
     }
     refuse_more_than_fits(plans.len(), memory_mb).map_err(failure)?;
-    let fleet = arguments.place.fleet()?;
+    let fleet = arguments.home.fleet()?;
     let image = image()?;
     let choice = match arguments.accel {
         Accel::Auto => AcceleratorChoice::Auto,
@@ -234,7 +234,7 @@ fn absolute(path: &Path) -> Result<PathBuf, Failure> {
 }
 
 fn run(arguments: &RunArguments) -> Result<u8, Failure> {
-    let guest = arguments.place.fleet()?.named(&arguments.guest).map_err(failure)?;
+    let guest = arguments.home.fleet()?.named(&arguments.guest).map_err(failure)?;
     let command = match &arguments.command[..] {
         [text] => text.clone(),
         words => words.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" "),
@@ -251,7 +251,7 @@ fn run(arguments: &RunArguments) -> Result<u8, Failure> {
 }
 
 fn down(arguments: &DownArguments) -> Result<(), Failure> {
-    let fleet = arguments.place.fleet()?;
+    let fleet = arguments.home.fleet()?;
     let guests = match arguments.guests.is_empty() {
         true => fleet.all(),
         false => arguments.guests.iter().map(|name| fleet.named(name)).collect::<Result<_, _>>().map_err(failure)?,
@@ -299,7 +299,7 @@ impl Listed {
 }
 
 fn list(arguments: &ListArguments) -> Result<(), Failure> {
-    let guests: Vec<Listed> = arguments.place.fleet()?.all().into_iter().map(Listed::of).collect();
+    let guests: Vec<Listed> = arguments.home.fleet()?.all().into_iter().map(Listed::of).collect();
     if arguments.json {
         print!("{}", json_text(&guests));
         return Ok(());

@@ -14,11 +14,11 @@ use weir_experiments::Failure;
 use weir_units::{BitRate, Class, Span};
 
 use super::stream::{SNAPLEN, Seen, read};
-use crate::control::{Place, failure};
+use crate::control::{Target, failure};
 
 /// A running switch.
 pub(super) struct Session {
-    place: Place,
+    target: Target,
     client: Client,
     /// What it runs with.
     pub(super) switch: SwitchConfig,
@@ -54,9 +54,9 @@ impl Percentiles {
 }
 
 impl Session {
-    pub(super) fn begin(place: &Place) -> Result<Session, Failure> {
-        let mut client = place.connect()?;
-        let chosen = Chosen { switch: place.switch.clone() };
+    pub(super) fn begin(target: &Target) -> Result<Session, Failure> {
+        let mut client = target.connect()?;
+        let chosen = Chosen { switch: target.switch.clone() };
         let Reply::Configurations(all) = client.ask(&Request::Configuration(chosen)).map_err(failure)? else {
             return Err(failure(client.unfit()));
         };
@@ -74,7 +74,7 @@ impl Session {
                 switch.name, switch.time_dilation
             )));
         }
-        Ok(Session { place: place.clone(), client, switch, pauses: 0 })
+        Ok(Session { target: target.clone(), client, switch, pauses: 0 })
     }
 
     /// The ports that are measured, each with its class.
@@ -169,7 +169,7 @@ impl Session {
             for_ms: Some((hold + SAFETY * 2).as_millis() as u64),
             ..Capture::default()
         };
-        let mut capturing = self.place.connect()?;
+        let mut capturing = self.target.connect()?;
         match capturing.ask(&Request::Capture(capture)).map_err(failure)? {
             Reply::Capturing(_) => {}
             _ => return Err(failure(capturing.unfit())),

@@ -313,7 +313,7 @@ fn options_stand_before_and_after_what_is_shown() {
     assert_eq!(after.view, View::Pfc(PfcView::Counters { history: true }));
     assert_eq!((after.watch, after.json), (Some(Duration::from_millis(500)), true));
     assert_eq!(
-        (after.port.as_slice(), after.place.switch.as_deref()),
+        (after.port.as_slice(), after.target.switch.as_deref()),
         (&["p0".to_owned(), "p1".to_owned()][..], Some("lab"))
     );
     let before = parse("show --json interfaces --watch").unwrap_or_else(|e| panic!("{e}"));

@@ -7,7 +7,7 @@ use weir_units::{BitRate, Bytes, Span};
 
 use super::FigureSpec;
 use super::names::{Wanted, short_column, short_key};
-use super::pooled::{Place, Pooled};
+use super::pooled::{Pooled, Spot};
 use super::results::Results;
 use crate::reproduce::column_unit;
 use crate::sweep::{Cell, Table};
@@ -55,7 +55,7 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], resu
 pub(super) fn table(wanted: &Wanted, points: &[Pooled], results: &Results) -> Table {
     let names = results.names();
     let text =
-        |of: &dyn Fn(&Place) -> String| points.iter().map(|point| Cell::Text(of(&point.place))).collect::<Vec<_>>();
+        |of: &dyn Fn(&Spot) -> String| points.iter().map(|point| Cell::Text(of(&point.place))).collect::<Vec<_>>();
     let number = |of: &dyn Fn(&Pooled) -> Option<f64>| {
         points.iter().map(|point| of(point).map_or(Cell::Empty, Cell::Float)).collect::<Vec<_>>()
     };

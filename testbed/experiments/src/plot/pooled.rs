@@ -8,7 +8,7 @@ use crate::reproduce::{Estimate, mean};
 
 /// Where a point belongs: its panel, its series and its place across, by the keys' texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Place {
+pub(super) struct Spot {
     pub y: usize,
     pub panel: Option<String>,
     pub series: Vec<String>,
@@ -18,7 +18,7 @@ pub(super) struct Place {
 /// What the seeds of a place came to.
 #[derive(Clone, Debug)]
 pub(super) struct Pooled {
-    pub place: Place,
+    pub place: Spot,
     /// None where a run failed or has no value: a mean of the others would flatter.
     pub estimate: Option<Estimate>,
     pub failed: usize,
@@ -61,10 +61,10 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
             ));
         }
     }
-    let mut points: Vec<(Place, Vec<Option<f64>>, usize)> = Vec::new();
+    let mut points: Vec<(Spot, Vec<Option<f64>>, usize)> = Vec::new();
     for y in 0..wanted.y.len() {
         for row in &rows {
-            let place = Place {
+            let place = Spot {
                 y,
                 panel: wanted.panels.map(|key| row.keys[key].clone()),
                 series: wanted.by.iter().map(|key| row.keys[*key].clone()).collect(),
