@@ -55,7 +55,7 @@ pub enum Trust {
 pub struct QueueConfig {
     /// Served before every queue that is not; among strict queues the higher class first.
     pub strict: bool,
-    /// What is served a round: bytes by DWRR, frames where packets take turns.
+    /// Service in a round: bytes by DWRR, frames where packets take turns.
     pub quantum: u32,
     /// The rate that the queue may not exceed; `None` is the port's.
     pub rate: Option<BitRate>,

@@ -7,7 +7,7 @@ use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{DEFAULT, POLICIES, known_tables};
 use weir_reader::KnownTable;
 
-/// All tables and keys of a switch's file, in the order of the reference. Those of kinds that files choose by name are theirs.
+/// All tables and keys of a switch's file, in the order of the reference. Kinds that files choose by name have keys of their own.
 pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
     let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(POLICIES.names()).collect();
     let buffer = KnownTable::table("buffer", buffer.leak()).choosing("policy", DEFAULT);

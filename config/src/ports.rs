@@ -102,7 +102,7 @@ pub struct VhostUser {
     pub access: SocketAccess,
 }
 
-/// Permissions of a socket that Weir makes. What is `None` is left as the process's umask and group make it.
+/// Permissions of a socket that Weir makes. A field that is `None` stays as the process's umask and group make it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketAccess {
     /// `mode = "0660"`: up to 0777. It takes the right to write to connect.

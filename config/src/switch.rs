@@ -105,7 +105,7 @@ impl SwitchConfig {
 pub struct ControlConfig {
     /// `socket`: where it is; `None` leaves it at its usual place.
     pub socket: Option<ControlSocket>,
-    /// `mode` and `group`. What is `None` here leaves it to its owner alone.
+    /// `mode` and `group`. `None` leaves it to its owner alone.
     pub access: SocketAccess,
 }
 

@@ -27,7 +27,7 @@ pub enum Woken {
 }
 
 impl Arrivals {
-    /// Those of all these queues.
+    /// Sums over all these queues.
     pub fn new(arrivals: Vec<Arrival>) -> Arrivals {
         let polled =
             arrivals.iter().map(|arrival| libc::pollfd { fd: arrival.0.as_raw_fd(), events: libc::POLLIN, revents: 0 });
@@ -60,7 +60,7 @@ impl Arrivals {
 fn take_error(fd: libc::c_int) {
     let mut error: libc::c_int = 0;
     let mut len = size_of_val(&error) as libc::socklen_t;
-    // SAFETY: the value is writable, of the length given. What is no socket gives an error, which changes nothing.
+    // SAFETY: the value is writable, of the length given. A descriptor that is no socket gives an error, which changes nothing.
     unsafe { libc::getsockopt(fd, libc::SOL_SOCKET, libc::SO_ERROR, (&raw mut error).cast(), &mut len) };
 }
 

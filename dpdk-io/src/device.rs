@@ -1,4 +1,4 @@
-//! What is told of a device: what it can do, its link, its counters.
+//! A device's description: what it can do, its link, its counters.
 
 use std::ffi::{CStr, c_char};
 

@@ -62,7 +62,7 @@ pub struct PeerQueues {
     pub sends: QueueSet,
 }
 
-/// A set of queues. Those from 63 on are one.
+/// A set of queues. Queues from 63 on are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueSet(u64);
 

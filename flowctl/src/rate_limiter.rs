@@ -179,7 +179,7 @@ mod tests {
         ) {
             let mut limiter = RateLimiter::new(LINE, Span::ZERO);
             let mut now = Time::ZERO;
-            // In bits and picoseconds. Of each frame: the rates' integral and what had left when it started.
+            // In bits and picoseconds. For each frame: the rates' integral and what had left when it started.
             let (mut integral, mut sent) = (0u128, 0u128);
             let mut starts: Vec<(u128, u128)> = Vec::new();
             for (rate, ns, frame) in steps {

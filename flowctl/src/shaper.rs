@@ -35,7 +35,7 @@ impl Shaper {
         Shaper { serialiser, free_at: Time::ZERO, slack }
     }
 
-    /// Shapes to this rate from `now` on. What is left of a frame on the wire passes at the new rate, rounded up; line time that
+    /// Shapes to this rate from `now` on. The rest of a frame on the wire passes at the new rate, rounded up; line time that
     /// was not used at the old one is not made up at the new one.
     pub fn set_rate(&mut self, now: Time, rate: BitRate) {
         // Picoseconds of so much at either rate; exact at Ethernet's rates.

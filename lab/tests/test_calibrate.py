@@ -149,13 +149,13 @@ def test_the_delay_is_the_peers(cabled):
     applied = told["applied_delay_ns"]
     assert applied >= max(sample["last_frame_ns"] for sample in link["peer_stops"]["samples"])
     assert applied / 8 < headroom_now(directory) < min(applied / 8 * 1.3, by_the_rule * 0.95), by_the_rule
-    # What is advised holds all that came, and a switch can be made of it.
+    # The advised headroom holds all that came, and a switch can be made of it.
     most = max(sample["bytes"] for sample in link["peer_stops"]["samples"])
     assert link["advice"]["headroom_bytes"] > most
     assert link["advice"]["tau_ns"] > DELAY_NS
     headroom = fragment.read_text()
     file = directory / "advised.toml"
-    # Of another policy: adaptive headroom takes no `headroom`.
+    # Another policy: adaptive headroom takes no `headroom`.
     file.write_text(SWITCH.replace("[buffer]\n", headroom, 1))
     checked = subprocess.run([weir_binary(), "check", "--files-only", "--json", file], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stderr

@@ -45,7 +45,7 @@ def check_no_panic(done):
         assert word not in done.stdout + done.stderr, done.stderr
 
 
-# What is wrong with the file, what the message must say, and the line that it must point at.
+# The file's fault, what the message must say, and the line that it must point at.
 WRONG = {
     "malformed": ("[buffer\nsize = 1", ["expected `]`"], 1),
     "unknown key": ('[switch]\nnaem = "x"\n' + PORTS, ["naem", "[switch]", "name"], 2),

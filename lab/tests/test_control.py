@@ -330,7 +330,7 @@ def test_two_switches_of_a_process_are_told_apart(path, tmp_path):
         assert text.startswith("left\n") and "\nright\n" in text
         (one,) = json.loads(told(path, "show", "interfaces", "--switch", "right", "--json"))["switches"]
         assert one["switch"] == "right"
-        # Of one alone.
+        # One alone.
         told(path, "clear", "counters", "--switch", "right")
         left, right = json.loads(told(path, "show", "interfaces", "--json"))["switches"]
         assert "counters_cleared_unix_ms" not in left and "counters_cleared_unix_ms" in right

@@ -19,7 +19,7 @@ def anchors(page):
 
 
 def links(page):
-    """Of a page, the links within the repository: the file and the heading, either of which may be none."""
+    """A page's links within the repository: the file and the heading, either of which may be none."""
     for target in LINK.findall(CODE.sub("", page.read_text())):
         if "://" not in target:
             path, _, anchor = target.partition("#")

@@ -230,7 +230,7 @@ def test_every_kind_of_frame_from_one_port(tmp_path, mtu):
 
 def test_every_kind_of_frame_from_three_ports_at_once(tmp_path):
     def shifted(frame, by):
-        """The same conversation one host further on: host n here is host n + by there."""
+        """This conversation one host further on: host n here is host n + by there."""
         frame = bytes(frame)
         for n in reversed(range(len(HOSTS) - by)):
             frame = frame.replace(address(HOSTS[n]), address(HOSTS[n + by]))
@@ -241,7 +241,7 @@ def test_every_kind_of_frame_from_three_ports_at_once(tmp_path):
         port: list(stamped((shifted(frame, n) for frame in kinds(1500) if len(frame) <= 3000), port))
         for n, port in enumerate(PORTS[:3])
     }
-    # The same bytes from two ports would not tell where they came from.
+    # Equal bytes from two ports would not tell where they came from.
     seen = set()
     for port in inputs:
         inputs[port] = [frame for frame in inputs[port] if frame not in seen]

@@ -135,7 +135,7 @@ def teach(cables, within=30):
         while not all(other.wait_for(1, 0.3) for other in others):
             assert time.monotonic() < deadline, "an unknown address is flooded to every port"
             cable.send(frame(0xEE, number + 1, 60, dscp=0))
-    # What is still on its way has the same addresses.
+    # Frames still on their way have these addresses too.
     time.sleep(0.5)
     for cable in cables:
         cable.clear()

@@ -189,7 +189,7 @@ def test_pause_refresh_resume_of_the_congested_class_alone(rig):
     def script(bench):
         bench.pause_receiver([3])
         congest(bench, 3)
-        # What is still under way goes to the headroom.
+        # Frames still under way go to the headroom.
         bench.send(3, 10)
         for _ in range(6):
             assert bench.control(WAIT_S), "no refresh"

@@ -141,7 +141,7 @@ def stream(cables, tmp_path):
                         for one in streams.values():
                             wires["in"].send(one.next())
                     time.sleep(INTERVAL_S / 10)
-                # What is held at the end is still waited for.
+                # Frames held at the end are still waited for.
                 time.sleep(0.3)
             finished = switch.stop()
         recorded = {port: recorder.frames for port, recorder in recorders.items()}

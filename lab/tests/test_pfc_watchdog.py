@@ -130,7 +130,7 @@ def lab(cables, tmp_path):
 
 
 def numbers(recorder, number, since=0):
-    """Of the frames of a class that came in since an instant, their numbers in their streams."""
+    """Numbers, in their streams, of the frames of a class that came in since an instant."""
     stamps = [(at, stamp_of(frame)) for at, frame in recorder.frames]
     return [stamp[1] for at, stamp in stamps if stamp and stamp[0] == number and at >= since]
 

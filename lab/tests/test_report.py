@@ -24,7 +24,7 @@ def weir(*arguments):
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    """Of two runs of the ring: PFC, which deadlocks, and GFC."""
+    """Pages of two runs of the ring: PFC, which deadlocks, and GFC."""
     folder = tmp_path_factory.mktemp("report")
     chosen = [argument for run in RUNS for argument in ("--run", run)]
     weir("testbed", "run", RING, "--backend", "sim", *chosen, "-o", folder / "ring")

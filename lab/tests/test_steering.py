@@ -108,7 +108,7 @@ def test_a_ports_rate_is_another_from_the_answer_on(steered, path):  # noqa: F81
             wires["a"].send(stream.next())
         until(lambda: data(recorder.frames), lambda got: len(got) >= 10)
         assert row(shown(path, "interfaces"), "b")["rate_bps"] == SLOW_BPS
-        # What is left takes some 5 s at the slow rate, and some 50 ms at this one.
+        # The rest takes some 5 s at the slow rate, and some 50 ms at this one.
         assert len(data(recorder.frames)) < frames
         set_keys(path, "ports.b.rate=50Mbps")
         until(lambda: data(recorder.frames), lambda got: len(got) == frames)
@@ -187,7 +187,7 @@ def test_tshark_sees_a_forced_pause_and_its_end(steered, path, tmp_path):  # noq
         assert set_keys(path, "ports.a.pause=none")[0] == {"ports.a.pause": "applied"}
         until(control, lambda frames: frames[-1][1][18:34] == bytes(16))
         count = len(control())
-        # What is told of a class again would have to come before this.
+        # A second word of a class would have to come before this.
         wires["b"].send(Stream(B, A, DSCP).next())
         until(lambda: data(recorder.frames), bool)
         assert len(control()) == count and not [frame for _, frame in other.frames if is_control(frame)]

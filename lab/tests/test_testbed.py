@@ -13,7 +13,7 @@ from weirlab.switch import weir_binary
 from weirlab.waiting import until
 
 RING = Path(__file__).parents[2] / "scenarios" / "gfc-ring.toml"
-# Of the time of a line, what a late machine may take from a host.
+# The share of a line's time that a late machine may take from a host.
 LATE_MAX = 0.02
 DEADLOCK, FLOW = "PFC, arrival", "GFC by stages, round-robin"
 

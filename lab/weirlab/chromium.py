@@ -137,7 +137,7 @@ class Page:
             self.send("Input.dispatchKeyEvent", type=kind, key=key, modifiers=8 if shift else 0, **(text if kind == "keyDown" else {}))
 
     def screenshot(self, path, *, whole=False):
-        """What is to be seen, or the whole page, as a PNG file."""
+        """The visible part, or the whole page, as a PNG file."""
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         path.write_bytes(base64.b64decode(shot["data"]))
 

@@ -14,7 +14,7 @@ MEMORY_MB = 256
 
 
 def why_not():
-    """What is missing, if it can't run here."""
+    """The missing part, if it can't run here."""
     return None if shutil.which(PROGRAM) else f"{PROGRAM} is not installed; make setup installs it (Debian's package dpdk-dev)"
 
 

@@ -29,7 +29,7 @@ pub(crate) struct IngressQueue {
     pauses: AtomicU64,
     /// When it last did.
     off_at: Instant,
-    /// Of `held_max`, `shared_max` and `headroom_max`.
+    /// For `held_max`, `shared_max` and `headroom_max`.
     former: [Former; 3],
 }
 

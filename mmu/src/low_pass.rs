@@ -11,7 +11,7 @@ use crate::sync::{Ordering, Word};
 pub struct LowPass {
     /// 1 − γ, in units of 2^-32.
     weight: u32,
-    /// The same of an arrival: 0 where arrivals are no steps.
+    /// As above, for an arrival: 0 where arrivals are no steps.
     arrival_weight: u32,
     /// The bits of headroom's length that count in q of a lossless ingress queue: all or none. Masks, so that no packet takes a branch.
     headroom: u32,

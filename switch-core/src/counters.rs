@@ -156,11 +156,11 @@ pub mod gauge {
     pub const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
     /// Numbers that tell a delay; first how many were measured.
     pub const DELAY: usize = BY_LENGTH + LENGTHS;
-    /// Of a delay, how many were measured. p50, p99, p99.9 and the longest follow, in nanoseconds.
+    /// How many delays were measured. p50, p99, p99.9 and the longest follow, in nanoseconds.
     pub const COUNT: usize = 0;
-    /// Of a delay, all nanoseconds together.
+    /// All nanoseconds of a delay together.
     pub const SUM: usize = 5;
-    /// Of a delay, how many had each length.
+    /// How many delays had each length.
     pub const BY_LENGTH: usize = 6;
     /// Lengths that are told apart. All but the last have a [bound](length_up_to).
     pub const LENGTHS: usize = 28;
@@ -194,7 +194,7 @@ pub struct Counters {
     published: Arc<Published>,
 }
 
-/// One queue's counters. What is counted for each frame comes first, and is in one cache line.
+/// One queue's counters. Counts that each frame changes come first, and are in one cache line.
 #[derive(Clone, Debug, State)]
 #[repr(align(64))]
 struct QueueRow([u64; queue_stat::WIDTH]);

@@ -130,7 +130,7 @@ impl ForwardingTable {
     }
 
     /// Enters stations behind several ports of equal cost each, or one, or none: the first one has the address `first`, each
-    /// further one the next. What is entered or learned of them besides is not looked at.
+    /// further one the next. Other entries of them are not looked at.
     ///
     /// # Panics
     /// If there are more than 32,768 different sets of several ports.
@@ -315,7 +315,7 @@ impl ForwardingTable {
             (0, _) => Some(u64::MAX),
             (_, heard) => Some(tick.saturating_sub(heard)),
         };
-        // Of several free ones the first, where it is found soonest.
+        // The first of several free ones, where it is found soonest.
         let aged = bucket.iter().rev().filter_map(|entry| age(entry).map(|age| (age, entry)));
         let oldest = aged.max_by_key(|(age, _)| *age);
         if let Some((_, entry)) = oldest

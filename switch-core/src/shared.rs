@@ -67,7 +67,7 @@ pub struct Shared {
     pub(crate) tuning: Tuning,
 }
 
-/// One port, as all lcores see it. What is asked for each frame comes first, and what is written apart from that.
+/// One port, as all lcores see it. Fields that are read for each frame come first, and those that are written stand apart.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct PortState {

@@ -35,7 +35,7 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) position_of: Box<[usize]>,
     pub(crate) counters: Counters,
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
-    /// Those of them that mark what leaves a queue.
+    /// The classes among them that mark what leaves a queue.
     pub(crate) leaving_markers: [Option<EcnMarker>; CLASSES],
     /// Whether any of them marks what comes into its queue.
     pub(crate) marks_arrivals: bool,
@@ -131,7 +131,7 @@ pub(crate) struct OutPort<O> {
     pub(crate) watchdogs: PortWatchdogs,
     /// Classes whose frames leave as they came, in the order in which they came, so that they may leave in rows.
     pub(crate) in_rows: ClassSet,
-    /// Those of them whose frames only the port's rate and the scheduler hold back: no rate of their own, and no credit.
+    /// The classes among them whose frames only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,
     /// What ECN's thresholds are scaled by that follow the rate: [`EcnMarker::scale_of`].
     pub(crate) ecn_scale: u64,
@@ -319,7 +319,7 @@ impl<O> OutPort<O> {
     }
 }
 
-/// Those of these that mark what leaves a queue.
+/// The classes among these that mark what leaves a queue.
 pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
     markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
 }
@@ -867,7 +867,7 @@ fn noting<P>(now: Time, reason: DropReason, driver: &mut impl PacketStore<P>) ->
     move |packet, queue| driver.note_drop(now, packet, queue, Direction::Outbound, reason)
 }
 
-/// Of the ports that are `telling` their peers something, those that packets of these queues came by.
+/// The ports that packets of these queues came by, among those that are `telling` their peers something.
 #[inline]
 pub(crate) fn told_of(shared: &Shared, telling: PortSet, ingress: impl Iterator<Item = QueueId>) -> PortSet {
     if telling.is_empty() {
@@ -898,7 +898,7 @@ fn still_off_classes(mmu: &Mmu, port: PortId, off: ClassSet, now: Time) -> Class
     mmu.off_classes(port, off)
 }
 
-/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept. What is `offered`
+/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept. Data that is `offered`
 /// counts as sent, and is not: a message goes ahead of it.
 #[inline]
 fn demand<'a>(

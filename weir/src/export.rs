@@ -17,7 +17,7 @@ use crate::control::{Target, failure};
 pub(crate) enum Command {
     /// Counters and watermarks under SAI's names, in the shape of SONiC's COUNTERS_DB, as JSON.
     ///
-    /// Of a running switch, or of a run's summary (weir run --json FILE).
+    /// Export a running switch, or a run's summary (weir run --json FILE).
     SonicCounters(SonicCountersArguments),
 }
 

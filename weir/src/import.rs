@@ -15,7 +15,7 @@ pub(crate) enum Command {
     /// An experiment of the public ns-3 simulators of RDMA: HPCC's, ConWeave's, inet-tub's.
     ///
     /// The files are known by what is in them: a configuration of keys and values, a topology, a flow list, a list of traced
-    /// nodes, a distribution of flow sizes. Of a folder the text files are looked at; what the configuration names is looked
+    /// nodes, a distribution of flow sizes. In a folder the text files are looked at; what the configuration names is looked
     /// for beside it.
     Ns3(Ns3Arguments),
     /// A SONiC switch's buffer pools and profiles, class maps, schedulers, WRED profiles, PFC watchdog and ports, as a switch file.
@@ -43,7 +43,7 @@ pub(crate) struct Ns3Arguments {
     /// and so on for --output out.toml.
     #[arg(long, value_name = "FILE.sh", conflicts_with = "arguments")]
     script: Option<PathBuf>,
-    /// Of a script, its N-th command line alone, which --output is then for.
+    /// The N-th command line of a script alone, which --output is then for.
     #[arg(long, value_name = "N", requires = "script")]
     line: Option<usize>,
     /// Have frames take whole nanoseconds on links, as in the simulators, and not what they take.

@@ -280,7 +280,7 @@ pub fn main(real_frames: Source) -> ExitCode {
 }
 
 impl Command {
-    /// What is logged unless WEIR_LOG says otherwise.
+    /// The log's level and targets unless WEIR_LOG says otherwise.
     fn told(&self) -> &'static str {
         match self {
             // Switches start and stop by the dozen.

@@ -213,7 +213,7 @@ mod tests {
 
     use super::*;
 
-    /// What is written.
+    /// The text.
     #[derive(Clone, Default)]
     struct Written(Arc<Mutex<Vec<u8>>>);
 

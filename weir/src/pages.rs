@@ -1,4 +1,4 @@
-//! What is made of the command line's own description: man pages, completions of shells, the table in docs/COMMANDS.md; and the pages
+//! Pages made of the command line's own description: man pages, completions of shells, the table in docs/COMMANDS.md; and the pages
 //! for readers as a site.
 
 mod commands;

@@ -17,10 +17,10 @@ pub(crate) struct PlayArguments {
     /// or one scenario, whose runs then first run in virtual time.
     #[arg(required = true, value_name = "DIR | SCENARIO.toml")]
     what: Vec<PathBuf>,
-    /// Of a scenario, only this one of its runs, and others given alike; the beginning of a name will do.
+    /// Only this one of a scenario's runs, and others given alike; the beginning of a name will do.
     #[arg(long = "run", value_name = "NAME")]
     runs: Vec<String>,
-    /// Of a scenario, the directory of the results; by default runs/ and the scenario's name.
+    /// The directory of a scenario's results; by default runs/ and the scenario's name.
     #[arg(short, long, value_name = "DIR")]
     output: Option<PathBuf>,
     /// How much of a run plays in a second, as 1ms or 50us; without it, a run takes about 20 s. The page can change it.

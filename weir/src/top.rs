@@ -48,7 +48,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
             "weir top needs a terminal to draw on; weir show --watch prints into pipes and files".to_owned(),
         ));
     }
-    // What is wrong with the arguments is told before the screen is taken.
+    // Faults of the arguments are told before the screen is taken.
     let mut client = arguments.target.connect()?;
     let first = Snapshot::read(&mut client).map_err(crate::control::failure)?;
     let stop = experiment::stopped_by_signals()?;

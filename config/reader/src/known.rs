@@ -80,7 +80,7 @@ impl Known {
         self.find(table)?.chosen
     }
 
-    /// What to write in place of a key that `table` does not have. Of several tables that have it, the one of the chosen
+    /// What to write in place of a key that `table` does not have. Where several tables have it, the one of the chosen
     /// name, such as the buffer's policy, is meant, where that is known.
     pub fn suggestion(self, table: &str, key: &str, chosen: Option<&str>) -> String {
         if let Some(near) = self.meant(table, key) {

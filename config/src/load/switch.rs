@@ -12,7 +12,7 @@ const MTU_DEFAULT: u64 = 1_500;
 /// DPDK itself knows lcores up to its build's limit, which is lower; that is for the machine to say.
 const CPU_MAX: u64 = 1_023;
 
-/// Reads the whole file of a switch that may have so many ports. What is missing or wrong reads as its default; the errors are in the document.
+/// Reads the whole file of a switch that may have so many ports. A key that is missing or wrong reads as its default; the errors are in the document.
 pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConfig {
     let switch = root.table("switch", "switch");
     let mtu = switch.byte_count("mtu", 64..=16_000).unwrap_or(MTU_DEFAULT);

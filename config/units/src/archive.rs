@@ -4,7 +4,7 @@
 //! overwrites them. Both are one piece of code, so that they can't drift apart. A type that is built from a file is built anew from
 //! the same file, and then overwritten in place; a [`Value`](derive@Value) is made from the archive alone.
 //!
-//! Numbers are little-endian, floats by their bits, and a length stands before what has one. What is read never panics: an archive
+//! Numbers are little-endian, floats by their bits, and a length stands before what has one. Reading never panics: an archive
 //! that ends too soon, or has a length or a variant that can't be, is [`damaged`](Archive::is_damaged), and reads as zeros from there
 //! on.
 //!

@@ -9,7 +9,7 @@ use std::thread;
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
-/// What is counted, and held against what.
+/// A count, and the limit that it is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
     /// The name of what is run, as it is told.
@@ -35,7 +35,7 @@ pub struct Counted<'a> {
 pub struct Part<'a> {
     /// What it is, for people.
     pub name: &'a str,
-    /// Words in the names of its functions. What is inlined into a function counts as its own.
+    /// Words in the names of its functions. Code that is inlined into a function counts as its own.
     pub functions: &'a [&'a str],
     /// The most instructions for each.
     pub most: f64,

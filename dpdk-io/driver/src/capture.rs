@@ -23,7 +23,7 @@ pub const CAPTURES_MAX: usize = 4;
 const WAITING: usize = 8 << 20;
 /// No more of a frame is copied, whatever is asked for: the longest frame that a switch handles has 16,018 B.
 pub const SNAPLEN_MAX: u32 = 16 << 10;
-/// What is said of a frame before its bytes.
+/// The head of a frame, before its bytes.
 const HEADER_BYTES: usize = 56;
 
 /// What a capture is to have.
@@ -217,7 +217,7 @@ impl CaptureState {
         self.missed[port.index()].load(Ordering::Relaxed)
     }
 
-    /// Those of all ports.
+    /// For all ports.
     pub fn missed_in_all(&self) -> u64 {
         self.missed.iter().map(|missed| missed.load(Ordering::Relaxed)).sum()
     }
@@ -411,7 +411,7 @@ impl CaptureTap {
 const NONE_16: u16 = u16::MAX;
 const NONE_8: u8 = u8::MAX;
 
-/// What is said of a frame: when (8), its lengths (4, 4), what the shared segment holds (8), its queues' bytes (8, 4, 4, 4), ports (2, 2,
+/// A frame's head: when (8), its lengths (4, 4), what the shared segment holds (8), its queues' bytes (8, 4, 4, 4), ports (2, 2,
 /// 2), class, reason, which way, whether its ingress queue is OFF (1 each), and 2 to spare.
 fn header(
     at: Time,

@@ -26,7 +26,7 @@ const MEMIF_RING_LOG2: u8 = 10;
 pub struct Devices {
     /// Made with the other end, and not asked for yet.
     far_ends: HashMap<String, RingEnd>,
-    /// Of the port that was opened last, if it replays a trace.
+    /// For the port that was opened last, if it replays a trace.
     replay_end: Option<RingEnd>,
     opened: usize,
     /// The longest time between two polls that NICs' descriptors are to cover.

@@ -31,7 +31,7 @@ pub(crate) const RING_SLOTS: u32 = 256;
 /// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:
 /// longer than the poll gaps of a busy machine. The ring is the kernel's memory, and its size is bounded.
 pub(crate) const NETDEV_GAP_MS: u32 = 50;
-/// Mbufs that each lcore keeps at hand: DPDK's most. What is under way in a round of an lcore with up to eight ports then comes back to
+/// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs that are under way in a round of an lcore with up to eight ports then come back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
 /// Control mbufs that each lcore keeps at hand. Few: where a link ends in the process another lcore frees them than the one that takes

@@ -119,7 +119,7 @@ struct OnLane {
     /// When an ideal sender's line is free.
     free: Time,
     unsent: Batch,
-    /// Of each frame in `unsent`: when it was due, when an ideal sender had sent it, and its class.
+    /// For each frame in `unsent`: when it was due, when an ideal sender had sent it, and its class.
     offered: [(Time, Time, Class); MAX_BURST],
     /// When what is in `unsent` was first offered.
     offered_at: Time,

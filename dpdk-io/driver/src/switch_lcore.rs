@@ -200,7 +200,7 @@ impl SwitchLcore {
         let sent = self.lcore.transmit(|| now(clock), &mut self.world);
         let moved = forwarded + sent;
         if self.rx.is_empty() && moved > 0 {
-            // Of other lcores.
+            // From other lcores.
             self.taken.note(moved);
         }
         if self.lcore.is_behind() { moved.max(1) } else { moved }

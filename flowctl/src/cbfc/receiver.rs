@@ -80,7 +80,7 @@ impl Receiver {
     /// Takes the sender's own count, FCTBS, told behind all that it counts and ahead of all else: as on a wire, where nothing
     /// overtakes. `uncounted` blocks have come before it and are yet to be counted. Says whether the count of arrivals was set
     /// to it:
-    /// - at once if the peer sent more than came. Those blocks were lost, or this end was restarted; they are credit again;
+    /// - at once if the peer sent more than came. Such blocks were lost, or this end was restarted; they are credit again;
     /// - after [`CONFIRMATIONS`] messages in a row with one difference, if more came than the peer sent: it was restarted. One
     ///   such message may just be late.
     pub fn handle_sent_total(&self, class: Class, sent: u32, uncounted: u32) -> bool {

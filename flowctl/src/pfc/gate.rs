@@ -132,7 +132,7 @@ impl Gate {
         (before + until.since(counted_to), timer.pauses.load(Ordering::Relaxed))
     }
 
-    /// The last pause of a class as of `now`; `None` if it never was paused. Of one that begins meanwhile, either is told.
+    /// The last pause of a class as of `now`; `None` if it never was paused. If one begins meanwhile, either is told.
     pub fn last_pause(&self, now: Time, class: Class) -> Option<LastPause> {
         let timer = &self.classes[class.index()];
         let began = Time::from_picos(timer.began.load(Ordering::Relaxed));

@@ -15,7 +15,7 @@ COMMAND_S = 120
 LOOK_S = 5
 # What Linux 6.1 says of a CPU whose timer was to wake it and never will, since QEMU lost an interrupt of it.
 TIMER_LOST = "Possible timer handling issue"
-# Of translated code; QEMU would take a gigabyte.
+# For translated code; QEMU would take a gigabyte.
 TRANSLATED_MB = 256
 
 

@@ -8,12 +8,12 @@ from .emulator import Emulator
 
 MEMORY_MB = 256
 TOOLS = ["tc", "ethtool"]
-# Of the bus: the order of the kernel's interfaces, eth0 being the first.
+# Addresses on the bus: the order of the kernel's interfaces, eth0 being the first.
 NIC_SLOT, CABLE_SLOT = 4, 5
 
 
 def why_not():
-    """What is missing, if it can't run here."""
+    """The missing part, if it can't run here."""
     try:
         packages.parts()
     except packages.Unavailable as reason:

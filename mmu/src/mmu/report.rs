@@ -90,7 +90,7 @@ impl Mmu {
         QueueLevels { private: queue.private(), shared: levels.shared, headroom: levels.headroom, off: levels.off }
     }
 
-    /// What is used of the shared segment: a load.
+    /// The used part of the shared segment: a load.
     pub fn shared_used(&self) -> u64 {
         self.shared.level().used
     }

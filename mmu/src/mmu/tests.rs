@@ -270,7 +270,7 @@ fn watermarks_are_restarted_and_the_highest_levels_stay() {
     let (held, pool) = (ingress_use(&mmu, id), mmu.pool_use());
     release(&mmu, &packets[..6]);
     mmu.restart_watermarks();
-    // What is still there is the level that they begin with.
+    // They begin with the level that is still there.
     let left = Bytes::new(packets[6].bytes.into());
     assert_eq!(mmu.queue_watermarks(id).shared, left);
     assert_eq!(mmu.queue_watermarks(id).headroom, Bytes::ZERO);

@@ -27,7 +27,7 @@ use crate::policy::{PoolLevel, QueueView};
 /// Packets of some bundles, together: of one ingress queue, and if they are lossy, to one egress queue.
 pub(super) struct Sums {
     pub(super) ingress: QueueId,
-    /// Of lossy packets; one of several of lossless ones.
+    /// For lossy packets; one of several for lossless ones.
     pub(super) egress: QueueId,
     pub(super) bytes: u64,
     /// The bundles, as bits.
@@ -95,7 +95,7 @@ impl IngressQueue {
 }
 
 impl Mmu {
-    /// Of the bundles that are `left`, those that are decided on together with the first.
+    /// The bundles of those `left` that are decided on together with the first.
     #[inline(always)]
     pub(super) fn group(&self, bundles: &[Bundle], left: u64) -> u64 {
         let first = left.trailing_zeros() as usize;

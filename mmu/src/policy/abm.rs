@@ -241,9 +241,9 @@ pub struct AbmSettings {
 /// The queues whose μ counts; it is 1 for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainOf {
-    /// Those that are congested when a threshold is asked for.
+    /// Queues that are congested when a threshold is asked for.
     Congested,
-    /// Those that were longer than `congested` at the end of the interval in which μ was measured.
+    /// Queues that were longer than `congested` at the end of the interval in which μ was measured.
     CongestedAtEnd,
 }
 
@@ -332,7 +332,7 @@ impl AbmSettings {
         AbmSettings { alpha, pools, congested, congested_partly, congested_at, interval, drain_of, drain_cap }
     }
 
-    /// What is as in the public simulator, and not as usual.
+    /// Deviations from the usual, as the public simulator has them.
     fn other_than_the_usual(&self) -> Vec<&'static str> {
         let parts = [
             (self.congested_partly, "shorter queues count in n_p by their part"),

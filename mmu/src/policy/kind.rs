@@ -19,7 +19,7 @@ use crate::xon::Xon;
 
 /// A policy that files choose by `[buffer] policy`, with a table of its own, `[buffer.NAME]`.
 pub trait PolicyKind: Named + Debug {
-    /// Reads the policy's table, which is empty where the file has none. What is wrong is noted in the table's document, and
+    /// Reads the policy's table, which is empty where the file has none. Faults are noted in the table's document, and
     /// reads as its default.
     fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings>;
 }
@@ -27,7 +27,7 @@ pub trait PolicyKind: Named + Debug {
 /// What a file says of its policy. Rules with the rest of the file are checked here, and the policy is built of it.
 ///
 /// [`needs`](PolicySettings::needs) comes first: it says how the buffer is cut. Then [`check`](PolicySettings::check) is called
-/// once, and [`check_sizes`](PolicySettings::check_sizes) if all that sizes come from was read well. Of a file without errors
+/// once, and [`check_sizes`](PolicySettings::check_sizes) if all that sizes come from was read well. In a file without errors
 /// [`build`](PolicySettings::build) makes the policy, once for each switch.
 pub trait PolicySettings: Any + Debug + Send + Sync {
     /// Its kind.

@@ -1,4 +1,4 @@
-//! State machines that span the policy and the MMU, transition by transition. Those of a policy alone are beside its code.
+//! State machines that span the policy and the MMU, transition by transition. State machines of a policy alone are tested beside its code.
 
 use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, QueueUse, Segment, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};

@@ -48,7 +48,7 @@ pub(super) struct Row<'c, P> {
     pub(super) lengths: &'c [u32],
 }
 
-/// Packets of a queue in a row, as many as lie from this place on. What is known of them can be read until packets are put into any
+/// Packets of a queue in a row, as many as lie from this place on. Their records can be read until packets are put into any
 /// queue, though they were [consumed](Chunks::consume).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
@@ -224,7 +224,7 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// The queue's first packets, as far as they lie in a row. What is taken of them is to be [consumed](Chunks::consume), in order.
+    /// The queue's first packets, as far as they lie in a row. Packets that are taken are to be [consumed](Chunks::consume), in order.
     #[inline]
     pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
         let ends = self.ends[queue];

@@ -5,7 +5,7 @@ use weir_wire::Head;
 
 /// The way of frames that go from one station to another, by [`Head`] and port of arrival: an exact-match cache, of one lcore alone.
 ///
-/// What is found is what parse, classification, learning and look-up would come to now, since it is as of a version of the
+/// A found way is what parse, classification, learning and look-up would come to now, since it is as of a version of the
 /// forwarding table and a tick of its clock ([`ForwardingTable::as_of`](crate::fdb::ForwardingTable::as_of)): in that tick the sender
 /// is noted already, and none of both stations' entries has changed. All that is older is as good as gone.
 ///
@@ -13,7 +13,7 @@ use weir_wire::Head;
 #[derive(Debug)]
 pub(super) struct ExactMatch {
     sets: Box<[Set; SETS]>,
-    /// What is as of then has the number `epoch`.
+    /// Ways as of then have the number `epoch`.
     as_of: (u64, u64),
     /// Numbers of what was known as of the same instant; no entry has 0.
     epoch: u64,
@@ -72,7 +72,7 @@ impl ExactMatch {
         ExactMatch { sets: sets.try_into().expect("as many"), as_of: (0, 0), epoch: 1, now: 0 }
     }
 
-    /// What is looked for, or entered, is of frames that came by this port, and as of then.
+    /// Look-ups and entries are for frames that came by this port, and as of then.
     #[inline]
     pub(super) fn follow(&mut self, as_of: (u64, u64), port: PortId) {
         if self.as_of != as_of {
@@ -108,7 +108,7 @@ impl ExactMatch {
         is_it(second).then_some(second.way)
     }
 
-    /// Enters a frame's way. Of the others of its set the one that was entered last stays.
+    /// Enters a frame's way. The one of its set that was entered last stays; the others go.
     #[inline]
     pub(super) fn enter(&mut self, head: Head, way: Way) {
         let Head { words: [one, two, three] } = head;

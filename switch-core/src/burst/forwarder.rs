@@ -168,7 +168,7 @@ impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         self.outputs[self.output_of[port.index()]].is_none()
     }
 
-    /// The way to the transmitter of a packet's port, unless that is on this lcore. What is staged there goes with the next
+    /// The way to the transmitter of a packet's port, unless that is on this lcore. Packets that are staged there go with the next
     /// [`Rings::hand_over`].
     #[inline]
     pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut ToTransmitter<P>> {

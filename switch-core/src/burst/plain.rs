@@ -1,4 +1,4 @@
-//! Bursts of plain frames, which most are: those whose like was seen go as that did. Of others the headers are read at a glance, and
+//! Bursts of plain frames, which most are: those whose like was seen go as that did. The headers of others are read at a glance, and
 //! what they will touch is asked for, some ahead. Every frame that is not plain goes the long way, in its place among them.
 
 use std::mem;
@@ -231,7 +231,7 @@ impl<P: Packet> Forwarding<P> {
             Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
             _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
         };
-        // Of all, less those of the other ways.
+        // All, less those of the other ways.
         let mut rest = (lengths[..count].iter().sum::<u32>(), charges[..count].iter().sum::<u32>());
         let last = groups.len() - 1;
         let charged = |(n, Alike { way, members }): (usize, &Alike)| {

@@ -482,7 +482,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
 
     /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire at once: as many as would be next one
     /// after the other, if the wire would be free at `now` even behind all of them. It would be free between them then, since it is
-    /// taken for longer with each. Those of a `LIMITED` class go so if its rate and its credit let all of them. `None` if they
+    /// taken for longer with each. Packets of a `LIMITED` class go so if its rate and its credit let all of them. `None` if they
     /// may not, and nothing is changed. Returns how many, and their bytes.
     #[inline(always)]
     fn put_row_on_wire<const LIMITED: bool>(

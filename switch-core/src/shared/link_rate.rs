@@ -36,7 +36,7 @@ pub(crate) struct LinkRate {
 /// What became of a port's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
-    /// C until now. The same where the link has the speed that was assumed.
+    /// C until now. Unchanged where the link has the speed that was assumed.
     pub before: BitRate,
     /// Whether the buffer's policy goes by the new one. It can't where it counts no window of so many bytes.
     pub policy_follows: bool,

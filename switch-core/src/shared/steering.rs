@@ -114,7 +114,7 @@ impl Tuning {
     pub(crate) fn markers(&self) -> [Option<EcnMarker>; CLASSES] {
         self.ecn.each_ref().map(|words| {
             let kmax = words.kmax.load(Ordering::Relaxed);
-            // Of a mixture of old and new ones the lower threshold may be above the upper one.
+            // In a mixture of old and new ones the lower threshold may be above the upper one.
             let kmin = words.kmin.load(Ordering::Relaxed).min(kmax);
             let (pmax_ppm, bps) = (words.pmax_ppm.load(Ordering::Relaxed), words.at_rate.load(Ordering::Relaxed));
             let [kmin, kmax] = [kmin, kmax].map(Bytes::new);

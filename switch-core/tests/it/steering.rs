@@ -219,7 +219,7 @@ fn a_blocked_port_lets_go_what_waits_and_speaks_flow_control() {
         let report = bench.report();
         assert_eq!((report.dropped(DropReason::PortDown), bench.data_sent(2).len()), (2, 0), "{layout:?}");
         assert!(report.balance.holds && report.ports[OUT.index()].link_up);
-        // What is flooded does not go there either.
+        // Flooded frames do not go there either.
         bench.arrive(2, frame(2, 99, 0, 5));
         bench.run(20, STEP);
         assert_eq!((bench.data_sent(IN.0).last(), bench.data_sent(OUT.0).len()), (Some(&5), 200), "{layout:?}");
@@ -347,7 +347,7 @@ fn static_addresses_come_and_go() {
     assert!(!fdb.remove_static(station(1)), "a learned one is not touched");
 }
 
-/// What is done at one step.
+/// One step.
 #[derive(Clone, Debug)]
 enum Turn {
     Rate(u16, u64),

@@ -115,7 +115,7 @@ fn a_frame_to_all_goes_to_all_others() {
     assert!(copies.iter().enumerate().all(|(port, count)| *count == usize::from(port != 70)), "{copies:?}");
 }
 
-/// What is noted of closed ports has a bit for two of them.
+/// The note of closed ports has a bit for two of them.
 #[test]
 fn a_closed_port_takes_nothing_and_the_64th_before_it_does() {
     let mut wide = Wide::new("");

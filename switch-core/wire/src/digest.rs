@@ -35,14 +35,14 @@ pub const LOG_BASES_PPM: std::ops::RangeInclusive<u32> = 1_001_000..=2_000_000;
 /// The least utilisation with a code of its own is one in so many.
 const SCALE: u64 = 1 << SCALE_BITS;
 const SCALE_BITS: u32 = 9;
-/// What is coded of the largest utilisation, 512.
+/// The code of the largest utilisation, 512.
 const LARGEST: u64 = SCALE << SCALE_BITS;
 const POWER_BITS: u32 = 24;
 
 impl Digest {
-    /// Of a frame that collects none.
+    /// For a frame that collects none.
     pub const NONE: Digest = Digest(u16::MAX);
-    /// Of a frame that no switch has seen.
+    /// For a frame that no switch has seen.
     pub const LEAST: Digest = Digest(0);
 
     /// Whether switches are to write it.
@@ -146,7 +146,7 @@ mod tests {
             let draws = 4_096u32;
             let codes = (0..draws).map(|n| code.decode(code.encode(utilisation, n * (u32::MAX / draws))));
             let mean = codes.sum::<f64>() / f64::from(draws);
-            // What is coded is 512 U, rounded up.
+            // The code is 512 U, rounded up.
             let expected = (0.512 * permille as f64).ceil() / 512.0;
             assert!((mean / expected - 1.0).abs() < 1e-3, "{permille}: {mean} is not {expected}");
         }

@@ -42,7 +42,7 @@ pub struct Headers {
     pub dscp: Option<u8>,
 }
 
-/// Reads a frame: Ethernet, up to two VLAN tags, and the class of IPv4 and IPv6. What is broken above Ethernet is
+/// Reads a frame: Ethernet, up to two VLAN tags, and the class of IPv4 and IPv6. A frame that is broken above Ethernet is
 /// forwarded as it is, without a class of its own: a switch is no firewall.
 #[inline]
 pub fn parse(frame: &[u8]) -> Parsed {
@@ -59,8 +59,8 @@ pub fn parse(frame: &[u8]) -> Parsed {
     Parsed::Data(Headers { destination: MacAddr([d0, d1, d2, d3, d4, d5]), pcp, dscp })
 }
 
-/// What most frames are, read at a glance: IPv4 or IPv6, behind one VLAN tag or none, from one station to another. The same as
-/// [`parse`] says of such a frame.
+/// What most frames are, read at a glance: IPv4 or IPv6, behind one VLAN tag or none, from one station to another. It is
+/// what [`parse`] says of such a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Glance {
     /// Destination address, [as a number](MacAddr::to_u64).
@@ -79,7 +79,7 @@ impl Glance {
     /// The priority code point of a frame that has none.
     pub const NO_PCP: u8 = 8;
 
-    /// Of a frame of another kind.
+    /// For a frame of another kind.
     pub const OTHER: Glance = Glance { destination: 0, source: 0, dscp: 0, pcp: Glance::NO_PCP, is_plain: false };
 
     /// The headers as [`parse`] has them.

@@ -39,7 +39,7 @@ pub struct Ns3Arguments {
 /// A line of the comparison.
 struct Row {
     bin: &'static str,
-    /// Of the simulator and of Weir.
+    /// The simulator's and Weir's.
     messages: [usize; 2],
     measure: &'static str,
     sides: [Option<Spread>; 2],

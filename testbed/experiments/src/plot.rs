@@ -58,7 +58,7 @@ pub struct PlotArguments {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
-    /// Of its files; made of the columns if it is not said.
+    /// The name of its files; made of the columns if it is not said.
     pub name: Option<String>,
     /// Above it.
     #[serde(default)]

@@ -43,7 +43,7 @@ pub trait RealFrames: Sync {
     /// As [`RealFrames::run`]; devices that are not fit for lossless ports.
     fn try_devices(&self, files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Failure>;
 
-    /// What there is of this machine that such switches need, and what is lacking, each with what mends it. Of no switches, what any
+    /// What there is of this machine that such switches need, and what is lacking, each with what mends it. Without switches, what any
     /// would need.
     fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding>;
 

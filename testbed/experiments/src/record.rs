@@ -1,6 +1,6 @@
 //! `weir record`: what hosts sent, read out of captures, as a scenario.
 //!
-//! Of a run directory of `weir testbed run`, which has its scenario, switches, links and hosts stay as they were, and what was captured takes
+//! From a run directory of `weir testbed run`, which has its scenario, switches, links and hosts stay as they were, and what was captured takes
 //! the place of flows and workloads. Captures alone say nothing of switches: their hosts get one.
 
 mod scenario;

@@ -215,7 +215,7 @@ fn conclude(outcomes: &[Outcome], json: bool) {
     }
 }
 
-/// What is told of an experiment that this backend does not run.
+/// The sentence for an experiment that this backend does not run.
 fn lack(backend: Backend) -> &'static str {
     if backend == Backend::Hosts { "has no real hosts" } else { "can't run with real frames" }
 }

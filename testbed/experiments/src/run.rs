@@ -104,7 +104,7 @@ fn time_of(text: &str) -> Result<Span, String> {
 }
 
 impl RunArguments {
-    /// Of a scenario's runs in virtual time; of these of its runs, if any is named. Results go to `output`, or the usual place.
+    /// For a scenario's runs in virtual time; for these of its runs, if any is named. Results go to `output`, or the usual place.
     pub fn in_virtual_time(file: PathBuf, runs: Vec<String>, output: Option<PathBuf>) -> RunArguments {
         let (dilation, threads) = (None, None);
         RunArguments {

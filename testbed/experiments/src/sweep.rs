@@ -281,7 +281,7 @@ fn run_points(
 
 /// What an earlier call has left to do.
 struct Begun<'p> {
-    /// What is finished.
+    /// Finished points.
     records: BTreeMap<usize, Record>,
     pending: Vec<&'p Point>,
     /// How many of these are finished, and were late.

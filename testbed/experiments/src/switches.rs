@@ -53,7 +53,7 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// Of a file; of one that can't be read, nothing.
+    /// From a file; nothing from one that can't be read.
     pub(crate) fn of(file: &Path) -> Kind {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let has = |wanted: &[&str]| text.lines().any(|line| wanted.contains(&line.trim()));

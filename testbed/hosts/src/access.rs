@@ -58,7 +58,7 @@ impl Access {
                 // The other machine's login shell may be any.
                 command.args([target, &format!("exec sh -c '{}'", script.replace('\'', "'\\''"))]);
                 let ended = run_here(command, script, within, stop)?;
-                // Of ssh itself, and of no command here.
+                // From ssh itself, and from no command here.
                 if ended.code == 255 {
                     return Err(format!("ssh {target}: {}", ended.output.trim()));
                 }

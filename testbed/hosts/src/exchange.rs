@@ -14,7 +14,7 @@
 //! | 9 to 13 | 8 each | [`BandwidthReport`]: size, messages, peak, average, millions of messages a second |
 //! | 14 | 108 | keys, and then `done` from both ends |
 //!
-//! Those are `ib_write_bw`'s. `ib_send_bw` has the keys a fourth time in step 8, when the server has buffers for what is sent, and goes
+//! These steps are `ib_write_bw`'s. `ib_send_bw` has the keys a fourth time in step 8, when the server has buffers for what is sent, and goes
 //! on with step 14 then, as its server counts for itself.
 //!
 //! That is perftest since 5.70 with one queue pair a side, as its sources have it (`perftest_communication.c`, `write_bw.c`, `send_bw.c`).
@@ -126,7 +126,7 @@ enum Step {
     Close,
 }
 
-/// Those of `ib_write_bw`.
+/// Steps of `ib_write_bw`.
 const WRITE_STEPS: [Step; 14] = [
     Step::Version,
     Step::PageSize,
@@ -144,7 +144,7 @@ const WRITE_STEPS: [Step; 14] = [
     Step::Close,
 ];
 
-/// Those of `ib_send_bw`.
+/// Steps of `ib_send_bw`.
 const SEND_STEPS: [Step; 9] = [
     Step::Version,
     Step::PageSize,

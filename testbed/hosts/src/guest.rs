@@ -42,7 +42,7 @@ pub enum GuestError {
     Unknown {
         /// The name that was asked for.
         name: String,
-        /// Those that there are.
+        /// The ones that there are.
         known: Vec<String>,
     },
     /// QEMU ended, and what it said.

@@ -72,7 +72,7 @@ pub(crate) fn parse(output: &str) -> Result<Transferred, String> {
 mod tests {
     use super::*;
 
-    /// Of iperf3 3.12, without what is not read.
+    /// From iperf3 3.12, without what is not read.
     const RESULT: &str = r#"{ "start": {}, "intervals": [], "end": { "streams": [{ "sender": { "max_rtt": 7000, "mean_rtt": 5230 } }],
         "sum_sent": { "start": 0, "seconds": 3.0001, "bytes": 12582912, "bits_per_second": 33552912.1, "retransmits": 17 },
         "sum_received": { "seconds": 3.1, "bytes": 12000000, "bits_per_second": 30967741.9 } } }"#;

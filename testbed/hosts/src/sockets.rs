@@ -12,7 +12,7 @@ const LOOK: &str = "@look ";
 /// What `ss` showed of a connection at an instant. Times are the scenario's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSample {
-    /// Of the scenario, in microseconds.
+    /// The scenario's time, in microseconds.
     pub at_us: u64,
     /// The congestion window in segments.
     pub cwnd: u64,
@@ -149,7 +149,7 @@ pub(crate) fn summary(samples: &[ConnectionSample]) -> Option<ConnectionSummary>
 mod tests {
     use super::*;
 
-    /// Of ss from iproute2 6.1; the second connection is iperf3's own.
+    /// From ss of iproute2 6.1; the second connection is iperf3's own.
     const TOLD: &str = "@look 1200\n\
         @look 1220\n\
         ESTAB 0      86880   10.0.0.1:43712 10.0.0.2:5201 cubic wscale:7,7 rto:212 rtt:8.462/1.25 mss:1448 pmtu:1500 rcvmss:536 advmss:1448 \

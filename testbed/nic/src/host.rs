@@ -322,7 +322,7 @@ impl Host {
         }
     }
 
-    /// Reads a frame that has arrived at `now`, and takes its telemetry. What is left of it may be thrown away.
+    /// Reads a frame that has arrived at `now`, and takes its telemetry. The rest of it may be thrown away.
     #[inline]
     pub fn handle(&mut self, now: Time, frame: &mut NicFrame) {
         match frame {
@@ -359,7 +359,7 @@ impl Host {
         }
     }
 
-    /// The link comes or goes, at `now`: flow control starts anew with it, as the switch's does. What is sent without a link
+    /// The link comes or goes, at `now`: flow control starts anew with it, as the switch's does. A frame that is sent without a link
     /// is lost on it.
     pub fn set_link_up(&mut self, now: Time, is_up: bool) {
         if !is_up {

@@ -105,7 +105,7 @@ impl RealHosts {
         let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * seen.headers));
         let sent = seen.from.map(|from| payload(class(from).rx_bytes, class(from).rx_frames));
         let received = seen.to.map(|to| payload(class(to).tx_bytes, class(to).tx_frames));
-        // What is seen at one end alone counts for both.
+        // A state seen at one end alone counts for both.
         Some(FlowSample { sent: sent.or(received)?, received: received.or(sent)? })
     }
 

@@ -16,10 +16,10 @@ use super::board::{Board, LeftBy};
 use super::real_hosts;
 use super::run::{CameTo, Ended, Machine};
 
-/// What is left of a run that has stopped.
+/// The rest of a run that has stopped.
 pub(super) struct Left<'a> {
     pub(super) stopped: &'a Stopped,
-    /// Of its samples.
+    /// Its samples'.
     pub(super) record: Record,
     pub(super) traffic: Vec<TrafficSummary>,
     pub(super) ended: Ended,
@@ -46,7 +46,7 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         .iter()
         .zip(&arrived)
         .zip(&scenario.flows)
-        // Of flows with a real end one side's counters are not there; an emulated sender tells whether all was acknowledged.
+        // For flows with a real end one side's counters are not there; an emulated sender tells whether all was acknowledged.
         .filter(|(_, flow)| !scenario.is_real(flow.from) && !scenario.is_real(flow.to))
         .all(|((sent, arrived), _)| {
             (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload)

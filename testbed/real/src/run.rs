@@ -31,7 +31,7 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Run<'r> {
     pub(super) scenario: &'r Scenario,
     pub(super) running: &'r RunningSwitches,
-    /// Of the emulated hosts.
+    /// The emulated hosts'.
     pub(super) software: &'r Software,
     pub(super) board: &'r Board,
     /// Set, it ends the run before its time.

@@ -117,7 +117,7 @@ pub enum Scale {
     /// Equal differences are equally long.
     #[default]
     Linear,
-    /// Equal quotients are equally long. What is not above 0 is left out.
+    /// Equal quotients are equally long. Values that are not above 0 are left out.
     Log,
 }
 
@@ -148,7 +148,7 @@ pub enum Style {
     StrokeAndMarkers(Marker),
     /// A marker at each point.
     Markers(Marker),
-    /// A bar for each point, from 0, or from the axis' end if that is logarithmic. Those of several lines stand side by
+    /// A bar for each point, from 0, or from the axis' end if that is logarithmic. Bars of several lines stand side by
     /// side.
     Bars,
 }

@@ -154,7 +154,7 @@ pub enum RunDirError {
         path: PathBuf,
         /// The row's line.
         line: u64,
-        /// What is wrong.
+        /// The fault.
         what: String,
     },
     /// A port whose name can't be a file's.
@@ -491,7 +491,7 @@ fn clear_earlier_run(path: &Path) -> Result<(), RunDirError> {
     Ok(())
 }
 
-/// What is in a folder, by name.
+/// The entries of a folder, by name.
 fn names_in(path: &Path) -> Result<Vec<String>, RunDirError> {
     let mut names = Vec::new();
     for entry in fs::read_dir(path).map_err(io_at(path, "can't be listed"))? {

@@ -297,7 +297,7 @@ impl Victim {
     }
 
     /// TC of SPFC: 4 RTT (SPFC V-A), of the propagation delays there and back; but at least as long as 60 full frames take
-    /// at C. Of fewer the threshold of a fifth would be a dozen, and each one that is a little late a tenth of the count.
+    /// at C. With fewer the threshold of a fifth would be a dozen, and each one that is a little late a tenth of the count.
     /// Rounded up to 10 us. It is scenario time, as all times in the switch's file are.
     fn spfc_window(&self) -> Span {
         const FRAMES: u64 = 60;

@@ -9,7 +9,7 @@
 //! | [`list::read`] | messages one by one, as a CSV file has them |
 //! | [`merge`] | several of these as one |
 //!
-//! All are sorted by start. The same parameters and seed give the same messages on every machine: sums and products of
+//! All are sorted by start. Equal parameters and seeds give equal messages on every machine: sums and products of
 //! `f64` are exact in the same way everywhere, and the logarithm is `libm`'s.
 
 mod error;

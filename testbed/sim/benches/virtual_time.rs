@@ -142,7 +142,7 @@ fn run(case: &Case, threads: Threads) {
     let (start, cpu) = (Instant::now(), cpu_seconds());
     sim.run_for(case.measured);
     let (wall, cpu) = (start.elapsed().as_secs_f64(), cpu_seconds() - cpu);
-    // Of several threads all that matters is when they are done.
+    // With several threads all that matters is when they are done.
     let cpu = if threads == Threads::ONE { cpu } else { wall };
     let all_hops = sim.packet_hops();
     let (hops, wakeups) = (sim.packet_hops() - hops, sim.wakeups() - wakeups);

@@ -90,7 +90,7 @@ impl Connections {
         connections
     }
 
-    /// Goes over who has a connection open. Of what is read the ends are opened at their hosts, which are as they were built, and
+    /// Goes over who has a connection open. Ends that are read are opened at their hosts, which are as they were built, and
     /// are to be overwritten next.
     pub(super) fn checkpoint(&mut self, archive: &mut Archive, parts: &mut Parts) {
         let Connections { traffic, flows: _, open, received, receives: _, next, to_close, done } = self;

@@ -37,7 +37,7 @@ struct Waiting {
 }
 
 impl EndFeedback {
-    /// Of a switch's port, which notes when it obeys.
+    /// For a switch's port, which notes when it obeys.
     pub(super) fn of_port(port: &Feedback) -> EndFeedback {
         EndFeedback { applied: Some(port.applied_at.clone()), ..EndFeedback::default() }
     }

@@ -18,15 +18,15 @@ pub struct Forecast {
 
 /// Memory that a process has before it has a fabric.
 const BARE: u64 = 28_000_000;
-/// Of a port of a switch with its wire and what is recorded of it, of a host, and of a switch besides its ports.
+/// For a port of a switch with its wire and what is recorded of it, of a host, and of a switch besides its ports.
 const OF_PORT: u64 = 16_000;
 const OF_HOST: u64 = 21_000;
 const OF_SWITCH: u64 = 20_000;
-/// Of a host that sends: connections, and frames under way and in queues.
+/// For a host that sends: connections, and frames under way and in queues.
 const OF_TRAFFIC: u64 = 16_000;
-/// Of a message: when it starts, and what is measured of it.
+/// For a message: when it starts, and what is measured of it.
 const OF_MESSAGE: u64 = 60;
-/// Of a host in the routes of a switch.
+/// For a host in the routes of a switch.
 const OF_ROUTE: u64 = 2;
 /// Links on a way, where there are no routes to ask.
 const LINKS_ASSUMED: u64 = 3;
@@ -34,7 +34,7 @@ const LINKS_ASSUMED: u64 = 3;
 const PER_SECOND: [u64; 2] = [3_000_000, 10_000_000];
 
 impl Forecast {
-    /// Of a run of this scenario.
+    /// For a run of this scenario.
     pub fn of(scenario: &Scenario) -> Forecast {
         let (switches, hosts) = (scenario.switches.len() as u64, scenario.hosts.len() as u64);
         let ports: u64 = scenario.switches.iter().map(|switch| switch.ports.len() as u64).sum();

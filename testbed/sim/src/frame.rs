@@ -24,10 +24,10 @@ pub(super) struct Frame {
 /// two words, since it is moved several times at each hop.
 #[derive(Clone, Copy, Debug, Value)]
 struct Label {
-    /// Destination address, then the type-of-service byte (DSCP and ECN), then what kind it is. Of flow control, in place of the first
+    /// Destination address, then the type-of-service byte (DSCP and ECN), then what kind it is. For flow control, in place of the first
     /// two: the arrival that it is for, in picoseconds and one more, or 0.
     head: u64,
-    /// Hash of the flow, then the length without FCS. Of flow control, in place of the hash: the port that it comes to.
+    /// Hash of the flow, then the length without FCS. For flow control, in place of the hash: the port that it comes to.
     tail: u64,
 }
 
@@ -39,7 +39,7 @@ const KIND_SHIFT: u32 = 56;
 const ECN: u64 = 0b11 << TOS_SHIFT;
 const LENGTH_SHIFT: u32 = 32;
 /// Kinds: flow control, other frames, and those of them that collect telemetry or a digest, or are unscheduled.
-// Of which the head is a number: see there.
+// The head is a number: see there.
 const CONTROL: u64 = 0;
 const DATA: u64 = 1;
 const STAMPED: u64 = 2;

@@ -280,7 +280,7 @@ impl Sim {
     /// Goes over all that changes, between two calls of [`Sim::run_until`]: an archive takes it down, or has what is here overwritten
     /// with what another one of the same scenario was, however many threads either has.
     ///
-    /// What is [damaged](Archive::is_damaged), or [refused](Archive::refused) as there is an extension that does not show its state,
+    /// A file that is [damaged](Archive::is_damaged), or [refused](Archive::refused) as there is an extension that does not show its state,
     /// the archive says.
     pub fn checkpoint(&mut self, archive: &mut Archive) {
         let count = self.parts.count();
@@ -354,7 +354,7 @@ impl Sim {
         self.connections.drain_done()
     }
 
-    /// Cuts a link of a host, or mends it. What is on it is lost, the switch drops what it has for it, and flow control of both
+    /// Cuts a link of a host, or mends it. Frames on it are lost, the switch drops what it has for it, and flow control of both
     /// ends starts anew.
     pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
         let place = scenario.hosts[host].place();
@@ -362,7 +362,7 @@ impl Sim {
         self.parts.set_port_up(self.now, place, is_up);
     }
 
-    /// Cuts a link between switches, by its place in the scenario, or mends it. What is on it is lost, and both switches drop
+    /// Cuts a link between switches, by its place in the scenario, or mends it. Frames on it are lost, and both switches drop
     /// what they have for it; of several ways of equal cost, they take another.
     pub fn set_link_up(&mut self, scenario: &Scenario, link: usize, is_up: bool) {
         scenario.links[link].ends.into_iter().for_each(|end| self.parts.set_port_up(self.now, end, is_up));

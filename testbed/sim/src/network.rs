@@ -18,7 +18,7 @@ use super::wire::{FarEnd, Wire};
 /// The wires, and the agenda of all nodes. Nodes and wires go by their numbers in the part.
 #[derive(Debug)]
 pub(super) struct Network {
-    /// Those that lead to the part's nodes, in the order of these and their ports; then the near halves of those that lead
+    /// Wires that lead to the part's nodes, in the order of these and their ports; then the near halves of those that lead
     /// from them to another part.
     pub(super) wires: Box<[Wire]>,
     /// By node, the first of the wires that lead to it, and how many these are.
@@ -67,7 +67,7 @@ struct Arrivals {
 struct Arrival(u64);
 
 impl Arrival {
-    /// As many as a switch may have ports. What is left is for 75 minutes of simulated time, of which a scenario has 1,000 s at most.
+    /// As many as a switch may have ports. The rest is for 75 minutes of simulated time, of which a scenario has 1,000 s at most.
     const WIRE_BITS: u32 = WidePortSet::PORTS_MAX.ilog2();
 
     #[inline]

@@ -49,7 +49,7 @@ macro_rules! with {
     };
 }
 
-/// What is around a switch: its wires, what came by them, and when it is to be woken.
+/// A switch's surroundings: its wires, what came by them, and when it is to be woken.
 #[derive(Debug, State)]
 pub(super) struct Around {
     /// Its place in the scenario.

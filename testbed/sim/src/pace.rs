@@ -27,7 +27,7 @@ pub(super) struct Pace {
     wall: Duration,
     turns: u64,
     woken: u64,
-    /// Of turns of several parts: the longest part's time, and all parts' together.
+    /// For turns of several parts: the longest part's time, and all parts' together.
     longest: Duration,
     all: Duration,
     /// Time in all.
@@ -265,7 +265,7 @@ mod tests {
             Run { pace, parts: 1, woken: 0 }
         }
 
-        /// Of turns that take so long by so many parts, of which one takes longer than the mean by this.
+        /// For turns that take so long by so many parts, of which one takes longer than the mean by this.
         fn review(&mut self, turn: impl Fn(usize) -> Duration, uneven: f64) -> usize {
             let turn = turn(self.parts);
             self.woken += 40_000;

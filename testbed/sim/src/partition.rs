@@ -38,7 +38,7 @@ const NONE: u32 = u32::MAX;
 const CROSSING: f64 = 0.03;
 /// Exchanges are looked for in no more pairs than this.
 const PAIRS_MAX: usize = 20_000;
-/// What is gained must be more than this of all work.
+/// The gain must be more than this of all work.
 const GAIN_MIN: f64 = 0.002;
 
 impl Fabric {

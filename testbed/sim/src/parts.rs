@@ -23,7 +23,7 @@ pub(super) struct Parts {
     /// Where each switch is, and each host.
     switches: Box<[Place]>,
     hosts: Box<[Place]>,
-    /// Of all nodes: switches, then hosts.
+    /// For all nodes: switches, then hosts.
     sides: Sides,
     /// By wire, by its number in the fabric, the nodes at its near and far end.
     ends: Box<[[u32; 2]]>,
@@ -397,7 +397,7 @@ impl Parts {
         for (name, wire) in (0..).zip(wires) {
             let (mut wire, [from, to]) = (wire.expect("all are there"), self.ends[name as usize]);
             wire.lead_to(place_of[to as usize]);
-            // Of what a near half has held back its receiver was not told.
+            // A receiver was not told of what a near half has held back.
             due[to as usize] = due[to as usize].min(wire.next_arrival());
             let part = part_of[to as usize];
             if part_of[from as usize] == part {

@@ -24,7 +24,7 @@ impl Sides {
         }
     }
 
-    /// Those of some of the nodes, in this order.
+    /// For some of the nodes, in this order.
     pub(super) fn of_part(&self, nodes: &[u32]) -> Sides {
         Sides { of: nodes.iter().map(|node| self.of[*node as usize]).collect(), count: self.count }
     }

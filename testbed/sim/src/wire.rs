@@ -151,7 +151,7 @@ impl Wire {
 
     /// Makes one wire of its halves.
     pub(super) fn join([mut near, mut far]: [Wire; 2]) -> Wire {
-        // What is still on the near half arrives behind what is on the far one.
+        // Frames still on the near half arrive behind what is on the far one.
         let mut frames = VecDeque::new();
         near.hand_over(&mut frames);
         far.deliver(&mut frames);

@@ -42,9 +42,9 @@ pub struct Captured {
 /// Which frames of a file are meant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Those that passed this way alone; frames of files that do not tell are meant too.
+    /// Only frames that passed this way; frames of files that do not tell are meant too.
     pub direction: Option<ReplayDirection>,
-    /// Those of this interface of a pcapng file alone, from 0.
+    /// Only frames of this interface of a pcapng file, from 0.
     pub interface: Option<u32>,
     /// PAUSE, PFC and other MAC control frames too. They belong to the link that they were captured on.
     pub with_mac_control: bool,

@@ -9,7 +9,7 @@ use weir_units::MacAddr;
 use crate::checksum::{icrc, updated};
 use crate::headers::{Ip, Network, Transport, network, word};
 
-/// What is to be changed in each frame.
+/// The changes in each frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewriting {
     /// Addresses that become others, wherever they stand: in headers, as source or destination, and in ARP. The first that fits counts.

@@ -39,7 +39,7 @@ use weir_dpdk_io::cpu;
 use peers::{Ground, Peer};
 use table::Table;
 
-/// What is run under callgrind, one lcore with two ports or as many as the case takes.
+/// The program that runs under callgrind, one lcore with two ports or as many as the case takes.
 struct Run {
     /// What it is, for people.
     name: &'static str,

@@ -1,4 +1,4 @@
-//! What is cabled to a port of a switch: where a generator or a replay sends from.
+//! The end that is cabled to a port of a switch: where a generator or a replay sends from.
 
 use std::fs;
 use std::path::Path;

@@ -6,7 +6,7 @@ use weir_dpdk_driver::DriverError;
 /// Why a measurement gives no figure.
 #[derive(Debug, thiserror::Error)]
 pub enum BenchError {
-    /// What is asked for makes no sense, or this machine does not have it.
+    /// The request makes no sense, or this machine does not have it.
     #[error("{0}")]
     Plan(String),
     /// The switch did not start or stop.

@@ -44,7 +44,7 @@ impl Case {
     }
 }
 
-/// All cases. Those that other programs have too, with two ports and IPv4, come first: [`OF_TWO_PORTS`].
+/// All cases. Cases that other programs have too, with two ports and IPv4, come first: [`OF_TWO_PORTS`].
 pub const CASES: [Case; 5] = [
     Case::of("one-class", "a lossless class", &[26], 1),
     Case::of("stations", "a lossless class, 64 stations a port", &[26], 64),
@@ -332,8 +332,8 @@ pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Re
 /// Runs a switch for some time with about so many bytes in its queues all the while, so that each frame has left the cache before it
 /// leaves. 0 has the queues as the frames make them.
 ///
-/// Ports send as much as they can, which is more than comes, until 3 % less stands in their queues, and nothing until 3 % more does. What is
-/// returned is from one such turn to another, so that as much came as left.
+/// Ports send as much as they can, which is more than comes, until 3 % less stands in their queues, and nothing until 3 % more does. The
+/// result is from one such turn to another, so that as much came as left.
 ///
 /// # Errors
 /// As [`forward`]; the queues do not get so long, or so short.
@@ -415,7 +415,7 @@ pub struct ForwardingReport {
 pub struct ForwardingRow {
     /// Frames and stations, by name.
     pub case: &'static str,
-    /// The same, for people.
+    /// As above, for people.
     pub what: &'static str,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,

@@ -63,7 +63,7 @@ pub enum Formats {
 pub struct Traffic<'a> {
     /// The port that frames come from.
     pub from: u8,
-    /// Those that they go to, in turn, for as many frames each as there are classes.
+    /// Stations that they go to, in turn, for as many frames each as there are classes.
     pub to: &'a [u8],
     /// Length of a frame with FCS; at least 64 B.
     pub frame_bytes: u16,

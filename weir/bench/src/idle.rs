@@ -69,7 +69,7 @@ pub struct ModeReport {
     pub mode: &'static str,
     /// CPU time of the switch's lcore without frames, in percent of a CPU.
     pub cpu_percent: Spread,
-    /// The same with lone frames.
+    /// As above, with lone frames.
     pub cpu_percent_lone: Spread,
     /// Latency of a lone frame through the switch. Each round's.
     pub latency: Vec<Latency>,

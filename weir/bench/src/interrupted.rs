@@ -7,7 +7,7 @@ use serde::Serialize;
 /// Is told what is measured next, and says whether to go on. If not, what was finished is reported.
 pub type Tell<'t> = dyn FnMut(&Next<'_>) -> ControlFlow<()> + 't;
 
-/// What is measured next.
+/// The next measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Next<'w> {
     /// In words.
@@ -33,7 +33,7 @@ pub struct Interrupted {
 }
 
 impl Interrupted {
-    /// Of so many rounds of several things, of which so many rounds each are finished; `None` if all are.
+    /// With so many rounds of several things, of which so many rounds each are finished; `None` if all are.
     pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Option<Interrupted> {
         let finished: Vec<usize> = finished.collect();
         let whole = finished.iter().min().copied().unwrap_or(0);
@@ -46,7 +46,7 @@ impl Interrupted {
         })
     }
 
-    /// Of these frame sizes, of which the first are finished.
+    /// With these frame sizes, of which the first are finished.
     pub(crate) fn after_sizes(sizes: &[u16], done: usize) -> Interrupted {
         Interrupted { done, planned: sizes.len(), rounds_left: None, frame_bytes_left: sizes[done..].to_vec() }
     }

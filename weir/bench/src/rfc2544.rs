@@ -378,7 +378,7 @@ fn frame_sizes(plan: &Plan) -> Result<Vec<u16>, BenchError> {
     }
 }
 
-/// What is cabled to a port: as asked for, or a veth's peer; `None` for a ring's far end.
+/// The end that is cabled to a port: as asked for, or a veth's peer; `None` for a ring's far end.
 fn tester_device(own: &Device, plan: &Plan, end: usize) -> Result<Option<Device>, BenchError> {
     let (name, argument) = [(&plan.from, "--from-device"), (&plan.to, "--to-device")][end];
     if let Some(text) = &plan.devices[end] {

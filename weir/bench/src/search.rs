@@ -33,7 +33,7 @@ pub struct Found {
 }
 
 impl Search {
-    /// Looks for the highest value up to `top` that passes, by halving. `top` is tried first. What is found is tried again; if it fails
+    /// Looks for the highest value up to `top` that passes, by halving. `top` is tried first. A value that is found is tried again; if it fails
     /// then, lower values are, each lower by a resolution.
     ///
     /// # Errors

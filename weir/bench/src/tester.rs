@@ -98,7 +98,7 @@ pub(crate) struct Order {
 /// Time between frames.
 #[derive(Clone, Copy)]
 pub(crate) enum Interval {
-    /// The same each time, in 1/1024 of a picosecond.
+    /// Constant, in 1/1024 of a picosecond.
     Even(u64),
     /// From half of this to one and a half times it, so that frames find whoever sleeps at any time.
     Uneven(Span),

@@ -1,4 +1,4 @@
-//! What is asked of a capture, and what its reply says.
+//! The request for a capture, and its reply.
 
 use serde::{Deserialize, Serialize};
 

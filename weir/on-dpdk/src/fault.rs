@@ -52,7 +52,7 @@ impl From<BackendError> for Fault {
     }
 }
 
-/// What is wrong with a file on any machine was told when it was read; what the driver finds later, this machine lacks.
+/// A fault of a file on any machine was told when it was read; what the driver finds later, this machine lacks.
 impl From<ConfigErrors> for Fault {
     fn from(errors: ConfigErrors) -> Fault {
         Fault(Failure::Lacks(errors))

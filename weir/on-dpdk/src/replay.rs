@@ -235,7 +235,7 @@ fn targets<'s>(
     Ok(targets)
 }
 
-/// What is cabled to a port of a running switch.
+/// The end that is cabled to a port of a running switch.
 fn far_device(switch: &SwitchConfig, number: usize) -> Result<Device, Failure> {
     let port = &switch.ports[number];
     let name = &port.name;

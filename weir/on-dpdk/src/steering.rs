@@ -25,7 +25,7 @@ use document::Document;
 /// What the switches of a process run with.
 pub(crate) struct Steering {
     switches: Vec<Steered>,
-    /// Of each switch.
+    /// For each switch.
     configs: Rc<[SwitchConfig]>,
 }
 
@@ -38,7 +38,7 @@ struct Steered {
     now: Setup,
     /// The file's text when it was last read.
     read: String,
-    /// What is to come back, by key.
+    /// Keys that are to come back.
     temporary: BTreeMap<String, Temporary>,
 }
 

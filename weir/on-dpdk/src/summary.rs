@@ -87,8 +87,8 @@ struct SidePoolSummary {
     used_max_bytes: u64,
 }
 
-/// A delay on the switch's clock. Of messages: from the arrival that crosses Xoff, or makes a GFC stage rise, to the message
-/// handed to the port. Of reactions: from a peer's message that slows a class down, to the transmitter's obeying it.
+/// A delay on the switch's clock. For messages: from the arrival that crosses Xoff, or makes a GFC stage rise, to the message
+/// handed to the port. For reactions: from a peer's message that slows a class down, to the transmitter's obeying it.
 #[derive(Serialize)]
 struct DelaySummary {
     count: u64,

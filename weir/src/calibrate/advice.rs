@@ -24,12 +24,12 @@ pub(super) struct Spread {
 const LOADED_PERCENT: f64 = 50.0;
 
 impl Spread {
-    /// Of pauses on a loaded link, or of those on one that is nearly idle; `None` if there was none.
+    /// From pauses on a loaded link, or from those on one that is nearly idle; `None` if there was none.
     pub(super) fn of(samples: &[Sample], loaded: bool) -> Option<Spread> {
         Spread::over(samples.iter().filter(|sample| (sample.load_percent >= LOADED_PERCENT) == loaded))
     }
 
-    /// Of all these pauses; `None` if there was none.
+    /// From all these pauses; `None` if there was none.
     pub(super) fn over<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Option<Spread> {
         let mut delays: Vec<u64> = samples.clone().map(|sample| sample.last_frame_ns).collect();
         let of_all = Distribution::of(&mut delays, 0)?;
@@ -65,12 +65,12 @@ pub(super) struct Advice {
     pub(super) headroom_bytes: u64,
     /// Φ of the file.
     pub(super) headroom_now_bytes: Option<u64>,
-    /// Of all pauses so many percent take no longer than the longest that was seen, with a confidence of 95 %.
+    /// So many percent of all pauses take no longer than the longest that was seen, with a confidence of 95 %.
     pub(super) covered_percent: f64,
 }
 
 impl Advice {
-    /// Of pauses on a port; `None` if there was none.
+    /// From pauses on a port; `None` if there was none.
     pub(super) fn of(switch: &SwitchConfig, port: usize, samples: &[Sample], before: Before) -> Option<Advice> {
         let after_ns = samples.iter().map(|sample| sample.last_frame_ns + sample.spacing_ns).max()?;
         let tau_ns = before.ns + after_ns;

@@ -21,7 +21,7 @@ pub(super) struct Partition {
     pub headroom_bytes: u64,
     pub headroom_from: HeadroomFrom,
     pub shared_bytes: u64,
-    /// Of policies with pools: the lossy frames' egress pool, in which they are counted a second time.
+    /// For policies with pools: the lossy frames' egress pool, in which they are counted a second time.
     pub egress_lossy_bytes: Option<u64>,
     pub cell_bytes: u64,
     pub frames_max: u64,
@@ -121,7 +121,7 @@ struct AtRest {
     overloaded_lossy_queues: u64,
     xoff_bytes: Option<u64>,
     xon_bytes: Option<u64>,
-    /// Of policies that pause whole ports.
+    /// For policies that pause whole ports.
     port_xoff_bytes: Option<u64>,
     lossy_queue_bytes: Option<u64>,
     shared_in_use_percent: f64,

@@ -26,7 +26,7 @@ const SWITCH: &str = "[switch]\nname = \"doctor\"\n[lcores]\nlayout = \"single\"
 
 const ABOUT: &str = "veth pair";
 
-/// What is used of a finding of the program in the namespace.
+/// The parts of a finding of the program in the namespace that are used.
 #[derive(Deserialize)]
 struct Told {
     about: String,

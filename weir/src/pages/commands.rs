@@ -63,7 +63,7 @@ fn all(command: &Command) -> Vec<&Command> {
     shown(command).flat_map(|sub| std::iter::once(sub).chain(all(sub))).collect()
 }
 
-/// Those that do something by themselves.
+/// Commands that do something by themselves.
 fn leaves(command: &Command) -> Vec<&Command> {
     all(command).into_iter().filter(|sub| shown(sub).next().is_none() || !sub.is_subcommand_required_set()).collect()
 }

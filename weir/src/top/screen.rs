@@ -1,4 +1,4 @@
-//! What is drawn: for 80 columns and 24 lines, and better with more.
+//! The screen: for 80 columns and 24 lines, and better with more.
 
 use std::time::Duration;
 
@@ -323,7 +323,7 @@ impl Screen {
         let whole =
             rows.iter().map(|row| (row.shared + row.headroom).max(row.threshold.unwrap_or(0))).max().unwrap_or(1);
         let names = rows.iter().map(|row| row.port.chars().count()).max().unwrap_or(4).clamp(4, 12);
-        // What is left beside the columns of fixed width, in which states have at least room for a word.
+        // The width that columns of fixed width leave, in which states have at least room for a word.
         let bar = usize::from(width).saturating_sub(names + 60).clamp(6, 40);
         let head = format!(
             "{:<names$} C L    Rx    Tx {:<bar$}    In  Xoff   Out Tell% Told% State",
@@ -435,7 +435,7 @@ impl Screen {
 
     fn foot(&self, width: u16) -> Line<'static> {
         if let Some(why) = &self.silence {
-            // Of a long path the end matters, and the reason after it.
+            // The end of a long path matters, and the reason after it.
             let left_out = why.chars().count().saturating_sub(usize::from(width));
             return Line::styled(why.chars().skip(left_out).collect::<String>(), self.look.bad());
         }

@@ -81,7 +81,7 @@ fn queues_at_chosen_instants_have_tables() {
     let mut instants: Vec<&str> = rows.lines().skip(1).map(|row| row.split(',').next().unwrap()).collect();
     instants.dedup();
     assert_eq!(instants, ["20.000000", "30.000000", "40.000000"]);
-    // Of three ports that send to a fourth, egress holds what ingress does.
+    // Three ports send to a fourth, and egress holds what ingress does.
     let held = |column: usize| -> u64 {
         let rows = rows.lines().filter(|row| row.starts_with("30.000000,"));
         rows.map(|row| row.split(',').nth(column).unwrap().parse::<u64>().unwrap()).sum()

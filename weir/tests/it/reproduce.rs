@@ -382,7 +382,7 @@ fn what_is_broken_on_purpose_does_not_hold() {
     assert!(verdict["reasons"][0].as_str().unwrap().contains("lossless"), "{verdict:#}");
 }
 
-/// What is broken on purpose is run by the points of one claim, and a scheme that changes nothing that the claim is about fails the command.
+/// A scheme that is broken on purpose is run by the points of one claim, and one that changes nothing that the claim is about fails the command.
 #[test]
 fn broken_schemes_must_be_told() {
     let scheme = |set: &str, fails: &str| {
@@ -492,7 +492,7 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(PAPER, &["--set", "switch.buffer.size"], &["write PATH=VALUE"]);
     refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
     refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
-    // What is set elsewhere would be ignored.
+    // A value that is set elsewhere would be ignored.
     let hidden = ["run \"high\" of the scenario sets this itself", "runs.high.switch.buffer.static.threshold=70KB"];
     refused(PAPER, &["--set", "switch.buffer.static.threshold=70KB"], &hidden);
     refused(PAPER, &["--set", "workloads.bursts.load=0.9", "--set", "scenario.end=2ms"], &["that value"]);

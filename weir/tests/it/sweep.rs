@@ -266,7 +266,7 @@ fn a_sweep_makes_figures_with_seeds_pooled_and_they_come_first_on_its_page() {
         let Output { status, stdout, stderr } = command.args(arguments).current_dir(lab.0.path()).output().unwrap();
         (status.code(), [stdout, stderr].map(|bytes| String::from_utf8(bytes).unwrap()).concat())
     };
-    // Of the finished sweep, with a name of its own; seeds apart.
+    // A figure of the finished sweep, with a name of its own; seeds apart.
     let (code, said) =
         weir(&["plot", "out", "--x", "sizes", "--y", "pauses_sent,fct_p99", "--by", "seed", "-o", "mine.svg"]);
     assert!(code == Some(0) && said.contains("written: mine.svg"), "{said}");

@@ -13,7 +13,7 @@ const FIELDS_MAX: usize = 100;
 /// How long a client may take for its request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
-/// What is asked for.
+/// The request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Get {
     /// The path, without what follows `?`.

@@ -23,7 +23,7 @@ const NO_ROOM: Duration = Duration::from_millis(100);
 /// How long to listen for what a client still sends, so that it gets to read why it was refused.
 const LINGER: Duration = Duration::from_millis(500);
 
-/// What is to be had, by path. Clients' threads ask, several at a time.
+/// Pages and data, by path. Clients' threads ask, several at a time.
 pub trait Site: Send + Sync {
     /// The answer to a request.
     fn answer(&self, get: &Get) -> Response;

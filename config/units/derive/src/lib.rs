@@ -1,6 +1,6 @@
 //! `#[derive(State)]`, `#[derive(SharedState)]` and `#[derive(Value)]` for the traits of `weir_units::archive`.
 //!
-//! What is derived goes over all fields in their order, so that none is forgotten. A field that is as it was built, as of the
+//! A derived implementation goes over all fields in their order, so that none is forgotten. A field that is as it was built, as of the
 //! scenario or the configuration, is marked `#[state(same)]` and left out; one that has a fixed number of items, which can't be
 //! made out of nothing, is marked `#[state(fixed)]`: its items are gone over in place. One that is a `SharedState` among those of
 //! a `State` is marked `#[state(shared)]`.

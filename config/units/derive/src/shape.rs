@@ -22,7 +22,7 @@ pub(crate) struct Field {
     pub(crate) how: How,
 }
 
-/// What is done with a field.
+/// How a field is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// It is gone over as its type says.

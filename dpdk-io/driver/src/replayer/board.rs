@@ -167,7 +167,7 @@ impl Timing {
         ];
         for (own, other) in pairs {
             own.reset();
-            // Of the same bounds, so that nothing is resized.
+            // With equal bounds, so that nothing is resized.
             let _ = own.add(other);
         }
     }

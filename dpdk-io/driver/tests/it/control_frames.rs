@@ -15,7 +15,7 @@ const CONFIG: &str = "[switch]\nname = \"control\"\n[lcores]\nlayout = \"rx-fwd-
     [[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
 /// Many times what any cache holds.
 const FRAMES: u64 = 20_000;
-/// Of two ports, on their links.
+/// For two ports, on their links.
 const ON_THEIR_WAY: usize = 2 * 32;
 
 #[derive(Debug, Default)]

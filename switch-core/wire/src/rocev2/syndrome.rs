@@ -33,7 +33,7 @@ pub enum Refusal {
     RemoteAccess,
     /// The responder could not complete it.
     RemoteOperation,
-    /// Of a reliable datagram, whose context has none such.
+    /// For a reliable datagram, whose context has none such.
     InvalidDatagram,
 }
 

@@ -3,7 +3,7 @@
 use weir_results::measure::{SizeBin, nearest_rank};
 use weir_units::Bytes;
 
-/// What is compared of a bin.
+/// The figures of a bin that are compared.
 pub(super) const MEASURES: [&str; 4] = ["mean", "p50", "p95", "p99"];
 
 /// Sizes and slowdowns of one run.
@@ -65,7 +65,7 @@ pub(super) fn spreads(bin: SizeBin, runs: &[Slowdowns]) -> Option<[Spread; 4]> {
     (!of_runs.is_empty()).then(|| [0, 1, 2, 3].map(|n| spread(of_runs.iter().map(|measures| measures[n]))))
 }
 
-/// Of at least one value.
+/// From at least one value.
 pub(super) fn spread(values: impl Iterator<Item = f64>) -> Spread {
     let none = Spread { value: 0.0, least: f64::INFINITY, most: f64::NEG_INFINITY, runs: 0 };
     let all = values.fold(none, |so_far, value| Spread {

@@ -114,7 +114,7 @@ fn grouped(points: &[&Pooled]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
         .collect()
 }
 
-/// What is alike in a panel, and not in all of them.
+/// Values that are alike in a panel, and not in all of them.
 fn panel_title(
     wanted: &Wanted,
     keys: &[String],

@@ -16,7 +16,7 @@ pub(crate) struct Names {
 }
 
 impl Names {
-    /// Those that the tables of a sweep will have.
+    /// Columns that the tables of a sweep will have.
     pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> Names {
         let keys = ["run", "seed"].map(str::to_owned).into_iter().chain(parameters).collect();
         Names { keys, columns: columns.to_vec() }

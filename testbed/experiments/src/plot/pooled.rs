@@ -96,7 +96,7 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
     Ok(pooled.collect())
 }
 
-/// What is not in the figure, and why.
+/// Points that are not in the figure, and why.
 pub(super) fn notes(points: &[Pooled]) -> Vec<String> {
     let failed: usize = points.iter().filter(|point| point.failed > 0).count();
     let without = points.iter().filter(|point| point.estimate.is_none() && point.failed == 0).count();

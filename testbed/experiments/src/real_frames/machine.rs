@@ -54,7 +54,7 @@ pub struct MachineFindings {
     pub nics: Vec<NicFound>,
     /// The longest time that this machine kept the switches' CPUs from running just now, and for how long it was looked at; with NICs.
     pub poll_gap: Option<PollGap>,
-    /// What is doubtful.
+    /// Doubts.
     pub warnings: Vec<String>,
     /// Sockets that a dead instance has left; `weir run` removes them.
     pub left_sockets: Vec<PathBuf>,

@@ -11,7 +11,7 @@ pub struct ReplayArguments {
     /// Captures: pcap and pcapng, with time stamps as fine as they are. They keep their distance in time to each other.
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// The port of the running switch that a trace goes into; once for each trace. What is cabled to it is found for veth pairs and memif,
+    /// The port of the running switch that a trace goes into; once for each trace. The end that is cabled to it is found for veth pairs and memif,
     /// and is else named by --device.
     #[arg(long = "port", value_name = "PORT")]
     pub ports: Vec<String>,

@@ -41,7 +41,7 @@ const CLASSES: &str = "[classes]\npreset = \"roce\"\n[[ports]]\nname = \"a\"\nri
 const TRAFFIC: [&str; 5] = ["flows", "workloads", "capture", "windows", "runs"];
 
 impl Surroundings {
-    /// Those of a run directory of `weir testbed run`; `None` of another one.
+    /// The parts of a run directory of `weir testbed run`; `None` for another one.
     pub(super) fn of(directory: &Path) -> Result<Option<Surroundings>, Failure> {
         let wrong = |file: &str, what: String| Failure::Argument(format!("{}: {what}", directory.join(file).display()));
         let Ok(text) = fs::read_to_string(directory.join("scenario.toml")) else { return Ok(None) };
@@ -176,7 +176,7 @@ mod tests {
         Sent { at, from: address(from), to: address(to), dscp, bytes, connection: 0, is_whole: true, is_tcp: false }
     }
 
-    /// What is written is a scenario, and has the messages that were sent.
+    /// The text is a scenario, and has the messages that were sent.
     #[test]
     fn a_recording_is_a_scenario_that_loads() {
         let all = vec![sent(0, 9, 3, 26, 600), sent(1_500, 3, 9, 26, 64_000), sent(2_000, 9, 5, 0, 100)];

@@ -73,7 +73,7 @@ enum DirectoryKind {
     Other,
 }
 
-/// Reads all runs of these directories. What is wrong with one that was named is an error; a run without results in a folder of
+/// Reads all runs of these directories. A fault of one that was named is an error; a run without results in a folder of
 /// several is left out.
 pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());

@@ -32,7 +32,7 @@ enum Column {
 }
 
 impl RecordedRuns {
-    /// The runs in these directories, or below them. What is left out is told on standard error.
+    /// The runs in these directories, or below them. Directories that are left out are told on standard error.
     ///
     /// # Errors
     /// A directory that is none of a run.
@@ -187,7 +187,7 @@ impl Column {
     }
 }
 
-/// Of a run without `topology.json`: its switches alone.
+/// For a run without `topology.json`: its switches alone.
 fn unknown_topology(run: &Run) -> Topology {
     let switches = run.summary.switches.iter().map(|switch| switch.name.clone()).collect();
     Topology { switches, ..Topology::default() }

@@ -20,7 +20,7 @@ use crate::sweep::{self, Columns, KeyPath, Point, Record, Say, SweepFile, SweepP
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Broken {
-    /// What is broken, and what comes of it.
+    /// The fault, and its consequence.
     pub what: String,
     /// Whether it is a small mistake, as one makes it in earnest.
     #[serde(default)]
@@ -35,7 +35,7 @@ pub(super) struct Broken {
 pub(super) type Mistake = (String, String, String);
 
 impl Broken {
-    /// What is wrong with it, in this file.
+    /// Its errors, in this file.
     pub(super) fn mistakes(&self, paper: &PaperFile) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
         if self.set.is_empty() {
@@ -104,7 +104,7 @@ pub(super) struct Breaking<'a> {
     pub quick: bool,
     /// The experiment's folder of results.
     pub directory: &'a Path,
-    /// Of the program.
+    /// The program's.
     pub version: &'a str,
     pub jobs: usize,
     pub say: Say,

@@ -469,7 +469,7 @@ fn claims(text: &mut String, outcome: &Outcome) {
     }
 }
 
-/// What is broken on purpose, and what it changes.
+/// The schemes that are broken on purpose, and what they change.
 fn schemes(text: &mut String, broken: &[Told]) {
     if broken.is_empty() {
         return;

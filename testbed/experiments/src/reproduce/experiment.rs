@@ -77,7 +77,7 @@ pub(super) struct PaperFile {
 pub(super) struct Takes {
     pub full: String,
     pub quick: Option<String>,
-    /// Of `farm.toml`, as it was reckoned.
+    /// For `farm.toml`, as it was reckoned.
     pub farm: Option<String>,
 }
 
@@ -158,7 +158,7 @@ pub(super) enum Over {
     Min,
     Max,
     Median,
-    /// Of all points, as PAUSEs at all loads.
+    /// Over all points, as PAUSEs at all loads.
     Sum,
 }
 

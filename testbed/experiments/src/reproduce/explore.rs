@@ -195,7 +195,7 @@ fn taken(open: &[Open]) -> Setting {
     open.iter().map(Open::taken).collect()
 }
 
-/// What is open with the values that `--pin` leaves, and the pins that are of this experiment. Of several experiments one may lack it.
+/// The open things with the values that `--pin` leaves, and the pins that are of this experiment. Where there are several experiments, one may lack it.
 fn pinned(experiment: &Experiment, pins: &[String], experiments: usize) -> Result<(Vec<Open>, Vec<String>), Failure> {
     let mut open = experiment.paper.open.clone();
     let mut mine = Vec::new();

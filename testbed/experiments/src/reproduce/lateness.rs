@@ -22,7 +22,7 @@ pub(super) struct Lateness {
     pub most_percent: f64,
     /// How many runs there are.
     pub runs: usize,
-    /// Those that are late, in the sweep's order.
+    /// Runs that are late, in the sweep's order.
     pub late: Vec<LateRun>,
 }
 
@@ -39,7 +39,7 @@ pub(super) struct LateRun {
 const NAMED_MAX: usize = 3;
 
 impl Lateness {
-    /// Of runs by the clock; none if nothing is said to be allowed, as in virtual time.
+    /// For runs by the clock; none if nothing is said to be allowed, as in virtual time.
     pub(super) fn of(records: &[Record], allowed_percent: Option<f64>) -> Option<Lateness> {
         let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
         let late = records.iter().filter(|record| record.is_late(allowed_percent)).map(|record| LateRun {
@@ -189,7 +189,7 @@ mod tests {
         Record::read(finished, &directory, &["flows.F.throughput_bps".to_owned()]).unwrap()
     }
 
-    /// What is judged of such runs, of which the machine may take so much; as `run` has it.
+    /// The judgement of such runs, of which the machine may take so much; as `run` has it.
     fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<Number>, Option<Lateness>) {
         let paper: PaperFile = toml::from_str(PAPER).unwrap();
         let directory = tempfile::tempdir().unwrap();

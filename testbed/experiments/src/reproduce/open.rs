@@ -84,7 +84,7 @@ impl Open {
         Open { values: values.iter().map(|value| self.values[*value].clone()).collect(), ..self.clone() }
     }
 
-    /// What is wrong with it; `others` are those that stand before it.
+    /// Its errors; `others` are those that stand before it.
     pub(super) fn mistakes(&self, others: &[Open]) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
         let mut wrong = |key: &str, message: String, help: &str| {

@@ -104,7 +104,7 @@ pub(super) struct Messages<'a> {
     pub value: &'a str,
     /// in this unit.
     pub unit: &'a str,
-    /// Of one workload; none for all.
+    /// For one workload; none for all.
     pub traffic: Option<&'a str>,
     /// From the one size and below the other.
     pub sizes: Option<&'a [String; 2]>,
@@ -126,7 +126,7 @@ impl Row {
     }
 }
 
-/// What is asked for, its units read.
+/// The request, its units read.
 struct Chosen<'a> {
     value: &'a str,
     traffic: Option<&'a str>,

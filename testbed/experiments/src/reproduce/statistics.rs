@@ -1,4 +1,4 @@
-//! Means, shares and ratios, with their 95 % intervals. The same numbers on every machine: sums in the order of the seeds, and
+//! Means, shares and ratios, with their 95 % intervals. Numbers are the same on every machine: sums in the order of the seeds, and
 //! nothing but the four operations and the square root, which IEEE 754 rounds exactly.
 
 /// A number read off several runs.
@@ -28,7 +28,7 @@ impl Estimate {
         Estimate { value: self.value / divisor, interval, values, ..self }
     }
 
-    /// How much more it is than another one. Of two means over the same seeds, run by run: both had the same messages, and what these
+    /// How much more it is than another one. Two means over the same seeds are compared run by run: both had the same messages, and what these
     /// make of both is no difference.
     pub(super) fn less(&self, other: &Estimate) -> Estimate {
         if self.values.len() > 1 && self.values.len() == other.values.len() {

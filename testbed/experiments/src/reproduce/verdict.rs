@@ -12,7 +12,7 @@ use super::statistics::Estimate;
 use super::units::shown;
 use crate::experiment::Backend;
 
-/// What came of an experiment: `verdict.json`. The same on every machine, for the same points.
+/// What came of an experiment: `verdict.json`. It is the same on every machine, for the same points.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Outcome {
@@ -207,7 +207,7 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
         // In a hurry all of what the paper is about may be left out.
         Tally { judged: 0, arithmetic: 0, .. } => Verdict::HoldsInPart,
         Tally { judged: 0, .. } => Verdict::Arithmetic,
-        // What is left is open, and what is not judged may hold.
+        // The rest is open, and what is not judged may hold.
         Tally { fails: 0, unjudged: 1.., .. } => Verdict::NotJudged,
         _ => Verdict::DoesNotHold,
     };
@@ -218,13 +218,13 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
 /// How many of some claims or numbers came to what.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Those that could have failed, and were looked at.
+    /// Claims that could have failed, and were looked at.
     pub judged: usize,
     pub holds: usize,
     pub fails: usize,
     pub open: usize,
     pub arithmetic: usize,
-    /// Those that a late run kept from being judged; not among `judged`.
+    /// Claims that a late run kept from being judged; not among `judged`.
     pub unjudged: usize,
 }
 
@@ -262,7 +262,7 @@ impl Tally {
 
 impl Number {
     /// Whether it is less than half or more than twice what the paper states: then the size of what it found does not come out, whatever
-    /// the direction. What is spared in percent may be more. A stated 0, and a ratio of 0 to 0, have no size to be off by.
+    /// the direction. Savings in percent may be more. A stated 0, and a ratio of 0 to 0, have no size to be off by.
     pub(super) fn is_far_off(&self) -> bool {
         if self.none.as_deref() == Some(NOTHING) {
             return false;
@@ -317,7 +317,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
     number
 }
 
-/// Of several values.
+/// For several values.
 fn least_and_most(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().reduce(f64::min)?;
     let most = values.iter().copied().reduce(f64::max)?;
@@ -463,7 +463,7 @@ impl Relation {
         }
     }
 
-    /// By the difference; undecided if its interval lies on both sides. What is to be a number is that number, whatever the
+    /// By the difference; undecided if its interval lies on both sides. A value that is to be a number is that number, whatever the
     /// interval.
     fn judge(self, one: &Estimate, other: &Estimate) -> Judgement {
         let difference = one.less(other);

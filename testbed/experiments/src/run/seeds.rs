@@ -112,7 +112,7 @@ type Part = fn(&Distribution) -> Option<u64>;
 /// Flows that have figures of their own.
 const FLOWS_MAX: usize = 8;
 
-/// What is compared, in the order of a table.
+/// Values to compare, in the order of a table.
 fn values(summary: &Summary) -> Vec<(String, f64)> {
     let mut values = Vec::new();
     let mut add = |name: &str, value: Option<f64>| values.extend(value.map(|value| (name.to_owned(), value)));

@@ -28,7 +28,7 @@ pub(crate) fn unfinished(traffic: &TrafficSummary) -> String {
     }
 }
 
-/// What is told where a mean or a percentile would be over messages that did not finish.
+/// The word where a mean or a percentile would be over messages that did not finish.
 pub(crate) const NEVER: &str = "never";
 
 /// Columns of the table of messages, which has a row for each size.

@@ -29,7 +29,7 @@ pub struct SweepFile {
     /// Which combinations of parameters run; none for all.
     pub only: Option<Only>,
     pub columns: Columns,
-    /// What is drawn of the results.
+    /// Figures of the results.
     pub figures: Vec<FigureSpec>,
     /// Laid over the scenario at every point, after its parameters.
     pub overrides: Vec<(Path, Value)>,
@@ -55,7 +55,7 @@ impl SweepFile {
 /// Which combinations of parameters run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Only {
-    /// Those whose ways of equal cost have a cyclic buffer dependency, without which there is no deadlock.
+    /// Networks whose ways of equal cost have a cyclic buffer dependency, without which there is no deadlock.
     ProneToDeadlock,
 }
 

@@ -119,7 +119,7 @@ impl SweepPlan {
         Ok(plan)
     }
 
-    /// Leaves out all other points. Those that stay keep their numbers and folders.
+    /// Leaves out all other points. Points that stay keep their numbers and folders.
     pub fn retain(&mut self, is_kept: impl FnMut(&Point) -> bool) {
         self.points.retain(is_kept);
         self.identity = identity(&self.points);
@@ -154,7 +154,7 @@ impl SweepPlan {
     /// How long one run takes. What fits this machine is measured once for each rate.
     fn real_time_of(&self, run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) -> Result<Duration, Failure> {
         let (dilation, besides) = match self.backend {
-            // What is booted, without KVM, takes longest.
+            // Guests that boot without KVM take longest.
             Backend::Hosts if run.boots_guests() => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 35),
             Backend::Hosts if run.has_machines() => (1, 5),
             Backend::Hosts => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 5),

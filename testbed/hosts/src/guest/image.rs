@@ -45,7 +45,7 @@ pub fn store() -> PathBuf {
 }
 
 impl Image {
-    /// The image of a store. What is missing is made, from the network; `tell` is told before that.
+    /// The image of a store. A missing part is made, from the network; `tell` is told before that.
     ///
     /// # Errors
     /// What is missing on this machine, or what the network or a package refuses.

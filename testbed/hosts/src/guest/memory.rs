@@ -5,7 +5,7 @@ use std::fs;
 use super::GuestError;
 use super::machine::BESIDE_MB;
 
-/// What is left to others.
+/// Memory that is left to others.
 const RESERVE_MB: u64 = 256;
 
 /// Refuses guests that would have the machine run out of memory.

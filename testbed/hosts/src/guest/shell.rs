@@ -23,7 +23,7 @@ pub struct Shell {
 
 /// Asking again whether the guest listens.
 const ASK_EVERY: Duration = Duration::from_millis(300);
-/// Of the output that is looked through at a time.
+/// Bytes of the output that are looked through at a time.
 const PIECE: usize = 16 * 1024;
 
 impl Shell {

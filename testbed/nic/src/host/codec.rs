@@ -21,7 +21,7 @@ pub(super) fn flow_hash(host: &HostConfig, own: QueuePair, peer: &Peer) -> u32 {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Destination {
     pub(super) ip: Ipv4Addr,
-    /// Of a WRITE.
+    /// A WRITE's.
     pub(super) memory: RemoteMemory,
 }
 

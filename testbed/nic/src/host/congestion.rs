@@ -178,7 +178,7 @@ impl CongestionControl {
         CongestionControl::read(name, &[], Network { line, base_rtt }).ok()
     }
 
-    /// The congestion control of a kind's or preset's name, with these values laid over the preset's. Of a key that stands
+    /// The congestion control of a kind's or preset's name, with these values laid over the preset's. If a key stands
     /// there twice the first counts; keys that the kind does not have count for nothing.
     ///
     /// # Errors

@@ -56,7 +56,7 @@ impl Opened {
     }
 }
 
-/// Of as many places as there are: [`Slots::refill`] makes those that were opened on the way.
+/// With as many places as there are: [`Slots::refill`] makes those that were opened on the way.
 impl<T: State> State for Slots<T> {
     fn state(&mut self, archive: &mut Archive) {
         let Slots { slots, free } = self;

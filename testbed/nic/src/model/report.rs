@@ -6,7 +6,7 @@ use weir_units::{CLASSES, Class, ClassSet, Span};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ModelDrop {
-    /// The host took frames more slowly than they came, and its class had no room left. Of a lossless class: its PAUSE came too late
+    /// The host took frames more slowly than they came, and its class had no room left. In a lossless class: its PAUSE came too late
     /// for the headroom, or the switch did not obey.
     ReceiveBufferFull,
     /// A MAC control frame that the host sent.
@@ -117,7 +117,7 @@ impl ModelReport {
     }
 }
 
-/// What is counted while frames pass.
+/// Counts while frames pass.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) from_host: u64,

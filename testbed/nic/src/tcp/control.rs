@@ -12,7 +12,7 @@ use crate::parameters::{Parameters, Values};
 /// A window's control that files choose by its name: `transport = "tcp-cubic"`. Its [gauges](Named::gauges) are what its flows show
 /// besides what all of TCP's do, in the order of [`WindowLaw::gauges`].
 pub trait TcpControlKind: Named + fmt::Debug {
-    /// Reads the keys. What is wrong is noted in `parameters`, and the file is refused then.
+    /// Reads the keys. Faults are noted in `parameters`, and the file is refused then.
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl>;
 
     /// What a preset of `[nic.tcp]` makes of the keys of this control's own table; by default nothing.

@@ -120,7 +120,7 @@ impl TcpConfig {
         TcpConfig::of(&Parameters::defaults_over(&[], &[]), control)
     }
 
-    /// A connection as files have it: values of the table `[nic.tcp]`, and of the control's own table. Of a key that stands there
+    /// A connection as files have it: values of the table `[nic.tcp]`, and of the control's own table. If a key stands there
     /// twice the first counts.
     ///
     /// # Errors

@@ -36,7 +36,7 @@ mod tests {
 
     #[test]
     fn what_did_not_finish_is_beyond_every_value() {
-        // Of twenty the 10th and the 19th have finished, and what no number stands for has none.
+        // The 10th and the 19th of twenty have finished, and what no number stands for has none.
         let mut values: Vec<u64> = (1..=19).collect();
         assert_eq!(told(&mut values, 1), [None, Some(10), Some(19), None, None, None]);
         assert_eq!(told(&mut [3], 2), [None; 6]);

@@ -33,7 +33,7 @@ pub const SIZE_BINS: [SizeBin; 6] = [
 pub struct MessageMeasures {
     measured: Vec<Measured>,
     warm_up: u64,
-    /// Of each message of the plan whether it was completed; those after its end were not.
+    /// Whether each message of the plan was completed; those after its end were not.
     done: Vec<bool>,
 }
 
@@ -68,7 +68,7 @@ impl MessageMeasures {
         self.warm_up + self.measured.len() as u64
     }
 
-    /// Those of the messages that have started, the plan's first ones, that were not completed.
+    /// Messages that have started, the plan's first ones, and were not completed.
     pub fn unfinished<'m>(&self, started: &'m [Message]) -> impl Iterator<Item = &'m Message> {
         let is_done = |number: usize| self.done.get(number).is_some_and(|done| *done);
         started.iter().enumerate().filter(move |(number, _)| !is_done(*number)).map(|(_, message)| message)

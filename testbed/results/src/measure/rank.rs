@@ -1,7 +1,7 @@
 //! Percentiles by nearest rank.
 
 /// The place, from 0, of a percentile among so many values that ascend: of the least value that so many percent of them do not
-/// exceed. Of no values it is 0, where there is none. Percents are taken to the thousandth.
+/// exceed. Without values it is 0, where there is none. Percents are taken to the thousandth.
 pub fn nearest_rank(count: u64, percent: f64) -> u64 {
     // In whole numbers: 0.07 * 100 is above 7.
     let thousandths = (percent * 1e3).round() as u128;

@@ -117,7 +117,7 @@ impl OffQueues {
         self.switches.iter_mut().for_each(|of| of.note(at, &reports[of.switch]));
     }
 
-    /// Of a switch; `None` if no sample found headroom in use.
+    /// For a switch; `None` if no sample found headroom in use.
     pub(crate) fn summary(&self, switch: usize) -> Option<OffQueuesSummary> {
         self.switches.iter().find(|of| of.switch == switch).and_then(OfSwitch::summary)
     }

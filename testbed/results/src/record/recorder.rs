@@ -197,7 +197,7 @@ impl<'a> Recorder<'a> {
         &self.record.ports
     }
 
-    /// A port has sent a frame that tells pauses, or stages of GFC, or has got one from the host behind it. Of a stage told again
+    /// A port has sent a frame that tells pauses, or stages of GFC, or has got one from the host behind it. When a stage is told again
     /// there is nothing to say.
     pub fn note_told(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) -> io::Result<()> {
         let number = self.record.ports.number(place);

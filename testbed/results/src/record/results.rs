@@ -267,7 +267,7 @@ pub fn dropped(scenario: &Scenario, reports: &[Report], lossless: bool, outages:
     by_reason(scenario, reports, lossless, outages).into_values().sum()
 }
 
-/// What is wrong with a run that was ended at `at`, before its end.
+/// The fault of a run that was ended at `at`, before its end.
 pub fn interrupted(at: Time, end: Time) -> String {
     let [at, end] = [at, end].map(|time| time.since(Time::ZERO));
     format!("{INTERRUPTED}{at} of {end}")
@@ -371,7 +371,7 @@ fn message_shares(scenario: &Scenario, record: &Record) -> [u64; 3] {
     spread(&shares)
 }
 
-/// Of each class, the PAUSEs of all ports but one, and what the ingress queues held at them.
+/// For each class, the PAUSEs of all ports but one, and what the ingress queues held at them.
 fn others(ports: &[PortReport], but: usize) -> [(u64, Bytes); CLASSES] {
     std::array::from_fn(|class| {
         let others = ports.iter().enumerate().filter(|(port, _)| *port != but).map(|(_, port)| &port.classes[class]);

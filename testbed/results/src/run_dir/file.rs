@@ -30,7 +30,7 @@ struct Inner {
 const CHUNK: usize = 64 * 1024;
 
 impl RunFile {
-    /// Makes the file, or empties it. What is written first is its header, until [`RunFile::end_header`].
+    /// Makes the file, or empties it. The first part of its text is its header, until [`RunFile::end_header`].
     pub(super) fn create(path: &Path) -> io::Result<RunFile> {
         Ok(RunFile::of(path, File::create(path)?))
     }

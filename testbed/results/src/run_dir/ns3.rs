@@ -77,14 +77,14 @@ impl<W: Write> Ns3Pauses<W> {
 /// of an imported topology; H5-2 is another NIC of node 5. Otherwise hosts come first, then the switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ns3Nodes {
-    /// Of each host, in the order of the scenario.
+    /// For each host, in the order of the scenario.
     pub hosts: Vec<usize>,
-    /// Of each switch.
+    /// For each switch.
     pub switches: Vec<usize>,
 }
 
 impl Ns3Nodes {
-    /// Of a scenario's hosts and switches by these names.
+    /// From a scenario's hosts and switches by these names.
     pub fn of<'n>(
         hosts: impl ExactSizeIterator<Item = &'n str> + Clone,
         switches: impl ExactSizeIterator<Item = &'n str> + Clone,

@@ -352,7 +352,7 @@ pub struct ClassSummary {
     pub headroom_max_bytes: u64,
     /// Most that the egress queue held.
     pub egress_max_bytes: u64,
-    /// The policies' gauges. Of Weir's own: `victim_permille` (SPFC: in how many of a thousand samples the port was in the victim
+    /// The policies' gauges. Weir's own are: `victim_permille` (SPFC: in how many of a thousand samples the port was in the victim
     /// state), `headroom_estimate_bytes` (DSH: φ̂ at the last sample; adaptive headroom: Φ as measured), and
     /// `headroom_estimate_max_bytes`, the highest of the samples; null under other policies.
     #[serde(flatten)]

@@ -148,7 +148,7 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
     Ok(scenarios.into_iter().enumerate().map(run).collect())
 }
 
-/// Reads the file, and makes all its runs where its topology is good. What is wrong is in the document.
+/// Reads the file, and makes all its runs where its topology is good. Faults are in the document.
 fn read(root: &Table<'_>, path: &Path) -> (ScenarioPlan, Vec<Scenario>) {
     let mut plan = ScenarioPlan::read(root, path);
     let mut scenarios = Vec::new();

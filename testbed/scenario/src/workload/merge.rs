@@ -18,7 +18,7 @@ pub struct Merge<I> {
     first: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
-/// Merges workloads, each sorted by start. Those of different types are boxed:
+/// Merges workloads, each sorted by start. Workloads of different types are boxed:
 /// `Box<dyn Iterator<Item = Message>>`.
 pub fn merge<S: IntoIterator<Item = Message>>(workloads: impl IntoIterator<Item = S>) -> Merge<S::IntoIter> {
     let mut sources: Vec<_> = workloads.into_iter().map(S::into_iter).collect();

@@ -44,7 +44,7 @@ pub enum CheckpointError {
     Files {
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         error: std::io::Error,
     },
 }
@@ -85,7 +85,7 @@ impl Write for Hash {
 }
 
 impl Identity {
-    /// Of a run's scenario, with the options that change what it leaves.
+    /// For a run's scenario, with the options that change what it leaves.
     pub(super) fn of(backend: &SimBackend, scenario: &Scenario) -> Identity {
         // What debug builds count besides is in their checkpoints.
         let kind = if cfg!(debug_assertions) { ", with assertions" } else { "" };

@@ -29,7 +29,7 @@ fn reth(message_bytes: usize) -> Reth {
     Reth { virtual_address: 0, remote_key: 0, message_bytes: message_bytes as u32 }
 }
 
-/// The same packet of SEND, which has no RETH.
+/// As above for SEND, which has no RETH.
 fn as_send(mut frame: Vec<u8>, opcode: u8) -> Vec<u8> {
     frame[42] = opcode;
     frame

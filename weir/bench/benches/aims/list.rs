@@ -1,4 +1,4 @@
-//! What is measured, and the aims that it is held against.
+//! Measurements, and the aims that they are held against.
 
 use weir_bench::forwarding::{CASES, CREDIT_AT, Case, Paths, Setup};
 use weir_units::BitRate;
@@ -33,7 +33,7 @@ pub(crate) enum Way {
     Apart,
 }
 
-/// What is to hold, of one rate by another.
+/// The aim for one rate by another.
 pub(crate) struct Aim {
     pub(crate) what: &'static str,
     pub(crate) of: &'static str,

@@ -1,4 +1,4 @@
-//! What is measured in a process of its own: DPDK starts once a process, and memory is the process's.
+//! Measurements in a process of their own: DPDK starts once a process, and memory is the process's.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};

@@ -244,7 +244,7 @@ impl Task for Presser {
         self.send(now, &mut seen);
         self.receive(clock, &mut seen);
         if phase > Phase::Run || self.is_over.load(Ordering::Relaxed) {
-            // What is paused may leave.
+            // Paused frames may leave.
             self.tell_switch(0);
             self.unsent.clear();
             self.kept.clear();

@@ -94,7 +94,7 @@ pub struct Searched {
 pub struct Throughput {
     /// Frames a second.
     pub fps: f64,
-    /// The same on the wire, with preamble and gap, in Gb/s.
+    /// As above, on the wire, with preamble and gap, in Gb/s.
     pub gbps: f64,
     /// By the ports' rate, in percent.
     pub line_percent: f64,

@@ -64,7 +64,7 @@ impl Document {
     /// Gives a key another value, or leaves it to its default.
     ///
     /// # Errors
-    /// There can be no such key. What is wrong with a value, or an unknown key, is for whoever reads the text.
+    /// There can be no such key. Wrong values and unknown keys are for whoever reads the text.
     pub(crate) fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), String> {
         let path = self.path(key)?;
         match path {
@@ -340,7 +340,7 @@ port = "p0"
     fn changed(changes: &[(&str, Option<&str>)]) -> Document {
         let mut document = document();
         changes.iter().for_each(|(key, value)| document.set(key, *value).unwrap());
-        // What is written reads as it was set.
+        // The text reads as it was set.
         let again = Document::parse(&document.text()).unwrap();
         assert_eq!(again.keys(), document.keys());
         document
@@ -411,7 +411,7 @@ port = "p0"
         back.set("static_macs.02:00:00:00:00:0A", Some("p0")).unwrap();
         assert!(!back.text().contains("class = 5"), "{}", back.text());
         assert_eq!(back.keys(), document_keys());
-        // What is not there may be left to its default.
+        // A key that is not there may be left to its default.
         back.set("pfc.quanta", None).unwrap();
         back.set("static_macs.02:00:00:00:00:0c", None).unwrap();
         assert_eq!(back.keys(), document_keys());

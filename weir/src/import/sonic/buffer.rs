@@ -48,7 +48,7 @@ pub(super) enum Threshold {
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) text: String,
-    /// Of ports whose lossless groups need less headroom than `[buffer]` says.
+    /// For ports whose lossless groups need less headroom than `[buffer]` says.
     pub(super) headroom_of_port: BTreeMap<String, u64>,
 }
 

@@ -72,13 +72,13 @@ pub(in crate::reproduce) struct Line {
     /// Why it does not hold there, if so: it fails, is open, or could not have failed. None in a map of a version that did not tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_is: Option<Judgement>,
-    /// Of each open thing, in its order, how much of the variance goes with it, and how often chance does as much.
+    /// How much of the variance goes with each open thing, in their order, and how often chance does as much.
     pub influence: Vec<(f64, f64)>,
     /// The open thing that decides, by its name.
     pub decides: Option<String>,
     /// What decides with which values, in words.
     pub tree: Option<String>,
-    /// Of each open thing, with each of its values: in how many settings it holds, of how many.
+    /// For each open thing, with each of its values: in how many settings it holds, of how many.
     pub by_value: Vec<Vec<(usize, usize)>>,
     /// The two things with the greatest influence, and in how many settings it holds with each pair of their values, of how many.
     pub slice: Option<Slice>,

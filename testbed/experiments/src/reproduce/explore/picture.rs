@@ -15,7 +15,7 @@ const CELL: (f64, f64) = (34.0, 22.0);
 const GAP: f64 = 14.0;
 const LABEL: f64 = 430.0;
 const SHARE: f64 = 166.0;
-/// Of a letter of the text, about.
+/// For a letter of the text, about.
 const LETTER: f64 = 6.6;
 const TEXT: f64 = 12.0;
 /// Slices side by side.

@@ -21,7 +21,7 @@ pub(super) struct Runner<'a> {
     pub seeds: Option<u32>,
     /// The map's folder; each batch has one in it.
     pub directory: &'a Path,
-    /// Of the program.
+    /// The program's.
     pub version: &'a str,
     pub jobs: usize,
     pub say: Say,
@@ -68,7 +68,7 @@ impl Runner<'_> {
         }
         let plan = SweepPlan::of(&file, self.jobs)?;
         if settings.len() == 1 {
-            // Of several a mean would be over more than seeds.
+            // With several a mean would be over more than seeds.
             check::of_plan(self.experiment, &plan, false)?;
         }
         Ok(plan)

@@ -33,7 +33,7 @@ pub struct Arguments {
     pub window: [bool; 2],
     /// `--tcpcc` is DCTCP, and not Cubic.
     pub is_dctcp: bool,
-    /// Of RDMA and of TCP.
+    /// RDMA's and TCP's.
     pub traffic: [Traffic; 2],
     /// `--randomSeed`.
     pub seed: u64,

@@ -30,7 +30,7 @@ pub struct Config {
     pub shares: BTreeMap<&'static str, u64>,
     /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, each by the link's rate: as many pairs as the first number says.
     pub maps: BTreeMap<&'static str, BTreeMap<BitRate, u64>>,
-    /// Of maps with more pairs than their first number says, the rates of the others.
+    /// The rates of the pairs that maps have beyond their first number.
     pub uncounted: BTreeMap<&'static str, BTreeSet<BitRate>>,
     /// LINK_DOWN, if there is one: when, since 2 s of the simulation, and the nodes at its ends.
     pub link_down: Option<(Span, [u32; 2])>,

@@ -17,7 +17,7 @@ use crate::import::{ImportErrors, Note, Report};
 /// The class of TCP's data, and of its acknowledgements.
 pub(super) const TCP_CLASS: u8 = 1;
 pub(super) const TCP_ACK_CLASS: u8 = 0;
-/// Of RDMA, its acknowledgements too.
+/// RDMA's, its acknowledgements too.
 const RDMA_CLASS: u8 = 3;
 /// What the program sets in its code.
 const WINDOW_MAX: Bytes = Bytes::new(1_073_725_440);
@@ -148,7 +148,7 @@ pub(super) fn policy(
             keys.push(("egress_lossy_pool", quoted(exact_size(Bytes::new((size as u64).max(1))))));
         }
     }
-    // Of FAB that is all that makes it another than DT.
+    // FAB differs from DT by that alone.
     let has_unscheduled = arguments.is_reverie || [Algorithm::Abm, Algorithm::Fab].contains(&egress);
     if has_unscheduled {
         let text = format!("the first {UNSCHEDULED_SEGMENTS} segments of a TCP flow have α {UNSCHEDULED_ALPHA}");

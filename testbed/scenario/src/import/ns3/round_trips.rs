@@ -28,7 +28,7 @@ struct Way {
 }
 
 impl RoundTrips {
-    /// Of all hosts, over ways with the fewest links.
+    /// Between all hosts, over ways with the fewest links.
     pub(super) fn of(topology: &Topology, payload: u64) -> RoundTrips {
         let payload = Bytes::new(payload);
         let mut links: BTreeMap<u32, Vec<&Link>> = BTreeMap::new();

@@ -47,7 +47,7 @@ impl Sources {
         Sources::find_for(paths, None)
     }
 
-    /// The same, for a program with a command line: the files that it names are looked for as they are written and beside what is
+    /// As above, for a program with a command line: the files that it names are looked for as they are written and beside what is
     /// looked at, and go before others. Its program sends nothing of a flow list.
     ///
     /// # Errors

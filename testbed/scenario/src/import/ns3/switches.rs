@@ -333,7 +333,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
                 ImportErrors::one(&config.file, config.line(key), problem, help)
             })
         };
-        // Of a queue with anything in it.
+        // For a queue with anything in it.
         let least = Bytes::new(1);
         let [kmin, kmax] = [of("KMIN_MAP")?, of("KMAX_MAP")?].map(|kb| Bytes::kb(kb).max(least));
         let pmax_ppb = if kmax == least { 1_000_000_000 } else { of("PMAX_MAP")? };

@@ -81,7 +81,7 @@ fn a_switch_with_too_many_ports_is_named() {
     let around: String = (1..=4_097).map(|host| format!("{host} {} 3 100 1000 2\n", host % 4_097 + 1)).collect();
     let found = problems(with(&topology, "BUFFER_SIZE 32\n", &format!("4097\n{around}")));
     assert_eq!(found, [(Some(4_099), "switch 0 has 4097 links, and a switch 4096 ports at most".to_owned())]);
-    // Of hosts that no flow is of, the last ones are left out, with what they would take of the buffer.
+    // The last ones of the hosts that no flow is of are left out, with what they would take of the buffer.
     let imported = with(&topology, "BUFFER_SIZE 320\n", "1\n4097 1 3 100 1000 2\n").unwrap();
     let hosts = imported.scenario.matches("[[hosts]]").count();
     assert_eq!(

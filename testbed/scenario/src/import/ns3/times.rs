@@ -94,7 +94,7 @@ impl Times {
         Ok(Times { shift, end, warm_up, sample_every: sample_every(end) })
     }
 
-    /// Those of a command line, whose instants count from START_TIME.
+    /// Times of a command line, whose instants count from START_TIME.
     pub(super) fn of_arguments(arguments: &Arguments, report: &mut Report) -> Times {
         let [start, _, end] = arguments.times;
         let end = end.saturating_sub(start);

@@ -34,7 +34,7 @@ pub(super) enum What {
     List,
     /// Sizes of messages that are drawn, with a load in units of 10^-9.
     Drawn(u64),
-    /// The same between some hosts, or no file.
+    /// Such flows between some hosts, or no file.
     Pattern(Pattern),
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Pattern {
     pub hosts: [Vec<String>; 2],
     /// In units of 10^-9.
     pub load: u64,
-    /// Of each message; without it they are drawn from the file's distribution.
+    /// For each message; without it they are drawn from the file's distribution.
     pub size: Option<Bytes>,
     /// Messages start before.
     pub until: Span,

@@ -45,7 +45,7 @@ type TransportName = Option<&'static dyn TcpControlKind>;
 pub(super) enum Frames {
     RoceV2,
     Ns3,
-    /// The same, and stamps have bytes.
+    /// As above, and stamps have bytes.
     Ns3Stamped,
 }
 

@@ -62,7 +62,7 @@ impl Switches {
         Some(Switches { configs, groups, group_of })
     }
 
-    /// One switch of each group. What is wrong with it is wrong with all of the group: [`Switches::refuse`].
+    /// One switch of each group. Its faults are those of all of the group: [`Switches::refuse`].
     pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
         self.groups.iter().map(|group| (group.members[0], &self.configs[group.members[0]]))
     }
