@@ -475,12 +475,12 @@ impl Host {
     /// Gives a flow its turn, now or later, if it has something to send and no turn yet.
     #[inline]
     fn give_turn(&mut self, now: Time, flow: usize) {
-        if self.config.queues_tcp && self.senders[flow].tcp().is_some() {
-            self.queue_segments(now, flow);
-        }
         let sender = &mut self.senders[flow];
         let due = sender.due();
         if !sender.has_turn && due < Time::NEVER {
+            if due <= now && self.config.queues_tcp && sender.tcp().is_some() {
+                return self.queue_segments(now, flow);
+            }
             sender.has_turn = true;
             self.schedule.add(now, flow as u32, sender.terms().class, due);
         }
@@ -663,7 +663,7 @@ impl Host {
     }
 
     /// A flow's packet that is sent now, with the flow's class, its end here, and the peer's address.
-    #[inline]
+    #[inline(always)]
     fn packet_of(
         &mut self,
         now: Time,
@@ -695,6 +695,7 @@ impl Host {
     }
 
     /// Puts all that a flow of TCP may send now into the host's queue.
+    #[cold]
     fn queue_segments(&mut self, now: Time, flow: usize) {
         while self.senders[flow].due() <= now
             && let Some((says, frame_bytes, ecn)) = self.senders[flow].take(now, &self.config.sizes)
@@ -703,9 +704,17 @@ impl Host {
             self.queue_tcp(now, Queued { turn: class, class, packet, own, peer });
         }
         self.watch(flow);
+        // What it has to send later it has its turn for then.
+        let sender = &mut self.senders[flow];
+        let due = sender.due();
+        if due > now && due < Time::NEVER {
+            sender.has_turn = true;
+            self.schedule.add(now, flow as u32, sender.terms().class, due);
+        }
     }
 
     /// Puts acknowledgements of TCP that are due into the host's queue.
+    #[cold]
     fn queue_tcp_acks(&mut self, now: Time) {
         while let Some((outgoing, class, turn)) = self.next_tcp_ack(ClassSet::EMPTY) {
             if let (NicFrame::Packet(packet), own, peer) = outgoing {
@@ -722,6 +731,7 @@ impl Host {
     }
 
     /// The first frame of TCP's queue, whose turn it is.
+    #[cold]
     fn poll_tcp_queue(&mut self, now: Time) -> Option<Outgoing> {
         let Queued { class, packet, own, peer, .. } = self.tcp_queue.pop_front()?;
         if let Some(next) = self.tcp_queue.front() {
@@ -789,6 +799,7 @@ impl Host {
     }
 
     /// The next acknowledgement of TCP of none of the `held_back` classes, with its class and the one of its data.
+    #[inline]
     fn next_tcp_ack(&mut self, held_back: ClassSet) -> Option<(Outgoing, Class, Class)> {
         let (class, place, ack) = self.tcp_acks.next(held_back)?;
         let receiver = &mut self.receivers[place];
