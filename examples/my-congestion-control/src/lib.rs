@@ -9,6 +9,7 @@ use std::sync::Arc;
 use weir_nic::host::congestion::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState};
 use weir_nic::parameters::{Parameters, Preset};
 use weir_reader::{Gauge, Key, Named};
+use weir_units::archive::{Archive, State};
 use weir_units::{BitRate, Bytes, Time};
 
 /// `congestion_control = "gentle-aimd"`.
@@ -24,10 +25,12 @@ struct Steps {
     rate_min: BitRate,
 }
 
-/// A flow. It begins at the line's rate.
-#[derive(Debug)]
+/// A flow. It begins at the line's rate. What changes is in checkpoints; what is built from the file again is marked as the same.
+#[derive(Debug, State)]
 struct Flow {
+    #[state(same)]
     steps: Steps,
+    #[state(same)]
     line: u64,
     /// In bits a second.
     rate: u64,
@@ -89,6 +92,10 @@ impl Algorithm for Steps {
 }
 
 impl FlowState for Flow {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         self.acks += 1;
         self.marks += u64::from(ack.is_marked);

@@ -15,6 +15,7 @@ use weir_flowctl::{
     MessageGenerator, Protocol, Refusal, Settings, Side, Tells, Upstream,
 };
 use weir_reader::{Key, Named, SIZE, TIME, Table, Unit};
+use weir_units::archive::{Archive, SharedState, State};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, OwnFrame};
 
@@ -142,16 +143,22 @@ impl Protocol for AtPort {
     }
 }
 
-/// The downstream side.
-#[derive(Debug)]
+/// The downstream side. What changes is in checkpoints; what is built from the file again is marked as the same.
+#[derive(Debug, State)]
 struct Stops {
+    #[state(same)]
     at: AtPort,
+    #[state(same)]
     classes: ClassSet,
     /// When a class may be stopped, or stopped again.
     due: [Time; CLASSES],
 }
 
 impl Downstream for Stops {
+    fn checkpoint(&mut self, archive: &mut Archive) {
+        self.state(archive);
+    }
+
     fn poll(&self, now: Time, demand: &Demand<'_>) -> Option<ControlFrame> {
         let is_full = |class: &Class| (demand.held)(*class) >= self.at.stop_at;
         let is_due = |class: &Class| now >= self.due[class.index()];
@@ -176,12 +183,16 @@ impl Downstream for Stops {
 }
 
 /// The upstream side: the port's gate holds the classes, and this counts.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, SharedState)]
 struct Stopped {
     received: [AtomicU64; CLASSES],
 }
 
 impl Upstream for Stopped {
+    fn checkpoint(&self, archive: &mut Archive) {
+        self.shared_state(archive);
+    }
+
     fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
         let ControlFrame::Own(frame) = frame else { return false };
         let Some((stopped, hold)) = read(frame) else { return false };

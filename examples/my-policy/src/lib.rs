@@ -10,6 +10,7 @@ use weir_mmu::policy::{
     PoolLevel, QueueView, SteadyState, Threshold, Unit,
 };
 use weir_reader::{Key, Named, Problem, Table};
+use weir_units::archive::Archive;
 use weir_units::{Alpha, Bytes};
 
 /// `policy = "two-steps"`.
@@ -95,6 +96,9 @@ impl Policy for Steps {
     fn name(&self) -> &'static str {
         "two-steps"
     }
+
+    /// It keeps nothing that changes, so runs with it have checkpoints as they are.
+    fn checkpoint(&self, _archive: &mut Archive) {}
 
     /// The lengths of queues are all that it goes by, so it need not be told of packets.
     fn listens(&self) -> bool {

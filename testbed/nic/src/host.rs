@@ -41,7 +41,7 @@ use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
 use weir_flowctl::{Arrived, ClassLimits, Demand, MessageGenerator, Regulator, Shaper, wire_bytes};
-use weir_units::archive::{Archive, State};
+use weir_units::archive::{Archive, State, Value};
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, Time};
 use weir_wire::ethernet;
 use weir_wire::ethernet::Parsed;
@@ -97,6 +97,8 @@ pub struct Host {
     cnps_due: VecDeque<usize>,
     /// What receivers of TCP owe.
     tcp_acks: Acks,
+    /// Frames of TCP that wait for the line, where they have a queue. It has a turn as long as something is in it.
+    tcp_queue: VecDeque<Queued>,
     /// Memory for telemetry that has come back; it goes from packet to packet as it is.
     #[expect(clippy::vec_box)]
     #[state(same)]
@@ -110,6 +112,21 @@ pub struct Host {
 
 /// An acknowledgement and the telemetry that it brings back.
 type Answer = (Ack, Option<Box<Hops>>);
+
+/// A frame of TCP in the host's queue.
+#[derive(Clone, Debug, Value)]
+struct Queued {
+    /// The class of its connection's data, in which it takes its turn,
+    turn: Class,
+    /// and its own.
+    class: Class,
+    packet: NicPacket,
+    own: QueuePair,
+    peer: Ipv4Addr,
+}
+
+/// The flow that the queue of TCP's frames is to the schedule.
+const TCP_QUEUE: u32 = u32::MAX;
 
 #[derive(Clone, Copy, Debug)]
 enum End {
@@ -149,6 +166,7 @@ impl Host {
             acks_due: VecDeque::with_capacity(receivers.len()),
             cnps_due: VecDeque::with_capacity(receivers.len()),
             tcp_acks: Acks::default(),
+            tcp_queue: VecDeque::new(),
             spare_hops: Vec::new(),
             payload: (0..config.sizes.payload_max).map(|n| n as u8).collect(),
             completions: Vec::new(),
@@ -428,6 +446,9 @@ impl Host {
                 let answer = |ack| self.tcp_acks.push(class, receiver, ack);
                 state.handle_segment(now, segment, packet.ecn == Ecn::Ce, answer);
                 self.tcp_acks.wake(state, receiver, generation);
+                if self.config.queues_tcp {
+                    self.queue_tcp_acks(now);
+                }
             }
             (Some(End::Sender(flow)), Says::TcpAck(ack)) => {
                 let done = completed(&mut self.completions, &mut self.counters, now, flow);
@@ -457,6 +478,9 @@ impl Host {
         let sender = &mut self.senders[flow];
         let due = sender.due();
         if !sender.has_turn && due < Time::NEVER {
+            if due <= now && self.config.queues_tcp && sender.tcp().is_some() {
+                return self.queue_segments(now, flow);
+            }
             sender.has_turn = true;
             self.schedule.add(now, flow as u32, sender.terms().class, due);
         }
@@ -614,7 +638,11 @@ impl Host {
             }
         }
         let (flow, says, frame_bytes, ecn) = loop {
-            let flow = self.schedule.next(held_back)? as usize;
+            let flow = self.schedule.next(held_back)?;
+            if flow == TCP_QUEUE {
+                return self.poll_tcp_queue(now);
+            }
+            let flow = flow as usize;
             if !self.take_turn(flow) {
                 continue;
             }
@@ -627,6 +655,23 @@ impl Host {
             // What it was to send has been acknowledged meanwhile, its pace has changed, or its window has no room.
             self.give_turn(now, flow);
         };
+        let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);
+        self.watch(flow);
+        self.give_turn(now, flow);
+        self.note_sent(now, class, u32::from(frame_bytes));
+        Some((NicFrame::Packet(packet), own, peer))
+    }
+
+    /// A flow's packet that is sent now, with the flow's class, its end here, and the peer's address.
+    #[inline(always)]
+    fn packet_of(
+        &mut self,
+        now: Time,
+        flow: usize,
+        says: Says,
+        frame_bytes: u16,
+        ecn: Ecn,
+    ) -> (NicPacket, Class, QueuePair, Ipv4Addr) {
         let sender = &mut self.senders[flow];
         sender.handle_sent(now, wire_bytes(u32::from(frame_bytes), self.config.link_overhead));
         let terms = sender.terms();
@@ -646,10 +691,54 @@ impl Host {
                 hops
             }),
         };
+        (packet, class, own, peer.ip)
+    }
+
+    /// Puts all that a flow of TCP may send now into the host's queue.
+    #[cold]
+    fn queue_segments(&mut self, now: Time, flow: usize) {
+        while self.senders[flow].due() <= now
+            && let Some((says, frame_bytes, ecn)) = self.senders[flow].take(now, &self.config.sizes)
+        {
+            let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);
+            self.queue_tcp(now, Queued { turn: class, class, packet, own, peer });
+        }
         self.watch(flow);
-        self.give_turn(now, flow);
-        self.note_sent(now, class, u32::from(frame_bytes));
-        Some((NicFrame::Packet(packet), own, peer.ip))
+        // What it has to send later it has its turn for then.
+        let sender = &mut self.senders[flow];
+        let due = sender.due();
+        if due > now && due < Time::NEVER {
+            sender.has_turn = true;
+            self.schedule.add(now, flow as u32, sender.terms().class, due);
+        }
+    }
+
+    /// Puts acknowledgements of TCP that are due into the host's queue.
+    #[cold]
+    fn queue_tcp_acks(&mut self, now: Time) {
+        while let Some((outgoing, class, turn)) = self.next_tcp_ack(ClassSet::EMPTY) {
+            if let (NicFrame::Packet(packet), own, peer) = outgoing {
+                self.queue_tcp(now, Queued { turn, class, packet, own, peer });
+            }
+        }
+    }
+
+    fn queue_tcp(&mut self, now: Time, queued: Queued) {
+        if self.tcp_queue.is_empty() {
+            self.schedule.add(now, TCP_QUEUE, queued.turn, now);
+        }
+        self.tcp_queue.push_back(queued);
+    }
+
+    /// The first frame of TCP's queue, whose turn it is.
+    #[cold]
+    fn poll_tcp_queue(&mut self, now: Time) -> Option<Outgoing> {
+        let Queued { class, packet, own, peer, .. } = self.tcp_queue.pop_front()?;
+        if let Some(next) = self.tcp_queue.front() {
+            self.schedule.add(now, TCP_QUEUE, next.turn, now);
+        }
+        self.note_sent(now, class, u32::from(packet.frame_bytes));
+        Some((NicFrame::Packet(packet), own, peer))
     }
 
     /// Looks at a sender again when its acknowledgement is overdue. A deadline that was put off is found out then.
@@ -700,6 +789,18 @@ impl Host {
             state.handle_delay_over(now, |ack| self.tcp_acks.push(class, receiver, ack));
             self.tcp_acks.wake(state, receiver, generation);
         }
+        if self.config.queues_tcp {
+            self.queue_tcp_acks(now);
+            return None;
+        }
+        let (outgoing, class, _) = self.next_tcp_ack(held_back)?;
+        self.note_sent(now, class, outgoing.0.frame_bytes());
+        Some(outgoing)
+    }
+
+    /// The next acknowledgement of TCP of none of the `held_back` classes, with its class and the one of its data.
+    #[inline]
+    fn next_tcp_ack(&mut self, held_back: ClassSet) -> Option<(Outgoing, Class, Class)> {
         let (class, place, ack) = self.tcp_acks.next(held_back)?;
         let receiver = &mut self.receivers[place];
         receiver.queued -= 1;
@@ -709,9 +810,9 @@ impl Host {
         if let NicFrame::Packet(packet) = &mut outgoing.0 {
             packet.dscp = dscp;
         }
+        let of_data = receiver.config().class;
         self.let_go(place);
-        self.note_sent(now, class, u32::from(frame_bytes));
-        Some(outgoing)
+        Some((outgoing, class, of_data))
     }
 
     /// The earliest instant, `now` or later, at which [`Host::poll`] may have a frame if nothing arrives before;

@@ -75,6 +75,15 @@ pub struct TcpConfig {
     /// Whether a sender that was silent for a retransmission timeout starts with the initial window again (RFC 5681,
     /// 4.1).
     pub restart_after_idle: bool,
+    /// Whether, of the acknowledgements that move on while losses are repaired, the first alone restarts the retransmission timer
+    /// (the "Impatient" variant of RFC 6582, section 4); else each does.
+    pub is_impatient: bool,
+    /// Whether the window grows by what the acknowledgement number moves on, SACKed before or not, and slow start beyond its threshold;
+    /// else by what arrives.
+    pub grows_by_acked: bool,
+    /// Whether each timeout cuts the window that there is by then; else a timeout in turn, and one while losses are repaired, leave
+    /// the threshold.
+    pub cuts_at_each_timeout: bool,
 }
 
 /// When data in order is acknowledged (RFC 5681, 4.2). Anything out of order is at once, and so is the end of what was

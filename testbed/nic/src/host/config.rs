@@ -34,6 +34,9 @@ pub struct HostConfig {
     pub acks_with_data: bool,
     /// Who takes turns to send data.
     pub turns: Turns,
+    /// Whether TCP's frames stand in one queue of the host from when they may be sent, data and acknowledgements in their order. Else
+    /// segments are made when their turn comes, and acknowledgements go before data.
+    pub queues_tcp: bool,
     /// How far a late poll may catch up on rates: zero in virtual time.
     pub slack: Span,
     /// What it speaks with the switch's port, which must speak the same.
@@ -140,6 +143,7 @@ impl HostConfig {
             ack_class: Class::new(6),
             acks_with_data: false,
             turns: Turns::Flows,
+            queues_tcp: false,
             slack: Span::ZERO,
             flow_control: Mechanism::new(Pfc { quanta: u16::MAX, refresh_percent: 50 }),
             lossless: ClassSet::EMPTY,

@@ -1,5 +1,6 @@
 //! Hosts over links of some delay, in virtual time.
 
+mod queue;
 mod stamps;
 
 use std::num::NonZeroU32;

@@ -59,6 +59,21 @@ const UNSCHEDULED: Key = Key::new(
 );
 const RESTART_AFTER_IDLE: Key =
     Key::new("restart_after_idle", "true", "whether a silent sender starts with the initial window again");
+const TIMER_RESTART: Key = Key::new(
+    "timer_restart",
+    "each",
+    "which acknowledgements that move on restart the retransmission timer while losses are repaired: \"each\", or \"first\" alone",
+);
+const GROWTH_BY: Key = Key::new(
+    "growth_by",
+    "arrived",
+    "what the window grows by: what \"arrived\", or what is \"acked\", SACKed before or not, and slow start beyond its threshold",
+);
+const TIMEOUT_CUTS: Key = Key::new(
+    "timeout_cuts",
+    "once",
+    "timeouts cut the window of the data that is lost \"once\", or \"each\" the one that there is by then",
+);
 
 /// The sets of parameters: one for a datacentre, which the keys' defaults are, and what Linux does on an Ethernet of 1500 B.
 ///
@@ -104,6 +119,9 @@ impl Named for TcpKeys {
             ACK_CLASS,
             UNSCHEDULED,
             RESTART_AFTER_IDLE,
+            TIMER_RESTART,
+            GROWTH_BY,
+            TIMEOUT_CUTS,
         ]
     }
 }
@@ -173,6 +191,9 @@ impl TcpConfig {
             acks: parameters.choice(&ACK_CLASS, &ack_points()),
             unscheduled: parameters.size(&UNSCHEDULED, Bytes::ZERO..=Bytes::mb(1_000_000)),
             restart_after_idle: parameters.boolean(&RESTART_AFTER_IDLE),
+            is_impatient: parameters.choice(&TIMER_RESTART, &[("each", false), ("first", true)]),
+            grows_by_acked: parameters.choice(&GROWTH_BY, &[("arrived", false), ("acked", true)]),
+            cuts_at_each_timeout: parameters.choice(&TIMEOUT_CUTS, &[("once", false), ("each", true)]),
         }
     }
 

@@ -25,6 +25,8 @@ pub(super) struct News {
     pub acked: u64,
     /// Bytes that have arrived, SACKed or acknowledged for the first time.
     pub arrived: u64,
+    /// Bytes beyond `una` that were SACKed for the first time.
+    pub sacked: u64,
     /// More is lost than was known.
     pub is_more_lost: bool,
 }
@@ -54,6 +56,7 @@ impl Scoreboard {
         let acked = ack.ack.min(self.next).saturating_sub(self.una);
         self.una += acked;
         self.sacked.remove_below(self.una);
+        let sacked_before = self.sacked.total();
         for (start, end) in ack.sack.into_iter().flatten() {
             if end <= self.next {
                 self.sacked.insert(start.max(self.una), end);
@@ -62,7 +65,8 @@ impl Scoreboard {
         let lost_below = self.lost_below.max(self.lost_by_sack(mss));
         let is_more_lost = lost_below > self.lost_below;
         self.lost_below = lost_below;
-        News { acked, arrived: self.una + self.sacked.total() - arrived_before, is_more_lost }
+        let arrived = self.una + self.sacked.total() - arrived_before;
+        News { acked, arrived, sacked: self.sacked.total() - sacked_before, is_more_lost }
     }
 
     /// Whether the first byte that is not acknowledged is lost (IsLost).
@@ -149,13 +153,13 @@ mod tests {
     fn three_segments_beyond_make_a_loss_and_two_do_not() {
         let mut board = sent(10);
         assert_eq!(board.handle_ack(&ack(100, &[(200, 300)]), 100), {
-            News { acked: 100, arrived: 200, is_more_lost: false }
+            News { acked: 100, arrived: 200, sacked: 100, is_more_lost: false }
         });
         board.handle_ack(&ack(100, &[(200, 400)]), 100);
         assert!(!board.is_first_lost());
         assert_eq!((board.pipe(), board.lost()), (700, None));
         let news = board.handle_ack(&ack(100, &[(200, 500)]), 100);
-        assert_eq!(news, News { acked: 0, arrived: 100, is_more_lost: true });
+        assert_eq!(news, News { acked: 0, arrived: 100, sacked: 100, is_more_lost: true });
         assert_eq!((board.pipe(), board.lost(), board.doubtful()), (500, Some((100, 200)), Some((100, 200))));
     }
 
@@ -187,7 +191,7 @@ mod tests {
     #[test]
     fn nonsense_changes_nothing() {
         let mut board = sent(3);
-        let nothing = News { acked: 0, arrived: 0, is_more_lost: false };
+        let nothing = News { acked: 0, arrived: 0, sacked: 0, is_more_lost: false };
         assert_eq!(board.handle_ack(&ack(0, &[(200, 301), (50, 20), (1_000, 2_000)]), 100), nothing);
         board.handle_ack(&ack(300, &[]), 100);
         assert_eq!(board.handle_ack(&ack(100, &[(100, 200)]), 100), nothing, "an old one");

@@ -5,7 +5,7 @@ use weir_units::{Span, Time};
 
 use super::proportional::Proportional;
 use super::retransmission::Retransmission;
-use super::scoreboard::{DUPLICATES, Scoreboard};
+use super::scoreboard::{DUPLICATES, News, Scoreboard};
 use super::window::Window;
 use super::{Ack, Segment, TcpConfig};
 
@@ -24,6 +24,12 @@ pub struct TcpSender {
     counts_marks: bool,
     #[state(same)]
     restart_after_idle: bool,
+    #[state(same)]
+    is_impatient: bool,
+    #[state(same)]
+    grows_by_acked: bool,
+    #[state(same)]
+    cuts_at_each_timeout: bool,
     #[state(same)]
     timestamp_clock: Option<Span>,
     /// What may still be sent that is unscheduled.
@@ -75,7 +81,14 @@ enum Phase {
     /// Nothing is known to be lost.
     Open,
     /// Losses are repaired until all that was sent at the beginning is acknowledged (RFC 6675, section 5).
-    Recovery { began_at: u64, point: u64, rate: Proportional, is_rescued: bool },
+    Recovery {
+        began_at: u64,
+        point: u64,
+        rate: Proportional,
+        is_rescued: bool,
+        /// An acknowledgement has moved on since.
+        has_moved_on: bool,
+    },
     /// After a timeout the same in slow start.
     AfterTimeout { point: u64 },
 }
@@ -108,6 +121,9 @@ impl TcpSender {
             is_ecn_capable: config.is_ecn_capable(),
             counts_marks: config.control.counts_marks(),
             restart_after_idle: config.restart_after_idle,
+            is_impatient: config.is_impatient,
+            grows_by_acked: config.grows_by_acked,
+            cuts_at_each_timeout: config.cuts_at_each_timeout,
             timestamp_clock: config.timestamp_clock,
             unscheduled: config.unscheduled.get(),
             window_max: config.window_max.get().max(u64::from(config.mss)),
@@ -193,6 +209,7 @@ impl TcpSender {
             self.duplicates += 1;
         }
         let was_in_recovery = matches!(self.phase, Phase::Recovery { .. });
+        let grows = if self.grows_by_acked { self.grown_by_acked(news) } else { 0 };
         self.end_recovery();
         if let Phase::Open = self.phase {
             if self.board.is_first_lost() || self.duplicates >= DUPLICATES {
@@ -209,9 +226,12 @@ impl TcpSender {
         if let Phase::Recovery { rate, .. } = &mut self.phase {
             let is_safe = news.acked > 0 && !news.is_more_lost;
             rate.handle_ack(news.arrived, self.pipe, self.window.bytes(), is_safe, u64::from(self.mss));
+        } else if self.grows_by_acked {
+            if grows > 0 && !ack.ece && self.cut_end == was_cut_at {
+                self.window.grow_by_acked(now, self.rtt(), grows);
+            }
         } else if is_free && self.is_window_used() {
-            let rtt = self.retransmission.smoothed_rtt().unwrap_or(Span::ZERO);
-            self.window.grow(now, rtt, news.arrived);
+            self.window.grow(now, self.rtt(), news.arrived);
         }
     }
 
@@ -232,7 +252,11 @@ impl TcpSender {
             return;
         }
         self.retransmission.back_off();
-        self.window.collapse(self.timeouts_in_turn > 0);
+        match &self.phase {
+            _ if !self.cuts_at_each_timeout => self.window.collapse(self.timeouts_in_turn > 0),
+            Phase::Recovery { rate, .. } => self.window.collapse_from(rate.window()),
+            _ => self.window.collapse(false),
+        }
         self.board.all_is_lost();
         self.pipe = self.board.pipe();
         self.phase = Phase::AfterTimeout { point: self.board.next() };
@@ -326,7 +350,6 @@ impl TcpSender {
         }
     }
 
-    /// Data was acknowledged for the first time.
     /// A round trip, as the timestamps at its ends tell it.
     fn measured(&self, sent: Time, came: Time) -> Span {
         let Some(tick) = self.timestamp_clock else { return came.since(sent) };
@@ -337,6 +360,7 @@ impl TcpSender {
         }
     }
 
+    /// Data was acknowledged for the first time.
     fn handle_progress(&mut self, now: Time, echo: Time) {
         if echo <= now {
             let rtt = self.measured(echo, now);
@@ -348,8 +372,34 @@ impl TcpSender {
         }
         self.duplicates = 0;
         self.timeouts_in_turn = 0;
-        let is_all = self.board.una() == self.board.next();
-        self.timer = if is_all { Time::NEVER } else { now.saturating_add(self.retransmission.timeout()) };
+        let una = self.board.una();
+        let restarts = match &mut self.phase {
+            Phase::Recovery { point, has_moved_on, .. } if una < *point => {
+                !std::mem::replace(has_moved_on, true) || !self.is_impatient
+            }
+            _ => true,
+        };
+        if una == self.board.next() {
+            self.timer = Time::NEVER;
+        } else if restarts {
+            self.timer = now.saturating_add(self.retransmission.timeout());
+        }
+    }
+
+    /// What an acknowledgement makes the window grow by, where that goes by its number. Not while losses are repaired, or as long as
+    /// something else is missing; when all is repaired by all that it acknowledges, and after a timeout by what lies beyond.
+    fn grown_by_acked(&self, news: News) -> u64 {
+        let una = self.board.una();
+        match self.phase {
+            Phase::Open if news.sacked > 0 => 0,
+            Phase::Recovery { point, .. } if una < point => 0,
+            Phase::AfterTimeout { point } if una >= point => una - point,
+            _ => news.acked,
+        }
+    }
+
+    fn rtt(&self) -> Span {
+        self.retransmission.smoothed_rtt().unwrap_or(Span::ZERO)
     }
 
     fn begin_recovery(&mut self) {
@@ -357,7 +407,8 @@ impl TcpSender {
         self.window.cut_for_loss(una < self.cut_end);
         self.board.first_is_lost(u64::from(self.mss));
         let (point, flight) = (self.board.next(), self.pipe);
-        self.phase = Phase::Recovery { began_at: una, point, rate: Proportional::new(flight), is_rescued: false };
+        let rate = Proportional::new(flight);
+        self.phase = Phase::Recovery { began_at: una, point, rate, is_rescued: false, has_moved_on: false };
         self.handle_cut();
         self.stats.fast_recoveries += 1;
     }

@@ -224,6 +224,84 @@ fn after_a_timeout_what_was_sacked_is_not_sent_again() {
     assert_eq!((order, pair.sender.acked()), (vec![0, 1, 2, 5, 6, 7, 8, 9], 10 * MSS));
 }
 
+/// A sender with ten segments on their way, to which an acknowledgement came at 10 ms if a block beyond is said.
+fn ten_sent(config: &TcpConfig, sack: Option<(u64, u64)>) -> TcpSender {
+    let mut sender = TcpSender::new(config);
+    sender.write(30 * MSS);
+    while sender.poll_segment(Time::ZERO).is_some() {}
+    if let Some(sack) = sack {
+        acknowledge(&mut sender, 10, 0, Some(sack));
+    }
+    sender
+}
+
+/// An acknowledgement of so many segments at so many ms; whatever may be sent then is.
+fn acknowledge(sender: &mut TcpSender, ms: u64, segments: u64, sack: Option<(u64, u64)>) {
+    let sack = sack.map(|(start, end)| (start * MSS, end * MSS));
+    let ack = Ack { ack: segments * MSS, ece: false, sack: [sack, None, None], echo: at(1_000 * (ms - 10)) };
+    sender.handle_ack(at(1_000 * ms), &ack);
+    while sender.poll_segment(at(1_000 * ms)).is_some() {}
+}
+
+#[test]
+fn in_recovery_each_acknowledgement_that_moves_on_restarts_the_timer_or_the_first_alone() {
+    let timeouts = |is_impatient| {
+        let mut sender = ten_sent(&TcpConfig { is_impatient, ..config(cubic()) }, Some((4, 7)));
+        [(20, 1), (30, 2), (40, 20)].map(|(ms, segments)| {
+            acknowledge(&mut sender, ms, segments, Some((4, 7)).filter(|_| segments < 4));
+            sender.next_timeout().as_nanos() / 1_000_000
+        })
+    };
+    // The least timeout is 200 ms. The last ends the recovery.
+    assert_eq!(timeouts(false)[..2], [220, 230]);
+    assert_eq!(timeouts(true)[..2], [220, 220]);
+    let mut sender = ten_sent(&TcpConfig { is_impatient: true, ..config(cubic()) }, Some((4, 7)));
+    acknowledge(&mut sender, 20, 1, Some((4, 7)));
+    acknowledge(&mut sender, 30, 10, None);
+    assert_eq!(sender.next_timeout(), at(230_000), "all is repaired");
+}
+
+#[test]
+fn the_window_grows_by_what_arrives_or_by_what_the_number_moves_on() {
+    let windows = |grows_by_acked| {
+        let mut sender = ten_sent(&TcpConfig { grows_by_acked, ..config(Control::reno()) }, Some((4, 6)));
+        sender.handle_timeout(at(1_000_000));
+        assert_eq!((sender.window(), sender.slow_start_threshold()), (MSS, Some(5 * MSS)));
+        while sender.poll_segment(at(1_000_000)).is_some() {}
+        // Of nine segments two were SACKed before; slow start goes to 5 of them.
+        acknowledge(&mut sender, 1_010, 9, None);
+        sender.window()
+    };
+    let by_arrived = windows(false);
+    assert!((5 * MSS..6 * MSS).contains(&by_arrived), "{by_arrived}");
+    assert_eq!(windows(true), 10 * MSS);
+    // Nothing while something else is missing, and at the end of a recovery all of the last acknowledgement, in avoidance.
+    let mut sender = ten_sent(&TcpConfig { grows_by_acked: true, ..config(Control::reno()) }, None);
+    acknowledge(&mut sender, 10, 1, Some((2, 3)));
+    assert_eq!(sender.window(), 10 * MSS);
+    acknowledge(&mut sender, 11, 1, Some((2, 5)));
+    assert_eq!((sender.window(), sender.stats().fast_recoveries), (5 * MSS, 1));
+    acknowledge(&mut sender, 20, 12, None);
+    assert!(sender.window() > 6 * MSS, "5 + 11 / 5: {}", sender.window());
+}
+
+#[test]
+fn a_timeout_in_turn_leaves_the_threshold_or_cuts_again() {
+    let thresholds = |cuts_at_each_timeout, sack| {
+        let mut sender = ten_sent(&TcpConfig { cuts_at_each_timeout, ..config(cubic()) }, sack);
+        [1_000_000, 4_000_000].map(|us| {
+            sender.handle_timeout(at(us));
+            while sender.poll_segment(at(us)).is_some() {}
+            sender.slow_start_threshold().unwrap() / 100
+        })
+    };
+    assert_eq!((thresholds(false, None), thresholds(true, None)), ([70, 70], [70, 20]));
+    // In recovery: 7 after the cut and 4.9 after another; six segments were on their way at the end, and one was sent.
+    assert_eq!(thresholds(false, Some((4, 7)))[0], 49);
+    let each = thresholds(true, Some((4, 7)))[0];
+    assert!((20..49).contains(&each), "{each}");
+}
+
 #[test]
 fn marks_cut_once_a_window_and_are_answered() {
     let mut pair = Pair::new(TcpConfig { ecn: true, ..config(cubic()) }, 100);

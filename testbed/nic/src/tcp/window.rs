@@ -78,6 +78,16 @@ impl Window {
         self.cwnd = self.law.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss);
     }
 
+    /// The same by what the acknowledgement number has moved on: slow start takes all of it, beyond the threshold too.
+    pub(super) fn grow_by_acked(&mut self, now: Time, rtt: Span, acked: u64) {
+        let acked = acked as f64;
+        self.cwnd = if self.is_slow_start() {
+            self.cwnd + acked
+        } else {
+            self.law.grown(now, rtt, acked, self.cwnd, self.prior, self.mss)
+        };
+    }
+
     /// Something was marked.
     pub(super) fn cut_for_mark(&mut self) {
         self.cut(self.law.mark_factor());
@@ -102,6 +112,12 @@ impl Window {
         }
         self.law.handle_timeout();
         self.cwnd = self.mss;
+    }
+
+    /// Nothing was heard for long, while no more than so many bytes might be on their way.
+    pub(super) fn collapse_from(&mut self, window: u64) {
+        self.cwnd = window as f64;
+        self.collapse(false);
     }
 
     /// Nothing was sent for so long.

@@ -133,6 +133,34 @@ fn each_congestion_control_can_be_gone_on_with() {
     for kind in weir_nic::tcp::kinds() {
         let traffic = format!("transport = '{}'", kind.name());
         compare(kind.name(), &with(DT, "pfc", &traffic), &[150, 600]);
+        // With all that TCP keeps where it does as ns-3's does.
+        let text = text_with(DT, "pfc", &traffic).replace("[nic]\n", "[nic]\ntcp_frames = 'queued'\n");
+        let connection =
+            "[nic.tcp]\ntimer_restart = 'first'\ngrowth_by = 'acked'\ntimeout_cuts = 'each'\nrto_min = '20us'\n";
+        let text = text.replace("[[flows]]", &format!("{connection}[[flows]]"));
+        compare(kind.name(), &scenario_in(&text), &[150, 600]);
+    }
+}
+
+/// A flow is cut while another shares its path, and is alone from then on: its raises hang on the stages that it has come to.
+#[test]
+fn the_stages_of_dcqcns_raises_are_gone_on_with() {
+    for (byte_counter, increase_timer) in [("10KB", "200us"), ("10MB", "5us")] {
+        let flow = |from: &str, more: &str| {
+            let ends = format!("from = '{from}'\nto = 'H2'\nclass = 3\nmessage = '32KB'");
+            format!("[[flows]]\n{ends}\ncongestion_control = 'dcqcn'\n{more}\n")
+        };
+        let text = format!(
+            "[scenario]\nend = '600us'\nsample_every = '7us'\nflow_gauges = true\n\
+             [topology]\nkind = 'single'\nhosts = 3\nrate = '25Gbps'\ndelay = '500ns'\n\
+             [switch.buffer]\n{DT}\n[switch.pfc]\nreaction = '0s'\n\
+             [switch.classes]\npreset = 'roce'\n[[switch.classes.queues]]\nclass = 3\n\
+             ecn = {{ kmin = '20KB', kmax = '80KB', pmax = 0.2 }}\n\
+             [nic.dcqcn]\nbyte_counter = '{byte_counter}'\nincrease_timer = '{increase_timer}'\nalpha_timer = '7us'\n{}{}",
+            flow("H0", ""),
+            flow("H1", "stop = '200us'"),
+        );
+        compare(byte_counter, &scenario_in(&text), &[400, 450, 500, 550, 600, 700]);
     }
 }
 

@@ -172,6 +172,9 @@ pub(super) fn tcp_tables(arguments: &Arguments, payload: u64) -> Vec<(&'static s
         ("ack_class", TCP_ACK_CLASS.to_string()),
         ("unscheduled", quoted(exact_size(Bytes::new(UNSCHEDULED_SEGMENTS * payload)))),
         ("restart_after_idle", "false".to_owned()),
+        ("timer_restart", quoted("first")),
+        ("growth_by", quoted("acked")),
+        ("timeout_cuts", quoted("each")),
     ];
     let mut tables = vec![("[nic.tcp]", connection)];
     if !arguments.is_dctcp {

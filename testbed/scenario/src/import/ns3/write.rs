@@ -141,6 +141,7 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
     }
     if experiment.switches.policy.is_some() {
         document.word("turns", "classes");
+        document.word("tcp_frames", "queued");
     }
     document.word("retransmit", "4ms");
     let control = &experiment.control;

@@ -184,6 +184,7 @@ impl<'p> Build<'p> {
                 ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
                 acks_with_data: self.plan.nic.acks_with_data,
                 turns: self.plan.nic.turns,
+                queues_tcp: self.plan.nic.queues_tcp,
                 slack: Span::ZERO,
                 flow_control,
                 lossless: config.classes.lossless,

@@ -89,7 +89,8 @@ pub(super) const WORKLOAD: &[&str] = &[
     "dport",
 ];
 
-const NIC: &[&str] = &["frames", "mtu", "acks", "turns", "ack_every", "retransmit", "congestion_control", "transport"];
+const NIC: &[&str] =
+    &["frames", "mtu", "acks", "turns", "tcp_frames", "ack_every", "retransmit", "congestion_control", "transport"];
 
 const FLOW: &[&str] = &[
     "name",

@@ -26,6 +26,8 @@ pub(super) struct Nic {
     pub acks_with_data: bool,
     /// Who takes turns to send data.
     pub turns: Turns,
+    /// Whether TCP's frames have a queue.
+    pub queues_tcp: bool,
     /// Payload of a full frame.
     pub mtu: u16,
     /// Where the file says it.
@@ -79,6 +81,7 @@ impl Nic {
             frames,
             acks_with_data: table.choice("acks", &[("own-class", false), ("with-data", true)]).unwrap_or(false),
             turns: table.choice("turns", &[("flows", Turns::Flows), ("classes", Turns::Classes)]).unwrap_or_default(),
+            queues_tcp: table.choice("tcp_frames", &[("on-turn", false), ("queued", true)]).unwrap_or(false),
             mtu: if table.doc().sound(&["nic.frames"]) { mtu(&table, frames).unwrap_or(usual) } else { usual },
             ack_every: ack_every(&table),
             retransmission: retransmission(&table),
