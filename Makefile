@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup formatting clippy dependencies venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -55,7 +55,9 @@ sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring o
 	@$(STEP) "build without DPDK" $(CARGO) build -p weir --no-default-features --profile $(SIM_PROFILE) --target-dir $(SIM_TARGET)
 	@$(SIM_WEIR) testbed run scenarios/gfc-ring.toml --backend sim --output runs/gfc-ring-sim
 
-quick: formatting clippy ## Between edits: formatting, clippy, and the libraries' own tests
+quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
+	@$(STEP) "formatting" $(CARGO) fmt --all --check
+	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
 # Nothing is built a second time here, and what Cargo keeps for that takes time and disk. Without line tables a fifth less of the
@@ -64,24 +66,24 @@ test: export CARGO_INCREMENTAL ?= 0
 test: export CARGO_PROFILE_DEV_DEBUG ?= 0
 # Programs of tests are optimised less than the crates that they test.
 test: export RUSTC_WORKSPACE_WRAPPER ?= $(CURDIR)/scripts/rustc
-test: setup formatting beside by-the-clock ## Set-up, then every check and test
+test: setup lint beside by-the-clock ## Set-up, then every check and test
 	@echo "all checks and tests passed"
 
 # Wire tests wait for most of their time: for a guest's boot, for a pause's end. All tests that need no idle machine have the CPUs
-# meanwhile, and so has what reads the code alone. The command where Cargo leaves it is that of one build at a time, so that builds of it follow each other; once the last is
+# meanwhile. The command where Cargo leaves it is that of one build at a time, so that builds of it follow each other; once the last is
 # there, what uses one CPU runs beside what leaves one idle at its end.
 beside: venv command-of-tests
 	@scripts/side-by-side "$(MAKE) --no-print-directory wire-tests-of-that" \
 		"$(MAKE) --no-print-directory beside-unit sim-test release-build beside-without-assertions"
 
 beside-unit:
-	@scripts/side-by-side --alike "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory clippy dependencies docs loom"
+	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
 
 beside-without-assertions:
-	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together instructions examples-build" \
-		"$(MAKE) --no-print-directory papers"
+	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
+		"$(MAKE) --no-print-directory instructions examples-build"
 
-# Tests that are held against the clock have no other work beside them. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
+# What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
 # CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.
 # The examples fit their clock to one CPU.
 by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-alone
@@ -96,21 +98,15 @@ by-the-clock-on-one-cpu:
 by-the-clock-alone:
 	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not one_cpu"
 
-lint: formatting clippy dependencies ## Formatting and clippy
-
-formatting: setup
+lint: setup ## Formatting and clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
-
-clippy: setup
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
-
-dependencies: setup
 	@$(STEP) "dependencies" scripts/deny --if-there
 
 deny: ## Licences, sources and advisories of dependencies (cargo install --locked cargo-deny; part of lint where it is installed)
 	@$(STEP) "dependencies" scripts/deny
 
-# By clippy's compiler and its arguments, as `cargo clippy` passes them: what the step before has checked is not checked once more.
+# By clippy's compiler and its arguments, as `cargo clippy` passes them: what the lint step has checked is not checked once more.
 docs: setup ## API documentation, without a warning
 	@RUSTDOCFLAGS="-D warnings" RUSTC_WORKSPACE_WRAPPER=$$(rustc --print sysroot)/bin/clippy-driver \
 		CLIPPY_ARGS=-D__CLIPPY_HACKERY__warnings__CLIPPY_HACKERY__ $(STEP) "API documentation" $(CARGO) doc --workspace --no-deps

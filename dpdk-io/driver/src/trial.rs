@@ -29,6 +29,8 @@ const TRIES: usize = 5;
 /// IEEE 802's EtherType for local experiments.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 8] = b"weir-try";
+/// Marks a frame that a PAUSE is to hold back: it may come much later, when the other way is tried.
+const ANSWER: &[u8; 8] = b"weir-ans";
 /// Tags of each kind that switches pass on: a customer's, a service's, both.
 const TAGS: [&[u8]; 3] =
     [&[0x81, 0, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64, 0x81, 0, 0, 0x65]];
@@ -244,13 +246,13 @@ impl Bench {
     fn stops_for_pause(&mut self, from: &mut OpenPort, to: &mut OpenPort, way: usize) -> Option<bool> {
         let mbps = to.port.link().ok()?.speed_mbps.filter(|mbps| *mbps > 0)?;
         let pause_time = Duration::from_nanos(u64::from(u16::MAX) * 512 * 1_000 / u64::from(mbps));
-        for _ in 0..TRIES {
+        for attempt in 0..TRIES {
             let pause = ControlFrame::Pause(u16::MAX).encode(SOURCE).to_vec();
             self.give(from, way, &[pause]);
             let start = Instant::now();
-            let answer = [frame(0, 60, &[])];
-            let held =
-                self.pass(to, from, 1 - way, &answer, is_ours).is_empty() || start.elapsed() > pause_time * 9 / 10;
+            let answer = [marked(ANSWER, attempt, 60, &[])];
+            let arrived = self.pass(to, from, 1 - way, &answer, is_answer);
+            let held = arrived != answer || start.elapsed() > pause_time * 9 / 10;
             let resume = ControlFrame::Pause(0).encode(SOURCE).to_vec();
             self.pass(from, to, way, &[resume], is_control);
             if !held {
@@ -323,14 +325,26 @@ const DESTINATION: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x02]);
 
 /// A frame of this length, whose every byte hangs on its number.
 fn frame(number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
-    let mut bytes = [&DESTINATION.0[..], &SOURCE.0, tags, &ETHERTYPE, MARK].concat();
+    marked(MARK, number, length, tags)
+}
+
+fn marked(mark: &[u8], number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
+    let mut bytes = [&DESTINATION.0[..], &SOURCE.0, tags, &ETHERTYPE, mark].concat();
     bytes.extend((bytes.len()..length).map(|at| (number * 131 + at * 7) as u8));
     bytes
 }
 
 /// Not what the kernel or a neighbour sends meanwhile.
 fn is_ours(frame: &[u8]) -> bool {
-    frame.windows(MARK.len()).take(40).any(|window| window == MARK)
+    has(frame, MARK)
+}
+
+fn is_answer(frame: &[u8]) -> bool {
+    has(frame, ANSWER)
+}
+
+fn has(frame: &[u8], mark: &[u8]) -> bool {
+    frame.windows(mark.len()).take(40).any(|window| window == mark)
 }
 
 fn is_control(frame: &[u8]) -> bool {
