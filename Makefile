@@ -83,7 +83,7 @@ beside-without-assertions:
 	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
 		"$(MAKE) --no-print-directory instructions examples-build"
 
-# What is held against the clock has no other work beside it. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
+# Tests that are held against the clock have no other work beside them. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
 # CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.
 # The examples fit their clock to one CPU.
 by-the-clock: venv command-of-tests by-the-clock-on-one-cpu by-the-clock-alone

@@ -14,7 +14,7 @@ from conftest import need, need_guest
 
 from weirlab.scenario import at_one_switch, flow, host, run_with_hosts
 
-pytestmark = pytest.mark.guest
+pytestmark = [pytest.mark.guest, pytest.mark.idle_machine]
 MESSAGE = 16_384
 # Soft-RoCE has up to 128 packets of a queue pair on their way, 142 KB.
 BUFFER = "100KB"
@@ -89,8 +89,7 @@ def said(ended, name, size):
 def test_messages_of_every_kind_arrive(ended, summary, name, file, tool, messages):
     """As perftest counts them at its end: five messages a queue pair at least."""
     size, iterations, _, average, *_ = said(ended, file, MESSAGE)
-    # Two digits of Gb/s: on a busy machine none of them.
-    assert (size, iterations) == (MESSAGE, messages) and average >= 0
+    assert (size, iterations) == (MESSAGE, messages) and average > 0
     (own,) = [flow for flow in summary["flows"] if flow["name"] == name]
     assert own["bytes_received"] == messages * MESSAGE and own["messages_done"] == messages, own
     if tool:

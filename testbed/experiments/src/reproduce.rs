@@ -492,8 +492,11 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
     }
 }
 
-/// The version, with a hash of this very program: runs that another build has left are not gone on with.
+/// The version, with what tells this very build: runs that another build has left are not gone on with.
 fn version() -> Result<String, Failure> {
-    let program = fs::read(std::env::current_exe()?)?;
-    Ok(format!("{} ({})", env!("CARGO_PKG_VERSION"), Hash::of(&program).text()))
+    let build = match weir_sim::own_build_id() {
+        Some(id) => id,
+        None => Hash::of(&fs::read(std::env::current_exe()?)?).text(),
+    };
+    Ok(format!("{} ({build})", env!("CARGO_PKG_VERSION")))
 }

@@ -61,6 +61,7 @@ mod ahead;
 mod audit;
 mod backend;
 mod balance;
+mod build_id;
 mod cabling;
 mod connections;
 mod crew;
@@ -104,6 +105,7 @@ use sides::Sides;
 use wire::Wire;
 
 pub use backend::{CheckpointError, SimBackend, SimRunError};
+pub use build_id::own_build_id;
 pub use connections::{Done, Sent};
 pub use forecast::{Forecast, free_memory};
 pub use pace::Threads;

@@ -5,8 +5,6 @@
 //! that is built anew.
 
 use std::fmt::{self, Debug, Write};
-use std::fs::File;
-use std::io::Read;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -15,6 +13,7 @@ use weir_scenario::Scenario;
 use weir_units::archive::{Archive, State};
 
 use super::{Running, SimBackend, SimRunError};
+use crate::build_id::own_build_id;
 
 /// Why there is no checkpoint, or why a run does not go on from one.
 #[derive(Debug, thiserror::Error)]
@@ -145,23 +144,6 @@ impl Identity {
     }
 }
 
-/// What the linker has told this program's build by, a hash of it; none where it was not asked to.
-fn own_build_id() -> Option<String> {
-    let mut start = Vec::new();
-    File::open("/proc/self/exe").ok()?.take(BUILD_ID_WITHIN).read_to_end(&mut start).ok()?;
-    build_id(&start)
-}
-
-/// Notes stand behind the headers of a program.
-const BUILD_ID_WITHIN: u64 = 64 << 10;
-
-/// The note `NT_GNU_BUILD_ID` in the first bytes of a program, whose content is a SHA-1: the first half in hexadecimal digits.
-fn build_id(program: &[u8]) -> Option<String> {
-    const HEAD: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
-    let at = program.windows(HEAD.len()).position(|bytes| bytes == HEAD)? + HEAD.len();
-    Some(program.get(at..at + 10)?.iter().map(|byte| format!("{byte:02x}")).collect())
-}
-
 /// Bytes of the checksum at a file's end.
 const CHECKSUM: usize = 4;
 
@@ -273,19 +255,5 @@ impl Running<'_> {
         cut.map_err(|error| CheckpointError::Files { path: self.run.path().to_owned(), error })?;
         self.reports = self.sim.reports();
         Ok(())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn builds_are_told_by_their_note() {
-        let note = [&b"\x7fELF....\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"[..], &[0xab; 9], &[1; 11]].concat();
-        assert_eq!(build_id(&note).as_deref(), Some("ababababababababab01"));
-        assert_eq!((build_id(&note[..24]), build_id(b"\x7fELF")), (None, None));
-        // On what this is developed on the linker leaves one.
-        assert_eq!(own_build_id().map(|id| id.len()), Some(20));
     }
 }
