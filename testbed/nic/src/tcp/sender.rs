@@ -222,15 +222,15 @@ impl TcpSender {
         }
         self.pipe = self.board.pipe();
         // An ECE says that the path is full (RFC 3168, 6.1.2).
-        let is_free = news.acked > 0 && !ack.ece && self.cut_end == was_cut_at && !was_in_recovery;
+        let is_free = !ack.ece && self.cut_end == was_cut_at;
         if let Phase::Recovery { rate, .. } = &mut self.phase {
             let is_safe = news.acked > 0 && !news.is_more_lost;
             rate.handle_ack(news.arrived, self.pipe, self.window.bytes(), is_safe, u64::from(self.mss));
         } else if self.grows_by_acked {
-            if grows > 0 && !ack.ece && self.cut_end == was_cut_at {
+            if grows > 0 && is_free {
                 self.window.grow_by_acked(now, self.rtt(), grows);
             }
-        } else if is_free && self.is_window_used() {
+        } else if is_free && news.acked > 0 && !was_in_recovery && self.is_window_used() {
             self.window.grow(now, self.rtt(), news.arrived);
         }
     }
