@@ -67,7 +67,8 @@ const RUNS: [Run; 6] = [
     Run { policy: "reverie", ..Run::of("Reverie", "--counted-reverie", CASES[0], 352.0) },
     Run { policy: "static", flow_control: "cbfc", ..Run::of("CBFC", "--counted-cbfc", CASES[0], 370.0) },
 ];
-/// Its parts, by the functions that the compiler leaves of them; the rest, some 205, is DPDK's.
+/// Its parts, by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Those that take few may take two more: how many
+/// rounds find nothing to do is the processor's matter.
 const PARTS: [Part; 3] = [
     Part {
         name: "receiving, finding each frame's way by its first bytes, sums",
@@ -77,12 +78,12 @@ const PARTS: [Part; 3] = [
     Part {
         name: "admission, into the egress queue",
         functions: &["::forwarding::", "mmu::admission", "mmu::whole", "MemoryShare"],
-        most: 20.0,
+        most: 22.0,
     },
     Part {
         name: "scheduler, shaper, gate, release, counters, out of the queue",
         functions: &["::transmission::", "burst::transmitter", "mmu::departure", "::shaper::", "PortOutput"],
-        most: 24.0,
+        most: 25.0,
     },
 ];
 const ROUNDS: usize = 5;
