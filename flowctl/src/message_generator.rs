@@ -213,7 +213,7 @@ mod tests {
             Mechanism::new(GfcBuffer { stages: stages(), refresh, ageing }),
             Mechanism::new(GfcConceptual { mapping, period, refresh, ageing }),
             Mechanism::new(GfcPulse { stages: stages(), period: Span::from_micros(100), of_a_nic: NIC }),
-            Mechanism::new(GfcTime { mapping, buffer, period, ageing }),
+            Mechanism::new(GfcTime { mapping, buffer, period, ageing, stops: false }),
             Mechanism::new(Cbfc { buffer, period }),
         ];
         for mechanism in all {

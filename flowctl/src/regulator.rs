@@ -232,7 +232,7 @@ mod tests {
             Mechanism::new(Pause { quanta: 100, refresh_percent: 50 }),
             Mechanism::new(GfcBuffer { stages: stages(), refresh: period, ageing }),
             Mechanism::new(GfcPulse { stages: stages(), period, of_a_nic: Pfc { quanta: 100, refresh_percent: 50 } }),
-            Mechanism::new(GfcTime { mapping, buffer, period, ageing }),
+            Mechanism::new(GfcTime { mapping, buffer, period, ageing, stops: false }),
             Mechanism::new(Cbfc { buffer, period }),
             Mechanism::new(GfcConceptual { mapping, period, refresh: period, ageing }),
         ]
@@ -281,6 +281,27 @@ mod tests {
         port.handle_sent(CLASS, 60);
         assert!(!port.has_credit(CLASS, 60));
         assert_eq!((port.heard_at(), port.credit_classes()), (at(1), CLASS.alone()));
+    }
+
+    #[test]
+    fn gfc_that_stops_at_b_m_holds_a_class_by_a_pause_or_for_want_of_credit() {
+        let (buffer, period) = (Bytes::mb(1), Span::from_micros(50));
+        let (refresh, ageing) = (period, period * 64);
+        let by_stages = regulator(&Mechanism::new(GfcBuffer { stages: stages().with_stop(), refresh, ageing }));
+        assert!(by_stages.handle(at(0), &pfc(20)));
+        assert_eq!((by_stages.paused(at(1)), by_stages.odd_messages()), (CLASS.alone(), 0));
+        by_stages.handle(at(2), &pfc(19));
+        assert_eq!(by_stages.paused(at(2)), ClassSet::EMPTY);
+        by_stages.handle(at(3), &pfc(20));
+        by_stages.forget(at(4));
+        assert_eq!(by_stages.paused(at(4)), ClassSet::EMPTY);
+        let mapping = Mapping::without_guarantee(buffer, Bytes::kb(492), RATE).unwrap();
+        let by_time = regulator(&Mechanism::new(GfcTime { mapping, buffer, period, ageing, stops: true }));
+        assert!(!by_time.has_credit(CLASS, 60), "as under CBFC, a peer that has said nothing has given none");
+        by_time.handle(at(1), &credit(1));
+        assert!(by_time.has_credit(CLASS, 60) && by_time.rate(at(1), CLASS).unwrap() < BitRate::mbps(2));
+        by_time.handle_sent(CLASS, 60);
+        assert!(!by_time.has_credit(CLASS, 60) && by_time.has_credit(Class::new(0), 60));
     }
 
     #[test]

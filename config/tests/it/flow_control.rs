@@ -27,6 +27,7 @@ const GFC_BUFFER: GfcBufferSettings = GfcBufferSettings {
     refresh: None,
     ageing: None,
     peer: GfcPeer::Gfc,
+    stop_at_b_m: false,
     unsafe_thresholds: false,
 };
 const GFC_CONCEPTUAL: GfcConceptualSettings = GfcConceptualSettings {
@@ -38,8 +39,15 @@ const GFC_CONCEPTUAL: GfcConceptualSettings = GfcConceptualSettings {
     ageing: None,
     unsafe_thresholds: false,
 };
-const GFC_TIME: GfcTimeSettings =
-    GfcTimeSettings { tau: None, b_m: None, b_0: None, period: None, ageing: None, unsafe_thresholds: false };
+const GFC_TIME: GfcTimeSettings = GfcTimeSettings {
+    tau: None,
+    b_m: None,
+    b_0: None,
+    period: None,
+    ageing: None,
+    stop_at_b_m: false,
+    unsafe_thresholds: false,
+};
 
 /// The settings, with all that they hold.
 fn shown(flow_control: &FlowControl) -> String {
@@ -77,13 +85,14 @@ fn a_word_an_inline_table_and_a_table_are_the_same() {
 fn values_arrive_where_they_belong() {
     let (tau, b_m) = (Some(Span::from_nanos(7_400)), Some(Bytes::kb(300)));
     let by_stages = "kind = \"gfc-buffer\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_1 = \"281KB\"\nrefresh = \"1us\"\nageing = \"4us\"\n\
-                     unsafe_thresholds = true";
+                     stop_at_b_m = true\nunsafe_thresholds = true";
     let gfc_buffer = GfcBufferSettings {
         tau,
         b_m,
         b_1: Some(Bytes::kb(281)),
         refresh: Some(Span::from_micros(1)),
         ageing: Some(Span::from_micros(4)),
+        stop_at_b_m: true,
         unsafe_thresholds: true,
         ..GFC_BUFFER
     };
@@ -100,13 +109,15 @@ fn values_arrive_where_they_belong() {
         unsafe_thresholds: true,
     };
     assert_eq!(flow_control(by_length).downcast(), Some(&gfc_conceptual));
-    let by_time = "kind = \"gfc-time\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"159KB\"\nperiod = \"52.4us\"\nageing = \"210us\"";
+    let by_time = "kind = \"gfc-time\"\ntau = \"7.4us\"\nb_m = \"300KB\"\nb_0 = \"159KB\"\nperiod = \"52.4us\"\nageing = \"210us\"\n\
+                   stop_at_b_m = true";
     let gfc_time = GfcTimeSettings {
         tau,
         b_m,
         b_0: Some(Bytes::kb(159)),
         period: Some(Span::from_nanos(52_400)),
         ageing: Some(Span::from_micros(210)),
+        stop_at_b_m: true,
         ..GFC_TIME
     };
     assert_eq!(flow_control(by_time).downcast(), Some(&gfc_time));

@@ -25,6 +25,9 @@ pub(crate) const AGEING: Key = Key::without_default(
 /// Whether thresholds may break their theorem.
 pub(crate) const UNSAFE_THRESHOLDS: Key =
     Key::new("unsafe_thresholds", "false", "thresholds may be above the highest safe one, so that frames can be lost");
+/// What a sender does when its queue is B_m long.
+pub(crate) const STOP_AT_B_M: Key =
+    Key::new("stop_at_b_m", "false", "a queue of B_m stops its sender, in place of the least rate");
 /// When a message of GFC is repeated.
 pub(crate) const REFRESH: Key = Key::without_default(
     "refresh",
@@ -225,6 +228,9 @@ pub(crate) fn as_shown(picos: u64) -> Span {
     }
     Span::from_picos(picos.div_ceil(step) * step)
 }
+
+/// What [`STOP_AT_B_M`] does, as a line.
+pub(crate) const STOPS: &str = "at B_m the sender stops: no frame is lost, and hold and wait may come back";
 
 /// Where a limit comes from.
 pub(crate) fn limit_from(given: Option<Bytes>) -> &'static str {

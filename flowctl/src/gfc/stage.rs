@@ -10,6 +10,7 @@ use weir_wire::mac_control::PfcFrame;
 
 use super::{Rates, StageTable};
 use crate::Quantum;
+use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
 
 /// The downstream side: says which frame is due for the queues' lengths.
@@ -79,7 +80,8 @@ impl Generator {
 /// The upstream side: turns received stages into the rates of the classes' limiters.
 ///
 /// Written by the one lcore that receives on the port; the one that transmits reads [`Adjuster::rates`]. A rate holds until
-/// the next message, or until the stage has aged; no stage stops the class.
+/// the next message, or until the stage has aged. No stage stops the class but the one above the last of a table that has a
+/// [stop](StageTable::with_stop), which a pause stands for.
 #[derive(Debug, SharedState)]
 pub struct Adjuster {
     #[state(same)]
@@ -117,13 +119,25 @@ impl Adjuster {
             let mut holds = self.ageing;
             // One writer; read for reports only.
             let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            if stage > STAGES_MAX {
+            if Some(stage) == self.table.stop() {
+                // Its rate is the last stage's; what stops it is the gate.
+            } else if stage > STAGES_MAX {
                 add(&self.pauses);
                 holds = holds.min(self.quantum.times(stage));
             } else if stage > self.table.stages() {
                 add(&self.stages_above_last);
             }
             self.rates.set(class, self.table.rate(stage), now.saturating_add(holds));
+        }
+    }
+
+    /// Closes the port's gate to each class whose stage stops it, until the stage has aged, and opens it to each other one that the
+    /// message names. For a table with a [stop](StageTable::with_stop), beside [`Adjuster::handle_frame`].
+    pub fn obey_stops(&self, now: Time, frame: &PfcFrame, gate: &Gate) {
+        let Some(stop) = self.table.stop() else { return };
+        for class in frame.enabled.iter() {
+            let holds = if frame.times[class.index()] == stop { self.ageing } else { Span::ZERO };
+            gate.hold(now, class, now.saturating_add(holds));
         }
     }
 
@@ -261,6 +275,26 @@ mod tests {
         // Another class's message is none of this one's.
         adjuster.handle_frame(at(690), &PfcFrame { enabled: ClassSet::from_bits(1), times: [2; CLASSES] });
         assert_eq!(rate(700), RATE);
+    }
+
+    #[test]
+    fn a_queue_of_b_m_stops_its_class_until_it_is_shorter_or_the_stage_has_aged() {
+        let mut generator = Generator::new(table().with_stop(), ClassSet::from_bits(0b1000), Span::from_micros(50));
+        let adjuster = Adjuster::new(table().with_stop(), AGEING, Quantum::at(RATE));
+        let (gate, class) = (Gate::new(Quantum::at(RATE)), Class::new(3));
+        let mut told = |us, kb| {
+            let frame = generator.poll(at(us), &queue(kb)).unwrap();
+            generator.handle_sent(at(us), &frame);
+            adjuster.handle_frame(at(us), &frame);
+            adjuster.obey_stops(at(us), &frame, &gate);
+            (frame.times[3], gate.paused(at(us)))
+        };
+        assert_eq!(told(0, 1_000), (20, class.alone()));
+        assert_eq!(told(10, 999), (8, ClassSet::EMPTY));
+        assert_eq!(told(20, 1_200), (20, class.alone()));
+        assert_eq!([419, 420].map(|us| gate.paused(at(us))), [class.alone(), ClassSet::EMPTY]);
+        assert_eq!((adjuster.stages_above_last(), adjuster.pauses()), (0, 0));
+        assert_eq!(adjuster.rates().told(class).rate, table().rate(19));
     }
 
     /// A PAUSE of 1,000 quanta is 51.2 us at 10 Gb/s.

@@ -61,7 +61,8 @@ pub enum ThresholdError {
 /// The stages of buffer-based GFC: stage k begins at a queue of B_k and allows the rate R_k (gfc 4.2, 5.4).
 ///
 /// `B_k = B_m − (B_m − B_1)/2^(k−1)`, rounded down to a byte, and `R_k = C/2^k`, never below [`RATE_MIN`]. Stage 0 lies below
-/// B_1 and allows the line rate. The last stage N is the first that is no longer than a byte.
+/// B_1 and allows the line rate. The last stage N is the first that is no longer than a byte. Its rate goes on above B_m, unless
+/// the table [stops](StageTable::with_stop) there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StageTable {
     /// B_1 to B_N in bytes, ascending.
@@ -69,6 +70,8 @@ pub struct StageTable {
     /// R_0 = C to R_N.
     rates: Box<[BitRate]>,
     b_m: Bytes,
+    /// Whether stage N + 1 begins at B_m.
+    stops: bool,
 }
 
 impl StageTable {
@@ -96,10 +99,21 @@ impl StageTable {
         let rates = (0..=count)
             .map(|k| BitRate::bps(rate.as_bps().checked_shr(k).unwrap_or(0).max(RATE_MIN.as_bps())))
             .collect();
-        Ok(StageTable { starts, rates, b_m })
+        Ok(StageTable { starts, rates, b_m, stops: false })
     }
 
-    /// N, the number of stages above stage 0.
+    /// These stages and one more, N + 1, which begins at B_m and stops the sender: rates that a limiter is too coarse for are made
+    /// of its least one and of none (gfc 7, the granularity of rate limiting), so hold and wait may come back.
+    pub fn with_stop(self) -> StageTable {
+        StageTable { stops: true, ..self }
+    }
+
+    /// N + 1, if it stops the sender.
+    pub fn stop(&self) -> Option<u16> {
+        self.stops.then(|| self.stages() + 1)
+    }
+
+    /// N, the number of stages above stage 0 that have a rate.
     pub fn stages(&self) -> u16 {
         self.starts.len() as u16
     }
@@ -116,7 +130,8 @@ impl StageTable {
     }
 
     fn stage_above_first(&self, queue: Bytes) -> u16 {
-        self.starts.partition_point(|start| *start <= queue.get()) as u16
+        let stage = self.starts.partition_point(|start| *start <= queue.get()) as u16;
+        stage + u16::from(self.stops && queue >= self.b_m)
     }
 
     /// R_k; a stage above N has the rate of N.
@@ -243,6 +258,16 @@ mod tests {
         let table = StageTable::without_guarantee(Bytes::mb(64), Bytes::ZERO, BitRate::gbps(1)).unwrap();
         assert_eq!(table.rate(table.stages()), RATE_MIN);
         assert_eq!(table.rate(u16::MAX), RATE_MIN);
+    }
+
+    #[test]
+    fn a_table_with_a_stop_has_one_stage_more_from_b_m_on() {
+        let table = StageTable::without_guarantee(MB, Bytes::kb(750), RATES[0]).unwrap();
+        let stops = table.clone().with_stop();
+        assert_eq!((table.stop(), stops.stop(), stops.stages()), (None, Some(20), 19));
+        let of = |table: &StageTable| [999_999, 1_000_000, 2_000_000].map(|queue| table.stage_of(Bytes::new(queue)));
+        assert_eq!((of(&table), of(&stops)), ([19, 19, 19], [19, 20, 20]));
+        assert_eq!(stops.rate(20), table.rate(19));
     }
 
     proptest! {

@@ -14,7 +14,7 @@ use crate::cbfc::{BLOCK, Sender};
 ///
 /// Written by the one lcore that receives on the port, but for [`Adjuster::handle_sent`], which is the transmitter's; that one
 /// reads [`Adjuster::rates`]. A rate holds until the next message, or until the last one has aged; it is never zero, so credit
-/// that has run out slows a class to [`RATE_MIN`](crate::RATE_MIN) and never stops it.
+/// that has run out slows a class to [`RATE_MIN`](crate::RATE_MIN) and does not stop it, unless [told to](Adjuster::with_stop).
 #[derive(Debug, SharedState)]
 pub struct Adjuster {
     #[state(same)]
@@ -27,6 +27,8 @@ pub struct Adjuster {
     ageing: Span,
     credits: Sender,
     rates: Rates,
+    #[state(same)]
+    stops: bool,
 }
 
 impl Adjuster {
@@ -36,7 +38,18 @@ impl Adjuster {
     /// If B_m of the mapping is more than the buffer.
     pub fn new(mapping: Mapping, buffer: Bytes, ageing: Span) -> Adjuster {
         assert!(mapping.b_m() <= buffer, "no queue may grow beyond its buffer");
-        Adjuster { rates: Rates::new(mapping.line()), mapping, buffer, ageing, credits: Sender::new(buffer) }
+        let (rates, credits) = (Rates::new(mapping.line()), Sender::new(buffer));
+        Adjuster { rates, mapping, buffer, ageing, credits, stops: false }
+    }
+
+    /// A frame needs credit, as under CBFC: a queue of B_m stops its sender, and so does a peer that has told none yet.
+    pub fn with_stop(self) -> Adjuster {
+        Adjuster { stops: true, ..self }
+    }
+
+    /// Whether a frame needs credit.
+    pub fn stops(&self) -> bool {
+        self.stops
     }
 
     /// Obeys a message received at `now`: each class that it names, unless it is stale, goes to the rate of its queue, until that

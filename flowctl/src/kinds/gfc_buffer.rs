@@ -11,8 +11,8 @@ use weir_units::{BitRate, Bytes, Span, count};
 
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, TAU, UNSAFE_THRESHOLDS, ageing, ages, as_shown,
-    given_ageing, outlives_its_refresh, share, told,
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, STOPS, TAU, UNSAFE_THRESHOLDS, ageing,
+    ages, as_shown, given_ageing, outlives_its_refresh, share, told,
 };
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
 use crate::keys::{given_size, given_time};
@@ -41,7 +41,7 @@ impl Named for GfcBufferKind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[TAU, B_M, B_1, REFRESH, AGEING, PEER, PULSE_PERIOD, UNSAFE_THRESHOLDS]
+        &[TAU, B_M, B_1, REFRESH, AGEING, PEER, PULSE_PERIOD, STOP_AT_B_M, UNSAFE_THRESHOLDS]
     }
 }
 
@@ -55,6 +55,7 @@ impl FlowControlKind for GfcBufferKind {
             refresh: given_time(table, &REFRESH, Span::from_micros(1)),
             ageing: given_ageing(table),
             peer: table.choice_or(&PEER, &[("gfc", GfcPeer::Gfc), ("pfc", GfcPeer::Pfc { period })]),
+            stop_at_b_m: table.boolean_or(&STOP_AT_B_M),
             unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
         })
     }
@@ -76,6 +77,8 @@ pub struct GfcBufferSettings {
     pub ageing: Option<Span>,
     /// `peer`: what the other end understands.
     pub peer: GfcPeer,
+    /// `stop_at_b_m`: one stage more, from B_m on, stops the sender.
+    pub stop_at_b_m: bool,
     /// `unsafe_thresholds`: B_1 may be above the highest safe one, so that frames can be lost.
     pub unsafe_thresholds: bool,
 }
@@ -126,7 +129,8 @@ impl GfcBufferSettings {
             Some(b_1) => StageTable::new(b_m, b_1, port.rate, port.in_cells(bound.delay.total())),
             None => Err(ThresholdError::Equation5 { highest }),
         };
-        made.map_err(|error| bound.refusal(error))
+        let stages = made.map_err(|error| bound.refusal(error))?;
+        Ok(if self.stop_at_b_m { stages.with_stop() } else { stages })
     }
 
     fn refresh(&self, port: &ControlledPort) -> Span {
@@ -161,7 +165,10 @@ impl Settings for GfcBufferSettings {
     fn check(&self, port: &PortRules<'_>) {
         match self.peer {
             GfcPeer::Gfc => refuse_pulses_unasked(port),
-            GfcPeer::Pfc { period } => pulses_have_quanta(port, period, self.peer.pulse_period().unwrap_or_default()),
+            GfcPeer::Pfc { period } => {
+                pulses_have_quanta(port, period, self.peer.pulse_period().unwrap_or_default());
+                refuse_to_stop_by_pulses(port, self.stop_at_b_m);
+            }
         }
         outlives_its_refresh(port, self.ageing, REFRESH.name, self.refresh);
     }
@@ -194,7 +201,8 @@ impl Settings for GfcBufferSettings {
                      more if a queue swings about the start of a stage"
                 );
                 let description = description.line(named).table(staged(&stages, rate, None)).line(told(&messages));
-                description.line(ages(ageing(self.ageing, refresh)))
+                let description = description.line(ages(ageing(self.ageing, refresh)));
+                if self.stop_at_b_m { description.line(STOPS.to_owned()) } else { description }
             }
             Some(period) => {
                 let longest = longest_pause(period);
@@ -237,6 +245,17 @@ fn refuse_pulses_unasked(port: &PortRules<'_>) {
     let message = format!("`pulse_period` is of a `peer` \"pfc\", but `peer` is \"gfc\"{given}");
     let problem = Problem::new(message, "write peer = \"pfc\", or take `pulse_period` out");
     port.doc.note(problem.at_key(period, "").at(peer, "the peer"));
+}
+
+/// Pulses let a frame pass in each period, so that nothing that becomes of this port stops its peer.
+fn refuse_to_stop_by_pulses(port: &PortRules<'_>, stops: bool) {
+    let (stop, peer) = (port.key(STOP_AT_B_M.name), port.key(PEER.name));
+    if !stops || !port.doc.sound(&[&stop, &peer]) {
+        return;
+    }
+    let message = "`stop_at_b_m` is of a `peer` \"gfc\", but `peer` is \"pfc\": pulses let a frame pass in each period";
+    let problem = Problem::new(message.to_owned(), "take `stop_at_b_m` out, or write peer = \"gfc\"");
+    port.doc.note(problem.at_key(stop, "").at(peer, "the peer"));
 }
 
 /// A pulse is a pause of so many quanta: too few make coarse rates, and a PAUSE has 16 bits for them.

@@ -9,8 +9,8 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::{Advertiser, BLOCK, Receiver};
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, SILENCE, TAU, UNSAFE_THRESHOLDS, ageing, ages, given_ageing, mapped,
-    outlives_its_refresh, share, told,
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, STOPS, TAU, UNSAFE_THRESHOLDS, ageing, ages,
+    given_ageing, mapped, outlives_its_refresh, share, told,
 };
 use crate::gfc::{Mapping, Rates, ThresholdError, time_based, time_based_b0_max};
 use crate::keys::{given_size, given_time};
@@ -38,7 +38,7 @@ impl Named for GfcTimeKind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[TAU, B_M, B_0, PERIOD, AGEING, UNSAFE_THRESHOLDS]
+        &[TAU, B_M, B_0, PERIOD, AGEING, STOP_AT_B_M, UNSAFE_THRESHOLDS]
     }
 }
 
@@ -50,6 +50,7 @@ impl FlowControlKind for GfcTimeKind {
             b_0: given_size(table, &B_0),
             period: given_time(table, &PERIOD, Span::from_micros(1)),
             ageing: given_ageing(table),
+            stop_at_b_m: table.boolean_or(&STOP_AT_B_M),
             unsafe_thresholds: table.boolean_or(&UNSAFE_THRESHOLDS),
         })
     }
@@ -69,6 +70,8 @@ pub struct GfcTimeSettings {
     pub period: Option<Span>,
     /// `ageing`: a rate that no message sets again is forgotten after this long. `None` is 64 times T.
     pub ageing: Option<Span>,
+    /// `stop_at_b_m`: a frame needs credit, as under CBFC.
+    pub stop_at_b_m: bool,
     /// `unsafe_thresholds`: B_0 may be above the highest safe one, so that frames can be lost.
     pub unsafe_thresholds: bool,
 }
@@ -101,7 +104,7 @@ impl GfcTimeSettings {
             None => Err(ThresholdError::Theorem51 { highest }),
         };
         let mapping = mapping.map_err(|error| bound.refusal(error))?;
-        Ok(GfcTime { mapping, buffer: b_m, period, ageing: ageing(self.ageing, period) })
+        Ok(GfcTime { mapping, buffer: b_m, period, ageing: ageing(self.ageing, period), stops: self.stop_at_b_m })
     }
 
     fn period(&self, port: &ControlledPort) -> Span {
@@ -145,14 +148,14 @@ impl Settings for GfcTimeSettings {
 
     fn describe(&self, port: &ControlledPort) -> Option<Description> {
         let GfcTime { mapping, period, ageing, .. } = self.made(port).ok()?;
-        Some(
-            self.bound(port)
-                .describe(mapping.b_0())
-                .line(format!("T = {period}"))
-                .table(mapped(&mapping))
-                .line(told(&format!("{} with one per T", share(port.rate, period))))
-                .line(ages(ageing)),
-        )
+        let description = self
+            .bound(port)
+            .describe(mapping.b_0())
+            .line(format!("T = {period}"))
+            .table(mapped(&mapping))
+            .line(told(&format!("{} with one per T", share(port.rate, period))))
+            .line(ages(ageing));
+        Some(if self.stop_at_b_m { description.line(STOPS.to_owned()) } else { description })
     }
 
     fn doubts(&self, port: &ControlledPort) -> Vec<String> {
@@ -180,6 +183,8 @@ pub struct GfcTime {
     pub period: Span,
     /// A rate that is not set again is forgotten after this long: the class has the line rate then.
     pub ageing: Span,
+    /// Whether a frame needs credit, as under CBFC, so that a queue of B_m stops its sender.
+    pub stops: bool,
 }
 
 impl Protocol for GfcTime {
@@ -192,7 +197,8 @@ impl Protocol for GfcTime {
     }
 
     fn upstream(&self, _port: Side) -> Box<dyn Upstream> {
-        Box::new(time_based::Adjuster::new(self.mapping, self.buffer, self.ageing))
+        let adjuster = time_based::Adjuster::new(self.mapping, self.buffer, self.ageing);
+        Box::new(if self.stops { adjuster.with_stop() } else { adjuster })
     }
 
     fn arrived(&self, _link_overhead: Bytes) -> Arrived {
@@ -225,6 +231,18 @@ impl Upstream for time_based::Adjuster {
 
     fn rates(&self) -> Option<&Rates> {
         Some(time_based::Adjuster::rates(self))
+    }
+
+    fn needs_credit(&self) -> bool {
+        self.stops()
+    }
+
+    fn has_credit(&self, class: Class, frame_bytes: u32) -> bool {
+        self.credits().may_send(class, frame_bytes)
+    }
+
+    fn has_credit_for(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
+        self.credits().may_send_all(class, frames, bytes)
     }
 
     fn counts_sent(&self) -> bool {

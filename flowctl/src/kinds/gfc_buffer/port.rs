@@ -89,9 +89,10 @@ impl Upstream for stage::Adjuster {
         self.shared_state(archive);
     }
 
-    fn handle(&self, now: Time, frame: &ControlFrame, _gate: &Gate) -> bool {
+    fn handle(&self, now: Time, frame: &ControlFrame, gate: &Gate) -> bool {
         let ControlFrame::Pfc(frame) = frame else { return false };
         self.handle_frame(now, frame);
+        self.obey_stops(now, frame, gate);
         true
     }
 

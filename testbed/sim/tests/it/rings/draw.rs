@@ -14,6 +14,8 @@ use super::fabric::{Fabric, Flow, Joint};
 pub(crate) enum Speaks {
     /// GFC by stages or by time, each link as it falls, with thresholds that keep to the theorems.
     Gfc,
+    /// GFC as before, which stops the sender of a queue of B_m.
+    GfcStops,
     /// GFC by stages with a B_1 that leaves a frame free.
     GfcUnsafe,
     Pfc,
@@ -154,7 +156,8 @@ fn flow_control(
         // The highest that is safe.
         _ => String::new(),
     };
-    (format!("{{ kind = \"{kind}\", b_m = \"{b_m}\"{threshold} }}"), b_m)
+    let stop = if speaks == Speaks::GfcStops { ", stop_at_b_m = true" } else { "" };
+    (format!("{{ kind = \"{kind}\", b_m = \"{b_m}\"{threshold}{stop} }}"), b_m)
 }
 
 /// Longer by what the worst frame, of 64 B or a byte more than a cell, is charged for its bytes on the wire.

@@ -3,6 +3,7 @@
 //! What holds of GFC in any of them, and what does not:
 //! - No queue grows beyond B_m by more than a frame and what its sender's least rate brings, as long as the thresholds keep to the
 //!   theorems; so nothing is lost while the run is short against the time that the least rate takes to bring a frame.
+//!   Where its sender stops at B_m, that takes no time: but then a ring may come to hold and wait.
 //! - No queue ever stops: the next frame leaves after its time at the rate that was told.
 //! - Where no flow goes on over the link that closes the ring, all is delivered soon after the senders stop.
 //! - Where flows do, a ring may be overloaded in a circle: each queue gets more than it gives until the rates told make
@@ -54,7 +55,8 @@ fn gfc_loses_nothing_and_never_stops() {
         while !is_at_rest(&mut sim) && sim.now() < horizon {
             watched.step(&mut sim, &drawn, &context);
         }
-        queues_keep_to_b_m(&mut sim, &drawn, &context);
+        let since_start = sim.now().since(Time::ZERO);
+        queues_keep_to_b_m(&mut sim, &drawn, since_start, &context);
         lost_nothing(&mut sim, &context);
         runs += 1;
         if is_at_rest(&mut sim) {
@@ -68,6 +70,19 @@ fn gfc_loses_nothing_and_never_stops() {
     }
     println!("{crawling} of {runs} rings are not at rest long after");
     assert!(runs == 1 || crawling * 3 <= runs, "{crawling} of {runs} rings crawl");
+}
+
+/// Though the senders stopped long ago: at the least rate by stages a frame takes up to 60 ms.
+#[test]
+fn gfc_that_stops_at_b_m_never_passes_it() {
+    for seed in seeds(12) {
+        let context = context(seed, "gfc_that_stops");
+        let drawn = draw(seed, Speaks::GfcStops);
+        let mut sim = drawn.fabric.sim();
+        sim.run_until(drawn.stop + Span::from_millis(300));
+        queues_keep_to_b_m(&mut sim, &drawn, Span::ZERO, &context);
+        lost_nothing(&mut sim, &context);
+    }
 }
 
 /// The checks find what they look for: thresholds that break the theorem lose frames.
@@ -148,13 +163,14 @@ fn limits(drawn: &Drawn) -> Vec<Vec<(Bytes, BitRate)>> {
     (0..switches.len()).map(of_switch).collect()
 }
 
-fn queues_keep_to_b_m(sim: &mut Sim, drawn: &Drawn, context: &str) {
+/// But for a frame and what the least rate brings in `creeping`.
+fn queues_keep_to_b_m(sim: &mut Sim, drawn: &Drawn, creeping: Span, context: &str) {
     let cell = u64::from(drawn.fabric.cell_bytes);
     let frame = drawn.frame.get().div_ceil(cell) * cell;
     for (switch, (report, limits)) in sim.reports().iter().zip(limits(drawn)).enumerate() {
         for (number, (port, (b_m, least))) in report.ports.iter().zip(limits).enumerate() {
             let held_max = port.classes[CLASS.index()].ingress.held_max.get();
-            let crept = least.bytes_in(sim.now().since(Time::ZERO)).get() * frame / drawn.frame.get() + frame / 2;
+            let crept = least.bytes_in(creeping).get() * frame / drawn.frame.get() + frame / 2;
             assert!(
                 held_max <= b_m.get() + frame + crept,
                 "{context}: S{}.p{number} held {held_max} B with B_m {b_m}, a frame of {frame} B, least {least}",
