@@ -71,7 +71,10 @@ pub fn hold_all(all: &[Counted<'_>]) {
         println!("{name}: {:.0} instructions a {each}, {most} at most", taken.instructions);
         for (part, instructions) in parts.iter().zip(&taken.parts) {
             println!("  {}: {instructions:.0}, {} at most", part.name, part.most);
-            is_held &= *instructions <= part.most;
+            if *instructions > part.most {
+                eprintln!("a part of it takes more than it should: {}, {instructions:.1}", part.name);
+                is_held = false;
+            }
         }
         if taken.instructions > *most {
             eprintln!("a {each} takes more instructions than it should");

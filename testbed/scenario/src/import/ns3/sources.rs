@@ -235,13 +235,18 @@ fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, 
     Ok(None)
 }
 
+/// How many folders above the configuration's a file may be named from: ConWeave's run.py writes `mix/output/ID/config.txt`, with
+/// files as seen from its own folder.
+const FOLDERS_ABOVE: usize = 3;
+
 /// The file that a key of the configuration names. It must be there, unless it may be left out.
 fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<Source>, ImportErrors> {
     let text = config.text(key).unwrap_or_default();
     let written = Path::new(text);
     let mut places = vec![folder.join(written)];
     places.extend(written.file_name().map(|name| folder.join(name)));
-    places.push(folder.join("..").join(written));
+    let above = (1..=FOLDERS_ABOVE).map(|levels| folder.join("../".repeat(levels)).join(written));
+    places.extend(above);
     if let Some(path) = places.iter().find(|path| path.is_file()) {
         return read(path).map(Some);
     }

@@ -412,6 +412,15 @@ fn files_are_found_by_what_is_in_them() {
     write("config.txt", "FLOW_FILE mix/none.txt\n");
     let missing = "config.txt:1: FLOW_FILE mix/none.txt is not there, nor beside the configuration";
     assert!(find(&[config, net]).unwrap_err().starts_with(missing));
+    // As ConWeave's run.py has it.
+    let run = folder.path().join("mix/output/7");
+    std::fs::create_dir_all(&run).unwrap();
+    std::fs::create_dir(folder.path().join("config")).unwrap();
+    write("config/clos.txt", LINKS);
+    write("config/load.txt", "1\n0 1 3 64000 2\n");
+    let of_run = write("mix/output/7/config.txt", "TOPOLOGY_FILE config/clos.txt\nFLOW_FILE config/load.txt\n");
+    let found = find(&[of_run]).unwrap();
+    assert_eq!((&*found.topology.name, found.flows.map(|flows| flows.name)), ("clos.txt", Some("load.txt".to_owned())));
     // Where a command line names no configuration and no α, its program's own go before others.
     write("config.txt", "TOPOLOGY_FILE net.txt\n");
     write("config-workload.txt", "TOPOLOGY_FILE other.txt\n");
