@@ -210,8 +210,9 @@ Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce
 paper, and where the paper is at odds with itself. [EXPERIMENTS.md](EXPERIMENTS.md) says how experiments are run and written, and [CLAIMS.md](CLAIMS.md) in which of the settings that a paper
 leaves open its claims hold. Nothing is tuned to a figure.
 
-**Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
-runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more than a factor of 2, or a run failed.
+**Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but another claim or number
+does not, or a run failed that no conclusion is read off, or these runs leave something open. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more
+than a factor of 2, or a run failed that a conclusion is read off.
 **Arithmetic**: what the paper concludes follows from formulas, so that no run could contradict it.
 
 ";
