@@ -449,7 +449,10 @@ fn run_in_virtual_time(
         let program = experiment::VERSION;
         let backend = SimBackend { expects: run.expects, ns3_files, threads, checkpoint_every, program };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
-        let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+        let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop.is_some());
+        // How many a closed loop will have nobody knows.
+        let messages = scenario.traffic.iter().map(|traffic| traffic.messages.len());
+        let messages: usize = if goes_round { 0 } else { messages.sum() };
         let message = |progress: &Progress| {
             let (at, hops, rate) = last.get();
             let now = started.elapsed().as_secs_f64();
@@ -462,7 +465,8 @@ fn run_in_virtual_time(
                 rate
             };
             let done = match messages {
-                0 => String::new(),
+                0 if !goes_round => String::new(),
+                0 => format!("  messages {}", count(progress.messages_done)),
                 all => format!("  messages {} of {}", count(progress.messages_done), count(all as u64)),
             };
             format!("{:.2} M packet-hops/s  PAUSEs {}{done}", rate / 1e6, count(progress.pauses))
@@ -560,11 +564,14 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
         if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
     };
     let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
-    let sent = match (scenario.flows.len(), messages) {
-        (flows, 0) => number(flows, "flow"),
-        (0, messages) => number(messages, "message"),
-        (flows, messages) => format!("{} and {}", number(flows, "flow"), number(messages, "message")),
-    };
+    let loops = scenario.traffic.iter().filter_map(|traffic| traffic.closed_loop.as_deref());
+    let mut sent: Vec<String> = [(scenario.flows.len(), "flow"), (messages, "message")]
+        .into_iter()
+        .filter(|(n, _)| *n > 0)
+        .map(|(n, of)| number(n, of))
+        .collect();
+    sent.extend(loops.map(|closed| format!("{} in a closed loop", number(closed.senders().len(), "sender"))));
+    let sent = if sent.is_empty() { number(0, "flow") } else { sent.join(" and ") };
     println!(
         "{}: {}, {} and {sent}, {clock}.",
         scenario.name,

@@ -20,7 +20,7 @@ use weir_wire::rocev2::Dscp;
 use crate::link::FaultPlan;
 use crate::place::{Behind, PortPlace};
 use crate::topology::Routes;
-use crate::workload::Message;
+use crate::workload::{ClosedLoop, Message};
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 
 /// What a flow to a real host waits for an acknowledgement that it has no word of: the timeout 18 of a queue pair, as perftest is
@@ -191,8 +191,10 @@ pub struct TrafficPlan {
     pub retransmission: Option<Span>,
     /// The destination port that `fct.txt` has of its messages, where one is given.
     pub dport: Option<u16>,
-    /// The messages, by their start.
+    /// The messages, by their start; none of a closed loop.
     pub messages: Arc<[Message]>,
+    /// Who begins a message when one has been acknowledged, in place of a list.
+    pub closed_loop: Option<Arc<ClosedLoop>>,
 }
 
 /// A link that is cut for some time.
@@ -253,8 +255,7 @@ impl Scenario {
             flow.config.stop = flow.config.stop.min(end);
         }
         for plan in &mut self.traffic {
-            let count = plan.messages.partition_point(|message| message.start < end);
-            plan.messages = plan.messages[..count].into();
+            plan.end_at(end);
         }
         self.snapshots.retain(|at| *at <= end);
         self.windows.retain(|window| window.from < end);
@@ -491,6 +492,10 @@ impl Scenario {
             let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
             Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
         };
+        let of_loops = || {
+            let closed = self.traffic.iter().find(|plan| plan.closed_loop.is_some())?;
+            Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
+        };
         let of_digests = || {
             self.digest()
                 .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
@@ -512,6 +517,7 @@ impl Scenario {
             .or_else(of_buffers)
             .or_else(of_flows)
             .or_else(of_traffic)
+            .or_else(of_loops)
             .or_else(of_digests)
             .or_else(of_messages)
     }
@@ -579,7 +585,16 @@ impl Scenario {
 }
 
 impl TrafficPlan {
-    /// The messages that start before this.
+    /// Leaves out what starts from `end` on.
+    pub fn end_at(&mut self, end: Time) {
+        let before = self.before(end);
+        if before.len() < self.messages.len() {
+            self.messages = before.into();
+        }
+        self.closed_loop = self.closed_loop.take().map(|closed| Arc::new(closed.before(end)));
+    }
+
+    /// The messages of a list that start before this.
     pub fn before(&self, end: Time) -> &[Message] {
         &self.messages[..self.messages.partition_point(|message| message.start < end)]
     }

@@ -5,13 +5,15 @@
 //! | [`SizeCdf`] | a distribution of sizes, from a file or built in |
 //! | [`Poisson`] | every host sends at a load, independently of the others |
 //! | [`Incast`] | bursts of many hosts to one |
+//! | [`ClosedLoop`] | hosts that always have so many messages under way |
 //! | [`Pairs`] | pairs of hosts: one to one, all to all, permutations |
 //! | [`list::read`] | messages one by one, as a CSV file has them |
 //! | [`merge`] | several of these as one |
 //!
-//! All are sorted by start. Equal parameters and seeds give equal messages on every machine: sums and products of
+//! Lists are sorted by start. Equal parameters and seeds give equal messages on every machine: sums and products of
 //! `f64` are exact in the same way everywhere, and the logarithm is `libm`'s.
 
+mod closed_loop;
 mod error;
 mod incast;
 mod instants;
@@ -24,8 +26,10 @@ mod poisson;
 mod rng;
 mod size_cdf;
 
+use weir_units::archive::Value;
 use weir_units::{Bytes, Time};
 
+pub use closed_loop::{ClosedLoop, ClosedLoopTerms};
 pub use error::WorkloadError;
 pub use incast::{Incast, Senders};
 pub use instants::Instants;
@@ -38,7 +42,7 @@ pub use rng::Rng;
 pub use size_cdf::{CdfError, CdfFault, SizeCdf};
 
 /// One message to be sent: a flow, as the papers say.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub struct Message {
     /// When it is handed to the sending host.
     pub start: Time,
@@ -53,6 +57,7 @@ pub struct Message {
 /// The generators of one seed: what each is for. Streams of hosts are those numbers and the hosts' added.
 mod stream {
     pub(super) const POISSON: u64 = 1 << 32;
+    pub(super) const CLOSED_LOOP: u64 = 2 << 32;
     pub(super) const INCAST: u64 = 1;
     pub(super) const INSTANTS: u64 = 2;
     pub(super) const PERMUTATION: u64 = 3;

@@ -25,7 +25,7 @@ use weir_results::run_dir::{
 };
 use weir_scenario::file::Expectation;
 use weir_scenario::workload::Message;
-use weir_scenario::{AnyLink, Behind, PortPlace, Scenario, TrafficPlan};
+use weir_scenario::{AnyLink, Behind, PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
@@ -346,7 +346,7 @@ impl Running<'_> {
             }
             Sent::Message(traffic, message) => {
                 let plan = &scenario.traffic[traffic as usize];
-                let ends = &plan.messages[message as usize];
+                let ends = &self.sim.messages(traffic as usize)[message as usize];
                 let ends = [ends.from, ends.to].map(|host| host as usize);
                 let carried_by = (&plan.transport, &plan.congestion_control);
                 let [source, destination] = numbers(traffic as usize, message as usize);
@@ -377,8 +377,8 @@ impl Running<'_> {
 
     /// Writes down the traffic's messages that have started and were not completed.
     fn note_unfinished(&mut self) -> Result<(), SimRunError> {
-        for (plan, measures) in self.scenario.traffic.iter().zip(&self.measures) {
-            let unfinished = measures.unfinished(started(plan, self.sim.now()));
+        for (number, (plan, measures)) in self.scenario.traffic.iter().zip(&self.measures).enumerate() {
+            let unfinished = measures.unfinished(started(&self.sim, number));
             let (transport, stamps) = (&plan.transport, plan.congestion_control.stamps());
             self.recorder.note_unfinished(plan, unfinished, |message| {
                 let ends = [message.from, message.to].map(|host| host as usize);
@@ -521,9 +521,9 @@ impl Running<'_> {
         if came_to == CameTo::Bound {
             failures.push(undrained(scenario, &sim, &reports, &measures));
         }
-        let of_traffic = scenario.traffic.iter().zip(&measures);
+        let of_traffic = scenario.traffic.iter().zip(&measures).enumerate();
         let traffic: Vec<TrafficSummary> =
-            of_traffic.map(|(plan, of)| of.summary(plan, scenario.warm_up, started(plan, now))).collect();
+            of_traffic.map(|(number, (plan, of))| of.summary(plan, scenario.warm_up, started(&sim, number))).collect();
         let mut notes = vec![match came_to {
             CameTo::Rest => format!("all that was sent had arrived {} after the end", now.since(scenario.end)),
             CameTo::Deadlock => "what the deadlock holds was left where it is".to_owned(),
@@ -561,8 +561,9 @@ impl Running<'_> {
 }
 
 /// The messages of a traffic that have started.
-fn started(plan: &TrafficPlan, now: Time) -> &[Message] {
-    &plan.messages[..plan.messages.partition_point(|message| message.start <= now)]
+fn started(sim: &Sim, traffic: usize) -> &[Message] {
+    let messages = sim.messages(traffic);
+    &messages[..messages.partition_point(|message| message.start <= sim.now())]
 }
 
 /// What a run had to do, and who did it beside this thread.

@@ -1,9 +1,15 @@
 //! The messages of a scenario's traffic: each one has a connection of its own, from its start to its acknowledgement.
 //!
+//! In a closed loop a message starts one window of the hosts after another one's acknowledgement: then all hosts know of it, however many
+//! threads there are.
+//!
 //! Ends are opened and closed at both hosts at once, as if they had agreed on it over another network.
 
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
 use weir_nic::host::{Completion, Connection};
-use weir_scenario::workload::Message;
+use weir_scenario::workload::{ClosedLoop, Message, Rng};
 use weir_scenario::{Scenario, TrafficPlan};
 use weir_units::archive::{Archive, State, Value};
 use weir_units::{Bytes, Span, Time};
@@ -49,6 +55,8 @@ pub(super) struct Connections {
     receives: Box<[usize]>,
     /// When the next message starts, of which traffic; [`Time::NEVER`] if none does.
     next: (Time, usize),
+    /// A window of the hosts: what is known of in one is known to all in the next.
+    window: Span,
     /// Hosts and sending ends that have completed their message.
     to_close: Vec<(u32, u32)>,
     done: Vec<Done>,
@@ -59,6 +67,25 @@ struct Traffic {
     #[state(same)]
     plan: TrafficPlan,
     started: usize,
+    /// Of a closed loop; empty of a list.
+    going_round: Round,
+}
+
+/// A closed loop in its course.
+#[derive(Debug, Default, State)]
+struct Round {
+    /// When a message is to begin, at which of the senders, by its place.
+    due: BinaryHeap<Reverse<(Time, u32)>>,
+    senders: Box<[LoopSender]>,
+    /// The messages that have been opened, in that order, which is that of their starts.
+    begun: Vec<Message>,
+}
+
+#[derive(Debug, State)]
+struct LoopSender {
+    source: Rng,
+    /// Messages that it has begun, or is to.
+    begun: u32,
 }
 
 /// What belongs to a sending end.
@@ -72,8 +99,13 @@ struct Open {
 }
 
 impl Connections {
-    pub(super) fn new(scenario: &Scenario) -> Connections {
-        let traffic = scenario.traffic.iter().map(|plan| Traffic { plan: plan.clone(), started: 0 });
+    /// `window` is one of the hosts'.
+    pub(super) fn new(scenario: &Scenario, window: Span) -> Connections {
+        let traffic = scenario.traffic.iter().map(|plan| Traffic {
+            plan: plan.clone(),
+            started: 0,
+            going_round: plan.closed_loop.as_deref().map_or_else(Round::default, Round::of),
+        });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
         let sent_to = |host: usize| scenario.flows.iter().filter(|flow| flow.to == host).count();
         let mut connections = Connections {
@@ -83,6 +115,7 @@ impl Connections {
             received: vec![Vec::new(); scenario.hosts.len()].into(),
             receives: (0..scenario.hosts.len()).map(sent_to).collect(),
             next: (Time::NEVER, 0),
+            window,
             to_close: Vec::new(),
             done: Vec::new(),
         };
@@ -93,7 +126,7 @@ impl Connections {
     /// Goes over who has a connection open. Ends that are read are opened at their hosts, which are as they were built, and
     /// are to be overwritten next.
     pub(super) fn checkpoint(&mut self, archive: &mut Archive, parts: &mut Parts) {
-        let Connections { traffic, flows: _, open, received, receives: _, next, to_close, done } = self;
+        let Connections { traffic, flows: _, open, received, receives: _, next, window: _, to_close, done } = self;
         traffic.state(archive);
         open.state(archive);
         received.state(archive);
@@ -108,8 +141,8 @@ impl Connections {
     /// Opens all ends that there are; `None` if there can't be such.
     fn open_ends(&self, parts: &mut Parts) -> Option<()> {
         let flow = |(traffic, message): (u32, u32)| {
-            let plan = &self.traffic.get(traffic as usize)?.plan;
-            Some(plan.flow(plan.messages.get(message as usize)?))
+            let traffic = self.traffic.get(traffic as usize)?;
+            Some(traffic.plan.flow(traffic.messages().get(message as usize)?))
         };
         for (number, (open, received)) in self.open.iter().zip(&self.received).enumerate() {
             let senders = open.iter().map(|open| flow((open.traffic, open.message))).collect::<Option<Vec<_>>>()?;
@@ -125,8 +158,8 @@ impl Connections {
     /// Shows a flow of each traffic, for what can't be taken down of one.
     pub(super) fn try_flows(&self, archive: &mut Archive, parts: &Parts) {
         for traffic in &self.traffic {
-            if let Some(first) = traffic.plan.messages.first() {
-                parts.host(first.from as usize).host.try_flow(&traffic.plan.flow(first), archive);
+            if let Some(first) = traffic.first() {
+                parts.host(first.from as usize).host.try_flow(&traffic.plan.flow(&first), archive);
             }
         }
     }
@@ -137,8 +170,13 @@ impl Connections {
         self.next.0
     }
 
+    /// The messages of a traffic, by its place: all of a list, and those of a closed loop that have been opened.
+    pub(super) fn messages(&self, traffic: usize) -> &[Message] {
+        self.traffic[traffic].messages()
+    }
+
     fn look_ahead(&mut self) {
-        let starts = self.traffic.iter().map(|traffic| traffic.next().map_or(Time::NEVER, |message| message.start));
+        let starts = self.traffic.iter().map(Traffic::next_start);
         self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
     }
 
@@ -153,9 +191,8 @@ impl Connections {
     fn open_next(&mut self, parts: &mut Parts) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
-        let Some(next) = traffic.next() else { return };
-        let message = traffic.started as u32;
-        traffic.started += 1;
+        let Some(next) = traffic.begin_next() else { return };
+        let message = traffic.started as u32 - 1;
         let (flow, Message { start, from, to, .. }) = (traffic.plan.flow(&next), next);
         let ends = parts.two_hosts([from as usize, to as usize]);
         let opened = Connection::open(ends.map(|node| &mut node.host), &flow);
@@ -175,6 +212,7 @@ impl Connections {
 
     /// Notes what hosts have completed.
     pub(super) fn note_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
+        let mut goes_round = false;
         for (host, Completion { flow, released, size, fct }) in completed {
             let number = host as usize;
             let of = match flow.checked_sub(self.flows[number]) {
@@ -182,10 +220,14 @@ impl Connections {
                 Some(place) => {
                     self.to_close.push((number as u32, flow as u32));
                     let Open { traffic, message, .. } = self.open[number][place];
+                    goes_round |= self.traffic[traffic as usize].go_round(host, released + fct + self.window);
                     Sent::Message(traffic, message)
                 }
             };
             self.done.push(Done { host: number, of, released, size, fct });
+        }
+        if goes_round {
+            self.look_ahead();
         }
     }
 
@@ -207,7 +249,68 @@ impl Connections {
 }
 
 impl Traffic {
-    fn next(&self) -> Option<Message> {
-        self.plan.messages.get(self.started).copied()
+    /// Its messages: all of a list, and those of a closed loop that have been opened.
+    fn messages(&self) -> &[Message] {
+        if self.plan.closed_loop.is_some() { &self.going_round.begun } else { &self.plan.messages }
+    }
+
+    /// A message such as it has.
+    fn first(&self) -> Option<Message> {
+        let Some(closed) = &self.plan.closed_loop else { return self.plan.messages.first().copied() };
+        let sender = *closed.senders().first()?;
+        Some(closed.next(sender, &mut closed.source(sender), closed.from()))
+    }
+
+    fn next_start(&self) -> Time {
+        if self.plan.closed_loop.is_some() {
+            return self.going_round.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
+        }
+        self.plan.messages.get(self.started).map_or(Time::NEVER, |message| message.start)
+    }
+
+    /// The message that starts next, which has started then.
+    fn begin_next(&mut self) -> Option<Message> {
+        let message = match &self.plan.closed_loop {
+            None => self.plan.messages.get(self.started).copied()?,
+            Some(closed) => self.going_round.begin_next(closed)?,
+        };
+        self.started += 1;
+        Some(message)
+    }
+
+    /// In a closed loop, has another message of this host begin at `at`, as one has been acknowledged; whether one does.
+    fn go_round(&mut self, host: u32, at: Time) -> bool {
+        self.plan.closed_loop.as_ref().is_some_and(|closed| self.going_round.go_on(closed, host, at))
+    }
+}
+
+impl Round {
+    fn of(closed: &ClosedLoop) -> Round {
+        let senders = closed.senders().iter();
+        let places = 0..closed.senders().len() as u32;
+        Round {
+            due: places.flat_map(|place| (0..closed.first()).map(move |_| Reverse((closed.from(), place)))).collect(),
+            senders: senders.map(|host| LoopSender { source: closed.source(*host), begun: closed.first() }).collect(),
+            begun: Vec::new(),
+        }
+    }
+
+    fn begin_next(&mut self, closed: &ClosedLoop) -> Option<Message> {
+        let Reverse((start, place)) = self.due.pop()?;
+        let place = place as usize;
+        let message = closed.next(closed.senders()[place], &mut self.senders[place].source, start);
+        self.begun.push(message);
+        Some(message)
+    }
+
+    fn go_on(&mut self, closed: &ClosedLoop, host: u32, at: Time) -> bool {
+        let Ok(place) = closed.senders().binary_search(&host) else { return false };
+        let sender = &mut self.senders[place];
+        let goes_on = closed.goes_on(sender.begun, at);
+        if goes_on {
+            sender.begun += 1;
+            self.due.push(Reverse((at, place as u32)));
+        }
+        goes_on
     }
 }

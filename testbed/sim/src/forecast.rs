@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use weir_nic::host::{FrameSizes, Transport};
+use weir_scenario::workload::ClosedLoop;
 use weir_scenario::{FlowPlan, Scenario, TrafficPlan};
 use weir_units::{Bytes, Span};
 
@@ -98,7 +99,23 @@ fn hops_of_traffic(scenario: &Scenario, plan: &TrafficPlan) -> u64 {
         let (frames, acks) = frames(sizes, &plan.transport, message.size, plan.ack_every.map(|every| every.get()));
         (frames + acks.unwrap_or(1).max(1)) * links(scenario, ends)
     };
-    plan.messages.iter().map(of_message).sum()
+    let of_loop = plan.closed_loop.as_deref().map_or(0, |closed| hops_of_loop(scenario, plan, closed));
+    plan.messages.iter().map(of_message).sum::<u64>() + of_loop
+}
+
+/// At most: all senders at their links' rates.
+fn hops_of_loop(scenario: &Scenario, plan: &TrafficPlan, closed: &ClosedLoop) -> u64 {
+    let mean = closed.sizes().mean().max(1.0);
+    let of_sender = |sender: &u32| {
+        let host = &scenario.hosts[*sender as usize].nic;
+        let span = closed.until().min(scenario.end).since(closed.from().min(scenario.end));
+        let most = closed.times().map_or(u64::MAX, |times| (f64::from(times) * mean) as u64);
+        let bytes = host.rate.bytes_in(span).get().min(most);
+        let every = plan.ack_every.map(|every| every.get());
+        let (frames, acks) = frames(&host.sizes, &plan.transport, Bytes::new(bytes), every);
+        (frames + acks.unwrap_or((bytes as f64 / mean) as u64)) * LINKS_ASSUMED
+    };
+    closed.senders().iter().map(of_sender).sum()
 }
 
 /// Data frames of so many bytes, and the acknowledgements of them if they are by frames.

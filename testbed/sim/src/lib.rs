@@ -89,6 +89,7 @@ use weir_results::feedback::FeedbackStats;
 use weir_results::run_dir::FrameSummary;
 use weir_scenario::link::FaultCounters;
 use weir_scenario::topology::Routes;
+use weir_scenario::workload::Message;
 use weir_scenario::{PortPlace, Scenario, ScenarioError};
 use weir_switch_core::{BuildError, Report, Shared};
 use weir_units::archive::{Archive, State};
@@ -182,8 +183,10 @@ impl Sim {
         });
         let hosts = hosts.collect::<Result<Box<[_]>, SimError>>()?;
         let lookahead = network::lookahead(&wires, scenario.frame_bytes_min());
-        let parts = Parts::new(switches, hosts, wires, leaving.ends, Sides::new(scenario));
-        let (connections, links) = (Connections::new(scenario), Links::of(scenario));
+        let sides = Sides::new(scenario);
+        let window = lookahead * sides.count() as u64;
+        let parts = Parts::new(switches, hosts, wires, leaving.ends, sides);
+        let (connections, links) = (Connections::new(scenario, window), Links::of(scenario));
         Ok(Sim {
             parts,
             crew: Crew::default(),
@@ -354,6 +357,12 @@ impl Sim {
     /// The messages that were completed since the last call, oldest first.
     pub fn drain_completions(&mut self) -> impl Iterator<Item = Done> {
         self.connections.drain_done()
+    }
+
+    /// The messages of a traffic of the scenario, by its place: all of a list, and those that have started of a closed loop, with some
+    /// that start next.
+    pub fn messages(&self, traffic: usize) -> &[Message] {
+        self.connections.messages(traffic)
     }
 
     /// Cuts a link of a host, or mends it. Frames on it are lost, the switch drops what it has for it, and flow control of both

@@ -1,5 +1,6 @@
 //! Two hosts and a switch, to the picosecond; transports and workloads by topic.
 
+mod closed_loop;
 mod congestion;
 mod fct;
 mod feedback;

@@ -32,9 +32,12 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
             "{results}: there are no results of experiments; run weir reproduce all first, or name their directory: -o DIR"
         )));
     }
+    let of_earlier = Kept::read(&file.with_file_name(MAPS));
     let mut maps = BTreeMap::new();
     for (experiment, _) in entries.iter().filter(|_| backend == Backend::Sim) {
-        maps.extend(explore::read(&results.join(&experiment.id))?.map(|map| (map.id.clone(), map)));
+        let id = &experiment.id;
+        let map = explore::read(&results.join(id))?.as_ref().map(MapWords::of);
+        maps.extend(map.or_else(|| MapWords::of_page(&of_earlier, id)).map(|map| (id.clone(), map)));
     }
     if backend == Backend::Sim {
         let beside = file.parent().unwrap_or(Path::new(""));
@@ -56,6 +59,43 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     Ok(())
 }
 
+/// What a figure's map says, in the words of these documents.
+struct MapWords {
+    anchor: String,
+    /// What it says in one line.
+    verdict: String,
+    /// For a row: `3 % of 201 settings`.
+    cell: String,
+}
+
+/// The page of maps, beside this document.
+const MAPS: &str = "CLAIMS.md";
+
+impl MapWords {
+    fn of(map: &ClaimMap) -> MapWords {
+        let share = if map.lines[0].is_open() { OPEN.to_owned() } else { map.lines[0].share_shown() };
+        MapWords {
+            anchor: map.anchor(),
+            verdict: map.verdict.clone(),
+            cell: format!("{share} of {} settings", map.settings),
+        }
+    }
+
+    /// Of the page of maps, where the map itself is not at hand: both documents tell of one map then.
+    fn of_page(page: &Kept, id: &str) -> Option<MapWords> {
+        let line = page.section(id)?.lines().find_map(|line| line.strip_prefix("**")?.strip_suffix(".**"))?;
+        let mut letters = line.chars();
+        let verdict = letters.next()?.to_lowercase().chain(letters).collect();
+        let row: Vec<&str> = kept::cells(page.row(id)?).collect();
+        let share = row.get(1)?.split(" (").next()?;
+        let share = if share.starts_with("not decided") { OPEN } else { share };
+        let settings = row.last()?.split(',').next()?;
+        Some(MapWords { anchor: explore::anchor(id), verdict, cell: format!("{share} of {settings} settings") })
+    }
+}
+
+const OPEN: &str = "not decided in most";
+
 /// Below the document's folder: a page of each figure, and its picture.
 const PAGES: &str = "figures";
 const PICTURES: &str = "images/figures";
@@ -64,7 +104,7 @@ const PICTURES: &str = "images/figures";
 fn pages(
     beside: &Path,
     entries: &[Entry<'_>],
-    maps: &BTreeMap<String, ClaimMap>,
+    maps: &BTreeMap<String, MapWords>,
     results: &Path,
 ) -> Result<(), Failure> {
     for folder in [PAGES, PICTURES].map(|name| beside.join(name)) {
@@ -91,17 +131,38 @@ fn pages(
     for (experiment, _) in entries.iter().filter(|(_, result)| result.is_none()) {
         let path = beside.join(page(&experiment.id));
         let Some((map, text)) = maps.get(&experiment.id).zip(fs::read_to_string(&path).ok()) else { continue };
-        let told = kept::with_between(&text, (OVER_OPEN, ")).\n"), &(over_open(map) + "\n"));
+        let told = page_with_map(&text, map);
         whole(&path, |part| fs::write(part, told)).map_err(at(&path))?;
     }
     Ok(())
 }
 
+/// A kept page with what a map says, in place of what an earlier one did.
+fn page_with_map(page: &str, map: &MapWords) -> String {
+    if page.contains(OVER_OPEN) {
+        return kept::with_between(page, (OVER_OPEN, ")).\n"), &(over_open(map) + "\n"));
+    }
+    let verdict = page.find("\nWeir: **").and_then(|place| Some(place + 1 + page[place + 1..].find('\n')?));
+    let Some(end) = verdict else { return page.to_owned() };
+    format!("{}\n\n{}{}", &page[..end], over_open(map), &page[end..])
+}
+
+/// A kept section with what a map says, alike.
+fn section_with_map(section: &str, map: &MapWords) -> String {
+    const DETAILS: &str = " [All numbers and claims](";
+    match section.split_once(DETAILS) {
+        Some((head, rest)) if !section.contains(OVER_OPEN_SHORT) => {
+            format!("{head}{}{DETAILS}{rest}", over_open_short(map))
+        }
+        _ => kept::with_between(section, (OVER_OPEN_SHORT, &map_link(map)), &over_open_short(map)),
+    }
+}
+
 const OVER_OPEN: &str = "Over what the paper leaves open: it ";
 
 /// What a map says, for a figure's page.
-fn over_open(map: &ClaimMap) -> String {
-    format!("{OVER_OPEN}{} ([map](../CLAIMS.md#{})).", map.verdict, map.anchor())
+fn over_open(map: &MapWords) -> String {
+    format!("{OVER_OPEN}{} ([map](../{MAPS}#{})).", map.verdict, map.anchor)
 }
 
 /// A figure's page, as seen from the document.
@@ -143,7 +204,7 @@ fn kept_section<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
     kept.section(&entry.0.id).filter(|_| kept_row(kept, entry).is_some())
 }
 
-fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kept, backend: Backend) -> String {
+fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kept, backend: Backend) -> String {
     let (head, time) = match backend {
         Backend::Sim => (HEAD, "CPU time"),
         Backend::Dpdk => (HEAD_REAL, "time"),
@@ -157,7 +218,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kep
             let map = maps.get(&experiment.id);
             match kept_row(kept, entry) {
                 Some(row) => {
-                    let told = map.map(|map| kept::with_cell(row, MAP_CELL, &map_cell(map)));
+                    let told = map.map(|map| kept::with_cell(row, MAP_CELL, &map.cell));
                     let _ = writeln!(text, "{}", told.as_deref().unwrap_or(row));
                 }
                 None => short_row(&mut text, experiment, result.as_ref(), map),
@@ -169,10 +230,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, ClaimMap>, kept: &Kep
             let map = maps.get(&experiment.id);
             match kept_section(kept, entry) {
                 Some(section) => {
-                    let link = map.map(|map| (map, map_link(map)));
-                    let told = link.map(|(map, link)| {
-                        kept::with_between(section, (OVER_OPEN_SHORT, &link), &over_open_short(map))
-                    });
+                    let told = map.map(|map| section_with_map(section, map));
                     let _ = writeln!(text, "{}", told.as_deref().unwrap_or(section));
                 }
                 None => short_section(&mut text, experiment, result.as_ref(), map),
@@ -210,8 +268,9 @@ Made by `weir reproduce --document docs/REPRODUCTION.md` of what `weir reproduce
 paper, and where the paper is at odds with itself. [EXPERIMENTS.md](EXPERIMENTS.md) says how experiments are run and written, and [CLAIMS.md](CLAIMS.md) in which of the settings that a paper
 leaves open its claims hold. Nothing is tuned to a figure.
 
-**Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but not all else, or these
-runs do not decide it. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more than a factor of 2, or a run failed.
+**Holds**: each claim, and each number that the paper states, within its tolerance. **Holds in part**: what the paper concludes, but another claim or number
+does not, or a run failed that no conclusion is read off, or these runs leave something open. **Does not hold**: a conclusion does not come out, or none does for sure, or a number that the paper states is off by more
+than a factor of 2, or a run failed that a conclusion is read off.
 **Arithmetic**: what the paper concludes follows from formulas, so that no run could contradict it.
 
 ";
@@ -267,7 +326,7 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
 }
 
 /// A figure in the table.
-fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>, map: Option<&ClaimMap>) {
+fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>, map: Option<&MapWords>) {
     let what = escaped(&format!("{}, {}", experiment.paper.title, experiment.paper.figure));
     let id = format!("[{0}](#{1}) {what}", experiment.id, anchor(experiment));
     let Some((outcome, made_on)) = result else {
@@ -277,7 +336,7 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcom
     let held = |judgements: &mut dyn Iterator<Item = Judgement>| Tally::of(judgements).held();
     let mut main = outcome.claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement);
     let mut stated = outcome.numbers.iter().filter_map(|number| number.judgement);
-    let map = map.map_or_else(String::new, map_cell);
+    let map = map.map_or("", |map| &map.cell);
     let less = if outcome.left_out.is_some() { ", quick" } else { "" };
     let _ = writeln!(
         text,
@@ -297,21 +356,15 @@ const MAP_CELL: usize = 4;
 const TIME_CELL: usize = 5;
 const TIME_CELL_REAL: usize = 4;
 
-/// What a map says, for a row.
-fn map_cell(map: &ClaimMap) -> String {
-    let share = if map.lines[0].is_open() { "not decided in most".to_owned() } else { map.lines[0].share_shown() };
-    format!("{share} of {} settings", map.settings)
-}
-
 const OVER_OPEN_SHORT: &str = " Over what the paper leaves open it [";
 
 /// What a map says, for a section.
-fn over_open_short(map: &ClaimMap) -> String {
+fn over_open_short(map: &MapWords) -> String {
     format!("{OVER_OPEN_SHORT}{}{}", map.verdict, map_link(map))
 }
 
-fn map_link(map: &ClaimMap) -> String {
-    format!("](CLAIMS.md#{}).", map.anchor())
+fn map_link(map: &MapWords) -> String {
+    format!("]({MAPS}#{}).", map.anchor)
 }
 
 /// What a figure is about, what came of it, and over what is open; and its picture.
@@ -319,7 +372,7 @@ fn short_section(
     text: &mut String,
     experiment: &Experiment,
     result: Option<&(Outcome, MadeOn)>,
-    map: Option<&ClaimMap>,
+    map: Option<&MapWords>,
 ) {
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
     let _ = write!(text, "The paper: {}", experiment.paper.found);
@@ -400,7 +453,7 @@ fn details(
     text: &mut String,
     experiment: &Experiment,
     result: Option<&(Outcome, MadeOn)>,
-    map: Option<&ClaimMap>,
+    map: Option<&MapWords>,
     broken: &[Told],
 ) {
     let paper = &experiment.paper;
@@ -491,4 +544,46 @@ fn anchor(experiment: &Experiment) -> String {
 /// For a cell of a table.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_map_that_is_not_at_hand_is_told_by_its_page() {
+        let folder = tempfile::tempdir().unwrap();
+        let page = folder.path().join(MAPS);
+        let text = "# Maps\n\n| figure | together | decided by | a | b | c | d | settings, CPU time |\n|---|---|\n\
+            | [a.1](#a1) One | 12 % (4-31 %) | delay | 1 | 2 | 3 | 0 | 24, 4 min |\n\
+            | [a.2](#a2) Two | not decided in 60 of 80 | - | 0 | 1 | 0 | 1 | 80, 8 min |\n\n\
+            ## a.1\n\nOne.\n\n**Holds in 12 % of the settings (4-31 %); delay decides.**\n\n- x\n\n\
+            ## a.2\n\nTwo.\n\n**Is decided by its 2 seeds in 20 of the 80 settings.**\n";
+        fs::write(&page, text).unwrap();
+        let of = |id: &str| MapWords::of_page(&Kept::read(&page), id).map(|map| (map.cell, map.verdict, map.anchor));
+        let told =
+            |cell: &str, verdict: &str, anchor: &str| Some((cell.to_owned(), verdict.to_owned(), anchor.to_owned()));
+        assert_eq!(
+            of("a.1"),
+            told("12 % of 24 settings", "holds in 12 % of the settings (4-31 %); delay decides", "a1")
+        );
+        let verdict = "is decided by its 2 seeds in 20 of the 80 settings";
+        assert_eq!(of("a.2"), told("not decided in most of 80 settings", verdict, "a2"));
+        assert_eq!(of("a.3"), None);
+
+        // A page and a section that had no map, or another one.
+        let map = MapWords::of_page(&Kept::read(&page), "a.1").unwrap();
+        let other =
+            MapWords { verdict: "holds in 3 %".to_owned(), ..MapWords::of_page(&Kept::read(&page), "a.1").unwrap() };
+        let bare = "# a.1\n\nWeir: **holds**. Reproduced.\n\n- more\n";
+        let with = page_with_map(bare, &map);
+        let told = "Over what the paper leaves open: it holds in 12 % of the settings (4-31 %); delay decides ([map](../CLAIMS.md#a1)).";
+        assert_eq!(with, format!("# a.1\n\nWeir: **holds**. Reproduced.\n\n{told}\n\n- more\n"));
+        assert_eq!(page_with_map(&page_with_map(bare, &other), &map), with);
+        let bare = "## a.1: One\n\nThe paper: x. **Reproduced.** [All numbers and claims](figures/a.1.md).\n";
+        let with = section_with_map(bare, &map);
+        assert!(with.contains("**Reproduced.** Over what the paper leaves open it [holds in 12 %"), "{with}");
+        assert!(with.ends_with("(CLAIMS.md#a1). [All numbers and claims](figures/a.1.md).\n"), "{with}");
+        assert_eq!(section_with_map(&section_with_map(bare, &other), &map), with);
+    }
 }

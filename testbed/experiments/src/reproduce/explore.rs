@@ -30,7 +30,7 @@ use crate::files::{at, json_text, quoted, whole};
 use crate::run::slug;
 use crate::sweep::{Cell, Say, Shard, Table};
 
-pub(super) use self::map::ClaimMap;
+pub(super) use self::map::{ClaimMap, anchor};
 
 /// Arguments of `weir explore`.
 #[derive(clap::Args)]

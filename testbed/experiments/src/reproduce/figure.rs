@@ -63,6 +63,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
             let measured = drawn.lines.len();
             drawn.lines.extend(panel.paper.iter().map(|stated| of_paper(stated, &mut categories)));
             if !categories.is_empty() {
+                without_what_is_common(&mut categories);
                 // What the paper states stays marks upon the bars.
                 drawn.lines[..measured].iter_mut().for_each(|line| line.style = Style::Bars);
                 drawn.x_axis = XAxis::Categories(categories);
@@ -141,6 +142,15 @@ fn category(text: &str, categories: &mut Vec<String>) -> f64 {
     place as f64
 }
 
+/// Takes a file's ending off texts that all have it: names are what differs.
+fn without_what_is_common(categories: &mut [String]) {
+    let ending = categories[0].rfind('.').map(|dot| categories[0][dot..].to_owned());
+    let Some(ending) = ending.filter(|ending| ending[1..].starts_with(char::is_alphabetic)) else { return };
+    if categories.iter().all(|text| text.len() > ending.len() && text.ends_with(&ending)) {
+        categories.iter_mut().for_each(|text| text.truncate(text.len() - ending.len()));
+    }
+}
+
 /// What the paper states, as hollow markers.
 fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
     let point = |(x, value): &(toml::Value, f64)| {
@@ -194,11 +204,12 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
         None => Vec::new(),
     };
     points.dedup();
-    let name = match all - finished {
-        0 => name.to_owned(),
-        unfinished => format!("{name} ({unfinished} of {all} did not finish)"),
+    // It has the colour of the lines of its own name, in whichever panel.
+    let (name, compared_with) = match all - finished {
+        0 => (name.to_owned(), None),
+        unfinished => (format!("{name} ({unfinished} of {all} did not finish)"), Some(name.to_owned())),
     };
-    Some(plot::Line { name, points, ..plot::Line::default() })
+    Some(plot::Line { name, compared_with, points, ..plot::Line::default() })
 }
 
 /// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
@@ -213,7 +224,12 @@ fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
 }
 
 fn with_unit(what: &str, unit: &str) -> String {
-    if unit.is_empty() { what.to_owned() } else { format!("{what} ({unit})") }
+    // "PAUSEs of all switches" says what it counts.
+    if unit.is_empty() || what.split(' ').any(|word| word == unit) {
+        what.to_owned()
+    } else {
+        format!("{what} ({unit})")
+    }
 }
 
 #[cfg(test)]
@@ -228,8 +244,24 @@ mod tests {
         to_the_end(&mut lines);
         let names: Vec<&str> = lines.iter().map(|line| line.name.as_str()).collect();
         assert_eq!(names, ["SIH", "SIH (2 of 4 did not finish)", "SIH (1 of 1 did not finish)"]);
+        let colours: Vec<&str> = lines.iter().map(|line| line.compared_with.as_deref().unwrap_or(&line.name)).collect();
+        assert_eq!(colours, ["SIH"; 3], "one colour, whatever did not finish");
         assert_eq!(lines[0].points, [(1.0, 50.0), (3.0, 100.0)]);
         assert_eq!(lines[1].points, [(1.0, 25.0), (2.0, 50.0), (3.0, 50.0)]);
         assert_eq!(lines[2].points, [(1.0, 0.0), (3.0, 0.0)]);
+    }
+
+    #[test]
+    fn names_are_what_differs_and_a_unit_is_told_once() {
+        let of = |texts: &[&str]| {
+            let mut texts: Vec<String> = texts.iter().map(|text| (*text).to_owned()).collect();
+            without_what_is_common(&mut texts);
+            texts.join(" ")
+        };
+        assert_eq!(of(&["1.toml", "12.toml"]), "1 12");
+        assert_eq!(of(&["1.toml", "2.csv"]), "1.toml 2.csv");
+        assert_eq!((of(&["0.5", "1.5"]), of(&["dcqcn", "timely"])), ("0.5 1.5".to_owned(), "dcqcn timely".to_owned()));
+        assert_eq!(with_unit("throughput", "Gb/s"), "throughput (Gb/s)");
+        assert_eq!(with_unit("PAUSEs in 11 ms", "PAUSEs"), "PAUSEs in 11 ms");
     }
 }

@@ -57,7 +57,7 @@ impl Kept {
 }
 
 /// A row's cells.
-fn cells(row: &str) -> impl Iterator<Item = &str> {
+pub(super) fn cells(row: &str) -> impl Iterator<Item = &str> {
     row.trim_matches('|').split('|').map(str::trim)
 }
 

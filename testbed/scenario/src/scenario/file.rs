@@ -166,7 +166,7 @@ fn read(root: &Table<'_>, path: &Path) -> (ScenarioPlan, Vec<Scenario>) {
         plan.messages = messages::of(root.doc(), &plan, &scenarios[0]);
         for scenario in &mut scenarios {
             let with_messages = scenario.traffic.iter_mut().zip(&plan.messages);
-            with_messages.for_each(|(traffic, messages)| traffic.messages = messages.clone());
+            with_messages.for_each(|(traffic, sent)| sent.clone().give_to(traffic));
         }
     }
     (plan, scenarios)

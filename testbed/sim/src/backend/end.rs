@@ -35,10 +35,7 @@ pub(super) fn until_end(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let end = scenario.end;
     for traffic in &mut scenario.traffic {
-        let before = traffic.before(end);
-        if before.len() < traffic.messages.len() {
-            traffic.messages = before.into();
-        }
+        traffic.end_at(end);
     }
     scenario.flows.iter_mut().for_each(|flow| flow.config.stop = flow.config.stop.min(end));
     scenario
@@ -92,7 +89,7 @@ pub(super) fn failures(
 /// Tells what is left in a run that did not drain.
 pub(super) fn undrained(scenario: &Scenario, sim: &Sim, reports: &[Report], measures: &[MessageMeasures]) -> String {
     let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
-    let all: usize = scenario.traffic.iter().map(|plan| plan.messages.len()).sum();
+    let all: usize = (0..scenario.traffic.len()).map(|traffic| sim.messages(traffic).len()).sum();
     let done: u64 = measures.iter().map(MessageMeasures::completed).sum();
     let waiting = sim.hosts().filter(|host| !host.is_finished()).count();
     format!(

@@ -71,6 +71,7 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
         ack_every: None,
         retransmission: None,
         dport: None,
+        closed_loop: None,
         messages: messages.into(),
     });
     let routes = Routes::shortest(&fabric).unwrap();

@@ -319,6 +319,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
         ack_every: None,
         retransmission: None,
         dport: None,
+        closed_loop: None,
         messages: (0..200).map(message).collect(),
     });
     let mut sim = Sim::new(&scenario).unwrap();

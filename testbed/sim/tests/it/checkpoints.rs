@@ -68,6 +68,10 @@ fn files_of_a_run_that_was_interrupted_are_those_of_one_that_was_not() {
     compare("troubled", &troubled_fabric(), &[30, 180, 270, 430, 730, 1_010]);
     let ring = scenario_of("150KB", "kind = 'ring'\nswitches = 5\nhosts = 2\ndelay = '700ns'", "");
     compare("ring", &ring, &[200, 700, 1_100]);
+    let closed =
+        "[[workloads]]\nname = 'loop'\nkind = 'closed-loop'\nclass = 3\nsizes = 'web-server'\noutstanding = 3\n";
+    let closed = scenario_of("1MB", "kind = 'leaf-spine'\nleaves = 2\nspines = 2\nhosts = 4\ndelay = '700ns'", closed);
+    compare("closed loop", &closed, &[150, 500, 870, 1_010]);
     let wide = "kind = 'leaf-spine'\nleaves = 3\nspines = 2\nhosts = 66\ndelay = '500ns'";
     compare("wide", &scenario_of("1MB", wide, ""), &[400]);
 }

@@ -87,6 +87,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
         dport: None,
+        closed_loop: None,
         messages: messages.into(),
     }];
     scenario

@@ -119,12 +119,17 @@ pub(super) struct Explored<'a> {
     pub cpu_ms: u64,
 }
 
+/// The anchor of a figure's section in the document of maps.
+pub(in crate::reproduce) fn anchor(id: &str) -> String {
+    id.replace('.', "").to_lowercase()
+}
+
 impl ClaimMap {
     pub(in crate::reproduce) const FORMAT: &str = "weir-map-1";
 
     /// The anchor of its section in the document of maps.
     pub(in crate::reproduce) fn anchor(&self) -> String {
-        self.id.replace('.', "").to_lowercase()
+        anchor(&self.id)
     }
 
     pub(super) fn of(explored: &Explored<'_>) -> ClaimMap {

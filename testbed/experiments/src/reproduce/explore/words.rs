@@ -166,7 +166,7 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
             fs::write(&to, picture::drawn(map)).map_err(at(&to))?;
             section(&mut text, experiment, map, made_on.as_ref(), &format!("images/{pictures}/{name}"));
         } else if let Some(section) = kept.section(id) {
-            let _ = writeln!(text, "{section}");
+            let _ = writeln!(text, "{}", read_anew(section, &experiment.paper.map.reading));
         }
     }
     let _ = writeln!(
@@ -192,6 +192,21 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
     };
     println!("{} maps{of_earlier}: {}", maps.len(), file.display());
     Ok(())
+}
+
+/// What stands in front of a section's picture.
+const PICTURE: &str = "![Claims by the values of what is open]";
+
+/// A kept section with the reading that `paper.toml` has now: the paragraph in front of the picture, below the list of nearest settings.
+fn read_anew(section: &str, reading: &str) -> String {
+    let Some((head, rest)) = section.split_once(PICTURE) else { return section.to_owned() };
+    let list = head.trim_end().rsplit_once("\n- ").and_then(|(before, last)| {
+        let item = last.lines().next()?;
+        Some(format!("{before}\n- {item}"))
+    });
+    let Some(list) = list else { return section.to_owned() };
+    let reading = if reading.is_empty() { String::new() } else { format!("\n\n{reading}") };
+    format!("{list}{reading}\n\n{PICTURE}{rest}")
 }
 
 /// Where rows have `288, 2 min`: how many settings were run, and how long that took.
@@ -247,7 +262,7 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, made_on: 
     if !experiment.paper.map.reading.is_empty() {
         let _ = writeln!(text, "\n{}", experiment.paper.map.reading);
     }
-    let _ = writeln!(text, "\n![Claims by the values of what is open]({picture})\n");
+    let _ = writeln!(text, "\n{PICTURE}({picture})\n");
     text.push_str("| claim | holds in | 95 % | as taken | | decided by |\n|---|---|---|---|---|---|\n");
     for line in map.lines.iter().filter(|line| line.of > 0) {
         let says = match line.kind {
@@ -287,5 +302,24 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, made_on: 
             .map(|(n, value)| if n == thing.taken { format!("**{value}**") } else { value.clone() })
             .collect();
         let _ = writeln!(text, "- {}: {}. {}", thing.name, values.join(", "), thing.why);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kept_section_has_the_reading_of_now() {
+        let section = |reading: &str| {
+            format!(
+                "\n## a.1\n\nA. 8 settings.\n\n**Holds.**\n\n- x: y\n- nearest z{reading}\n\n{PICTURE}(a.svg)\n\n| claim |\n- p: **1**"
+            )
+        };
+        let (none, old) = (section(""), section("\n\nAs it was."));
+        assert_eq!(read_anew(&none, "It is fragile."), section("\n\nIt is fragile."));
+        assert_eq!(read_anew(&old, "It is fragile."), section("\n\nIt is fragile."));
+        assert_eq!(read_anew(&old, ""), none);
+        assert_eq!(read_anew("no picture", "It is fragile."), "no picture");
     }
 }

@@ -327,7 +327,7 @@ impl<'p> Build<'p> {
             Some(line) => self.control(&carriage.control, Network { line, base_rtt }, &key, complaints)?,
             None => CongestionControl::none(),
         };
-        Some(TrafficPlan {
+        let mut traffic = TrafficPlan {
             name: workload.name.clone(),
             class: workload.class,
             dscp,
@@ -336,8 +336,13 @@ impl<'p> Build<'p> {
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
             dport: workload.dport,
-            messages: self.plan.messages.get(number).cloned().unwrap_or_default(),
-        })
+            messages: Default::default(),
+            closed_loop: None,
+        };
+        if let Some(sent) = self.plan.messages.get(number) {
+            sent.clone().give_to(&mut traffic);
+        }
+        Some(traffic)
     }
 
     /// A congestion control for a line of this rate; `key` is what has it.

@@ -78,6 +78,7 @@ pub(super) const WORKLOAD: &[&str] = &[
     "equal_sizes",
     "fan_in",
     "groups_of",
+    "outstanding",
     "every",
     "times",
     "from",

@@ -1,4 +1,4 @@
-//! The messages of the file's workloads, made once for all runs.
+//! What the file's workloads send, made once for all runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -8,27 +8,53 @@ use weir_units::{BitRate, Span, Time};
 
 use super::plan::ScenarioPlan;
 use super::reading::told;
-use super::workloads::{Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
-use crate::scenario::{HostPlan, Scenario};
+use super::workloads::{LoopPart, Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
+use crate::scenario::{HostPlan, Scenario, TrafficPlan};
 use crate::workload::{
-    Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf, WorkloadError, merge,
+    ClosedLoop, ClosedLoopTerms, Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf,
+    WorkloadError, merge,
 };
 
 /// The most messages of a scenario: what runs keep of each adds up.
 pub(super) const MESSAGES_MAX: usize = 20_000_000;
 
-/// The messages of each workload of a file. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
+/// What a workload sends.
+#[derive(Clone, Debug)]
+pub(super) enum Sent {
+    /// These.
+    List(Arc<[Message]>),
+    /// What hosts begin as others are acknowledged.
+    ClosedLoop(Arc<ClosedLoop>),
+}
+
+impl Sent {
+    /// Has a traffic send it.
+    pub(super) fn give_to(self, traffic: &mut TrafficPlan) {
+        match self {
+            Sent::List(messages) => traffic.messages = messages,
+            Sent::ClosedLoop(closed) => traffic.closed_loop = Some(closed),
+        }
+    }
+}
+
+/// What each workload of a file sends. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
 /// be made.
-pub(super) fn of(doc: &Doc, plan: &ScenarioPlan, scenario: &Scenario) -> Vec<Arc<[Message]>> {
+pub(super) fn of(doc: &Doc, plan: &ScenarioPlan, scenario: &Scenario) -> Vec<Sent> {
     let mut left = MESSAGES_MAX;
     let mut all = Vec::new();
     for workload in &plan.workloads {
         let maker = Maker { plan, workload, hosts: &scenario.hosts, left };
         let key = |key: &str| format!("workloads[{}].{key}", workload.number);
-        match maker.messages() {
-            Ok(messages) => {
-                left -= messages.len();
-                all.push(messages.into());
+        let made = match &workload.kind {
+            WorkloadKind::ClosedLoop(terms) => maker.closed_loop(terms),
+            _ => maker.messages().map(|messages| Sent::List(messages.into())),
+        };
+        match made {
+            Ok(sent) => {
+                if let Sent::List(messages) = &sent {
+                    left -= messages.len();
+                }
+                all.push(sent);
             }
             Err(Fault::TooMany) => {
                 let others = if left < MESSAGES_MAX { "with those before it, " } else { "" };
@@ -73,6 +99,8 @@ impl Maker<'_> {
         match &self.workload.kind {
             WorkloadKind::List(messages) if messages.len() > self.left => Err(Fault::TooMany),
             WorkloadKind::List(messages) => Ok(messages.clone()),
+            // It has no list.
+            WorkloadKind::ClosedLoop(_) => Ok(Vec::new()),
             WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
                 self.poisson(senders, receivers, sizes, *load, [*from, *until])
             }
@@ -109,6 +137,15 @@ impl Maker<'_> {
                 Ok(pairs.messages(sizes, instants, seed)?)
             }
         }
+    }
+
+    fn closed_loop(&self, terms: &LoopPart) -> Result<Sent, Fault> {
+        let LoopPart { senders, receivers, sizes, outstanding, times, from, until } = terms.clone();
+        let expected = senders.len() as f64 * f64::from(times.map_or(outstanding, |times| times.min(outstanding)));
+        self.check_count(expected)?;
+        let (receivers, seed) = (Peers::others(&receivers)?, self.workload.seed);
+        let terms = ClosedLoopTerms { senders, receivers, sizes, outstanding, times, from, until, seed };
+        Ok(Sent::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
     }
 
     /// Senders of links alike are one source; what each sends does not depend on the others.
@@ -175,6 +212,7 @@ impl Maker<'_> {
         match &self.workload.kind {
             WorkloadKind::Poisson { .. } => "load",
             WorkloadKind::List(_) => "file",
+            WorkloadKind::ClosedLoop(_) => "outstanding",
             WorkloadKind::Incast { when, .. } | WorkloadKind::Pairs { when, .. } => match when {
                 When::Once(_) => "senders",
                 When::Every { .. } => "every",
@@ -188,6 +226,7 @@ impl Maker<'_> {
             "load" => "write a lower `load`, an earlier `until` or fewer `senders`",
             "every" => "write a longer `every`, an earlier `until` or fewer `senders`",
             "senders" => "write fewer `senders`",
+            "outstanding" => "write fewer of them, or fewer `senders`",
             _ => "take some of them out",
         }
     }

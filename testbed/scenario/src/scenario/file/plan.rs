@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
-use std::sync::Arc;
 
 use weir_config::Source;
 use weir_nic::host::Stamps;
@@ -12,6 +11,7 @@ use weir_units::{Alpha, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, Span,
 
 use super::Expectation;
 use super::forwarding::Forwarding;
+use super::messages::Sent;
 use super::nic::{Carriage, Nic};
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
@@ -20,7 +20,6 @@ use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
 use crate::scenario::{Outage, RealPorts, WindowPlan};
-use crate::workload::Message;
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
 /// Stands in for an end that is missing or wrong, so that other times are held against none.
@@ -48,8 +47,8 @@ pub(super) struct ScenarioPlan {
     pub nic: Nic,
     pub flows: Vec<FlowPart>,
     pub workloads: Vec<WorkloadPart>,
-    /// The messages of each workload, the same in every run.
-    pub messages: Vec<Arc<[Message]>>,
+    /// What each workload sends, the same in every run.
+    pub messages: Vec<Sent>,
     /// Static MACs; `None` for the ways of equal cost.
     pub forwarding: Option<Forwarding>,
     pub outages: Vec<Outage>,

@@ -18,6 +18,8 @@ use crate::workload::{Message, Rng, SizeCdf, list};
 
 /// The largest message of a connection.
 const SIZE_MAX: Bytes = Bytes::new(1 << 31);
+/// The most messages that a host has under way in a closed loop.
+const OUTSTANDING_MAX: u64 = 100_000;
 
 /// A workload.
 #[derive(Debug)]
@@ -38,7 +40,20 @@ pub(super) enum WorkloadKind {
     Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
     Incast { senders: Vec<u32>, choice: SendersOf, receivers: Vec<u32>, sizes: SizeCdf, equal_sizes: bool, when: When },
     Pairs { pairs: Pattern, sizes: SizeCdf, when: When },
+    ClosedLoop(LoopPart),
     List(Vec<Message>),
+}
+
+/// Hosts that always have so many messages under way.
+#[derive(Clone, Debug)]
+pub(super) struct LoopPart {
+    pub senders: Vec<u32>,
+    pub receivers: Vec<u32>,
+    pub sizes: SizeCdf,
+    pub outstanding: u32,
+    pub times: Option<u32>,
+    pub from: Time,
+    pub until: Time,
 }
 
 /// Who of the senders sends in a burst.
@@ -83,9 +98,9 @@ impl WorkloadKind {
     /// The hosts that send, each once.
     pub(super) fn senders(&self) -> BTreeSet<u32> {
         match self {
-            WorkloadKind::Poisson { senders, .. } | WorkloadKind::Incast { senders, .. } => {
-                senders.iter().copied().collect()
-            }
+            WorkloadKind::Poisson { senders, .. }
+            | WorkloadKind::Incast { senders, .. }
+            | WorkloadKind::ClosedLoop(LoopPart { senders, .. }) => senders.iter().copied().collect(),
             WorkloadKind::Pairs { pairs: Pattern::Each(pairs), .. } => pairs.iter().map(|(from, _)| *from).collect(),
             WorkloadKind::Pairs { pairs: Pattern::AllToAll(hosts) | Pattern::Permutation(hosts), .. } => {
                 hosts.iter().copied().collect()
@@ -102,13 +117,14 @@ enum Word {
     OneToOne,
     AllToAll,
     Permutation,
+    ClosedLoop,
     List,
 }
 
 const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
 /// The kinds, and the keys of each besides those of all.
-const KINDS: [(&str, Word, &[&str]); 6] = [
+const KINDS: [(&str, Word, &[&str]); 7] = [
     ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
     (
         "incast",
@@ -130,6 +146,7 @@ const KINDS: [(&str, Word, &[&str]); 6] = [
     ("one-to-one", Word::OneToOne, &["sizes", "senders", "receivers", "every", "times", "from", "until"]),
     ("all-to-all", Word::AllToAll, &["sizes", "senders", "every", "times", "from", "until"]),
     ("permutation", Word::Permutation, &["sizes", "senders", "every", "times", "from", "until"]),
+    ("closed-loop", Word::ClosedLoop, &["sizes", "senders", "receivers", "outstanding", "times", "from", "until"]),
     ("list", Word::List, &["file"]),
 ];
 
@@ -186,6 +203,7 @@ impl Reader<'_, '_> {
         match word {
             Word::Poisson => self.poisson(),
             Word::Incast => self.incast(),
+            Word::ClosedLoop => self.closed_loop(),
             Word::List => self.list(),
             Word::OneToOne => self.pairs(self.one_to_one()),
             Word::AllToAll => self.pairs(self.several("senders").map(Pattern::AllToAll)),
@@ -201,6 +219,18 @@ impl Reader<'_, '_> {
         let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
         self.check_others(&senders, &receivers)?;
         Some(WorkloadKind::Poisson { senders, receivers, sizes: sizes?, load: load?, from, until })
+    }
+
+    fn closed_loop(&self) -> Option<WorkloadKind> {
+        let table = self.table;
+        let sizes = self.sizes();
+        let (senders, receivers) = (self.hosts("senders"), self.hosts("receivers"));
+        let outstanding = table.integer("outstanding", 1..=OUTSTANDING_MAX).unwrap_or(1) as u32;
+        let times = table.integer("times", 1..=MESSAGES_MAX as u64).map(|times| times as u32);
+        let stretch = stretch(table, ["from", "until"], Time::ZERO..self.end, self.end);
+        let (senders, receivers, (from, until)) = (senders?, receivers?, stretch?);
+        self.check_others(&senders, &receivers)?;
+        Some(WorkloadKind::ClosedLoop(LoopPart { senders, receivers, sizes: sizes?, outstanding, times, from, until }))
     }
 
     fn incast(&self) -> Option<WorkloadKind> {

@@ -194,6 +194,35 @@ fn acknowledgements_of_tcp_may_have_a_class() {
 }
 
 #[test]
+fn a_closed_loop_has_no_list_and_the_same_messages_in_each_run() {
+    let text = "[[workloads]]\nkind = \"closed-loop\"\nclass = 3\nsizes = \"web-search\"\nsenders = [\"H2\", \"H0\"]\n\
+                outstanding = 3\nfrom = \"1ms\"\nuntil = \"4ms\"\n[[runs]]\nname = \"a\"\n[[runs]]\nname = \"b\"\n";
+    let runs = four(text);
+    let of = |run: usize| runs[run].scenario.traffic[0].closed_loop.clone().unwrap();
+    let drawn = |closed: &crate::workload::ClosedLoop| {
+        let mut source = closed.source(2);
+        (0..20).map(|_| closed.next(2, &mut source, closed.from())).collect::<Vec<Message>>()
+    };
+    let closed = of(0);
+    assert_eq!((closed.senders(), closed.first(), closed.times()), (&[0, 2][..], 3, None));
+    assert_eq!([closed.from(), closed.until()], [1_000_000, 4_000_000].map(Time::from_nanos));
+    assert!(closed.goes_on(1_000_000, Time::from_nanos(3_999_999)) && !closed.goes_on(0, closed.until()));
+    assert_eq!(drawn(&closed), drawn(&of(1)));
+    let to: std::collections::BTreeSet<u32> = drawn(&closed).iter().map(|message| message.to).collect();
+    assert_eq!(to, [0, 1, 3].into(), "any host but itself");
+    let mut scenario = runs[0].scenario.clone();
+    assert!(scenario.traffic[0].messages.is_empty());
+    assert_eq!(scenario.needs_virtual_time().unwrap(), "workload W1 is a closed loop, which takes virtual time");
+    scenario.end_at(Time::from_nanos(2_000_000));
+    assert_eq!(scenario.traffic[0].closed_loop.as_ref().unwrap().until(), Time::from_nanos(2_000_000));
+    // One at a time, until the end, unless something else is said; never more at a time than in all.
+    let plan = plan("kind = \"closed-loop\"\nsizes = \"1KB\"\n").closed_loop.unwrap();
+    assert_eq!((plan.first(), plan.until()), (1, Time::from_nanos(10_000_000)));
+    let few = self::plan("kind = \"closed-loop\"\nsizes = \"1KB\"\noutstanding = 8\ntimes = 5\n").closed_loop.unwrap();
+    assert_eq!((few.first(), few.goes_on(4, few.from()), few.goes_on(5, few.from())), (5, true, false));
+}
+
+#[test]
 fn warm_up_is_part_of_the_scenario() {
     let scenario = four("warm_up = \"2ms\"\n").remove(0).scenario;
     assert_eq!(scenario.warm_up, Time::from_nanos(2_000_000));
