@@ -145,7 +145,7 @@ impl<'m> Lcore<'m> {
         self.now += self.burst_time;
         let ports = self.ports.len();
         let (writer, arrivals) = &mut self.ports[self.admitted % ports];
-        arrivals.iter().for_each(|arrival| self.intake.push(*arrival));
+        arrivals.iter().for_each(|arrival| self.intake.push(*arrival, arrival.bytes));
         self.mmu.admit_burst(writer, self.now, &mut self.intake);
         assert_eq!(self.intake.verdict(BURST - 1), Verdict::Keep(Segment::Shared), "a load below Xoff");
         self.intake.clear();

@@ -12,6 +12,7 @@
 
 mod alike;
 mod bursts;
+mod bypass;
 pub(crate) mod chunks;
 mod delays;
 mod exact_match;

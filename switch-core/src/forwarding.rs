@@ -431,7 +431,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
             self.flush(now, ingress.port(), store, onward);
         }
         let bytes = self.shared.charge_alone(ingress.class(), packet.frame_bytes());
-        self.intake.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes });
+        self.intake.push(Arrival { ingress, egress: QueueId::new(to, ingress.class()), bytes }, packet.frame_bytes());
         self.staged.push(packet);
     }
 
@@ -567,7 +567,8 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     fn drop_beyond(&mut self, now: Time, places: usize, packets: &mut Burst<P>, store: &mut impl PacketStore<P>) {
         let arrivals: ArrayVec<Arrival, BURST_MAX> = self.intake.packets().collect();
         self.intake.clear();
-        arrivals[..places].iter().for_each(|arrival| self.intake.push(*arrival));
+        let kept = arrivals[..places].iter().zip(&**packets);
+        kept.for_each(|(arrival, packet)| self.intake.push(*arrival, packet.frame_bytes()));
         for (packet, arrival) in packets.drain(places..).zip(&arrivals[places..]) {
             self.drop_packet(now, &packet, arrival.ingress, DropReason::PoolEmpty, store);
         }

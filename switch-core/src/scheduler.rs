@@ -146,6 +146,12 @@ impl Scheduler {
         self.strict = strict;
     }
 
+    /// The classes that go before all others.
+    #[inline]
+    pub(crate) fn strict(&self) -> ClassSet {
+        self.strict
+    }
+
     /// Relaxed: a number that stands alone, written by this thread.
     #[inline]
     fn quantum(&self, class: Class) -> u32 {

@@ -84,6 +84,17 @@ pub(crate) trait Manner<P> {
     /// Gives them up, and shows them with what they were charged; returns how many they were.
     fn give_up(&mut self, port: &mut Self::Port, charged: impl FnMut(&[P], &[Departure])) -> usize;
 
+    /// Whether frames may be on their way past the queues of a port.
+    const PASSES_BY: bool = false;
+
+    /// Puts frames that were to pass a port's queues by into them.
+    #[inline(always)]
+    fn settle(_port: &mut Self::Port, _queues: &mut EgressQueues<Self::Queues, Self::Ports>)
+    where
+        P: Packet,
+    {
+    }
+
     /// Takes note of the rate that a port was given, or that its link has now.
     fn note_rate(_port: &mut Self::Port, _state: &PortState) {}
 
@@ -440,6 +451,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if self.marks_arrivals {
             self.mark_arrival(&mut queued);
         }
+        if M::PASSES_BY {
+            self.settle(queue.port());
+        }
         match self.queues.push(queued) {
             Ok(()) => self.note_backlog(queue),
             // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
@@ -457,6 +471,12 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if marker.marks_on(port.ecn_scale, shared.mmu.egress_length(queue), random.next()) && queued.packet.mark_ce() {
             counters.add(queue, queue_stat::EXTRA, 1);
         }
+    }
+
+    /// Puts frames that were to pass a port's queues by into them, before others.
+    #[inline(always)]
+    pub(crate) fn settle(&mut self, port: PortId) {
+        M::settle(&mut self.ports[self.position_of[port.index()]].own, &mut self.queues);
     }
 
     /// Notes that a queue has a frame.
@@ -510,6 +530,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         let dropping = port.watchdogs.dropping();
         if !(port.backlog & dropping).is_empty() {
+            M::settle(&mut port.own, &mut self.queues);
             let note = &mut noting(now, DropReason::PfcWatchdog, driver);
             moved += self.discard_queues(now, (index, dropping), DropReason::PfcWatchdog, BURST_MAX, note);
         }

@@ -31,7 +31,8 @@ impl Mmu {
         let mut intake = Intake::new();
         let bursts = arrivals.chunks(INTAKE_MAX).zip(verdicts.chunks_mut(INTAKE_MAX));
         bursts.fold(ClassSet::EMPTY, |went_off, (arrivals, verdicts)| {
-            arrivals.iter().for_each(|arrival| intake.push(*arrival));
+            // Lengths are for who sends packets on.
+            arrivals.iter().for_each(|arrival| intake.push(*arrival, 0));
             let went_off = went_off | self.admit_burst(writer, now, &mut intake);
             verdicts.iter_mut().enumerate().for_each(|(n, verdict)| *verdict = intake.verdict(n));
             intake.clear();

@@ -39,7 +39,7 @@ impl Mmu {
             let alike = alike(queue, ingress);
             let (of_queue, others) = bytes.split_at(alike);
             let (packets, bytes_of_queue) = (alike as u32, of_queue.iter().sum());
-            let bundle = Bundle { ingress: queue, egress: row.egress, packets, bytes: bytes_of_queue };
+            let bundle = Bundle { ingress: queue, egress: row.egress, packets, bytes: bytes_of_queue, frame_bytes: 0 };
             self.bundle(now, bundles, bundle);
             (ingress, bytes) = (&ingress[alike..], others);
         }
@@ -52,6 +52,31 @@ impl Mmu {
             self.release_bundles(now, bundles);
             bundles.clear();
         }
+    }
+
+    /// Whether departures are to be told of in their order, each by itself, as the policy filters lengths: [`Mmu::release_sums`] may not
+    /// be called then.
+    #[inline]
+    pub fn releases_in_order(&self) -> bool {
+        self.rules.low_pass.is_some()
+    }
+
+    /// Returns what sent packets were charged, summed by pair of queues.
+    ///
+    /// # Panics
+    /// In debug builds, under a policy for which [the order counts](Mmu::releases_in_order).
+    #[inline]
+    pub fn release_sums(&self, now: Time, bundles: &[Bundle]) {
+        debug_assert!(!self.releases_in_order());
+        self.release_bundles(now, bundles);
+    }
+
+    /// Returns what packets were charged that left one egress queue, one after the other.
+    #[inline]
+    pub fn release_row(&self, now: Time, row: DepartureRow<'_>) {
+        let mut leaving = Leaving::default();
+        self.release_later(now, &mut leaving, row);
+        self.release_leaving(now, &mut leaving);
     }
 
     /// Adds packets to others of their pair of queues. What there is no room for beside them is released first.
@@ -399,7 +424,13 @@ fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
     let pair = |departure: &Departure| (departure.ingress.index() as u32) << 16 | departure.egress.index() as u32;
     if departures.iter().fold(0, |differ, departure| differ | pair(departure) ^ pair(first)) == 0 {
         let bytes = departures.iter().map(|departure| departure.bytes).sum();
-        bundles.push(Bundle { packets: departures.len() as u32, bytes, ingress: first.ingress, egress: first.egress });
+        bundles.push(Bundle {
+            packets: departures.len() as u32,
+            bytes,
+            ingress: first.ingress,
+            egress: first.egress,
+            frame_bytes: 0,
+        });
         return bundles;
     }
     for Departure { ingress, egress, bytes } in departures.iter().copied() {
@@ -409,7 +440,7 @@ fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
                 bundle.packets += 1;
                 bundle.bytes += bytes;
             }
-            None => bundles.push(Bundle { ingress, egress, packets: 1, bytes }),
+            None => bundles.push(Bundle { ingress, egress, packets: 1, bytes, frame_bytes: 0 }),
         }
     }
     bundles

@@ -20,6 +20,8 @@ pub struct Bundle {
     pub packets: u32,
     /// What they are charged together.
     pub bytes: u32,
+    /// Their lengths without FCS together, for who sends them. The MMU does not ask for it.
+    pub frame_bytes: u32,
 }
 
 /// Some packets of a burst that go by one pair of queues.
@@ -33,6 +35,8 @@ pub struct Group {
     pub members: u64,
     /// What they are charged together.
     pub bytes: u32,
+    /// Their lengths without FCS together.
+    pub frame_bytes: u32,
 }
 
 /// A burst of one ingress port: packets, oldest first, and [bundles](Bundle) of them; and after [`super::Mmu::admit`] what became
@@ -83,8 +87,8 @@ impl Intake {
         }
     }
 
-    /// Adds packets that go by these pairs of queues, ingress first, and are charged so much each: up to the first of a new pair that
-    /// `takes` does not want. Returns how many.
+    /// Adds packets that go by these pairs of queues, ingress first, have these lengths, and are charged so much each: up to the first of a
+    /// new pair that `takes` does not want. Returns how many.
     ///
     /// # Panics
     /// If there is no room for all of them, or one list is shorter than the other.
@@ -92,19 +96,20 @@ impl Intake {
     pub fn push_each(
         &mut self,
         pairs: impl ExactSizeIterator<Item = (QueueId, QueueId)>,
+        lengths: &[u32],
         bytes: impl ExactSizeIterator<Item = u32>,
         mut takes: impl FnMut(QueueId, QueueId) -> bool,
     ) -> usize {
         assert_eq!(bytes.len(), pairs.len());
         let before = self.len;
-        for ((ingress, egress), bytes) in pairs.zip(bytes) {
+        for (((ingress, egress), bytes), frame_bytes) in pairs.zip(bytes).zip(lengths) {
             let to = self.to[egress.index() % EGRESS_QUEUES];
             let known = self.bundles.get(usize::from(to));
             let is_known = known.is_some_and(|bundle| bundle.egress == egress && bundle.ingress == ingress);
             if !is_known && !takes(ingress, egress) {
                 break;
             }
-            self.push(Arrival { ingress, egress, bytes });
+            self.push(Arrival { ingress, egress, bytes }, *frame_bytes);
         }
         self.len - before
     }
@@ -118,8 +123,9 @@ impl Intake {
         let first = self.len;
         self.bytes[first..][..bytes.len()].copy_from_slice(bytes);
         let mut added = 0;
-        for Group { ingress, egress, members, bytes } in groups {
-            self.count(ingress, egress, members.count_ones(), bytes, members << first);
+        for Group { ingress, egress, members, bytes, frame_bytes } in groups {
+            let packets = members.count_ones();
+            self.count(Bundle { ingress, egress, packets, bytes, frame_bytes }, members << first);
             added |= members;
         }
         // `first` is the mask's width where the intake is full, and then nothing is added.
@@ -128,12 +134,18 @@ impl Intake {
         self.len += bytes.len();
     }
 
-    /// Adds packets of one pair of queues, which are charged so much each.
+    /// Adds packets of one pair of queues, which are charged so much each, and have so many bytes together.
     ///
     /// # Panics
     /// If there is no room for all of them.
     #[inline(always)]
-    pub fn push_row(&mut self, ingress: QueueId, egress: QueueId, bytes: impl ExactSizeIterator<Item = u32>) {
+    pub fn push_row(
+        &mut self,
+        ingress: QueueId,
+        egress: QueueId,
+        frame_bytes: u32,
+        bytes: impl ExactSizeIterator<Item = u32>,
+    ) {
         let packets = bytes.len();
         let mut total = 0;
         let places = &mut self.bytes[self.len..][..packets];
@@ -143,7 +155,8 @@ impl Intake {
         }
         if packets > 0 {
             let members = mask(packets) << self.len;
-            let place = self.count(ingress, egress, packets as u32, total, members);
+            let bundle = Bundle { ingress, egress, packets: packets as u32, bytes: total, frame_bytes };
+            let place = self.count(bundle, members);
             self.of[self.len..][..packets].fill(place);
             self.len += packets;
         }
@@ -151,35 +164,36 @@ impl Intake {
 
     /// Adds packets, as bits and as a number, to the bundle of their queues; returns its place.
     #[inline(always)]
-    fn count(&mut self, ingress: QueueId, egress: QueueId, packets: u32, bytes: u32, members: u64) -> u8 {
-        let slot = egress.index() % EGRESS_QUEUES;
+    fn count(&mut self, more: Bundle, members: u64) -> u8 {
+        let slot = more.egress.index() % EGRESS_QUEUES;
         let to = &mut self.to[slot];
         match self.bundles.get_mut(usize::from(*to)) {
-            Some(bundle) if bundle.egress == egress && bundle.ingress == ingress => {
-                bundle.packets += packets;
-                bundle.bytes += bytes;
+            Some(bundle) if bundle.egress == more.egress && bundle.ingress == more.ingress => {
+                bundle.packets += more.packets;
+                bundle.bytes += more.bytes;
+                bundle.frame_bytes += more.frame_bytes;
                 self.members[usize::from(*to) % INTAKE_MAX] |= members;
             }
             other => {
                 self.shares_egress |= other.is_some_and(|bundle| bundle.egress.index() % EGRESS_QUEUES == slot);
                 *to = self.bundles.len() as u8;
                 self.members[usize::from(*to) % INTAKE_MAX] = members;
-                self.bundles.push(Bundle { ingress, egress, packets, bytes });
+                self.bundles.push(more);
             }
         }
         *to
     }
 
-    /// Adds a packet. All packets are of one ingress port.
+    /// Adds a packet of this length without FCS. All packets are of one ingress port.
     ///
     /// # Panics
     /// If it is full.
     #[inline(always)]
-    pub fn push(&mut self, packet: Arrival) {
+    pub fn push(&mut self, packet: Arrival, frame_bytes: u32) {
         let n = self.len;
         assert!(n < INTAKE_MAX, "an intake with room for a packet");
         let Arrival { ingress, egress, bytes } = packet;
-        let place = self.count(ingress, egress, 1, bytes, 1 << n);
+        let place = self.count(Bundle { ingress, egress, packets: 1, bytes, frame_bytes }, 1 << n);
         (self.of[n], self.bytes[n]) = (place, bytes);
         self.len = n + 1;
     }
@@ -211,7 +225,13 @@ impl Intake {
     /// The bundles with the packets of each, as bits: `None` if those of an egress queue may be in several.
     #[inline]
     pub fn by_egress(&self) -> Option<impl Iterator<Item = (&Bundle, u64)>> {
-        (!self.shares_egress).then(|| self.bundles.iter().zip(self.members))
+        (!self.shares_egress).then(|| self.bundles_with_packets())
+    }
+
+    /// The bundles with the packets of each, as bits.
+    #[inline]
+    pub fn bundles_with_packets(&self) -> impl Iterator<Item = (&Bundle, u64)> {
+        self.bundles.iter().zip(self.members.iter().copied())
     }
 
     /// The bundle of a packet.
@@ -348,13 +368,16 @@ mod tests {
             }).collect();
             let (first, rest) = arrivals.split_at(before.min(arrivals.len()));
             let (mut each, mut grouped) = (Intake::new(), Intake::new());
-            arrivals.iter().for_each(|arrival| each.push(*arrival));
-            first.iter().for_each(|arrival| grouped.push(*arrival));
+            arrivals.iter().for_each(|arrival| each.push(*arrival, arrival.bytes - 4));
+            first.iter().for_each(|arrival| grouped.push(*arrival, arrival.bytes - 4));
             let mut groups: Vec<Group> = Vec::new();
             for (n, Arrival { ingress, egress, bytes }) in rest.iter().copied().enumerate() {
                 match groups.iter_mut().find(|group| (group.ingress, group.egress) == (ingress, egress)) {
-                    Some(group) => (group.members, group.bytes) = (group.members | 1 << n, group.bytes + bytes),
-                    None => groups.push(Group { ingress, egress, members: 1 << n, bytes }),
+                    Some(group) => {
+                        (group.members, group.bytes) = (group.members | 1 << n, group.bytes + bytes);
+                        group.frame_bytes += bytes - 4;
+                    }
+                    None => groups.push(Group { ingress, egress, members: 1 << n, bytes, frame_bytes: bytes - 4 }),
                 }
             }
             let charges: Vec<u32> = rest.iter().map(|arrival| arrival.bytes).collect();
@@ -366,6 +389,7 @@ mod tests {
                     prop_assert!(own.iter().all(|packet| (packet.ingress, packet.egress) == (bundle.ingress, bundle.egress)));
                     prop_assert_eq!(bundle.bytes, own.iter().map(|packet| packet.bytes).sum::<u32>());
                     prop_assert_eq!(bundle.packets, members.count_ones());
+                    prop_assert_eq!(bundle.frame_bytes, bundle.bytes - 4 * bundle.packets);
                 }
                 let all = intake.members[..intake.bundles().len()].iter().fold(0, |all, members| all | members);
                 prop_assert_eq!(all, mask(arrivals.len()));

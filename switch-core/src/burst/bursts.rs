@@ -5,13 +5,16 @@ use weir_flowctl::{CatchUp, LatePolls, Peak};
 use weir_mmu::Departure;
 use weir_units::{Class, ClassSet, PortSet, Span};
 
+use super::bypass::Bypass;
 use super::chunks::Chunks;
 use super::delays::Delays;
+use super::handoff::OVERFULL;
 use super::lanes::Lanes;
 use super::lateness::Waits;
 use super::staged::Staged;
 use crate::counters::{Counters, gauge};
-use crate::packet::{BURST_MAX, Burst};
+use crate::egress::EgressQueues;
+use crate::packet::{BURST_MAX, Burst, Packet};
 use crate::packet_memory::MemoryShare;
 use crate::shared::PortState;
 use crate::transmission::Manner;
@@ -39,6 +42,8 @@ pub(crate) struct Bursts<P> {
 pub(crate) struct BurstPort<P> {
     /// The frames that the port is offered; with several transmit queues, those not yet parted among them.
     pub(super) staged: Option<Box<Staged<P>>>,
+    /// What passes its queues by in this round.
+    pub(super) bypass: Box<Bypass<P>>,
     /// What keeps a catch-up from sending too fast.
     pub(super) peak: Peak,
     /// What each of several transmit queues is offered; `None` where there is one.
@@ -84,6 +89,7 @@ impl<P> Manner<P> for Bursts<P> {
     fn port(&self, state: &PortState, tx_queues: u8) -> BurstPort<P> {
         BurstPort {
             staged: None,
+            bypass: Box::default(),
             peak: Peak::default(),
             lanes: Lanes::of(tx_queues),
             has_lanes: tx_queues > 1,
@@ -101,7 +107,7 @@ impl<P> Manner<P> for Bursts<P> {
 
     fn offered(port: &BurstPort<P>) -> usize {
         let staged = port.staged.as_ref().map_or(0, |staged| staged.len());
-        staged + port.lanes.as_ref().map_or(0, |lanes| lanes.held())
+        staged + port.lanes.as_ref().map_or(0, |lanes| lanes.held()) + port.bypass.len()
     }
 
     fn blocks_offered(port: &BurstPort<P>, class: Class) -> u32 {
@@ -126,7 +132,19 @@ impl<P> Manner<P> for Bursts<P> {
             port.lanes.iter_mut().flat_map(|lanes| lanes.offered_mut()).for_each(give_up);
             port.blocked = ClassSet::EMPTY;
         }
-        given_up
+        given_up + port.bypass.give_up(charged)
+    }
+
+    const PASSES_BY: bool = true;
+
+    #[inline(always)]
+    fn settle(port: &mut BurstPort<P>, queues: &mut EgressQueues<Chunks<P>, PortSet>)
+    where
+        P: Packet,
+    {
+        if !port.bypass.is_empty() {
+            settle(&mut port.bypass, queues);
+        }
     }
 
     const IS_STEERED: bool = true;
@@ -152,4 +170,10 @@ impl<P> Manner<P> for Bursts<P> {
         self.message_delays.set_gauges(counters, gauge::MESSAGE_DELAYS);
         self.reactions.set_gauges(counters, gauge::REACTIONS);
     }
+}
+
+/// Puts what was to pass queues by into them.
+#[inline(never)]
+fn settle<P: Packet>(bypass: &mut Bypass<P>, queues: &mut EgressQueues<Chunks<P>, PortSet>) {
+    bypass.take_all(|queued| assert!(queues.push(queued).is_ok(), "{OVERFULL}"));
 }

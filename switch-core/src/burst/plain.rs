@@ -205,11 +205,12 @@ impl<P: Packet> Forwarding<P> {
             return 0;
         }
         let charge = shared.charge;
-        intake.push_row(ingress, egress, lengths.iter().map(|bytes| charge.of(*bytes)));
+        let frame_bytes = lengths.iter().sum();
+        intake.push_row(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.of(*bytes)));
         if counts {
             arrived[ingress.class().index()] += shared.port(port).arrived.count_of_all(lengths);
         }
-        counters.add_row(ingress, lengths);
+        counters.add_frames(ingress, lengths.len() as u64, u64::from(frame_bytes));
         lengths.len()
     }
 
@@ -238,7 +239,7 @@ impl<P: Packet> Forwarding<P> {
             let (frame_bytes, bytes) = if n == last { rest } else { sums_of(*way, *members, ways, lengths, &charges) };
             rest = (rest.0 - frame_bytes, rest.1 - bytes);
             counters.add_frames(way.ingress(), u64::from(members.count_ones()), u64::from(frame_bytes));
-            Group { ingress: way.ingress(), egress: way.egress(), members: *members, bytes }
+            Group { ingress: way.ingress(), egress: way.egress(), members: *members, bytes, frame_bytes }
         };
         intake.push_groups(&charges[..count], groups.iter().enumerate().map(charged));
         if counts {
@@ -257,7 +258,7 @@ impl<P: Packet> Forwarding<P> {
         let Forwarding { shared, arrived, counters, intake, .. } = self;
         let (charge, pairs) = (shared.charge, ways.iter().map(|way| (way.ingress(), way.egress())));
         let takes = |ingress: QueueId, egress: QueueId| shared.takes(egress.port(), ingress.class());
-        let row = intake.push_each(pairs, lengths.iter().map(|bytes| charge.of(*bytes)), takes);
+        let row = intake.push_each(pairs, lengths, lengths.iter().map(|bytes| charge.of(*bytes)), takes);
         let mut came = Came::default();
         for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
             came.add(way.ingress().class(), *frame_bytes);
@@ -329,7 +330,8 @@ impl<P: Packet> Forwarding<P> {
                 arrived[frame.class.index()] += shared.port(port).arrived.count_of(frame.frame_bytes);
             }
             let (ingress, egress) = (QueueId::new(port, frame.class), QueueId::new(to, frame.class));
-            intake.push(Arrival { ingress, egress, bytes: shared.charge.of(frame.frame_bytes) });
+            let bytes = shared.charge.of(frame.frame_bytes);
+            intake.push(Arrival { ingress, egress, bytes }, frame.frame_bytes);
             if let Some(head) = frame.head {
                 known.enter(head, Way::new(ingress, egress));
             }

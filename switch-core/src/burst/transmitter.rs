@@ -168,9 +168,14 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return Queued::all(packets, intake).for_each(|queued| self.enqueue(now, queued));
         }
         for bundle in intake.bundles() {
-            let queue = bundle.egress;
-            self.counters.add(queue, queue_stat::HANDED_OVER, u64::from(bundle.packets));
-            self.note_backlog(queue);
+            self.counters.add(bundle.egress, queue_stat::HANDED_OVER, u64::from(bundle.packets));
+        }
+        if self.pass_by(packets, intake) {
+            return;
+        }
+        for bundle in intake.bundles() {
+            self.settle(bundle.egress.port());
+            self.note_backlog(bundle.egress);
         }
         if self.queues.are_in_order() {
             self.queues.fifos().put_all(packets, intake);
@@ -184,6 +189,17 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let missed = self.make_up(now, index);
         let (moved, held) = self.prepare_port(now, index, driver);
+        let port = &mut self.ports[index];
+        if port.own.bypass.is_empty() {
+            port.rest();
+        } else {
+            if let Some(held) = held
+                && let Some(sent) = self.send_past(now, index, (held, missed), driver)
+            {
+                return moved + sent;
+            }
+            self.settle(self.ports[index].id);
+        }
         let port = &mut self.ports[index];
         let (Some(held), true) = (held, !port.backlog.is_empty() || Bursts::is_offering(&port.own)) else {
             port.own.waits = Waits::Nothing;

@@ -1,5 +1,6 @@
 //! Tests of a whole switch, in one program.
 
+mod bypass;
 mod clones;
 mod common;
 mod delays;

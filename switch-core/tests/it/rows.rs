@@ -1,5 +1,6 @@
-//! Classes whose frames leave in rows, straight from their queues, and those taken frame by frame come to the same: at each step as
-//! many frames, the same ones, what holds the next ones back until the same instant, as much counted against credit, and the same report.
+//! Classes whose frames leave in rows, straight from their queues or past them, and those taken frame by frame come to the same: at each
+//! step as many frames, the same ones, what holds the next ones back until the same instant, as much counted against credit, and the same
+//! report. Classes that take turns leave past their queues as they came, so that each of them alone comes to the same then.
 
 use proptest::prelude::*;
 use weir_config::Layout;
@@ -18,6 +19,9 @@ const FLOW_CONTROLS: [&str; 6] = ["none", "pfc", "gfc-buffer", "gfc-conceptual",
 /// Limits of the queues of two classes.
 const RATES: [&str; 2] = ["", "rate = \"2Gbps\""];
 
+/// The DSCP of the class that goes before all others.
+const STRICT: u8 = 46;
+
 /// A frame of a class for a port, of some length; or a message of the peer.
 #[derive(Clone, Copy, Debug)]
 enum Arriving {
@@ -26,12 +30,22 @@ enum Arriving {
 }
 
 fn arrivals() -> impl Strategy<Value = Vec<(u16, Arriving)>> {
-    let frame = (0..PORTS, prop::sample::select(vec![0, 3, 3, 4, 5]), 60..1_515u32);
+    let frame = (0..PORTS, prop::sample::select(vec![0, 3, 3, 4, STRICT]), 60..1_515u32);
     let frame = frame.prop_map(|(to, dscp, frame_bytes)| Arriving::Frame { to, dscp, frame_bytes });
     let message = (any::<u8>(), 0..200u16).prop_map(|(classes, number)| Arriving::Message { classes, number });
-    let train = (0..PORTS, frame, 1..60usize).prop_map(|(port, frame, count)| vec![(port, frame); count]);
+    let train = (0..PORTS, frame.clone(), 1..60usize).prop_map(|(port, frame, count)| vec![(port, frame); count]);
+    let mixed = prop::collection::vec((0..PORTS, frame), 1..60);
     let message = (0..PORTS, message).prop_map(|message| vec![message]);
-    prop::collection::vec(prop_oneof![3 => train, 1 => message], 1..24).prop_map(|trains| trains.concat())
+    prop::collection::vec(prop_oneof![2 => train, 1 => mixed, 1 => message], 1..24).prop_map(|trains| trains.concat())
+}
+
+/// The same arrivals, but that classes which take turns are one.
+fn of_one_class_in_turn(arrivals: Vec<(u16, Arriving)>, alone: u8) -> Vec<(u16, Arriving)> {
+    let of_one = |arriving| match arriving {
+        Arriving::Frame { to, dscp, frame_bytes } if dscp != STRICT => Arriving::Frame { to, dscp: alone, frame_bytes },
+        other => other,
+    };
+    arrivals.into_iter().map(|(port, arriving)| (port, of_one(arriving))).collect()
 }
 
 /// What the flow control has a peer say.
@@ -59,6 +73,10 @@ struct Drive {
     layout: Layout,
     /// From one poll to the next, in turn.
     steps_us: [u64; 3],
+    /// So many frames come with each step. Where they are few, all that come with a step may go with it.
+    come: usize,
+    /// Xoff, and the most of a lossy queue.
+    threshold: &'static str,
 }
 
 /// What there is after a step.
@@ -83,6 +101,7 @@ fn outcome(
     let ecn = if in_rows { "" } else { "ecn = { kmin = \"3900KB\", kmax = \"3900KB\", pmax = 1.0 }" };
     let queue = |class: u8, more: &str| format!("[[classes.queues]]\nclass = {class}\n{more}\n{ecn}\n");
     let queues = [queue(0, "quantum = \"4KB\""), queue(3, rate), queue(4, ""), queue(5, "strict = true")].concat();
+    let threshold = drive.threshold;
     let ports: String = (0..PORTS)
         .map(|n| {
             format!(
@@ -91,24 +110,25 @@ fn outcome(
         })
         .collect();
     let text = format!(
-        "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"140KB\"\n\
+        "[buffer]\nsize = \"4MB\"\nheadroom = \"20KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"{threshold}\"\n\
          [classes]\nlossless = [3, 4]\n{queues}[pfc]\nreaction = \"0s\"\n{ports}"
     );
     let catch_up = CatchUp::at_most(Span::from_micros(60));
     let mut bench = Bench::with(&text, drive.layout, Surroundings::real_time(catch_up));
     introduce(&mut bench);
-    for (sequence, (port, arriving)) in arrivals.iter().enumerate() {
-        bench.arrive(
-            *port,
-            match *arriving {
-                Arriving::Frame { to, dscp, frame_bytes } => {
-                    TestFrame { frame_bytes, ..frame(*port, to, dscp, sequence as u64) }
-                }
-                Arriving::Message { classes, number } => message(flow_control, classes, number, sequence),
-            },
-        );
-    }
-    let steps = drive.steps_us.into_iter().cycle().take(300).map(|us| {
+    let mut coming = arrivals.iter().enumerate();
+    let steps = drive.steps_us.into_iter().cycle().take(300 + arrivals.len() / drive.come).map(|us| {
+        for (sequence, (port, arriving)) in coming.by_ref().take(drive.come) {
+            bench.arrive(
+                *port,
+                match *arriving {
+                    Arriving::Frame { to, dscp, frame_bytes } => {
+                        TestFrame { frame_bytes, ..frame(*port, to, dscp, sequence as u64) }
+                    }
+                    Arriving::Message { classes, number } => message(flow_control, classes, number, sequence),
+                },
+            );
+        }
         bench.step(Span::from_micros(us));
         let regulators = bench.shared.ports().iter().map(|port| &port.regulator);
         let counted = regulators.map(|regulator| Class::ALL.map(|class| regulator.sent_total(class)));
@@ -132,8 +152,12 @@ proptest! {
         rate in prop::sample::select(RATES.to_vec()),
         layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
         steps_us in prop::sample::select(vec![[20; 3], [1, 5, 40], [2; 3]]),
+        come in prop::sample::select(vec![3, 20, usize::MAX]),
+        alone in prop::sample::select(vec![0, 3, 4]),
     ) {
-        let drive = Drive { layout, steps_us };
+        let drive = Drive { layout, steps_us, come, threshold: "140KB" };
+        // Past its queues a switch in one piece sends.
+        let arrivals = if layout == Layout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
         let [rows, frames] = [true, false].map(|in_rows| outcome((flow_control, rate), drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
         for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
@@ -143,5 +167,26 @@ proptest! {
             prop_assert!(apart <= Span::from_nanos(2), "step {}: {:?} and {:?}", step, row.next, frame.next);
         }
         prop_assert_eq!(rows.2, frames.2);
+    }
+
+    /// Whoever's turn it is, the same frames of each class leave in the same order, and none is lost.
+    #[test]
+    fn past_queues_each_class_comes_to_the_same(
+        arrivals in arrivals(),
+        flow_control in prop::sample::select(FLOW_CONTROLS.to_vec()),
+        rate in prop::sample::select(RATES.to_vec()),
+        come in prop::sample::select(vec![3, 10]),
+    ) {
+        let drive = Drive { layout: Layout::Single, steps_us: [20; 3], come, threshold: "1MB" };
+        let dscp = |sequence: &u64| match arrivals[*sequence as usize].1 {
+            Arriving::Frame { dscp, .. } => dscp,
+            Arriving::Message { .. } => unreachable!("messages are obeyed"),
+        };
+        let [past, frames] = [true, false].map(|in_rows| {
+            let (_, mut sent, _) = outcome((flow_control, rate), drive, &arrivals, in_rows);
+            sent.iter_mut().for_each(|sent| sent.sort_by_key(dscp));
+            sent
+        });
+        prop_assert_eq!(past, frames);
     }
 }

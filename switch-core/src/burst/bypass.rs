@@ -1,0 +1,377 @@
+//! The way past a port's egress queues, for what finds them empty: where the wire would be free even behind all of a round's frames, none
+//! of them has to wait, so that none needs a place in a queue, nor a turn.
+//!
+//! The scheduler decides among frames that wait. A poll sees frames together that came one after the other; those that pass the queues by
+//! leave as they came, each burst's by port and class. Classes go together so only if they share the link by turns: a strict one goes
+//! before others, and what needs credit or has a rate of its own goes alone.
+
+use std::mem;
+
+use arrayvec::ArrayVec;
+use weir_flowctl::Regulator;
+use weir_mmu::{Arrival, Bundle, Departure, DepartureRow, Intake, Mmu};
+use weir_units::{Bytes, ClassSet, Span, Time};
+
+use super::bursts::{BurstPort, Bursts};
+use super::lateness::Waits;
+use super::staged::Staged;
+use crate::packet::{BURST_MAX, Burst, Packet, PortOutput, Queued};
+use crate::transmission::{Manner, OutPort, Transmission, told_of};
+
+/// Frames of a round that pass the queues of their port by. The port's queues are empty meanwhile, and it is offered nothing.
+#[derive(Debug)]
+pub(super) struct Bypass<P> {
+    /// In the order in which they leave: `Some` in the first `len` places.
+    packets: [Option<P>; BURST_MAX],
+    /// What each was charged.
+    bytes: [u32; BURST_MAX],
+    len: usize,
+    classes: ClassSet,
+    /// Their lengths together.
+    frame_bytes: u32,
+    bundles: ArrayVec<Bundle, BUNDLES_MAX>,
+    /// The packets of each bundle, as bits.
+    members: [u64; BUNDLES_MAX],
+    /// Rounds for which nothing passes by, since what was to had to wait.
+    rest: u8,
+}
+
+/// Bundles of a port and round.
+const BUNDLES_MAX: usize = 16;
+/// Ports that a burst's frames may pass by to.
+const PORTS_MAX: usize = 8;
+/// Rounds for which a port's frames go by its queues again after some found no way past them: to try costs as much as it saves.
+const REST: u8 = 16;
+
+impl<P> Bypass<P> {
+    #[inline]
+    pub(super) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    #[inline]
+    pub(super) fn len(&self) -> usize {
+        self.len
+    }
+
+    #[inline]
+    fn has_room(&self, packets: usize, bundles: usize) -> bool {
+        self.len + packets <= BURST_MAX && self.bundles.len() + bundles <= BUNDLES_MAX
+    }
+
+    /// Adds a burst.
+    #[inline(always)]
+    fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake) {
+        let (from, count) = (self.len, packets.len());
+        for (place, packet) in self.packets[from..].iter_mut().zip(packets.drain(..)) {
+            // What was there was taken, so there is nothing to drop.
+            mem::forget(place.replace(packet));
+        }
+        self.bytes[from..][..count].copy_from_slice(intake.bytes());
+        for (bundle, members) in intake.bundles_with_packets() {
+            self.add(bundle, members << from);
+        }
+        self.len += count;
+    }
+
+    /// Adds the packets of a bundle, which are these of a burst, as bits.
+    #[inline(always)]
+    fn put(
+        &mut self,
+        bundle: &Bundle,
+        mut left: u64,
+        packets: &mut [Option<P>; BURST_MAX],
+        charged: &[u32; BURST_MAX],
+    ) {
+        let (from, count) = (self.len, bundle.packets as usize);
+        let places = self.packets[from..][..count].iter_mut().zip(&mut self.bytes[from..][..count]);
+        for (place, bytes) in places {
+            let at = left.trailing_zeros() as usize % BURST_MAX;
+            left &= left - 1;
+            // What was there was taken, so there is nothing to drop.
+            mem::forget(mem::replace(place, packets[at].take()));
+            *bytes = charged[at];
+        }
+        self.add(bundle, (u64::MAX >> (BURST_MAX - count)) << from);
+        self.len += count;
+    }
+
+    #[inline(always)]
+    fn add(&mut self, bundle: &Bundle, members: u64) {
+        self.members[self.bundles.len()] = members;
+        self.bundles.push(*bundle);
+        self.classes.insert(bundle.egress.class());
+        self.frame_bytes += bundle.frame_bytes;
+    }
+
+    /// What a packet was charged, and the bundle that it is of.
+    fn charged(&self, n: usize) -> (usize, Arrival) {
+        let members = &self.members[..self.bundles.len()];
+        let of = members.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle");
+        let Bundle { ingress, egress, .. } = self.bundles[of];
+        (of, Arrival { ingress, egress, bytes: self.bytes[n] })
+    }
+
+    /// What the first packets were charged, in their order.
+    fn departures(&self, count: usize) -> impl Iterator<Item = Departure> {
+        (0..count).map(|n| {
+            let (_, Arrival { ingress, egress, bytes }) = self.charged(n);
+            Departure { ingress, egress, bytes }
+        })
+    }
+
+    /// Forgets what is known of packets, all of which were taken.
+    #[inline]
+    fn clear(&mut self) {
+        self.bundles.clear();
+        (self.len, self.frame_bytes, self.classes) = (0, 0, ClassSet::EMPTY);
+    }
+
+    /// Gives all packets up, and shows them with what they were charged; returns how many they were.
+    pub(super) fn give_up(&mut self, charged: impl FnOnce(&[P], &[Departure])) -> usize {
+        let departures: ArrayVec<Departure, BURST_MAX> = self.departures(self.len).collect();
+        let packets: Burst<P> = self.packets.iter_mut().map_while(Option::take).collect();
+        charged(&packets, &departures);
+        self.clear();
+        departures.len()
+    }
+}
+
+impl<P: Packet> Bypass<P> {
+    /// Takes all packets, in order, for the queues that they were to pass by.
+    pub(super) fn take_all(&mut self, mut to: impl FnMut(Queued<P>)) {
+        for n in 0..self.len {
+            let (_, charged) = self.charged(n);
+            let packet = self.packets[n].take().expect(NOT_TAKEN);
+            to(Queued::new(packet, charged));
+        }
+        self.clear();
+        self.rest = REST;
+    }
+
+    /// Stages the packets behind the first `sent`, which the port did not take, and leaves the sums of those that went.
+    #[inline(never)]
+    fn stage_rest(&mut self, sent: usize, staged: &mut Staged<P>) {
+        for n in sent..self.len {
+            let (of, charged) = self.charged(n);
+            let queued = Queued::new(self.packets[n].take().expect(NOT_TAKEN), charged);
+            let bundle = &mut self.bundles[of];
+            bundle.packets -= 1;
+            (bundle.bytes, bundle.frame_bytes) =
+                (bundle.bytes - charged.bytes, bundle.frame_bytes - queued.frame_bytes);
+            staged.push(queued);
+        }
+        self.len = sent;
+    }
+
+    /// Has the first packets, whose sums bundles are, leave the buffer.
+    #[inline(always)]
+    fn release(&self, now: Time, mmu: &Mmu) {
+        if mmu.releases_in_order() {
+            self.release_in_order(now, mmu);
+        } else {
+            mmu.release_sums(now, &self.bundles);
+        }
+    }
+
+    #[inline(never)]
+    fn release_in_order(&self, now: Time, mmu: &Mmu) {
+        if let [Bundle { ingress, egress, .. }] = self.bundles[..] {
+            let ingress = &[ingress; BURST_MAX][..self.len];
+            return mmu.release_row(now, DepartureRow { egress, ingress, bytes: &self.bytes[..self.len] });
+        }
+        let departures: ArrayVec<Departure, BURST_MAX> = self.departures(self.len).collect();
+        mmu.release(now, &departures);
+    }
+}
+
+impl<P> Default for Bypass<P> {
+    fn default() -> Bypass<P> {
+        Bypass {
+            packets: [const { None }; BURST_MAX],
+            bytes: [0; BURST_MAX],
+            len: 0,
+            classes: ClassSet::EMPTY,
+            frame_bytes: 0,
+            bundles: ArrayVec::new(),
+            members: [0; BUNDLES_MAX],
+            rest: 0,
+        }
+    }
+}
+
+/// What a burst brings a port.
+struct Bringing {
+    /// The port's position.
+    index: usize,
+    classes: ClassSet,
+    packets: usize,
+    bundles: usize,
+}
+
+impl<P: Packet> Transmission<P, Bursts<P>> {
+    /// Has packets of a burst that was admitted without exception pass the queues of their ports by, if all of them may; says whether.
+    #[inline(always)]
+    pub(super) fn pass_by(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
+        let Some(first) = intake.bundles().first() else { return true };
+        let to = first.egress.port();
+        let (mut classes, mut differ) = (ClassSet::EMPTY, false);
+        for bundle in intake.bundles() {
+            classes.insert(bundle.egress.class());
+            differ |= bundle.egress.port() != to;
+        }
+        if differ {
+            return self.pass_by_to_several(packets, intake);
+        }
+        let index = self.position_of[to.index()];
+        let port = &mut self.ports[index];
+        let bringing = Bringing { index, classes, packets: packets.len(), bundles: intake.bundles().len() };
+        let may = port.may_pass_by(&bringing);
+        if may {
+            port.backlog |= classes;
+            port.own.bypass.put_all(packets, intake);
+        }
+        may
+    }
+
+    /// [`Transmission::pass_by`] of packets to several ports.
+    #[inline(never)]
+    fn pass_by_to_several(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
+        let mut ports: ArrayVec<Bringing, PORTS_MAX> = ArrayVec::new();
+        for Bundle { egress, packets, .. } in intake.bundles() {
+            let index = self.position_of[egress.port().index()];
+            let (class, packets) = (egress.class(), *packets as usize);
+            if let Some(port) = ports.iter_mut().find(|port| port.index == index) {
+                port.classes.insert(class);
+                (port.packets, port.bundles) = (port.packets + packets, port.bundles + 1);
+            } else if ports.try_push(Bringing { index, classes: class.alone(), packets, bundles: 1 }).is_err() {
+                return false;
+            }
+        }
+        if !ports.iter().all(|bringing| self.ports[bringing.index].may_pass_by(bringing)) {
+            return false;
+        }
+        ports.iter().for_each(|bringing| self.ports[bringing.index].backlog |= bringing.classes);
+        let (mut from, mut charged) = ([const { None }; BURST_MAX], [0; BURST_MAX]);
+        charged[..packets.len()].copy_from_slice(intake.bytes());
+        from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
+        for (bundle, members) in intake.bundles_with_packets() {
+            let index = self.position_of[bundle.egress.port().index()];
+            self.ports[index].own.bypass.put(bundle, members, &mut from, &charged);
+        }
+        debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
+        // All were taken.
+        mem::forget(from);
+        true
+    }
+
+    /// Sends what passes the port's queues by, if the wire, limits and credit let all of it go now; returns how many frames went. `None`
+    /// if something has to wait: it is to go by the queues then.
+    #[inline(always)]
+    pub(super) fn send_past<D: PortOutput<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        (held, missed): (ClassSet, Span),
+        driver: &mut D,
+    ) -> Option<usize> {
+        let Transmission { shared, ports, counters, manner, link_overhead, .. } = self;
+        let port = &mut ports[index];
+        let (id, regulator) = (port.id, &shared.port(port.id).regulator);
+        if !port.put_bypass_on_wire(now, held, *link_overhead, regulator) {
+            return None;
+        }
+        let BurstPort { bypass, staged, .. } = &mut port.own;
+        port.backlog -= bypass.classes;
+        let sent = driver.transmit_rows(id, &mut &mut bypass.packets[..bypass.len]);
+        manner.note_released(sent);
+        let are_all = sent == bypass.len;
+        if !are_all {
+            bypass.stage_rest(sent, staged.get_or_insert_with(|| manner.take_spare()));
+        }
+        for Bundle { egress, packets, frame_bytes, .. } in &bypass.bundles {
+            counters.add_frames(*egress, u64::from(*packets), u64::from(*frame_bytes));
+        }
+        let telling = self.off_ports | self.by_length;
+        self.stirred |= told_of(shared, telling, bypass.bundles.iter().map(|bundle| bundle.ingress));
+        bypass.release(now, &shared.mmu);
+        bypass.clear();
+        if are_all && missed == Span::ZERO {
+            port.own.waits = Waits::Nothing;
+            port.own.open = ClassSet::EMPTY;
+        } else {
+            self.note_waiting(now, index, held, (missed, sent));
+        }
+        Some(sent)
+    }
+}
+
+impl<P: Packet> OutPort<BurstPort<P>> {
+    /// Whether packets of a burst may pass the port's queues by, behind others that do.
+    #[inline(always)]
+    fn may_pass_by(&self, bringing: &Bringing) -> bool {
+        let Bringing { classes, packets, bundles, .. } = *bringing;
+        let own = &self.own;
+        let finds_none = !own.bypass.is_empty()
+            || self.backlog.is_empty() && own.staged.is_none() && !own.has_lanes && own.bypass.rest == 0;
+        finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
+    }
+
+    /// Whether frames of these classes may leave in the order in which they came.
+    #[inline(always)]
+    fn may_mix(&self, classes: ClassSet) -> bool {
+        let may = if classes.only().is_some() { self.in_rows } else { self.plain - self.scheduler.strict() };
+        ((classes - may) | (classes & self.paused)).is_empty()
+    }
+
+    /// Counts down the rounds for which nothing passes by.
+    #[inline(always)]
+    pub(super) fn rest(&mut self) {
+        self.own.bypass.rest = self.own.bypass.rest.saturating_sub(1);
+    }
+
+    /// Puts what passes by on the wire, if that would be free at `now` even behind all of it, and nothing else holds a frame back. If not,
+    /// nothing is changed. Says whether it is.
+    #[inline(always)]
+    fn put_bypass_on_wire(&mut self, now: Time, held: ClassSet, link_overhead: Bytes, regulator: &Regulator) -> bool {
+        let Bypass { classes, frame_bytes, len, .. } = *self.own.bypass;
+        // Classes may have been set otherwise since.
+        if !(classes & held).is_empty() || !self.may_mix(classes) {
+            return false;
+        }
+        let wire = Bytes::new(u64::from(frame_bytes) + link_overhead.get() * len as u64);
+        let (mut shaper, mut peak) = (self.shaper.clone(), self.own.peak.clone());
+        shaper.send(now, wire);
+        peak.send(shaper.free_at().since(self.shaper.free_at()));
+        if !shaper.is_free(now) || !peak.is_free(now) {
+            return false;
+        }
+        if !(classes - self.plain).is_empty() && !self.count_limited(now, wire, regulator) {
+            return false;
+        }
+        (self.shaper, self.own.peak) = (shaper, peak);
+        self.count_wire(wire);
+        true
+    }
+
+    /// Counts what passes by, of one class, against its rate and its credit, if both let all of it go.
+    #[inline(never)]
+    fn count_limited(&mut self, now: Time, wire: Bytes, regulator: &Regulator) -> bool {
+        let bypass = &self.own.bypass;
+        let Some(class) = bypass.classes.only() else { return false };
+        let frames = bypass.packets[..bypass.len].iter().flatten();
+        let lengths: ArrayVec<u32, BURST_MAX> = frames.map(Packet::frame_bytes).collect();
+        if !self.limits.waiting(now, class.alone()).is_empty()
+            || !regulator.has_credit_for(class, &lengths, bypass.frame_bytes)
+            || !self.limits.send_all(now, class, wire)
+        {
+            return false;
+        }
+        if self.counts_sent {
+            regulator.handle_all_sent(class, &lengths);
+        }
+        true
+    }
+}
+
+const NOT_TAKEN: &str = "a packet that is still to be sent";
