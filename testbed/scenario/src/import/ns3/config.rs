@@ -206,7 +206,18 @@ impl Config {
 }
 
 /// Keys that are known and count for nothing in Weir.
-pub(super) const OTHERS: &[&str] = &["L2_CHUNK_SIZE", "INT_MULTI", "RATE_BOUND", "PAUSE_TIME"];
+pub(super) const OTHERS: &[&str] = &[
+    "L2_CHUNK_SIZE",
+    "INT_MULTI",
+    "RATE_BOUND",
+    "PAUSE_TIME",
+    // Of ConWeave's own balancing, LB_MODE 9.
+    "CONWEAVE_TX_EXPIRY_TIME",
+    "CONWEAVE_REPLY_TIMEOUT_EXTRA",
+    "CONWEAVE_PATH_PAUSE_TIME",
+    "CONWEAVE_EXTRA_VOQ_FLUSH_TIME",
+    "CONWEAVE_DEFAULT_VOQ_WAITING_TIME",
+];
 
 fn is_used(key: &str) -> bool {
     let listed = [FILES, NUMBERS, TIMERS, INSTANTS, RATES].concat();
