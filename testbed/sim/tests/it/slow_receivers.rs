@@ -109,3 +109,23 @@ fn every_flow_control_protects_a_receive_buffer() {
         assert!(!summary.notes.iter().any(|note| note.starts_with("slow receiver")), "{kind}: {:?}", summary.notes);
     }
 }
+
+/// The ring of the GFC paper, all of whose hosts nearly stand still for 4 ms: a queue comes to B_m, and the last stage still has a rate.
+#[test]
+fn hosts_that_stand_still_lose_nothing_under_gfc_by_stages() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios/gfc-ring.toml");
+    let stalled = "[[slow_receivers]]\nrate = \"1Mbps\"\nfrom = \"10ms\"\nuntil = \"14ms\"\n";
+    let run_with = |more: &str| {
+        let text = format!("{}\n{stalled}{more}", std::fs::read_to_string(&path).unwrap());
+        let runs = file::parse(&path, &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        run(&runs.into_iter().find(|run| run.name == "GFC by stages, round-robin").unwrap().scenario)
+    };
+    let summary = run_with("");
+    assert_eq!((summary.failures.len(), summary.lossless), (0, true), "{:?}", summary.failures);
+    for host in &summary.hosts {
+        let most = host.classes.iter().filter(|class| class.lossless).map(|class| class.receive_buffer_max_bytes).max();
+        assert!(most > Some(1_000_000), "its queue comes beyond B_m: {host:?}");
+    }
+    // With room for B_m alone each host loses a frame.
+    assert!(!run_with("buffer = \"1MB\"\n").lossless);
+}

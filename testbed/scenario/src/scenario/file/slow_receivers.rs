@@ -157,7 +157,13 @@ impl SlowReceivers {
             // What GFC and CBFC let a queue hold; other flow controls have no such limit.
             _ => {
                 let limit = queue_limit(config, host.port).unwrap_or_default();
-                let buffer = whole(limit);
+                // The rate of GFC's last stage is not zero: a queue near B_m grows on by a frame now and then, for which a switch's
+                // port has headroom.
+                let beyond = match host.nic.flow_control.tells() {
+                    Tells::Stages => headroom_by_rule(line, config.ports[host.port].delay, frame),
+                    _ => Bytes::ZERO,
+                };
+                let buffer = whole(limit + beyond);
                 if has_lossless && buffer < limit {
                     doubt = Some(format!(
                         "`buffer` {buffer} is less than the {limit} that {} lets a queue hold: lossless frames can be lost",

@@ -47,6 +47,13 @@ fn a_listed_host_is_slow_in_every_run() {
     assert!(limits.iter().all(|limits| limits[0].is_none()));
     let room = |run: usize| limits[run][1].map(|[xoff, _, headroom]| (xoff + headroom, headroom > 0));
     assert_eq!((room(0), room(1)), (Some((131_072, true)), Some((200_000, false))));
+    // Beyond B_m there is as much as a switch's port has: the last stage has a rate.
+    let stages = "[switch.port]\nflow_control = { kind = \"gfc-buffer\", b_m = \"1MB\", b_1 = \"750KB\" }";
+    let after = 31_884;
+    assert_eq!(
+        self::limits(&star(stages, "[[slow_receivers]]\nrate = \"1Gbps\"\n"))[0].map(|[room, ..]| room),
+        Some(1_000_000 + after)
+    );
 }
 
 #[test]
