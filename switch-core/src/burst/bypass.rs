@@ -359,16 +359,21 @@ impl<P: Packet> OutPort<BurstPort<P>> {
     fn count_limited(&mut self, now: Time, wire: Bytes, regulator: &Regulator) -> bool {
         let bypass = &self.own.bypass;
         let Some(class) = bypass.classes.only() else { return false };
-        let frames = bypass.packets[..bypass.len].iter().flatten();
-        let lengths: ArrayVec<u32, BURST_MAX> = frames.map(Packet::frame_bytes).collect();
+        let mut lengths = [0; BURST_MAX];
+        // Only credit goes by the length of each.
+        let asked = if self.counts_sent || self.credit_classes.contains(class) { bypass.len } else { 0 };
+        let lengths = &mut lengths[..asked];
+        for (length, packet) in lengths.iter_mut().zip(&bypass.packets) {
+            *length = packet.as_ref().map_or(0, Packet::frame_bytes);
+        }
         if !self.limits.waiting(now, class.alone()).is_empty()
-            || !regulator.has_credit_for(class, &lengths, bypass.frame_bytes)
+            || !regulator.has_credit_for(class, lengths, bypass.frame_bytes)
             || !self.limits.send_all(now, class, wire)
         {
             return false;
         }
         if self.counts_sent {
-            regulator.handle_all_sent(class, &lengths);
+            regulator.handle_all_sent(class, lengths);
         }
         true
     }

@@ -232,13 +232,21 @@ impl<P: Packet> Forwarding<P> {
             Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
             _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
         };
+        let (length, charge) = (lengths[0], charges[0]);
+        // Frames of one length are common, and are summed by their number.
+        let is_one_length = lengths[..count].iter().fold(0, |differ, other| differ | (other ^ length)) == 0;
         // All, less those of the other ways.
         let mut rest = (lengths[..count].iter().sum::<u32>(), charges[..count].iter().sum::<u32>());
         let last = groups.len() - 1;
         let charged = |(n, Alike { way, members }): (usize, &Alike)| {
-            let (frame_bytes, bytes) = if n == last { rest } else { sums_of(*way, *members, ways, lengths, &charges) };
+            let packets = members.count_ones();
+            let (frame_bytes, bytes) = match () {
+                () if is_one_length => (packets * length, packets * charge),
+                () if n == last => rest,
+                () => sums_of(*way, *members, ways, lengths, &charges),
+            };
             rest = (rest.0 - frame_bytes, rest.1 - bytes);
-            counters.add_frames(way.ingress(), u64::from(members.count_ones()), u64::from(frame_bytes));
+            counters.add_frames(way.ingress(), u64::from(packets), u64::from(frame_bytes));
             Group { ingress: way.ingress(), egress: way.egress(), members: *members, bytes, frame_bytes }
         };
         intake.push_groups(&charges[..count], groups.iter().enumerate().map(charged));
