@@ -205,7 +205,7 @@ impl Simulator {
         let has_no_dport = flows.is_some_and(|list| list.flows.iter().any(|flow| flow.dport.is_none()));
         if topology.is_extended {
             Simulator::InetTub
-        } else if has_no_dport || ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| config.has(key)) {
+        } else if has_no_dport || config.is_conweaves() {
             Simulator::ConWeave
         } else {
             Simulator::Hpcc

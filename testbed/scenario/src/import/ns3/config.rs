@@ -178,6 +178,11 @@ impl Config {
         self.lines.contains_key(key)
     }
 
+    /// Whether keys say that it is ConWeave's.
+    pub fn is_conweaves(&self) -> bool {
+        ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| self.has(key))
+    }
+
     /// What a key is, as it is written.
     pub fn text(&self, key: &str) -> Option<&str> {
         self.texts.get(key).map(String::as_str)

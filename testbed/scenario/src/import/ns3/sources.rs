@@ -39,7 +39,7 @@ struct Candidate {
 
 impl Sources {
     /// Looks at files and through folders. A configuration's TOPOLOGY_FILE, FLOW_FILE and TRACE_FILE are looked for from its
-    /// folder, in it, and from the folder above; files that are named as `paths` go before them.
+    /// folder, in it, and from the three folders above; files that are named as `paths` go before them.
     ///
     /// # Errors
     /// Files that can't be read or are of no kind that is known, two of one kind, and no topology.
@@ -97,9 +97,10 @@ impl Sources {
             let by_name = candidates.iter().any(|one| one.is_named && one.kind == Some(kind));
             let of_config = config.as_ref().zip(folder.as_deref()).filter(|(config, _)| !by_name && config.has(key));
             let source = match of_config {
-                // What would be drawn from a distribution need not be there.
+                // Flows that would be drawn from a distribution need not be there, nor ConWeave's, which its `run.py` draws first.
                 Some((config, folder)) => {
-                    referred(config, key, folder, kind == FileKind::Flows && (has_sizes || arguments.is_some()))?
+                    let is_drawn = has_sizes || arguments.is_some() || config.is_conweaves();
+                    referred(config, key, folder, kind == FileKind::Flows && is_drawn)?
                 }
                 None => only(&candidates, kind)?.map(|one| one.source.clone()),
             };
@@ -235,18 +236,15 @@ fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, 
     Ok(None)
 }
 
-/// How many folders above the configuration's a file may be named from: ConWeave's run.py writes `mix/output/ID/config.txt`, with
-/// files as seen from its own folder.
-const FOLDERS_ABOVE: usize = 3;
-
 /// The file that a key of the configuration names. It must be there, unless it may be left out.
 fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<Source>, ImportErrors> {
     let text = config.text(key).unwrap_or_default();
     let written = Path::new(text);
     let mut places = vec![folder.join(written)];
     places.extend(written.file_name().map(|name| folder.join(name)));
-    let above = (1..=FOLDERS_ABOVE).map(|levels| folder.join("../".repeat(levels)).join(written));
-    places.extend(above);
+    // Names are as seen from where the simulator is started: ConWeave's are in `config/`, its configurations in `mix/output/ID/`.
+    let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
+    places.extend(folder.ancestors().skip(1).take(FOLDERS_ABOVE).map(|above| above.join(written)));
     if let Some(path) = places.iter().find(|path| path.is_file()) {
         return read(path).map(Some);
     }
@@ -256,3 +254,6 @@ fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result
     let problem = format!("{key} {text} is not there, nor beside the configuration");
     Err(ImportErrors::one(&config.file, config.line(key), problem, "put it there, or name it on the command line too"))
 }
+
+/// Folders above a configuration's in which the simulator may have been started.
+const FOLDERS_ABOVE: usize = 3;

@@ -411,7 +411,14 @@ fn files_are_found_by_what_is_in_them() {
     assert_eq!(left, expected);
     write("config.txt", "FLOW_FILE mix/none.txt\n");
     let missing = "config.txt:1: FLOW_FILE mix/none.txt is not there, nor beside the configuration";
-    assert!(find(&[config, net]).unwrap_err().starts_with(missing));
+    assert!(find(&[config.clone(), net.clone()]).unwrap_err().starts_with(missing));
+    // ConWeave's flows are drawn by its run.py, and may not be there yet.
+    write("config.txt", "FLOWGEN_START_TIME 2.0\nFLOW_FILE config/none.txt\n");
+    let found = find(&[config, net]).unwrap();
+    assert_eq!(
+        (found.flows, &*found.left[0].to_string()),
+        (None, "config.txt:2: FLOW_FILE config/none.txt is not there")
+    );
     // As ConWeave's run.py has it.
     let run = folder.path().join("mix/output/7");
     std::fs::create_dir_all(&run).unwrap();
@@ -436,6 +443,32 @@ fn files_are_found_by_what_is_in_them() {
         refused.contains("fct.txt:1: this begins like none of the simulators' input files; a configuration begins"),
         "{refused}"
     );
+}
+
+/// As ConWeave's `run.py` leaves them: the configuration in `mix/output/ID/`, what it names in `config/`.
+#[test]
+fn conweaves_mix_is_read_from_its_configuration_also_without_flows() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(&path, text).unwrap();
+        path
+    };
+    write("config/net.txt", LINKS);
+    let config = "TOPOLOGY_FILE config/net.txt\nFLOW_FILE config/load.txt\nFLOWGEN_START_TIME 2.0\nFLOWGEN_STOP_TIME 2.01\n\
+                  BUFFER_SIZE 9\nCC_MODE 1\nLB_MODE 0\n";
+    let config = write("mix/output/1/config.txt", config);
+    let imported = || import(&Sources::find(std::slice::from_ref(&config)).unwrap(), &Options::default()).unwrap();
+    let without = imported();
+    let left: Vec<String> = without.report.left.iter().map(Note::to_string).collect();
+    assert!(left.contains(&"config.txt:2: FLOW_FILE config/load.txt is not there".to_owned()), "{left:?}");
+    assert!(left.iter().any(|note| note.starts_with("there is no flow list: ")), "{left:?}");
+    let runs = crate::file::parse(std::path::Path::new("mix.toml"), &without.scenario)
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    assert!(runs[0].scenario.hosts.len() > 1 && runs[0].scenario.traffic.is_empty());
+    write("config/load.txt", "1\n0 1 3 64000 2\n");
+    assert_eq!(imported().beside.len(), 1, "with its flows, once they are drawn");
 }
 
 proptest! {
