@@ -207,7 +207,7 @@ impl<P: Packet> Forwarding<P> {
         let charge = shared.charge;
         intake.push_row(ingress, egress, lengths.iter().map(|bytes| charge.of(*bytes)));
         if counts {
-            arrived[ingress.class().index()] += shared.port(port).arrived.count_of_all(lengths);
+            arrived[ingress.class().index()] += shared.port(port).arrived().count_of_all(lengths);
         }
         counters.add_row(ingress, lengths);
         lengths.len()
@@ -242,7 +242,7 @@ impl<P: Packet> Forwarding<P> {
         };
         intake.push_groups(&charges[..count], groups.iter().enumerate().map(charged));
         if counts {
-            let state = &shared.port(port).arrived;
+            let state = shared.port(port).arrived();
             for (way, frame_bytes) in ways.iter().zip(lengths).take(count) {
                 arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
             }
@@ -266,7 +266,7 @@ impl<P: Packet> Forwarding<P> {
             counters.add_frames(QueueId::new(port, class), frames, bytes);
         }
         if counts {
-            let state = &shared.port(port).arrived;
+            let state = shared.port(port).arrived();
             for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
                 arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
             }
@@ -326,7 +326,7 @@ impl<P: Packet> Forwarding<P> {
             }
             came.add(frame.class, frame.frame_bytes);
             if counts {
-                arrived[frame.class.index()] += shared.port(port).arrived.count_of(frame.frame_bytes);
+                arrived[frame.class.index()] += shared.port(port).arrived().count_of(frame.frame_bytes);
             }
             let (ingress, egress) = (QueueId::new(port, frame.class), QueueId::new(to, frame.class));
             intake.push(Arrival { ingress, egress, bytes: shared.charge.of(frame.frame_bytes) });
