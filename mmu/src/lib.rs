@@ -59,6 +59,7 @@ mod mmu;
 mod one_writer;
 pub mod policy;
 mod pool;
+mod rows;
 mod signal;
 mod sync;
 mod watermark;

@@ -25,6 +25,7 @@ use crate::low_pass::{Average, LowPass, whole_bytes};
 use crate::one_writer::PortWriter;
 use crate::policy::{LiveAlpha, Policy, PolicySettings, PortRate, QueueView};
 use crate::pool::{Pool, PoolLevel};
+use crate::rows::Rows;
 use crate::signal::{Changed, Instant, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
 use crate::xon::{LiveXon, Xon};
@@ -54,7 +55,7 @@ pub struct Mmu {
     /// In the four-pool model.
     egress_lossy: Option<CachePadded<Pool>>,
     ingress: Box<[CachePadded<IngressQueue>]>,
-    egress: Box<[CachePadded<EgressQueue>]>,
+    egress: Rows<EgressQueue>,
     ports: Box<[CachePadded<IngressPort>]>,
 }
 
@@ -175,7 +176,7 @@ impl Mmu {
             },
             egress_lossy: layout.egress_lossy().map(pool),
             ingress: queues.map(|(port, class)| CachePadded::new(IngressQueue::new(limits(port, class)))).collect(),
-            egress: (0..layout.ports().len() * CLASSES).map(|_| CachePadded::default()).collect(),
+            egress: Rows::new(layout.ports().len() * CLASSES),
             ports: (0..layout.ports().len() as u16).map(|id| CachePadded::new(port(PortId(id)))).collect(),
             rules: Rules {
                 low_pass: policy.low_pass(),
@@ -210,6 +211,7 @@ impl Mmu {
             queue.levels.make_own();
             queue.average.make_own();
         });
+        self.egress = self.egress.close_together();
         self.egress.iter_mut().for_each(|queue| queue.make_own());
         self.ports.iter_mut().for_each(|port| port.levels.make_own());
         self.rules.passes = self.rules.is_plain && self.unscheduled_alpha.is_none();

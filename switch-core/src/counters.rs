@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use prefetch_index::prefetch_index;
-use weir_units::archive::State;
+use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, PortId, QueueId};
 
 /// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
@@ -106,6 +106,8 @@ pub mod queue_stat {
     pub const DROPS: usize = 5;
     /// Numbers in a row.
     pub const WIDTH: usize = DROPS + DropReason::ALL.len();
+    /// The first ones, which forwarded frames change.
+    pub(super) const OF_FRAMES: usize = HANDED_OVER + 1;
 }
 
 /// Counted for each port, about flow control; the same row on both sides.
@@ -186,7 +188,8 @@ pub mod gauge {
 #[derive(Debug, State)]
 pub struct Counters {
     queues: Box<[QueueRow]>,
-    ports: Box<[[u64; port_stat::WIDTH]]>,
+    /// By port, what most ports never count; nothing of a port that has not, unless memory is taken upfront.
+    seldom: Box<[Option<Box<Seldom>>]>,
     gauges: [u64; gauge::WIDTH],
     /// [`queue_stat`]'s counts of all queues together, drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
@@ -194,12 +197,30 @@ pub struct Counters {
     published: Arc<Published>,
 }
 
-/// One queue's counters. Counts that each frame changes come first, and are in one cache line.
-#[derive(Clone, Debug, State)]
-#[repr(align(64))]
-struct QueueRow([u64; queue_stat::WIDTH]);
+/// What a queue's forwarded frames are counted in: [`queue_stat::OF_FRAMES`] numbers, in one cache line.
+#[derive(Clone, Copy, Debug, Default, State)]
+#[repr(align(32))]
+struct QueueRow([u64; queue_stat::OF_FRAMES]);
 
-const _: () = assert!(queue_stat::HANDED_OVER < 8);
+const _: () = assert!(size_of::<QueueRow>() == 32);
+
+/// What a port counts of drops and flow control.
+#[derive(Clone, Copy, Debug, Value)]
+struct Seldom {
+    /// The rest of each class's [`queue_stat`].
+    queues: [[u64; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES],
+    /// Its [`port_stat`].
+    port: [u64; port_stat::WIDTH],
+}
+
+impl Seldom {
+    const ZERO: Seldom =
+        Seldom { queues: [[0; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES], port: [0; port_stat::WIDTH] };
+
+    fn zero() -> Box<Seldom> {
+        Box::new(Seldom::ZERO)
+    }
+}
 
 /// The last published copy, and the request for a new one.
 #[derive(Debug)]
@@ -210,20 +231,21 @@ pub struct Published {
 }
 
 impl Counters {
-    /// All zero, for a switch of this many ports. Memory of the published copy is taken now, and none later.
+    /// All zero, for a switch of this many ports. All memory is taken now, and none later.
     pub fn upfront(ports: usize) -> Counters {
-        let counters = Counters::as_needed(ports);
+        let mut counters = Counters::as_needed(ports);
+        counters.seldom.iter_mut().for_each(|port| *port = Some(Seldom::zero()));
         counters.copy();
         counters
     }
 
     /// All zero, for a switch of this many ports. Memory of the published copy is taken at the first request: of many switches
-    /// in one process few are ever asked.
+    /// in one process few are ever asked. A port's counts of drops and flow control take memory with the first of them.
     pub fn as_needed(ports: usize) -> Counters {
         let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
         Counters {
-            queues: vec![QueueRow([0; queue_stat::WIDTH]); ports * CLASSES].into(),
-            ports: vec![[0; port_stat::WIDTH]; ports].into(),
+            queues: vec![QueueRow::default(); ports * CLASSES].into(),
+            seldom: vec![None; ports].into(),
             gauges: [0; gauge::WIDTH],
             totals: [0; queue_stat::DROPS + 1],
             published: Arc::new(published),
@@ -236,7 +258,24 @@ impl Counters {
         if cfg!(debug_assertions) {
             self.totals[stat.min(queue_stat::DROPS)] += n;
         }
-        self.queues[queue.index()].0[stat] += n;
+        *self.count_mut(queue, stat) += n;
+    }
+
+    #[inline]
+    fn count_mut(&mut self, queue: QueueId, stat: usize) -> &mut u64 {
+        match stat.checked_sub(queue_stat::OF_FRAMES) {
+            None => &mut self.queues[queue.index()].0[stat],
+            Some(seldom) => &mut self.seldom_mut(queue.port()).queues[queue.class().index()][seldom],
+        }
+    }
+
+    #[inline]
+    fn seldom_mut(&mut self, port: PortId) -> &mut Seldom {
+        self.seldom[port.index()].get_or_insert_with(Seldom::zero)
+    }
+
+    fn seldom(&self, port: usize) -> &Seldom {
+        self.seldom[port].as_deref().unwrap_or(&Seldom::ZERO)
     }
 
     /// Asks for what a queue's frames are counted in, ahead of its use.
@@ -271,7 +310,10 @@ impl Counters {
 
     /// A queue's counter.
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
-        self.queues[queue.index()].0[stat]
+        match stat.checked_sub(queue_stat::OF_FRAMES) {
+            None => self.queues[queue.index()].0[stat],
+            Some(seldom) => self.seldom(queue.port().index()).queues[queue.class().index()][seldom],
+        }
     }
 
     /// A count of all queues together ([`queue_stat::DROPS`]: for whatever reason); 0 but in debug builds.
@@ -286,7 +328,9 @@ impl Counters {
 
     /// Sets what is no count.
     pub fn set(&mut self, queue: QueueId, stat: usize, value: u64) {
-        self.queues[queue.index()].0[stat] = value;
+        if self.get(queue, stat) != value {
+            *self.count_mut(queue, stat) = value;
+        }
     }
 
     /// Counts a dropped frame.
@@ -298,7 +342,7 @@ impl Counters {
     /// Adds to a port's counter.
     #[inline]
     pub fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
-        self.ports[port.index()][stat] += n;
+        self.seldom_mut(port).port[stat] += n;
     }
 
     /// A gauge, as it was set.
@@ -322,8 +366,10 @@ impl Counters {
 
     /// Copies the counters out in answer to a request.
     pub fn publish(&self, requested: u64) {
-        let queues = self.queues.iter().flat_map(|QueueRow(row)| row);
-        let values = queues.chain(self.ports.as_flattened()).chain(&self.gauges);
+        let ports = (0..self.seldom.len()).map(|port| self.seldom(port));
+        let seldom = ports.clone().flat_map(|port| &port.queues);
+        let queues = self.queues.iter().zip(seldom).flat_map(|(QueueRow(row), seldom)| row.iter().chain(seldom));
+        let values = queues.chain(ports.flat_map(|port| &port.port)).chain(&self.gauges);
         for (slot, value) in self.copy().iter().zip(values) {
             slot.store(*value, Ordering::Relaxed);
         }
@@ -333,7 +379,8 @@ impl Counters {
 
     /// Where they are copied to: queue by queue, then port by port, then gauges.
     fn copy(&self) -> &[AtomicU64] {
-        self.published.copy(self.queues.len() * queue_stat::WIDTH + self.ports.as_flattened().len() + gauge::WIDTH)
+        let rows = self.queues.len() * queue_stat::WIDTH + self.seldom.len() * port_stat::WIDTH;
+        self.published.copy(rows + gauge::WIDTH)
     }
 
     /// Where readers find the published copy.
@@ -390,6 +437,33 @@ mod tests {
         let row = gauges - port_stat::WIDTH;
         assert_eq!(values[row + port_stat::PASSED_ON], 5, "in the last port's row");
         assert_eq!(values[gauges + gauge::HELD], 7);
+    }
+
+    #[test]
+    fn ports_take_memory_with_their_first_drop_or_message() {
+        let (mut needed, mut upfront) = (Counters::as_needed(3), Counters::upfront(3));
+        let with_memory = |counters: &Counters| counters.seldom.iter().map(Option::is_some).collect::<Vec<_>>();
+        let queue = |port| QueueId::new(PortId(port), Class::new(3));
+        for counters in [&mut needed, &mut upfront] {
+            counters.add_frame(queue(0), 60);
+            counters.add(queue(0), queue_stat::HANDED_OVER, 1);
+            counters.set(queue(0), queue_stat::BLOCKED_FROM, 0);
+            assert_eq!((counters.get(queue(1), queue_stat::DROPS), counters.dropped(queue(2))), (0, 0));
+        }
+        assert_eq!(with_memory(&needed), [false; 3]);
+        for counters in [&mut needed, &mut upfront] {
+            counters.drop(queue(1), DropReason::LinkLocal);
+            counters.add_port(PortId(2), port_stat::PFC, 2);
+        }
+        assert_eq!((with_memory(&needed), with_memory(&upfront)), (vec![false, true, true], vec![true; 3]));
+        let published = [&needed, &upfront].map(|counters| {
+            counters.publish(1);
+            counters.published().values().collect::<Vec<_>>()
+        });
+        assert_eq!(published[0], published[1], "no memory is as good as zeros");
+        let of_queue = queue(1).index() * queue_stat::WIDTH;
+        assert_eq!(published[0][of_queue + queue_stat::DROPS + DropReason::LinkLocal as usize], 1);
+        assert_eq!(published[0].iter().sum::<u64>(), 1 + 60 + 1 + 1 + 2);
     }
 
     #[test]

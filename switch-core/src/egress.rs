@@ -195,7 +195,7 @@ mod tests {
     const CLASS: Class = Class::new(3);
     const TO: QueueId = QueueId::new(PortId(2), CLASS);
 
-    fn queues(arbitration: Arbitration) -> EgressQueues<Queues<Queued<u32>>, PortSet> {
+    fn queues(arbitration: Arbitration) -> EgressQueues<Queues<u32>, PortSet> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
         EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
     }
@@ -204,7 +204,7 @@ mod tests {
         Arrival { ingress: QueueId::new(PortId(from), CLASS), egress: TO, bytes: 100 }
     }
 
-    fn push(queues: &mut EgressQueues<Queues<Queued<u32>>, PortSet>, from: u16, number: u32) {
+    fn push(queues: &mut EgressQueues<Queues<u32>, PortSet>, from: u16, number: u32) {
         let charged = charged(from);
         assert!(queues.push(Queued { packet: number, frame_bytes: 60, charged }).is_ok());
     }
@@ -218,9 +218,9 @@ mod tests {
         assert_eq!(queues.holds_from(TO).bits(), 0b1011);
         let mut next = [0; 4];
         let order = std::iter::from_fn(|| {
-            let front = queues.fifos.front(queues.served(TO)).map(|queued| queued.packet);
+            let front = queues.front_bytes(TO);
             let queued = queues.pop(TO)?;
-            assert_eq!(front, Some(queued.packet));
+            assert_eq!(front, Some(queued.frame_bytes));
             let from = queued.charged.ingress.port();
             assert_eq!(queued.packet, next[from.index()], "frames of a port keep their order");
             next[from.index()] += 1;

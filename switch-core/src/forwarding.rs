@@ -120,7 +120,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         let (writers, clones): (_, Box<[Box<[PortId]>]>) =
             (all().map(writer).collect(), all().map(clones_of).collect());
         let cloned = all().filter(|port| !clones[port.index()].is_empty()).collect();
-        let counts = |port: &PortId| shared.port(*port).arrived.is_counted();
+        let counts = |port: &PortId| shared.port(*port).arrived().is_counted();
         let counting = all().filter(counts).collect();
         Forwarding {
             shared,
@@ -272,7 +272,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     /// even in the sums of this burst as `uncounted` says.
     #[cold]
     fn compare_counts(&self, port: PortId, frame: &CreditFrame, uncounted: impl FnOnce(Class, &Arrived) -> u32) {
-        let arrived = &self.shared.port(port).arrived;
+        let arrived = self.shared.port(port).arrived();
         arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }
 
@@ -285,7 +285,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         let ingress = QueueId::new(port, class);
         self.counters.add_frame(ingress, frame_bytes);
         if self.counts(port) {
-            self.arrived[class.index()] += self.shared.port(port).arrived.count_of(frame_bytes);
+            self.arrived[class.index()] += self.shared.port(port).arrived().count_of(frame_bytes);
         }
         ingress
     }
@@ -494,7 +494,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
 
     #[inline(never)]
     fn count_arrived_of(&mut self, port: PortId) {
-        let arrived = &self.shared.port(port).arrived;
+        let arrived = self.shared.port(port).arrived();
         let counts = std::mem::take(&mut self.arrived);
         let classes = Class::ALL.into_iter().zip(counts).filter(|(_, count)| *count > 0);
         classes.for_each(|(class, count)| arrived.count(class, count));

@@ -1,11 +1,14 @@
 //! The egress queues' storage: what it does, and many FIFOs in one arena.
 
 use std::fmt;
+#[cfg(test)]
+use std::num::NonZeroU64;
 use std::slice::from_ref;
 
 use prefetch_index::prefetch_index;
+use weir_mmu::Arrival;
+use weir_units::SetOfPorts;
 use weir_units::archive::{Archive, Blank, State};
-use weir_units::{PortId, SetOfPorts};
 
 use crate::packet::Queued;
 
@@ -48,8 +51,8 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
 ///
 /// Places are made at construction, or, where memory is taken as it is needed, when all that there are hold something: they
 /// are as many then as were ever held at once.
-pub(crate) struct Queues<T> {
-    places: Vec<Slot<T>>,
+pub(crate) struct Queues<P> {
+    places: Vec<Slot<P>>,
     /// How many places there may be.
     limit: usize,
     /// First free place; places are reused last in, first out, while they are still in the cache.
@@ -58,10 +61,16 @@ pub(crate) struct Queues<T> {
     held: usize,
 }
 
-struct Slot<T> {
-    item: Option<T>,
+/// A place: a [`Queued`], with what leads on in the bytes that would fill it up.
+struct Slot<P> {
+    packet: Option<P>,
+    charged: Arrival,
+    frame_bytes: u32,
     next: u32,
 }
+
+#[cfg(test)]
+const _: () = assert!(size_of::<Slot<[NonZeroU64; 3]>>() == 40);
 
 #[derive(Clone, Copy, Debug, State)]
 struct Ends {
@@ -71,7 +80,7 @@ struct Ends {
 
 const NONE: u32 = u32::MAX;
 
-impl<T: State + Blank> State for Queues<T> {
+impl<P: State + Blank> State for Queues<P> {
     fn state(&mut self, archive: &mut Archive) {
         let Queues { places, limit: _, free, ends, held } = self;
         places.state(archive);
@@ -81,27 +90,35 @@ impl<T: State + Blank> State for Queues<T> {
     }
 }
 
-impl<T: State + Blank> State for Slot<T> {
+impl<P: State + Blank> State for Slot<P> {
     fn state(&mut self, archive: &mut Archive) {
-        let Slot { item, next } = self;
-        item.state(archive);
+        let Slot { packet, charged, frame_bytes, next } = self;
+        packet.state(archive);
+        charged.state(archive);
+        frame_bytes.state(archive);
         next.state(archive);
     }
 }
 
-impl<T> Blank for Slot<T> {
-    fn blank() -> Slot<T> {
-        Slot { item: None, next: NONE }
+impl<P> Blank for Slot<P> {
+    fn blank() -> Slot<P> {
+        Slot::free(NONE)
     }
 }
 
-impl<T> Queues<T> {
+impl<P> Slot<P> {
+    fn free(next: u32) -> Slot<P> {
+        Slot { packet: None, charged: Arrival::default(), frame_bytes: 0, next }
+    }
+}
+
+impl<P> Queues<P> {
     /// Empty queues, `queues` of them, with room for `limit` items together, of which `places` have a place from the start.
-    pub(crate) fn new(queues: usize, limit: usize, places: usize) -> Queues<T> {
+    pub(crate) fn new(queues: usize, limit: usize, places: usize) -> Queues<P> {
         let places = places.min(limit);
         let next = |place| if place + 1 < places { place as u32 + 1 } else { NONE };
         Queues {
-            places: (0..places).map(|place| Slot { item: None, next: next(place) }).collect(),
+            places: (0..places).map(|place| Slot::free(next(place))).collect(),
             limit,
             free: if places == 0 { NONE } else { 0 },
             ends: vec![Ends { head: NONE, tail: NONE }; queues].into(),
@@ -111,14 +128,17 @@ impl<T> Queues<T> {
 
     /// Puts an item last; returns it if every place is taken.
     #[inline(always)]
-    pub(crate) fn push(&mut self, queue: usize, item: T) -> Result<(), T> {
+    pub(crate) fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
         if self.free == NONE && !self.make_place() {
-            return Err(item);
+            return Err(queued);
         }
         let at = self.free;
         let place = &mut self.places[at as usize];
         self.free = std::mem::replace(&mut place.next, NONE);
-        place.item = Some(item);
+        let Queued { packet, frame_bytes, charged } = queued;
+        // A free place has none, so that nothing is to be dropped; the compiler can't know.
+        std::mem::forget(place.packet.replace(packet));
+        (place.frame_bytes, place.charged) = (frame_bytes, charged);
         self.prefetch_place(self.free);
         let ends = &mut self.ends[queue];
         let last = std::mem::replace(&mut ends.tail, at);
@@ -141,13 +161,13 @@ impl<T> Queues<T> {
             self.places.reserve_exact((self.places.len() / 4).max(32));
         }
         self.free = self.places.len() as u32;
-        self.places.push(Slot { item: None, next: NONE });
+        self.places.push(Slot::free(NONE));
         true
     }
 
     /// Takes the first item.
     #[inline]
-    pub(crate) fn pop(&mut self, queue: usize) -> Option<T> {
+    pub(crate) fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
         let ends = &mut self.ends[queue];
         let at = ends.head;
         let place = self.places.get_mut(at as usize)?;
@@ -157,25 +177,26 @@ impl<T> Queues<T> {
         }
         self.free = at;
         self.held -= 1;
-        let item = place.item.take();
+        let (frame_bytes, charged) = (place.frame_bytes, place.charged);
+        let queued = place.packet.take().map(|packet| Queued { packet, frame_bytes, charged });
         // The next item is looked at when its turn has come, and may have lain for long.
         self.prefetch_place(self.ends[queue].head);
-        item
+        queued
     }
 
     /// Asks for a place, if it is one.
     #[inline]
     fn prefetch_place(&self, place: u32) {
         if let Some(place) = self.places.get(place as usize) {
-            prefetch_index(from_ref(&place.item), 0);
+            prefetch_index(from_ref(&place.packet), 0);
             prefetch_index(from_ref(&place.next), 0);
         }
     }
 
     /// The first item.
     #[inline]
-    pub(crate) fn front(&self, queue: usize) -> Option<&T> {
-        self.places.get(self.ends[queue].head as usize)?.item.as_ref()
+    fn front(&self, queue: usize) -> Option<&Slot<P>> {
+        self.places.get(self.ends[queue].head as usize)
     }
 
     #[inline]
@@ -184,12 +205,12 @@ impl<T> Queues<T> {
     }
 
     /// A queue's items, first to last.
-    pub(crate) fn iter(&self, queue: usize) -> impl Iterator<Item = &T> {
+    fn iter(&self, queue: usize) -> impl Iterator<Item = &Slot<P>> {
         let mut at = self.ends[queue].head;
         std::iter::from_fn(move || {
             let place = self.places.get(at as usize)?;
             at = place.next;
-            place.item.as_ref()
+            Some(place)
         })
     }
 
@@ -199,10 +220,10 @@ impl<T> Queues<T> {
     }
 }
 
-impl<P> PacketQueues for Queues<Queued<P>> {
+impl<P> PacketQueues for Queues<P> {
     type Packet = P;
 
-    fn new(queues: usize, limit: usize, places: usize) -> Queues<Queued<P>> {
+    fn new(queues: usize, limit: usize, places: usize) -> Queues<P> {
         Queues::new(queues, limit, places)
     }
 
@@ -218,7 +239,7 @@ impl<P> PacketQueues for Queues<Queued<P>> {
 
     #[inline]
     fn front_bytes(&self, queue: usize) -> Option<u32> {
-        self.front(queue).map(|queued| queued.frame_bytes)
+        self.front(queue).map(|place| place.frame_bytes)
     }
 
     #[inline]
@@ -227,7 +248,7 @@ impl<P> PacketQueues for Queues<Queued<P>> {
     }
 
     fn came_by<S: SetOfPorts>(&self, queue: usize) -> S {
-        self.iter(queue).map(|queued: &Queued<P>| -> PortId { queued.charged.ingress.port() }).collect()
+        self.iter(queue).map(|place| place.charged.ingress.port()).collect()
     }
 
     fn held(&self) -> usize {
@@ -245,7 +266,7 @@ impl<P> PacketQueues for Queues<Queued<P>> {
     }
 }
 
-impl<T> fmt::Debug for Queues<T> {
+impl<P> fmt::Debug for Queues<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Queues").field("held", &self.held).field("limit", &self.limit).finish_non_exhaustive()
     }
@@ -257,6 +278,7 @@ mod tests {
 
     use super::*;
     use proptest::prelude::*;
+    use weir_units::{Class, PortId, PortSet, QueueId};
 
     proptest! {
         /// The queues against as many `VecDeque`s.
@@ -265,21 +287,29 @@ mod tests {
             operations in proptest::collection::vec((any::<bool>(), 0..4u8), 0..400),
             places in prop::sample::select(vec![0, 5, 16]),
         ) {
+            let queued = |n: usize| {
+                let (ingress, egress) = (QueueId::new(PortId(n as u16 % 9), Class::new(3)), QueueId::default());
+                Queued { packet: n, frame_bytes: n as u32, charged: Arrival { ingress, egress, bytes: 2 * n as u32 } }
+            };
+            let told = |queued: Queued<usize>| (queued.packet, queued.frame_bytes, queued.charged);
             let mut queues = Queues::new(4, 16, places);
             let mut model: Vec<VecDeque<usize>> = vec![VecDeque::new(); 4];
             for (n, (push, which)) in operations.into_iter().enumerate() {
                 let deque = &mut model[usize::from(which)];
                 if push {
-                    if queues.push(usize::from(which), n).is_ok() {
+                    if queues.push(usize::from(which), queued(n)).is_ok() {
                         deque.push_back(n);
                     } else {
                         prop_assert_eq!(queues.held(), 16);
                     }
                 } else {
-                    prop_assert_eq!(queues.pop(usize::from(which)), deque.pop_front());
+                    let expected = deque.pop_front().map(|n| told(queued(n)));
+                    prop_assert_eq!(queues.pop(usize::from(which)).map(told), expected);
                 }
-                prop_assert_eq!(queues.front(usize::from(which)), deque.front());
-                prop_assert!(queues.iter(usize::from(which)).eq(deque.iter()));
+                prop_assert_eq!(queues.front_bytes(usize::from(which)), deque.front().map(|n| *n as u32));
+                prop_assert!(queues.iter(usize::from(which)).map(|place| place.packet).eq(deque.iter().copied().map(Some)));
+                let came_by: PortSet = deque.iter().map(|n| PortId(*n as u16 % 9)).collect();
+                prop_assert_eq!(queues.came_by::<PortSet>(usize::from(which)), came_by);
                 prop_assert_eq!(queues.is_empty(usize::from(which)), deque.is_empty());
                 prop_assert_eq!(queues.held(), model.iter().map(VecDeque::len).sum::<usize>());
             }

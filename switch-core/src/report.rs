@@ -262,7 +262,7 @@ impl Reporter {
                 accord: Accord {
                     foreign: came(port_stat::FOREIGN) + state.regulator.foreign_messages(),
                     excessive_credits: state.regulator.excessive_credits(),
-                    resyncs: state.arrived.resyncs(),
+                    resyncs: state.arrived().resyncs(),
                     aged: transmitted.port(port, port_stat::AGED),
                     heard_at: state.regulator.heard_at(),
                 },

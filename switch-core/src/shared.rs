@@ -99,8 +99,8 @@ pub struct PortState {
     spoken: AtomicUsize,
     /// What its peer lets it send.
     pub regulator: CachePadded<Regulator>,
-    /// What came from its peer.
-    pub(crate) arrived: CachePadded<Arrived>,
+    /// What came from its peer, where flow control counts that.
+    arrived: Option<Box<CachePadded<Arrived>>>,
     /// Storm counters of a port whose PFC is watched.
     storms: Option<Box<CachePadded<StormTally>>>,
     /// Line time of a shaped port that polls may come late to.
@@ -281,7 +281,9 @@ impl PortState {
             mac,
             regulator: CachePadded::new(Regulator::new(&mechanism, rate.get(), classes)),
             rate,
-            arrived: CachePadded::new(mechanism.arrived(link_overhead)),
+            arrived: Some(mechanism.arrived(link_overhead))
+                .filter(Arrived::is_counted)
+                .map(|arrived| Box::new(CachePadded::new(arrived))),
             by_length: mechanism.goes_by_length(),
             notes_admitted: mechanism.tells() == Tells::Stages,
             mechanisms: vec![mechanism],
@@ -294,6 +296,13 @@ impl PortState {
             parted_after: AtomicU64::new(0),
             forced: AtomicU8::new(0),
         }
+    }
+
+    /// What came from its peer.
+    #[inline]
+    pub(crate) fn arrived(&self) -> &Arrived {
+        static UNCOUNTED: Arrived = Arrived::Uncounted;
+        self.arrived.as_deref().map_or(&UNCOUNTED, |arrived| arrived)
     }
 
     /// Which flow control it speaks.

@@ -933,5 +933,5 @@ fn demand<'a>(
         if dropping.contains(class) { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
     };
     let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(offered(class));
-    Demand { off, held, sent, arrived: &shared.port(port).arrived }
+    Demand { off, held, sent, arrived: shared.port(port).arrived() }
 }

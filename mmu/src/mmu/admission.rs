@@ -353,7 +353,7 @@ impl Mmu {
         room: &mut Room,
     ) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
-        let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
+        let (queue, egress_queue) = (&*self.ingress[ingress.index()], &self.egress[egress.index()]);
         let mut view = self.egress_view(terms, egress, egress_queue.length(), room.pool(), room.now);
         let (length, lossy_used) = (view.length, view.egress_lossy_pool.used);
         let lossy_grant = terms.egress_lossy.map(|pool| pool.reserve(total(run)));

@@ -290,7 +290,7 @@ impl Mmu {
     #[inline(always)]
     fn release_lossy(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
-        let (queue, egress_queue) = (&*self.ingress[ingress.index()], &*self.egress[egress.index()]);
+        let (queue, egress_queue) = (&*self.ingress[ingress.index()], &self.egress[egress.index()]);
         let bytes: u32 = run.iter().map(|departure| departure.bytes).sum();
         let mut departed = Departed::default();
         queue.levels.update(|levels| {

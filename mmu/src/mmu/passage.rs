@@ -19,7 +19,7 @@ impl Mmu {
         if !self.rules.passes {
             return false;
         }
-        let (queue, egress) = (&*self.ingress[packet.ingress.index()], &*self.egress[packet.egress.index()]);
+        let (queue, egress) = (&*self.ingress[packet.ingress.index()], &self.egress[packet.egress.index()]);
         let (levels, private, pool) = (queue.levels.load(), queue.private(), self.shared.level());
         if levels.off || levels.headroom > 0 {
             return false;

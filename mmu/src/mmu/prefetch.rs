@@ -23,7 +23,7 @@ impl Mmu {
         for class in classes.iter() {
             let queue = QueueId::new(port, class).index();
             prefetch_index(&self.ingress, queue);
-            prefetch_index(&self.egress, queue);
+            self.egress.prefetch(queue);
         }
     }
 }

@@ -207,7 +207,7 @@ impl Mmu {
         sums: &Sums,
         room: &mut Room,
     ) -> Option<Segment> {
-        let (queue, egress) = (&*self.ingress[sums.ingress.index()], &*self.egress[sums.egress.index()]);
+        let (queue, egress) = (&*self.ingress[sums.ingress.index()], &self.egress[sums.egress.index()]);
         let mut view = self.egress_view(terms, sums.egress, egress.length(), room.pool(), room.now);
         let average = terms.rules.filtered(&egress.average);
         let average_after = terms.rules.steps(average, view.length, (intake, sums), true);

@@ -208,7 +208,7 @@ impl<P: Packet> Forwarding<P> {
         let frame_bytes = lengths.iter().sum();
         intake.push_row(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.of(*bytes)));
         if counts {
-            arrived[ingress.class().index()] += shared.port(port).arrived.count_of_all(lengths);
+            arrived[ingress.class().index()] += shared.port(port).arrived().count_of_all(lengths);
         }
         counters.add_frames(ingress, lengths.len() as u64, u64::from(frame_bytes));
         lengths.len()
@@ -251,7 +251,7 @@ impl<P: Packet> Forwarding<P> {
         };
         intake.push_groups(&charges[..count], groups.iter().enumerate().map(charged));
         if counts {
-            let state = &shared.port(port).arrived;
+            let state = shared.port(port).arrived();
             for (way, frame_bytes) in ways.iter().zip(lengths).take(count) {
                 arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
             }
@@ -275,7 +275,7 @@ impl<P: Packet> Forwarding<P> {
             counters.add_frames(QueueId::new(port, class), frames, bytes);
         }
         if counts {
-            let state = &shared.port(port).arrived;
+            let state = shared.port(port).arrived();
             for (way, frame_bytes) in ways.iter().zip(lengths).take(row) {
                 arrived[way.ingress().class().index()] += state.count_of(*frame_bytes);
             }
@@ -335,7 +335,7 @@ impl<P: Packet> Forwarding<P> {
             }
             came.add(frame.class, frame.frame_bytes);
             if counts {
-                arrived[frame.class.index()] += shared.port(port).arrived.count_of(frame.frame_bytes);
+                arrived[frame.class.index()] += shared.port(port).arrived().count_of(frame.frame_bytes);
             }
             let (ingress, egress) = (QueueId::new(port, frame.class), QueueId::new(to, frame.class));
             let bytes = shared.charge.of(frame.frame_bytes);

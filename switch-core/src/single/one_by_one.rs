@@ -31,7 +31,7 @@ impl<P, S> Default for OneByOne<P, S> {
 
 impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     type Port = Refused<P>;
-    type Queues = Queues<Queued<P>>;
+    type Queues = Queues<P>;
     type Ports = S;
 
     /// All classes leave by one queue, whatever the device of that name would have.

@@ -49,7 +49,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         };
         if forgets {
             state.regulator.forget(now);
-            state.arrived.forget();
+            state.arrived().forget();
         }
         self.count_off(now, index, self.ports[index].generator.advertised_off());
         let port = &mut self.ports[index];

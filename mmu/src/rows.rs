@@ -1,0 +1,89 @@
+//! Counters of many queues, in a line of their own each.
+
+use std::ops::Index;
+
+use prefetch_index::prefetch_index;
+use weir_units::archive::{Archive, SharedState};
+
+/// What fits into a cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Line<T>(T);
+
+/// A row for each queue. Each is in a line of its own, and beside it stays another one free as long as lcores share them, since
+/// processors fetch lines in pairs.
+#[derive(Debug)]
+pub(crate) struct Rows<T> {
+    lines: Box<[Line<T>]>,
+    /// Lines of a row, as a power of two.
+    spread: u32,
+}
+
+impl<T: Default> Rows<T> {
+    pub(crate) fn new(rows: usize) -> Rows<T> {
+        const APART: u32 = 1;
+        Rows { lines: (0..rows << APART).map(|_| Line::default()).collect(), spread: APART }
+    }
+
+    /// The rows for one lcore that has them for itself: as new, and close together.
+    pub(crate) fn close_together(&self) -> Rows<T> {
+        Rows { lines: (0..self.len()).map(|_| Line::default()).collect(), spread: 0 }
+    }
+}
+
+impl<T> Rows<T> {
+    fn len(&self) -> usize {
+        self.lines.len() >> self.spread
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.lines.iter().step_by(1 << self.spread).map(|Line(row)| row)
+    }
+
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut T> {
+        self.lines.iter_mut().step_by(1 << self.spread).map(|Line(row)| row)
+    }
+
+    /// Has the cache fetch a row.
+    #[inline]
+    pub(crate) fn prefetch(&self, row: usize) {
+        prefetch_index(&self.lines, row << self.spread);
+    }
+}
+
+impl<T> Index<usize> for Rows<T> {
+    type Output = T;
+
+    #[inline(always)]
+    fn index(&self, row: usize) -> &T {
+        &self.lines[row << self.spread].0
+    }
+}
+
+impl<T: SharedState> SharedState for Rows<T> {
+    fn shared_state(&self, archive: &mut Archive) {
+        archive.expect(self.len());
+        if !archive.is_damaged() {
+            self.iter().for_each(|row| row.shared_state(archive));
+        }
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::{AtomicU64, Ordering};
+
+    #[test]
+    fn rows_are_apart_until_one_lcore_has_them() {
+        let apart: Rows<AtomicU64> = Rows::new(3);
+        let close = apart.close_together();
+        for (rows, bytes) in [(&apart, 128), (&close, 64)] {
+            (0..3).for_each(|row| rows[row].store(row as u64 + 1, Ordering::Relaxed));
+            let all: Vec<u64> = rows.iter().map(|row| row.load(Ordering::Relaxed)).collect();
+            assert_eq!((all, rows.len()), (vec![1, 2, 3], 3));
+            let place = |row: usize| std::ptr::from_ref(&rows[row]).addr();
+            assert_eq!([place(1) - place(0), place(2) - place(1)], [bytes; 2]);
+        }
+    }
+}
