@@ -106,9 +106,11 @@ def test_a_capture_waits_where_a_nic_obeys(tmp_path, flow_control, nic, is_lossl
     wrpcap(str(tmp_path / "in.pcap"), frames, linktype=1)
     config = tmp_path / "switch.toml"
     # A NIC on another core sends on while the machine keeps the switch from its own, as a real one would: headroom for all frames.
-    headroom = "1700KB" if "core" in nic or by_pulses else "200KB"
+    # By stages a switch that polls late lets in what passes B_m: headroom beyond it.
+    by_stages = flow_control == "gfc-buffer"
+    headroom = "1700KB" if "core" in nic or by_pulses or by_stages else "200KB"
     rates = ("100Mbps", "10Mbps") if by_pulses else ("1Gbps", "50Mbps")
-    spoken = flow_control if by_pulses else {"kind": flow_control}
+    spoken = flow_control if by_pulses else {"kind": flow_control} | ({"b_m": "290KB"} if by_stages else {})
     spoken = ", ".join(f'{key} = "{value}"' for key, value in spoken.items())
     config.write_text(
         head(headroom=headroom)
