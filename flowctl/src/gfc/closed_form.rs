@@ -229,8 +229,13 @@ pub(crate) fn as_shown(picos: u64) -> Span {
     Span::from_picos(picos.div_ceil(step) * step)
 }
 
-/// What [`STOP_AT_B_M`] does, as a line.
-pub(crate) const STOPS: &str = "at B_m the sender stops: no frame is lost, and hold and wait may come back";
+/// What [`STOP_AT_B_M`] does, as a line, where it is asked for.
+pub(crate) fn stops(description: Description, stop_at_b_m: bool) -> Description {
+    if !stop_at_b_m {
+        return description;
+    }
+    description.line("at B_m the sender stops: no frame is lost, and hold and wait may come back".to_owned())
+}
 
 /// Where a limit comes from.
 pub(crate) fn limit_from(given: Option<Bytes>) -> &'static str {

@@ -119,12 +119,10 @@ impl Adjuster {
             let mut holds = self.ageing;
             // One writer; read for reports only.
             let add = |count: &AtomicU64| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-            if Some(stage) == self.table.stop() {
-                // Its rate is the last stage's; what stops it is the gate.
-            } else if stage > STAGES_MAX {
+            if stage > STAGES_MAX.max(self.table.last()) {
                 add(&self.pauses);
                 holds = holds.min(self.quantum.times(stage));
-            } else if stage > self.table.stages() {
+            } else if stage > self.table.last() {
                 add(&self.stages_above_last);
             }
             self.rates.set(class, self.table.rate(stage), now.saturating_add(holds));

@@ -113,6 +113,11 @@ impl StageTable {
         self.stops.then(|| self.stages() + 1)
     }
 
+    /// The last stage that there is: the one that [stops](StageTable::stop) the sender, or N.
+    pub fn last(&self) -> u16 {
+        self.stop().unwrap_or(self.stages())
+    }
+
     /// N, the number of stages above stage 0 that have a rate.
     pub fn stages(&self) -> u16 {
         self.starts.len() as u16

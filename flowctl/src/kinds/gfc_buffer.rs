@@ -11,8 +11,8 @@ use weir_units::{BitRate, Bytes, Span, count};
 
 use crate::cbfc::Advertiser;
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, STOPS, TAU, UNSAFE_THRESHOLDS, ageing,
-    ages, as_shown, given_ageing, outlives_its_refresh, share, told,
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, REFRESH, SILENCE, STOP_AT_B_M, TAU, UNSAFE_THRESHOLDS, ageing, ages,
+    as_shown, given_ageing, outlives_its_refresh, share, stops, told,
 };
 use crate::gfc::{Pulse, StageTable, ThresholdError, buffer_based_b1_max};
 use crate::keys::{given_size, given_time};
@@ -201,8 +201,7 @@ impl Settings for GfcBufferSettings {
                      more if a queue swings about the start of a stage"
                 );
                 let description = description.line(named).table(staged(&stages, rate, None)).line(told(&messages));
-                let description = description.line(ages(ageing(self.ageing, refresh)));
-                if self.stop_at_b_m { description.line(STOPS.to_owned()) } else { description }
+                stops(description.line(ages(ageing(self.ageing, refresh))), self.stop_at_b_m)
             }
             Some(period) => {
                 let longest = longest_pause(period);

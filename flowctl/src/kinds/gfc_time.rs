@@ -9,8 +9,8 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::cbfc::{Advertiser, BLOCK, Receiver};
 use crate::gfc::closed_form::{
-    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, STOPS, TAU, UNSAFE_THRESHOLDS, ageing, ages,
-    given_ageing, mapped, outlives_its_refresh, share, told,
+    AGEING, B_M, Bound, FeedbackDelay, OVERRUN, SILENCE, STOP_AT_B_M, TAU, UNSAFE_THRESHOLDS, ageing, ages,
+    given_ageing, mapped, outlives_its_refresh, share, stops, told,
 };
 use crate::gfc::{Mapping, Rates, ThresholdError, time_based, time_based_b0_max};
 use crate::keys::{given_size, given_time};
@@ -155,7 +155,7 @@ impl Settings for GfcTimeSettings {
             .table(mapped(&mapping))
             .line(told(&format!("{} with one per T", share(port.rate, period))))
             .line(ages(ageing));
-        Some(if self.stop_at_b_m { description.line(STOPS.to_owned()) } else { description })
+        Some(stops(description, self.stop_at_b_m))
     }
 
     fn doubts(&self, port: &ControlledPort) -> Vec<String> {
