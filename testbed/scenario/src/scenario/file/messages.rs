@@ -45,11 +45,7 @@ pub(super) fn of(doc: &Doc, plan: &ScenarioPlan, scenario: &Scenario) -> Vec<Sen
     for workload in &plan.workloads {
         let maker = Maker { plan, workload, hosts: &scenario.hosts, left };
         let key = |key: &str| format!("workloads[{}].{key}", workload.number);
-        let made = match &workload.kind {
-            WorkloadKind::ClosedLoop(terms) => maker.closed_loop(terms),
-            _ => maker.messages().map(|messages| Sent::List(messages.into())),
-        };
-        match made {
+        match maker.sent() {
             Ok(sent) => {
                 if let Sent::List(messages) = &sent {
                     left -= messages.len();
@@ -85,7 +81,7 @@ impl From<WorkloadError> for Fault {
     }
 }
 
-/// Makes the messages of a workload, `left` at most.
+/// Makes what a workload sends: of a list, `left` messages at most.
 struct Maker<'p> {
     plan: &'p ScenarioPlan,
     workload: &'p WorkloadPart,
@@ -94,15 +90,14 @@ struct Maker<'p> {
 }
 
 impl Maker<'_> {
-    fn messages(&self) -> Result<Vec<Message>, Fault> {
+    fn sent(&self) -> Result<Sent, Fault> {
         let seed = self.workload.seed;
-        match &self.workload.kind {
-            WorkloadKind::List(messages) if messages.len() > self.left => Err(Fault::TooMany),
-            WorkloadKind::List(messages) => Ok(messages.clone()),
-            // It has no list.
-            WorkloadKind::ClosedLoop(_) => Ok(Vec::new()),
+        let messages = match &self.workload.kind {
+            WorkloadKind::ClosedLoop(terms) => return self.closed_loop(terms),
+            WorkloadKind::List(messages) if messages.len() > self.left => return Err(Fault::TooMany),
+            WorkloadKind::List(messages) => messages.clone(),
             WorkloadKind::Poisson { senders, receivers, sizes, load, from, until } => {
-                self.poisson(senders, receivers, sizes, *load, [*from, *until])
+                self.poisson(senders, receivers, sizes, *load, [*from, *until])?
             }
             WorkloadKind::Incast { senders, choice, receivers, sizes, equal_sizes, when } => {
                 let is_among = receivers.iter().all(|receiver| senders.contains(receiver));
@@ -120,7 +115,7 @@ impl Maker<'_> {
                 };
                 let (receivers, sizes, jitter) = (receivers.clone(), sizes.clone(), Span::ZERO);
                 let equal_sizes = *equal_sizes;
-                Ok(Incast { instants, receivers, senders, sizes, equal_sizes, jitter, seed }.messages()?)
+                Incast { instants, receivers, senders, sizes, equal_sizes, jitter, seed }.messages()?
             }
             WorkloadKind::Pairs { pairs, sizes, when } => {
                 let (hosts, count) = match pairs {
@@ -134,9 +129,10 @@ impl Maker<'_> {
                     Pattern::AllToAll(hosts) => Pairs::all_to_all(hosts)?,
                     Pattern::Permutation(hosts) => Pairs::permutation(hosts, seed)?,
                 };
-                Ok(pairs.messages(sizes, instants, seed)?)
+                pairs.messages(sizes, instants, seed)?
             }
-        }
+        };
+        Ok(Sent::List(messages.into()))
     }
 
     fn closed_loop(&self, terms: &LoopPart) -> Result<Sent, Fault> {
