@@ -244,13 +244,14 @@ impl Running<'_> {
                 break;
             };
             if !self.advance(planned)? {
+                // After the checkpoint: a run that goes on has no such sample.
                 if self.recorder.is_due(self.sim.now()) {
-                    self.sample(self.sim.now())?;
+                    self.sample(self.sim.now(), Depth::All)?;
                 }
                 return Ok(CameTo::Interruption);
             }
             if self.recorder.is_due(planned) {
-                self.sample(planned)?;
+                self.sample(planned, self.depth_at(planned))?;
             }
             self.course = Course::Sampling(number + 1);
         }
@@ -388,11 +389,14 @@ impl Running<'_> {
         Ok(())
     }
 
-    fn sample(&mut self, at: Time) -> Result<(), SimRunError> {
-        let is_last = at.saturating_add(self.scenario.sample_every) > self.scenario.end;
-        let is_due = !self.recorder.ports().is_large() || at.since(self.surveyed) >= SURVEY_EVERY;
-        let is_wanted = is_due || is_last || self.recorder.is_edge(at) || self.stop.load(Ordering::Relaxed);
-        let depth = if is_wanted { Depth::All } else { Depth::Series };
+    /// How much a sample that is planned for an instant looks at. It hangs on the scenario alone, and not on when the run is stopped.
+    fn depth_at(&self, planned: Time) -> Depth {
+        let is_last = planned.saturating_add(self.scenario.sample_every) > self.scenario.end;
+        let is_due = !self.recorder.ports().is_large() || planned.since(self.surveyed) >= SURVEY_EVERY;
+        if is_due || is_last || self.recorder.is_edge(planned) { Depth::All } else { Depth::Series }
+    }
+
+    fn sample(&mut self, at: Time, depth: Depth) -> Result<(), SimRunError> {
         self.report(depth);
         let flows: Vec<FlowSample> = self.ends.samples(&self.sim).collect();
         let hosts =

@@ -13,7 +13,8 @@ use weir_reader::{Key, Named};
 use weir_results::run_dir::{Provenance, RunDir, Summary};
 use weir_scenario::{Scenario, file};
 use weir_sim::{CheckpointError, SimBackend, SimRunError, Threads};
-use weir_units::{BitRate, Time};
+use weir_units::archive::Archive;
+use weir_units::{BitRate, Bytes, Time};
 
 use crate::swarm::draw;
 use crate::threads::{files, run, scenario_of, troubled_fabric};
@@ -56,7 +57,12 @@ fn compare(name: &str, scenario: &Scenario, interruptions: &[u64]) {
     if RunDir::has_checkpoint(&cut) {
         go_on(scenario, &cut, threads.next().unwrap(), Time::NEVER).unwrap();
     }
-    let (whole, cut) = (files(&whole), files(&cut));
+    assert_alike(name, &whole, &cut);
+}
+
+/// Two runs left the same files.
+fn assert_alike(name: &str, whole: &Path, cut: &Path) {
+    let (whole, cut) = (files(whole), files(cut));
     assert!(cut.keys().eq(whole.keys()), "{name}: {:?}", cut.keys());
     for (file, text) in &cut {
         assert!(*text == whole[file], "{name}: {file} differs");
@@ -278,4 +284,70 @@ fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
     assert_eq!(looks, 0);
     run(None, folder.path(), &mut looks).unwrap();
     assert!(looks > 9);
+}
+
+/// Whether a flow of [`Stopping`] is to stop its run, and whether it has.
+static ARMED: AtomicBool = AtomicBool::new(false);
+static STOP: AtomicBool = AtomicBool::new(false);
+
+/// A congestion control that has the run stopped in the midst of things, as a user does: between two looks at it.
+#[derive(Debug)]
+struct Stopping;
+
+impl Named for Stopping {
+    fn name(&self) -> &'static str {
+        "stopping"
+    }
+
+    fn keys(&self) -> &'static [Key] {
+        &[]
+    }
+}
+
+impl CongestionControlKind for Stopping {
+    fn read(&self, _parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
+        Arc::new(Stopping)
+    }
+}
+
+impl Algorithm for Stopping {
+    fn feedback(&self) -> Feedback {
+        Feedback::default()
+    }
+
+    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
+        Box::new(StoppingFlow(line))
+    }
+}
+
+#[derive(Debug)]
+struct StoppingFlow(BitRate);
+
+impl FlowState for StoppingFlow {
+    fn checkpoint(&mut self, _archive: &mut Archive) {}
+
+    fn handle_sent(&mut self, now: Time, _wire: Bytes) {
+        if now >= Time::from_nanos(110_000) && ARMED.swap(false, Ordering::Relaxed) {
+            STOP.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn rate(&self) -> BitRate {
+        self.0
+    }
+}
+
+#[test]
+fn a_stop_between_two_samples_of_a_large_fabric_changes_none() {
+    let mut scenario = troubled_fabric();
+    scenario.traffic[0].congestion_control = CongestionControl::of(&Stopping, Stopping);
+    let folder = tempfile::tempdir().unwrap();
+    let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
+    run(&scenario, &whole, Threads::exactly(1));
+    ARMED.store(true, Ordering::Relaxed);
+    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
+    let run = RunDir::create(&cut, &provenance).unwrap();
+    assert!(backend(1).run(&scenario, run, &mut |_| (), &STOP).unwrap().is_interrupted());
+    go_on(&scenario, &cut, 1, Time::NEVER).unwrap();
+    assert_alike("stopped", &whole, &cut);
 }
