@@ -17,6 +17,12 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const AT_MOST: Duration = Duration::from_secs(300);
 /// So many polls are enough to answer all that is asked at once.
 const POLLS: u64 = 1_000;
+/// The shortest nap between two looks, and the longest. An answer comes within microseconds from an lcore that has its CPU. While one
+/// waits for its CPU, many short naps keep it waiting: a thread that wakes thousands of times a second beside a busy one of its process
+/// had Linux 6.18's scheduler take no account of what the process used, and nothing else on that CPU ran for up to 98 s.
+const NAP: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
+/// A nap takes one of so many parts of the time that was waited.
+const NAPS: u32 = 8;
 /// What counts of one look at most: a control thread that was away for longer, with a machine that stood still perhaps, has not waited.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// After so long, and again and again, it is looked at what lcores do.
@@ -67,8 +73,9 @@ impl Patience {
 
     /// Waits a little; says whether to go on.
     pub(crate) fn wait(&self) -> bool {
-        std::thread::park_timeout(Duration::from_micros(50));
-        let (now, mut state) = (Instant::now(), self.state.borrow_mut());
+        let mut state = self.state.borrow_mut();
+        std::thread::park_timeout((state.waited / NAPS).clamp(NAP[0], NAP[1]));
+        let now = Instant::now();
         let since_last = now.duration_since(state.looked);
         state.waited += since_last.min(LOOK_MAX);
         state.looked = now;
