@@ -15,6 +15,7 @@ mod parquet;
 mod path;
 mod plan;
 mod point;
+mod policies;
 mod results;
 mod slurm;
 mod table;

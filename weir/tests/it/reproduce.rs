@@ -493,8 +493,13 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(PAPER, &["--set", "switch.buffer.size=1KB"], &["--set switch.buffer.size=1KB:"]);
     refused(PAPER, &["--set", "nonsense.path=3"], &["--set nonsense.path=3:", "nonsense"]);
     // A value that is set elsewhere would be ignored.
-    let hidden = ["run \"high\" of the scenario sets this itself", "runs.high.switch.buffer.static.threshold=70KB"];
+    let hidden = [
+        "run \"high\" of the scenario sets this itself",
+        "--set \"switch.buffer.*.threshold=70KB\" for the policies of all runs",
+        "runs.high.switch.buffer.static.threshold=70KB",
+    ];
     refused(PAPER, &["--set", "switch.buffer.static.threshold=70KB"], &hidden);
+    refused(PAPER, &["--set", "switch.buffer.*.alpha=1"], &["no policy of the scenario has `alpha`"]);
     refused(PAPER, &["--set", "workloads.bursts.load=0.9", "--set", "scenario.end=2ms"], &["that value"]);
     refused(
         &with("below = { measure = \"PAUSEs, low\" }", "at_most = { measure = \"PAUSEs, high\" }"),

@@ -9,6 +9,7 @@ use weir_scenario::file as scenario_file;
 use super::file::SweepFile;
 use super::path::Path;
 use super::plan::{Base, set_all, setting, text_of};
+use super::policies;
 use crate::Failure;
 
 /// Refuses an override that does nothing at any of the combinations, or nothing to one of the chosen runs as that sets it itself.
@@ -24,11 +25,13 @@ pub(super) fn check(
         let told = |why: String| Failure::Argument(format!("--set {path}={}: {why}", written(value)));
         if let Some(run) = hidden_by(path, base, chosen) {
             let name = &base.runs[run].name;
-            return Err(told(format!(
-                "run \"{name}\" of the scenario sets this itself; write --set \"{}={}\" for that run, and likewise for others",
-                own(name, path),
-                written(value)
-            )));
+            let value = written(value);
+            let own = format!("--set \"{}={value}\" for that run", own(name, path));
+            let instead = match policies::of_each_run(path) {
+                Some(whichever) => format!("--set \"{whichever}={value}\" for the policies of all runs, or {own}"),
+                None => format!("{own}, and likewise for others"),
+            };
+            return Err(told(format!("run \"{name}\" of the scenario sets this itself; write {instead}")));
         }
         let with = |overrides: &[(Path, Value)], combination: &Vec<usize>| {
             let mut table = base.table.clone();

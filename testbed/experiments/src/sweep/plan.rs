@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
-use weir_config::ConfigErrors;
+use weir_config::{ConfigError, ConfigErrors};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_units::BitRate;
@@ -18,6 +18,7 @@ use super::effect;
 use super::file::{Only, Parameter, SEED, SweepFile};
 use super::hash::Hash;
 use super::path::{NoPlace, Path};
+use super::policies;
 use crate::Failure;
 use crate::experiment::Backend;
 use crate::plot;
@@ -269,9 +270,14 @@ fn refuse_hidden(file: &SweepFile, parameter: &Parameter, base: &Base, chosen: &
                 "run \"{name}\" of the scenario sets `{}` itself, so that this does nothing to it",
                 parameter.path
             );
-            let help = format!(
-                "write \"{own}\" for that run, and in a [[zip]] beside this for both; or choose other runs: runs = [...]"
-            );
+            let help = match policies::of_each_run(&parameter.path) {
+                Some(whichever) => {
+                    format!("write \"{whichever}\" for the policies of all runs, or \"{own}\" for that run")
+                }
+                None => format!(
+                    "write \"{own}\" for that run, and in a [[zip]] beside this for both; or choose other runs: runs = [...]"
+                ),
+            };
             return Err(file.source.error_at(&parameter.key_of(0), message, help));
         }
     }
@@ -311,8 +317,11 @@ pub(super) fn set_all(
     seed: Option<u32>,
     overrides: &[(Path, Value)],
 ) -> Result<(), (usize, NoPlace)> {
-    for (n, (path, value)) in setting.iter().enumerate() {
-        path.set(table, value).map_err(|wrong| (n, wrong))?;
+    let mut order: Vec<usize> = (0..setting.len()).collect();
+    order.sort_by_key(|n| policies::rank(&setting[*n].0));
+    for n in order {
+        let (path, value) = &setting[n];
+        policies::set(path, table, value).map_err(|wrong| (n, wrong))?;
     }
     if let Some(seed) = seed {
         let path = Path::parse(SEED).expect("two keys");
@@ -320,7 +329,7 @@ pub(super) fn set_all(
     }
     overrides
         .iter()
-        .try_for_each(|(path, value)| path.set(table, value))
+        .try_for_each(|(path, value)| policies::set(path, table, value))
         .map_err(|wrong| (setting.len() + usize::from(seed.is_some()), wrong))
 }
 
@@ -335,7 +344,7 @@ fn check(
 ) -> Result<(Vec<Scenario>, BTreeSet<usize>), Failure> {
     let next = AtomicUsize::new(0);
     let left_out: Mutex<BTreeSet<usize>> = Mutex::default();
-    let found: Mutex<BTreeMap<usize, ConfigErrors>> = Mutex::default();
+    let found: Mutex<BTreeMap<usize, Vec<Finding>>> = Mutex::default();
     let first: Mutex<Vec<Scenario>> = Mutex::default();
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(combinations.len()) {
@@ -364,8 +373,8 @@ fn check(
         }
     });
     let found = found.into_inner().expect("no thread panics with it");
-    match ConfigErrors::joined(found.into_values()) {
-        Some(errors) => Err(ConfigErrors::of(errors.into_iter().collect()).expect("some").into()),
+    match told(file, found.into_values().flatten()) {
+        Some(errors) => Err(errors.into()),
         None => Ok((
             first.into_inner().expect("no thread panics with it"),
             left_out.into_inner().expect("no thread panics with it"),
@@ -403,24 +412,79 @@ impl Only {
 /// Combinations with errors after which the others are not looked at.
 const ERRORS_MAX: usize = 50;
 
+/// What is wrong with a combination.
+enum Finding {
+    /// Where it is known, and all that is to be said of it.
+    Errors(ConfigErrors),
+    /// What the scenario's reader says of values.
+    Values(OfValues),
+}
+
+/// An error of the scenario with some of the sweep's values.
+struct OfValues {
+    /// Where in the sweep's file the last of them stands, and its parameter.
+    key: String,
+    parameter: Path,
+    /// `switch.mtu = 64000`
+    with: String,
+    message: String,
+    help: String,
+}
+
+/// All errors. What the reader says alike of other values of a parameter is said once, with how many there are.
+fn told(file: &SweepFile, found: impl IntoIterator<Item = Finding>) -> Option<ConfigErrors> {
+    let mut errors: Vec<ConfigErrors> = Vec::new();
+    let mut of_values: Vec<(OfValues, BTreeSet<String>)> = Vec::new();
+    for finding in found {
+        let it = match finding {
+            Finding::Errors(known) => {
+                errors.push(known);
+                continue;
+            }
+            Finding::Values(it) => it,
+        };
+        let is_alike = |(other, _): &&mut (OfValues, BTreeSet<String>)| {
+            (&other.parameter, &other.message, &other.help) == (&it.parameter, &it.message, &it.help)
+        };
+        match of_values.iter_mut().find(is_alike) {
+            Some((first, others)) if first.with != it.with => drop(others.insert(it.with)),
+            Some(_) => {}
+            None => of_values.push((it, BTreeSet::new())),
+        }
+    }
+    errors.extend(of_values.into_iter().map(|(it, others)| {
+        let others = match others.len() {
+            0 => String::new(),
+            1 => ", as with another value".to_owned(),
+            others => format!(", as with {others} others"),
+        };
+        // The reader knows of no sweep: its message is about the scenario's own key.
+        file.source.error_at(&it.key, format!("the scenario with {}{others}: {}", it.with, it.message), it.help)
+    }));
+    let errors = ConfigErrors::joined(errors)?;
+    ConfigErrors::of(errors.into_iter().collect())
+}
+
 fn check_one(
     file: &SweepFile,
     base: &Base,
     combination: &[usize],
     chosen: &[usize],
-) -> Result<Vec<Scenario>, ConfigErrors> {
+) -> Result<Vec<Scenario>, Vec<Finding>> {
+    let known = |errors: ConfigErrors| vec![Finding::Errors(errors)];
     let setting = setting(file, combination);
     let keys = keys(file, combination);
     let mut table = base.table.clone();
     if let Err((n, wrong)) = set_all(&mut table, &setting, file.seeds.first().copied(), &file.overrides) {
-        let key = keys.get(n).map_or("seeds", String::as_str);
-        return Err(file.source.error_at(key, wrong.message, wrong.help));
+        // Whichever the value is.
+        let key = file.axes.iter().flat_map(|axis| &axis.parameters).nth(n).map_or("seeds", |it| it.key.as_str());
+        return Err(known(file.source.error_at(key, wrong.message, wrong.help)));
     }
     let runs =
         scenario_file::parse(&file.scenario, &text_of(&table)).map_err(|errors| match file.overrides.is_empty() {
-            true => at_parameters(file, base, &setting, &keys, errors),
+            true => at_parameters(file, base, &setting, &keys, &errors),
             // What was laid over it is not the file's doing, and has no line there.
-            false => errors,
+            false => known(errors),
         })?;
     let mut scenarios = Vec::new();
     for run in chosen {
@@ -437,7 +501,8 @@ fn check_one(
             Some(run) => real_device(&run.scenario).map(|device| format!("{device}, and a sweep runs in virtual time")),
         };
         if let Some(problem) = problem {
-            return Err(file.source.error_at("scenario", problem, "write another scenario, or choose other runs"));
+            let help = "write another scenario, or choose other runs";
+            return Err(known(file.source.error_at("scenario", problem, help)));
         }
         scenarios.extend(runs.get(*run).map(|run| run.scenario.clone()));
     }
@@ -457,31 +522,40 @@ fn at_parameters(
     base: &Base,
     setting: &[(Path, Value)],
     keys: &[String],
-    errors: ConfigErrors,
-) -> ConfigErrors {
+    errors: &ConfigErrors,
+) -> Vec<Finding> {
     let alone = |n: usize| {
         let mut table = base.table.clone();
         let (path, value) = &setting[n];
-        path.set(&mut table, value).ok()?;
+        policies::set(path, &mut table, value).ok()?;
         scenario_file::parse(&file.scenario, &text_of(&table)).err()
     };
-    let alone: Vec<Option<ConfigErrors>> =
-        if setting.len() > 1 { (0..setting.len()).map(alone).collect() } else { vec![Some(errors.clone())] };
+    let alone: Vec<Option<ConfigErrors>> = match setting.len() {
+        1 => vec![Some(errors.clone())],
+        several => (0..several).map(alone).collect(),
+    };
     let all: Vec<String> = setting.iter().map(|(path, value)| format!("{path} = {value}")).collect();
-    let told = errors.iter().map(|error| {
+    let finding = |error: &ConfigError| {
         let same = |errors: &Option<ConfigErrors>| {
             errors.iter().flat_map(ConfigErrors::iter).any(|other| other.message() == error.message())
         };
         let culprit = alone.iter().position(same);
-        let (key, with) = match culprit {
-            Some(n) => (keys[n].as_str(), all[n].clone()),
-            None => (keys.last().map_or("seeds", String::as_str), all.join(", ")),
+        let Some(last) = culprit.or_else(|| setting.len().checked_sub(1)) else {
+            let message = format!("the scenario: {}", error.message());
+            return Finding::Errors(file.source.error_at("seeds", message, error.help_text()));
         };
-        // The reader knows of no sweep: its message is about the scenario's own key.
-        let message = format!("the scenario with {with}: {}", error.message());
-        file.source.error_at(key, message, error.help_text())
-    });
-    ConfigErrors::joined(told.collect::<Vec<_>>()).unwrap_or(errors)
+        let with = if culprit.is_some() { all[last].clone() } else { all.join(", ") };
+        let parameter = setting[last].0.clone();
+        let message = error.message().to_owned();
+        Finding::Values(OfValues {
+            key: keys[last].clone(),
+            parameter,
+            with,
+            message,
+            help: error.help_text().to_owned(),
+        })
+    };
+    errors.iter().map(finding).collect()
 }
 
 /// The files that a scenario names, switches' and messages', are part of it.

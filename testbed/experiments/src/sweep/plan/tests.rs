@@ -108,6 +108,68 @@ fn points_that_are_no_scenarios_are_told_before_any_runs() {
 }
 
 #[test]
+fn what_is_wrong_with_each_value_of_a_parameter_is_told_once() {
+    let directory = tempfile::tempdir().unwrap();
+    for (text, message) in [
+        (
+            "[parameters]\n\"switch.buffr.size\" = [\"1MB\", \"2MB\", \"3MB\"]\n\"switch.mtu\" = [1500, 9000]\n",
+            "sweep.toml:3: the scenario with switch.buffr.size = \"1MB\", as with 2 others: unknown key `buffr` in [switch]; ",
+        ),
+        (
+            "[parameters]\n\"workloads.incas.sizes\" = [\"1KB\", \"2KB\"]\n",
+            "sweep.toml:3: the scenario's `workloads` have no `incas`; ",
+        ),
+        (
+            "[parameters]\n\"switch.buffer.dsh.alpha\" = [1, 2]\n",
+            "sweep.toml:3: run \"DSH\" of the scenario sets `switch.buffer.dsh.alpha` itself, so that this does nothing to it; write \
+             \"switch.buffer.*.alpha\" for the policies of all runs, or \"runs.1.switch.buffer.dsh.alpha\" for that run",
+        ),
+    ] {
+        let said = plan(&directory, text).unwrap_err();
+        assert!(said.starts_with(message) && said.lines().count() == 1, "{said}\n\nexpected: {message}");
+    }
+}
+
+#[test]
+fn a_parameter_may_be_of_whichever_policy_a_run_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let text =
+        "[parameters]\n\"switch.buffer.*.alpha\" = [\"1/16\", 2]\nworkloads.incast.sizes = [\"10KB\", \"20KB\"]\n";
+    let plan = plan(&directory, text).unwrap();
+    let policies = |point: &Point| -> Vec<String> {
+        let runs = scenario_file::parse(&plan.scenario, &plan.text(point)).unwrap();
+        runs.iter().map(|run| format!("{:?}", run.scenario.switches[0].buffer.policy)).collect()
+    };
+    let (first, last) = (policies(&plan.points[0]), policies(&plan.points[7]));
+    assert_eq!(plan.points.len(), 8);
+    for (n, policy) in ["Dt", "Dsh"].iter().enumerate() {
+        assert!(first[n].starts_with(policy) && last[n].starts_with(policy), "{first:?} {last:?}");
+        assert_ne!(first[n], last[n]);
+    }
+    assert_eq!(plan.points[0].parameters[0], ("switch.buffer.*.alpha".to_owned(), "1/16".into()));
+}
+
+#[test]
+fn policies_with_alpha_and_load_are_three_parameters() {
+    let directory = tempfile::tempdir().unwrap();
+    // The policy stands last in the file, and is set first.
+    let text = "runs = [\"DT\"]\n[parameters]\nworkloads.incast.load = [0.1, 0.2]\n\
+        \"switch.buffer.*.alpha\" = [\"1/16\", 2]\nswitch.buffer.policy = [\"dt\", \"sih\", \"spfc\"]\n";
+    let plan = plan(&directory, text).unwrap();
+    let policy = |point: &Point| {
+        let runs = scenario_file::parse(&plan.scenario, &plan.text(point)).unwrap();
+        format!("{:?}", runs[point.run].scenario.switches[0].buffer.policy)
+    };
+    let policies: Vec<String> = plan.points.iter().map(policy).collect();
+    assert_eq!(policies.len(), 12);
+    for (n, name) in ["Dt", "Sih", "Spfc"].iter().enumerate() {
+        assert!(policies[n].starts_with(name) && policies[n + 3].starts_with(name), "{policies:?}");
+        assert_ne!(policies[n], policies[n + 3], "alpha");
+        assert_eq!(policies[n], policies[n + 6], "load");
+    }
+}
+
+#[test]
 fn values_that_only_clash_together_are_all_named() {
     let directory = tempfile::tempdir().unwrap();
     let text = "[parameters]\n\"topology.hosts\" = [2, 3]\n\"workloads.incast.receivers\" = [[\"H1\"], [\"H2\"]]\n";
