@@ -364,20 +364,24 @@ impl Counters {
         (requested != self.published.served.load(Ordering::Relaxed)).then_some(requested)
     }
 
-    /// Copies the counters out in answer to a request.
-    pub fn publish(&self, requested: u64) {
+    /// All of them: queue by queue, then port by port, then gauges.
+    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
         let ports = (0..self.seldom.len()).map(|port| self.seldom(port));
         let seldom = ports.clone().flat_map(|port| &port.queues);
         let queues = self.queues.iter().zip(seldom).flat_map(|(QueueRow(row), seldom)| row.iter().chain(seldom));
-        let values = queues.chain(ports.flat_map(|port| &port.port)).chain(&self.gauges);
-        for (slot, value) in self.copy().iter().zip(values) {
-            slot.store(*value, Ordering::Relaxed);
+        queues.chain(ports.flat_map(|port| &port.port)).chain(&self.gauges).copied()
+    }
+
+    /// Copies the counters out in answer to a request.
+    pub fn publish(&self, requested: u64) {
+        for (slot, value) in self.copy().iter().zip(self.values()) {
+            slot.store(value, Ordering::Relaxed);
         }
         // Release: pairs with the Acquire in `Published::is_served`; the values are visible before the answer.
         self.published.served.store(requested, Ordering::Release);
     }
 
-    /// Where they are copied to: queue by queue, then port by port, then gauges.
+    /// Where they are copied to, in the order of [`Counters::values`].
     fn copy(&self) -> &[AtomicU64] {
         let rows = self.queues.len() * queue_stat::WIDTH + self.seldom.len() * port_stat::WIDTH;
         self.published.copy(rows + gauge::WIDTH)

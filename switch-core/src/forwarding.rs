@@ -613,6 +613,11 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
+    /// What it has counted, for who has the switch for itself.
+    pub(crate) fn counters(&self) -> &Counters {
+        &self.counters
+    }
+
     /// Counts a frame that arrived and is given up, and each copy of it.
     pub(crate) fn give_up(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
         for n in 0..=self.clones[port.index()].len() {

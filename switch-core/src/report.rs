@@ -7,7 +7,7 @@ use weir_flowctl::pfc::{LastPause, StormCounters};
 use weir_mmu::{PoolUse, QueueUse};
 use weir_units::{BitRate, Bytes, CLASSES, Class, PortId, PortSet, QueueId, Span, Time};
 
-use crate::counters::{DropReason, Published, gauge, port_stat, queue_stat};
+use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_stat};
 use crate::line_time::LineTime;
 use crate::shared::Shared;
 
@@ -88,8 +88,8 @@ pub struct PortReport {
     pub link_up: bool,
     /// The speed of its link, as last told; `None` where the driver tells none.
     pub link_rate: Option<BitRate>,
-    /// Each class.
-    pub classes: [ClassReport; CLASSES],
+    /// Each class. Classes of a switch that saw no frame share one report, as they mostly say the same: those with frames are few.
+    pub classes: [Arc<ClassReport>; CLASSES],
     /// Control frames received.
     pub control_rx: ControlReport,
     /// Control frames sent.
@@ -120,7 +120,7 @@ pub struct Accord {
 }
 
 /// One (port, class)'s part of a report.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassReport {
     /// Data frames received.
     pub rx_frames: u64,
@@ -230,7 +230,15 @@ impl Reporter {
         Some(self.report(now, &transmitted, &forwarded, &received))
     }
 
+    /// A report as of `now` of a switch that one lcore has for itself, straight from its counters.
+    pub(crate) fn report_of(&self, now: Time, transmitted: &Counters, forwarded: &Counters) -> Report {
+        let ports = self.shared.ports().len();
+        let [transmitted, forwarded] = [transmitted, forwarded].map(|counters| Sum::of_counters(counters, ports));
+        self.report(now, &transmitted, &forwarded, &Sum::zero(ports))
+    }
+
     fn report(&self, now: Time, transmitted: &Sum, forwarded: &Sum, received: &Sum) -> Report {
+        let mut unused = Unused::default();
         let ports = self.shared.ports().iter().enumerate().map(|(index, state)| {
             let port = PortId(index as u16);
             // Where RX has an lcore of its own, control frames are counted there.
@@ -239,7 +247,8 @@ impl Reporter {
                 name: state.name.clone(),
                 link_up: self.shared.port(state.real_port).link_up(),
                 link_rate: state.link_rate(),
-                classes: Class::ALL.map(|class| self.class_report(now, port, class, transmitted, forwarded, received)),
+                classes: Class::ALL
+                    .map(|class| unused.share(self.class_report(now, port, class, transmitted, forwarded, received))),
                 control_rx: ControlReport {
                     pfc: came(port_stat::PFC),
                     pause: came(port_stat::PAUSE),
@@ -373,6 +382,30 @@ impl Balance {
     }
 }
 
+/// Reports of classes that saw no frame, each as it is said once.
+#[derive(Default)]
+struct Unused(Vec<Arc<ClassReport>>);
+
+impl Unused {
+    /// What may be said differently: a lossless and a lossy class, at ports of two rates.
+    const MOST: usize = 4;
+
+    /// The report in memory that it shares, if it is of such a class and was said before.
+    fn share(&mut self, report: ClassReport) -> Arc<ClassReport> {
+        if report.is_used() {
+            return Arc::new(report);
+        }
+        if let Some(same) = self.0.iter().find(|said| ***said == report) {
+            return same.clone();
+        }
+        let report = Arc::new(report);
+        if self.0.len() < Unused::MOST {
+            self.0.push(report.clone());
+        }
+        report
+    }
+}
+
 /// The counters of all halves of one kind, added up.
 #[derive(Default)]
 struct Sum {
@@ -383,16 +416,29 @@ struct Sum {
 }
 
 impl Sum {
-    fn of(halves: &[Arc<Published>], ports: usize) -> Sum {
+    fn zero(ports: usize) -> Sum {
         let rows = ports * (CLASSES * queue_stat::WIDTH + port_stat::WIDTH);
-        let mut sum = Sum { ports, values: vec![0; rows + gauge::WIDTH], ..Sum::default() };
-        for half in halves {
-            let values: Vec<u64> = half.values().collect();
-            sum.values.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
-            sum.message_delay.merge(&values[rows + gauge::MESSAGE_DELAYS..]);
-            sum.reaction.merge(&values[rows + gauge::REACTIONS..]);
-        }
+        Sum { ports, values: vec![0; rows + gauge::WIDTH], ..Sum::default() }
+    }
+
+    fn of(halves: &[Arc<Published>], ports: usize) -> Sum {
+        let mut sum = Sum::zero(ports);
+        halves.iter().for_each(|half| sum.add(&half.values().collect::<Vec<_>>()));
         sum
+    }
+
+    fn of_counters(counters: &Counters, ports: usize) -> Sum {
+        let mut sum = Sum::zero(ports);
+        sum.add(&counters.values().collect::<Vec<_>>());
+        sum
+    }
+
+    /// Adds the counters of a half.
+    fn add(&mut self, values: &[u64]) {
+        let rows = self.values.len() - gauge::WIDTH;
+        self.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+        self.message_delay.merge(&values[rows + gauge::MESSAGE_DELAYS..]);
+        self.reaction.merge(&values[rows + gauge::REACTIONS..]);
     }
 
     fn queue(&self, queue: QueueId, stat: usize) -> u64 {

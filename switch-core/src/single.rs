@@ -62,9 +62,7 @@ impl Switch {
         let counters = || Counters::as_needed(ports.len());
         let forwarding = Forwarding::new(shared.clone(), &ports, counters(), MemoryShare::unlimited());
         let transmission = switch.transmission(&sent, (switch.packets_max() + 1, 0), counters(), OneByOne::default());
-        let published = [forwarding.published(), transmission.published()].map(|published| vec![published]);
-        let [forwarder, transmitter] = published;
-        let reporter = Reporter::new(shared, Vec::new(), forwarder, transmitter);
+        let reporter = Reporter::new(shared, Vec::new(), Vec::new(), Vec::new());
         Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }
     }
 }
@@ -193,17 +191,15 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
     /// What the switch has done up to `now`, and what it holds.
     pub fn report(&mut self, now: Time) -> Report {
         let Pipeline { forwarding, transmission, reporter, .. } = self;
-        let serve = || {
-            forwarding.serve();
-            transmission.serve(now);
-            true
-        };
-        let mut report = reporter.collect(now, serve).expect("a pipeline answers at once");
+        let mut report = reporter.report_of(now, transmission.counters_at(now), forwarding.counters());
         if S::PORTS_MAX > PortSet::PORTS_MAX {
             // The counter that tells of it has 64 bits.
             for (index, port) in transmission.ports.iter().enumerate() {
                 for (class, of_class) in Class::ALL.into_iter().zip(&mut report.ports[port.id.index()].classes) {
-                    of_class.blocked_from = transmission.blocked_from(now, index, class).into_iter().collect();
+                    let from: Box<[PortId]> = transmission.blocked_from(now, index, class).into_iter().collect();
+                    if of_class.blocked_from != from {
+                        Arc::make_mut(of_class).blocked_from = from;
+                    }
                 }
             }
         }

@@ -858,12 +858,13 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     #[inline]
     pub(crate) fn serve(&mut self, now: Time) {
         if let Some(request) = self.counters.requested() {
-            self.publish(now, request);
+            self.counters_at(now).publish(request);
         }
     }
 
+    /// What it has counted up to `now`, and what it holds.
     #[cold]
-    fn publish(&mut self, now: Time, request: u64) {
+    pub(crate) fn counters_at(&mut self, now: Time) -> &Counters {
         self.counters.set_gauge(gauge::HELD, self.held() as u64);
         for index in 0..self.ports.len() {
             self.count_off(now, index, self.ports[index].generator.advertised_off());
@@ -875,7 +876,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             port.watchdogs.update(port.id, &self.shared, &self.counters);
         }
         self.manner.set_gauges(&mut self.counters);
-        self.counters.publish(request);
+        &self.counters
     }
 
     pub(crate) fn published(&self) -> Arc<Published> {

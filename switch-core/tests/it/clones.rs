@@ -179,7 +179,7 @@ fn clones_are_neither_flooded_to_nor_learnt() {
         let report = bench.report();
         for reason in [DropReason::SamePort, DropReason::Malformed, DropReason::Oversize] {
             let dropped = |class: &ClassReport| class.rx_drops[reason as usize];
-            let by_port = report.ports.iter().map(|port| port.classes.iter().map(dropped).sum::<u64>());
+            let by_port = report.ports.iter().map(|port| port.classes.iter().map(|class| dropped(class)).sum::<u64>());
             let by_port: Vec<_> = by_port.collect();
             assert_eq!(by_port, [1, 0, 0, 1, 1], "{layout:?}: {}", reason.name());
         }

@@ -1,9 +1,12 @@
 //! A switch of more ports than a word has bits, in virtual time: each port is a port like any other.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use weir_config::PortState;
 use weir_flowctl::CatchUp;
 use weir_switch_core::single::Pipeline;
-use weir_switch_core::{PortFacts, Surroundings, Switch};
+use weir_switch_core::{PortFacts, Report, Surroundings, Switch};
 use weir_units::{Class, ClassSet, PortId, SetOfPorts, Time, WidePortSet};
 
 use crate::common::{TestFrame, World, frame, pfc, station, toml};
@@ -104,6 +107,26 @@ fn the_port_whose_queue_is_full_is_paused_and_no_other() {
     let report = wide.pipeline.report(wide.now);
     let pauses = |port: u16| report.ports[usize::from(port)].classes[Class::new(3).index()].pauses_tx;
     assert_eq!(FROM.map(pauses), [0, 1]);
+}
+
+/// A run in virtual time keeps a report of each switch, mostly of classes without frames.
+#[test]
+fn classes_without_frames_share_their_reports() {
+    let mut wide = Wide::new("");
+    let shown = |report: &Report| report.ports.iter().flat_map(|port| port.classes.clone()).collect::<Vec<_>>();
+    let apart = |report: &Report| shown(report).iter().map(Arc::as_ptr).collect::<HashSet<_>>().len();
+    let report = wide.pipeline.report(wide.now);
+    let unused = apart(&report);
+    assert!((1..=4).contains(&unused), "{unused} of {} reports", shown(&report).len());
+    let [from, other] = FROM;
+    wide.arrive(OUT, pfc(ClassSet::from_bits(1 << 3), u16::MAX));
+    wide.arrive(from, frame(from, OUT, 3, 0));
+    let report = wide.pipeline.report(wide.now);
+    // The classes by which the frame came and is to leave.
+    assert_eq!(apart(&report), unused + 2);
+    let class_3 = |port: u16| &report.ports[usize::from(port)].classes[3];
+    assert_eq!([from, other, OUT].map(|port| class_3(port).rx_frames), [1, 0, 0]);
+    assert_eq!([from, other, OUT].map(|port| class_3(port).blocked_from.len()), [0, 0, 1]);
 }
 
 #[test]

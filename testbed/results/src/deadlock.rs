@@ -160,7 +160,9 @@ impl SwitchState {
             holds_from: class.blocked_from.clone(),
             frames_sent: class.tx_frames,
         };
-        SwitchState { ports: report.ports.iter().map(|port| port.classes.each_ref().map(queue)).collect() }
+        SwitchState {
+            ports: report.ports.iter().map(|port| port.classes.each_ref().map(|class| queue(class))).collect(),
+        }
     }
 }
 

@@ -117,7 +117,7 @@ fn foreign(port: &PortReport, flow_control: &FlowControl) -> String {
 
 #[cfg(test)]
 mod tests {
-    use weir_switch_core::report::{ClassReport, ControlReport};
+    use weir_switch_core::report::ControlReport;
 
     use super::*;
 
@@ -126,7 +126,7 @@ mod tests {
             name: "p0".to_owned(),
             link_up: true,
             link_rate: None,
-            classes: std::array::from_fn(|_| ClassReport::default()),
+            classes: Default::default(),
             control_rx,
             control_tx: ControlReport::default(),
             odd_messages: 0,

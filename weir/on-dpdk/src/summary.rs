@@ -477,11 +477,14 @@ fn port_summary(
         device_losses,
         nic: None,
         line_time: None,
-        classes: port.classes.iter().enumerate().filter(|(_, class)| is_shown(class)).map(class_summary).collect(),
+        classes: (port.classes.iter().enumerate())
+            .filter(|(_, class)| is_shown(class))
+            .map(|(class, report)| class_summary(class, report))
+            .collect(),
     }
 }
 
-fn class_summary((class, report): (usize, &ClassReport)) -> ClassSummary {
+fn class_summary(class: usize, report: &ClassReport) -> ClassSummary {
     ClassSummary {
         class,
         rx_frames: report.rx_frames,

@@ -362,7 +362,7 @@ impl Reading<'_> {
                 .iter()
                 .enumerate()
                 .filter(|(_, class)| has_told(class))
-                .map(told_of_class)
+                .map(|(class, report)| told_of_class(class, report))
                 .collect(),
         };
         self.real_ports().filter(|(_, config, _)| speaks_more(config)).map(told).collect()
@@ -431,7 +431,7 @@ fn has_told(class: &ClassReport) -> bool {
     class.is_used() || class.egress > Bytes::ZERO
 }
 
-fn told_of_class((class, report): (usize, &ClassReport)) -> FlowControlClass {
+fn told_of_class(class: usize, report: &ClassReport) -> FlowControlClass {
     FlowControlClass {
         class,
         ingress_bytes: (report.ingress.private + report.ingress.shared + report.ingress.headroom).get(),

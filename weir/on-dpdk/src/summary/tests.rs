@@ -1,5 +1,7 @@
 //! What the summary makes of a report.
 
+use std::sync::Arc;
+
 use weir_switch_core::report::{Accord, Balance, ControlReport};
 use weir_units::Time;
 
@@ -23,7 +25,7 @@ fn report() -> Report {
         name: format!("p{n}"),
         link_up: true,
         link_rate: None,
-        classes: std::array::from_fn(|_| ClassReport::default()),
+        classes: Default::default(),
         control_rx: ControlReport::default(),
         control_tx: ControlReport::default(),
         odd_messages: 0,
@@ -40,6 +42,10 @@ fn report() -> Report {
         message_delay: Delay::default(),
         reaction: Delay::default(),
     }
+}
+
+fn class_3(report: &mut Report, port: usize) -> &mut ClassReport {
+    Arc::make_mut(&mut report.ports[port].classes[3])
 }
 
 fn summary(report: &Report) -> SwitchSummary {
@@ -98,7 +104,7 @@ fn what_is_wrong_between_peers_is_told() {
 fn a_fault_speaks_of_what_the_port_speaks() {
     let fault = |port: usize| {
         let mut report = report();
-        report.ports[port].classes[3].rx_drops[DropReason::HeadroomViolation as usize] = 9;
+        class_3(&mut report, port).rx_drops[DropReason::HeadroomViolation as usize] = 9;
         let switch = summary(&report);
         let summary = RunSummary {
             weir_version: "",
@@ -135,14 +141,14 @@ fn without_a_rate_the_share_is_of_the_link_if_its_speed_is_known() {
 fn classes_that_the_peer_slows_down_are_told_even_without_traffic() {
     let mut report = report();
     let (line, slow) = (BitRate::gbps(10), BitRate::mbps(2_500));
-    report.ports[0].classes[3].rate_rx = Some(slow);
-    report.ports[1].classes[3].rate_rx = Some(line);
+    class_3(&mut report, 0).rate_rx = Some(slow);
+    class_3(&mut report, 1).rate_rx = Some(line);
     let summary = summary(&report);
     assert_eq!(lines(&tables::rate_table(&summary))[2..], ["p0 3 2.5Gbps 10Gbps"]);
     let json = serde_json::to_value(&summary).unwrap();
     assert_eq!(json["ports"][0]["classes"][0]["rate_rx_bps"], 2_500_000_000u64);
     assert_eq!(json["ports"][1]["classes"], serde_json::json!([]));
-    report.ports[3].classes[3].rx_frames = 1;
+    class_3(&mut report, 3).rx_frames = 1;
     let json = serde_json::to_value(self::summary(&report)).unwrap();
     assert!(json["ports"][3]["classes"][0].get("rate_rx_bps").is_none(), "PFC sets no rate");
 }
@@ -171,9 +177,7 @@ fn a_port_below_its_rate_is_told_with_the_cause() {
 #[test]
 fn stages_are_no_pauses() {
     let mut report = report();
-    for port in &mut report.ports {
-        port.classes[3].xoff_rx = 5;
-    }
+    (0..report.ports.len()).for_each(|port| class_3(&mut report, port).xoff_rx = 5);
     let told = lines(&tables::pause_table(&summary(&report)));
     let ports: Vec<&str> = told[2..].iter().map(|line| &line[..2]).collect();
     assert_eq!(ports, ["p1", "p3"], "nor are they at a port that speaks credits");
