@@ -31,10 +31,10 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-peers clean
+.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-simulators bench-peers clean
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 setup: ## Install what is missing of DPDK, build tools and network tools (root or sudo; nothing if all is there)
 	@$(STEP) "set-up" scripts/setup
@@ -179,13 +179,21 @@ lab: build ## Namespaces as hosts, joined by the switch: ping and iperf3 (root)
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 2
 	@$(AS_ROOT) python3 lab/lab.py run --weir $(WEIR) --hosts 4
 
-bench: build ## Benchmarks: the MMU, flow control, virtual time, forwarding beside testpmd, delays of PAUSE
+bench: build ## Benchmarks: the MMU, flow control, virtual time (beside HPCC's simulator and htsim, see bench-simulators), forwarding beside testpmd, delays of PAUSE
 	@$(STEP) "benchmark of the MMU" $(CARGO) bench -p weir-mmu --bench admit_release
 	@$(STEP) "benchmark of flow control" $(CARGO) bench -p weir-flowctl --bench decisions
 	@$(STEP) "benchmark of virtual time" $(CARGO) bench -p weir-sim --bench virtual_time
+	@$(BESIDE_SIMULATORS)
 	@$(STEP) "benchmark of netdev ports" $(CARGO) bench -p weir-dpdk-io --bench netdev
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-bench
 	@$(STEP) "delays of PAUSE" $(WEIR) bench pause
+
+# WEIR_HPCC and WEIR_HTSIM, of the environment or the command line, name their sources.
+ROUNDS ?= 1
+BESIDE_SIMULATORS = $(STEP) "virtual time beside other simulators" scripts/beside-simulators $(TARGET)/peers --weir $(WEIR) --rounds $(ROUNDS)
+
+bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; built and run where WEIR_HPCC=PATH, WEIR_HTSIM=PATH name their sources
+	@$(BESIDE_SIMULATORS)
 
 bench-peers: setup ## Forwarding beside testpmd, l3fwd and Open vSwitch on the same ports in turn; gets what is missing of them into target/peers
 	@$(STEP) "peers" scripts/peers $(TARGET)/peers
