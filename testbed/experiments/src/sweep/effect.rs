@@ -4,11 +4,10 @@
 use std::path::Path as FilePath;
 
 use toml::{Table, Value};
-use weir_scenario::file as scenario_file;
 
 use super::file::SweepFile;
 use super::path::Path;
-use super::plan::{Base, set_all, setting, text_of};
+use super::plan::{Base, set_all, setting};
 use super::policies;
 use crate::Failure;
 
@@ -36,7 +35,7 @@ pub(super) fn check(
         let with = |overrides: &[(Path, Value)], combination: &Vec<usize>| {
             let mut table = base.table.clone();
             set_all(&mut table, &setting(file, combination), file.seeds.first().copied(), overrides).ok()?;
-            let runs = scenario_file::parse(&file.scenario, &text_of(&table)).ok()?;
+            let runs = base.parse(file, &table).ok()?;
             Some(
                 chosen
                     .iter()

@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use weir_config::{ConfigError, ConfigErrors};
 use weir_scenario::Scenario;
-use weir_scenario::file::{self as scenario_file, ScenarioRun};
+use weir_scenario::file::{self as scenario_file, Drawn, ScenarioRun};
+use weir_scenario::topology::Routes;
 use weir_units::BitRate;
 
 use super::effect;
@@ -73,6 +74,8 @@ pub struct Point {
 pub(super) struct Base {
     pub table: Table,
     pub runs: Vec<ScenarioRun>,
+    /// Most combinations differ in what changes no message.
+    pub drawn: Drawn,
 }
 
 impl SweepPlan {
@@ -229,7 +232,12 @@ impl Base {
         let text =
             fs::read_to_string(path).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
         let table = text.parse().map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
-        Ok(Base { table, runs })
+        Ok(Base { table, runs, drawn: Drawn::default() })
+    }
+
+    /// Has the scenario's reader check what became of the table.
+    pub(super) fn parse(&self, file: &SweepFile, table: &Table) -> Result<Vec<ScenarioRun>, ConfigErrors> {
+        scenario_file::parse_sharing(&file.scenario, &text_of(table), &self.drawn)
     }
 }
 
@@ -346,6 +354,7 @@ fn check(
     let left_out: Mutex<BTreeSet<usize>> = Mutex::default();
     let found: Mutex<BTreeMap<usize, Vec<Finding>>> = Mutex::default();
     let first: Mutex<Vec<Scenario>> = Mutex::default();
+    let good = FoundGood::default();
     std::thread::scope(|scope| {
         for _ in 0..jobs.min(combinations.len()) {
             scope.spawn(|| {
@@ -353,17 +362,23 @@ fn check(
                     let n = next.fetch_add(1, Ordering::Relaxed);
                     let enough = || found.lock().is_ok_and(|found| found.len() >= ERRORS_MAX);
                     let Some(combination) = combinations.get(n).filter(|_| !enough()) else { break };
-                    if is_left_out_at_once(file, base, combination) && n > 0 {
-                        left_out.lock().expect("no thread panics with it").insert(n);
-                        continue;
-                    }
-                    match check_one(file, base, combination, chosen) {
+                    let checked = table_of(file, base, combination).and_then(|table| {
+                        if n > 0 && good.leaves_out(file, &table) {
+                            return Ok(None);
+                        }
+                        let scenarios = check_one(file, base, combination, &table, chosen)?;
+                        good.add(file, table);
+                        Ok(Some(scenarios))
+                    });
+                    match checked {
                         Ok(scenarios) => {
-                            if !file.only.is_none_or(|only| scenarios.iter().any(|scenario| only.has(scenario))) {
+                            let is_one = |only: Only| scenarios.iter().flatten().any(|scenario| only.has(scenario));
+                            if !file.only.is_none_or(is_one) {
                                 left_out.lock().expect("no thread panics with it").insert(n);
                             }
                             if n == 0 {
-                                *first.lock().expect("no thread panics with it") = scenarios;
+                                *first.lock().expect("no thread panics with it") =
+                                    scenarios.into_iter().flatten().collect();
                             }
                         }
                         Err(wrong) => drop(found.lock().expect("no thread panics with it").insert(n, wrong)),
@@ -382,29 +397,45 @@ fn check(
     }
 }
 
-/// Whether the scenario's fabric alone tells that the sweep leaves a combination out: of thousands of networks few are kept, and messages
-/// need not be drawn for the others. Where the fabric can't be read by itself, the whole is looked at.
-fn is_left_out_at_once(file: &SweepFile, base: &Base, combination: &[usize]) -> bool {
-    let Some(only) = file.only else { return false };
-    let mut table = base.table.clone();
-    if set_all(&mut table, &setting(file, combination), file.seeds.first().copied(), &file.overrides).is_err() {
-        return false;
+/// Combinations that were found good, but for which links fail: of thousands of networks few have ways that may lock each other up, and the
+/// others need not be read.
+#[derive(Default)]
+struct FoundGood(Mutex<BTreeSet<String>>);
+
+impl FoundGood {
+    fn add(&self, file: &SweepFile, table: Table) {
+        if file.only.is_some() {
+            self.0.lock().expect("no thread panics with it").insert(but_for_failures(table));
+        }
     }
-    // Runs may have a forwarding of their own no more than a topology of their own.
-    ["runs", "workloads", "flows", "windows"].into_iter().for_each(|key| drop(table.remove(key)));
-    let fabric = scenario_file::parse(&file.scenario, &text_of(&table)).ok();
-    fabric
-        .and_then(|runs| runs.into_iter().next())
-        .is_some_and(|run| run.scenario.routes.is_some() && !only.has(&run.scenario))
+
+    /// Whether the fabric alone tells that the sweep leaves a combination out, as all else was found good. Where the fabric is wrong, the
+    /// whole is to be looked at.
+    fn leaves_out(&self, file: &SweepFile, table: &Table) -> bool {
+        let Some(Only::ProneToDeadlock) = file.only else { return false };
+        if !self.0.lock().expect("no thread panics with it").contains(&but_for_failures(table.clone())) {
+            return false;
+        }
+        let topology = table.get("topology").map(|topology| ("topology".to_owned(), topology.clone()));
+        let fabric = scenario_file::fabric(&file.scenario, &text_of(&topology.into_iter().collect()));
+        let routes = fabric.and_then(|fabric| Routes::shortest(&fabric).ok());
+        routes.is_some_and(|routes| !routes.has_cyclic_dependency())
+    }
+}
+
+/// The text without the seed of the links that fail.
+fn but_for_failures(mut table: Table) -> String {
+    if let Some(topology) = table.get_mut("topology").and_then(Value::as_table_mut) {
+        topology.remove("failure_seed");
+    }
+    text_of(&table)
 }
 
 impl Only {
     /// Whether a scenario is one that runs.
     fn has(self, scenario: &Scenario) -> bool {
         match self {
-            Only::ProneToDeadlock => {
-                scenario.routes.as_ref().is_some_and(|routes| routes.cyclic_dependency().is_some())
-            }
+            Only::ProneToDeadlock => scenario.routes.as_deref().is_some_and(Routes::has_cyclic_dependency),
         }
     }
 }
@@ -465,27 +496,31 @@ fn told(file: &SweepFile, found: impl IntoIterator<Item = Finding>) -> Option<Co
     ConfigErrors::of(errors.into_iter().collect())
 }
 
+/// The scenario with a combination's values.
+fn table_of(file: &SweepFile, base: &Base, combination: &[usize]) -> Result<Table, Vec<Finding>> {
+    let mut table = base.table.clone();
+    let values = setting(file, combination);
+    set_all(&mut table, &values, file.seeds.first().copied(), &file.overrides).map_err(|(n, wrong)| {
+        // Whichever the value is.
+        let key = file.axes.iter().flat_map(|axis| &axis.parameters).nth(n).map_or("seeds", |it| it.key.as_str());
+        vec![Finding::Errors(file.source.error_at(key, wrong.message, wrong.help))]
+    })?;
+    Ok(table)
+}
+
 fn check_one(
     file: &SweepFile,
     base: &Base,
     combination: &[usize],
+    table: &Table,
     chosen: &[usize],
 ) -> Result<Vec<Scenario>, Vec<Finding>> {
     let known = |errors: ConfigErrors| vec![Finding::Errors(errors)];
-    let setting = setting(file, combination);
-    let keys = keys(file, combination);
-    let mut table = base.table.clone();
-    if let Err((n, wrong)) = set_all(&mut table, &setting, file.seeds.first().copied(), &file.overrides) {
-        // Whichever the value is.
-        let key = file.axes.iter().flat_map(|axis| &axis.parameters).nth(n).map_or("seeds", |it| it.key.as_str());
-        return Err(known(file.source.error_at(key, wrong.message, wrong.help)));
-    }
-    let runs =
-        scenario_file::parse(&file.scenario, &text_of(&table)).map_err(|errors| match file.overrides.is_empty() {
-            true => at_parameters(file, base, &setting, &keys, &errors),
-            // What was laid over it is not the file's doing, and has no line there.
-            false => known(errors),
-        })?;
+    let runs = base.parse(file, table).map_err(|errors| match file.overrides.is_empty() {
+        true => at_parameters(file, base, &setting(file, combination), &keys(file, combination), &errors),
+        // What was laid over it is not the file's doing, and has no line there.
+        false => known(errors),
+    })?;
     let mut scenarios = Vec::new();
     for run in chosen {
         let problem = match runs.get(*run) {
@@ -528,7 +563,7 @@ fn at_parameters(
         let mut table = base.table.clone();
         let (path, value) = &setting[n];
         policies::set(path, &mut table, value).ok()?;
-        scenario_file::parse(&file.scenario, &text_of(&table)).err()
+        base.parse(file, &table).err()
     };
     let alone: Vec<Option<ConfigErrors>> = match setting.len() {
         1 => vec![Some(errors.clone())],

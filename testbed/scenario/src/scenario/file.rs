@@ -7,6 +7,7 @@ mod build;
 mod complaints;
 mod compose;
 mod control;
+mod drawn;
 mod fabrics;
 mod faults;
 mod forwarding;
@@ -34,8 +35,11 @@ use weir_config::ConfigErrors;
 use weir_reader::{Table, read_file, read_text};
 
 use crate::scenario::{Reach, RealPorts, Scenario};
+use crate::topology::Fabric;
 use complaints::Complaints;
+pub use drawn::Drawn;
 use keys::format;
+use messages::Terms;
 use plan::{Ground, ScenarioPlan};
 
 /// The expected outcome of a run; any other is a failure.
@@ -134,8 +138,16 @@ pub fn load(path: &Path) -> Result<Vec<ScenarioRun>, ConfigErrors> {
 /// # Errors
 /// As [`load`].
 pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> {
+    parse_sharing(path, text, &Drawn::default())
+}
+
+/// Does what [`parse`] does, with messages that were drawn for another text if this text's are the same: for texts of which there are many.
+///
+/// # Errors
+/// As [`load`].
+pub fn parse_sharing(path: &Path, text: &str, drawn: &Drawn) -> Result<Vec<ScenarioRun>, ConfigErrors> {
     let name = path.display().to_string();
-    let ((plan, scenarios), _) = read_text(&name, text, &format(), |root| read(root, path))?;
+    let ((plan, scenarios), _) = read_text(&name, text, &format(), |root| read(root, path, drawn))?;
     let plan = Arc::new(plan);
     let run = |(number, scenario): (usize, Scenario)| ScenarioRun {
         name: plan.runs[number].name.clone(),
@@ -148,8 +160,16 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> 
     Ok(scenarios.into_iter().enumerate().map(run).collect())
 }
 
+/// The fabric of a text's `[topology]`, with the links that failed, and nothing else of the text: for thousands of networks of which few run.
+/// `None` if there is none, or with anything that is wrong with it.
+pub fn fabric(path: &Path, text: &str) -> Option<Fabric> {
+    let read = |root: &Table<'_>| fabrics::fabric(&root.table("topology", "topology"));
+    let (fabric, _) = read_text(&path.display().to_string(), text, &format(), read).ok()?;
+    fabric
+}
+
 /// Reads the file, and makes all its runs where its topology is good. Faults are in the document.
-fn read(root: &Table<'_>, path: &Path) -> (ScenarioPlan, Vec<Scenario>) {
+fn read(root: &Table<'_>, path: &Path, drawn: &Drawn) -> (ScenarioPlan, Vec<Scenario>) {
     let mut plan = ScenarioPlan::read(root, path);
     let mut scenarios = Vec::new();
     if root.doc().sound(&["topology", "switches", "links", "hosts", "routes"]) {
@@ -163,9 +183,9 @@ fn read(root: &Table<'_>, path: &Path) -> (ScenarioPlan, Vec<Scenario>) {
         }
     }
     if scenarios.len() == plan.runs.len() && root.doc().sound(&["workloads", "nic", "scenario"]) {
-        plan.messages = messages::of(root.doc(), &plan, &scenarios[0]);
+        plan.messages = drawn.sent(root.doc(), Terms::of(&plan, &scenarios[0])).unwrap_or_default();
         for scenario in &mut scenarios {
-            let with_messages = scenario.traffic.iter_mut().zip(&plan.messages);
+            let with_messages = scenario.traffic.iter_mut().zip(&*plan.messages);
             with_messages.for_each(|(traffic, sent)| sent.clone().give_to(traffic));
         }
     }

@@ -42,16 +42,21 @@ const COUNT_MAX: u64 = 65_534;
 const SEED_MAX: u64 = u32::MAX as u64;
 const DELAY_MAX: Span = Span::from_secs(1);
 
-/// Reads the fabric; `None` if it has errors.
+/// Reads the fabric, as if the file had listed its parts; `None` if it has errors.
 pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
     refuse_both(root);
     let table = root.table("topology", "topology");
-    require(&table, "kind", "a topology", "kind = \"leaf-spine\"");
+    Some(parts(&table, &fabric(&table)?, nic))
+}
+
+/// Makes the fabric of `[topology]`; `None` if it has errors.
+pub(super) fn fabric(table: &Table<'_>) -> Option<Fabric> {
+    require(table, "kind", "a topology", "kind = \"leaf-spine\"");
     let kinds = KINDS.map(|(kind, _)| (kind, kind));
     let kind = table.choice("kind", &kinds)?;
     let (_, keys) = KINDS.iter().find(|(known, _)| *known == kind)?;
-    refuse_foreign_keys(&table, &format!("a topology of kind \"{kind}\""), TOPOLOGY, &[keys, OF_ALL].concat());
-    let shape = Shape { table: &table };
+    refuse_foreign_keys(table, &format!("a topology of kind \"{kind}\""), TOPOLOGY, &[keys, OF_ALL].concat());
+    let shape = Shape { table };
     let fabric = match kind {
         "single" => shape.single(),
         "dumbbell" => shape.dumbbell(),
@@ -63,13 +68,13 @@ pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
     let mut fabric = match fabric? {
         Ok(fabric) => fabric,
         Err(error) => {
-            refuse_told(&table, "kind", &error.to_string());
+            refuse_told(table, "kind", &error.to_string());
             return None;
         }
     };
-    fail(&table, &mut fabric);
-    fail_at_random(&table, &mut fabric);
-    Some(parts(&table, &fabric, nic))
+    fail(table, &mut fabric);
+    fail_at_random(table, &mut fabric);
+    Some(fabric)
 }
 
 fn refuse_both(root: &Table<'_>) {

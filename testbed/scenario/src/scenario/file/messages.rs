@@ -28,6 +28,14 @@ pub(super) enum Sent {
 }
 
 impl Sent {
+    /// The messages of a list; a closed loop has none before it runs.
+    pub(super) fn count(&self) -> usize {
+        match self {
+            Sent::List(messages) => messages.len(),
+            Sent::ClosedLoop(_) => 0,
+        }
+    }
+
     /// Has a traffic send it.
     pub(super) fn give_to(self, traffic: &mut TrafficPlan) {
         match self {
@@ -37,36 +45,77 @@ impl Sent {
     }
 }
 
-/// What each workload of a file sends. Loads are of the links that `scenario`, a run of the file, has. Notes what can't
-/// be made.
-pub(super) fn of(doc: &Doc, plan: &ScenarioPlan, scenario: &Scenario) -> Vec<Sent> {
-    let mut left = MESSAGES_MAX;
-    let mut all = Vec::new();
-    for workload in &plan.workloads {
-        let maker = Maker { plan, workload, hosts: &scenario.hosts, left };
-        let key = |key: &str| format!("workloads[{}].{key}", workload.number);
-        match maker.sent() {
-            Ok(sent) => {
-                if let Sent::List(messages) = &sent {
-                    left -= messages.len();
+/// All that the messages of a file's workloads depend on.
+#[derive(Debug, PartialEq)]
+pub(super) struct Terms(Vec<WorkloadTerms>);
+
+/// What one workload's messages depend on, besides how many those before it have.
+#[derive(Debug, PartialEq)]
+struct WorkloadTerms {
+    /// Its place among the workloads of the file.
+    number: usize,
+    name: String,
+    seed: u64,
+    kind: Arc<WorkloadKind>,
+    /// Of each host, by its number.
+    links: Vec<Link>,
+}
+
+/// A host's link, as a load counts it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Link {
+    rate: BitRate,
+    framing: Framing,
+}
+
+impl Terms {
+    /// The workloads of a file. Loads are of the links that `scenario`, a run of the file, has.
+    pub(super) fn of(plan: &ScenarioPlan, scenario: &Scenario) -> Terms {
+        let terms = |workload: &WorkloadPart| {
+            let transport = &workload.carriage.transport;
+            let link = |host: &HostPlan| Link {
+                rate: host.nic.rate,
+                framing: plan.nic.framing(&host.nic.sizes, transport, plan.link_overhead),
+            };
+            WorkloadTerms {
+                number: workload.number,
+                name: workload.name.clone(),
+                seed: workload.seed,
+                kind: workload.kind.clone(),
+                links: scenario.hosts.iter().map(link).collect(),
+            }
+        };
+        Terms(plan.workloads.iter().map(terms).collect())
+    }
+
+    /// What each workload sends; `None`, with a note of what can't be made, if one can't.
+    pub(super) fn draw(&self, doc: &Doc) -> Option<Vec<Sent>> {
+        let mut left = MESSAGES_MAX;
+        let mut all = Vec::new();
+        for workload in &self.0 {
+            let maker = Maker { workload, left };
+            let key = |key: &str| format!("workloads[{}].{key}", workload.number);
+            match maker.sent() {
+                Ok(sent) => {
+                    left -= sent.count();
+                    all.push(sent);
                 }
-                all.push(sent);
-            }
-            Err(Fault::TooMany) => {
-                let others = if left < MESSAGES_MAX { "with those before it, " } else { "" };
-                let message = format!("{others}workload {} has more than {MESSAGES_MAX} messages", workload.name);
-                doc.refuse(Problem::new(message, maker.what_to_lower()).at(key(maker.key_of_count()), ""));
-                return Vec::new();
-            }
-            Err(Fault::Wrong(error)) => {
-                let (message, help) = told(&error.to_string());
-                let message = format!("workload {}: {message}", workload.name);
-                doc.refuse(Problem::new(message, help).at(key("kind"), ""));
-                return Vec::new();
+                Err(Fault::TooMany) => {
+                    let others = if left < MESSAGES_MAX { "with those before it, " } else { "" };
+                    let message = format!("{others}workload {} has more than {MESSAGES_MAX} messages", workload.name);
+                    doc.refuse(Problem::new(message, maker.what_to_lower()).at(key(maker.key_of_count()), ""));
+                    return None;
+                }
+                Err(Fault::Wrong(error)) => {
+                    let (message, help) = told(&error.to_string());
+                    let message = format!("workload {}: {message}", workload.name);
+                    doc.refuse(Problem::new(message, help).at(key("kind"), ""));
+                    return None;
+                }
             }
         }
+        Some(all)
     }
-    all
 }
 
 /// Why there are no messages.
@@ -82,17 +131,15 @@ impl From<WorkloadError> for Fault {
 }
 
 /// Makes what a workload sends: of a list, `left` messages at most.
-struct Maker<'p> {
-    plan: &'p ScenarioPlan,
-    workload: &'p WorkloadPart,
-    hosts: &'p [HostPlan],
+struct Maker<'t> {
+    workload: &'t WorkloadTerms,
     left: usize,
 }
 
 impl Maker<'_> {
     fn sent(&self) -> Result<Sent, Fault> {
         let seed = self.workload.seed;
-        let messages = match &self.workload.kind {
+        let messages = match &*self.workload.kind {
             WorkloadKind::ClosedLoop(terms) => return self.closed_loop(terms),
             WorkloadKind::List(messages) if messages.len() > self.left => return Err(Fault::TooMany),
             WorkloadKind::List(messages) => messages.clone(),
@@ -155,10 +202,9 @@ impl Maker<'_> {
     ) -> Result<Vec<Message>, Fault> {
         let mut alike: BTreeMap<_, (Load, Vec<u32>)> = BTreeMap::new();
         for sender in senders {
-            let host = &self.hosts[*sender as usize];
-            let framing = self.framing(host);
-            let load = Load::new(load, host.nic.rate, framing)?;
-            let key = (host.nic.rate, framing.payload);
+            let Link { rate, framing } = self.link(*sender);
+            let load = Load::new(load, rate, framing)?;
+            let key = (rate, framing.payload);
             alike.entry(key).or_insert_with(|| (load, Vec::new())).1.push(*sender);
         }
         let receivers = Peers::others(receivers)?;
@@ -183,9 +229,9 @@ impl Maker<'_> {
                 (Instants::Every { from, every, until }, bursts(until.since(from), every.as_picos() as f64))
             }
             When::AtLoad { from, load, until } => {
-                let rates = senders.iter().map(|sender| self.hosts[*sender as usize].nic.rate.as_bps());
+                let rates = senders.iter().map(|sender| self.link(*sender).rate.as_bps());
                 let mean = BitRate::bps(rates.sum::<u64>() / senders.len() as u64);
-                let load = Load::new(load, mean, self.framing(&self.hosts[senders[0] as usize]))?;
+                let load = Load::new(load, mean, self.link(senders[0]).framing)?;
                 let gap = load.mean_gap_ps(sizes) * count as f64 / senders.len() as f64;
                 let instants = Instants::poisson_at(&load, senders.len(), count, sizes, [from, until])?;
                 (instants, bursts(until.since(from), gap))
@@ -199,13 +245,13 @@ impl Maker<'_> {
         if expected > self.left as f64 { Err(Fault::TooMany) } else { Ok(()) }
     }
 
-    fn framing(&self, host: &HostPlan) -> Framing {
-        self.plan.nic.framing(&host.nic.sizes, &self.workload.carriage.transport, self.plan.link_overhead)
+    fn link(&self, host: u32) -> Link {
+        self.workload.links[host as usize]
     }
 
     /// The key that makes the number of messages.
     fn key_of_count(&self) -> &'static str {
-        match &self.workload.kind {
+        match &*self.workload.kind {
             WorkloadKind::Poisson { .. } => "load",
             WorkloadKind::List(_) => "file",
             WorkloadKind::ClosedLoop(_) => "outstanding",

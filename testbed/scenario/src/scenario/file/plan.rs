@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::Arc;
 
 use weir_config::Source;
 use weir_nic::host::Stamps;
@@ -48,7 +49,7 @@ pub(super) struct ScenarioPlan {
     pub flows: Vec<FlowPart>,
     pub workloads: Vec<WorkloadPart>,
     /// What each workload sends, the same in every run.
-    pub messages: Vec<Sent>,
+    pub messages: Arc<[Sent]>,
     /// Static MACs; `None` for the ways of equal cost.
     pub forwarding: Option<Forwarding>,
     pub outages: Vec<Outage>,
@@ -126,7 +127,7 @@ impl ScenarioPlan {
             clock: Origin::of(&scenario, "time_dilation").or(Origin::of_table(&scenario)),
             common: switch_settings(root, "switch", "switch", "switch.port"),
             workloads: workloads::read(root, &topology, &nic, folder, end, seed),
-            messages: Vec::new(),
+            messages: Arc::default(),
             forwarding: forwarding(root, &scenario, &topology, &flows),
             outages: outages::read(root, &topology, end),
             slow_receivers: slow_receivers::read(root, &topology, end),

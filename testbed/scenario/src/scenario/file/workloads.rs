@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use weir_reader::{Problem, SIZE, TIME, Table, nearest};
 use weir_units::{Bytes, Class, Span, Time, UnitError};
@@ -31,11 +32,11 @@ pub(super) struct WorkloadPart {
     pub carriage: Carriage,
     pub seed: u64,
     pub dport: Option<u16>,
-    pub kind: WorkloadKind,
+    pub kind: Arc<WorkloadKind>,
 }
 
 /// Who sends what to whom when. Hosts are given by their places in the topology.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum WorkloadKind {
     Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
     Incast { senders: Vec<u32>, choice: SendersOf, receivers: Vec<u32>, sizes: SizeCdf, equal_sizes: bool, when: When },
@@ -45,7 +46,7 @@ pub(super) enum WorkloadKind {
 }
 
 /// Hosts that always have so many messages under way.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoopPart {
     pub senders: Vec<u32>,
     pub receivers: Vec<u32>,
@@ -67,7 +68,7 @@ pub(super) enum SendersOf {
 }
 
 /// Which pairs of hosts.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 pub(super) enum Pattern {
     /// These.
     Each(Vec<(u32, u32)>),
@@ -78,7 +79,7 @@ pub(super) enum Pattern {
 }
 
 /// When bursts begin.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum When {
     Once(Time),
     Every {
@@ -178,7 +179,8 @@ pub(super) fn read(
         let seed = own_seed.unwrap_or_else(|| Rng::stream(seed, number as u64).next_u64());
         let dport = table.integer("dport", 1..=65_535).map(|dport| dport as u16);
         if let (Some(name), Some(class), Some(kind)) = (name, class, kind) {
-            workloads.push(WorkloadPart { number, name, class: Class::new(class as u8), carriage, seed, dport, kind });
+            let (class, kind) = (Class::new(class as u8), Arc::new(kind));
+            workloads.push(WorkloadPart { number, name, class, carriage, seed, dport, kind });
         }
     }
     refuse_twins(&tables, "workloads", names.iter().map(Option::as_deref));

@@ -148,6 +148,73 @@ fn every_run_has_the_same_messages() {
     assert!(Arc::ptr_eq(&of(&runs[0].scenario), &of(&runs[1].dilated(7).unwrap())));
 }
 
+/// What a text's messages depend on is all that tells whether another text's are shared: those that are must be the same.
+#[test]
+fn texts_whose_messages_depend_on_the_same_share_them() {
+    const TEXT: &str = "[scenario]\nend = \"10ms\"\nseed = 7\n[switch]\nmtu = 1500\n[switch.buffer]\nsize = \"16MB\"\n\
+        [switch.classes]\npreset = \"roce\"\n[topology]\nkind = \"fat-tree\"\nk = 4\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+        failure_probability = 0.05\nfailure_seed = 1\n[nic]\nframes = \"rocev2\"\n\
+        [[workloads]]\nname = \"P\"\nkind = \"poisson\"\nclass = 3\nsizes = \"100KB\"\nload = 0.1\n\
+        [[workloads]]\nname = \"I\"\nkind = \"incast\"\nclass = 3\nsizes = \"10KB\"\nfan_in = 3\nload = 0.1\nreceivers = [\"H0\"]\n\
+        [[workloads]]\nname = \"C\"\nkind = \"closed-loop\"\nclass = 3\nsizes = \"10KB\"\nreceivers = [\"H1\", \"H2\"]\n";
+    let path = here("tests/good/text.toml");
+    let drawn = Drawn::default();
+    let read =
+        |text: &str| parse_sharing(&path, text, &drawn).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let first = read(TEXT).remove(0).scenario;
+    assert!(first.traffic[0].messages.len() > 100 && first.traffic[2].closed_loop.is_some());
+    let cases = [
+        ("", "", true),
+        ("failure_seed = 1", "failure_seed = 2", true),
+        ("end = \"10ms\"", "end = \"10ms\"\nname = \"other\"\necmp_seed = 3", true),
+        ("\"16MB\"", "\"8MB\"", true),
+        ("mtu = 1500", "mtu = 9000", true),
+        ("delay = \"1us\"", "delay = \"2us\"", true),
+        ("[switch.classes]", "policy = \"dsh\"\n[switch.classes]", true),
+        ("[nic]", "[nic]\ncongestion_control = \"dcqcn\"", true),
+        ("seed = 7", "seed = 8", false),
+        ("end = \"10ms\"", "end = \"11ms\"", false),
+        ("end = \"10ms\"", "end = \"10ms\"\nlink_overhead = \"0B\"", false),
+        ("\"rocev2\"", "\"rocev2\"\nmtu = 512", false),
+        ("k = 4", "k = 6", false),
+        ("\"10Gbps\"", "\"25Gbps\"", false),
+        ("\"rocev2\"", "\"ns3\"", false),
+        ("load = 0.1\n[[", "load = 0.2\n[[", false),
+        ("\"100KB\"", "\"200KB\"", false),
+        ("fan_in = 3", "fan_in = 4", false),
+        ("[\"H1\", \"H2\"]", "[\"H1\", \"H3\"]", false),
+        ("name = \"P\"", "name = \"P\"\nseed = 9", false),
+        ("name = \"P\"", "name = \"P\"\ntransport = \"tcp-cubic\"", false),
+    ];
+    for (from, to, shares) in cases {
+        let text = TEXT.replacen(from, to, 1);
+        assert!(from == to || text != TEXT, "{from}");
+        let (read, alone) = (read(&text).remove(0).scenario, good(&text).remove(0).scenario);
+        let is_same = |n: usize| Arc::ptr_eq(&read.traffic[n].messages, &first.traffic[n].messages);
+        assert_eq!(is_same(0) && is_same(1), shares, "{to}");
+        assert_eq!(format!("{:?}", read.traffic), format!("{:?}", alone.traffic), "{to}");
+    }
+}
+
+/// What can't be drawn is told for each text that has it, and of one that is like another but for that.
+#[test]
+fn a_text_that_shares_messages_has_its_own_faults() {
+    const TEXT: &str = "[scenario]\nend = \"40ms\"\n[topology]\nkind = \"single\"\nhosts = 3\nrate = \"10Gbps\"\ndelay = \"1us\"\n\
+        [switch.classes]\npreset = \"roce\"\n[[workloads]]\nname = \"W\"\nkind = \"incast\"\nclass = 3\nsizes = \"1KB\"\n\
+        receivers = [\"H0\"]\nevery = \"1ms\"\n";
+    let drawn = Drawn::default();
+    let read = |text: &str| parse_sharing(&here("tests/good/text.toml"), text, &drawn);
+    let said = |text: &str| read(text).unwrap_err().to_string();
+    read(TEXT).unwrap();
+    let often = TEXT.replace("\"1ms\"", "\"3ns\"");
+    for _ in 0..2 {
+        assert!(said(&often).contains("text.toml:16: workload W has more than 20000000 messages"), "{}", said(&often));
+    }
+    assert!(said(&TEXT.replace("\"H0\"", "\"H7\"")).contains("\"H7\""));
+    assert!(said(&TEXT.replace("\"roce\"", "\"rice\"")).contains("\"rice\""));
+    read(TEXT).unwrap();
+}
+
 #[test]
 fn a_seed_makes_the_messages() {
     let with = |scenario: &str, workload: &str| {

@@ -1,0 +1,61 @@
+//! Messages that other texts have as well.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use weir_reader::Doc;
+
+use super::messages::{Sent, Terms};
+
+/// What workloads of texts that were read before send. Texts whose messages depend on the same workloads and links share them, so that they are
+/// drawn once: those of a sweep, whose points differ in policies, buffers or failures of links.
+///
+/// Messages are found by all that they depend on, never by what differs between texts. The latest are kept, a few million in all.
+#[derive(Debug, Default)]
+pub struct Drawn {
+    /// The latest last.
+    kept: Mutex<VecDeque<Kept>>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    terms: Terms,
+    sent: Arc<[Sent]>,
+}
+
+/// Messages that are kept, in all: 130 MB.
+const MESSAGES_MAX: usize = 4_000_000;
+/// Workloads of so many texts: each search looks at all of them.
+const TEXTS_MAX: usize = 256;
+
+impl Drawn {
+    /// What each workload sends. `None`, with a note of what can't be made, if one can't: that is kept of no text, and told for each.
+    pub(super) fn sent(&self, doc: &Doc, terms: Terms) -> Option<Arc<[Sent]>> {
+        if let Some(sent) = self.find(&terms) {
+            return Some(sent);
+        }
+        // Others need not wait for it.
+        let sent: Arc<[Sent]> = terms.draw(doc)?.into();
+        self.keep(Kept { terms, sent: sent.clone() });
+        Some(sent)
+    }
+
+    fn find(&self, terms: &Terms) -> Option<Arc<[Sent]>> {
+        let kept = self.kept.lock().expect("no thread panics with it");
+        kept.iter().rev().find(|kept| kept.terms == *terms).map(|kept| kept.sent.clone())
+    }
+
+    fn keep(&self, latest: Kept) {
+        let mut kept = self.kept.lock().expect("no thread panics with it");
+        kept.push_back(latest);
+        while kept.len() > TEXTS_MAX || kept.iter().map(Kept::count).sum::<usize>() > MESSAGES_MAX {
+            kept.pop_front();
+        }
+    }
+}
+
+impl Kept {
+    fn count(&self) -> usize {
+        self.sent.iter().map(Sent::count).sum()
+    }
+}
