@@ -19,7 +19,7 @@ use weir_results::record::Progress;
 use weir_results::run_dir::{RunDir, RunDirError, Summary, read_summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
-use weir_sim::{Forecast, SimBackend, Threads, free_memory};
+use weir_sim::{Forecast, SimBackend, Threads, free_memory, memory_shown};
 use weir_units::{BitRate, Span, Time};
 
 use crate::Failure;
@@ -593,17 +593,16 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
 /// What runs in virtual time will take, in a sentence; `None` where that is next to nothing.
 fn forecast(scenarios: &[Scenario]) -> Option<String> {
     let all: Vec<Forecast> = scenarios.iter().map(Forecast::of).collect();
-    let memory = all.iter().map(|one| one.memory.get()).max()?;
+    let memory = all.iter().map(|one| one.memory).max()?;
     let hops: u64 = all.iter().map(|one| one.packet_hops).sum();
-    if hops < FORECAST_HOPS && memory < FORECAST_MEMORY {
+    if hops < FORECAST_HOPS && memory.get() < FORECAST_MEMORY {
         return None;
     }
     let [fast, slow] = [0, 1].map(|n| all.iter().map(|one| one.core_time()[n].as_secs_f64()).sum::<f64>());
-    let free =
-        free_memory().map_or(String::new(), |free| format!(" of {:.1} GB that are free", free.get() as f64 / 1e9));
+    let free = free_memory().map_or(String::new(), |free| format!(" of {} that are free", memory_shown(free)));
     Some(format!(
-        "They take about {:.1} GB of memory{free}, and {} million packet-hops: {fast:.0} to {slow:.0} s of one core.",
-        memory as f64 / 1e9,
+        "They take about {} of memory{free}, and {} million packet-hops: {fast:.0} to {slow:.0} s of one core.",
+        memory_shown(memory),
         count(hops / 1_000_000),
     ))
 }

@@ -32,7 +32,7 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Span, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use super::crew::cpu_time;
-use super::forecast::{Forecast, free_memory};
+use super::forecast::{Forecast, free_memory, memory_shown};
 use super::network::Told;
 use super::{Done, Sent, Sim, SimError, Threads, balance};
 use checkpoint::{Checkpoints, Identity};
@@ -67,7 +67,7 @@ pub enum SimRunError {
     /// The machine has not the memory.
     #[error(
         "a run of {switches} switches and {hosts} hosts takes about {} of memory, and {} are free: take a smaller fabric, or a machine with more",
-        shown(*.needed), shown(*.free)
+        memory_shown(*.needed), memory_shown(*.free)
     )]
     Memory {
         /// How many switches it has.
@@ -174,10 +174,6 @@ fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimR
             Err(SimRunError::Memory { switches: scenario.switches.len(), hosts: scenario.hosts.len(), needed, free })
         }
     }
-}
-
-fn shown(memory: Bytes) -> String {
-    format!("{:.1} GB", memory.get() as f64 / 1e9)
 }
 
 /// A run under way.
@@ -654,7 +650,7 @@ mod tests {
         assert!(refuse_more_than(None, &scenario).is_ok());
         assert!(refuse_more_than(Some(Bytes::mb(4_000)), &scenario).is_ok());
         let told = refuse_more_than(Some(Bytes::mb(200)), &scenario).unwrap_err().to_string();
-        let expected = "a run of 720 switches and 3456 hosts takes about 0.4 GB of memory, and 0.2 GB are free";
+        let expected = "a run of 720 switches and 3456 hosts takes about 215 MB of memory, and 200 MB are free";
         assert!(told.starts_with(expected), "{told}");
     }
 }

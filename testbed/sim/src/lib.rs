@@ -108,7 +108,7 @@ use wire::Wire;
 pub use backend::{CheckpointError, SimBackend, SimRunError};
 pub use build_id::own_build_id;
 pub use connections::{Done, Sent};
-pub use forecast::{Forecast, free_memory};
+pub use forecast::{Forecast, free_memory, memory_shown};
 pub use pace::Threads;
 pub use weir_results::record::Progress;
 
