@@ -33,6 +33,8 @@ pub struct Group {
     pub egress: QueueId,
     /// Which packets, as bits.
     pub members: u64,
+    /// How many they are.
+    pub packets: u32,
     /// What they are charged together.
     pub bytes: u32,
     /// Their lengths without FCS together.
@@ -52,6 +54,8 @@ pub struct Intake {
     grouped: u64,
     /// What each packet is charged.
     bytes: [u32; INTAKE_MAX],
+    /// What every packet is charged, where that is known to be as much.
+    each: Option<u32>,
     /// The bundles that are kept whole, as bits.
     pub(super) whole: u64,
     /// The segment of each bundle that is kept whole.
@@ -78,6 +82,7 @@ impl Intake {
             of: [0; INTAKE_MAX],
             grouped: 0,
             bytes: [0; INTAKE_MAX],
+            each: None,
             whole: 0,
             segments: [Segment::Private; INTAKE_MAX],
             verdicts: [Verdict::Drop(DropReason::SharedFull); INTAKE_MAX],
@@ -120,18 +125,35 @@ impl Intake {
     /// If there is no room for all of them.
     #[inline(always)]
     pub fn push_groups(&mut self, bytes: &[u32], groups: impl Iterator<Item = Group>) {
+        self.each = None;
+        self.bytes[self.len..][..bytes.len()].copy_from_slice(bytes);
+        self.add_groups(bytes.len(), groups);
+    }
+
+    /// [`Intake::push_groups`] of so many packets, each of which is charged as much.
+    ///
+    /// # Panics
+    /// If there is no room for all of them.
+    #[inline(always)]
+    pub fn push_groups_alike(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = Group>) {
+        self.each = (self.len == 0 || self.each == Some(bytes)).then_some(bytes);
+        self.bytes[self.len..][..packets].fill(bytes);
+        self.add_groups(packets, groups);
+    }
+
+    #[inline(always)]
+    fn add_groups(&mut self, packets: usize, groups: impl Iterator<Item = Group>) {
         let first = self.len;
-        self.bytes[first..][..bytes.len()].copy_from_slice(bytes);
         let mut added = 0;
-        for Group { ingress, egress, members, bytes, frame_bytes } in groups {
-            let packets = members.count_ones();
+        for Group { ingress, egress, members, packets, bytes, frame_bytes } in groups {
+            debug_assert_eq!(members.count_ones(), packets);
             self.count(Bundle { ingress, egress, packets, bytes, frame_bytes }, members << first);
             added |= members;
         }
         // `first` is the mask's width where the intake is full, and then nothing is added.
         self.grouped |= added.wrapping_shl(first as u32);
-        debug_assert_eq!(added, mask(bytes.len()));
-        self.len += bytes.len();
+        debug_assert_eq!(added, mask(packets));
+        self.len += packets;
     }
 
     /// Adds packets of one pair of queues, which are charged so much each, and have so many bytes together.
@@ -147,6 +169,7 @@ impl Intake {
         bytes: impl ExactSizeIterator<Item = u32>,
     ) {
         let packets = bytes.len();
+        self.each = None;
         let mut total = 0;
         let places = &mut self.bytes[self.len..][..packets];
         for (place, bytes) in places.iter_mut().zip(bytes) {
@@ -194,7 +217,7 @@ impl Intake {
         assert!(n < INTAKE_MAX, "an intake with room for a packet");
         let Arrival { ingress, egress, bytes } = packet;
         let place = self.count(Bundle { ingress, egress, packets: 1, bytes, frame_bytes }, 1 << n);
-        (self.of[n], self.bytes[n]) = (place, bytes);
+        (self.of[n], self.bytes[n], self.each) = (place, bytes, None);
         self.len = n + 1;
     }
 
@@ -260,6 +283,12 @@ impl Intake {
     #[inline]
     pub fn bytes(&self) -> &[u32] {
         &self.bytes[..self.len]
+    }
+
+    /// What every packet is charged, if that is known to be as much: it is not asked of each.
+    #[inline]
+    pub fn each_charged(&self) -> Option<u32> {
+        self.each
     }
 
     /// The bundle of each packet, and what the packet is charged.
@@ -361,10 +390,14 @@ mod tests {
     proptest! {
         /// Packets are the same, however they were added; and each is one of its bundle's.
         #[test]
-        fn by_groups_as_one_by_one(packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=INTAKE_MAX), before in 0..=INTAKE_MAX) {
+        fn by_groups_as_one_by_one(
+            packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=INTAKE_MAX),
+            before in prop_oneof![Just(0), 0..=INTAKE_MAX],
+            is_one_charge: bool,
+        ) {
             let arrivals: Vec<Arrival> = packets.iter().map(|(n, bytes)| {
                 let (ingress, egress) = pair(*n);
-                Arrival { ingress, egress, bytes: *bytes }
+                Arrival { ingress, egress, bytes: if is_one_charge { 80 } else { *bytes } }
             }).collect();
             let (first, rest) = arrivals.split_at(before.min(arrivals.len()));
             let (mut each, mut grouped) = (Intake::new(), Intake::new());
@@ -374,14 +407,23 @@ mod tests {
             for (n, Arrival { ingress, egress, bytes }) in rest.iter().copied().enumerate() {
                 match groups.iter_mut().find(|group| (group.ingress, group.egress) == (ingress, egress)) {
                     Some(group) => {
-                        (group.members, group.bytes) = (group.members | 1 << n, group.bytes + bytes);
-                        group.frame_bytes += bytes - 4;
+                        (group.members, group.packets) = (group.members | 1 << n, group.packets + 1);
+                        (group.bytes, group.frame_bytes) = (group.bytes + bytes, group.frame_bytes + bytes - 4);
                     }
-                    None => groups.push(Group { ingress, egress, members: 1 << n, bytes, frame_bytes: bytes - 4 }),
+                    None => groups.push(Group {
+                        ingress, egress, members: 1 << n, packets: 1, bytes, frame_bytes: bytes - 4,
+                    }),
                 }
             }
             let charges: Vec<u32> = rest.iter().map(|arrival| arrival.bytes).collect();
-            grouped.push_groups(&charges, groups.into_iter());
+            match charges[..] {
+                [bytes, ..] if is_one_charge => grouped.push_groups_alike(charges.len(), bytes, groups.into_iter()),
+                _ => grouped.push_groups(&charges, groups.into_iter()),
+            }
+            if let Some(bytes) = grouped.each_charged() {
+                prop_assert!(arrivals.iter().all(|arrival| arrival.bytes == bytes));
+            }
+            prop_assert_eq!(grouped.each_charged().is_some(), is_one_charge && first.is_empty() && !rest.is_empty());
             for intake in [&each, &grouped] {
                 prop_assert_eq!(intake.packets().collect::<Vec<_>>(), arrivals.clone());
                 for (bundle, members) in intake.bundles().iter().zip(intake.members) {

@@ -1,7 +1,10 @@
 //! Frames of a burst put together by their ways, a way at a time: where there are few ways, this costs less than a look at each frame's
 //! place.
 
+use std::num::NonZero;
+
 use arrayvec::ArrayVec;
+use weir_mmu::Group;
 
 use super::exact_match::Way;
 use crate::packet::BURST_MAX;
@@ -12,6 +15,28 @@ pub(super) struct Alike {
     pub(super) way: Way,
     /// Which frames, as bits.
     pub(super) members: u64,
+    /// How many they are.
+    pub(super) packets: u32,
+}
+
+impl Alike {
+    /// The frames as the MMU is asked to keep them.
+    #[inline(always)]
+    pub(super) fn group(&self, bytes: u32, frame_bytes: u32) -> Group {
+        let Alike { way, members, packets } = *self;
+        Group { ingress: way.ingress(), egress: way.egress(), members, packets, bytes, frame_bytes }
+    }
+}
+
+/// The numbers of the bits that are set.
+#[inline(always)]
+pub(super) fn bits(mut of: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        // Not zero, so that the compiler knows each number to be one of a burst's.
+        let bit = NonZero::new(of)?.trailing_zeros() as usize;
+        of &= of - 1;
+        Some(bit)
+    })
 }
 
 /// The most ways of which frames are put together at a glance: each costs a look at all frames.
@@ -19,48 +44,65 @@ const WAYS_MAX: usize = 8;
 /// So many ways have to be those of half of the frames, or there are likely many more.
 const WAYS_OF_HALF: usize = 4;
 
-/// Frames of which each has a bit of 32.
-const HALF: usize = BURST_MAX / 2;
+/// The ways of the first `count` frames, all of one port, in the order of their first ones; `None` if there are too many. They `differ` in
+/// these bits.
+#[inline(always)]
+pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32) -> Option<ArrayVec<Alike, WAYS_MAX>> {
+    if differ & Way::OTHER_EGRESS_BITS != 0 {
+        return None;
+    }
+    let mut labels = [0; BURST_MAX];
+    labels.iter_mut().zip(ways).for_each(|(label, way)| *label = way.label());
+    let mut groups = ArrayVec::new();
+    let (mut left, mut packets_left) = (u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0), count as u32);
+    while let Some(first) = bits(left).next() {
+        if groups.is_full() || groups.len() == WAYS_OF_HALF && packets_left as usize * 2 > count {
+            return None;
+        }
+        let way = ways[first];
+        let members = members(way.label(), &labels) & left;
+        debug_assert!(bits(members).all(|n| ways[n] == way));
+        left &= !members;
+        // The last way has all that are left: to count bits takes longer.
+        let packets = if left == 0 { packets_left } else { members.count_ones() };
+        packets_left -= packets;
+        groups.push(Alike { way, members, packets });
+    }
+    Some(groups)
+}
 
-/// Each frame's bit.
-const BITS: [u32; HALF] = {
-    let (mut bits, mut n) = ([0; HALF], 0);
-    while n < HALF {
-        bits[n] = 1 << n;
+/// The frames with this label, as bits.
+// Apart: in its caller's loop the compiler would keep copies of all labels.
+#[inline(never)]
+fn members(label: u8, labels: &[u8; BURST_MAX]) -> u64 {
+    let mut bits = [0; BURST_MAX];
+    // Numbers of one width, of a number that is known, and no branch: so the compiler looks at 16 frames at once.
+    for ((bits, other), bit) in bits.iter_mut().zip(labels).zip(&BIT_OF_EIGHT) {
+        *bits = if *other == label { *bit } else { 0 };
+    }
+    let (eights, _) = bits.as_chunks();
+    transposed(eights.iter().fold(0, |all, eight| all | u64::from_le_bytes(*eight)))
+}
+
+/// The bit of each frame in the byte of its place among eight.
+const BIT_OF_EIGHT: [u8; BURST_MAX] = {
+    let (mut bits, mut n) = ([0; BURST_MAX], 0);
+    while n < BURST_MAX {
+        bits[n] = 1 << (n / 8);
         n += 1;
     }
     bits
 };
 
-/// The ways of the first `count` frames, in the order of their first ones; `None` if there are too many.
+/// Bit m of byte n as bit n of byte m: 8 by 8 bits, of which squares of 1, 2 and 4 by as many change places (Hacker's Delight, 7-3).
 #[inline(always)]
-pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX]) -> Option<ArrayVec<Alike, WAYS_MAX>> {
-    let mut groups = ArrayVec::new();
-    let mut left = u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0);
-    while left != 0 {
-        if groups.is_full() || groups.len() == WAYS_OF_HALF && left.count_ones() as usize * 2 > count {
-            return None;
-        }
-        let way = ways[left.trailing_zeros() as usize % BURST_MAX];
-        let members = members(way, ways) & left;
-        left &= !members;
-        groups.push(Alike { way, members });
-    }
-    Some(groups)
-}
-
-/// The frames that go this way, as bits.
-// Apart: in its caller's loop the compiler would keep copies of all ways.
-#[inline(never)]
-fn members(way: Way, ways: &[Way; BURST_MAX]) -> u64 {
-    let mut members = [0; 2];
-    for (half, members) in members.iter_mut().enumerate() {
-        // Numbers of one width, of a number that is known, and no branch: so the compiler looks at several frames at once.
-        for (other, bit) in ways[half * HALF..(half + 1) * HALF].iter().zip(&BITS) {
-            *members |= if *other == way { *bit } else { 0 };
-        }
-    }
-    u64::from(members[0]) | u64::from(members[1]) << HALF
+fn transposed(bits: u64) -> u64 {
+    let change = |bits: u64, by: u32, which: u64| {
+        let differ = (bits ^ bits >> by) & which;
+        bits ^ differ ^ differ << by
+    };
+    let bits = change(bits, 7, 0x00aa_00aa_00aa_00aa);
+    change(change(bits, 14, 0x0000_cccc_0000_cccc), 28, 0x0000_0000_f0f0_f0f0)
 }
 
 #[cfg(test)]
@@ -75,11 +117,26 @@ mod tests {
         Way::new(queue(0), queue(n / 8))
     }
 
+    fn differ(ways: &[Way]) -> u32 {
+        ways.iter().fold(0, |differ, way| differ | way.differs_from(ways[0]))
+    }
+
+    #[test]
+    fn ways_whose_labels_are_alike_are_not_put_together() {
+        // 32 ports of eight classes have a label each.
+        let mut ways = [way(7); BURST_MAX];
+        ways[40] = way(7 + 256);
+        assert_eq!((ways[40].label(), differ(&ways) & Way::LABEL_BITS), (ways[0].label(), 0));
+        assert!(alike(BURST_MAX, &ways, differ(&ways)).is_none());
+        let groups = alike(40, &ways, differ(&ways[..40])).unwrap();
+        assert_eq!((groups.len(), groups[0].members), (1, u64::MAX >> 24));
+    }
+
     proptest! {
         /// Groups against frames one by one, of bursts of all lengths, from one way to more than are put together. The way with number
         /// 0 is also what stands behind the frames.
         #[test]
-        fn as_one_by_one(frames in prop::collection::vec(0..12u16, 0..=BURST_MAX), most in 1..=12u16) {
+        fn as_one_by_one(frames in prop::collection::vec(0..256u16, 0..=BURST_MAX), most in prop_oneof![1..=12u16, Just(256)]) {
             let mut ways = [Way::default(); BURST_MAX];
             let mut model: Vec<(Way, u64)> = Vec::new();
             for (n, number) in frames.iter().enumerate() {
@@ -89,12 +146,14 @@ mod tests {
                     None => model.push((ways[n], 1 << n)),
                 }
             }
-            let groups = alike(frames.len(), &ways);
+            let groups = alike(frames.len(), &ways, differ(&ways[..frames.len()]));
             let of_first: u32 = model.iter().take(WAYS_OF_HALF).map(|(_, members)| members.count_ones()).sum();
             let has_few = model.len() <= WAYS_OF_HALF || model.len() <= WAYS_MAX && of_first as usize * 2 >= frames.len();
             prop_assert_eq!(groups.is_some(), has_few);
             let Some(groups) = groups else { return Ok(()) };
             prop_assert_eq!(groups.iter().map(|group| (group.way, group.members)).collect::<Vec<_>>(), model);
+            prop_assert!(groups.iter().all(|group| group.packets == group.members.count_ones()));
+            prop_assert!(groups.iter().all(|group| bits(group.members).fold(0, |all, n| all | 1 << n) == group.members));
         }
     }
 }

@@ -12,6 +12,7 @@ use weir_flowctl::Regulator;
 use weir_mmu::{Arrival, Bundle, Departure, DepartureRow, Intake, Mmu};
 use weir_units::{Bytes, ClassSet, Span, Time};
 
+use super::alike::bits;
 use super::bursts::{BurstPort, Bursts};
 use super::lateness::Waits;
 use super::staged::Staged;
@@ -76,22 +77,27 @@ impl<P> Bypass<P> {
 
     /// Adds the packets of a bundle, which are these of a burst, as bits.
     #[inline(always)]
-    fn put(
-        &mut self,
-        bundle: &Bundle,
-        mut left: u64,
-        packets: &mut [Option<P>; BURST_MAX],
-        charged: &[u32; BURST_MAX],
-    ) {
+    fn put(&mut self, bundle: &Bundle, members: u64, packets: &mut [Option<P>; BURST_MAX], intake: &Intake) {
         let (from, count) = (self.len, bundle.packets as usize);
-        let places = self.packets[from..][..count].iter_mut().zip(&mut self.bytes[from..][..count]);
-        for (place, bytes) in places {
-            let at = left.trailing_zeros() as usize % BURST_MAX;
-            left &= left - 1;
-            // What was there was taken, so there is nothing to drop.
-            mem::forget(mem::replace(place, packets[at].take()));
-            *bytes = charged[at];
+        let charges = &mut self.bytes[from..][..count];
+        match intake.each_charged() {
+            Some(bytes) => charges.fill(bytes),
+            None => charges.iter_mut().zip(bits(members)).for_each(|(charge, n)| *charge = intake.bytes()[n]),
         }
+        let mut members = bits(members);
+        let mut take = |place: &mut Option<P>, n: usize| {
+            // What was there was taken, so there is nothing to drop.
+            mem::forget(mem::replace(place, packets[n].take()));
+        };
+        // Four in a row, as the compiler does not by itself.
+        let (fours, rest) = self.packets[from..][..count].as_chunks_mut::<4>();
+        for four in fours {
+            for place in four {
+                let Some(n) = members.next() else { break };
+                take(place, n);
+            }
+        }
+        rest.iter_mut().zip(members).for_each(|(place, n)| take(place, n));
         self.add(bundle, (u64::MAX >> (BURST_MAX - count)) << from);
         self.len += count;
     }
@@ -252,12 +258,11 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return false;
         }
         ports.iter().for_each(|bringing| self.ports[bringing.index].backlog |= bringing.classes);
-        let (mut from, mut charged) = ([const { None }; BURST_MAX], [0; BURST_MAX]);
-        charged[..packets.len()].copy_from_slice(intake.bytes());
+        let mut from = [const { None }; BURST_MAX];
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         for (bundle, members) in intake.bundles_with_packets() {
             let index = self.position_of[bundle.egress.port().index()];
-            self.ports[index].own.bypass.put(bundle, members, &mut from, &charged);
+            self.ports[index].own.bypass.put(bundle, members, &mut from, intake);
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
         // All were taken.

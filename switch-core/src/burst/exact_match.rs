@@ -41,6 +41,17 @@ impl Way {
         QueueId::of_index((self.0 >> 16) as usize)
     }
 
+    /// What tells frames' ways apart that came by one port: the class is the same on both sides, and so the egress queue says all. Its
+    /// lowest bits do where ways differ in [no others](Way::LABEL_BITS).
+    #[inline(always)]
+    pub(super) fn label(self) -> u8 {
+        (self.0 >> Way::LABEL_BITS.trailing_zeros()) as u8
+    }
+
+    /// The bits of [labels](Way::label) among all, and those of an egress queue that labels leave out.
+    pub(super) const LABEL_BITS: u32 = 0x00ff_0000;
+    pub(super) const OTHER_EGRESS_BITS: u32 = 0xff00_0000;
+
     /// The bits in which two differ.
     #[inline(always)]
     pub(super) fn differs_from(self, other: Way) -> u32 {

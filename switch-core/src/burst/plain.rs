@@ -9,8 +9,9 @@ use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
 use weir_wire::ethernet::Parsed;
 
-use super::alike::{Alike, alike};
+use super::alike::{Alike, alike, bits};
 use super::exact_match::{ExactMatch, Way};
+use crate::counters::Counters;
 use crate::fdb::Destination;
 use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore};
@@ -188,10 +189,9 @@ impl<P: Packet> Forwarding<P> {
     ) -> usize {
         let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
         let Some(first) = ways.first().copied() else { return 0 };
-        if ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) == 0 {
-            self.stage_alike(port, first, lengths)
-        } else {
-            self.stage_different(port, found, all_ways, all_lengths)
+        match ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) {
+            0 => self.stage_alike(port, first, lengths),
+            differ => self.stage_different(port, found, (all_ways, differ), all_lengths),
         }
     }
 
@@ -214,42 +214,43 @@ impl<P: Packet> Forwarding<P> {
         lengths.len()
     }
 
-    /// [`Forwarding::stage_known`] of so many frames that go these ways. The lengths behind them are 0.
+    /// [`Forwarding::stage_known`] of so many frames that go these ways, which differ in some bits. The lengths behind them are 0.
     #[inline(never)]
     fn stage_different(
         &mut self,
         port: PortId,
         count: usize,
-        ways: &[Way; BURST_MAX],
+        (ways, differ): (&[Way; BURST_MAX], u32),
         lengths: &[u32; BURST_MAX],
     ) -> usize {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, intake, .. } = self;
         let takes = |way: Way| shared.takes(way.egress().port(), way.ingress().class());
-        let mut charges = [0; BURST_MAX];
-        charges.iter_mut().zip(&lengths[..count]).for_each(|(charge, bytes)| *charge = shared.charge.of(*bytes));
-        let groups = match alike(count, ways) {
+        let groups = match alike(count, ways, differ) {
             Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
             _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
         };
-        let (length, charge) = (lengths[0], charges[0]);
+        let length = lengths[0];
         // Frames of one length are common, and are summed by their number.
-        let is_one_length = lengths[..count].iter().fold(0, |differ, other| differ | (other ^ length)) == 0;
-        // All, less those of the other ways.
-        let mut rest = (lengths[..count].iter().sum::<u32>(), charges[..count].iter().sum::<u32>());
-        let last = groups.len() - 1;
-        let charged = |(n, Alike { way, members }): (usize, &Alike)| {
-            let packets = members.count_ones();
-            let (frame_bytes, bytes) = match () {
-                () if is_one_length => (packets * length, packets * charge),
-                () if n == last => rest,
-                () => sums_of(*way, *members, ways, lengths, &charges),
+        if lengths[..count].iter().fold(0, |differ, other| differ | (other ^ length)) == 0 {
+            let charge = shared.charge.of(length);
+            let charged = |alike: &Alike| alike.group(alike.packets * charge, alike.packets * length);
+            let groups = groups.iter().map(charged).inspect(|group| count_group(counters, group));
+            intake.push_groups_alike(count, charge, groups);
+        } else {
+            let mut charges = [0; BURST_MAX];
+            charges.iter_mut().zip(&lengths[..count]).for_each(|(charge, bytes)| *charge = shared.charge.of(*bytes));
+            // All, less those of the other ways.
+            let mut rest = (charges[..count].iter().sum::<u32>(), lengths[..count].iter().sum::<u32>());
+            let last = groups.len() - 1;
+            let charged = |(n, alike): (usize, &Alike)| {
+                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(alike, ways, (&charges, lengths)) };
+                rest = (rest.0 - bytes, rest.1 - frame_bytes);
+                alike.group(bytes, frame_bytes)
             };
-            rest = (rest.0 - frame_bytes, rest.1 - bytes);
-            counters.add_frames(way.ingress(), u64::from(packets), u64::from(frame_bytes));
-            Group { ingress: way.ingress(), egress: way.egress(), members: *members, bytes, frame_bytes }
-        };
-        intake.push_groups(&charges[..count], groups.iter().enumerate().map(charged));
+            let groups = groups.iter().enumerate().map(charged).inspect(|group| count_group(counters, group));
+            intake.push_groups(&charges[..count], groups);
+        }
         if counts {
             let state = shared.port(port).arrived();
             for (way, frame_bytes) in ways.iter().zip(lengths).take(count) {
@@ -355,25 +356,23 @@ impl<P: Packet> Forwarding<P> {
 /// From so many frames on all are looked at together, and not one by one those that are meant.
 const TOGETHER_MIN: u32 = 14;
 
-/// Lengths and charges of the frames that go this way, which are the `members`, as bits: sums. They are 0 behind the last frame.
+/// Counts frames of a way as received.
+#[inline(always)]
+fn count_group(counters: &mut Counters, Group { ingress, packets, frame_bytes, .. }: &Group) {
+    counters.add_frames(*ingress, u64::from(*packets), u64::from(*frame_bytes));
+}
+
+/// What frames that go one way are charged, and their lengths: sums. Both are 0 behind the last frame.
 #[inline(always)]
 fn sums_of(
-    way: Way,
-    mut members: u64,
+    Alike { way, members, packets }: &Alike,
     ways: &[Way; BURST_MAX],
-    lengths: &[u32; BURST_MAX],
-    charges: &[u32; BURST_MAX],
+    (charges, lengths): (&[u32; BURST_MAX], &[u32; BURST_MAX]),
 ) -> (u32, u32) {
-    if members.count_ones() >= TOGETHER_MIN {
-        return sums_of_many(way, ways, lengths, charges);
+    if *packets >= TOGETHER_MIN {
+        return sums_of_many(*way, ways, (charges, lengths));
     }
-    let (mut frame_bytes, mut bytes) = (0, 0);
-    while members != 0 {
-        let n = members.trailing_zeros() as usize % BURST_MAX;
-        (frame_bytes, bytes) = (frame_bytes + lengths[n], bytes + charges[n]);
-        members &= members - 1;
-    }
-    (frame_bytes, bytes)
+    bits(*members).fold((0, 0), |(bytes, frame_bytes), n| (bytes + charges[n], frame_bytes + lengths[n]))
 }
 
 /// Without a branch, so that the compiler looks at several frames at once.
@@ -381,12 +380,11 @@ fn sums_of(
 fn sums_of_many(
     way: Way,
     ways: &[Way; BURST_MAX],
-    lengths: &[u32; BURST_MAX],
-    charges: &[u32; BURST_MAX],
+    (charges, lengths): (&[u32; BURST_MAX], &[u32; BURST_MAX]),
 ) -> (u32, u32) {
-    let frames = ways.iter().zip(lengths.iter().zip(charges));
-    frames.fold((0, 0), |(frame_bytes, bytes), (other, (length, charge))| {
+    let frames = ways.iter().zip(charges.iter().zip(lengths));
+    frames.fold((0, 0), |(bytes, frame_bytes), (other, (charge, length))| {
         let mask = if *other == way { u32::MAX } else { 0 };
-        (frame_bytes + (length & mask), bytes + (charge & mask))
+        (bytes + (charge & mask), frame_bytes + (length & mask))
     })
 }
