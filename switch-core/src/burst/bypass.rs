@@ -10,7 +10,7 @@ use std::mem;
 use arrayvec::ArrayVec;
 use weir_flowctl::Regulator;
 use weir_mmu::{Arrival, Bundle, Departure, DepartureRow, Intake, Mmu};
-use weir_units::{Bytes, ClassSet, Span, Time};
+use weir_units::{Bytes, ClassSet, FCS_BYTES, Span, Time};
 
 use super::alike::bits;
 use super::bursts::{BurstPort, Bursts};
@@ -144,6 +144,21 @@ impl<P> Bypass<P> {
 }
 
 impl<P: Packet> Bypass<P> {
+    /// The length of each packet, written into this memory.
+    #[inline(always)]
+    fn lengths<'l>(&self, into: &'l mut [u32; BURST_MAX]) -> &'l [u32] {
+        let lengths = &mut into[..self.len];
+        let charged: u32 = self.bundles.iter().map(|bundle| bundle.bytes).sum();
+        if charged == self.frame_bytes + FCS_BYTES as u32 * self.len as u32 {
+            // No frame is charged less than its length with FCS, so each is charged just that if all are.
+            lengths.iter_mut().zip(&self.bytes).for_each(|(length, charged)| *length = charged - FCS_BYTES as u32);
+        } else {
+            let packets = self.packets.iter().map_while(Option::as_ref);
+            lengths.iter_mut().zip(packets).for_each(|(length, packet)| *length = packet.frame_bytes());
+        }
+        lengths
+    }
+
     /// Takes all packets, in order, for the queues that they were to pass by.
     pub(super) fn take_all(&mut self, mut to: impl FnMut(Queued<P>)) {
         for n in 0..self.len {
@@ -366,11 +381,11 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         let Some(class) = bypass.classes.only() else { return false };
         let mut lengths = [0; BURST_MAX];
         // Only credit goes by the length of each.
-        let asked = if self.counts_sent || self.credit_classes.contains(class) { bypass.len } else { 0 };
-        let lengths = &mut lengths[..asked];
-        for (length, packet) in lengths.iter_mut().zip(&bypass.packets) {
-            *length = packet.as_ref().map_or(0, Packet::frame_bytes);
-        }
+        let lengths = if self.counts_sent || self.credit_classes.contains(class) {
+            bypass.lengths(&mut lengths)
+        } else {
+            &[][..]
+        };
         if !self.limits.waiting(now, class.alone()).is_empty()
             || !regulator.has_credit_for(class, lengths, bypass.frame_bytes)
             || !self.limits.send_all(now, class, wire)
@@ -385,3 +400,65 @@ impl<P: Packet> OutPort<BurstPort<P>> {
 }
 
 const NOT_TAKEN: &str = "a packet that is still to be sent";
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use weir_mmu::Charge;
+    use weir_units::{Class, MacAddr, PortId, QueueId};
+    use weir_wire::ethernet::Parsed;
+
+    use super::*;
+
+    /// A packet of which nothing is asked but its length.
+    struct OfLength(u32);
+
+    impl Packet for OfLength {
+        fn frame_bytes(&self) -> u32 {
+            self.0
+        }
+
+        fn is_control(&self) -> bool {
+            unreachable!()
+        }
+
+        fn parse(&self) -> Parsed {
+            unreachable!()
+        }
+
+        fn source(&self) -> MacAddr {
+            unreachable!()
+        }
+
+        fn mark_ce(&mut self) -> bool {
+            unreachable!()
+        }
+
+        fn flow_hash(&self) -> u32 {
+            unreachable!()
+        }
+    }
+
+    proptest! {
+        /// Lengths are the packets' own, whether charges tell them or not: those of runts and of whole cells do not.
+        #[test]
+        fn lengths_are_the_packets_own(
+            lengths in prop_oneof![
+                prop::collection::vec(60..1_515u32, 0..=BURST_MAX),
+                prop::collection::vec(14..80u32, 0..=BURST_MAX),
+            ],
+            cell_bytes in prop::sample::select(vec![1, 64, 208]),
+        ) {
+            let (charge, queue) = (Charge::in_cells(cell_bytes), |port| QueueId::new(PortId(port), Class::new(3)));
+            let (mut bypass, mut intake) = (Bypass::default(), Intake::new());
+            for length in &lengths {
+                let (ingress, egress) = (queue(0), queue(1));
+                intake.push(Arrival { ingress, egress, bytes: charge.of(*length) }, *length);
+            }
+            let mut packets: Burst<OfLength> = lengths.iter().map(|length| OfLength(*length)).collect();
+            bypass.put_all(&mut packets, &intake);
+            let mut told = [0; BURST_MAX];
+            prop_assert_eq!(bypass.lengths(&mut told), lengths);
+        }
+    }
+}

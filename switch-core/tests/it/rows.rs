@@ -30,7 +30,9 @@ enum Arriving {
 }
 
 fn arrivals() -> impl Strategy<Value = Vec<(u16, Arriving)>> {
-    let frame = (0..PORTS, prop::sample::select(vec![0, 3, 3, 4, STRICT]), 60..1_515u32);
+    // Runts are charged more than they are long.
+    let frame_bytes = prop_oneof![6 => 60..1_515u32, 1 => 14..60u32];
+    let frame = (0..PORTS, prop::sample::select(vec![0, 3, 3, 4, STRICT]), frame_bytes);
     let frame = frame.prop_map(|(to, dscp, frame_bytes)| Arriving::Frame { to, dscp, frame_bytes });
     let message = (any::<u8>(), 0..200u16).prop_map(|(classes, number)| Arriving::Message { classes, number });
     let train = (0..PORTS, frame.clone(), 1..60usize).prop_map(|(port, frame, count)| vec![(port, frame); count]);
