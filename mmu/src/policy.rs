@@ -50,7 +50,7 @@ pub use pools::Pools;
 pub use reverie::{FilterAt, Reverie, ReverieSettings};
 pub use sih::SihSettings;
 pub use sonic::{Sonic, SonicSettings};
-pub use spfc::{Spfc, SpfcSettings, VICTIM, k_spfc_bounds};
+pub use spfc::{Spfc, SpfcSettings, VICTIM, VictimAt, k_spfc_bounds};
 pub use static_threshold::{StaticSettings, StaticThreshold};
 pub use weir_reader::{Gauge, Gauges, Unit};
 

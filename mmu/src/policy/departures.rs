@@ -102,6 +102,13 @@ impl Departures {
     pub fn in_last_window(&self, windows: Windows, now: Time) -> u64 {
         u64::from(Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now)).last)
     }
+
+    /// Bytes that departed in the last whole window before now, or in the one under way so far, whichever is more.
+    #[inline]
+    pub fn in_last_window_or_this(&self, windows: Windows, now: Time) -> u64 {
+        let counts = Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now));
+        u64::from(counts.last.max(counts.current))
+    }
 }
 
 impl Counts {

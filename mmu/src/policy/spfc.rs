@@ -22,7 +22,7 @@ use crate::sync::{AtomicU32, AtomicU64, Ordering};
 ///
 /// A port is a victim while packets of it depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC
 /// counter, whose verdict SH holds until the next window ends), and none of its queues is OFF: from a PAUSE to its
-/// RESUME the port is normal whatever the counter says.
+/// RESUME the port is normal whatever the counter says. [`VictimAt`] says from when on a window's count tells.
 #[derive(Debug, SharedState)]
 pub struct Spfc {
     threshold: DynamicThreshold,
@@ -30,6 +30,8 @@ pub struct Spfc {
     k_spfc: AtomicU32,
     #[state(same)]
     tc: Span,
+    #[state(same)]
+    victim_at: VictimAt,
     #[state(same)]
     windows: Windows,
     ports: Box<[Port]>,
@@ -45,9 +47,10 @@ struct Port {
 }
 
 impl Spfc {
-    /// With DT's α, K_spfc (5) and TC (at least 4 RTT), for ports of these rates. `None` if a window of TC carries more
-    /// than [`Windows::BYTES_MAX`] at C, more than it counts.
-    pub fn new(alpha: Alpha, k_spfc: u32, tc: Span, rates: &[BitRate]) -> Option<Spfc> {
+    /// With these settings, for ports of these rates. `None` if a window of TC carries more than [`Windows::BYTES_MAX`] at C,
+    /// more than it counts.
+    pub fn new(settings: &SpfcSettings, rates: &[BitRate]) -> Option<Spfc> {
+        let SpfcSettings { alpha, k_spfc, tc, victim_at } = *settings;
         let port = |rate: &BitRate| {
             Some(Port {
                 departures: CachePadded::default(),
@@ -57,7 +60,7 @@ impl Spfc {
         };
         let ports = rates.iter().map(port).collect::<Option<_>>()?;
         let threshold = DynamicThreshold::new(alpha);
-        Some(Spfc { threshold, k_spfc: AtomicU32::new(k_spfc), tc, windows: Windows::of(tc), ports })
+        Some(Spfc { threshold, k_spfc: AtomicU32::new(k_spfc), tc, victim_at, windows: Windows::of(tc), ports })
     }
 
     fn k_spfc(&self) -> u32 {
@@ -69,13 +72,18 @@ impl Spfc {
         rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc.max(1)))
     }
 
-    /// What the last whole window said, unless reset from a PAUSE to its RESUME.
+    /// What its windows say, unless reset from a PAUSE to its RESUME.
     #[inline]
     fn is_victim(&self, queue: &QueueView) -> bool {
         let port = &self.ports[queue.queue.port().index()];
-        let reset = queue.off || queue.port_off;
-        let victim_from = port.victim_from.load(Ordering::Relaxed);
-        !reset && port.departures.in_last_window(self.windows, queue.now) >= victim_from
+        if queue.off || queue.port_off {
+            return false;
+        }
+        let departed = match self.victim_at {
+            VictimAt::WindowEnd => port.departures.in_last_window(self.windows, queue.now),
+            VictimAt::Count => port.departures.in_last_window_or_this(self.windows, queue.now),
+        };
+        departed >= port.victim_from.load(Ordering::Relaxed)
     }
 }
 
@@ -123,7 +131,7 @@ impl Policy for Spfc {
         count.map(set).is_some()
     }
 
-    /// A port's state of now is what the last window counted, held against the new K_spfc.
+    /// A port's state of now is what its windows counted, held against the new K_spfc.
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
         let Some(SpfcSettings { alpha, k_spfc, .. }) = settings.downcast() else { return };
         self.threshold.set_alpha(*alpha);
@@ -148,9 +156,13 @@ impl Policy for Spfc {
                 self.threshold.alpha()
             ),
             format!(
-                "victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}",
+                "victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}{}",
                 self.k_spfc(),
-                self.tc
+                self.tc,
+                match self.victim_at {
+                    VictimAt::WindowEnd => "",
+                    VictimAt::Count => "; from the moment on that a window has the count",
+                }
             ),
         ]
     }
@@ -195,10 +207,26 @@ pub struct SpfcSettings {
     pub k_spfc: u32,
     /// `tc`: TC, the window over which a port's rate of departures is counted; 4 RTT or more.
     pub tc: Span,
+    /// `victim_at`: from when on a window's count makes the port a victim.
+    pub victim_at: VictimAt,
+}
+
+/// From when on a window of TC whose count is reached makes the port a victim. Either way its verdict holds until the next window ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum VictimAt {
+    /// From its end on, when the whole window is known.
+    WindowEnd,
+    /// As soon as the count is reached (spfc V-A): up to a window earlier.
+    Count,
 }
 
 const K_SPFC: Key = Key::new("k_spfc", "5", "K_spfc: a port is a victim from C / K_spfc on");
 const TC: Key = Key::new("tc", "80us", "TC: the window over which a port's departures are counted");
+const VICTIM_AT: Key = Key::new(
+    "victim_at",
+    "window-end",
+    "from when on a window's count makes a victim: its end, or as soon as it is reached (count)",
+);
 
 impl Named for Kind {
     fn name(&self) -> &'static str {
@@ -206,7 +234,7 @@ impl Named for Kind {
     }
 
     fn keys(&self) -> &'static [Key] {
-        &[ALPHA, K_SPFC, TC]
+        &[ALPHA, K_SPFC, TC, VICTIM_AT]
     }
 
     fn gauges(&self) -> &'static [Gauge] {
@@ -220,6 +248,7 @@ impl PolicyKind for Kind {
             alpha: table.alpha_or(&ALPHA),
             k_spfc: table.integer_or(&K_SPFC, 1..=64) as u32,
             tc: table.quantity_or(&TC, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
+            victim_at: table.choice_or(&VICTIM_AT, &[("window-end", VictimAt::WindowEnd), ("count", VictimAt::Count)]),
         })
     }
 }
@@ -238,7 +267,7 @@ impl PolicySettings for SpfcSettings {
     }
 
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError> {
-        match Spfc::new(self.alpha, self.k_spfc, self.tc, context.rates) {
+        match Spfc::new(self, context.rates) {
             Some(spfc) => Ok(Box::new(spfc)),
             None => Err(PolicyError::window(&TC, context.rates)),
         }
@@ -272,8 +301,12 @@ mod tests {
     /// C·TC at 10 Gb/s over 80 us.
     const WINDOW_BYTES: u64 = 100_000;
 
+    fn settings() -> SpfcSettings {
+        SpfcSettings { alpha: Alpha::ONE, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::WindowEnd }
+    }
+
     fn spfc() -> Spfc {
-        Spfc::new(Alpha::ONE, 5, Span::from_micros(80), &[BitRate::gbps(10); 2]).unwrap()
+        Spfc::new(&settings(), &[BitRate::gbps(10); 2]).unwrap()
     }
 
     fn at(us: u64, off: bool, port_off: bool) -> QueueView {
@@ -299,6 +332,19 @@ mod tests {
         assert_eq!(spfc.threshold(&at(79, false, false)), NORMAL, "TC has not run out");
         assert_eq!(spfc.threshold(&at(80, false, false)), VICTIM);
         assert_eq!(spfc.threshold(&at(159, false, false)), VICTIM, "SH holds the last window's verdict");
+    }
+
+    #[test]
+    fn by_the_count_a_victim_is_one_as_soon_as_it_is_reached_and_until_the_next_window_ends() {
+        let spfc =
+            Spfc::new(&SpfcSettings { victim_at: VictimAt::Count, ..settings() }, &[BitRate::gbps(10); 2]).unwrap();
+        depart(&spfc, 10, WINDOW_BYTES / 5 - 1);
+        assert_eq!(spfc.threshold(&at(10, false, false)), NORMAL);
+        depart(&spfc, 20, 1);
+        assert_eq!(spfc.threshold(&at(20, false, false)), VICTIM);
+        assert_eq!(spfc.threshold(&at(30, true, true)), NORMAL, "reset by a PAUSE");
+        assert_eq!(spfc.threshold(&at(159, false, false)), VICTIM, "SH holds the verdict when IRC is cleared");
+        assert_eq!(spfc.threshold(&at(160, false, false)), NORMAL);
     }
 
     #[test]
@@ -353,7 +399,8 @@ mod tests {
 
     #[test]
     fn a_window_must_be_countable() {
-        assert!(Spfc::new(Alpha::ONE, 5, Span::from_millis(100), &[BitRate::gbps(100)]).is_none());
+        let long = SpfcSettings { tc: Span::from_millis(100), ..settings() };
+        assert!(Spfc::new(&long, &[BitRate::gbps(100)]).is_none());
     }
 
     #[test]

@@ -9,7 +9,8 @@ use weir_mmu::{BufferLayout, Mmu, Policy, PortLayout, Xon};
 use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
-const FORMS: [(&str, &str, &str); 6] = [
+const FORMS: [(&str, &str, &str); 7] = [
+    ("spfc-count", "spfc", "victim_at = \"count\""),
     // Tests are too short for the 8 PAUSEs of the default.
     ("adaptive", "adaptive", "samples = 4"),
     ("dsh-table", "dsh", "estimator = \"table\""),

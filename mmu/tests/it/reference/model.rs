@@ -257,7 +257,7 @@ impl Model {
                 let even = self.layout.shared().get() / self.layout.ports().len() as u64;
                 (even, even)
             }
-            "spfc" => {
+            "spfc" | "spfc-count" => {
                 let port = id.port().index();
                 let threshold = if !self.is_paused(port) && self.is_victim(port) { self.shared().0 } else { free };
                 (threshold, threshold)
@@ -383,11 +383,14 @@ impl Model {
         self.of_port(port).iter().any(|queue| queue.off)
     }
 
-    /// SPFC: 20 % of what C carries in 80 us departed in the last whole window.
+    /// SPFC: 20 % of what C carries in 80 us departed in the last whole window, or in the one under way where it goes by the count.
     pub(crate) fn is_victim(&self, port: usize) -> bool {
         let window = Span::from_micros(80);
-        let departed = self.departed(window, |departed| departed.ingress.port().index() == port);
-        departed >= self.rate.bytes_in(window).get().div_ceil(5)
+        let windows_ago: &[u64] = if self.name == "spfc-count" { &[0, 1] } else { &[1] };
+        let counts = windows_ago
+            .iter()
+            .map(|ago| self.departed(window, *ago, |departed| departed.ingress.port().index() == port));
+        counts.max() >= Some(self.rate.bytes_in(window).get().div_ceil(5))
     }
 
     /// DSH: φ̂.
@@ -397,7 +400,7 @@ impl Model {
 
     fn drain_share(&self, id: QueueId, length: u64, ingress: bool) -> u64 {
         let interval = Span::from_micros(25);
-        let drained = self.departed(interval, |departed| {
+        let drained = self.departed(interval, 1, |departed| {
             let lossless = self.is_lossless(departed.ingress);
             lossless == ingress && id == if ingress { departed.ingress } else { departed.egress }
         });
@@ -408,12 +411,12 @@ impl Model {
         ((drained * reciprocal) >> 24).min(1 << 16)
     }
 
-    /// Bytes in the last whole window before now.
-    fn departed(&self, window: Span, which: impl Fn(&Departed) -> bool) -> u64 {
+    /// Bytes in the window so many windows ago: 0 is the one under way, 1 the last whole one.
+    fn departed(&self, window: Span, windows_ago: u64, which: impl Fn(&Departed) -> bool) -> u64 {
         let number = |at: Time| at.as_picos() / window.as_picos();
         let now = number(self.now);
-        let last = self.departures.iter().filter(|departed| number(departed.at) + 1 == now);
-        last.filter(|departed| which(departed)).map(|departed| departed.bytes).sum()
+        let then = self.departures.iter().filter(|departed| number(departed.at) + windows_ago == now);
+        then.filter(|departed| which(departed)).map(|departed| departed.bytes).sum()
     }
 
     /// A number divided by n_p.
