@@ -175,9 +175,11 @@ def files_of(module):
 
 def build_htsim(sources, folder, log):
     """By its own makefiles, optimised as its library is."""
+    # `make bench-simulators` does without built-in rules, which these makefiles need.
+    environment = {name: value for name, value in os.environ.items() if name not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
     make = ["make", f"-j{len(os.sched_getaffinity(0))}", f"CC={compiler()}", "CFLAGS=-std=c++17 -O3 -w"]
     for where, target in ((sources, "libhtsim.a"), (sources / "datacenter", "htsim_roce")):
-        subprocess.run([*make, "-C", where, target], check=True, stdout=log, stderr=log)
+        subprocess.run([*make, "-C", where, target], check=True, stdout=log, stderr=log, env=environment)
     return sources / "datacenter/htsim_roce"
 
 

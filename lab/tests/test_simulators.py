@@ -21,7 +21,8 @@ echo '{"packet_hops": 16000000}' > "$2/run/speed.json"
 PROGRAM = """#!/bin/sh
 seq 1024 | sed 's/$/ finished at 1/'
 """
-LIBRARY = "libhtsim.a:\n\ttouch $@\n"
+# By one of the rules that make has built in.
+LIBRARY = "libhtsim.a: library\n\tcp library $@\n"
 BUILDS = "htsim_roce: main_roce.cpp ../libhtsim.a\n\tcp main_roce.cpp $@ && chmod +x $@ && echo built >> ../../../builds\n"
 # Writes what HPCC's simulator does of flow.txt in its folder: a line for each message, and one PAUSE with its RESUME.
 THIRD = """#include <fstream>
@@ -37,6 +38,8 @@ int main(int, char** arguments) {
 }
 """
 ENVIRONMENT = {name: value for name, value in os.environ.items() if name not in ("WEIR_HPCC", "WEIR_HTSIM")}
+# As in Weir's own make.
+ENVIRONMENT["MAKEFLAGS"] = "r"
 FAILS = "htsim_roce:\n\t@echo main_roce.cpp: no such class >&2; false\n"
 
 
@@ -52,6 +55,7 @@ def sources(tmp_path):
     folder = tmp_path / "csg-htsim"
     (folder / "sim/datacenter").mkdir(parents=True)
     (folder / "sim/Makefile").write_text(LIBRARY)
+    (folder / "sim/library.sh").write_text("")
     (folder / "sim/datacenter/Makefile").write_text(BUILDS)
     (folder / "sim/datacenter/main_roce.cpp").write_text(PROGRAM)
     return folder
