@@ -228,9 +228,9 @@ fn what_is_no_checkpoint_of_this_run_is_refused_and_nothing_is_touched() {
     assert!(matches!(refused(&scenario), CheckpointError::Files { .. }));
 }
 
-/// A congestion control of someone else's, which does not say what it keeps.
-#[derive(Debug)]
-struct Theirs;
+/// A congestion control of someone else's, with flows that this makes for a line.
+#[derive(Clone, Copy, Debug)]
+struct Theirs(fn(BitRate) -> Box<dyn FlowState>);
 
 impl Named for Theirs {
     fn name(&self) -> &'static str {
@@ -244,7 +244,7 @@ impl Named for Theirs {
 
 impl CongestionControlKind for Theirs {
     fn read(&self, _parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(Theirs)
+        Arc::new(*self)
     }
 }
 
@@ -254,10 +254,11 @@ impl Algorithm for Theirs {
     }
 
     fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(TheirFlow(line))
+        self.0(line)
     }
 }
 
+/// A flow that does not say what it keeps.
 #[derive(Debug)]
 struct TheirFlow(BitRate);
 
@@ -267,10 +268,12 @@ impl FlowState for TheirFlow {
     }
 }
 
+const FORGETFUL: Theirs = Theirs(|line| Box::new(TheirFlow(line)));
+
 #[test]
 fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
     let mut scenario = with(DT, "pfc", "");
-    scenario.traffic[1].congestion_control = CongestionControl::of(&Theirs, Theirs);
+    scenario.traffic[1].congestion_control = CongestionControl::of(&FORGETFUL, FORGETFUL);
     let folder = tempfile::tempdir().unwrap();
     let mut looks = 0;
     let run = |checkpoint_every, folder: &Path, looks: &mut u32| {
@@ -286,40 +289,11 @@ fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
     assert!(looks > 9);
 }
 
-/// Whether a flow of [`Stopping`] is to stop its run, and whether it has.
+/// Whether a [`StoppingFlow`] is to stop its run, and whether it has.
 static ARMED: AtomicBool = AtomicBool::new(false);
 static STOP: AtomicBool = AtomicBool::new(false);
 
-/// A congestion control that has the run stopped in the midst of things, as a user does: between two looks at it.
-#[derive(Debug)]
-struct Stopping;
-
-impl Named for Stopping {
-    fn name(&self) -> &'static str {
-        "stopping"
-    }
-
-    fn keys(&self) -> &'static [Key] {
-        &[]
-    }
-}
-
-impl CongestionControlKind for Stopping {
-    fn read(&self, _parameters: &Parameters<'_>) -> Arc<dyn Algorithm> {
-        Arc::new(Stopping)
-    }
-}
-
-impl Algorithm for Stopping {
-    fn feedback(&self) -> Feedback {
-        Feedback::default()
-    }
-
-    fn flow(&self, line: BitRate) -> Box<dyn FlowState> {
-        Box::new(StoppingFlow(line))
-    }
-}
-
+/// A flow that has the run stopped in the midst of things, as a user does: between two looks at it.
 #[derive(Debug)]
 struct StoppingFlow(BitRate);
 
@@ -337,10 +311,12 @@ impl FlowState for StoppingFlow {
     }
 }
 
+const STOPPING: Theirs = Theirs(|line| Box::new(StoppingFlow(line)));
+
 #[test]
 fn a_stop_between_two_samples_of_a_large_fabric_changes_none() {
     let mut scenario = troubled_fabric();
-    scenario.traffic[0].congestion_control = CongestionControl::of(&Stopping, Stopping);
+    scenario.traffic[0].congestion_control = CongestionControl::of(&STOPPING, STOPPING);
     let folder = tempfile::tempdir().unwrap();
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
     run(&scenario, &whole, Threads::exactly(1));
