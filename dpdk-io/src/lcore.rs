@@ -5,11 +5,11 @@ use std::ffi::{c_int, c_void};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::time::Duration;
 
 use weir_dpdk_sys as sys;
 
 use crate::error::EalError;
+use crate::naps::Naps;
 use crate::runtime::{Runtime, lock};
 
 /// A worker thread of EAL.
@@ -67,12 +67,10 @@ impl LcoreHandle {
         let outcome = self.completion.wait();
         // The function is over, the lcore's own bookkeeping may take a moment:
         // wait for it, or the next launch would find the lcore busy.
-        let mut nap = Duration::from_micros(20);
+        let mut naps = Naps::default();
         // SAFETY: EAL runs (`self.runtime`), and `lcore` is one of its ids.
         while unsafe { sys::weir_lcore_is_idle(self.lcore) } == 0 {
-            std::thread::park_timeout(nap);
-            // It waits for its CPU: a thread that wakes often beside it would have it wait longer.
-            nap = (nap * 2).min(Duration::from_millis(5));
+            naps.nap();
         }
         self.runtime.sweep();
         outcome.map_err(|message| LcorePanic { lcore: self.lcore, message })

@@ -74,6 +74,7 @@ mod lcore;
 mod losses;
 mod mbuf;
 mod mempool;
+mod naps;
 mod netdev;
 mod netlink;
 mod pdump;
@@ -101,6 +102,7 @@ pub use mbuf::Mbuf;
 pub use mempool::{
     DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for, mempool_bytes,
 };
+pub use naps::Naps;
 pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;

@@ -8,6 +8,8 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use weir_dpdk_io::Naps;
+
 use crate::cpu_use::CpuUse;
 use crate::lcore_loop::LcoreStats;
 
@@ -17,12 +19,6 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 const AT_MOST: Duration = Duration::from_secs(300);
 /// So many polls are enough to answer all that is asked at once.
 const POLLS: u64 = 1_000;
-/// The shortest nap between two looks, and the longest. An answer comes within microseconds from an lcore that has its CPU. While one
-/// waits for its CPU, many short naps keep it waiting: a thread that wakes thousands of times a second beside a busy one of its process
-/// had Linux 6.18's scheduler take no account of what the process used, and nothing else on that CPU ran for up to 98 s.
-const NAP: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
-/// A nap takes one of so many parts of the time that was waited.
-const NAPS: u32 = 8;
 /// What counts of one look at most: a control thread that was away for longer, with a machine that stood still perhaps, has not waited.
 const LOOK_MAX: Duration = Duration::from_millis(100);
 /// After so long, and again and again, it is looked at what lcores do.
@@ -39,6 +35,7 @@ pub(crate) struct Patience {
 
 #[derive(Debug)]
 struct State {
+    naps: Naps,
     looked: Instant,
     /// Time that counts.
     waited: Duration,
@@ -67,14 +64,21 @@ impl Done {
 impl Patience {
     pub(crate) fn new(lcores: Vec<(u32, Arc<LcoreStats>)>) -> Patience {
         let now = Instant::now();
-        let state = State { looked: now, waited: Duration::ZERO, look_at: SLOW, before: Vec::new(), is_over: false };
+        let state = State {
+            naps: Naps::default(),
+            looked: now,
+            waited: Duration::ZERO,
+            look_at: SLOW,
+            before: Vec::new(),
+            is_over: false,
+        };
         Patience { lcores, began: now, state: RefCell::new(state) }
     }
 
     /// Waits a little; says whether to go on.
     pub(crate) fn wait(&self) -> bool {
         let mut state = self.state.borrow_mut();
-        std::thread::park_timeout((state.waited / NAPS).clamp(NAP[0], NAP[1]));
+        state.naps.nap();
         let now = Instant::now();
         let since_last = now.duration_since(state.looked);
         state.waited += since_last.min(LOOK_MAX);
