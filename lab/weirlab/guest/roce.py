@@ -73,14 +73,15 @@ rdma link add rxe0 type rxe netdev eth0
 ulimit -l unlimited
 cd /root
 # Each port takes commands one after the other; the first is for whoever ends what another runs. A port whose other end nobody holds has
-# nothing to read, and can't be waited for: a shell is started for a line that has come, as one for each look would take an emulated
-# guest's CPU.
+# nothing to read, and can't be waited for. What passes the time between looks is the read of a terminal of nobody's, which ends after
+# 0.3 s: a `sleep` for each look of each port would take a quarter of an emulated guest's CPU, and all that it has on a busy machine.
 for port in /dev/vport*p*; do
   (
-    exec 3<>"$port"
+    exec 3<>"$port" 4<"/dev/tty${port##*p}"
+    stty -icanon min 0 time 3 <&4
     while :; do
-      if IFS= read -r line <&3; then { printf '%s\\n' "$line"; cat <&3; } | sh >&3 2>&1; fi
-      sleep 0.3
+      if IFS= read -r line <&3; then { printf '%s\\n' "$line"; cat <&3; } | sh >&3 2>&1 4<&-; fi
+      read -r _ <&4
     done
   ) &
 done

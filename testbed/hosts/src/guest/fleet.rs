@@ -50,7 +50,7 @@ struct Record {
 }
 
 /// How long a guest that has booted may take to answer.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 impl Fleet {
     /// The guests of a folder, which is made if need be.

@@ -21,8 +21,10 @@ pub struct Shell {
     commands: u64,
 }
 
-/// Asking again whether the guest listens.
-const ASK_EVERY: Duration = Duration::from_millis(300);
+/// Asking for the second time whether the guest listens.
+const ASK_AGAIN: Duration = Duration::from_millis(300);
+/// One wait for what the guest says.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
 /// Bytes of the output that are looked through at a time.
 const PIECE: usize = 16 * 1024;
 
@@ -35,12 +37,15 @@ impl Shell {
         let stream = UnixStream::connect(socket)?;
         let mut shell = Shell { stream, commands: 0 };
         let deadline = Instant::now() + within;
-        // Until the guest has opened its end, what is sent goes nowhere. What an earlier command left is read on the way.
+        // Until the guest has opened its end, what is sent goes nowhere. What an earlier command left is read on the way. A guest that has
+        // little of a busy machine is asked the less often the longer it takes: each question is work for it, and each new one would
+        // come before the answer to the one that is waited for.
+        let mut patience = ASK_AGAIN;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            match shell.run("true", left.min(ASK_EVERY), &mut |_| ()) {
+            match shell.run("true", left.min(patience), &mut |_| ()) {
                 Ok(_) => return Ok(shell),
-                Err(error) if error.kind() == ErrorKind::TimedOut && Instant::now() < deadline => {}
+                Err(error) if error.kind() == ErrorKind::TimedOut && Instant::now() < deadline => patience *= 2,
                 Err(error) => return Err(error),
             }
         }
@@ -72,7 +77,7 @@ impl Shell {
             if left.is_zero() {
                 return Err(ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(Some(left.min(ASK_EVERY)))?;
+            self.stream.set_read_timeout(Some(left.min(LOOK_EVERY)))?;
             match self.stream.read(&mut piece) {
                 Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
                 Ok(bytes) => kept.extend_from_slice(&piece[..bytes]),
@@ -123,6 +128,11 @@ mod tests {
 
     /// A socket behind which this machine's shell is, as the guest's is behind its.
     fn served() -> (tempfile::TempDir, std::path::PathBuf) {
+        served_after(Duration::ZERO)
+    }
+
+    /// One that takes this long for each line, besides.
+    fn served_after(each: Duration) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shell");
         let listener = UnixListener::bind(&path).unwrap();
@@ -133,6 +143,7 @@ mod tests {
             let mut input = shell.stdin.take().unwrap();
             for line in BufReader::new(stream).lines() {
                 let Ok(line) = line else { break };
+                thread::sleep(each);
                 if input.write_all(format!("{line}\n").as_bytes()).is_err() {
                     break;
                 }
@@ -175,6 +186,14 @@ mod tests {
             std::fs::write(&seen, "").unwrap();
         });
         assert_eq!((code.unwrap(), String::from_utf8(shown).unwrap().as_str()), (0, "begun\n<over\n"));
+    }
+
+    #[test]
+    fn a_guest_that_answers_late_is_waited_for() {
+        // Slower for each line than it is asked at first.
+        let (_folder, path) = served_after(Duration::from_millis(400));
+        let mut shell = Shell::connect(&path, SOON).unwrap();
+        assert_eq!(shell.output("echo here; exit 7", SOON).unwrap(), Ended { code: 7, output: "here\n".into() });
     }
 
     #[test]
