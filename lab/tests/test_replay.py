@@ -125,8 +125,9 @@ def test_loops_go_on_without_a_seam_and_a_rate_is_kept(tmp_path):
 
 @pytest.mark.parametrize("when_paused", ["wait", "drop", "ignore"])
 def test_a_pause_holds_the_trace_or_makes_it_drop(tmp_path, when_paused):
-    # 600 frames of 1,000 B at 1 Gb/s into 20 Mb/s: far more than 200 KB hold.
-    frames = 600
+    # 600 frames of 1,000 B at 1 Gb/s into 20 Mb/s: far more than the class may take before a PAUSE. What heeds none takes all of the
+    # buffer five times over, also where the machine stands still for a second meanwhile.
+    frames = 3_000 if when_paused == "ignore" else 600
     write(tmp_path / "in.pcap", [(number * 10_000, frame(number, length=1_000)) for number in range(frames)])
     replay = f'{{ file = "{tmp_path}/in.pcap", when_paused = "{when_paused}" }}'
     finished = run(tmp_path, replay=replay, out_rate="20Mbps", size="600KB")

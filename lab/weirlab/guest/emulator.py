@@ -127,14 +127,15 @@ class _Shell:
 
     def wait_until_ready(self, within):
         deadline = time.monotonic() + within
-        # Until the guest has opened its end, what is sent goes nowhere.
-        while time.monotonic() < deadline:
+        # Until the guest has opened its end, what is sent goes nowhere. A guest that has little of the machine has longer for each answer.
+        patience = 1
+        while (left := deadline - time.monotonic()) > 0:
             try:
-                if self.run("echo ready", 1)[1].strip().endswith("ready"):
+                if self.run("echo ready", min(patience, left))[1].strip().endswith("ready"):
                     self._drain()
                     return
             except TimeoutError:
-                pass
+                patience *= 1.5
         raise TimeoutError("the guest does not answer")
 
     def _drain(self):
