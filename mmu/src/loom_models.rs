@@ -451,4 +451,24 @@ mod parts {
             assert_eq!(departures.in_last_window(windows, Time::from_nanos(1_000)), 130);
         });
     }
+
+    /// An lcore's departure is in the window under way at once, whatever another adds meanwhile; both are in it once it is the last.
+    #[test]
+    fn the_window_under_way_is_read_while_another_lcore_adds() {
+        loom::model(|| {
+            let (departures, windows) = (Arc::new(Departures::default()), Windows::of(Span::from_micros(1)));
+            let other = departures.clone();
+            let other = thread::spawn(move || other.add(windows, Time::from_nanos(999), 100));
+            let before = departures.in_last_window_or_this(windows, Time::from_nanos(500));
+            departures.add(windows, Time::from_nanos(500), 30);
+            let after = departures.in_last_window_or_this(windows, Time::from_nanos(500));
+            assert!(before == 0 || before == 100, "{before}");
+            assert!(after == before + 30 || after == 130, "{before}, then {after}");
+            other.join().unwrap();
+            assert_eq!(departures.in_last_window_or_this(windows, Time::from_nanos(500)), 130);
+            departures.add(windows, Time::from_nanos(1_000), 7);
+            assert_eq!(departures.in_last_window_or_this(windows, Time::from_nanos(1_999)), 130, "the last whole one");
+            assert_eq!(departures.in_last_window_or_this(windows, Time::from_nanos(2_000)), 7);
+        });
+    }
 }

@@ -48,7 +48,7 @@ fn defaults_are_those_of_the_reference() {
     let defaults: [Arc<dyn PolicySettings>; 10] = [
         Arc::new(StaticSettings { threshold: None }),
         Arc::new(DtSettings { alpha, alpha_at_rate: None }),
-        Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::WindowEnd }),
+        Arc::new(SpfcSettings { alpha, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::Count }),
         Arc::new(SihSettings { alpha }),
         Arc::new(OversubscribedSettings { alpha, headroom_percent: 80 }),
         Arc::new(AdaptiveSettings { alpha, samples: 8, measured_delay: Span::ZERO }),
@@ -70,8 +70,8 @@ fn defaults_are_those_of_the_reference() {
 fn values_arrive_where_they_belong() {
     let alpha = Alpha::ratio(1, 8).unwrap();
     assert_eq!(
-        policy::<SpfcSettings>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\"\nvictim_at = \"count\""),
-        SpfcSettings { alpha, k_spfc: 64, tc: Span::from_secs(1), victim_at: VictimAt::Count }
+        policy::<SpfcSettings>("spfc", "alpha = \"1/8\"\nk_spfc = 64\ntc = \"1s\"\nvictim_at = \"window-end\""),
+        SpfcSettings { alpha, k_spfc: 64, tc: Span::from_secs(1), victim_at: VictimAt::WindowEnd }
     );
     assert_eq!(
         policy::<OversubscribedSettings>("oversubscribed", "alpha = 0.125\nheadroom_percent = 50"),

@@ -80,8 +80,8 @@ impl Spfc {
             return false;
         }
         let departed = match self.victim_at {
-            VictimAt::WindowEnd => port.departures.in_last_window(self.windows, queue.now),
             VictimAt::Count => port.departures.in_last_window_or_this(self.windows, queue.now),
+            VictimAt::WindowEnd => port.departures.in_last_window(self.windows, queue.now),
         };
         departed >= port.victim_from.load(Ordering::Relaxed)
     }
@@ -156,12 +156,12 @@ impl Policy for Spfc {
                 self.threshold.alpha()
             ),
             format!(
-                "victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}{}",
+                "victim: departs at C / K_spfc or more, K_spfc = {}, in windows of TC = {}; {}",
                 self.k_spfc(),
                 self.tc,
                 match self.victim_at {
-                    VictimAt::WindowEnd => "",
-                    VictimAt::Count => "; from the moment on that a window has the count",
+                    VictimAt::Count => "from the moment on that a window has the count",
+                    VictimAt::WindowEnd => "from the end on of a window that has the count",
                 }
             ),
         ]
@@ -214,18 +214,18 @@ pub struct SpfcSettings {
 /// From when on a window of TC whose count is reached makes the port a victim. Either way its verdict holds until the next window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimAt {
-    /// From its end on, when the whole window is known.
-    WindowEnd,
-    /// As soon as the count is reached (spfc V-A): up to a window earlier.
+    /// As soon as the count is reached, as the output of IRC turns (spfc V-A).
     Count,
+    /// From its end on, when the whole window is known: up to a window later.
+    WindowEnd,
 }
 
 const K_SPFC: Key = Key::new("k_spfc", "5", "K_spfc: a port is a victim from C / K_spfc on");
 const TC: Key = Key::new("tc", "80us", "TC: the window over which a port's departures are counted");
 const VICTIM_AT: Key = Key::new(
     "victim_at",
-    "window-end",
-    "from when on a window's count makes a victim: its end, or as soon as it is reached (count)",
+    "count",
+    "from when on a window's count makes a victim: as soon as it is reached, or from the window's end on (window-end)",
 );
 
 impl Named for Kind {
@@ -248,7 +248,7 @@ impl PolicyKind for Kind {
             alpha: table.alpha_or(&ALPHA),
             k_spfc: table.integer_or(&K_SPFC, 1..=64) as u32,
             tc: table.quantity_or(&TC, &TIME, Span::from_micros(1)..=Span::from_secs(1)),
-            victim_at: table.choice_or(&VICTIM_AT, &[("window-end", VictimAt::WindowEnd), ("count", VictimAt::Count)]),
+            victim_at: table.choice_or(&VICTIM_AT, &[("count", VictimAt::Count), ("window-end", VictimAt::WindowEnd)]),
         })
     }
 }
@@ -301,12 +301,17 @@ mod tests {
     /// C·TC at 10 Gb/s over 80 us.
     const WINDOW_BYTES: u64 = 100_000;
 
-    fn settings() -> SpfcSettings {
-        SpfcSettings { alpha: Alpha::ONE, k_spfc: 5, tc: Span::from_micros(80), victim_at: VictimAt::WindowEnd }
+    fn settings(victim_at: VictimAt) -> SpfcSettings {
+        SpfcSettings { alpha: Alpha::ONE, k_spfc: 5, tc: Span::from_micros(80), victim_at }
     }
 
-    fn spfc() -> Spfc {
-        Spfc::new(&settings(), &[BitRate::gbps(10); 2]).unwrap()
+    fn spfc(victim_at: VictimAt) -> Spfc {
+        Spfc::new(&settings(victim_at), &[BitRate::gbps(10); 2]).unwrap()
+    }
+
+    /// For what holds in both variants.
+    fn both() -> [Spfc; 2] {
+        [VictimAt::Count, VictimAt::WindowEnd].map(spfc)
     }
 
     fn at(us: u64, off: bool, port_off: bool) -> QueueView {
@@ -322,12 +327,14 @@ mod tests {
 
     #[test]
     fn starts_normal() {
-        assert_eq!(spfc().threshold(&at(0, false, false)), NORMAL);
+        for spfc in both() {
+            assert_eq!(spfc.threshold(&at(0, false, false)), NORMAL);
+        }
     }
 
     #[test]
-    fn a_fast_window_makes_a_victim_when_it_has_ended() {
-        let spfc = spfc();
+    fn by_the_windows_end_a_fast_window_makes_a_victim_when_it_has_ended() {
+        let spfc = spfc(VictimAt::WindowEnd);
         depart(&spfc, 10, WINDOW_BYTES / 5);
         assert_eq!(spfc.threshold(&at(79, false, false)), NORMAL, "TC has not run out");
         assert_eq!(spfc.threshold(&at(80, false, false)), VICTIM);
@@ -336,8 +343,7 @@ mod tests {
 
     #[test]
     fn by_the_count_a_victim_is_one_as_soon_as_it_is_reached_and_until_the_next_window_ends() {
-        let spfc =
-            Spfc::new(&SpfcSettings { victim_at: VictimAt::Count, ..settings() }, &[BitRate::gbps(10); 2]).unwrap();
+        let spfc = spfc(VictimAt::Count);
         depart(&spfc, 10, WINDOW_BYTES / 5 - 1);
         assert_eq!(spfc.threshold(&at(10, false, false)), NORMAL);
         depart(&spfc, 20, 1);
@@ -349,57 +355,62 @@ mod tests {
 
     #[test]
     fn one_byte_below_the_count_is_normal() {
-        let spfc = spfc();
-        depart(&spfc, 10, WINDOW_BYTES / 5 - 1);
-        assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL);
+        for spfc in both() {
+            depart(&spfc, 10, WINDOW_BYTES / 5 - 1);
+            assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL);
+        }
     }
 
     #[test]
     fn a_slow_window_ends_the_victim_state() {
-        let spfc = spfc();
-        depart(&spfc, 10, WINDOW_BYTES);
-        depart(&spfc, 90, WINDOW_BYTES / 5 - 1);
-        assert_eq!(spfc.threshold(&at(100, false, false)), VICTIM);
-        assert_eq!(spfc.threshold(&at(160, false, false)), NORMAL);
+        for spfc in both() {
+            depart(&spfc, 10, WINDOW_BYTES);
+            depart(&spfc, 90, WINDOW_BYTES / 5 - 1);
+            assert_eq!(spfc.threshold(&at(100, false, false)), VICTIM);
+            assert_eq!(spfc.threshold(&at(160, false, false)), NORMAL);
+        }
     }
 
     #[test]
     fn reset_from_pause_to_resume_whatever_departs() {
-        let spfc = spfc();
-        depart(&spfc, 10, WINDOW_BYTES);
-        assert_eq!(spfc.threshold(&at(80, true, true)), NORMAL, "this queue is OFF");
-        assert_eq!(spfc.threshold(&at(80, false, true)), NORMAL, "another queue of the port is OFF");
-        depart(&spfc, 90, WINDOW_BYTES);
-        assert_eq!(spfc.threshold(&at(170, true, true)), NORMAL);
-        assert_eq!(spfc.threshold(&at(170, false, false)), VICTIM, "after RESUME the held verdict counts again");
+        for spfc in both() {
+            depart(&spfc, 10, WINDOW_BYTES);
+            assert_eq!(spfc.threshold(&at(80, true, true)), NORMAL, "this queue is OFF");
+            assert_eq!(spfc.threshold(&at(80, false, true)), NORMAL, "another queue of the port is OFF");
+            depart(&spfc, 90, WINDOW_BYTES);
+            assert_eq!(spfc.threshold(&at(170, true, true)), NORMAL);
+            assert_eq!(spfc.threshold(&at(170, false, false)), VICTIM, "after RESUME the held verdict counts again");
+        }
     }
 
     #[test]
     fn the_count_follows_the_ports_rate() {
-        let spfc = spfc();
-        let rate = |gbps| PortRate { line: BitRate::gbps(gbps), fill: BitRate::gbps(gbps) };
-        depart(&spfc, 10, WINDOW_BYTES / 50);
-        assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL, "a fiftieth of 10 Gb/s");
-        assert!(spfc.set_rate(PortId(0), rate(1)));
-        assert_eq!(spfc.threshold(&at(80, false, false)), VICTIM, "a fifth of 1 Gb/s");
-        assert!(spfc.set_rate(PortId(1), rate(25)) && spfc.set_rate(PortId(0), rate(10)));
-        assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL);
-        assert!(!spfc.set_rate(PortId(0), rate(10_000)), "100 MB a window can't be counted");
-        depart(&spfc, 90, WINDOW_BYTES / 5);
-        assert_eq!(spfc.threshold(&at(160, false, false)), VICTIM, "it goes on with 10 Gb/s");
+        for spfc in both() {
+            let rate = |gbps| PortRate { line: BitRate::gbps(gbps), fill: BitRate::gbps(gbps) };
+            depart(&spfc, 10, WINDOW_BYTES / 50);
+            assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL, "a fiftieth of 10 Gb/s");
+            assert!(spfc.set_rate(PortId(0), rate(1)));
+            assert_eq!(spfc.threshold(&at(80, false, false)), VICTIM, "a fifth of 1 Gb/s");
+            assert!(spfc.set_rate(PortId(1), rate(25)) && spfc.set_rate(PortId(0), rate(10)));
+            assert_eq!(spfc.threshold(&at(80, false, false)), NORMAL);
+            assert!(!spfc.set_rate(PortId(0), rate(10_000)), "100 MB a window can't be counted");
+            depart(&spfc, 90, WINDOW_BYTES / 5);
+            assert_eq!(spfc.threshold(&at(160, false, false)), VICTIM, "it goes on with 10 Gb/s");
+        }
     }
 
     #[test]
     fn other_ports_departures_do_not_count() {
-        let spfc = spfc();
-        depart(&spfc, 10, WINDOW_BYTES);
-        let other = QueueView { queue: QueueId::new(PortId(1), QUEUE.class()), ..at(80, false, false) };
-        assert_eq!(spfc.threshold(&other), NORMAL);
+        for spfc in both() {
+            depart(&spfc, 10, WINDOW_BYTES);
+            let other = QueueView { queue: QueueId::new(PortId(1), QUEUE.class()), ..at(80, false, false) };
+            assert_eq!(spfc.threshold(&other), NORMAL);
+        }
     }
 
     #[test]
     fn a_window_must_be_countable() {
-        let long = SpfcSettings { tc: Span::from_millis(100), ..settings() };
+        let long = SpfcSettings { tc: Span::from_millis(100), ..settings(VictimAt::Count) };
         assert!(Spfc::new(&long, &[BitRate::gbps(100)]).is_none());
     }
 

@@ -78,7 +78,7 @@ fn spfc() {
     check(
         "policy = \"spfc\"",
         &[
-            "victim: departs at C / K_spfc or more, K_spfc = 5, in windows of TC = 80us",
+            "victim: departs at C / K_spfc or more, K_spfc = 5, in windows of TC = 80us; from the moment on that a window has the count",
             "1 none 4,500,000 4,497,000 - 50.0 %",
             "a port of 10Gbps (1 of them) is a victim when 20,000 B or more depart in TC = 80us, that is C/K_spfc = 2Gbps; \
              T of a victim: 9,000,000 B",

@@ -10,7 +10,7 @@ use weir_units::{Alpha, BitRate, Bytes, CLASSES, Class, ClassSet, Span};
 
 /// Forms of a policy that a file can choose beside its defaults: name, policy, the keys of its table.
 const FORMS: [(&str, &str, &str); 7] = [
-    ("spfc-count", "spfc", "victim_at = \"count\""),
+    ("spfc-window-end", "spfc", "victim_at = \"window-end\""),
     // Tests are too short for the 8 PAUSEs of the default.
     ("adaptive", "adaptive", "samples = 4"),
     ("dsh-table", "dsh", "estimator = \"table\""),

@@ -257,7 +257,7 @@ impl Model {
                 let even = self.layout.shared().get() / self.layout.ports().len() as u64;
                 (even, even)
             }
-            "spfc" | "spfc-count" => {
+            "spfc" | "spfc-window-end" => {
                 let port = id.port().index();
                 let threshold = if !self.is_paused(port) && self.is_victim(port) { self.shared().0 } else { free };
                 (threshold, threshold)
@@ -383,10 +383,10 @@ impl Model {
         self.of_port(port).iter().any(|queue| queue.off)
     }
 
-    /// SPFC: 20 % of what C carries in 80 us departed in the last whole window, or in the one under way where it goes by the count.
+    /// SPFC: 20 % of what C carries in 80 us departed in the last whole window, or in the one under way unless that has to end first.
     pub(crate) fn is_victim(&self, port: usize) -> bool {
         let window = Span::from_micros(80);
-        let windows_ago: &[u64] = if self.name == "spfc-count" { &[0, 1] } else { &[1] };
+        let windows_ago: &[u64] = if self.name == "spfc-window-end" { &[1] } else { &[0, 1] };
         let counts = windows_ago
             .iter()
             .map(|ago| self.departed(window, *ago, |departed| departed.ingress.port().index() == port));

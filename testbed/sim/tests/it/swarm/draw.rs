@@ -272,7 +272,9 @@ impl Drawing {
                 (format!("threshold = \"{}B\"", between(rng, 2 * frame + 2, spare - frame)), true)
             }
             "spfc" => {
-                (format!("{with_alpha}k_spfc = {}\ntc = \"{}us\"", between(rng, 2, 10), between(rng, 1, 80)), true)
+                let (k, tc) = (between(rng, 2, 10), between(rng, 1, 80));
+                let victim_at = one_of(rng, &["count", "window-end"]);
+                (format!("{with_alpha}k_spfc = {k}\ntc = \"{tc}us\"\nvictim_at = \"{victim_at}\""), true)
             }
             "oversubscribed" => {
                 // All of it, or a pool that may lose frames.
