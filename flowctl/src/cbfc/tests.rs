@@ -106,6 +106,23 @@ fn counts_are_compared_with_what_came_and_late_messages_change_nothing() {
 }
 
 #[test]
+fn a_frame_that_came_twice_is_told_as_room_beyond_the_buffer_until_it_is_known() {
+    let (receiver, sender) = pair_of(Bytes::new(64 * 24));
+    sender.handle_credit(&receiver.frame(ALONE).unwrap());
+    sender.handle_sent(CLASS, 1_000);
+    (0..2).for_each(|_| receiver.handle_arrival(CLASS, 1_000));
+    for told in 1..=3 {
+        receiver.settle(CLASS, || Bytes::ZERO);
+        assert_eq!(sender.handle_credit(&receiver.frame(ALONE).unwrap()), ClassSet::EMPTY);
+        assert_eq!(sender.excessive(), told);
+        assert_eq!(receiver.handle_sent_total(CLASS, sender.sent_total(CLASS), 0), told == 3);
+    }
+    receiver.settle(CLASS, || Bytes::ZERO);
+    assert_eq!(sender.handle_credit(&receiver.frame(ALONE).unwrap()), ALONE);
+    assert_eq!((sender.credit(CLASS), sender.excessive(), sender.stale()), (24, 3, 0));
+}
+
+#[test]
 fn messages_come_each_period_whatever_happens() {
     let receiver = Receiver::new(Bytes::mb(1));
     let period = Advertiser::period_by_default(BitRate::gbps(10));

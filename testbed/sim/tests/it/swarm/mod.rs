@@ -46,3 +46,14 @@ fn whatever_is_drawn_keeps_its_promises() {
     }
     assert!(failed.is_empty(), "{} failed: {failed:#?}", failed.len());
 }
+
+/// Data that came twice, or long after it had been given up, has both ends of a link under credit count otherwise, until what the sender
+/// says of itself is confirmed.
+#[test]
+fn links_under_credit_agree_again_after_data_that_came_twice_or_late() {
+    for seed in [1_036, 20_018] {
+        let case = draw::draw(seed);
+        assert!(case.promises.may_miscount(), "seed {seed} draws something else now");
+        judge(&case);
+    }
+}

@@ -65,6 +65,12 @@ impl Promises {
         let heard = !control_lost || self.speaks == Speaks::Credit;
         self.speaks != Speaks::Nothing && self.has_headroom && heard && !data_doubled && !outages
     }
+
+    /// Whether a link's ends may count otherwise for a while. Data that came twice, or when it had been given up, is counted by who
+    /// received it and not by who sent it, and is told as room beyond the buffer until the sender's count has been confirmed.
+    pub(crate) fn may_miscount(&self) -> bool {
+        matches!(self.speaks, Speaks::Rates | Speaks::Credit) && self.wrongs.data_doubled
+    }
 }
 
 impl fmt::Display for Promises {
