@@ -75,6 +75,8 @@ pub(crate) fn draw(seed: u64) -> Case {
 
 struct Drawing {
     rng: Rng,
+    /// Draws what was added later, so that seeds stay what they were but for that.
+    further: Rng,
     seed: u64,
     fabric: Fabric,
     speaks: Speaks,
@@ -120,6 +122,7 @@ impl Drawing {
         let wrongs = Wrongs::default();
         Drawing {
             rng,
+            further: Rng::stream(seed, 0x66_75_72_74_68),
             seed,
             fabric,
             speaks,
@@ -137,10 +140,10 @@ impl Drawing {
 
     fn file(mut self) -> (String, Promises, u64) {
         let overhead = if chance(&mut self.rng, 15) { "0B" } else { "24B" };
-        let (end, seed) = (self.end, self.seed as u32);
+        let (end, seed, measures) = (self.end, self.seed as u32, chance(&mut self.further, 30));
         self.line(format!(
             "[scenario]\nname = \"seed-{}\"\nend = \"{end}us\"\nsample_every = \"{}ns\"\nforwarding = \"ecmp\"\nseed = {seed}\n\
-             link_overhead = \"{overhead}\"\n[switch]\nmtu = {}",
+             link_overhead = \"{overhead}\"\nfeedback_delay = {measures}\n[switch]\nmtu = {}",
             self.seed,
             end * 50,
             self.mtu
@@ -324,8 +327,9 @@ impl Drawing {
     }
 
     fn classes(&mut self, preset: &str) {
+        let scheduler = one_of(&mut self.further, &["dwrr", "dwrr", "packet-rr"]);
         self.line(format!(
-            "[switch.classes]\npreset = \"roce\"\nlossless = {:?}\n[switch.classes.dscp]\n33 = 4",
+            "[switch.classes]\npreset = \"roce\"\nlossless = {:?}\nscheduler = \"{scheduler}\"\n[switch.classes.dscp]\n33 = 4",
             self.classes
         ));
         for class in [0, 3, 4] {
@@ -338,6 +342,11 @@ impl Drawing {
                 let kmin = between(&mut self.rng, 2, 60);
                 let kmax = kmin + between(&mut self.rng, 0, 200);
                 text += &format!("\necn = {{ kmin = \"{kmin}KB\", kmax = \"{kmax}KB\", pmax = 0.2 }}");
+            }
+            // GFC and credit hold queues by rates of their own.
+            if matches!(self.speaks, Speaks::Pfc | Speaks::Pause | Speaks::Nothing) && chance(&mut self.further, 15) {
+                let rate = self.cables().map(|(_, cable)| cable.rate).min().expect("a cable").as_bps() / 2_000_000;
+                text += &format!("\nrate = \"{rate}Mbps\"");
             }
             self.line(text);
         }

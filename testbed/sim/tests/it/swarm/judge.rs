@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use weir_flowctl::cbfc::Advertiser;
 use weir_results::deadlock::Detector;
+use weir_scenario::workload::Rng;
 use weir_scenario::{AnyLink, Scenario};
 use weir_sim::{Sim, Threads};
 use weir_switch_core::Report;
@@ -26,8 +27,8 @@ pub(crate) fn judge(case: &Case) -> String {
     };
     let again = Run::new(case, threads).judge().1;
     assert!(seen == again, "on {threads:?} threads it is another run: {seen}\n{again}");
-    let mut resumed = Run::new(case, threads);
-    resumed.resumes_every = Some(1 + case.seed as usize % 3);
+    let mut resumed = Run::new(case, RESUMED_ON);
+    resumed.stops = Some(Stops { every: 1 + case.seed as usize % 3, rng: Rng::stream(case.seed, 0x73_74_6f_70) });
     let again = resumed.judge().1;
     assert!(seen == again, "resumed from checkpoints it is another run: {seen}\n{again}");
     outcome
@@ -46,14 +47,23 @@ struct Run<'c> {
     sent: Bytes,
     /// How many threads run it, one number after the other.
     threads: std::iter::Cycle<std::slice::Iter<'c, usize>>,
-    /// After so many steps it is built anew each time, and goes on from a checkpoint.
-    resumes_every: Option<usize>,
+    /// Where it is built anew, and goes on from a checkpoint.
+    stops: Option<Stops>,
     steps: usize,
 }
 
 /// Messages of a link after which both its ends count alike: one of three is of a class's count, which takes three to be confirmed,
 /// and then a limit that goes back takes three.
 const AGREED_AFTER: u64 = 3 * 3 + 3 + 1;
+
+/// In one of so many steps, at an instant that is drawn.
+struct Stops {
+    every: usize,
+    rng: Rng,
+}
+
+/// Each number of threads is another than the one before it.
+const RESUMED_ON: &[usize] = &[1, 3, 2, 8];
 
 /// The largest timeout of what is lost: go-back-N's and TCP's first.
 const TIMEOUT: Span = Span::from_millis(10);
@@ -81,7 +91,7 @@ impl Run<'_> {
             messages: 0,
             sent,
             threads,
-            resumes_every: None,
+            stops: None,
             steps: 0,
         }
     }
@@ -121,14 +131,15 @@ impl Run<'_> {
 
     fn go_on(&mut self, until: Time) {
         self.sim.set_threads(Threads::exactly(*self.threads.next().expect("a cycle")));
-        while let Some((at, link, is_up)) = self.outages.pop_if(|(at, ..)| *at <= until) {
-            self.sim.run_until(at);
-            match link {
-                AnyLink::Between(link) => self.sim.set_link_up(self.scenario, link, is_up),
-                AnyLink::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, is_up),
-            }
+        self.steps += 1;
+        if let Some(Stops { every, rng }) = &mut self.stops
+            && self.steps.is_multiple_of(*every)
+        {
+            let at = self.sim.now() + Span::from_picos(rng.below(until.since(self.sim.now()).as_picos() + 1));
+            self.run_until(at);
+            self.begin_anew();
         }
-        self.sim.run_until(until);
+        self.run_until(until);
         for done in self.sim.drain_completions() {
             self.messages += usize::from(matches!(done.of, weir_sim::Sent::Message(..)));
             self.sent += done.size;
@@ -137,10 +148,18 @@ impl Run<'_> {
         let snapshot = self.sim.snapshot();
         self.detector.observe(self.sim.now(), &snapshot);
         self.sim.frames().unwrap_or_else(|what| panic!("{what}"));
-        self.steps += 1;
-        if self.resumes_every.is_some_and(|every| self.steps.is_multiple_of(every)) {
-            self.begin_anew();
+    }
+
+    /// Goes on until then, with links cut and mended on the way.
+    fn run_until(&mut self, until: Time) {
+        while let Some((at, link, is_up)) = self.outages.pop_if(|(at, ..)| *at <= until) {
+            self.sim.run_until(at);
+            match link {
+                AnyLink::Between(link) => self.sim.set_link_up(self.scenario, link, is_up),
+                AnyLink::ToHost(host) => self.sim.set_host_link_up(self.scenario, host, is_up),
+            }
         }
+        self.sim.run_until(until);
     }
 
     /// Builds the scenario anew, on another number of threads, and goes on from a checkpoint.
