@@ -20,7 +20,7 @@ use weir_results::run_dir::{RunDir, RunDirError, Summary, read_summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation, ScenarioRun};
 use weir_sim::{Forecast, SimBackend, Threads, free_memory, memory_shown};
-use weir_units::{BitRate, Span, Time};
+use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::Failure;
 use crate::experiment::{self, Backend};
@@ -595,10 +595,11 @@ fn forecast(scenarios: &[Scenario]) -> Option<String> {
     let all: Vec<Forecast> = scenarios.iter().map(Forecast::of).collect();
     let memory = all.iter().map(|one| one.memory).max()?;
     let hops: u64 = all.iter().map(|one| one.packet_hops).sum();
-    if hops < FORECAST_HOPS && memory.get() < FORECAST_MEMORY {
+    let [fast, slow] = [0, 1].map(|n| all.iter().map(|one| one.core_time()[n]).sum::<Span>());
+    if slow < FORECAST_TIME && memory < FORECAST_MEMORY {
         return None;
     }
-    let [fast, slow] = [0, 1].map(|n| all.iter().map(|one| one.core_time()[n].as_secs_f64()).sum::<f64>());
+    let [fast, slow] = [fast, slow].map(|time| time.as_secs_f64());
     let free = free_memory().map_or(String::new(), |free| format!(" of {} that are free", memory_shown(free)));
     Some(format!(
         "They take about {} of memory{free}, and {} million packet-hops: {fast:.0} to {slow:.0} s of one core.",
@@ -607,14 +608,30 @@ fn forecast(scenarios: &[Scenario]) -> Option<String> {
     ))
 }
 
-/// Fewer packet-hops are no matter of half a minute,
-const FORECAST_HOPS: u64 = 50_000_000;
-/// and less memory each machine has.
-const FORECAST_MEMORY: u64 = 500_000_000;
+/// Runs that take a core which others use too less time than this need no forecast,
+const FORECAST_TIME: Span = Span::from_secs(5);
+/// and every machine has less memory than this.
+const FORECAST_MEMORY: Bytes = Bytes::mb(500);
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn runs_of_more_than_seconds_are_forecast() {
+        let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");
+        let of = |file: &str| {
+            let runs = weir_scenario::file::load(&scenarios.join(file));
+            let runs = runs.unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+            forecast(&runs.into_iter().map(|run| run.scenario).collect::<Vec<_>>())
+        };
+        let told = of("fat-tree-1024.toml").expect("a thousand hosts take more than 5 s");
+        assert!(
+            told.contains(" of memory") && told.contains("47 million packet-hops: 5 to 16 s of one core"),
+            "{told}"
+        );
+        assert_eq!(of("incast-dcqcn.toml"), None);
+    }
 
     #[test]
     fn runs_are_named_by_their_beginning() {
