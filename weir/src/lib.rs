@@ -42,6 +42,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 use weir_experiments::real_frames::{self, LogFormat, RealFrames};
 use weir_experiments::{Failure, plot, record, report, reproduce, run as testbed, sweep};
+use weir_sim::begin_with_huge_pages;
 
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
@@ -222,6 +223,9 @@ pub fn main(real_frames: Source) -> ExitCode {
     real_frames::come_from(real_frames);
     end_quietly_without_reader();
     let arguments = Arguments::parse();
+    if arguments.command.may_simulate() {
+        begin_with_huge_pages();
+    }
     log::begin(arguments.command.told(), arguments.command.log_format());
     let result = match arguments.command {
         // A command in a guest has an exit code of its own.
@@ -280,6 +284,18 @@ pub fn main(real_frames: Source) -> ExitCode {
 }
 
 impl Command {
+    /// Whether it may run scenarios in virtual time.
+    fn may_simulate(&self) -> bool {
+        matches!(
+            self,
+            Command::Testbed(testbed::Command::Run(_))
+                | Command::Sweep(_)
+                | Command::Reproduce(_)
+                | Command::Explore(_)
+                | Command::Play(_)
+        )
+    }
+
     /// The log's level and targets unless WEIR_LOG says otherwise.
     fn told(&self) -> &'static str {
         match self {

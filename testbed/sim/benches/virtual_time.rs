@@ -4,7 +4,7 @@
 //! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-sim
 //! --bench virtual_time [-- NAME]`; with `-- NAME --threads=2` on as many threads as gain, 2 at most, by time that passed; with
 //! `-- --instructions` a small fabric runs under callgrind, and the instructions of a packet-hop are held against a limit, which
-//! wall time on a shared machine could not be.
+//! wall time on a shared machine could not be. `WEIR_HUGE_PAGES=no` goes without huge pages, and stays under a tool that follows no `exec`.
 
 use std::path::Path;
 use std::process::Command;
@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use weir_alone::{Counted, hold_all};
 use weir_scenario::{Scenario, file};
-use weir_sim::{Sim, Threads};
+use weir_sim::{Sim, Threads, begin_with_huge_pages};
 use weir_units::Span;
 
 /// The small fabric that is counted instruction by instruction.
@@ -40,6 +40,7 @@ enum Traffic {
 }
 
 fn main() {
+    begin_with_huge_pages();
     if std::env::args().any(|argument| argument == "--instructions") {
         return count_instructions();
     }

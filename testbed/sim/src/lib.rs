@@ -68,6 +68,7 @@ mod crew;
 mod feedback;
 mod forecast;
 mod frame;
+mod huge_pages;
 mod network;
 mod node;
 mod pace;
@@ -109,6 +110,7 @@ pub use backend::{CheckpointError, SimBackend, SimRunError};
 pub use build_id::own_build_id;
 pub use connections::{Done, Sent};
 pub use forecast::{Forecast, free_memory, memory_shown};
+pub use huge_pages::begin_with_huge_pages;
 pub use pace::Threads;
 pub use weir_results::record::Progress;
 

@@ -26,6 +26,8 @@ const HABITS: &str = "\
   has looked at it.
 - **Ctrl-C** ends a command in order: what was finished is kept and shown, and a line tells the command that does the rest. A second Ctrl-C ends it at once.
   `bench` and `check --try` finish the measurement in hand first.
+- **Huge pages**: commands that run scenarios in virtual time start anew in place, in the same process, so that glibc has their memory in transparent huge pages where Linux gives these to programs that ask (`/sys/kernel/mm/transparent_hugepage/enabled` says
+  `madvise`, as Debian has it). `WEIR_HUGE_PAGES=no` goes without, for debuggers that follow no `exec` too; a `GLIBC_TUNABLES` with a word on `glibc.malloc.hugetlb` is left as it is.
 - **The log** of `weir run` goes to standard error, a line a fact, with a level: `WEIR_LOG=warn` has warnings and errors alone, `WEIR_LOG=debug` more. `--log-format json` makes an object of each line. Under systemd lines
   carry their level for the journal (`journalctl -p warning`). What one port repeats is told twenty times, then every ten seconds, with how many lines were left out.
 ";
