@@ -56,10 +56,20 @@ struct Arrivals {
     due: Vec<Arrival>,
     /// How many of these have been taken.
     taken: usize,
-    /// When the next one after the window arrives.
+    /// When the next one arrives, in the window or after it.
+    next: Time,
+    /// When the first one after the window does.
     later: Time,
     /// The first of the node's wires.
     first_wire: usize,
+}
+
+impl Arrivals {
+    /// Looks up when the next one arrives, which is asked more often than it changes.
+    #[inline]
+    fn note_next(&mut self) {
+        self.next = self.due.get(self.taken).map_or(self.later, |arrival| arrival.at());
+    }
 }
 
 /// When, in picoseconds, and by which of the node's wires, in the lowest bits: one number, which is quickly sorted.
@@ -205,7 +215,8 @@ impl Network {
     }
 
     /// Puts a frame on a wire at `now` that leads from this port or to it; flow control is noted, if anybody asks.
-    #[inline]
+    // Always: of the few places from which frames are sent each has the code for itself.
+    #[inline(always)]
     pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
         if frame.is_flow_control() {
             return self.send_control(now, wire, frame, by, place);
@@ -213,7 +224,7 @@ impl Network {
         self.put_on_wire(now, wire, frame);
     }
 
-    #[inline]
+    #[inline(always)]
     fn put_on_wire(&mut self, now: Time, wire: u32, frame: Frame) {
         self.hops += 1;
         let on = &mut self.wires[wire as usize];
@@ -254,22 +265,24 @@ impl Network {
         if count > 1 {
             arrivals.due.sort_unstable();
         }
+        arrivals.note_next();
     }
 
     /// When the next frame arrives for the node whose turn it is.
     #[inline]
     pub(super) fn next_arrival(&self) -> Time {
-        self.arrivals.due.get(self.arrivals.taken).map_or(self.arrivals.later, |arrival| arrival.at())
+        self.arrivals.next
     }
 
     /// The next frame that has arrived by `now` for the node whose turn it is, and at which of its ports.
     #[inline]
     pub(super) fn poll(&mut self, now: Time) -> Option<(u16, Frame)> {
-        let arrival = *self.arrivals.due.get(self.arrivals.taken)?;
-        if arrival.at() > now {
+        if self.arrivals.next > now {
             return None;
         }
+        let arrival = *self.arrivals.due.get(self.arrivals.taken)?;
         self.arrivals.taken += 1;
+        self.arrivals.note_next();
         let wire = &mut self.wires[self.arrivals.first_wire + arrival.wire()];
         Some((wire.to().port, wire.take()))
     }

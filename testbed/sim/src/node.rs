@@ -482,7 +482,7 @@ impl PortOutput<Frame> for Ports<'_> {
         sent
     }
 
-    #[inline]
+    #[inline(always)]
     fn transmit_one(&mut self, port: PortId, frame: Frame) -> Result<(), Frame> {
         self.send(port, frame);
         Ok(())
@@ -491,6 +491,7 @@ impl PortOutput<Frame> for Ports<'_> {
 
 impl Ports<'_> {
     /// Sends a frame, and takes note of it for what is measured of τ if it is flow control.
+    #[inline(never)]
     fn send_measured(&mut self, port: PortId, mut frame: Frame) {
         let Some(wire) = self.wires[port.index()].filter(|_| self.feedback.is_some() && frame.is_flow_control()) else {
             return self.send(port, frame);
@@ -512,7 +513,7 @@ impl Ports<'_> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn send(&mut self, port: PortId, frame: Frame) {
         // What goes to a port without a link, flow control that is, goes nowhere.
         let Some(wire) = self.wires[port.index()] else { return };

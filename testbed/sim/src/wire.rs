@@ -245,29 +245,30 @@ impl Wire {
             self.not_taken += 1;
         }
         if !self.is_up {
-            self.cut_off += 1;
-            return None;
+            return self.lose(frame);
         }
         let first = match &mut self.way {
             Way::Plain(frames) => {
                 if frames.len() == frames.capacity() {
-                    // Not twice as many: of thousands of wires each one's share of waste counts.
-                    frames.reserve_exact((frames.len() / 4).max(4));
+                    make_room(frames);
                 }
                 let arrives = leaves + self.kind.delay;
                 let is_first = frames.is_empty();
                 frames.push_back((arrives, frame));
                 is_first.then_some(arrives)
             }
-            Way::Faulty(way) => {
-                let before = way.next_wakeup();
-                way.send(leaves, frame);
-                let after = way.next_wakeup();
-                (after != before).then_some(after)
-            }
+            Way::Faulty(way) => way.send_and_look(leaves, frame),
         };
         self.audit();
         first
+    }
+
+    /// Loses a frame, as the wire is cut.
+    #[cold]
+    #[inline(never)]
+    fn lose(&mut self, _frame: Frame) -> Option<Time> {
+        self.cut_off += 1;
+        None
     }
 
     /// A frame of this length (without FCS) that is sent arrives no earlier than after this.
@@ -409,7 +410,24 @@ impl WireParameters {
     }
 }
 
+/// Makes room for more frames: not for twice as many, since of thousands of wires each one's share of waste counts.
+#[cold]
+#[inline(never)]
+fn make_room(frames: &mut VecDeque<(Time, Frame)>) {
+    frames.reserve_exact((frames.len() / 4).max(4));
+}
+
 impl FaultyWay {
+    /// Sends a frame; says when the first one arrives, if that is another instant now.
+    #[cold]
+    #[inline(never)]
+    fn send_and_look(&mut self, leaves: Time, frame: Frame) -> Option<Time> {
+        let before = self.next_wakeup();
+        self.send(leaves, frame);
+        let after = self.next_wakeup();
+        (after != before).then_some(after)
+    }
+
     /// A frame's last byte leaves at `leaves`: no earlier than that of the one before.
     fn send(&mut self, leaves: Time, frame: Frame) {
         self.let_go(leaves);
