@@ -490,8 +490,9 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
+    /// Gives up a packet that there is no place for.
     #[cold]
-    fn give_up(&mut self, now: Time, queued: &Queued<P>) {
+    pub(crate) fn give_up(&mut self, now: Time, queued: &Queued<P>) {
         self.counters.drop(queued.charged.egress, DropReason::NoMemory);
         self.manner.release(&self.shared.mmu, now, &[queued.charged]);
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use weir_mmu::Intake;
 use weir_units::{PortId, Time};
 
 use super::exact_match::ExactMatch;
@@ -153,7 +154,7 @@ impl<P: Packet> Forwarder<P> {
     }
 }
 
-impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
+impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
     /// `output_of` says of each port of the switch which of the `outputs` leads to it: `None` where its transmitter is on this lcore.
     pub(super) fn new(
         outputs: impl IntoIterator<Item = Option<ToTransmitter<P>>>,
@@ -175,6 +176,19 @@ impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         self.outputs[self.output_of[queued.charged.egress.port().index()]].as_mut()
     }
 
+    /// Hands over a burst that was admitted without exception, if all of it goes to one transmitter on another lcore; says whether.
+    #[inline]
+    pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
+        let mut outputs = intake.bundles().iter().map(|bundle| self.output_of[bundle.egress.port().index()]);
+        let Some(first) = outputs.next() else { return true };
+        if outputs.any(|output| output != first) {
+            return false;
+        }
+        let Some(output) = &mut self.outputs[first] else { return false };
+        self.is_waiting |= output.hand_over_all(packets, intake);
+        true
+    }
+
     /// Hands over what is staged.
     #[inline]
     pub(super) fn hand_over(&mut self) {
@@ -190,7 +204,7 @@ impl<P, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
     }
 }
 
-impl<P, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
+impl<P: Packet, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
     const OBEYS_CONTROL: bool = OBEYS_CONTROL;
 
     #[inline]
@@ -201,6 +215,13 @@ impl<P, const OBEYS_CONTROL: bool> Onward<P> for Rings<P, OBEYS_CONTROL> {
             admitted.for_each(|queued| self.to(&queued).expect(ELSEWHERE).stage(queued));
         }
         self.hand_over();
+    }
+
+    #[inline]
+    fn take_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
+        if !self.hand_over_all(packets, intake) {
+            self.take(now, Queued::all(packets, intake));
+        }
     }
 }
 

@@ -4,9 +4,10 @@ use std::collections::VecDeque;
 
 use arrayvec::ArrayVec;
 use rtrb::{Consumer, Producer, RingBuffer};
+use weir_mmu::{Arrival, Bundle, Intake};
 use weir_units::PortId;
 
-use crate::packet::{BURST_MAX, Queued};
+use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 
 /// From a forwarder to a transmitter on another lcore: takes all that the MMU admits.
 ///
@@ -48,6 +49,29 @@ impl<P> ToTransmitter<P> {
         self.staged.push(queued);
     }
 
+    /// Hands over the packets of a burst, behind what was staged. Returns whether something waits now.
+    #[inline(always)]
+    pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool
+    where
+        P: Packet,
+    {
+        if self.staged.is_empty()
+            && self.waiting.is_empty()
+            && let Ok(chunk) = self.ring.write_chunk_uninit(packets.len())
+        {
+            if let [Bundle { ingress, egress, .. }] = *intake.bundles() {
+                let charged = |bytes| Arrival { ingress, egress, bytes };
+                let queued = packets.drain(..).zip(intake.bytes());
+                chunk.fill_from_iter(queued.map(|(packet, bytes)| Queued::new(packet, charged(*bytes))));
+            } else {
+                chunk.fill_from_iter(Queued::all(packets, intake));
+            }
+            return false;
+        }
+        Queued::all(packets, intake).for_each(|queued| self.stage(queued));
+        self.hand_over()
+    }
+
     /// Hands over what is staged, and what waited before it. Returns whether something waits now.
     #[inline]
     pub(super) fn hand_over(&mut self) -> bool {
@@ -82,7 +106,6 @@ pub(super) const OVERFULL: &str = "the MMU admitted more than the buffer holds";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_mmu::Arrival;
 
     fn queued(number: u32) -> Queued<u32> {
         Queued { packet: number, frame_bytes: 64, charged: Arrival::default() }

@@ -37,6 +37,9 @@ impl<P: Packet> Onward<P> for OwnPorts<'_, P> {
         if intake.bundles().iter().all(|bundle| self.rings.is_own(bundle.egress.port())) {
             return self.transmission.enqueue_all(now, packets, intake);
         }
+        if self.rings.hand_over_all(packets, intake) {
+            return;
+        }
         self.take(now, Queued::all(packets, intake));
     }
 }

@@ -1,5 +1,6 @@
 //! Transmission on an lcore: each poll serves every port with a burst, and may come late.
 
+use std::mem;
 use std::sync::Arc;
 
 use arrayvec::ArrayVec;
@@ -66,6 +67,13 @@ impl<P> Rows<P> for OfferedRows<'_, P> {
     }
 }
 
+/// Packets one after the other that go to one egress queue.
+#[derive(Default)]
+struct Train {
+    queue: QueueId,
+    packets: u64,
+}
+
 /// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
 const TAKEN_MAX: usize = BURSTS_MAX * BURST_MAX;
 
@@ -113,11 +121,13 @@ impl<P: Packet> Transmitter<P> {
         for input in &mut self.inputs {
             let ready = input.slots().min(TAKEN_MAX);
             let Ok(chunk) = input.read_chunk(ready) else { continue };
+            let mut train = Train::default();
             for queued in chunk {
                 // The forwarder's lcore has it.
                 queued.packet.prefetch();
-                self.transmission.enqueue(now, queued);
+                self.transmission.enqueue_in_train(now, queued, &mut train);
             }
+            self.transmission.count_train(&mut train);
             taken += ready;
         }
         taken
@@ -182,6 +192,31 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         } else {
             Queued::all(packets, intake).for_each(|queued| assert!(self.queues.push(queued).is_ok(), "{OVERFULL}"));
         }
+    }
+
+    /// Puts a packet into its egress queue, behind a train of others, which is counted as a whole.
+    #[inline(always)]
+    fn enqueue_in_train(&mut self, now: Time, queued: Queued<P>, train: &mut Train) {
+        if self.marks_arrivals {
+            return self.enqueue(now, queued);
+        }
+        let queue = queued.charged.egress;
+        if train.packets == 0 || train.queue != queue {
+            self.count_train(train);
+            train.queue = queue;
+            self.settle(queue.port());
+            self.note_backlog(queue);
+        }
+        train.packets += 1;
+        if let Err(queued) = self.queues.push(queued) {
+            // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
+            self.give_up(now, &queued);
+        }
+    }
+
+    #[inline]
+    fn count_train(&mut self, train: &mut Train) {
+        self.counters.add(train.queue, queue_stat::HANDED_OVER, mem::take(&mut train.packets));
     }
 
     /// Serves one port; returns how many frames went out.
