@@ -137,6 +137,12 @@ impl Mbuf {
         prefetch(self.0.as_ptr().cast::<u8>().wrapping_add(CACHE_LINE));
     }
 
+    /// Where it lies.
+    #[inline(always)]
+    pub(crate) fn address(&self) -> usize {
+        self.0.addr().get()
+    }
+
     fn reference_count(&self) -> u16 {
         self.field(sys::WEIR_MBUF_REFCNT)
     }

@@ -46,6 +46,34 @@ impl Charge {
     }
 }
 
+/// What packets are charged, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Charges<'c> {
+    /// By packet.
+    Each(&'c [u32]),
+    /// So many packets are charged as much each: then nobody has to look at each.
+    Alike {
+        /// What each is charged.
+        bytes: u32,
+        /// How many they are.
+        packets: usize,
+    },
+}
+
+impl Charges<'_> {
+    /// By packet.
+    pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
+        let packets = match self {
+            Charges::Each(charges) => charges.len(),
+            Charges::Alike { packets, .. } => packets,
+        };
+        (0..packets).map(move |n| match self {
+            Charges::Each(charges) => charges[n],
+            Charges::Alike { bytes, .. } => bytes,
+        })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -73,11 +73,11 @@ mod loom_models;
 #[doc = include_str!("../../docs/POLICIES.md")]
 struct PoliciesPage;
 
-pub use charge::Charge;
+pub use charge::{Charge, Charges};
 pub use ecn::EcnMarker;
 pub use layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 pub use mmu::{
-    Arrival, Bundle, Departure, DepartureRow, DropReason, Group, INTAKE_MAX, Intake, Leaving, Mmu, PoolUse,
+    Arrival, Bundle, Departure, DepartureRow, DropReason, Gone, Group, INTAKE_MAX, Intake, Leaving, Mmu, PoolUse,
     PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks, Segment, Verdict,
 };
 pub use one_writer::PortWriter;

@@ -2,6 +2,7 @@
 
 use weir_units::archive::SharedState;
 
+use crate::charge::Charges;
 use crate::levels::Levels;
 use crate::sync::{Ordering, Word};
 
@@ -76,7 +77,7 @@ impl LowPass {
 
     /// [`LowPass::arrive`] of packets of these sizes, so many bytes together, one after the other, to a queue of this length.
     #[inline(always)]
-    pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: &[u32], bytes: u64) -> u64 {
+    pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: Charges<'_>, bytes: u64) -> u64 {
         if self.arrival_weight == 0 {
             return average;
         }
@@ -88,7 +89,7 @@ impl LowPass {
     /// [`LowPass::depart`] of packets of these sizes, one at least, so many bytes together, one after the other, from a queue of this
     /// length.
     #[inline(always)]
-    pub(crate) fn depart_all(self, average: u64, length: u64, sizes: &[u32], bytes: u64) -> u64 {
+    pub(crate) fn depart_all(self, average: u64, length: u64, sizes: Charges<'_>, bytes: u64) -> u64 {
         let before = length << FRACTION_BITS;
         let ahead = follow(self.kept(), before.wrapping_sub(average).cast_signed(), sizes);
         // A q̂ that is not below q once is not below it after a later departure either.
@@ -126,15 +127,25 @@ impl LowPass {
 /// a step waits for, of those before it: so the less else there is to do in a step, the more of what comes behind the steps is done
 /// beside them. While q comes nearer, q̂ may be passed; behind it q̂ stays.
 #[inline(always)]
-fn follow(kept: u64, ahead: i64, sizes: &[u32]) -> i64 {
+fn follow(kept: u64, ahead: i64, sizes: Charges<'_>) -> i64 {
+    match sizes {
+        Charges::Each(sizes) => follow_by(kept, ahead, sizes.len(), |n| sizes[n]),
+        Charges::Alike { bytes, packets } => follow_by(kept, ahead, packets, |_| bytes),
+    }
+}
+
+#[inline(always)]
+fn follow_by(kept: u64, ahead: i64, count: usize, size: impl Fn(usize) -> u32) -> i64 {
     let left = |distance: u64| ((u128::from(distance) * u128::from(kept)) >> 64) as u64;
-    let way = |bytes: u32| u64::from(bytes) << FRACTION_BITS;
+    let way = |n: usize| u64::from(size(n)) << FRACTION_BITS;
     let (mut behind, mut done) = (ahead.wrapping_neg().cast_unsigned(), 0);
     if ahead > 0 {
         let mut ahead = ahead.cast_unsigned();
         loop {
-            let Some(bytes) = sizes.get(done) else { return ahead.cast_signed() };
-            let (nearer, is_passed) = ahead.overflowing_sub(way(*bytes));
+            if done == count {
+                return ahead.cast_signed();
+            }
+            let (nearer, is_passed) = ahead.overflowing_sub(way(done));
             done += 1;
             if is_passed || nearer == 0 {
                 behind = left(nearer.wrapping_neg());
@@ -143,12 +154,11 @@ fn follow(kept: u64, ahead: i64, sizes: &[u32]) -> i64 {
             ahead = left(nearer);
         }
     }
-    let others = sizes.get(done..).unwrap_or(&[]);
-    let (rows, rest) = others.as_chunks::<STEPS>();
-    for row in rows {
-        behind = row.iter().fold(behind, |behind, bytes| left(behind + way(*bytes)));
+    while count - done >= STEPS {
+        behind = (done..done + STEPS).fold(behind, |behind, n| left(behind + way(n)));
+        done += STEPS;
     }
-    behind = rest.iter().fold(behind, |behind, bytes| left(behind + way(*bytes)));
+    behind = (done..count).fold(behind, |behind, n| left(behind + way(n)));
     behind.wrapping_neg().cast_signed()
 }
 
@@ -241,8 +251,10 @@ mod tests {
             length in 0..1u64 << 31,
             sizes in prop::collection::vec(prop_oneof![Just(0), Just(64), 0..16_000u32], 1..=64),
             ppb in prop_oneof![Just(0), Just(999_000_000), 0..1_000_000_000u32],
-            (departures_only, cut) in any::<(bool, bool)>(),
+            (departures_only, cut, are_alike) in any::<(bool, bool, bool)>(),
         ) {
+            let sizes = if are_alike { vec![sizes[0]; sizes.len()] } else { sizes };
+            let all = if are_alike { Charges::Alike { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
             let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut);
             // Near enough to be passed.
             let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };
@@ -252,14 +264,14 @@ mod tests {
             });
             let expected = arrived.fold(average, |average, length| filter.arrive(average, length));
             let bytes = sizes.iter().copied().map(u64::from).sum::<u64>();
-            prop_assert_eq!(filter.arrive_all(average, length, &sizes, bytes), expected);
+            prop_assert_eq!(filter.arrive_all(average, length, all, bytes), expected);
             let length = length + bytes;
             let departed = sizes.iter().scan(length, |length, bytes| {
                 *length -= u64::from(*bytes);
                 Some(*length)
             });
             let expected = departed.fold(average, |average, length| filter.depart(average, length));
-            prop_assert_eq!(filter.depart_all(average, length, &sizes, bytes), expected);
+            prop_assert_eq!(filter.depart_all(average, length, all, bytes), expected);
         }
     }
 

@@ -30,7 +30,7 @@ use crate::signal::{Changed, Instant, OffQueues};
 use crate::sync::{AtomicBool, Ordering};
 use crate::xon::{LiveXon, Xon};
 
-pub use departure::{DepartureRow, Leaving};
+pub use departure::{DepartureRow, Gone, Leaving};
 pub use intake::{Bundle, Group, INTAKE_MAX, Intake};
 pub use report::{PoolUse, PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks};
 

@@ -1,11 +1,14 @@
 //! Departures, and the sweep that looks again at what is OFF.
 
+use std::mem;
+
 use arrayvec::ArrayVec;
-use weir_units::{ClassSet, PortId, QueueId, Time};
+use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time};
 
 use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
 use super::whole::{Sums, bits};
 use super::{Departure, Mmu, Terms};
+use crate::charge::Charges;
 use crate::levels::{Departed, Levels};
 use crate::low_pass::LowPass;
 use crate::xon::Xon;
@@ -71,12 +74,71 @@ impl Mmu {
         self.release_bundles(now, bundles);
     }
 
-    /// Returns what packets were charged that left one egress queue, one after the other.
+    /// Whether packets that left may be [released](Mmu::release_gone) together with others that left other ports: the policy does not hear
+    /// of departures, and filters no lengths.
     #[inline]
-    pub fn release_row(&self, now: Time, row: DepartureRow<'_>) {
-        let mut leaving = Leaving::default();
-        self.release_later(now, &mut leaving, row);
-        self.release_leaving(now, &mut leaving);
+    pub fn may_release_later(&self) -> bool {
+        self.rules.is_plain
+    }
+
+    /// Memory for what is [released](Mmu::release_gone) together.
+    pub fn gone(&self) -> Gone {
+        Gone { bytes: vec![0; self.ingress.len()].into(), queues: Vec::with_capacity(self.ingress.len()) }
+    }
+
+    /// Takes packets that left one port, summed by pair of queues, out of its egress queues, and adds them to what is
+    /// [released](Mmu::release_gone) together.
+    ///
+    /// # Panics
+    /// In debug builds, where they [may not be](Mmu::may_release_later).
+    #[inline(always)]
+    pub fn take_out(&self, gone: &mut Gone, bundles: &[Bundle]) {
+        debug_assert!(self.may_release_later());
+        if let [bundle] = bundles {
+            gone.add(bundle.ingress, bundle.bytes);
+            self.egress[bundle.egress.index()].remove(u64::from(bundle.bytes));
+        } else {
+            self.take_out_several(gone, bundles);
+        }
+    }
+
+    #[inline(never)]
+    fn take_out_several(&self, gone: &mut Gone, bundles: &[Bundle]) {
+        let Some(port) = bundles.first().map(|bundle| bundle.egress.port()) else { return };
+        let (mut of_class, mut classes) = ([0; CLASSES], ClassSet::EMPTY);
+        for Bundle { ingress, egress, bytes, .. } in bundles {
+            debug_assert_eq!(egress.port(), port, "packets that left one port");
+            gone.add(*ingress, *bytes);
+            classes.insert(egress.class());
+            of_class[egress.class().index()] += bytes;
+        }
+        for class in classes.iter() {
+            self.egress[QueueId::new(port, class).index()].remove(u64::from(of_class[class.index()]));
+        }
+    }
+
+    /// Releases what left by [`Mmu::take_out`]: each ingress queue costs one update, however many ports its packets left by.
+    #[inline]
+    pub fn release_gone(&self, now: Time, gone: &mut Gone) {
+        if !gone.queues.is_empty() {
+            self.release_queues(now, gone);
+        }
+    }
+
+    #[inline(never)]
+    fn release_queues(&self, now: Time, Gone { bytes, queues }: &mut Gone) {
+        let (terms, mut left, mut any_off) = (self.plain_terms(), Left::default(), false);
+        for queue in &*queues {
+            let bytes = mem::take(&mut bytes[queue.index()]);
+            // A lossy queue is never OFF and has no headroom: it is released as a lossless one without.
+            let unfiltered = |_: LowPass, levels: &mut Levels, average| (levels.depart(bytes), average);
+            any_off |= self.release_lossless(&terms, now, *queue, bytes, unfiltered, &mut left);
+        }
+        self.give_back(&terms, &left);
+        if any_off {
+            queues.iter().for_each(|queue| self.reconsider_lossless(*queue, now));
+        }
+        queues.clear();
     }
 
     /// Adds packets to others of their pair of queues. What there is no room for beside them is released first.
@@ -102,7 +164,7 @@ impl Mmu {
             && self.ingress[queue.index()].limits.lossless
             && alike(queue, ingress) == ingress.len()
         {
-            return self.release_row_of_one(now, queue, egress, bytes);
+            return self.release_row_of_one(now, queue, egress, (Charges::Each(bytes), bytes.iter().sum()));
         }
         for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
             let pairs = ingress.iter().zip(bytes);
@@ -112,11 +174,21 @@ impl Mmu {
         }
     }
 
-    /// Returns what packets of a row were charged that came by one lossless queue.
-    fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, bytes: &[u32]) {
+    /// Returns what packets of one pair of queues were charged, one after the other: for a policy for which
+    /// [the order counts](Mmu::releases_in_order).
+    pub fn release_pair(&self, now: Time, Bundle { ingress, egress, bytes, .. }: &Bundle, charges: Charges<'_>) {
+        if self.ingress[ingress.index()].limits.lossless {
+            return self.release_row_of_one(now, *ingress, *egress, (charges, *bytes));
+        }
+        let departure = |bytes| Departure { ingress: *ingress, egress: *egress, bytes };
+        let departures: ArrayVec<Departure, BUNDLED_MAX> = charges.iter().map(departure).collect();
+        self.release(now, &departures);
+    }
+
+    /// Returns what packets of a row were charged that came by one lossless queue, one by one and together.
+    fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, (charges, total): (Charges<'_>, u32)) {
         let (terms, mut left) = (self.terms(), Left::default());
-        let total: u32 = bytes.iter().sum();
-        let filtered = |filter, levels: &mut Levels, average| depart_filtered(filter, levels, average, bytes, total);
+        let filtered = |filter, levels: &mut Levels, average| depart_filtered(filter, levels, average, charges, total);
         let is_off = self.release_lossless(&terms, now, ingress, total, filtered, &mut left);
         self.egress[egress.index()].remove(u64::from(total));
         self.give_back(&terms, &left);
@@ -217,8 +289,8 @@ impl Mmu {
         }
         let bytes = run.iter().map(|departure| departure.bytes).sum();
         let filtered = |filter, levels: &mut Levels, average| match run {
-            [_] => depart_filtered(filter, levels, average, &[bytes], bytes),
-            _ => depart_filtered(filter, levels, average, &sizes_of(run), bytes),
+            [_] => depart_filtered(filter, levels, average, Charges::Each(&[bytes]), bytes),
+            _ => depart_filtered(filter, levels, average, Charges::Each(&sizes_of(run)), bytes),
         };
         let is_off = self.release_lossless(terms, now, run[0].ingress, bytes, filtered, left);
         egress.for_each(|(queue, bytes)| {
@@ -305,7 +377,7 @@ impl Mmu {
         if let Some(filter) = terms.rules.low_pass {
             let before = egress_queue.average.load();
             let bytes = u64::from(bytes);
-            let average = filter.depart_all(before, length + bytes, &sizes_of(run), bytes);
+            let average = filter.depart_all(before, length + bytes, Charges::Each(&sizes_of(run)), bytes);
             egress_queue.average.advance(before, average);
         }
         if terms.rules.policy_listens {
@@ -385,6 +457,27 @@ pub struct DepartureRow<'r> {
 #[derive(Debug, Default)]
 pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
 
+/// Bytes of packets that left, by the queues that they came by, until they are released.
+#[derive(Debug)]
+pub struct Gone {
+    /// By queue.
+    bytes: Box<[u32]>,
+    /// Those of which there are any.
+    queues: Vec<QueueId>,
+}
+
+impl Gone {
+    #[inline(always)]
+    fn add(&mut self, queue: QueueId, bytes: u32) {
+        let before = &mut self.bytes[queue.index()];
+        // Each queue once, so that there is room.
+        if *before == 0 && bytes > 0 {
+            self.queues.push(queue);
+        }
+        *before += bytes;
+    }
+}
+
 /// How many of the first packets came by this queue, as the first one did.
 #[inline(always)]
 fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
@@ -397,13 +490,19 @@ fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
 /// behind, and the average after them.
 // Apart, so that queues without a filter are changed in place.
 #[inline(never)]
-fn depart_filtered(filter: LowPass, levels: &mut Levels, average: u64, sizes: &[u32], bytes: u32) -> (Departed, u64) {
+fn depart_filtered(
+    filter: LowPass,
+    levels: &mut Levels,
+    average: u64,
+    sizes: Charges<'_>,
+    bytes: u32,
+) -> (Departed, u64) {
     if levels.headroom == 0 && bytes <= levels.shared {
         let average = filter.depart_all(average, u64::from(levels.shared), sizes, u64::from(bytes));
         return (levels.depart(bytes), average);
     }
     sizes.iter().fold((Departed::default(), average), |(mut departed, average), bytes| {
-        departed += levels.depart(*bytes);
+        departed += levels.depart(bytes);
         (departed, filter.depart(average, filter.length_of(*levels)))
     })
 }

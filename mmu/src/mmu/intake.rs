@@ -1,10 +1,13 @@
 //! A burst that asks to be kept, summed by pair of queues: so the MMU touches each queue once, in whatever order packets came.
 
+use std::mem;
+
 use arrayvec::ArrayVec;
 use weir_units::QueueId;
 
 use super::whole::bits;
 use super::{Arrival, DropReason, Segment, Verdict};
+use crate::charge::Charges;
 
 /// The most packets of one [`Intake`].
 pub const INTAKE_MAX: usize = 64;
@@ -119,7 +122,8 @@ impl Intake {
         self.len - before
     }
 
-    /// Adds packets that are charged so much each, by pairs of queues, in the order of their first packets. Every packet is of one.
+    /// Adds packets that are charged so much each, by pairs of queues that all differ, in the order of their first packets. Every packet is
+    /// of one.
     ///
     /// # Panics
     /// If there is no room for all of them.
@@ -143,6 +147,9 @@ impl Intake {
 
     #[inline(always)]
     fn add_groups(&mut self, packets: usize, groups: impl Iterator<Item = Group>) {
+        if self.bundles.is_empty() {
+            return self.add_first_groups(packets, groups);
+        }
         let first = self.len;
         let mut added = 0;
         for Group { ingress, egress, members, packets, bytes, frame_bytes } in groups {
@@ -154,6 +161,21 @@ impl Intake {
         self.grouped |= added.wrapping_shl(first as u32);
         debug_assert_eq!(added, mask(packets));
         self.len += packets;
+    }
+
+    /// [`Intake::add_groups`] to an empty intake: each is a bundle of its own.
+    #[inline(always)]
+    fn add_first_groups(&mut self, packets: usize, groups: impl Iterator<Item = Group>) {
+        for Group { ingress, egress, members, packets, bytes, frame_bytes } in groups {
+            debug_assert_eq!(members.count_ones(), packets);
+            let (place, slot) = (self.bundles.len(), egress.index() % EGRESS_QUEUES);
+            let before = usize::from(mem::replace(&mut self.to[slot], place as u8));
+            let other = self.bundles.get(before);
+            self.shares_egress |= other.is_some_and(|bundle| bundle.egress.index() % EGRESS_QUEUES == slot);
+            self.members[place % INTAKE_MAX] = members;
+            self.bundles.push(Bundle { ingress, egress, packets, bytes, frame_bytes });
+        }
+        (self.grouped, self.len) = (mask(packets), packets);
     }
 
     /// Adds packets of one pair of queues, which are charged so much each, and have so many bytes together.
@@ -183,6 +205,27 @@ impl Intake {
             self.of[self.len..][..packets].fill(place);
             self.len += packets;
         }
+    }
+
+    /// Adds so many packets of one pair of queues, one at least, each of which is charged as much; they have so many bytes together.
+    ///
+    /// # Panics
+    /// If there is no room for all of them.
+    #[inline(always)]
+    pub fn push_row_alike(
+        &mut self,
+        ingress: QueueId,
+        egress: QueueId,
+        packets: usize,
+        (frame_bytes, each): (u32, u32),
+    ) {
+        self.each = (self.len == 0 || self.each == Some(each)).then_some(each);
+        self.bytes[self.len..][..packets].fill(each);
+        let members = mask(packets) << self.len;
+        let bundle = Bundle { ingress, egress, packets: packets as u32, bytes: each * packets as u32, frame_bytes };
+        let place = self.count(bundle, members);
+        self.of[self.len..][..packets].fill(place);
+        self.len += packets;
     }
 
     /// Adds packets, as bits and as a number, to the bundle of their queues; returns its place.
@@ -285,6 +328,15 @@ impl Intake {
         &self.bytes[..self.len]
     }
 
+    /// What the packets are charged.
+    #[inline]
+    pub fn charges(&self) -> Charges<'_> {
+        match self.each {
+            Some(bytes) => Charges::Alike { bytes, packets: self.len },
+            None => Charges::Each(self.bytes()),
+        }
+    }
+
     /// What every packet is charged, if that is known to be as much: it is not asked of each.
     #[inline]
     pub fn each_charged(&self) -> Option<u32> {
@@ -385,6 +437,27 @@ mod tests {
     fn pair(n: u16) -> (QueueId, QueueId) {
         let queue = |port| QueueId::new(PortId(port), Class::new((n % 2) as u8));
         (queue(0), queue(n / 2 % 3 * (EGRESS_QUEUES / 8) as u16 + n / 6))
+    }
+
+    proptest! {
+        /// Rows of packets that are charged alike are the same as packets one by one.
+        #[test]
+        fn by_rows_as_one_by_one(rows in prop::collection::vec((0..3u16, 1..=INTAKE_MAX, 64..66u32), 0..6)) {
+            let (mut each, mut by_rows) = (Intake::new(), Intake::new());
+            for (n, packets, bytes) in rows {
+                let ((ingress, egress), packets) = (pair(n), packets.min(by_rows.room()));
+                if packets > 0 {
+                    by_rows.push_row_alike(ingress, egress, packets, ((bytes - 4) * packets as u32, bytes));
+                    (0..packets).for_each(|_| each.push(Arrival { ingress, egress, bytes }, bytes - 4));
+                }
+            }
+            prop_assert_eq!(by_rows.bundles(), each.bundles());
+            prop_assert_eq!(by_rows.packets().collect::<Vec<_>>(), each.packets().collect::<Vec<_>>());
+            prop_assert_eq!(by_rows.charges().iter().collect::<Vec<_>>(), each.bytes());
+            if let Some(bytes) = by_rows.each_charged() {
+                prop_assert!(each.bytes().iter().all(|charged| *charged == bytes));
+            }
+        }
     }
 
     proptest! {

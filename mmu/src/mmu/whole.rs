@@ -8,16 +8,20 @@
 //! Under a policy that filters lengths each packet is a step of q̂ toward a length that grows. So q̂ falls first, if it does, and
 //! rises then, and was never above both its first value and its last: T is asked with the higher of the two.
 //!
-//! Private buffer comes first in both ways: it takes all of the packets, or it has no room for the smallest. In any other case
+//! Packets that go by several pairs of queues are kept [together](Mmu::keep_burst) by the same argument, where each queue has room even with
+//! all of the burst in the pool.
+//!
+//! Private buffer comes first in all ways: it takes all of the packets, or it has no room for the smallest. In any other case
 //! nothing is charged here, and the packets are placed [one by one](super::placement). `mmu/tests/it/reference.rs` compares both with a
 //! sequential model, for each policy.
 
 use arrayvec::ArrayVec;
-use weir_units::QueueId;
+use weir_units::{CLASSES, ClassSet, QueueId};
 
-use super::intake::{Bundle, INTAKE_MAX, Intake};
+use super::intake::{Bundle, INTAKE_MAX, Intake, mask};
 use super::placement::Room;
 use super::{Mmu, Rules, Segment, Terms};
+use crate::charge::Charges;
 use crate::ingress_queue::IngressQueue;
 use crate::levels::Levels;
 use crate::low_pass::LowPass;
@@ -62,7 +66,7 @@ impl Rules {
         let are_all = sums.group.count_ones() as usize == intake.bundles().len();
         if are_all && count {
             // In a row.
-            return filter.arrive_all(average, length, intake.bytes(), sums.bytes);
+            return filter.arrive_all(average, length, intake.charges(), sums.bytes);
         }
         Rules::steps_of_some(filter, average, length, (intake, sums), count)
     }
@@ -71,7 +75,7 @@ impl Rules {
     fn steps_of_some(filter: LowPass, average: u64, length: u64, (intake, sums): (&Intake, &Sums), count: bool) -> u64 {
         let sizes: ArrayVec<u32, INTAKE_MAX> =
             intake.bytes_of(sums.group).map(|bytes| if count { bytes } else { 0 }).collect();
-        filter.arrive_all(average, length, &sizes, if count { sums.bytes } else { 0 })
+        filter.arrive_all(average, length, Charges::Each(&sizes), if count { sums.bytes } else { 0 })
     }
 }
 
@@ -105,6 +109,79 @@ impl Mmu {
             return 1 << first;
         }
         bits(others).filter(|n| bundles[*n].ingress == ingress).fold(1 << first, |group, n| group | 1 << n)
+    }
+
+    /// Keeps all packets of a burst that go by several pairs of queues, where each queue would keep its own even if all others were kept
+    /// before. Says whether it did; if not, nothing is charged.
+    ///
+    /// This comes to the same as a group of bundles after the other, each [as a whole](Mmu::keep_lossless). Let the segment have room for
+    /// the burst, and let a queue with all of its packets be at most the threshold with all of the burst in the pool. When its turn came
+    /// one by one, the pool would have as much or less, and so would the queue: as thresholds fall, the queue would keep its packets too,
+    /// and no packet would turn it OFF. Other lcores only take from these queues between the question and the charge.
+    ///
+    /// For [plain](Rules::is_plain) rules, where no policy hears of each group.
+    #[inline(never)]
+    pub(super) fn keep_burst(
+        &self,
+        terms: &Terms<'_>,
+        writer: &PortWriter,
+        intake: &mut Intake,
+        room: &mut Room,
+    ) -> bool {
+        debug_assert!(terms.rules.is_plain && terms.rules.may_be_whole);
+        let (mut of_class, mut classes, mut are_charged) = ([0; CLASSES], ClassSet::EMPTY, true);
+        for bundle in intake.bundles() {
+            debug_assert_eq!(bundle.ingress.port(), writer.port(), "a packet of another port");
+            let class = bundle.ingress.class();
+            classes.insert(class);
+            of_class[class.index()] += bundle.bytes;
+            are_charged &= bundle.bytes > 0;
+        }
+        let total = u64::from(of_class.iter().sum::<u32>());
+        // What is charged nothing always finds room in private buffer. And lengths of egress queues are looked at a bundle at a time.
+        if !are_charged || total > room.granted || intake.by_egress().is_none() {
+            return false;
+        }
+        let (before, alpha) = (room.pool(), self.lossy_alpha.get());
+        let pool = PoolLevel { used: before.used + total, ..before };
+        let queues = || classes.iter().map(|class| (QueueId::new(writer.port(), class), of_class[class.index()]));
+        for (id, bytes) in queues() {
+            let queue = &*self.ingress[id.index()];
+            if queue.takes_one(queue.private(), intake) {
+                return false;
+            }
+            if queue.limits.lossless {
+                let levels = queue.levels.load();
+                let mut view = self.ingress_view(&terms.rules, id, levels, pool, room.now);
+                if !self.fits(&terms.rules, &mut view, Levels { shared: levels.shared + bytes, ..levels }) {
+                    return false;
+                }
+            }
+        }
+        let mut view = self.egress_view(terms, QueueId::default(), 0, pool, room.now);
+        for Bundle { ingress, egress, bytes, .. } in intake.bundles() {
+            if self.ingress[ingress.index()].limits.lossless {
+                continue;
+            }
+            let length = self.egress[egress.index()].length() + u64::from(*bytes);
+            (view.queue, view.length, view.average) = (*egress, length, length);
+            if length > self.policy.lossy_threshold(&view, alpha) {
+                return false;
+            }
+        }
+        for (id, bytes) in queues() {
+            let queue = &*self.ingress[id.index()];
+            let change = queue.levels.update(|levels| Levels { shared: levels.shared + bytes, ..levels });
+            queue.note_levels(change.after, queue.private());
+        }
+        for bundle in intake.bundles() {
+            self.egress[bundle.egress.index()].add(u64::from(bundle.bytes));
+        }
+        let bundles = intake.bundles().len();
+        intake.segments[..bundles].fill(Segment::Shared);
+        intake.whole = mask(bundles);
+        room.used += total;
+        true
     }
 
     /// The segment that takes all packets of a lossless ingress queue, charged to it; `None` if they are to be placed one by one.

@@ -3,8 +3,8 @@
 mod model;
 
 use proptest::prelude::*;
-use weir_mmu::{Arrival, DropReason, Mmu, PortWriter, Verdict, Xon};
-use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span};
+use weir_mmu::{Arrival, Bundle, DropReason, Gone, Mmu, PortWriter, Verdict, Xon};
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::policies::{self, Bounds};
 use model::Model;
@@ -14,11 +14,11 @@ const LOSSY: Class = Class::new(0);
 const LOSSLESS: [Class; 2] = [Class::new(3), Class::new(4)];
 const XON: Xon = Xon { offset: Bytes::new(1_500), floor: Bytes::new(2_000) };
 
-fn bounds() -> Bounds {
+fn bounds(has_private: bool) -> Bounds {
     Bounds {
         size: Bytes::kb(160),
         ports: PORTS,
-        private: Bytes::new(1_600),
+        private: Bytes::new(if has_private { 1_600 } else { 0 }),
         headroom: Bytes::new(4_000),
         lossless: LOSSLESS[0].alone() | LOSSLESS[1].alone(),
         rate: BitRate::gbps(10),
@@ -29,8 +29,8 @@ fn bounds() -> Bounds {
 enum Operation {
     /// Packets of one port, as a burst brings them: port of departure, class, bytes.
     Admit(u16, Vec<(u16, Class, u32)>),
-    /// Packets that are held, by their places, as a burst sends them.
-    Release(Vec<prop::sample::Index>),
+    /// Packets that are held, by their places, as a burst sends them; or, where that may be, as several ports send them in one poll.
+    Release(Vec<prop::sample::Index>, bool),
     Reconsider(u16),
 }
 
@@ -46,7 +46,8 @@ fn operation() -> impl Strategy<Value = (u64, Operation)> {
     let operation = prop_oneof![
         2 => (0..PORTS, mixed).prop_map(|(port, burst)| Operation::Admit(port, burst)),
         2 => (0..PORTS, alike).prop_map(|(port, burst)| Operation::Admit(port, burst)),
-        3 => prop::collection::vec(any::<prop::sample::Index>(), 1..32).prop_map(Operation::Release),
+        3 => (prop::collection::vec(any::<prop::sample::Index>(), 1..32), any::<bool>())
+            .prop_map(|(which, by_port)| Operation::Release(which, by_port)),
         1 => (0..PORTS).prop_map(Operation::Reconsider),
     ];
     let pause = prop_oneof![Just(0), 1..3_000u64, 1_000..90_000u64];
@@ -91,12 +92,32 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
     Ok(())
 }
 
-fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
-    let mmu = policies::mmu(name, &bounds(), XON, Alpha::ONE);
+/// Releases packets summed by pair of queues, a port of departure at a time, and all ports together.
+fn release_by_port(mmu: &Mmu, gone: &mut Gone, now: Time, burst: &[Arrival]) {
+    for port in (0..PORTS).map(PortId) {
+        let mut bundles: Vec<Bundle> = Vec::new();
+        for Arrival { ingress, egress, bytes } in burst.iter().copied().filter(|packet| packet.egress.port() == port) {
+            match bundles.iter_mut().find(|bundle| (bundle.ingress, bundle.egress) == (ingress, egress)) {
+                Some(bundle) => (bundle.packets, bundle.bytes) = (bundle.packets + 1, bundle.bytes + bytes),
+                None => bundles.push(Bundle { ingress, egress, packets: 1, bytes, frame_bytes: 0 }),
+            }
+        }
+        mmu.take_out(gone, &bundles);
+    }
+    mmu.release_gone(now, gone);
+}
+
+fn run(
+    name: &'static str,
+    (is_own, has_private): (bool, bool),
+    operations: &[(u64, Operation)],
+) -> Result<(), TestCaseError> {
+    let bounds = bounds(has_private);
+    let mmu = policies::mmu(name, &bounds, XON, Alpha::ONE);
     let mmu = if is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
-    let mut model = Model::new(name, policies::layout(name, &bounds()), bounds().rate, XON);
-    let (mut held, mut advertised) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize]);
+    let mut model = Model::new(name, policies::layout(name, &bounds), bounds.rate, XON);
+    let (mut held, mut advertised, mut gone) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize], mmu.gone());
     for (pause, operation) in operations {
         model.now += Span::from_nanos(*pause);
         match operation {
@@ -115,18 +136,22 @@ fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Res
                 let kept = arrivals.into_iter().zip(verdicts).filter(|(_, is)| matches!(is, Verdict::Keep(_)));
                 held.extend(kept.map(|(arrival, _)| arrival));
             }
-            Operation::Release(which) => {
+            Operation::Release(which, by_port) => {
                 let mut burst = Vec::new();
                 for index in which {
                     if !held.is_empty() {
                         burst.push(held.swap_remove(index.index(held.len())));
                     }
                 }
-                mmu.release(model.now, &burst);
+                if *by_port && mmu.may_release_later() {
+                    release_by_port(&mmu, &mut gone, model.now, &burst);
+                } else {
+                    mmu.release(model.now, &burst);
+                }
                 model.release(&burst);
             }
             Operation::Reconsider(port) => {
-                mmu.reconsider(PortId(*port), bounds().lossless, model.now);
+                mmu.reconsider(PortId(*port), bounds.lossless, model.now);
                 LOSSLESS.iter().for_each(|class| model.reconsider(QueueId::new(PortId(*port), *class)));
                 model.reconsider_port(usize::from(*port));
             }
@@ -137,7 +162,7 @@ fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Res
     mmu.release(model.now, &held);
     model.release(&held);
     for port in 0..PORTS {
-        mmu.reconsider(PortId(port), bounds().lossless, model.now);
+        mmu.reconsider(PortId(port), bounds.lossless, model.now);
         LOSSLESS.iter().for_each(|class| model.reconsider(QueueId::new(PortId(port), *class)));
         model.reconsider_port(usize::from(port));
     }
@@ -149,11 +174,11 @@ fn run(name: &'static str, is_own: bool, operations: &[(u64, Operation)]) -> Res
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool) {
+    fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool, has_private: bool) {
         // The table form of DSH's estimate is compared with the exact one beside its code; ABM as in the public simulator has
         // examples there.
         for name in policies::all().into_iter().filter(|name| !["dsh-table", "abm-simulator"].contains(name)) {
-            run(name, is_own, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            run(name, (is_own, has_private), &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
 }

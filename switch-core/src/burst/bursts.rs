@@ -2,7 +2,7 @@
 
 use arrayvec::ArrayVec;
 use weir_flowctl::{CatchUp, LatePolls, Peak};
-use weir_mmu::Departure;
+use weir_mmu::{Departure, Gone};
 use weir_units::{Class, ClassSet, PortSet, Span};
 
 use super::bypass::Bypass;
@@ -28,6 +28,8 @@ pub(crate) struct Bursts<P> {
     pub(super) late: LatePolls,
     /// Whether the last poll left a port frames that were to have left by now.
     pub(super) is_behind: bool,
+    /// What left in this poll and is yet to be released.
+    pub(super) gone: Gone,
     /// Gets back the places of frames that left.
     memory: MemoryShare,
     /// From the arrival that crossed a threshold to the message handed to the port.
@@ -61,13 +63,14 @@ pub(crate) struct BurstPort<P> {
 }
 
 impl<P> Bursts<P> {
-    /// For so many ports. All memory is taken now.
-    pub(super) fn new(ports: usize, catch_up: CatchUp, memory: MemoryShare) -> Bursts<P> {
+    /// For so many ports. All memory is taken now, that for what left too.
+    pub(super) fn new(ports: usize, catch_up: CatchUp, gone: Gone, memory: MemoryShare) -> Bursts<P> {
         Bursts {
             // One more, for what is taken frame by frame behind rows that a port did not take.
             spare: (0..=ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
             is_behind: false,
+            gone,
             memory,
             message_delays: Delays::new(),
             reactions: Delays::new(),

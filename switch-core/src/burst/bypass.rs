@@ -9,7 +9,7 @@ use std::mem;
 
 use arrayvec::ArrayVec;
 use weir_flowctl::Regulator;
-use weir_mmu::{Arrival, Bundle, Departure, DepartureRow, Intake, Mmu};
+use weir_mmu::{Arrival, Bundle, Charges, Departure, Gone, Intake, Mmu};
 use weir_units::{Bytes, ClassSet, FCS_BYTES, Span, Time};
 
 use super::alike::bits;
@@ -24,8 +24,10 @@ use crate::transmission::{Manner, OutPort, Transmission, told_of};
 pub(super) struct Bypass<P> {
     /// In the order in which they leave: `Some` in the first `len` places.
     packets: [Option<P>; BURST_MAX],
-    /// What each was charged.
+    /// What each was charged, where that is not one number.
     bytes: [u32; BURST_MAX],
+    /// What every packet was charged, if that is known to be as much.
+    each: Option<u32>,
     len: usize,
     classes: ClassSet,
     /// Their lengths together.
@@ -60,7 +62,22 @@ impl<P> Bypass<P> {
         self.len + packets <= BURST_MAX && self.bundles.len() + bundles <= BUNDLES_MAX
     }
 
-    /// Adds a burst.
+    /// Takes note of packets that are put next, which are charged so much each, if that is one number.
+    #[inline(always)]
+    fn note(&mut self, bringing: &Bringing, each: Option<u32>) {
+        if self.len == 0 {
+            self.each = each;
+        } else if let Some(bytes) = self.each
+            && each != Some(bytes)
+        {
+            self.bytes[..self.len].fill(bytes);
+            self.each = None;
+        }
+        self.classes |= bringing.classes;
+        self.frame_bytes += bringing.frame_bytes;
+    }
+
+    /// Puts a burst that was [noted](Bypass::note).
     #[inline(always)]
     fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake) {
         let (from, count) = (self.len, packets.len());
@@ -68,21 +85,22 @@ impl<P> Bypass<P> {
             // What was there was taken, so there is nothing to drop.
             mem::forget(place.replace(packet));
         }
-        self.bytes[from..][..count].copy_from_slice(intake.bytes());
+        if self.each.is_none() {
+            self.bytes[from..][..count].copy_from_slice(intake.bytes());
+        }
         for (bundle, members) in intake.bundles_with_packets() {
             self.add(bundle, members << from);
         }
         self.len += count;
     }
 
-    /// Adds the packets of a bundle, which are these of a burst, as bits.
+    /// Puts the packets of a bundle, which are these of a burst, as bits, and were [noted](Bypass::note).
     #[inline(always)]
-    fn put(&mut self, bundle: &Bundle, members: u64, packets: &mut [Option<P>; BURST_MAX], intake: &Intake) {
+    fn put(&mut self, bundle: &Bundle, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
         let (from, count) = (self.len, bundle.packets as usize);
-        let charges = &mut self.bytes[from..][..count];
-        match intake.each_charged() {
-            Some(bytes) => charges.fill(bytes),
-            None => charges.iter_mut().zip(bits(members)).for_each(|(charge, n)| *charge = intake.bytes()[n]),
+        if self.each.is_none() {
+            let places = self.bytes[from..][..count].iter_mut();
+            places.zip(bits(members)).for_each(|(place, n)| *place = charges[n]);
         }
         let mut members = bits(members);
         let mut take = |place: &mut Option<P>, n: usize| {
@@ -106,8 +124,15 @@ impl<P> Bypass<P> {
     fn add(&mut self, bundle: &Bundle, members: u64) {
         self.members[self.bundles.len()] = members;
         self.bundles.push(*bundle);
-        self.classes.insert(bundle.egress.class());
-        self.frame_bytes += bundle.frame_bytes;
+    }
+
+    /// What the packets were charged.
+    #[inline(always)]
+    fn charges(&self) -> Charges<'_> {
+        match self.each {
+            Some(bytes) => Charges::Alike { bytes, packets: self.len },
+            None => Charges::Each(&self.bytes[..self.len]),
+        }
     }
 
     /// What a packet was charged, and the bundle that it is of.
@@ -115,7 +140,7 @@ impl<P> Bypass<P> {
         let members = &self.members[..self.bundles.len()];
         let of = members.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle");
         let Bundle { ingress, egress, .. } = self.bundles[of];
-        (of, Arrival { ingress, egress, bytes: self.bytes[n] })
+        (of, Arrival { ingress, egress, bytes: self.each.unwrap_or(self.bytes[n]) })
     }
 
     /// What the first packets were charged, in their order.
@@ -151,7 +176,12 @@ impl<P: Packet> Bypass<P> {
         let charged: u32 = self.bundles.iter().map(|bundle| bundle.bytes).sum();
         if charged == self.frame_bytes + FCS_BYTES as u32 * self.len as u32 {
             // No frame is charged less than its length with FCS, so each is charged just that if all are.
-            lengths.iter_mut().zip(&self.bytes).for_each(|(length, charged)| *length = charged - FCS_BYTES as u32);
+            match self.charges() {
+                Charges::Alike { bytes, .. } => lengths.fill(bytes - FCS_BYTES as u32),
+                Charges::Each(charges) => {
+                    lengths.iter_mut().zip(charges).for_each(|(length, charged)| *length = charged - FCS_BYTES as u32);
+                }
+            }
         } else {
             let packets = self.packets.iter().map_while(Option::as_ref);
             lengths.iter_mut().zip(packets).for_each(|(length, packet)| *length = packet.frame_bytes());
@@ -185,10 +215,14 @@ impl<P: Packet> Bypass<P> {
         self.len = sent;
     }
 
-    /// Has the first packets, whose sums bundles are, leave the buffer.
+    /// Has the first packets, whose sums bundles are, leave the buffer: `later` with others that leave in this poll, if nobody waits for it.
     #[inline(always)]
-    fn release(&self, now: Time, mmu: &Mmu) {
-        if mmu.releases_in_order() {
+    fn release(&self, now: Time, mmu: &Mmu, later: Option<&mut Gone>) {
+        if let Some(gone) = later
+            && mmu.may_release_later()
+        {
+            mmu.take_out(gone, &self.bundles);
+        } else if mmu.releases_in_order() {
             self.release_in_order(now, mmu);
         } else {
             mmu.release_sums(now, &self.bundles);
@@ -197,9 +231,8 @@ impl<P: Packet> Bypass<P> {
 
     #[inline(never)]
     fn release_in_order(&self, now: Time, mmu: &Mmu) {
-        if let [Bundle { ingress, egress, .. }] = self.bundles[..] {
-            let ingress = &[ingress; BURST_MAX][..self.len];
-            return mmu.release_row(now, DepartureRow { egress, ingress, bytes: &self.bytes[..self.len] });
+        if let [bundle] = &self.bundles[..] {
+            return mmu.release_pair(now, bundle, self.charges());
         }
         let departures: ArrayVec<Departure, BURST_MAX> = self.departures(self.len).collect();
         mmu.release(now, &departures);
@@ -211,6 +244,7 @@ impl<P> Default for Bypass<P> {
         Bypass {
             packets: [const { None }; BURST_MAX],
             bytes: [0; BURST_MAX],
+            each: None,
             len: 0,
             classes: ClassSet::EMPTY,
             frame_bytes: 0,
@@ -228,6 +262,8 @@ struct Bringing {
     classes: ClassSet,
     packets: usize,
     bundles: usize,
+    /// Their lengths together.
+    frame_bytes: u32,
 }
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
@@ -236,9 +272,10 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     pub(super) fn pass_by(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
         let Some(first) = intake.bundles().first() else { return true };
         let to = first.egress.port();
-        let (mut classes, mut differ) = (ClassSet::EMPTY, false);
+        let (mut classes, mut frame_bytes, mut differ) = (ClassSet::EMPTY, 0, false);
         for bundle in intake.bundles() {
             classes.insert(bundle.egress.class());
+            frame_bytes += bundle.frame_bytes;
             differ |= bundle.egress.port() != to;
         }
         if differ {
@@ -246,10 +283,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let index = self.position_of[to.index()];
         let port = &mut self.ports[index];
-        let bringing = Bringing { index, classes, packets: packets.len(), bundles: intake.bundles().len() };
+        let (packets_of_all, bundles) = (packets.len(), intake.bundles().len());
+        let bringing = Bringing { index, classes, packets: packets_of_all, bundles, frame_bytes };
         let may = port.may_pass_by(&bringing);
         if may {
             port.backlog |= classes;
+            port.own.bypass.note(&bringing, intake.each_charged());
             port.own.bypass.put_all(packets, intake);
         }
         may
@@ -259,25 +298,30 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     #[inline(never)]
     fn pass_by_to_several(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
         let mut ports: ArrayVec<Bringing, PORTS_MAX> = ArrayVec::new();
-        for Bundle { egress, packets, .. } in intake.bundles() {
+        for Bundle { egress, packets, frame_bytes, .. } in intake.bundles() {
             let index = self.position_of[egress.port().index()];
-            let (class, packets) = (egress.class(), *packets as usize);
+            let (classes, packets, frame_bytes) = (egress.class().alone(), *packets as usize, *frame_bytes);
             if let Some(port) = ports.iter_mut().find(|port| port.index == index) {
-                port.classes.insert(class);
+                port.classes |= classes;
                 (port.packets, port.bundles) = (port.packets + packets, port.bundles + 1);
-            } else if ports.try_push(Bringing { index, classes: class.alone(), packets, bundles: 1 }).is_err() {
+                port.frame_bytes += frame_bytes;
+            } else if ports.try_push(Bringing { index, classes, packets, bundles: 1, frame_bytes }).is_err() {
                 return false;
             }
         }
         if !ports.iter().all(|bringing| self.ports[bringing.index].may_pass_by(bringing)) {
             return false;
         }
-        ports.iter().for_each(|bringing| self.ports[bringing.index].backlog |= bringing.classes);
+        for bringing in &ports {
+            let port = &mut self.ports[bringing.index];
+            port.backlog |= bringing.classes;
+            port.own.bypass.note(bringing, intake.each_charged());
+        }
         let mut from = [const { None }; BURST_MAX];
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         for (bundle, members) in intake.bundles_with_packets() {
             let index = self.position_of[bundle.egress.port().index()];
-            self.ports[index].own.bypass.put(bundle, members, &mut from, intake);
+            self.ports[index].own.bypass.put(bundle, members, &mut from, intake.bytes());
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
         // All were taken.
@@ -314,7 +358,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         let telling = self.off_ports | self.by_length;
         self.stirred |= told_of(shared, telling, bypass.bundles.iter().map(|bundle| bundle.ingress));
-        bypass.release(now, &shared.mmu);
+        bypass.release(now, &shared.mmu, telling.is_empty().then_some(&mut manner.gone));
         bypass.clear();
         if are_all && missed == Span::ZERO {
             port.own.waits = Waits::Nothing;
@@ -456,6 +500,14 @@ mod tests {
                 intake.push(Arrival { ingress, egress, bytes: charge.of(*length) }, *length);
             }
             let mut packets: Burst<OfLength> = lengths.iter().map(|length| OfLength(*length)).collect();
+            let all = Bringing {
+                index: 0,
+                classes: Class::new(3).alone(),
+                packets: lengths.len(),
+                bundles: intake.bundles().len(),
+                frame_bytes: lengths.iter().sum(),
+            };
+            bypass.note(&all, intake.each_charged());
             bypass.put_all(&mut packets, &intake);
             let mut told = [0; BURST_MAX];
             prop_assert_eq!(bypass.lengths(&mut told), lengths);

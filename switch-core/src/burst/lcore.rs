@@ -172,7 +172,12 @@ impl<P: Packet> Cut<P> {
     }
 
     fn transmitter(&mut self, switch: &Switch, role: &LcoreRole) -> Transmitter<P> {
-        let bursts = Bursts::new(role.transmits.len(), switch.surroundings().catch_up, self.memory.share());
+        let bursts = Bursts::new(
+            role.transmits.len(),
+            switch.surroundings().catch_up,
+            switch.shared().mmu.gone(),
+            self.memory.share(),
+        );
         let counters = Counters::upfront(switch.shared().ports().len());
         let transmission = switch.transmission(&role.transmits, (self.places, self.places), counters, bursts);
         Transmitter::new(transmission, self.inputs.next().expect("rings for each transmitter").into())

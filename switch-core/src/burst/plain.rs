@@ -4,7 +4,7 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_mmu::{Arrival, Group};
+use weir_mmu::Group;
 use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
 use weir_wire::ethernet::Parsed;
@@ -195,7 +195,7 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// [`Forwarding::stage_known`] of frames of these lengths that all go the same way.
+    /// [`Forwarding::stage_known`] of frames of these lengths, one at least, that all go the same way.
     #[inline(always)]
     fn stage_alike(&mut self, port: PortId, way: Way, lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -204,12 +204,22 @@ impl<P: Packet> Forwarding<P> {
         if !shared.takes(egress.port(), ingress.class()) {
             return 0;
         }
-        let charge = shared.charge;
-        let frame_bytes = lengths.iter().sum();
-        intake.push_row(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.of(*bytes)));
-        if counts {
-            arrived[ingress.class().index()] += shared.port(port).arrived().count_of_all(lengths);
-        }
+        let (length, packets) = (lengths[0], lengths.len());
+        let frame_bytes = if are_alike(lengths) {
+            let frame_bytes = length * packets as u32;
+            intake.push_row_alike(ingress, egress, packets, (frame_bytes, shared.charge.of(length)));
+            if counts {
+                arrived[ingress.class().index()] += shared.port(port).arrived().count_of(length) * packets as u32;
+            }
+            frame_bytes
+        } else {
+            let (charge, frame_bytes) = (shared.charge, lengths.iter().sum());
+            intake.push_row(ingress, egress, frame_bytes, lengths.iter().map(|bytes| charge.of(*bytes)));
+            if counts {
+                arrived[ingress.class().index()] += shared.port(port).arrived().count_of_all(lengths);
+            }
+            frame_bytes
+        };
         counters.add_frames(ingress, lengths.len() as u64, u64::from(frame_bytes));
         lengths.len()
     }
@@ -231,8 +241,7 @@ impl<P: Packet> Forwarding<P> {
             _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
         };
         let length = lengths[0];
-        // Frames of one length are common, and are summed by their number.
-        if lengths[..count].iter().fold(0, |differ, other| differ | (other ^ length)) == 0 {
+        if are_alike(&lengths[..count]) {
             let charge = shared.charge.of(length);
             let charged = |alike: &Alike| alike.group(alike.packets * charge, alike.packets * length);
             let groups = groups.iter().map(charged).inspect(|group| count_group(counters, group));
@@ -304,23 +313,23 @@ impl<P: Packet> Forwarding<P> {
         }));
     }
 
-    /// Counts the first frames as received, learns their senders, and has them ask to be admitted: as many in a row as are plain
-    /// and go to one other port, which takes them. They are known from now on. Returns how many; who calls it stages their packets.
+    /// Finds the ways of the first frames, learns their senders, and stages them as [known](Forwarding::stage_known) ones, which they are
+    /// from now on: as many in a row as are plain and go to one other port, which takes them. Returns how many; who calls it stages their
+    /// packets.
     #[inline(always)]
     fn stage_plain(&mut self, now: Time, port: PortId, frames: &[Seen], known: &mut ExactMatch) -> usize {
-        let counts = self.counts(port);
-        let Forwarding { shared, dropping, arrived, counters, intake, .. } = self;
-        let shared = &**shared;
-        if !dropping.is_empty() {
+        if !self.dropping.is_empty() {
             return 0;
         }
+        let shared = &*self.shared;
         // As of now: should one of these frames, or another lcore, change the table, none of them is known for long.
         known.follow(shared.fdb.as_of(now), port);
-        let mut came = Came::default();
-        let mut row = 0;
+        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
+        let mut found = 0;
         // Frames come in trains: what is known of a frame's stations holds for the next one between them.
         let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
-        for frame in frames.iter().take(intake.room()) {
+        let places = ways.iter_mut().zip(&mut lengths).take(self.intake.room());
+        for (frame, (to_way, to_length)) in frames.iter().zip(places) {
             if !frame.is_plain {
                 break;
             }
@@ -328,33 +337,32 @@ impl<P: Packet> Forwarding<P> {
                 if shared.learns {
                     shared.fdb.learn_number(frame.source, port, now);
                 }
-                let Some(Destination::Port(found)) = shared.fdb.lookup_number(frame.destination, now) else { break };
-                (last, to) = ((frame.destination, frame.source), found);
+                let Some(Destination::Port(other)) = shared.fdb.lookup_number(frame.destination, now) else { break };
+                (last, to) = ((frame.destination, frame.source), other);
             }
             if to == port || !shared.takes(to, frame.class) {
                 break;
             }
-            came.add(frame.class, frame.frame_bytes);
-            if counts {
-                arrived[frame.class.index()] += shared.port(port).arrived().count_of(frame.frame_bytes);
-            }
-            let (ingress, egress) = (QueueId::new(port, frame.class), QueueId::new(to, frame.class));
-            let bytes = shared.charge.of(frame.frame_bytes);
-            intake.push(Arrival { ingress, egress, bytes }, frame.frame_bytes);
+            let way = Way::new(QueueId::new(port, frame.class), QueueId::new(to, frame.class));
             if let Some(head) = frame.head {
-                known.enter(head, Way::new(ingress, egress));
+                known.enter(head, way);
             }
-            row += 1;
+            (*to_way, *to_length) = (way, frame.frame_bytes);
+            found += 1;
         }
-        for (class, frames, bytes) in came.classes() {
-            counters.add_frames(QueueId::new(port, class), frames, bytes);
-        }
-        row
+        self.stage_found(port, found, &ways, &lengths)
     }
 }
 
 /// From so many frames on all are looked at together, and not one by one those that are meant.
 const TOGETHER_MIN: u32 = 14;
+
+/// Whether frames have one length. That is common, and they are summed by their number then.
+#[inline(always)]
+fn are_alike(lengths: &[u32]) -> bool {
+    let length = lengths[0];
+    lengths.iter().fold(0, |differ, other| differ | (other ^ length)) == 0
+}
 
 /// Counts frames of a way as received.
 #[inline(always)]

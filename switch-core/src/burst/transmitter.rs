@@ -99,6 +99,7 @@ impl<P: Packet> Transmitter<P> {
         let taken = self.take_over(now);
         let transmission = &mut self.transmission;
         let sent: usize = (0..transmission.ports.len()).map(|port| transmission.serve_port(now, port, driver)).sum();
+        transmission.shared.mmu.release_gone(now, &mut transmission.manner.gone);
         taken + sent
     }
 
