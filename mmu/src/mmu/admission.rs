@@ -72,7 +72,7 @@ impl Mmu {
         let bytes = intake.bundles().iter().map(|bundle| u64::from(bundle.bytes)).sum();
         let mut room = Room::of(self.shared.reserve(bytes), now, self.lossy_alpha.get());
         let may_be_together = terms.rules.is_plain && terms.rules.may_be_whole && intake.bundles().len() > 1;
-        if may_be_together && self.keep_burst(terms, writer, intake, &mut room) {
+        if may_be_together && self.keep_burst(writer, intake, &mut room) {
             self.leave(&room);
             return ClassSet::EMPTY;
         }

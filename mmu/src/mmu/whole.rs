@@ -121,14 +121,9 @@ impl Mmu {
     ///
     /// For [plain](Rules::is_plain) rules, where no policy hears of each group.
     #[inline(never)]
-    pub(super) fn keep_burst(
-        &self,
-        terms: &Terms<'_>,
-        writer: &PortWriter,
-        intake: &mut Intake,
-        room: &mut Room,
-    ) -> bool {
-        debug_assert!(terms.rules.is_plain && terms.rules.may_be_whole);
+    pub(super) fn keep_burst(&self, writer: &PortWriter, intake: &mut Intake, room: &mut Room) -> bool {
+        // Asked for here, so that they are known as constants.
+        let terms = &self.plain_terms();
         let (mut of_class, mut classes, mut are_charged) = ([0; CLASSES], ClassSet::EMPTY, true);
         for bundle in intake.bundles() {
             debug_assert_eq!(bundle.ingress.port(), writer.port(), "a packet of another port");

@@ -44,20 +44,23 @@ const WAYS_MAX: usize = 8;
 /// So many ways have to be those of half of the frames, or there are likely many more.
 const WAYS_OF_HALF: usize = 4;
 
-/// The ways of the first `count` frames, all of one port, in the order of their first ones; `None` if there are too many. They `differ` in
-/// these bits.
+/// Groups of frames.
+pub(super) type Groups = ArrayVec<Alike, WAYS_MAX>;
+
+/// Puts the first `count` frames, all of one port, together by their ways, in the order of their first ones. They `differ` in these bits.
+/// Says whether it did: not if there are too many ways.
+// Into memory of the caller's: groups are not moved.
 #[inline(always)]
-pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32) -> Option<ArrayVec<Alike, WAYS_MAX>> {
+pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32, groups: &mut Groups) -> bool {
     if differ & Way::OTHER_EGRESS_BITS != 0 {
-        return None;
+        return false;
     }
     let mut labels = [0; BURST_MAX];
     labels.iter_mut().zip(ways).for_each(|(label, way)| *label = way.label());
-    let mut groups = ArrayVec::new();
     let (mut left, mut packets_left) = (u64::MAX.checked_shr((BURST_MAX - count) as u32).unwrap_or(0), count as u32);
     while let Some(first) = bits(left).next() {
         if groups.is_full() || groups.len() == WAYS_OF_HALF && packets_left as usize * 2 > count {
-            return None;
+            return false;
         }
         let way = ways[first];
         let members = members(way.label(), &labels) & left;
@@ -68,7 +71,7 @@ pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32) -> Optio
         packets_left -= packets;
         groups.push(Alike { way, members, packets });
     }
-    Some(groups)
+    true
 }
 
 /// The frames with this label, as bits.
@@ -117,6 +120,11 @@ mod tests {
         Way::new(queue(0), queue(n / 8))
     }
 
+    fn groups_of(count: usize, ways: &[Way; BURST_MAX]) -> Option<Groups> {
+        let mut groups = Groups::new();
+        alike(count, ways, differ(&ways[..count]), &mut groups).then_some(groups)
+    }
+
     fn differ(ways: &[Way]) -> u32 {
         ways.iter().fold(0, |differ, way| differ | way.differs_from(ways[0]))
     }
@@ -127,8 +135,8 @@ mod tests {
         let mut ways = [way(7); BURST_MAX];
         ways[40] = way(7 + 256);
         assert_eq!((ways[40].label(), differ(&ways) & Way::LABEL_BITS), (ways[0].label(), 0));
-        assert!(alike(BURST_MAX, &ways, differ(&ways)).is_none());
-        let groups = alike(40, &ways, differ(&ways[..40])).unwrap();
+        assert!(groups_of(BURST_MAX, &ways).is_none());
+        let groups = groups_of(40, &ways).unwrap();
         assert_eq!((groups.len(), groups[0].members), (1, u64::MAX >> 24));
     }
 
@@ -146,7 +154,7 @@ mod tests {
                     None => model.push((ways[n], 1 << n)),
                 }
             }
-            let groups = alike(frames.len(), &ways, differ(&ways[..frames.len()]));
+            let groups = groups_of(frames.len(), &ways);
             let of_first: u32 = model.iter().take(WAYS_OF_HALF).map(|(_, members)| members.count_ones()).sum();
             let has_few = model.len() <= WAYS_OF_HALF || model.len() <= WAYS_MAX && of_first as usize * 2 >= frames.len();
             prop_assert_eq!(groups.is_some(), has_few);

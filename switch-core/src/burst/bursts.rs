@@ -28,6 +28,8 @@ pub(crate) struct Bursts<P> {
     pub(super) late: LatePolls,
     /// Whether the last poll left a port frames that were to have left by now.
     pub(super) is_behind: bool,
+    /// Places of a burst whose packets are picked out for several ports: `None` but meanwhile.
+    pub(super) picked: Box<[Option<P>; BURST_MAX]>,
     /// What left in this poll and is yet to be released.
     pub(super) gone: Gone,
     /// Gets back the places of frames that left.
@@ -70,6 +72,7 @@ impl<P> Bursts<P> {
             spare: (0..=ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
             is_behind: false,
+            picked: Box::new([const { None }; BURST_MAX]),
             gone,
             memory,
             message_delays: Delays::new(),

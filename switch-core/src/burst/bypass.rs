@@ -317,15 +317,14 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             port.backlog |= bringing.classes;
             port.own.bypass.note(bringing, intake.each_charged());
         }
-        let mut from = [const { None }; BURST_MAX];
+        // All of its places are taken again below, so there is nothing to drop.
+        let from = &mut *self.manner.picked;
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         for (bundle, members) in intake.bundles_with_packets() {
             let index = self.position_of[bundle.egress.port().index()];
-            self.ports[index].own.bypass.put(bundle, members, &mut from, intake.bytes());
+            self.ports[index].own.bypass.put(bundle, members, from, intake.bytes());
         }
         debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
-        // All were taken.
-        mem::forget(from);
         true
     }
 

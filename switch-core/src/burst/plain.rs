@@ -9,7 +9,7 @@ use weir_units::{CLASSES, Class, PortId, QueueId, Time};
 use weir_wire::Head;
 use weir_wire::ethernet::Parsed;
 
-use super::alike::{Alike, alike, bits};
+use super::alike::{Alike, Groups, alike, bits};
 use super::exact_match::{ExactMatch, Way};
 use crate::counters::Counters;
 use crate::fdb::Destination;
@@ -236,10 +236,10 @@ impl<P: Packet> Forwarding<P> {
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, intake, .. } = self;
         let takes = |way: Way| shared.takes(way.egress().port(), way.ingress().class());
-        let groups = match alike(count, ways, differ) {
-            Some(groups) if groups.iter().all(|group| takes(group.way)) => groups,
-            _ => return self.stage_each(port, &ways[..count], &lengths[..count]),
-        };
+        let mut groups = Groups::new();
+        if !alike(count, ways, differ, &mut groups) || !groups.iter().all(|group| takes(group.way)) {
+            return self.stage_each(port, &ways[..count], &lengths[..count]);
+        }
         let length = lengths[0];
         if are_alike(&lengths[..count]) {
             let charge = shared.charge.of(length);

@@ -61,9 +61,9 @@ impl Run {
 
 const RUNS: [Run; 6] = [
     Run::of("forwarding", "--counted", CASES[1], 312.0),
-    Run::of("two classes in turn", "--counted-two-classes", CASES[3], 326.0),
-    Run::of("four destinations", "--counted-destinations", Case { destinations: 4, ..CASES[0] }, 356.0),
-    Run::of("mixed", "--counted-mixed", CASES[4], 389.0),
+    Run::of("two classes in turn", "--counted-two-classes", CASES[3], 324.0),
+    Run::of("four destinations", "--counted-destinations", Case { destinations: 4, ..CASES[0] }, 350.0),
+    Run::of("mixed", "--counted-mixed", CASES[4], 381.0),
     Run { policy: "reverie", ..Run::of("Reverie", "--counted-reverie", CASES[0], 331.0) },
     Run { policy: "static", flow_control: "cbfc", ..Run::of("CBFC", "--counted-cbfc", CASES[0], 347.0) },
 ];
