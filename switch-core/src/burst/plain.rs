@@ -71,7 +71,7 @@ impl<P: Packet> Forwarding<P> {
         let mut found = 0;
         if self.dropping.is_empty() {
             known.follow(self.shared.fdb.as_of(now), port);
-            found = self.find_known(burst, known, &mut ways, &mut lengths);
+            found = find_known(self.shared.frame_bytes_max, burst, known, (&mut ways, &mut lengths));
             if found < burst.len() && burst[found].is_control() {
                 found =
                     self.find_around_control::<O>(now, port, (burst, found), known, (&mut ways, &mut lengths), store);
@@ -99,6 +99,7 @@ impl<P: Packet> Forwarding<P> {
         (ways, lengths): (&mut [Way; BURST_MAX], &mut [u32; BURST_MAX]),
         store: &mut impl PacketStore<P>,
     ) -> usize {
+        let frame_bytes_max = self.shared.frame_bytes_max;
         while found < burst.len() && burst[found].is_control() {
             let frame = burst.remove(found);
             if let Parsed::Control(control) = frame.parse() {
@@ -110,7 +111,7 @@ impl<P: Packet> Forwarding<P> {
                 });
             }
             store.take_back(frame);
-            found += self.find_known(&burst[found..], known, &mut ways[found..], &mut lengths[found..]);
+            found += find_known(frame_bytes_max, &burst[found..], known, (&mut ways[found..], &mut lengths[found..]));
         }
         found
     }
@@ -158,24 +159,8 @@ impl<P: Packet> Forwarding<P> {
         known.follow(self.shared.fdb.as_of(now), port);
         let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
         let room = self.intake.room();
-        let found = self.find_known(frames, known, &mut ways[..room], &mut lengths);
+        let found = find_known(self.shared.frame_bytes_max, frames, known, (&mut ways[..room], &mut lengths));
         self.stage_found(port, found, &ways, &lengths)
-    }
-
-    /// Finds the ways of the first frames, and their lengths: of as many as there is room for, and are known and not too long.
-    #[inline(always)]
-    fn find_known(&self, frames: &[P], known: &ExactMatch, ways: &mut [Way], lengths: &mut [u32]) -> usize {
-        let (frame_bytes_max, mut found) = (self.shared.frame_bytes_max, 0);
-        for (frame, (to_way, to_length)) in frames.iter().zip(ways.iter_mut().zip(lengths)) {
-            let Some(way) = frame.head().and_then(|head| known.find(head)) else { break };
-            let frame_bytes = frame.frame_bytes();
-            if frame_bytes > frame_bytes_max {
-                break;
-            }
-            (*to_way, *to_length) = (way, frame_bytes);
-            found += 1;
-        }
-        found
     }
 
     /// [`Forwarding::stage_known`] of so many frames that go these ways. The lengths behind them are 0.
@@ -352,6 +337,28 @@ impl<P: Packet> Forwarding<P> {
         }
         self.stage_found(port, found, &ways, &lengths)
     }
+}
+
+/// Finds the ways of the first frames, and their lengths: of as many as there is room for, and are known and not too long.
+// Apart: what the loop goes by has registers for itself then.
+#[inline(never)]
+fn find_known<P: Packet>(
+    frame_bytes_max: u32,
+    frames: &[P],
+    known: &ExactMatch,
+    (ways, lengths): (&mut [Way], &mut [u32]),
+) -> usize {
+    let mut found = 0;
+    for (frame, (to_way, to_length)) in frames.iter().zip(ways.iter_mut().zip(lengths)) {
+        let Some(way) = frame.head().and_then(|head| known.find(head)) else { break };
+        let frame_bytes = frame.frame_bytes();
+        if frame_bytes > frame_bytes_max {
+            break;
+        }
+        (*to_way, *to_length) = (way, frame_bytes);
+        found += 1;
+    }
+    found
 }
 
 /// From so many frames on all are looked at together, and not one by one those that are meant.
