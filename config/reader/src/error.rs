@@ -236,3 +236,37 @@ impl Problem {
         self
     }
 }
+
+/// Errors at places of a file.
+impl Source {
+    /// An error at a key, for a check that needs more than the file: `ports[2].af_packet`, `lcores.cores[0]`,
+    /// `buffer.size`. Ports and other arrays count from 0 in the order of the file. A key that is not in the file
+    /// (its default did the harm) points at the table it would stand in.
+    ///
+    /// `message` says what is wrong, `help` what to write instead; an empty `help` is left out.
+    pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
+        ConfigErrors::from(self.error(Problem::new(message, help).at(key, "")))
+    }
+
+    /// An error at a stretch of the text, in bytes, for a check by another parser of the same file.
+    pub fn error_in(&self, bytes: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
+        let end = bytes.end.min(self.text().len());
+        let labels = vec![(bytes.start.min(end)..end, String::new())];
+        ConfigErrors::from(ConfigError::new(self.clone(), message.into(), help.into(), labels))
+    }
+
+    /// The problem with its keys' places filled in.
+    pub fn error(&self, problem: Problem) -> ConfigError {
+        let mut labels = Vec::new();
+        for (index, mark) in problem.marks.iter().enumerate() {
+            let Some((place, exact)) = self.nearest_place(&mark.key) else { continue };
+            // A second mark is there to show what clashes; a table around it would show nothing.
+            if index > 0 && !exact {
+                continue;
+            }
+            let span = if mark.on_key || !exact { place.key.clone() } else { place.value.clone() };
+            labels.push((span, mark.label.clone()));
+        }
+        ConfigError::new(self.clone(), problem.message, problem.help, labels)
+    }
+}

@@ -1,12 +1,6 @@
 //! Keys that own their default: name, value and meaning written once.
 
-use std::fmt::Display;
-use std::ops::RangeInclusive;
 use std::str::FromStr;
-
-use weir_units::{Alpha, UnitError};
-
-use crate::{Quantity, Table};
 
 /// A parameter of a kind that files choose by name, such as a buffer policy.
 ///
@@ -47,88 +41,5 @@ impl Key {
     pub fn value<T: FromStr>(&self) -> T {
         let default = self.default.unwrap_or_else(|| panic!("`{}` has no default", self.name));
         default.parse().unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", self.name))
-    }
-}
-
-/// Values of keys with defaults. Each reads like the method of [`Table`] without `_or`; a value that is wrong, or not there,
-/// reads as the default.
-impl Table<'_> {
-    /// A quantity with its unit.
-    pub fn quantity_or<T>(&self, key: &Key, quantity: &Quantity, range: RangeInclusive<T>) -> T
-    where
-        T: FromStr<Err = UnitError> + PartialOrd + Display,
-    {
-        let default = key.value();
-        self.quantity(key.name, quantity, range).unwrap_or(default)
-    }
-
-    /// A whole number.
-    pub fn integer_or(&self, key: &Key, range: RangeInclusive<u64>) -> u64 {
-        let default = key.value();
-        self.integer(key.name, range).unwrap_or(default)
-    }
-
-    /// α.
-    pub fn alpha_or(&self, key: &Key) -> Alpha {
-        let default = key.value();
-        self.alpha(key.name).unwrap_or(default)
-    }
-
-    /// A number of a type of its own.
-    pub fn number_or<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
-        let default = key.value();
-        // A fraction stands in quotes.
-        let quotes = if key.otherwise.parse::<f64>().is_ok() { "" } else { "\"" };
-        self.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.otherwise)).unwrap_or(default)
-    }
-
-    /// True or false.
-    pub fn boolean_or(&self, key: &Key) -> bool {
-        let default = key.value();
-        self.boolean(key.name).unwrap_or(default)
-    }
-
-    /// One of a few words; the default is one of them.
-    pub fn choice_or<T: Copy>(&self, key: &Key, choices: &[(&'static str, T)]) -> T {
-        let default = choices.iter().find(|(word, _)| Some(*word) == key.default);
-        let (_, default) = default.unwrap_or_else(|| panic!("`{}`: the default is none of its words", key.name));
-        self.choice(key.name, choices).unwrap_or(*default)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use weir_units::Span;
-
-    use super::*;
-    use crate::{Format, KnownTable, TIME, read_text};
-
-    const TC: Key = Key::new("tc", "80us", "a window");
-    const COUNT: Key = Key::new("count", "5", "a number");
-    const ALPHA: Key = Key::new("alpha", "1/4", "a share");
-    const ON: Key = Key::new("on", "true", "whether");
-    const WORD: Key = Key::new("word", "b", "which");
-    static TABLES: &[KnownTable] = &[KnownTable::table("", &["tc", "count", "alpha", "on", "word"])];
-
-    #[test]
-    fn what_is_not_given_is_the_default_and_what_is_wrong_is_told() {
-        let format = Format { what: "a file", reference: "docs", repeated: "", tables: TABLES };
-        let read = |text: &str| {
-            read_text("file", text, &format, |table| {
-                (
-                    table.quantity_or(&TC, &TIME, Span::ZERO..=Span::from_secs(1)),
-                    table.integer_or(&COUNT, 1..=9),
-                    table.alpha_or(&ALPHA).to_string(),
-                    table.boolean_or(&ON),
-                    table.choice_or(&WORD, &[("a", 'A'), ("b", 'B')]),
-                )
-            })
-            .map(|(values, _)| values)
-        };
-        assert_eq!(read("").unwrap(), (Span::from_micros(80), 5, "1/4".to_owned(), true, 'B'));
-        let given = "tc = \"1ms\"\ncount = 2\nalpha = 1\non = false\nword = \"a\"";
-        assert_eq!(read(given).unwrap(), (Span::from_millis(1), 2, "1".to_owned(), false, 'A'));
-        let errors = read("count = 10\ntc = 5").unwrap_err().render(false);
-        assert!(errors.contains("out of range") && errors.contains("unit"), "{errors}");
     }
 }

@@ -76,7 +76,7 @@ impl Known {
     }
 
     /// The key of a table whose word names the table below that counts, and the word where there is none.
-    pub fn chosen_by(self, table: &str) -> Option<(&'static str, &'static str)> {
+    pub(crate) fn chosen_by(self, table: &str) -> Option<(&'static str, &'static str)> {
         self.find(table)?.chosen
     }
 
@@ -108,7 +108,7 @@ impl Known {
     }
 
     /// A table as it stands in a file: `[buffer]`, `[[ports]]`.
-    pub fn bracketed(self, table: &str) -> String {
+    pub(crate) fn bracketed(self, table: &str) -> String {
         match self.find(table).map_or(Shape::Table, |known| known.shape) {
             _ if table.is_empty() => "the top level".to_owned(),
             Shape::Table => format!("[{table}]"),

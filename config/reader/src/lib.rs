@@ -29,7 +29,7 @@ pub use error::{ConfigError, ConfigErrors, Problem};
 pub use gauge::{Gauge, Gauges, Unit, distinct_gauges};
 pub use key::Key;
 pub use known::{Known, KnownTable, nearest};
-pub use names::{NAME_RULE, check_name, is_name};
+pub use names::{NAME_RULE, is_name};
 pub use read::*;
 pub use registry::{Named, Registry, RegistryError};
 pub use source::Source;

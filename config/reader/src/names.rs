@@ -1,7 +1,5 @@
 //! Names that can be part of a file's name.
 
-use crate::Table;
-
 /// What [`is_name`] asks for.
 pub const NAME_RULE: &str = "1 to 31 letters, digits, _, . or -, the first no . or -";
 
@@ -10,11 +8,4 @@ pub fn is_name(name: &str) -> bool {
     (1..=31).contains(&name.len())
         && !name.starts_with(['.', '-'])
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte))
-}
-
-/// Refuses a name that can't be part of a file's name.
-pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
-    if !is_name(name) {
-        table.refuse(key, format!("\"{name}\" can't be a name"), format!("write {NAME_RULE}"));
-    }
 }

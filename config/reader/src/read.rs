@@ -3,6 +3,7 @@
 //! A [`Format`] names the tables and keys of a kind of file. [`read_text`] parses a text and hands its top level, a [`Table`],
 //! to whoever reads the kind; each wrong value is noted in the [`Doc`] and reads as if it were not there.
 
+mod keyed;
 mod text;
 
 use std::cell::RefCell;
@@ -14,7 +15,7 @@ use toml::de::{DeArray, DeTable, DeValue};
 use weir_units::{Alpha, BitRate, Bytes, Span, UnitError};
 
 use crate::known::Known;
-use crate::{ConfigError, ConfigErrors, Named, Problem, Source, nearest};
+use crate::{ConfigError, ConfigErrors, NAME_RULE, Named, Problem, Source, is_name, nearest};
 
 pub use text::{Format, read_file, read_text};
 
@@ -448,6 +449,13 @@ impl<'d> Table<'d> {
             }
         }
         tables
+    }
+}
+
+/// Refuses a name that can't be part of a file's name.
+pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
+    if !is_name(name) {
+        table.refuse(key, format!("\"{name}\" can't be a name"), format!("write {NAME_RULE}"));
     }
 }
 

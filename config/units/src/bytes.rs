@@ -111,8 +111,8 @@ impl fmt::Display for Bytes {
     /// In decimal units with up to three decimals where that is exact, else in bytes: `12MB`, `56.84KB`, `1048576B`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
-            n if n >= 1_000_000 && n % 1_000 == 0 => format!("{}MB", crate::parse::decimal(n, 1_000_000)),
-            n if n >= 10_000 && n % 10 == 0 && n < 1_000_000 => format!("{}KB", crate::parse::decimal(n, 1_000)),
+            n if n >= 1_000_000 && n % 1_000 == 0 => format!("{}MB", crate::decimal::decimal(n, 1_000_000)),
+            n if n >= 10_000 && n % 10 == 0 && n < 1_000_000 => format!("{}KB", crate::decimal::decimal(n, 1_000)),
             n => format!("{n}B"),
         };
         f.pad(&text)

@@ -25,6 +25,7 @@ pub mod archive;
 mod bytes;
 mod cells;
 mod count;
+mod decimal;
 mod frame_times;
 mod ids;
 mod mac;

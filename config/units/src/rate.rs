@@ -77,7 +77,7 @@ impl fmt::Display for BitRate {
             n if n >= 1_000 => (1_000, "Kbps"),
             _ => (1, "bps"),
         };
-        f.pad(&format!("{}{name}", crate::parse::decimal(self.0, unit)))
+        f.pad(&format!("{}{name}", crate::decimal::decimal(self.0, unit)))
     }
 }
 

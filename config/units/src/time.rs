@@ -187,7 +187,7 @@ impl fmt::Display for Span {
             ps if ps >= 1_000 => (1_000, "ns"),
             _ => (1, "ps"),
         };
-        f.pad(&format!("{}{name}", crate::parse::decimal(self.0, unit)))
+        f.pad(&format!("{}{name}", crate::decimal::decimal(self.0, unit)))
     }
 }
 
