@@ -50,10 +50,10 @@ pub struct RateConfig {
 
 impl BufferConfig {
     /// The mean length of frames that packet memory is made for where nothing is said.
-    pub const MEAN_FRAME: Bytes = Bytes::new(512);
+    pub(crate) const MEAN_FRAME: Bytes = Bytes::new(512);
 
     /// Frames that there is packet memory for whatever `mean_frame` says, or for all that the buffer holds.
-    pub const FRAMES_ALWAYS: u64 = 32_768;
+    pub(crate) const FRAMES_ALWAYS: u64 = 32_768;
 
     /// Frames that packet memory on DPDK holds: as many as the buffer holds of the mean length. Where [`Self::FRAMES_ALWAYS`] are
     /// more, these; and never more than the buffer holds of the smallest.

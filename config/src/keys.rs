@@ -115,7 +115,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
 ];
 
 /// The keys of `[[ports]]` that name a device; a port has exactly one of them.
-pub const DEVICE_KEYS: &[&str] =
+pub(crate) const DEVICE_KEYS: &[&str] =
     &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "replay", "null", "clone_of"];
 
 /// Every table of a switch's file with its keys, in the order of the reference; the file's top level has an empty name.

@@ -1,5 +1,6 @@
 //! From a file's text to a checked configuration.
 
+mod address;
 mod buffer;
 mod classes;
 mod clones;
@@ -51,7 +52,7 @@ pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
 /// keep theirs in a word.
 ///
 /// # Errors
-/// Those of [`parse`].
+/// As [`parse`].
 pub fn parse_for_virtual_time(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
     parse_with(WidePortSet::PORTS_MAX, name, text)
 }

@@ -1,9 +1,6 @@
-//! The NIC that Weir puts in front of a real host: what a file says of it, and the sizes that follow.
+//! The NIC that Weir puts in front of a real host: what a file says of it. The sizes that follow: [`NicBuffers`](crate::NicBuffers).
 
-use weir_flowctl::Tells;
 use weir_units::{BitRate, Bytes};
-
-use crate::{PortConfig, SwitchConfig};
 
 /// `nic` of a port. Its link has the port's `rate` and `delay`, and speaks the port's `flow_control`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,43 +23,22 @@ pub struct NicModelConfig {
     pub core: Option<u32>,
 }
 
-/// The sizes of a NIC's buffers. Frames count with their FCS.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NicBuffers {
-    /// What frames of one class may take while they wait to be sent.
-    pub send: Bytes,
-    /// The most frames of one class that wait so.
-    pub send_frames: u32,
-    /// What frames of one lossless class may take until the host has them.
-    pub receive: Bytes,
-    /// The most frames of one lossless class that wait so.
-    pub receive_frames: u32,
-    /// What frames of all other classes may take together.
-    pub lossy: Bytes,
-    /// The most frames of all other classes together.
-    pub lossy_frames: u32,
-    /// A lossless class that holds so much is paused.
-    pub xoff: Bytes,
-    /// It goes on with no more than this.
-    pub xon: Bytes,
-}
-
 impl NicModelConfig {
     /// `send_buffer` where nothing is said.
-    pub const SEND_BUFFER_DEFAULT: Bytes = Bytes::kb(64);
+    pub(crate) const SEND_BUFFER_DEFAULT: Bytes = Bytes::kb(64);
     /// `xoff` where neither it nor `receive_buffer` is given.
-    pub const XOFF_DEFAULT: Bytes = Bytes::kb(64);
+    pub(crate) const XOFF_DEFAULT: Bytes = Bytes::kb(64);
     /// No buffer of a NIC is larger.
     pub const BUFFER_MAX: Bytes = Bytes::mb(16);
     /// Frames that the switch may send at once after a poll that came late: as many as the link to the NIC takes. The receive buffer
     /// has room for them above its headroom by default.
     pub const BURST_FRAMES: u32 = 256;
     /// Waiting frames are counted as this long at least, so that packet memory is bounded.
-    const SEND_FRAME_BYTES: u64 = 256;
+    pub(crate) const SEND_FRAME_BYTES: u64 = 256;
     /// Frames that GFC and CBFC let in are taken for this long in the mean.
-    const MEAN_FRAME_BYTES: u64 = 512;
+    pub(crate) const MEAN_FRAME_BYTES: u64 = 512;
     /// The smallest frame.
-    const FRAME_BYTES_MIN: u64 = 64;
+    pub(crate) const FRAME_BYTES_MIN: u64 = 64;
 }
 
 impl Default for NicModelConfig {
@@ -78,102 +54,5 @@ impl Default for NicModelConfig {
             pauses: true,
             core: None,
         }
-    }
-}
-
-impl SwitchConfig {
-    /// The buffers of the NIC at a port; `None` for a port without one.
-    ///
-    /// Above Xoff there is headroom by the same rule as at the switch, 2 (C·D_prop + L_MTU) + 3840 B + C·reaction, and by default
-    /// room for a burst of the switch too. Under GFC and CBFC, where the peer never sends more than a limit, the buffer has room
-    /// for that and a frame.
-    pub fn nic_buffers(&self, port: usize) -> Option<NicBuffers> {
-        let config = &self.ports[port];
-        let nic = config.nic?;
-        let frame = self.frame_bytes_max();
-        let after = self.nic_headroom(config);
-        let burst = frame * u64::from(NicModelConfig::BURST_FRAMES);
-        let xoff = nic.xoff.unwrap_or_else(|| match nic.receive_buffer {
-            Some(buffer) => buffer.saturating_sub(after),
-            None => NicModelConfig::XOFF_DEFAULT.max(frame * 2),
-        });
-        let limit = match config.flow_control.tells() {
-            Tells::Nothing | Tells::Pfc | Tells::Pause => Bytes::ZERO,
-            _ => {
-                let given = config.flow_control.limit().and_then(|limit| limit.given);
-                given.or_else(|| self.b_m_by_default(port)).map_or(Bytes::ZERO, |limit| limit + frame)
-            }
-        };
-        let kept = (xoff + after).max(limit);
-        let frames = |bytes: Bytes| (bytes.get() / NicModelConfig::FRAME_BYTES_MIN) as u32 + 1;
-        let (receive, receive_frames) = match nic.receive_buffer {
-            Some(buffer) => (buffer.max(limit), frames(buffer.max(limit))),
-            None => {
-                let most = frames(xoff + after).max((limit.get() / NicModelConfig::MEAN_FRAME_BYTES) as u32);
-                (kept + burst, most + NicModelConfig::BURST_FRAMES)
-            }
-        };
-        Some(NicBuffers {
-            send: nic.send_buffer,
-            send_frames: (nic.send_buffer.get() / NicModelConfig::SEND_FRAME_BYTES) as u32 + 1,
-            receive,
-            receive_frames,
-            lossy: xoff,
-            lossy_frames: frames(xoff),
-            xoff,
-            xon: nic.xon.unwrap_or_else(|| xoff.saturating_sub(frame * 2)),
-        })
-    }
-
-    /// What may still come after the NIC at a port has paused a class.
-    pub fn nic_headroom(&self, port: &PortConfig) -> Bytes {
-        let rate = port.rate.unwrap_or(BitRate::gbps(10));
-        crate::headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn buffers(port: &str) -> NicBuffers {
-        let text = format!(
-            "[buffer]\nheadroom = \"100KB\"\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"\n[pfc]\nreaction = \"100us\"\n\
-             [[ports]]\nname = \"a\"\ntap = \"a\"\nrate = \"1Gbps\"\ndelay = \"8us\"\n{port}\n\
-             [[ports]]\nname = \"b\"\ntap = \"b\"\nrate = \"1Gbps\"\n"
-        );
-        crate::parse("test.toml", &text).unwrap().nic_buffers(0).unwrap()
-    }
-
-    /// 2 (1,000 + 1,522) + 3,840 + 12,500 B may come after a PAUSE.
-    const AFTER: u64 = 21_384;
-    /// 256 frames of the longest.
-    const BURST: u64 = 256 * 1_522;
-
-    #[test]
-    fn headroom_is_above_xoff_and_a_burst_above_that() {
-        let by_default = buffers("nic = {}");
-        assert_eq!((by_default.xoff, by_default.xon), (Bytes::kb(64), Bytes::new(64_000 - 2 * 1_522)));
-        assert_eq!(by_default.receive.get(), 64_000 + AFTER + BURST);
-        assert_eq!(by_default.receive_frames, ((64_000 + AFTER) / 64) as u32 + 1 + 256);
-        assert_eq!((by_default.send, by_default.send_frames, by_default.lossy), (Bytes::kb(64), 251, Bytes::kb(64)));
-    }
-
-    #[test]
-    fn a_given_buffer_is_cut_by_the_rule() {
-        let given = buffers("nic = { receive_buffer = \"50KB\" }");
-        assert_eq!((given.receive, given.xoff.get(), given.receive_frames), (Bytes::kb(50), 50_000 - AFTER, 782));
-        let both = buffers("nic = { receive_buffer = \"50KB\", xoff = \"49KB\", xon = \"1KB\" }");
-        assert_eq!((both.receive, both.xoff, both.xon), (Bytes::kb(50), Bytes::kb(49), Bytes::kb(1)));
-    }
-
-    /// B_m and a frame.
-    #[test]
-    fn what_a_limit_lets_in_has_room() {
-        let limited = buffers("nic = {}\nflow_control = { kind = \"gfc-buffer\", b_m = \"150KB\" }");
-        assert_eq!(limited.receive.get(), 150_000 + 1_522 + BURST);
-        let small =
-            buffers("nic = { receive_buffer = \"50KB\" }\nflow_control = { kind = \"gfc-buffer\", b_m = \"150KB\" }");
-        assert_eq!(small.receive.get(), 151_522, "less would lose what stages let in");
     }
 }

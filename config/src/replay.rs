@@ -73,7 +73,7 @@ impl ReplayConfig {
 
 impl ReplayPace {
     /// The slowest and the fastest speed.
-    pub const SPEEDS: std::ops::RangeInclusive<f64> = 0.000_1..=1_000_000.0;
+    pub(crate) const SPEEDS: std::ops::RangeInclusive<f64> = 0.000_1..=1_000_000.0;
 
     /// Reads `1`, `2.5` or `max`.
     pub fn parse_speed(text: &str) -> Option<ReplayPace> {

@@ -3,9 +3,9 @@
 use weir_reader::{Problem, RATE, TIME, Table, check_name, rates};
 use weir_units::{CLASSES, Span};
 
+use crate::keys::DEVICE_KEYS;
 use crate::{
-    DEVICE_KEYS, Device, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser,
-    WhenPaused,
+    Device, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser, WhenPaused,
 };
 
 /// An Ethernet frame's least length, without FCS.

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
-use weir_mmu::policy::{DEFAULT, POLICIES, PolicySettings};
-use weir_reader::{Problem, Table};
+use weir_mmu::policy::{DEFAULT, FileFacts, POLICIES, PolicySettings};
+use weir_reader::{Doc, Problem, Table};
+
+use crate::{Headroom, SwitchConfig};
 
 /// Reads the chosen policy, and refuses the tables of the others.
 pub(super) fn read(table: &Table<'_>) -> Arc<dyn PolicySettings> {
@@ -29,4 +31,18 @@ fn refuse_other(table: &Table<'_>, name: &str, chosen: &str) {
         .at_key(table.at(name), "not the chosen policy")
         .at(table.at("policy"), "chosen here");
     table.doc().note(problem);
+}
+
+/// What the policy's own rules go by.
+pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
+    FileFacts {
+        doc,
+        size: config.buffer.size,
+        headroom: match config.buffer.headroom {
+            Headroom::Fixed(size) => Some(size),
+            Headroom::Auto => (0..config.ports.len()).find_map(|port| config.given_headroom(port)),
+        },
+        xon: config.xon(),
+        lossless_classes: config.lossless_classes(),
+    }
 }

@@ -4,7 +4,7 @@ use weir_mmu::BufferLayout;
 use weir_reader::{Doc, Problem, RATE, SIZE, TIME, Table, check_name, rates};
 use weir_units::{Bytes, Span};
 
-use super::switch::unicast;
+use super::address::unicast;
 use super::{clones, device, flow_control, nic};
 use crate::{Device, DeviceFlowControl, PortConfig, PortState};
 

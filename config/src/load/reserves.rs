@@ -4,7 +4,7 @@ use weir_mmu::policy::{HeadroomNeeds, PortSizes, Sizes};
 use weir_reader::{Doc, Problem};
 use weir_units::Bytes;
 
-use super::rules::facts;
+use super::policy::facts;
 use crate::{Headroom, SwitchConfig};
 
 /// Checks sizes against each other, if all that they come from was read well. Whether it was, and the reserves fit.

@@ -3,9 +3,9 @@
 //! Each rule first asks whether its keys were read well; a rule about a default that stands in for a wrong value
 //! would only confuse.
 
-use weir_mmu::policy::FileFacts;
 use weir_reader::{Doc, Problem};
 
+use super::policy::facts;
 use super::{flow_rules, nic, reserves, watchdog};
 use crate::keys::RATE_KEYS;
 use crate::{Headroom, Layout, SwitchConfig};
@@ -22,20 +22,6 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
         if reserves::check(doc, config) {
             flow_rules::check_defaults(doc, config);
         }
-    }
-}
-
-/// What the policy's own rules go by.
-pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
-    FileFacts {
-        doc,
-        size: config.buffer.size,
-        headroom: match config.buffer.headroom {
-            Headroom::Fixed(size) => Some(size),
-            Headroom::Auto => (0..config.ports.len()).find_map(|port| config.given_headroom(port)),
-        },
-        xon: config.xon(),
-        lossless_classes: config.lossless_classes(),
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::Path;
 use weir_reader::{NAME_RULE, Problem, TIME, Table, check_name, is_name, times_from};
 use weir_units::{Bytes, MacAddr, Span};
 
+use super::address::unicast;
 use super::{buffer, classes, clones, device, ports, watchdog};
 use crate::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
 
@@ -142,17 +143,5 @@ fn port_of(table: &Table<'_>, ports: &[PortConfig], name: &str) -> Option<usize>
             format!("write one of: {}", clones::real_names(ports)),
         ),
     }
-    None
-}
-
-/// An address that one station can have.
-pub(super) fn unicast(table: &Table<'_>, key: &str) -> Option<MacAddr> {
-    let mac: MacAddr = table.converted(key, table.string(key, "02:00:00:00:00:01")?)?;
-    let wrong = match mac {
-        _ if mac.is_group() => "is a group address: the first octet is odd",
-        MacAddr([0, 0, 0, 0, 0, 0]) => "is no station's address",
-        _ => return Some(mac),
-    };
-    table.refuse(key, format!("{mac} {wrong}"), "write a unicast address, for example \"02:00:00:00:00:01\"");
     None
 }
