@@ -5,10 +5,10 @@ use std::fmt::Debug;
 use std::ops::Deref;
 use std::sync::Arc;
 
-use weir_reader::{Doc, Gauge, Named, Table};
+use weir_reader::{Doc, Named, Table};
 use weir_units::{BitRate, Bytes, Span};
 
-use crate::{ControlledPort, Description, FLOW_CONTROLS, Mechanism};
+use crate::{ControlledPort, Description, Mechanism, Tells};
 
 /// A flow control that files choose by its name, the `kind` of `[ports.flow_control]`. It stands in
 /// [`FLOW_CONTROLS`](crate::FLOW_CONTROLS).
@@ -33,11 +33,6 @@ impl FlowControl {
     /// A flow control with these settings.
     pub fn new(settings: impl Settings) -> FlowControl {
         FlowControl(Arc::new(settings))
-    }
-
-    /// The gauges of its kind.
-    pub fn gauges(&self) -> &'static [Gauge] {
-        FLOW_CONTROLS.find(self.kind()).map_or(&[], |kind| kind.gauges())
     }
 
     /// The settings, if they are of this type.
@@ -120,43 +115,6 @@ pub trait Settings: Any + Debug + Send + Sync {
 /// [`Settings::overrun`] where pauses are what should have kept frames away.
 pub(crate) const HEADROOM_VIOLATED: (&str, &str) =
     ("headroom violated", "does every peer obey PFC, and is delay right?");
-
-/// What a port's messages tell its peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tells {
-    /// It sends none.
-    Nothing,
-    /// Which classes are to pause, in PFC frames.
-    Pfc,
-    /// That the link is to pause, in PAUSE frames.
-    Pause,
-    /// Pauses that make a mean rate, in PFC frames.
-    Pulses,
-    /// Stages, in PFC frames: they are no pauses.
-    Stages,
-    /// What its queues hold or have room for: lengths or credits, in Weir's own frames.
-    Room,
-    /// What only this flow control knows, in [frames of its own](weir_wire::mac_control::OwnFrame).
-    Own,
-}
-
-impl Tells {
-    /// Whether these are pauses, or would be if the port spoke.
-    pub fn pauses(self) -> bool {
-        matches!(self, Tells::Nothing | Tells::Pfc | Tells::Pause | Tells::Pulses)
-    }
-
-    /// Whether a port that tells these may turn to another flow control that does, while it runs: those have no state that both ends
-    /// count on, and no thresholds of their own.
-    pub fn may_change(self) -> bool {
-        matches!(self, Tells::Nothing | Tells::Pfc | Tells::Pause)
-    }
-
-    /// Whether these say which classes the MMU wants paused: PFC and PAUSE.
-    pub fn off_classes(self) -> bool {
-        matches!(self, Tells::Pfc | Tells::Pause)
-    }
-}
 
 /// The length that a queue never passes: B_m, or CBFC's buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

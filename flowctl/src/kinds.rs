@@ -8,9 +8,9 @@ mod none;
 mod pause;
 mod pfc;
 
-use weir_reader::Registry;
+use weir_reader::{Gauge, Registry};
 
-use crate::FlowControlKind;
+use crate::{FlowControl, FlowControlKind};
 
 pub use cbfc::{Cbfc, CbfcSettings};
 pub use gfc_buffer::{GfcBuffer, GfcBufferSettings, GfcPeer, GfcPulse};
@@ -25,3 +25,10 @@ pub static FLOW_CONTROLS: Registry<dyn FlowControlKind> = Registry::new(
     "flow control",
     &[&PfcKind, &PauseKind, &NoFlowControl, &gfc_buffer::KIND, &gfc_conceptual::KIND, &gfc_time::KIND, &cbfc::KIND],
 );
+
+impl FlowControl {
+    /// The gauges of its kind.
+    pub fn gauges(&self) -> &'static [Gauge] {
+        FLOW_CONTROLS.find(self.kind()).map_or(&[], |kind| kind.gauges())
+    }
+}

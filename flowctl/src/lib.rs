@@ -51,6 +51,7 @@ mod regulator;
 mod shaper;
 mod sides;
 mod sync;
+mod tells;
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -62,7 +63,7 @@ pub use controlled_port::ControlledPort;
 pub use description::{Description, Part};
 pub use gfc::closed_form::FOR_AN_EXPERIMENT;
 pub(crate) use kind::HEADROOM_VIOLATED;
-pub use kind::{FlowControl, FlowControlKind, Limit, PortRules, Refusal, Settings, Tells};
+pub use kind::{FlowControl, FlowControlKind, Limit, PortRules, Refusal, Settings};
 pub use kinds::FLOW_CONTROLS;
 pub use mechanism::{Mechanism, Protocol, Side};
 pub use message_generator::MessageGenerator;
@@ -71,4 +72,5 @@ pub use rate_limiter::{RATE_MIN, RateLimiter};
 pub use regulator::Regulator;
 pub use shaper::{Shaper, wire_bytes};
 pub use sides::{Demand, Downstream, Upstream};
+pub use tells::Tells;
 pub use weir_reader::{Gauge, Gauges};

@@ -31,6 +31,13 @@ impl Mechanism {
     }
 }
 
+impl MessageGenerator {
+    /// For a port of this rate; `classes` are those under GFC or credit. PFC goes by what is OFF.
+    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> MessageGenerator {
+        mechanism.downstream(Side { rate, classes })
+    }
+}
+
 impl Deref for Mechanism {
     type Target = dyn Protocol;
 

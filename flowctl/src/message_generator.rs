@@ -4,7 +4,7 @@ use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Class, ClassSet, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::{Demand, Downstream, Mechanism, Quantum, Side, pfc};
+use crate::{Demand, Downstream, Quantum, pfc};
 
 /// Makes a port's messages.
 ///
@@ -23,11 +23,6 @@ enum Speaker {
 }
 
 impl MessageGenerator {
-    /// For a port of this rate; `classes` are those under GFC or credit. PFC goes by what is OFF.
-    pub fn new(mechanism: &Mechanism, rate: BitRate, classes: ClassSet) -> MessageGenerator {
-        mechanism.downstream(Side { rate, classes })
-    }
-
     /// Never has a message.
     pub fn silent() -> MessageGenerator {
         MessageGenerator(Speaker::Silent)
@@ -145,9 +140,9 @@ mod tests {
     use weir_units::{LINK_OVERHEAD, Span};
 
     use super::*;
-    use crate::Arrived;
     use crate::gfc::{Mapping, StageTable};
     use crate::kinds::{Cbfc, GfcBuffer, GfcConceptual, GfcPulse, GfcTime, NoFlowControl, Pause, Pfc};
+    use crate::{Arrived, Mechanism};
 
     const RATE: BitRate = BitRate::gbps(10);
     const CLASS: Class = Class::new(3);
