@@ -2,7 +2,7 @@
 //!
 //! One file a policy: its name, keys, rules, layout needs, thresholds, closed form, and gauges. The packet path knows only
 //! [`Policy`], whoever reads files only [`PolicyKind`] and [`PolicySettings`]. A new policy is a new file here and its line in
-//! the list of `kind.rs`; one of a program of someone else's is added to [`POLICIES`]. `docs/POLICIES.md` shows how.
+//! the list of `registry.rs`; one of a program of someone else's is added to [`POLICIES`]. `docs/POLICIES.md` shows how.
 //!
 //! Beside the policies stand the instruments that several of them read: [`congestion`] counts congested queues,
 //! [`departures`] measures drain rates, [`gradient`] estimates how much headroom a queue will need.
@@ -16,6 +16,7 @@ mod live;
 mod needs;
 mod oversubscription;
 mod pools;
+mod registry;
 mod reverie;
 mod sih;
 mod sonic;
@@ -40,13 +41,14 @@ pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveSettings};
 pub use dsh::{Dsh, DshParameters, DshSettings, Estimator};
 pub use dynamic_threshold::{DtSettings, DynamicThreshold};
 pub use kind::{
-    ALPHA, BuildContext, CongestedAt, ConstantThreshold, DEFAULT, FileFacts, HEADROOM_ESTIMATE, POLICIES, PolicyError,
-    PolicyKind, PolicySettings, PortSizes, Sizes, known_tables, longest_window, settings,
+    ALPHA, BuildContext, CongestedAt, ConstantThreshold, FileFacts, HEADROOM_ESTIMATE, PolicyError, PolicyKind,
+    PolicySettings, PortSizes, Sizes, longest_window,
 };
 pub use live::{LiveAlpha, LiveBytes};
 pub use needs::{HeadroomNeeds, LayoutNeeds, PoolSizes};
 pub use oversubscription::OversubscribedSettings;
 pub use pools::Pools;
+pub use registry::{DEFAULT, POLICIES, known_tables, settings};
 pub use reverie::{FilterAt, Reverie, ReverieSettings};
 pub use sih::SihSettings;
 pub use sonic::{Sonic, SonicSettings};

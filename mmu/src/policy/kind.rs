@@ -4,16 +4,11 @@ use std::any::Any;
 use std::fmt::{self, Debug};
 use std::sync::Arc;
 
-use weir_reader::{
-    ConfigErrors, Doc, Format, Gauge, Key, KnownTable, Named, Problem, Registry, SIZE, Table, Unit, read_text,
-};
+use weir_reader::{Doc, Gauge, Key, Named, Problem, SIZE, Table, Unit};
 use weir_units::{Alpha, BitRate, Bytes, Span};
 
 use super::departures::Windows;
-use super::{
-    LayoutNeeds, Policy, QueueView, abm, adaptive_headroom, dsh, dynamic_threshold, oversubscription, reverie, sih,
-    sonic, spfc, static_threshold,
-};
+use super::{LayoutNeeds, Policy, QueueView};
 use crate::layout::BufferLayout;
 use crate::xon::Xon;
 
@@ -149,27 +144,6 @@ pub struct PolicyError {
     pub help: String,
 }
 
-/// All buffer policies. Adding one to Weir is its file and its line here; a program of someone else's [adds](Registry::add) its
-/// own before the first file is read.
-pub static POLICIES: Registry<dyn PolicyKind> = Registry::new("buffer policy", BUILT_IN);
-
-/// Weir's own, in the order of the reference.
-static BUILT_IN: &[&dyn PolicyKind] = &[
-    &static_threshold::Kind,
-    &dynamic_threshold::Kind,
-    &spfc::Kind,
-    &sih::Kind,
-    &oversubscription::Kind,
-    &adaptive_headroom::Kind,
-    &dsh::Kind,
-    &sonic::Kind,
-    &abm::Kind,
-    &reverie::Kind,
-];
-
-/// The policy of a file that names none.
-pub const DEFAULT: &str = "dt";
-
 /// α● of the lossless ingress queues.
 pub const ALPHA: Key = Key::new("alpha", "1", "α of the lossless ingress queues");
 
@@ -216,37 +190,6 @@ impl CongestedAt {
     pub(super) fn departures_of(self, queue: &QueueView) -> bool {
         self == CongestedAt::Events || queue.off && queue.headroom == 0
     }
-}
-/// The tables of all policies, `buffer.NAME`.
-pub fn known_tables() -> impl Iterator<Item = KnownTable> {
-    POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
-}
-
-/// The settings of a policy by its name and the text of its table, for a switch that no file describes.
-///
-/// ```
-/// let spfc = weir_mmu::policy::settings("spfc", "k_spfc = 8").unwrap();
-/// assert_eq!(spfc.name(), "spfc");
-/// let error = weir_mmu::policy::settings("spfc", "k = 8").unwrap_err().render(false);
-/// assert!(error.contains("unknown key `k`"), "{error}");
-/// ```
-///
-/// # Errors
-/// There is no such policy, or the text is wrong.
-pub fn settings(name: &str, table: &str) -> Result<Arc<dyn PolicySettings>, ConfigErrors> {
-    let names: Vec<&'static str> = POLICIES.names().collect();
-    let buffer = KnownTable::table("buffer", names.leak());
-    let above = [KnownTable::table("", &["buffer"]), buffer];
-    let tables: Vec<KnownTable> = above.into_iter().chain(known_tables()).collect();
-    let format =
-        Format { what: "a policy's table", reference: "docs/POLICIES.md", repeated: "", tables: tables.leak() };
-    let text = format!("[buffer.{name}]\n{table}");
-    let read = |root: &Table<'_>| {
-        let buffer = root.table("buffer", "buffer");
-        POLICIES.find(name).map(|kind| kind.read(&buffer.table_of_kind(kind)))
-    };
-    let (settings, source) = read_text("policy", &text, &format, read)?;
-    settings.ok_or_else(|| source.error_at("buffer", format!("there is no policy \"{name}\""), ""))
 }
 
 /// A size that is not nothing.
