@@ -24,6 +24,7 @@ mod stats;
 mod stream;
 #[cfg(test)]
 mod tests;
+mod transport;
 
 pub use config::{HostConfig, HostError, Peer, ReceiveLimit, RemoteMemory};
 pub use congestion::CongestionControl;
@@ -31,8 +32,9 @@ pub use connection::Connection;
 pub use packet::{Ack, FrameSizes, Hops, NicFrame, NicPacket, Says, Stamps, TcpAck, Verb, Write};
 pub use receiver::{ReceiverConfig, ReceiverStats};
 pub use schedule::Turns;
-pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats, Transport};
+pub use sender::{FctSummary, FlowConfig, Repeat, SenderStats};
 pub use stats::{ClassStats, Completion, HostStats, NicCounters};
+pub use transport::Transport;
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -445,7 +447,9 @@ impl Host {
                 let (class, _) = state.ack_point();
                 let answer = |ack| self.tcp_acks.push(class, receiver, ack);
                 state.handle_segment(now, segment, packet.ecn == Ecn::Ce, answer);
-                self.tcp_acks.wake(state, receiver, generation);
+                if let Some(at) = state.watch() {
+                    self.tcp_acks.wake(at, receiver, generation);
+                }
                 if self.config.queues_tcp {
                     self.queue_tcp_acks(now);
                 }
@@ -787,7 +791,9 @@ impl Host {
             let state = &mut self.receivers[receiver];
             let (class, _) = state.ack_point();
             state.handle_delay_over(now, |ack| self.tcp_acks.push(class, receiver, ack));
-            self.tcp_acks.wake(state, receiver, generation);
+            if let Some(at) = state.watch() {
+                self.tcp_acks.wake(at, receiver, generation);
+            }
         }
         if self.config.queues_tcp {
             self.queue_tcp_acks(now);

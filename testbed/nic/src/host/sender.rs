@@ -3,7 +3,6 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU32;
-use std::sync::Arc;
 
 use weir_flowctl::{Shaper, wire_bytes};
 use weir_reader::Gauge;
@@ -16,8 +15,8 @@ use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Verb, Write};
 use super::stream::Sending;
-use super::{HostConfig, HostError, Peer, ReceiverConfig, codec};
-use crate::tcp::{TcpConfig, TcpSender};
+use super::{HostConfig, HostError, Peer, ReceiverConfig, Transport, codec};
+use crate::tcp::TcpSender;
 
 /// Messages in flight at most, like the transmit depth of perftest.
 const MESSAGES_IN_FLIGHT_MAX: u64 = 128;
@@ -61,28 +60,6 @@ pub struct FlowConfig {
     pub retransmission: Option<Span>,
     /// What carries it.
     pub transport: Transport,
-}
-
-/// What carries a flow.
-#[derive(Clone, Debug)]
-pub enum Transport {
-    /// RDMA WRITEs or SENDs over a reliable connection.
-    Rdma,
-    /// TCP, in virtual time only: its messages are one stream of bytes, and complete when all of them is acknowledged. What
-    /// is said of congestion control, acknowledgements and retransmission of RDMA does not apply.
-    Tcp(Arc<TcpConfig>),
-}
-
-impl Transport {
-    /// TCP.
-    pub fn tcp(config: TcpConfig) -> Transport {
-        Transport::Tcp(Arc::new(config))
-    }
-
-    /// Whether it is TCP.
-    pub fn is_tcp(&self) -> bool {
-        matches!(self, Transport::Tcp(_))
-    }
 }
 
 /// When messages are released.

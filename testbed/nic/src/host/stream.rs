@@ -10,7 +10,6 @@ use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, Class, ClassSet, Time};
 
 use super::packet::TcpAck;
-use super::receiver::Receiver;
 use crate::tcp::{Segment, TcpConfig, TcpReceiver, TcpSender};
 
 /// What a sender of TCP has besides.
@@ -124,10 +123,8 @@ impl Acks {
     }
 
     /// Sees to it that a receiver is looked at when its delayed acknowledgement is due.
-    pub(super) fn wake(&mut self, receiver: &mut Receiver, place: usize, generation: u32) {
-        if let Some(at) = receiver.watch() {
-            self.later.push(Reverse((at, place, generation)));
-        }
+    pub(super) fn wake(&mut self, at: Time, place: usize, generation: u32) {
+        self.later.push(Reverse((at, place, generation)));
     }
 
     /// When the first of them is to be looked at.

@@ -125,21 +125,6 @@ impl Control {
         Control { kind, control: kind.read(parameters) }
     }
 
-    /// RFC 5681: one segment more a round trip, half the window after a loss.
-    pub fn reno() -> Control {
-        Control::of(&super::reno::Reno)
-    }
-
-    /// RFC 9438.
-    pub fn cubic() -> Control {
-        Control::of(&super::cubic::Cubic)
-    }
-
-    /// RFC 8257.
-    pub fn dctcp() -> Control {
-        Control::of(&super::dctcp::Dctcp)
-    }
-
     /// The kind's name.
     pub fn name(&self) -> &'static str {
         self.kind.name()
