@@ -80,6 +80,7 @@ mod netlink;
 mod pdump;
 mod port;
 mod port_config;
+mod port_shared;
 mod queue;
 mod ring_pair;
 mod ring_port;

@@ -6,8 +6,6 @@ use std::ptr::NonNull;
 
 use weir_dpdk_sys as sys;
 
-use crate::mempool::Mempool;
-
 /// An owned packet: an mbuf, or a chain of them, that goes back to its pool on
 /// drop.
 ///
@@ -109,18 +107,15 @@ impl Mbuf {
         true
     }
 
+    /// For DPDK's functions that leave the mbuf to its owner.
+    pub(crate) fn as_raw(&self) -> *mut sys::rte_mbuf {
+        self.0.as_ptr()
+    }
+
     /// The longest frame that the first segment can hold behind its headroom.
     pub fn capacity(&self) -> u16 {
         let room: u16 = self.field(sys::WEIR_MBUF_BUF_LEN);
         room - self.field::<u16>(sys::WEIR_MBUF_DATA_OFF)
-    }
-
-    /// A deep copy from `pool`, of several segments if one is too small;
-    /// `None` if the pool is exhausted.
-    pub fn copy(&self, pool: &Mempool) -> Option<Mbuf> {
-        // SAFETY: the mbuf is ours and only read; the pool is alive. The copy
-        // has no other owner.
-        unsafe { Mbuf::from_raw(sys::rte_pktmbuf_copy(self.0.as_ptr(), pool.as_ptr(), 0, u32::MAX)) }
     }
 
     /// Asks the CPU to fetch the first bytes of the frame.

@@ -190,12 +190,25 @@ pub fn data_room_for(frame_bytes: u32) -> Option<u16> {
     u16::try_from(bytes.checked_next_multiple_of(64)?).ok()
 }
 
+impl Mbuf {
+    /// A deep copy from `pool`, of several segments if one is too small;
+    /// `None` if the pool is exhausted.
+    pub fn copy(&self, pool: &Mempool) -> Option<Mbuf> {
+        // SAFETY: the mbuf is ours and only read; the pool is alive. The copy
+        // has no other owner.
+        unsafe { Mbuf::from_raw(sys::rte_pktmbuf_copy(self.as_raw(), pool.as_ptr(), 0, u32::MAX)) }
+    }
+}
+
 /// The most free mbufs that an lcore may have in its hands, beside its cache, while it looks whether there are as many as it wants: others
 /// do not find them for that instant.
 pub const PIECED_MAX: u32 = sys::WEIR_PIECED_MAX;
 
 /// Bytes left free in front of a received frame.
 pub const HEADROOM: u16 = sys::WEIR_PKTMBUF_HEADROOM as u16;
+
+/// What a frame has beside its payload, without FCS: its header and two VLAN tags.
+pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// [`HEADROOM`] and 2048 bytes of frame.
 pub const DEFAULT_DATA_ROOM: u16 = sys::WEIR_DEFAULT_DATA_ROOM as u16;

@@ -111,7 +111,7 @@ impl Netdev {
     pub(crate) fn queues(&self, pool: &Mempool, in_flight: u16) -> Result<(Receiver, Transmitter), Errno> {
         let receiving = Arc::new(ring::packet_socket()?);
         let ring = RxRing::new(Arc::clone(&receiving), self.options.mtu, self.options.ring_slots)?;
-        let frame_bytes = u32::from(self.options.mtu) + crate::port::FRAME_OVERHEAD;
+        let frame_bytes = u32::from(self.options.mtu) + crate::mempool::FRAME_OVERHEAD;
         transmitter::limit_in_flight(&self.socket, u32::from(in_flight), frame_bytes);
         *lock(&self.receiving) = Some(receiving);
         // A new socket has no memberships.

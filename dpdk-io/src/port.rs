@@ -8,9 +8,10 @@ use weir_dpdk_sys as sys;
 
 use crate::device::{DeviceInfo, Link, PauseState, text};
 use crate::error::{Errno, PortError};
-use crate::mempool::Mempool;
+use crate::mempool::FRAME_OVERHEAD;
 use crate::netdev::{self, Netdev};
 use crate::port_config::PortConfig;
+use crate::port_shared::{NO_DPDK_PORT, PortShared};
 use crate::queue::{RxQueue, TxQueue};
 use crate::ring_pair::RingPair;
 use crate::runtime::{Runtime, lock};
@@ -551,101 +552,6 @@ impl Port {
     }
 }
 
-/// What the port and its queues share. The device closes with the last of them.
-#[derive(Debug)]
-pub(crate) struct PortShared {
-    /// DPDK's port number, or [`NO_DPDK_PORT`].
-    pub(crate) id: u16,
-    /// A port that is not DPDK's.
-    netdev: Option<Netdev>,
-    name: String,
-    detach: bool,
-    /// Whether a guest says which queues there are, and may take them away.
-    is_vhost: bool,
-    closed: AtomicBool,
-    started: AtomicBool,
-    /// Pools that the driver may take mbufs from; declared, and so dropped,
-    /// before the runtime.
-    pools: Mutex<Vec<Mempool>>,
-    /// For a port of the driver `net_af_xdp`: its sockets.
-    pub(crate) xdp: Mutex<XdpSockets>,
-    /// For a port made of rings: the rings, and which of them it sends to.
-    pub(crate) rings: Option<(Arc<RingPair>, usize)>,
-    runtime: Arc<Runtime>,
-}
-
-impl PortShared {
-    #[inline(always)]
-    pub(crate) fn is_started(&self) -> bool {
-        // Acquire: pairs with the Release in `Port::start`.
-        self.started.load(Ordering::Acquire)
-    }
-
-    /// The queue pairs, one bit each, that the guest of a vhost port uses.
-    fn guest_queues(&self, guest_sends: bool) -> u64 {
-        // SAFETY: reads a word of a table that has a place for each port.
-        unsafe { sys::weir_vhost_queues(self.id, c_int::from(guest_sends)) }
-    }
-
-    /// Whether frames that are sent by this queue can get anywhere.
-    #[inline]
-    pub(crate) fn is_taken_from(&self, queue: u16) -> bool {
-        !self.is_vhost || u32::from(queue) < sys::WEIR_QUEUE_BEYOND && self.guest_queues(false) >> queue & 1 == 1
-    }
-
-    pub(crate) fn dpdk_id(&self) -> Option<u16> {
-        (self.id != NO_DPDK_PORT).then_some(self.id)
-    }
-
-    /// The port holds one reference, each queue one; `&mut Port` makes queues,
-    /// and a queue cannot be cloned, so a count of 1 is the truth.
-    fn queues_are_held(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) > 1
-    }
-
-    /// Only without queue handles.
-    fn stop(&self) -> c_int {
-        // Relaxed: no queue is left to see it.
-        if !self.started.swap(false, Ordering::Relaxed) {
-            return 0;
-        }
-        if let Some(netdev) = &self.netdev {
-            netdev.stop();
-            return 0;
-        }
-        // SAFETY: the port is ours and nobody polls it.
-        unsafe { sys::rte_eth_dev_stop(self.id) }
-    }
-
-    /// Only without queue handles; the second time it does nothing.
-    fn close(&self) -> c_int {
-        // Relaxed: one owner is left.
-        if self.closed.swap(true, Ordering::Relaxed) {
-            return 0;
-        }
-        let stopped = self.stop();
-        *lock(&self.xdp) = XdpSockets::default();
-        if self.netdev.is_some() {
-            return stopped;
-        }
-        // SAFETY: the port is ours, nobody polls it, and this is its end.
-        let closed = unsafe { sys::weir_port_close(self.id, c_int::from(self.detach)) };
-        self.runtime.release_port(self.id);
-        if closed != 0 { closed } else { stopped }
-    }
-}
-
-impl Drop for PortShared {
-    fn drop(&mut self) {
-        let ret = self.close();
-        if ret != 0 {
-            tracing::warn!(port = self.name, error = %Errno::from_return(ret), "close");
-        }
-        // The device may have held the last mbufs of a pool.
-        self.runtime.sweep();
-    }
-}
-
 fn raw_info(id: u16) -> Result<sys::weir_port_info, Errno> {
     // SAFETY: all zero is a valid value of this plain structure.
     let mut info: sys::weir_port_info = unsafe { std::mem::zeroed() };
@@ -668,14 +574,10 @@ fn configure_step(step: c_int) -> &'static str {
 const XDP_DRIVER: &str = "net_af_xdp";
 /// The driver whose ports have guests.
 const VHOST_DRIVER: &str = "net_vhost";
-/// Header and two VLAN tags.
-pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// What `net_af_xdp` puts in a fill queue, and the places of a completion queue
 /// (`XSK_RING_CONS__DEFAULT_NUM_DESCS`).
 const AF_XDP_FILL_MBUFS: u32 = 2048;
 const AF_XDP_COMPLETION_MBUFS: u32 = 2048;
 
-/// Above all that DPDK gives.
-const NO_DPDK_PORT: u16 = u16::MAX;
 const _: () = assert!(PORTS_MAX < NO_DPDK_PORT as usize);

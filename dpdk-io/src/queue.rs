@@ -8,7 +8,7 @@ use weir_dpdk_sys as sys;
 use crate::arrivals::Arrival;
 use crate::batch::{Batch, MAX_BURST};
 use crate::netdev;
-use crate::port::PortShared;
+use crate::port_shared::PortShared;
 
 /// A receive queue. One thread at a time polls it; it can move between threads.
 /// It keeps its port open.

@@ -130,15 +130,26 @@ fn is_at(file: &File, path: &Path) -> bool {
 fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
     // The kernel tells a page of locks at a time, and one that is given up meanwhile may hide another from that reader.
-    let look = |_| pid_of(&fs::read_to_string("/proc/locks").ok()?, (major(meta.dev()), minor(meta.dev()), meta.ino()));
+    let inode = Inode { major: major(meta.dev()), minor: minor(meta.dev()), number: meta.ino() };
+    let look = |_| pid_of(&fs::read_to_string("/proc/locks").ok()?, inode);
     let pid = (0..LOOKS).find_map(look)?;
     let command = fs::read_to_string(format!("/proc/{pid}/comm")).ok();
     Some(Holder { pid, command: command.map(|command| command.trim().to_owned()) })
 }
 
+/// A file, as the kernel names it in its list of locks.
+#[derive(Clone, Copy)]
+struct Inode {
+    /// The device's numbers,
+    major: u32,
+    minor: u32,
+    /// and the inode's on it.
+    number: u64,
+}
+
 /// The process that holds a `flock` on this inode: `1: FLOCK  ADVISORY  WRITE 77 00:1a:4711 0 EOF`.
-fn pid_of(locks: &str, (major, minor, inode): (u32, u32, u64)) -> Option<u32> {
-    let place = format!("{major:02x}:{minor:02x}:{inode}");
+fn pid_of(locks: &str, Inode { major, minor, number }: Inode) -> Option<u32> {
+    let place = format!("{major:02x}:{minor:02x}:{number}");
     let holds = |fields: &Vec<&str>| matches!(fields[..], [_, "FLOCK", _, "WRITE", _, at, ..] if at == place);
     let fields = locks.lines().map(|line| line.split_whitespace().collect()).find(holds)?;
     // 0, or less, of a process that this one can't see.
@@ -242,9 +253,10 @@ mod tests {
                      4: FLOCK  ADVISORY  WRITE 14 00:1a:4711 0 EOF\n\
                      4: -> FLOCK  ADVISORY  WRITE 15 00:1a:4711 0 EOF\n\
                      5: FLOCK  ADVISORY  WRITE 0 103:05:9 0 EOF\n";
-        assert_eq!(pid_of(locks, (0, 26, 4711)), Some(14));
-        assert_eq!(pid_of(locks, (0x103, 5, 9)), None, "of a process that is not seen from here");
-        assert_eq!(pid_of(locks, (0, 26, 47)), None);
+        let inode = |major, minor, number| Inode { major, minor, number };
+        assert_eq!(pid_of(locks, inode(0, 26, 4711)), Some(14));
+        assert_eq!(pid_of(locks, inode(0x103, 5, 9)), None, "of a process that is not seen from here");
+        assert_eq!(pid_of(locks, inode(0, 26, 47)), None);
     }
 
     #[test]

@@ -13,9 +13,9 @@ use weir_flowctl::Tells;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Span};
 
+use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 use crate::device_pause::DevicePause;
 use crate::error::DriverError;
-use crate::memory::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 use crate::socket::{self, OpenError};
 
 /// memif's ring has this power of two of places.
@@ -93,7 +93,7 @@ impl Devices {
     }
 
     /// The link between a switch's port and the NIC in front of its host: the port's end, started, and the NIC's.
-    pub fn open_link(&mut self, mtu: u16, pool: &Mempool) -> Result<(OpenPort, RingEnd), PortError> {
+    pub(crate) fn open_link(&mut self, mtu: u16, pool: &Mempool) -> Result<(OpenPort, RingEnd), PortError> {
         self.opened += 1;
         let (near, far) = ring_port(&format!("nic{}", self.opened), RING_SLOTS)?;
         let link = Device::Ring(String::new());

@@ -51,6 +51,7 @@ mod capture;
 mod catch_up;
 mod checks;
 mod cpu_use;
+mod descriptors;
 mod device_lock;
 mod device_pause;
 pub mod devices;
@@ -77,20 +78,22 @@ mod socket;
 mod switch_lcore;
 mod switches;
 mod tap;
+mod task;
 pub mod trial;
 
 pub use capture::{CAPTURES_MAX, Capture, CaptureState, CapturedFrame, Passing, SNAPLEN_MAX, Wanted};
 pub use catch_up::{CATCH_UP_AUTO_MOST, CATCH_UP_BASE, catch_up};
 pub use checks::check_machine;
 pub use cpu_use::CpuUse;
+pub use descriptors::rx_descriptors;
 pub use error::DriverError;
 pub use frame::{Frame, FrameStore};
 pub use guest_queues::GuestQueues;
 pub use instance::{DeviceLocks, check_devices, claim_devices};
-pub use lcore_loop::{LcoreStats, LoopControl, Phase, Task};
+pub use lcore_loop::{LcoreStats, LoopControl};
 pub use lcore_work::{Taken, Work};
 pub use losses::loss_knowledge;
-pub use memory::{Memory, rx_descriptors};
+pub use memory::Memory;
 pub use netdevs::PortEvent;
 pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
@@ -102,3 +105,4 @@ pub use switches::{
     pci_addresses, pci_addresses_of,
 };
 pub use tap::{Tap, TapPlan, Tapped, TappedFrame, tap};
+pub use task::{Phase, Task};

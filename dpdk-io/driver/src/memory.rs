@@ -6,31 +6,14 @@ use weir_dpdk_io::{
 };
 use weir_switch_core::BURST_MAX;
 use weir_switch_core::burst::{RECEIVED_MAX, frames_held_max};
-use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{Bytes, LINK_OVERHEAD, Span};
+use weir_units::Bytes;
 
+use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 use crate::nic;
 use crate::replay::replayed;
 
-/// Receive descriptors of a port, mbufs that wait for frames, where nothing asks for more.
-pub(crate) const RX_DESCRIPTORS: u16 = 512;
-/// What NICs have at most (ixgbe, igb, e1000: 4096; others are cut to theirs).
-const RX_DESCRIPTORS_MAX: u16 = 4_096;
-/// No gap that descriptors could cover is longer.
-const POLL_GAP_MAX: Span = Span::from_secs(1);
-/// Frames that descriptors are chosen for: smaller ones fill them sooner.
-const RX_FRAME: Bytes = Bytes::new(512);
-/// Receive descriptors of an AF_XDP port.
-pub(crate) const AF_XDP_RX_DESCRIPTORS: u16 = 2048;
 /// Mbufs that an AF_XDP port takes beside: its driver's fill queue, and sent frames in its completion queue.
 const AF_XDP_MBUFS: u32 = 2 * 2048;
-/// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
-pub(crate) const TX_DESCRIPTORS: u16 = 128;
-/// Places in each direction of a link inside the process: what is "on the wire".
-pub(crate) const RING_SLOTS: u32 = 256;
-/// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:
-/// longer than the poll gaps of a busy machine. The ring is the kernel's memory, and its size is bounded.
-pub(crate) const NETDEV_GAP_MS: u32 = 50;
 /// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs that are under way in a round of an lcore with up to eight ports then come back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
@@ -129,7 +112,7 @@ impl Memory {
     }
 
     /// Data room of the control pool's mbufs.
-    pub fn control_data_room(&self) -> u16 {
+    pub(crate) fn control_data_room(&self) -> u16 {
         data_room_for(CONTROL_FRAME_BYTES).unwrap_or(DEFAULT_DATA_ROOM)
     }
 
@@ -170,25 +153,6 @@ const fn control_kept(lcores: usize) -> u32 {
     (lcores as u32 + 1) * CONTROL_CACHE * 3 / 2
 }
 
-/// Receive descriptors of a port: as configured, or for a NIC as many as frames of 512 B come in while the longest gap
-/// between two polls lasts, from 512 to 4096. A NIC drops what finds none, of lossless classes too, before any PAUSE.
-pub fn rx_descriptors(port: &PortConfig, poll_gap: Span) -> u16 {
-    if !matches!(port.device, Device::Pci(_)) {
-        return default_descriptors(&port.device);
-    }
-    port.rx_descriptors.unwrap_or_else(|| {
-        let rate = port.rate.unwrap_or(RATE_UNKNOWN);
-        let gap = poll_gap.min(POLL_GAP_MAX);
-        let frames = rate.bytes_in(gap).get() / (RX_FRAME + LINK_OVERHEAD).get();
-        frames.next_power_of_two().clamp(u64::from(RX_DESCRIPTORS), u64::from(RX_DESCRIPTORS_MAX)) as u16
-    })
-}
-
-/// Receive descriptors of a device where nothing asks for others.
-pub(crate) fn default_descriptors(device: &Device) -> u16 {
-    if matches!(device, Device::AfXdp(_)) { AF_XDP_RX_DESCRIPTORS } else { RX_DESCRIPTORS }
-}
-
 /// Mbufs that a port's device has: descriptors, what is on a link inside the process, a burst each way.
 fn at_port(port: &PortConfig) -> u32 {
     let own = match port.device {
@@ -212,6 +176,8 @@ fn has_nics(switches: &[SwitchConfig]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use weir_units::Span;
+
     use super::*;
 
     fn switch(buffer: &str) -> SwitchConfig {

@@ -13,10 +13,10 @@ use weir_switch_core::{BuildError, Packet, PacketStore, Shared};
 use weir_units::{BitRate, Class, ClassSet, MacAddr, PortId, Time};
 use weir_wire::ethernet::{self, Parsed};
 
+use crate::descriptors::RING_SLOTS;
 use crate::frame::{Frame, FrameStore};
-use crate::lcore_loop::{Phase, Task};
-use crate::memory::RING_SLOTS;
 use crate::switch_lcore::DeviceBacklog;
+use crate::task::{Phase, Task};
 
 /// Frames that are moved at once.
 const BURST: usize = ModelConfig::STASH_FRAMES;

@@ -20,7 +20,7 @@ use weir_trace::Schedule;
 use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, FCS_BYTES, Serialiser, Span, Time, WIRE_OVERHEAD_BYTES};
 use weir_wire::mac_control::ControlFrame;
 
-use crate::lcore_loop::{Phase, Task};
+use crate::task::{Phase, Task};
 
 mod board;
 mod traces;
@@ -28,10 +28,11 @@ mod traces;
 use board::Leaving;
 pub(crate) use board::ReplayBoard;
 pub use board::{LaneReport, ReplayReport, StoodStill, Timing};
-pub use traces::{AS_IT_IS, Trace, TraceEnd, lanes, memory_bytes_max};
+pub(crate) use traces::AS_IT_IS;
+pub use traces::{Trace, TraceEnd, lanes, memory_bytes_max};
 
 /// As much as a task that was away may make up; beyond, the traces' clock stands still.
-pub const CATCH_UP: Span = Span::from_micros(200);
+pub(crate) const CATCH_UP: Span = Span::from_micros(200);
 /// A task that is due so soon is polled at once, and its CPU given to nobody in between.
 const SOON: Span = Span::from_micros(50);
 /// Frames of paused classes that one poll drops at most.

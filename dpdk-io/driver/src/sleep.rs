@@ -5,7 +5,7 @@ use std::time::Duration;
 use weir_dpdk_io::{Arrivals, Clock, Woken};
 use weir_units::{Span, Time};
 
-use crate::lcore_loop::Task;
+use crate::task::Task;
 
 /// A nap of a loop that has to look for itself whether something has come.
 const NAP: Duration = Duration::from_micros(30);

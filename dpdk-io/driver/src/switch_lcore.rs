@@ -12,9 +12,9 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::capture::Captures;
 use crate::frame::{Frame, FrameStore};
-use crate::lcore_loop::{Phase, Task};
 use crate::lcore_work::Taken;
 use crate::tap::Tap;
+use crate::task::{Phase, Task};
 
 /// Frames received from a port at once.
 const RX_BURST: usize = 64;
@@ -156,7 +156,7 @@ impl SwitchLcore {
 
     /// The switch has no other lcore, and whatever sends to one of its ports either waits while the port is not polled, or can be
     /// waited for: the lcore may be left alone while it has nothing to do.
-    pub fn may_rest(&mut self) {
+    pub(crate) fn may_rest(&mut self) {
         self.may_rest = true;
     }
 

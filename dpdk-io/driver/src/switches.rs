@@ -23,7 +23,7 @@ use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
 use crate::frame::{Frame, FrameStore};
 use crate::guest_queues::{GuestQueues, GuestWatch};
-use crate::lcore_loop::{self, LcoreStats, LoopControl, Phase, Task};
+use crate::lcore_loop::{self, LcoreStats, LoopControl};
 use crate::link_rate;
 use crate::link_rate::{LinkRates, port_facts};
 use crate::losses::LossMeters;
@@ -36,6 +36,7 @@ use crate::poll_gap;
 use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, ReplayReport, Replayer, Trace, TraceEnd, lanes};
 use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
 use crate::tap::{TapPlan, Tapped, tap};
+use crate::task::{Phase, Task};
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
@@ -241,10 +242,11 @@ impl<'a> PreparedSwitches<'a> {
         let mut memory = Memory::of(switches, placement.cpus.len(), extra_mbufs);
         memory.for_devices |= runtime.has_nics;
         let store = FrameStore {
-            data: pool("weir_data", (memory.mbufs(), CACHE), memory.data_room, memory.for_devices)?,
+            data: pool("weir_data", memory.mbufs(), CACHE, memory.data_room, memory.for_devices)?,
             control: pool(
                 "weir_control",
-                (memory.control, CONTROL_CACHE),
+                memory.control,
+                CONTROL_CACHE,
                 memory.control_data_room(),
                 memory.for_devices,
             )?,
@@ -292,8 +294,8 @@ impl<'a> PreparedSwitches<'a> {
     ) -> Result<PreparedSwitches<'a>, DriverError> {
         let for_devices = memory.for_devices || runtime.has_nics;
         let store = FrameStore {
-            data: pool("weir_data", (memory.mbufs(), CACHE), memory.data_room, for_devices)?,
-            control: pool("weir_control", (memory.control, CONTROL_CACHE), memory.control_data_room(), for_devices)?,
+            data: pool("weir_data", memory.mbufs(), CACHE, memory.data_room, for_devices)?,
+            control: pool("weir_control", memory.control, CONTROL_CACHE, memory.control_data_room(), for_devices)?,
         };
         Ok(PreparedSwitches {
             runtime,
@@ -338,8 +340,7 @@ impl<'a> PreparedSwitches<'a> {
             if let Some(open) = open {
                 let mut queues: Vec<_> = std::iter::once((open.rx, open.tx)).chain(open.more).collect();
                 if let Some(on) = placed.nics[number] {
-                    let ends = (queues, &shared, &backlogs[number]);
-                    let (at_switch, board) = self.add_nic(config, number, on, ends)?;
+                    let (at_switch, board) = self.add_nic(config, number, on, queues, &shared, &backlogs[number])?;
                     (queues, nic) = (vec![at_switch], Some(board));
                 }
                 (receive, transmit) = queues.into_iter().unzip();
@@ -397,7 +398,9 @@ impl<'a> PreparedSwitches<'a> {
         config: &SwitchConfig,
         number: usize,
         on: usize,
-        (host, shared, backlog): (Vec<(RxQueue, TxQueue)>, &Arc<Shared>, &Arc<DeviceBacklog>),
+        host: Vec<(RxQueue, TxQueue)>,
+        shared: &Arc<Shared>,
+        backlog: &Arc<DeviceBacklog>,
     ) -> Result<((RxQueue, TxQueue), Arc<NicBoard>), DriverError> {
         let failed = |error: PortError| {
             let message = format!("port {}: the link to its NIC: {error}", config.ports[number].name);
@@ -593,7 +596,7 @@ impl RunningSwitches {
     }
 
     /// What the replay of traces has come to; `None` where there is none.
-    pub fn replay_report(&self) -> Option<ReplayReport> {
+    pub(crate) fn replay_report(&self) -> Option<ReplayReport> {
         let patience = self.patience();
         self.replays.as_ref().map(|board| board.collect(|| self.waits(&patience)))
     }
@@ -713,7 +716,7 @@ impl RunningSwitches {
     }
 
     /// What the device of each port of switch `index` tells of itself; nothing for a clone.
-    pub fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
+    pub(crate) fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
         let switch = &self.switches[index];
         let report = |(((port, backlog), losses), nic): (((&Option<Port>, &Arc<DeviceBacklog>), _), _)| {
             let frames = backlog.frames_max();
@@ -827,7 +830,8 @@ fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceE
 /// A pool of so many mbufs, of which each lcore keeps so many at hand.
 pub(crate) fn pool(
     name: &str,
-    (count, cache): (u32, u32),
+    count: u32,
+    cache: u32,
     data_room: u16,
     for_devices: bool,
 ) -> Result<Mempool, DriverError> {

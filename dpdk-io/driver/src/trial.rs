@@ -122,7 +122,7 @@ pub fn try_ports(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<TrialReport, DriverError> {
     let memory = Memory::of(std::slice::from_ref(switch), 1, 0);
-    let frames = pool("weir_try", (memory.mbufs(), CACHE), memory.data_room, memory.for_devices)?;
+    let frames = pool("weir_try", memory.mbufs(), CACHE, memory.data_room, memory.for_devices)?;
     let mut devices = Devices::new(poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
     let mut a = devices.open(switch, 0, &frames)?;
     let mut b = devices.open(switch, 1, &frames)?;

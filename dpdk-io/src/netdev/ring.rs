@@ -223,7 +223,7 @@ impl Drop for RxRing {
 
 /// Bytes of a slot: the kernel's headers and a frame with two tags, in whole cache lines.
 pub(super) fn slot_bytes(mtu: u16) -> u32 {
-    (HEADERS_BYTES + u32::from(mtu) + crate::port::FRAME_OVERHEAD).next_multiple_of(64)
+    (HEADERS_BYTES + u32::from(mtu) + crate::mempool::FRAME_OVERHEAD).next_multiple_of(64)
 }
 
 /// `TPACKET2_HDRLEN` and 16 for the Ethernet header, in whole 16s; then the header that `PACKET_VNET_HDR` asks for.

@@ -31,7 +31,7 @@ pub struct Trace<'c> {
 }
 
 /// What ports of a switch's file send: the frames as they are.
-pub static AS_IT_IS: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
+pub(crate) static AS_IT_IS: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
 
 /// A trace and the end of the link that it is sent on.
 pub type TraceEnd<'c> = (Trace<'c>, Capture, FarEnd);
