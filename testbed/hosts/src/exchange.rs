@@ -25,7 +25,7 @@ use std::collections::VecDeque;
 
 use weir_nic::host::Verb;
 
-pub use keys::{GID_OF_IPV4, Keys};
+pub use keys::Keys;
 
 /// One end of the exchange.
 ///

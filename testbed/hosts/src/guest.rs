@@ -5,6 +5,7 @@
 //! that was started is ever forgotten.
 
 mod accelerator;
+mod accelerator_choice;
 mod fleet;
 mod image;
 mod machine;
@@ -12,7 +13,8 @@ mod memory;
 mod process;
 mod shell;
 
-pub use accelerator::{Accelerator, AcceleratorChoice};
+pub use accelerator::Accelerator;
+pub use accelerator_choice::AcceleratorChoice;
 pub use fleet::{Fleet, Running, State};
 pub use image::{Image, store};
 pub use machine::{GuestPlan, Life};

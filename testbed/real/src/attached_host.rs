@@ -16,11 +16,9 @@ use super::attachment::Attachment;
 use super::board::{Board, LastWords};
 use super::door::{Door, Order};
 use super::instants::PortInstants;
-use super::on_link::{LinkShape, OnLink};
+use super::on_link::{BURST, LinkShape, OnLink};
 use crate::lane::{self, Lane};
 
-/// Frames that one poll moves in each direction at most.
-pub(super) const BURST: usize = 32;
 /// Notes that wait for the control thread.
 const NOTES: usize = 4_096;
 

@@ -6,10 +6,12 @@ use weir_scenario::link::{FaultPlan, LinkFrame, ipv4_dscp};
 use weir_units::{BitRate, Span, Time};
 use weir_wire::mac_control::ControlFrame;
 
-use super::attached_host::BURST;
 use super::board::Board;
 use super::instants::PortInstants;
 use crate::lane::Lane;
+
+/// Frames that one poll moves in each direction at most.
+pub(super) const BURST: usize = 32;
 
 /// A frame on a link.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! Real hosts beside the switches of a run: their ports' links are watched while they get ready, their flows are read off the switches'
 //! counters while they send, and what they told becomes part of the summary.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use weir_dpdk_driver::Stopped;
+use weir_dpdk_driver::{RunningSwitches, Stopped};
 use weir_hosts::{Experiment, HostError, Outcome, Session};
 use weir_nic::host::{ClassStats, ReceiverStats, SenderStats, Transport};
 use weir_nic::model::{ModelDrop, ModelReport};
@@ -14,7 +14,7 @@ use weir_scenario::{PortPlace, Scenario};
 use weir_switch_core::Report;
 use weir_units::{Bytes, CLASSES, Span};
 
-use crate::run::Run;
+use crate::software::Software;
 
 /// How often links and hosts are looked at while hosts get ready, in real time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -41,8 +41,13 @@ struct Seen {
 
 impl RealHosts {
     /// Boots the guests, and has all hosts get ready. `None` if `stop` is set meanwhile.
-    pub(super) fn get_ready(experiment: &mut Experiment, run: &Run<'_>) -> Result<Option<RealHosts>, HostError> {
-        let Run { scenario, running, software, stop, .. } = *run;
+    pub(super) fn get_ready(
+        experiment: &mut Experiment,
+        scenario: &Scenario,
+        running: &RunningSwitches,
+        software: &Software,
+        stop: &AtomicBool,
+    ) -> Result<Option<RealHosts>, HostError> {
         experiment.boot()?;
         let deadline = Instant::now() + experiment.boots_within();
         while !experiment.is_up()? {

@@ -75,13 +75,15 @@ impl Run<'_> {
     ) -> Result<Ended, BackendError> {
         let real = match hosts {
             None => None,
-            Some(experiment) => match RealHosts::get_ready(experiment, self)? {
-                None => {
-                    let came_to = CameTo::Interruption(Time::ZERO);
-                    return Ok(Ended { came_to, machine: Machine::default(), real: None });
+            Some(experiment) => {
+                match RealHosts::get_ready(experiment, self.scenario, self.running, self.software, self.stop)? {
+                    None => {
+                        let came_to = CameTo::Interruption(Time::ZERO);
+                        return Ok(Ended { came_to, machine: Machine::default(), real: None });
+                    }
+                    ready => ready,
                 }
-                ready => ready,
-            },
+            }
         };
         // Real hosts have sent frames before, and go on after it.
         let reports = || real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports());

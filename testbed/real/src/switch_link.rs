@@ -9,10 +9,10 @@ use weir_results::record::Teller;
 use weir_scenario::PortPlace;
 use weir_units::Time;
 
-use super::attached_host::{BURST, Note, Reader, note_told, notes};
+use super::attached_host::{Note, Reader, note_told, notes};
 use super::board::Board;
 use super::instants::PortInstants;
-use super::on_link::{LinkShape, OnLink};
+use super::on_link::{BURST, LinkShape, OnLink};
 use crate::lane::{self, Lane};
 
 /// A link between two ports: the far ends of both, and a lane each way.

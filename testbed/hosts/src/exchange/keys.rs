@@ -18,7 +18,7 @@ pub struct Keys {
 }
 
 /// What the GID of an IPv4 address begins with.
-pub const GID_OF_IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
+pub(crate) const GID_OF_IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Keys {
     /// Bytes of the message: text, and a zero.

@@ -1,0 +1,89 @@
+//! The choice of what runs a guest's instructions: KVM where it really does, and emulation elsewhere.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+use std::{fs, thread};
+
+use super::GuestError;
+use super::accelerator::Accelerator;
+use super::image::Image;
+use super::machine;
+
+/// What a user asks for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum AcceleratorChoice {
+    /// KVM if a guest boots with it here.
+    #[default]
+    Auto,
+    /// KVM, or nothing.
+    Kvm,
+    /// Emulation.
+    Tcg,
+}
+
+/// How long a guest may take to say that it boots under KVM. With KVM it takes less than a second.
+const PROBE_WITHIN: Duration = Duration::from_secs(12);
+/// What the guest says then.
+const BOOTS: &str = "weir: it boots";
+
+impl AcceleratorChoice {
+    /// What this choice comes to on this machine.
+    ///
+    /// That a guest boots with KVM is known only once one has: a machine may have `/dev/kvm`, even make a virtual machine, and yet not
+    /// run an ordinary kernel. So one is booted, and the answer is kept in the store until the machine boots anew, or another image is made.
+    ///
+    /// # Errors
+    /// KVM was asked for and no guest boots with it.
+    pub fn settle(self, store: &Path, image: &Image) -> Result<Accelerator, GuestError> {
+        if self == AcceleratorChoice::Tcg {
+            return Ok(Accelerator::Tcg);
+        }
+        match (probed(store, image), self) {
+            (Ok(()), _) => Ok(Accelerator::Kvm),
+            (Err(_), AcceleratorChoice::Auto) => Ok(Accelerator::Tcg),
+            (Err(reason), _) => Err(GuestError::NoKvm(reason)),
+        }
+    }
+}
+
+/// Whether a guest boots with KVM, from the store if that is known.
+fn probed(store: &Path, image: &Image) -> Result<(), String> {
+    fs::File::options().read(true).write(true).open("/dev/kvm").map_err(|error| format!("/dev/kvm: {error}"))?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let key = format!("{} {}\n", boot.trim(), image.initrd.display());
+    let known = store.join("kvm");
+    if let Some(told) = fs::read_to_string(&known).ok().and_then(|text| text.strip_prefix(&key).map(str::to_owned)) {
+        return if told.is_empty() { Ok(()) } else { Err(told) };
+    }
+    let found = probe(image);
+    // If it can't be kept it is found out again.
+    let _ = fs::write(&known, key + found.as_ref().err().map_or("", String::as_str));
+    found
+}
+
+/// Boots a guest with KVM that ends itself at once.
+fn probe(image: &Image) -> Result<(), String> {
+    let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
+    let console = folder.path().join("console");
+    let mut command = machine::bare(image, Accelerator::Kvm, 192, &console, "weir.accept=1");
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut process = command.spawn().map_err(|error| format!("QEMU does not start: {error}"))?;
+    let deadline = Instant::now() + PROBE_WITHIN;
+    let outcome = loop {
+        let said = fs::read(&console).unwrap_or_default();
+        if String::from_utf8_lossy(&said).contains(BOOTS) {
+            break Ok(());
+        }
+        match process.try_wait() {
+            Ok(Some(status)) => break Err(format!("QEMU ended with {status} before a guest had booted")),
+            _ if Instant::now() > deadline => {
+                break Err(format!("a guest did not boot with /dev/kvm within {} s", PROBE_WITHIN.as_secs()));
+            }
+            _ => thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    let _ = process.kill();
+    let _ = process.wait();
+    outcome
+}
