@@ -40,13 +40,16 @@
 
 mod axis;
 mod bars;
+mod cell;
 mod layout;
 mod legend;
 mod line;
 mod panel;
 mod ranges;
+mod shapes;
 #[cfg(test)]
 mod tests;
+mod text_width;
 
 use std::fs;
 use std::io;
@@ -61,7 +64,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{IntoFont, RGBColor, TextStyle, WHITE};
 
 use axis::Axis;
-use layout::{Layout, MARGIN};
+use layout::Layout;
 
 /// Panels in a grid.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -309,5 +312,6 @@ const FIGURE_TITLE: i32 = 22;
 const PANEL_TITLE: i32 = 17;
 const LABEL: i32 = 15;
 const TICK: i32 = 14;
+const MARGIN: i32 = 12;
 const DASH: i32 = 8;
 const DASH_SPACING: i32 = 4;

@@ -130,7 +130,7 @@ impl Ports {
     }
 
     /// The places of a port's queues in the series.
-    pub fn queues_of(&self, place: PortPlace) -> std::ops::Range<usize> {
+    pub(crate) fn queues_of(&self, place: PortPlace) -> std::ops::Range<usize> {
         let (from, to) = self.at(place).queues;
         from..to
     }

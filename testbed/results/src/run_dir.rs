@@ -265,12 +265,12 @@ impl RunDir {
     }
 
     /// Writes the copy of the configuration.
-    pub fn write_config(&self, toml: &str) -> Result<(), RunDirError> {
+    pub(crate) fn write_config(&self, toml: &str) -> Result<(), RunDirError> {
         self.write_text(CONFIG, toml)
     }
 
     /// Writes the copy of the configuration of one of several switches.
-    pub fn write_config_of(&self, switch: &str, toml: &str) -> Result<(), RunDirError> {
+    pub(crate) fn write_config_of(&self, switch: &str, toml: &str) -> Result<(), RunDirError> {
         if !is_plain(switch) {
             return Err(RunDirError::SwitchName { switch: switch.to_owned() });
         }
@@ -278,7 +278,7 @@ impl RunDir {
     }
 
     /// Writes what is joined to what.
-    pub fn write_topology(&self, topology: &Topology) -> Result<(), RunDirError> {
+    pub(crate) fn write_topology(&self, topology: &Topology) -> Result<(), RunDirError> {
         // In one line: large fabrics have thousands of links, and every point of a sweep has this file.
         let path = self.path.join(TOPOLOGY);
         let text = serde_json::to_string(topology).map_err(|source| RunDirError::Json { path, source })?;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 
-use super::layout::text_width;
+use super::text_width::text_width;
 use super::{Scale, TICK, px};
 
 /// An axis. Things on it have a position: their value, or its logarithm.

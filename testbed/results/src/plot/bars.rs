@@ -1,11 +1,8 @@
 //! Bars: side by side where several lines have one at the same place.
 
-use plotters::element::{PathElement, Rectangle};
-use plotters::style::{Color, RGBColor, ShapeStyle};
-
-use super::layout::Cell;
-use super::legend::Look;
+use super::cell::Cell;
 use super::line::DrawnLine;
+use super::shapes::draw_box;
 use super::{Canvas, Chart, Drawn, Line, Panel, Scale, Style, XAxis, px};
 
 /// The bars of a panel. Lengths are positions' distances.
@@ -77,32 +74,6 @@ impl Bars<'_> {
         }
         Ok(())
     }
-}
-
-/// A bar; of colours that come again the inside is pale.
-pub(super) fn draw_box(root: &Canvas<'_>, one: (i32, i32), other: (i32, i32), look: Look) -> Drawn {
-    let pale = |part: u8| part / 3 + 170;
-    let RGBColor(red, green, blue) = look.color;
-    let inside = if look.comes_again { RGBColor(pale(red), pale(green), pale(blue)) } else { look.color };
-    let (top_left, bottom_right) = ((one.0.min(other.0), one.1.min(other.1)), (one.0.max(other.0), one.1.max(other.1)));
-    if top_left.0 == bottom_right.0 || top_left.1 == bottom_right.1 {
-        // A value of 0 has no bar; PNG's renderer would complain of one without height.
-        return Ok(());
-    }
-    root.draw(&Rectangle::new([top_left, bottom_right], inside.filled()))?;
-    if look.comes_again {
-        let half = px(1) / 2;
-        let (inner_start, inner_end) =
-            ((top_left.0 + half, top_left.1 + half), (bottom_right.0 - half, bottom_right.1 - half));
-        draw_frame(root, inner_start, inner_end, look.color.stroke_width(px(1) as u32))?;
-    }
-    Ok(())
-}
-
-/// The backend's own frames are always as thin as can be.
-pub(super) fn draw_frame(root: &Canvas<'_>, one: (i32, i32), other: (i32, i32), style: ShapeStyle) -> Drawn {
-    // The first side comes twice, so that the last corner is joined as the others are.
-    root.draw(&PathElement::new([one, (other.0, one.1), other, (one.0, other.1), one, (other.0, one.1)], style))
 }
 
 /// How much of the step from group to group the bars take.

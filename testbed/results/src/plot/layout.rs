@@ -1,14 +1,12 @@
 //! Where the parts of a figure go.
 
-use std::sync::Once;
-
-use plotters::style::{FontStyle, IntoFont, register_font};
-
 use super::axis::{Axis, Room};
 use super::bars::Bars;
+use super::cell::{Cell, VerticalMark, XLabels};
 use super::legend::Legend;
 use super::ranges::{x_ranges, y_ranges};
-use super::{Direction, FIGURE_TITLE, FONT, Figure, LABEL, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
+use super::text_width::text_width;
+use super::{Direction, FIGURE_TITLE, Figure, LABEL, MARGIN, PANEL_TITLE, Panel, Scale, TICK, XAxis, px};
 
 /// All in [`px`].
 pub(super) struct Layout {
@@ -16,47 +14,6 @@ pub(super) struct Layout {
     pub(super) legend: Legend,
     /// One for each panel.
     pub(super) cells: Vec<Cell>,
-}
-
-/// Where a panel goes.
-pub(super) struct Cell {
-    /// The upper left corner of the plot, without title and axes, and its size.
-    pub(super) plot_at: (i32, i32),
-    pub(super) plot: (i32, i32),
-    /// Above the plot, to the left of it and below it.
-    pub(super) title_area: i32,
-    pub(super) y_area: i32,
-    pub(super) x_area: i32,
-    pub(super) x: Axis,
-    pub(super) x_scale: Scale,
-    pub(super) x_labels: XLabels,
-    pub(super) y: Axis,
-    pub(super) y_scale: Scale,
-    /// `None` if another panel has it for this one too.
-    pub(super) y_label: Option<String>,
-    pub(super) vertical_marks: Vec<VerticalMark>,
-}
-
-/// How the labels of a horizontal axis are written.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum XLabels {
-    /// Not at all, as the panel below has the same.
-    Hidden,
-    /// One beside the other.
-    Across,
-    /// Each upright, as they are too long.
-    Upright,
-}
-
-/// A vertical mark that the panel has on it.
-pub(super) struct VerticalMark {
-    /// Its position.
-    pub(super) at: f64,
-    pub(super) label: String,
-    /// Where the label's middle is, right of the plot's left end.
-    pub(super) middle: i32,
-    /// How many labels are below it.
-    pub(super) row: usize,
 }
 
 impl Layout {
@@ -155,11 +112,6 @@ impl Cell {
         }
     }
 
-    /// Where the points are on the panel's axes; not finite where they are not on them.
-    pub(super) fn positions(&self, points: &[(f64, f64)]) -> impl Iterator<Item = (f64, f64)> {
-        points.iter().map(|(x, y)| (self.x_scale.position(*x), self.y_scale.position(*y)))
-    }
-
     fn mark_rows(&self) -> usize {
         self.vertical_marks.iter().map(|mark| mark.row + 1).max().unwrap_or(0)
     }
@@ -223,27 +175,11 @@ fn widest<'a>(texts: impl Iterator<Item = &'a str>, size: i32) -> i32 {
     texts.map(|text| text_width(text, size)).max().unwrap_or(0)
 }
 
-/// How wide the text is in a font that is wider than most.
-pub(super) fn text_width(text: &str, size: i32) -> i32 {
-    register_fonts();
-    let ((left, _), (right, _)) = (FONT, px(size)).into_font().layout_box(text).expect("the font is registered");
-    right - left
-}
-
-fn register_fonts() {
-    static REGISTERED: Once = Once::new();
-    REGISTERED.call_once(|| {
-        let is_font = register_font(FONT, FontStyle::Normal, dejavu::sans::regular()).is_ok();
-        assert!(is_font, "the built-in font is a font");
-    });
-}
-
 // Lengths as shown.
 const PLOT_WIDTH: i32 = 270;
 const PLOT_HEIGHT: i32 = 180;
 /// How wide a plot may become for names one beside the other.
 const WIDENED_PLOT_WIDTH: i32 = 400;
-pub(super) const MARGIN: i32 = 12;
 const GAP: i32 = 18;
 const TITLE_AREA: i32 = 26;
 const TICK_AREA: i32 = 10;

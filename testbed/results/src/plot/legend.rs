@@ -4,10 +4,10 @@ use plotters::element::PathElement;
 use plotters::style::text_anchor::{HPos, VPos};
 use plotters::style::{Color, RGBColor};
 
-use super::bars::{Bars, draw_box};
-use super::layout::{MARGIN, text_width};
-use super::line::draw_marker;
-use super::{Canvas, DASH, DASH_SPACING, Drawn, Figure, LABEL, Line, Style, TEXT, px, text};
+use super::bars::Bars;
+use super::shapes::{Look, NEUTRAL, draw_box, draw_marker};
+use super::text_width::text_width;
+use super::{Canvas, DASH, DASH_SPACING, Drawn, Figure, LABEL, Line, MARGIN, Style, px, text};
 
 pub(super) struct Legend {
     pub(super) entries: Vec<Entry>,
@@ -23,14 +23,6 @@ pub(super) struct Entry {
     at: (i32, i32),
     look: Look,
     style: Style,
-}
-
-/// What tells a line from others.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Look {
-    pub(super) color: RGBColor,
-    /// Whether another line has the colour too, so that this one's is dashed, its markers are squares, its bars pale.
-    pub(super) comes_again: bool,
 }
 
 impl Legend {
@@ -135,9 +127,6 @@ impl Line {
         self.compared_with.as_ref().unwrap_or(&self.name)
     }
 }
-
-/// The look of a name whose lines look different, and of what is drawn upon bars.
-pub(super) const NEUTRAL: Look = Look { color: TEXT, comes_again: false };
 
 const COLORS: [RGBColor; 7] = [
     RGBColor(0x00, 0x72, 0xb2), // blue

@@ -1,13 +1,12 @@
 //! Lines through points, markers at them, and intervals.
 
-use plotters::element::{Circle, PathElement, Rectangle};
+use plotters::element::{Circle, PathElement};
 use plotters::prelude::DashedLineSeries;
-use plotters::style::{Color, WHITE};
+use plotters::style::Color;
 
-use super::bars::draw_frame;
-use super::layout::Cell;
-use super::legend::Look;
-use super::{Canvas, Chart, DASH, DASH_SPACING, Drawn, Interval, Line, Marker, px};
+use super::cell::Cell;
+use super::shapes::{Look, draw_marker};
+use super::{Canvas, Chart, DASH, DASH_SPACING, Drawn, Interval, Line, px};
 
 /// A line of a panel, and how it is drawn there.
 pub(super) struct DrawnLine<'a> {
@@ -72,20 +71,6 @@ impl DrawnLine<'_> {
     }
 }
 
-/// A disc or a ring, or squares of colours that come again.
-pub(super) fn draw_marker(root: &Canvas<'_>, (x, y): (i32, i32), marker: Marker, look: Look) -> Drawn {
-    let inside = if marker == Marker::Filled { look.color } else { WHITE };
-    let outline = (marker == Marker::Hollow).then(|| look.color.stroke_width(RING_WIDTH));
-    if look.comes_again {
-        let (one, other) = ((x - SQUARE_HALF, y - SQUARE_HALF), (x + SQUARE_HALF, y + SQUARE_HALF));
-        root.draw(&Rectangle::new([one, other], inside.filled()))?;
-        outline.map_or(Ok(()), |style| draw_frame(root, one, other, style))
-    } else {
-        root.draw(&Circle::new((x, y), MARKER_RADIUS, inside.filled()))?;
-        outline.map_or(Ok(()), |style| root.draw(&Circle::new((x, y), MARKER_RADIUS, style)))
-    }
-}
-
 /// The parts of a line through these points that are within the range.
 fn cut(points: &[(f64, f64)], (low, high): (f64, f64)) -> Vec<Vec<(f64, f64)>> {
     let is_within = |(x, _): &(f64, f64)| (low..=high).contains(x);
@@ -136,9 +121,6 @@ pub(super) fn thinned(points: &[(f64, f64)], x_range: (f64, f64), columns: usize
 
 // Widths and lengths as drawn.
 const COLUMN_WIDTH: i32 = 2;
-const MARKER_RADIUS: i32 = 15;
-const SQUARE_HALF: i32 = 13;
-const RING_WIDTH: u32 = 6;
 const INTERVAL_WIDTH: u32 = 5;
 
 /// As shown: half of an interval's cap.

@@ -7,9 +7,10 @@ use plotters::style::text_anchor::{HPos, VPos};
 use plotters::style::{Color, FontTransform, RGBColor, TRANSPARENT};
 
 use super::bars::Bars;
-use super::layout::{Cell, Layout, MARK_LEADER, MARK_ROW, XLabels};
-use super::legend::NEUTRAL;
+use super::cell::{Cell, XLabels};
+use super::layout::{Layout, MARK_LEADER, MARK_ROW};
 use super::line::DrawnLine;
+use super::shapes::NEUTRAL;
 use super::{Canvas, Chart, Direction, Drawn, LABEL, Mark, PANEL_TITLE, Panel, Style, TICK, XAxis, px, text};
 
 impl Panel {

@@ -1,7 +1,7 @@
 //! Axes: what they cover, and whether their labels can be read.
 
 use super::*;
-use crate::plot::layout::XLabels;
+use crate::plot::cell::XLabels;
 
 fn labels_of(axis: &Axis) -> String {
     axis.labels().map(|(_, label)| label.to_owned()).collect::<Vec<_>>().join(" ")
@@ -69,7 +69,7 @@ proptest! {
         };
         let axis = Axis::numbers(scale, range, Room::Across(px(length)));
         let middle = |at: f64| axis.part(at) * f64::from(px(length));
-        let half = |label: &str| f64::from(layout::text_width(label, TICK)) / 2.0;
+        let half = |label: &str| f64::from(text_width::text_width(label, TICK)) / 2.0;
         let labels: Vec<_> = axis.labels().collect();
         prop_assert!(!labels.is_empty());
         prop_assert!(labels.iter().all(|(at, _)| axis.contains(*at)), "{:?}", labels);

@@ -56,7 +56,7 @@ fn stroke_count(figure: &Figure, color: &str) -> usize {
     with_svg(figure, |svg| elements(svg, "polyline").filter(|node| node.attribute("stroke") == Some(color)).count())
 }
 
-fn height(cell: &layout::Cell, y: f64) -> f64 {
+fn height(cell: &cell::Cell, y: f64) -> f64 {
     f64::from(cell.plot_at.1) + f64::from(cell.plot.1) * (1.0 - cell.y.part(y))
 }
 
