@@ -29,7 +29,7 @@ use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
 use policy::PolicySetting;
 
 /// The class of all data.
-pub const DATA_CLASS: Class = Class::new(3);
+pub(crate) const DATA_CLASS: Class = Class::new(3);
 /// Data frames of a capture, from the start of the burst on: some megabytes.
 const CAPTURED_DATA_FRAMES: u32 = 8_192;
 /// DSCP of class 3 in the SONiC map.

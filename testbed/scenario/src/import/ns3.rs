@@ -123,10 +123,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     let power_tcp = arguments.filter(|_| wanted.is_none()).and_then(|arguments| inet_tub::control(arguments, &trips));
     let control = match power_tcp {
         Some(control) => control,
-        None => {
-            let wanted = (wanted, arguments.is_some());
-            control::choose(&config, simulator, line, &trips, wanted, &mut report)?
-        }
+        None => control::choose(&config, simulator, line, &trips, wanted, arguments.is_some(), &mut report)?,
     };
     let times = match arguments {
         Some(arguments) => Times::of_arguments(arguments, &mut report),
@@ -143,7 +140,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
             }
             inet_tub::tell(arguments, &mut report);
             let (file, sizes) = (&sources.topology.name, sources.sizes.as_ref());
-            inet_tub::workloads(arguments, &topology, file, sizes, (payload, &trips), options, &mut report)?
+            inet_tub::workloads(arguments, &topology, file, sizes, &trips, options, &mut report)?
         }
         (Some(list), sizes) => {
             if let Some(sizes) = sizes {
@@ -169,7 +166,7 @@ pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportEr
     classes.sort();
     classes.dedup();
     let given = switches::Given { lossless: classes.len(), idle, line: arguments.zip(alphas.as_ref()) };
-    let switches = switches::settings(&config, &topology, simulator, (payload, &trips), given, &mut report)?;
+    let switches = switches::settings(&config, &topology, simulator, payload, &trips, given, &mut report)?;
     let has_tcp = workloads.iter().any(|workload| workload.class == inet_tub::TCP_CLASS);
     let tcp = arguments.filter(|_| has_tcp).map_or(Vec::new(), |arguments| inet_tub::tcp_tables(arguments, payload));
     let experiment = Experiment {

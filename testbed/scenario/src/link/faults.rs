@@ -103,7 +103,7 @@ impl FaultPlan {
     }
 
     /// For how long a frame may be held back.
-    pub fn longest_hold(&self) -> Span {
+    pub(crate) fn longest_hold(&self) -> Span {
         let span = self.hold_back.span();
         if self.is_none() || self.reordering_ppm == 0 { Span::ZERO } else { span }
     }

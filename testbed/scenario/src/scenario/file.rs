@@ -3,6 +3,7 @@
 //! Each run makes the switches' own files out of the scenario's, and reads them as any switch's file is read, so that every rule
 //! of theirs holds; what is wrong is told at the scenario's line. `docs/SCENARIOS.md` is the reference.
 
+mod assemble;
 mod build;
 mod complaints;
 mod compose;
@@ -13,12 +14,15 @@ mod faults;
 mod forwarding;
 mod host_names;
 mod keys;
+mod kinds;
 mod messages;
 mod nic;
 mod outages;
 mod plan;
 mod reach;
 mod reading;
+mod receive_limits;
+mod sent;
 mod slow_receivers;
 mod switches;
 #[cfg(test)]
@@ -115,7 +119,7 @@ impl ScenarioRun {
 
     fn on(&self, ground: Ground<'_>) -> Result<Scenario, ConfigErrors> {
         let mut complaints = Complaints::default();
-        let scenario = build::scenario(&self.plan, self.number, ground, &mut complaints);
+        let scenario = assemble::scenario(&self.plan, self.number, ground, &mut complaints);
         match complaints.into_errors(&self.plan) {
             Some(errors) => Err(errors),
             None => Ok(scenario.expect("a run that nothing is wrong with")),
@@ -176,7 +180,7 @@ fn read(root: &Table<'_>, path: &Path, drawn: &Drawn) -> (ScenarioPlan, Vec<Scen
         let mut complaints = Complaints::default();
         let ground = Ground { time_dilation: plan.dilation(), real: None };
         for run in 0..plan.runs.len() {
-            scenarios.extend(build::scenario(&plan, run, ground, &mut complaints));
+            scenarios.extend(assemble::scenario(&plan, run, ground, &mut complaints));
         }
         if let Some(errors) = complaints.into_errors(&plan) {
             root.doc().include(errors);

@@ -68,7 +68,7 @@ impl<'r> Dependencies<'r> {
         Dependencies { routes, next: vec![false; count], first, is_on_way }
     }
 
-    /// Those of all shortest ways between all pairs of hosts.
+    /// The dependencies of all shortest ways between all pairs of hosts.
     fn of_all(routes: &'r Routes) -> Dependencies<'r> {
         let mut dependencies = Dependencies::new(routes);
         let switches = 0..routes.wiring.switch_count();

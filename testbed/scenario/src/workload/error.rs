@@ -2,7 +2,8 @@
 
 use weir_units::{Bytes, Span, Time};
 
-use super::SizeCdf;
+/// No message may be larger than this.
+pub(super) const MESSAGE_BYTES_MAX: Bytes = Bytes::mb(1_000_000_000);
 
 /// Why there are no messages.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -14,7 +15,7 @@ pub enum WorkloadError {
     #[error("a full frame carries no payload; write how much it carries, like 1000B")]
     NoPayload,
     /// A size of a message.
-    #[error("a message of {0} can't be sent; write 1B to {max}", max = SizeCdf::SIZE_MAX)]
+    #[error("a message of {0} can't be sent; write 1B to {max}", max = MESSAGE_BYTES_MAX)]
     Size(Bytes),
     /// A stretch of time that is over before it begins.
     #[error(

@@ -4,6 +4,7 @@ mod file;
 
 use weir_units::Bytes;
 
+use super::error::MESSAGE_BYTES_MAX;
 use super::{Rng, WorkloadError};
 
 pub use file::{CdfError, CdfFault};
@@ -42,7 +43,7 @@ const BUILT_IN: [(&str, &str); 11] = [
 
 impl SizeCdf {
     /// No message may be larger than this.
-    pub const SIZE_MAX: Bytes = Bytes::mb(1_000_000_000);
+    pub const SIZE_MAX: Bytes = MESSAGE_BYTES_MAX;
 
     /// All messages have this size.
     ///

@@ -179,7 +179,7 @@ impl Config {
     }
 
     /// Whether keys say that it is ConWeave's.
-    pub fn is_conweaves(&self) -> bool {
+    pub(crate) fn is_conweaves(&self) -> bool {
         ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| self.has(key))
     }
 
@@ -194,7 +194,7 @@ impl Config {
     }
 
     /// Keys that only say what becomes of results, in the file's order.
-    pub fn of_output(&self) -> Vec<&str> {
+    pub(crate) fn of_output(&self) -> Vec<&str> {
         self.keys(is_of_output)
     }
 
@@ -216,7 +216,7 @@ pub(super) const OTHERS: &[&str] = &[
     "INT_MULTI",
     "RATE_BOUND",
     "PAUSE_TIME",
-    // Of ConWeave's own balancing, LB_MODE 9.
+    // For ConWeave's own balancing, LB_MODE 9.
     "CONWEAVE_TX_EXPIRY_TIME",
     "CONWEAVE_REPLY_TIMEOUT_EXTRA",
     "CONWEAVE_PATH_PAUSE_TIME",

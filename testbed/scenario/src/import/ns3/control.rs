@@ -26,7 +26,8 @@ pub(super) fn choose(
     simulator: Simulator,
     line: BitRate,
     trips: &RoundTrips,
-    (wanted, has_line): (Option<&str>, bool),
+    wanted: Option<&str>,
+    has_line: bool,
     report: &mut Report,
 ) -> Result<Control, ImportErrors> {
     let plain = |preset: &str| Control { preset: preset.to_owned(), kind: "", keys: Vec::new() };

@@ -229,7 +229,7 @@ pub(super) fn workloads(
     topology: &Topology,
     file: &str,
     sizes: Option<&Source>,
-    (payload, trips): (u64, &RoundTrips),
+    trips: &RoundTrips,
     options: &Options,
     report: &mut Report,
 ) -> Result<Vec<Workload>, ImportErrors> {
@@ -265,7 +265,14 @@ pub(super) fn workloads(
                     let help = "name the file of --cdfFileName too";
                     return Err(ImportErrors::one("--arguments", None, "there is no distribution of sizes", help));
                 }
-                push("poisson", rack, [names(rack), names(rack + 1)], of_link, None, trips.bdp.get() / payload + 1);
+                push(
+                    "poisson",
+                    rack,
+                    [names(rack), names(rack + 1)],
+                    of_link,
+                    None,
+                    trips.bdp.get() / trips.payload + 1,
+                );
             }
             if of_requests > 0 && per_answer > Bytes::ZERO {
                 push(
@@ -274,7 +281,7 @@ pub(super) fn workloads(
                     [names(rack + 1), names(rack)],
                     of_requests,
                     Some(per_answer),
-                    per_answer.get() / payload + 1,
+                    per_answer.get() / trips.payload + 1,
                 );
             }
         }

@@ -13,6 +13,8 @@ pub(super) struct RoundTrips {
     pub base_rtt: Span,
     /// What the slowest link of a way carries in that.
     pub bdp: Bytes,
+    /// What a full frame carries, in bytes.
+    pub payload: u64,
 }
 
 /// The switch that a host is joined to, with the link's rate and delay.
@@ -44,7 +46,7 @@ impl RoundTrips {
             joints.sort();
             *alike.entry(joints).or_default() += 1;
         }
-        let mut largest = RoundTrips::default();
+        let mut largest = RoundTrips { payload: payload.get(), ..RoundTrips::default() };
         for (joints, count) in &alike {
             let ways: Vec<BTreeMap<u32, Way>> =
                 joints.iter().map(|(switch, ..)| ways_from(*switch, topology, &links, payload)).collect();
@@ -105,6 +107,6 @@ mod tests {
                     4 6 400Gbps 1us 0\n5 6 400Gbps 1us 0\n";
         let topology = Topology::parse(&Source { name: "t".to_owned(), text: text.to_owned() }).unwrap();
         let found = RoundTrips::of(&topology, 1_000);
-        assert_eq!(found, RoundTrips { base_rtt: Span::from_nanos(8_200), bdp: Bytes::new(102_500) });
+        assert_eq!(found, RoundTrips { base_rtt: Span::from_nanos(8_200), bdp: Bytes::new(102_500), payload: 1_000 });
     }
 }

@@ -107,7 +107,8 @@ pub(super) fn settings(
     config: &Config,
     topology: &Topology,
     simulator: Simulator,
-    (payload, trips): (u64, &RoundTrips),
+    payload: u64,
+    trips: &RoundTrips,
     Given { lossless, idle, line }: Given<'_>,
     report: &mut Report,
 ) -> Result<Switches, ImportErrors> {

@@ -131,7 +131,7 @@ impl Topology {
     }
 
     /// A host's name in the scenario.
-    pub fn host_name(&self, node: u32) -> String {
+    pub(crate) fn host_name(&self, node: u32) -> String {
         match self.nics.get(&node) {
             Some((host, nic)) => format!("H{host}-{nic}"),
             None => format!("H{node}"),
@@ -139,13 +139,13 @@ impl Topology {
     }
 
     /// The node of the file that a node stands for.
-    pub fn node_of_file(&self, node: u32) -> u32 {
+    pub(crate) fn node_of_file(&self, node: u32) -> u32 {
         self.nics.get(&node).map_or(node, |(host, _)| *host)
     }
 
     /// Makes a host of each link beyond the first that a host has: hosts of a scenario have one NIC. Returns how many hosts had
     /// several.
-    pub fn part_nics(&mut self) -> usize {
+    pub(crate) fn part_nics(&mut self) -> usize {
         let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
         let switches = self.switches.clone();
         for link in &mut self.links {
@@ -170,7 +170,7 @@ impl Topology {
     }
 
     /// Leaves hosts out of switches that have too many links: those that are not `busy`, the last ones first. Returns the hosts.
-    pub fn leave_out_idle(&mut self, busy: &BTreeSet<u32>) -> Vec<u32> {
+    pub(crate) fn leave_out_idle(&mut self, busy: &BTreeSet<u32>) -> Vec<u32> {
         let mut out = Vec::new();
         for switch in &self.switches {
             let links: Vec<&Link> = self.links_of(*switch).collect();
@@ -187,7 +187,7 @@ impl Topology {
     ///
     /// # Errors
     /// Those with more than 64, and with fewer than 2.
-    pub fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
+    pub(crate) fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
         let mut complaints = Complaints::of(file);
         for switch in &self.switches {
             let all = self.links_of(*switch).count();
@@ -204,7 +204,7 @@ impl Topology {
     }
 
     /// The links at a switch's ports, in order.
-    pub fn links_of(&self, switch: u32) -> impl Iterator<Item = &Link> + '_ {
+    pub(crate) fn links_of(&self, switch: u32) -> impl Iterator<Item = &Link> + '_ {
         self.links.iter().filter(move |link| link.ends.contains(&switch))
     }
 

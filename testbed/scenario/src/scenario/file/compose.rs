@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 use weir_nic::host::Stamps;
 use weir_reader::settings::{Draft, Origin, Settings};
-use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{BitRate, MacAddr};
+use weir_units::MacAddr;
 
 use super::keys::{OF_DEVICE, OF_SWITCH, SECTIONS};
 use super::plan::{RunPart, ScenarioPlan};
@@ -16,8 +15,6 @@ use crate::scenario::{Reach, RealHost, RealPorts};
 const WHOLE: &[&str] = &["flow_control"];
 /// Keys that a port may have and that name its device.
 const DEVICES: &[&str] = &["ring", "clone_of"];
-/// At this rate of real time even a small machine carries a dozen links.
-const REAL_RATE: BitRate = BitRate::mbps(100);
 
 /// The file of a switch in a run, with what is on its ports.
 pub(super) fn draft(
@@ -70,20 +67,6 @@ pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
     let [high, low] = (switch as u16 + 1).to_be_bytes();
     let [beyond, port] = (port as u16).to_be_bytes();
     MacAddr([2, 0, 1 + beyond, high, low, port])
-}
-
-/// A dilation by which most machines follow the fastest link that the file names.
-pub(super) fn usual_dilation(plan: &ScenarioPlan) -> u32 {
-    let topology = &plan.topology;
-    let of_ports =
-        topology.links.iter().map(|link| &link.settings).chain(topology.hosts.iter().map(|host| &host.settings));
-    let of_files =
-        topology.switches.iter().filter_map(|switch| switch.file.as_ref()).flat_map(|file| file.tables("ports"));
-    let common =
-        [&plan.common].into_iter().chain(plan.runs.iter().map(|run| &run.settings)).filter_map(|all| all.table("port"));
-    let rates = of_ports.chain(of_files).chain(common).filter_map(|settings| settings.string("rate")?.parse().ok());
-    let fastest = rates.max().unwrap_or(RATE_UNKNOWN);
-    (fastest.as_bps() / REAL_RATE.as_bps()).clamp(1, 1_000_000) as u32
 }
 
 /// Lays settings of `[runs.switch]` over common ones. A run that chooses another policy leaves the others' tables behind.

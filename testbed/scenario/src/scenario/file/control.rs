@@ -9,10 +9,11 @@ use weir_nic::host::CongestionControl;
 use weir_nic::host::congestion;
 use weir_nic::parameters::{Network, WrongValue};
 use weir_nic::tcp::{self, TcpConfig, TcpControlKind, TcpKeys};
-use weir_reader::{Named, Problem, Table};
+use weir_reader::{Named as _, Problem, Table};
 use weir_units::{BitRate, Span};
 
 use super::keys::name_of;
+use super::kinds::kinds;
 
 /// A value as the file has it.
 #[derive(Clone, Debug)]
@@ -37,13 +38,6 @@ pub(super) struct ControlChoice {
 
 /// Stands for any network while a file is read.
 const ANY: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
-
-/// All kinds that have a table in `[nic]`, flows and workloads.
-pub(super) fn kinds() -> impl Iterator<Item = &'static dyn Named> {
-    let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Named);
-    let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Named);
-    of_rdma.chain(std::iter::once(&TcpKeys as &'static dyn Named)).chain(of_tcp)
-}
 
 impl KindTables {
     /// The tables of kinds in a table; `above` is what the reference calls it: `nic`.

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex};
 
 use weir_reader::Doc;
 
-use super::messages::{Sent, Terms};
+use super::messages::Terms;
+use super::sent::Sent;
 
 /// What workloads of texts that were read before send. Texts whose messages depend on the same workloads and links share them, so that they are
 /// drawn once: those of a sweep, whose points differ in policies, buffers or failures of links.

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use weir_nic::host::congestion::NONE;
 use weir_reader::{Format, KnownTable};
 
-use super::control;
+use super::kinds::kinds;
 
 /// A scenario's file.
 pub(super) fn format() -> Format {
@@ -133,9 +133,9 @@ fn with_kinds(
     keys: &'static [&'static str],
     make: fn(&'static str, &'static [&'static str]) -> KnownTable,
 ) -> impl Iterator<Item = KnownTable> {
-    let all: Vec<&'static str> = keys.iter().copied().chain(control::kinds().map(|kind| kind.name())).collect();
+    let all: Vec<&'static str> = keys.iter().copied().chain(kinds().map(|kind| kind.name())).collect();
     let above = make(name, all.leak()).choosing("congestion_control", NONE);
-    std::iter::once(above).chain(control::kinds().map(move |kind| KnownTable::of_kind(name, kind)))
+    std::iter::once(above).chain(kinds().map(move |kind| KnownTable::of_kind(name, kind)))
 }
 
 /// The name of a kind's table.

@@ -8,42 +8,13 @@ use weir_units::{BitRate, Span, Time};
 
 use super::plan::ScenarioPlan;
 use super::reading::told;
+use super::sent::{MESSAGES_MAX, Sent};
 use super::workloads::{LoopPart, Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
-use crate::scenario::{HostPlan, Scenario, TrafficPlan};
+use crate::scenario::{HostPlan, Scenario};
 use crate::workload::{
     ClosedLoop, ClosedLoopTerms, Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf,
     WorkloadError, merge,
 };
-
-/// The most messages of a scenario: what runs keep of each adds up.
-pub(super) const MESSAGES_MAX: usize = 20_000_000;
-
-/// What a workload sends.
-#[derive(Clone, Debug)]
-pub(super) enum Sent {
-    /// These.
-    List(Arc<[Message]>),
-    /// What hosts begin as others are acknowledged.
-    ClosedLoop(Arc<ClosedLoop>),
-}
-
-impl Sent {
-    /// The messages of a list; a closed loop has none before it runs.
-    pub(super) fn count(&self) -> usize {
-        match self {
-            Sent::List(messages) => messages.len(),
-            Sent::ClosedLoop(_) => 0,
-        }
-    }
-
-    /// Has a traffic send it.
-    pub(super) fn give_to(self, traffic: &mut TrafficPlan) {
-        match self {
-            Sent::List(messages) => traffic.messages = messages,
-            Sent::ClosedLoop(closed) => traffic.closed_loop = Some(closed),
-        }
-    }
-}
 
 /// All that the messages of a file's workloads depend on.
 #[derive(Debug, PartialEq)]
@@ -57,7 +28,7 @@ struct WorkloadTerms {
     name: String,
     seed: u64,
     kind: Arc<WorkloadKind>,
-    /// Of each host, by its number.
+    /// Each host's, by its number.
     links: Vec<Link>,
 }
 

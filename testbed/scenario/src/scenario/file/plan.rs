@@ -8,14 +8,16 @@ use weir_config::Source;
 use weir_nic::host::Stamps;
 use weir_reader::settings::{Origin, Settings};
 use weir_reader::{Problem, SIZE, TIME, Table};
-use weir_units::{Alpha, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, Span, Time};
+use weir_switch_core::flow_control::RATE_UNKNOWN;
+use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, Span, Time};
 
 use super::Expectation;
+use super::fabrics;
 use super::forwarding::Forwarding;
-use super::messages::Sent;
 use super::nic::{Carriage, Nic};
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
+use super::sent::Sent;
 use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
@@ -29,6 +31,8 @@ const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
 const FRAME_TIMES: &[(&str, FrameTimes)] =
     &[("exact", FrameTimes::Exact), ("whole-ns", FrameTimes::Whole), ("ns3", FrameTimes::Ns3)];
 const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
+/// At this rate of real time even a small machine carries a dozen links.
+const REAL_RATE: BitRate = BitRate::mbps(100);
 
 /// All that the file says.
 #[derive(Debug)]
@@ -115,7 +119,10 @@ impl ScenarioPlan {
         let ecmp_seed = scenario.integer("ecmp_seed", 0..=u64::from(u32::MAX)).unwrap_or(0) as u32;
         let nic = Nic::read(root);
         let folder = file.parent().unwrap_or(Path::new(""));
-        let topology = Topology::read(root, folder, &nic, end, seed);
+        let topology = match root.has("topology") {
+            true => fabrics::read(root, &nic).unwrap_or_default(),
+            false => Topology::read(root, folder, &nic, end, seed),
+        };
         let flows = traffic::read(root, &topology, &nic, end);
         let link_overhead = scenario.quantity("link_overhead", &SIZE, Bytes::ZERO..=LINK_OVERHEAD_MAX);
         ScenarioPlan {
@@ -154,7 +161,7 @@ impl ScenarioPlan {
 
     /// The dilation that the file gives, or one by which most machines follow it.
     pub(super) fn dilation(&self) -> u32 {
-        self.time_dilation.unwrap_or_else(|| super::compose::usual_dilation(self))
+        self.time_dilation.unwrap_or_else(|| usual_dilation(self))
     }
 
     /// How flows and workloads are carried.
@@ -167,6 +174,20 @@ impl ScenarioPlan {
     pub(super) fn stamps(&self) -> Stamps {
         self.carriages().map(Carriage::stamps).max().unwrap_or_default()
     }
+}
+
+/// A dilation by which most machines follow the fastest link that the file names.
+fn usual_dilation(plan: &ScenarioPlan) -> u32 {
+    let topology = &plan.topology;
+    let of_ports =
+        topology.links.iter().map(|link| &link.settings).chain(topology.hosts.iter().map(|host| &host.settings));
+    let of_files =
+        topology.switches.iter().filter_map(|switch| switch.file.as_ref()).flat_map(|file| file.tables("ports"));
+    let common =
+        [&plan.common].into_iter().chain(plan.runs.iter().map(|run| &run.settings)).filter_map(|all| all.table("port"));
+    let rates = of_ports.chain(of_files).chain(common).filter_map(|settings| settings.string("rate")?.parse().ok());
+    let fastest = rates.max().unwrap_or(RATE_UNKNOWN);
+    (fastest.as_bps() / REAL_RATE.as_bps()).clamp(1, 1_000_000) as u32
 }
 
 /// How switches know their ports: static MACs as `forwarding = "static"` has it, or `None` for the ways of equal cost.

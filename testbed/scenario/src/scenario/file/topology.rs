@@ -10,7 +10,7 @@ use weir_units::Time;
 use super::keys::{OF_DEVICE, OF_PORT};
 use super::nic::Nic;
 use super::reading::{name, position, refuse_twins, refuse_unnamed, require};
-use super::{fabrics, faults, reach};
+use super::{faults, reach};
 use crate::link::FaultPlan;
 use crate::scenario::RealHost;
 use crate::topology::PORTS_MAX;
@@ -81,12 +81,9 @@ pub(super) struct PortName {
 }
 
 impl Topology {
-    /// Reads `[topology]` or the three arrays; files that it names are in `folder`. What has errors is left out. `seed` is
+    /// Reads the three arrays; files that they name are in `folder`. What has errors is left out. `seed` is
     /// the scenario's.
     pub(super) fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
-        if root.has("topology") {
-            return fabrics::read(root, nic).unwrap_or_default();
-        }
         let mut topology = Topology { switches: switches(root, folder), ..Topology::default() };
         let mut taken = Vec::new();
         for (number, table) in root.tables("links", "links").iter().enumerate() {

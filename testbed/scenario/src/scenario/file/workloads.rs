@@ -11,9 +11,9 @@ use weir_units::{Bytes, Class, Span, Time, UnitError};
 
 use super::host_names::HostNames;
 use super::keys::WORKLOAD;
-use super::messages::MESSAGES_MAX;
 use super::nic::{Carriage, Nic};
 use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, require, stretch};
+use super::sent::MESSAGES_MAX;
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 

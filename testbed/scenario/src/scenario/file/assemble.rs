@@ -1,0 +1,489 @@
+//! A run's scenario, made of the file's plan.
+
+use std::collections::BTreeMap;
+use std::net::Ipv4Addr;
+use std::sync::Arc;
+
+use weir_config::{Device, SwitchConfig, Trust};
+use weir_nic::host::{CongestionControl, FlowConfig, FrameSizes, HostConfig, Transport, Verb};
+use weir_nic::parameters::Network;
+use weir_nic::tcp::AckPoint;
+use weir_switch_core::flow_control::{self, mechanism};
+use weir_units::{Class, Span};
+use weir_wire::rocev2::{Dscp, QueuePair};
+
+use super::build::Build;
+use super::complaints::Complaints;
+use super::compose::mac_of_host;
+use super::control::ControlChoice;
+use super::nic::Carriage;
+use super::plan::{Ground, ScenarioPlan};
+use super::reading::told;
+use super::receive_limits;
+use super::switches::Switches;
+use super::topology::HostPart;
+use super::traffic::FlowPart;
+use super::ways::{self, StaticWays, Ways};
+use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan};
+use crate::topology::Routes;
+
+/// Code point of acknowledgements and congestion notifications.
+const ACK_DSCP: Dscp = Dscp::new(48);
+/// An Ethernet header, which the switch's MTU does not count.
+const ETHERNET_BYTES: u64 = 14;
+/// More figures than this nobody looks at, and a fabric may have a thousand hosts.
+const DRAWN_OF_FABRICS: usize = 8;
+
+/// Makes the scenario of a run; what is wrong goes to `complaints`.
+pub(super) fn scenario<'p>(
+    plan: &'p ScenarioPlan,
+    run: usize,
+    ground: Ground<'p>,
+    complaints: &mut Complaints,
+) -> Option<Scenario> {
+    let before = complaints.len();
+    let switches = Switches::read(plan, run, ground, complaints)?;
+    let build = Build { plan, run, ground, switches };
+    build.check_flow_control(complaints);
+    if !plan.topology.is_fabric {
+        build.check_devices(complaints);
+    }
+    let mut hosts = build.hosts(complaints);
+    // With a host left out the others would have wrong places.
+    let all_there = hosts.len() == plan.topology.hosts.len();
+    let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, complaints) } else { Vec::new() };
+    let ways = if all_there { build.ways(complaints) } else { None };
+    let carried = build.carried(&hosts, ways.as_ref(), complaints);
+    build.check_digests(&carried, complaints);
+    (complaints.len() == before).then(|| build.scenario(hosts, carried, ways, notes))
+}
+
+/// Flows and traffic.
+#[derive(Default)]
+struct Carried {
+    flows: Vec<FlowPlan>,
+    traffic: Vec<TrafficPlan>,
+}
+
+impl<'p> Build<'p> {
+    /// Thresholds that break their theorem, queues that the buffer does not keep enough for, and links whose ends do not understand each other.
+    fn check_flow_control(&self, complaints: &mut Complaints) {
+        for (switch, config) in self.switches.distinct() {
+            if let Err(errors) = flow_control::check(config) {
+                self.refuse_of_switch(switch, errors, complaints);
+            }
+        }
+        for link in &self.plan.topology.links {
+            let kinds = link.ends.each_ref().map(|end| {
+                let place = self.place(end);
+                self.config(place.switch).ports[place.port].flow_control.name()
+            });
+            if kinds[0] != kinds[1] {
+                let ends = link.ends.each_ref().map(|end| self.plan.topology.shown(end));
+                let message = format!("{} speaks {}, but {} speaks {}", ends[0], kinds[0], ends[1], kinds[1]);
+                let help = "give both ports of a link the same flow_control";
+                self.refuse(&format!("links[{}].ends", link.number), message, help, complaints);
+            }
+        }
+    }
+
+    /// Devices that two ports or hosts share.
+    fn check_devices(&self, complaints: &mut Complaints) {
+        let mut seen: Vec<(&Device, Option<(usize, usize)>)> = Vec::new();
+        let of_switches = self.switches.configs.iter().enumerate().flat_map(|(switch, config)| {
+            let devices = config.ports.iter().map(|port| &port.device).enumerate();
+            devices.map(move |(port, device)| (device, Some((switch, port)), 0))
+        });
+        let of_hosts =
+            self.plan.topology.hosts.iter().filter_map(|host| Some((host.device.as_ref()?, None, host.number)));
+        for (device, of_port, host) in of_switches.chain(of_hosts) {
+            // What two ports of one file share was told with it.
+            let is_told = |other: &Option<(usize, usize)>| matches!((of_port, other), (Some((switch, _)), Some((other, _))) if switch == *other);
+            if seen.iter().any(|(other, at)| device.shares_with(other) && !is_told(at)) {
+                let message = format!("{device} is used twice");
+                let help = "give each port and host its own device";
+                match of_port {
+                    Some((switch, port)) => {
+                        let key = format!("ports[{port}].{}", device.key());
+                        let errors = self.config(switch).error_at(&key, message, help);
+                        self.refuse_of_switch(switch, errors, complaints);
+                    }
+                    None => self.refuse(&format!("hosts[{host}].device"), message, help, complaints),
+                }
+            }
+            seen.push((device, of_port));
+        }
+    }
+
+    fn hosts(&self, complaints: &mut Complaints) -> Vec<HostPlan> {
+        let hosts = self.plan.topology.hosts.iter().enumerate();
+        hosts.filter_map(|(number, host)| self.host(number, host, complaints)).collect()
+    }
+
+    fn host(&self, number: usize, host: &HostPart, complaints: &mut Complaints) -> Option<HostPlan> {
+        let place = self.place(&host.port);
+        let config = self.config(place.switch);
+        let port = &config.ports[place.port];
+        let Some(rate) = port.rate else {
+            let message = format!("host {} has no `rate`", host.name);
+            let help = "write rate = \"10Gbps\" in [[hosts]] or [switch.port]";
+            self.refuse(&format!("hosts[{}].rate", host.number), message, help, complaints);
+            return None;
+        };
+        if number == 0 || !self.plan.topology.is_fabric {
+            self.check_mtu(host, config, complaints);
+        }
+        // What breaks a theorem was told of the switch.
+        let flow_control = mechanism(config, place.port, rate).ok()?.of_a_host();
+        let class_of_dscp = config.classes.dscp;
+        let is_emulated = host.device.is_none();
+        Some(HostPlan {
+            name: host.name.clone(),
+            switch: place.switch,
+            port: place.port,
+            device: host.device.clone(),
+            link_delay: if is_emulated { port.delay } else { Span::ZERO },
+            faults: host.faults,
+            nic: HostConfig {
+                mac: mac_of_host(number),
+                // 10.0.0.1 and on.
+                ip: Ipv4Addr::from(0x0a00_0001 + number as u32),
+                rate,
+                link_overhead: self.plan.link_overhead,
+                frame_times: self.plan.frame_times,
+                sizes: self.plan.nic.sizes(host.mtu),
+                ack_dscp: ACK_DSCP,
+                ack_class: Class::new(class_of_dscp[usize::from(ACK_DSCP.get())]),
+                acks_with_data: self.plan.nic.acks_with_data,
+                turns: self.plan.nic.turns,
+                queues_tcp: self.plan.nic.queues_tcp,
+                slack: Span::ZERO,
+                flow_control,
+                lossless: config.classes.lossless,
+                class_of_dscp,
+                receive: None,
+            },
+        })
+    }
+
+    fn check_mtu(&self, host: &HostPart, config: &SwitchConfig, complaints: &mut Complaints) {
+        let sizes = self.plan.nic.sizes(host.mtu).bringing(self.plan.stamps());
+        let payload = |sizes: &FrameSizes| sizes.frame_max() as u64 - ETHERNET_BYTES;
+        let (all, mtu) = (payload(&sizes), host.mtu);
+        if all > config.mtu.get() {
+            let (name, of_switch) = (&host.name, config.mtu.get());
+            let with = if sizes == self.plan.nic.sizes(mtu) { "headers" } else { "headers and telemetry trailer" };
+            let message = format!(
+                "frames of host {name} carry {all} B with the {with} of a path MTU of {mtu} B, but the switch's `mtu` is {of_switch}"
+            );
+            let help = format!("write mtu = {all} or more in [switch], or a smaller mtu in [[hosts]] or [nic]");
+            let own = format!("hosts[{}].mtu", host.number);
+            let is_nics = !host.has_own_mtu && self.plan.source.line_of("nic").is_some();
+            let key = if is_nics || self.plan.topology.is_fabric { "nic.mtu" } else { &own };
+            self.refuse(key, message, help, complaints);
+        }
+    }
+
+    /// How frames find their way; `None` with errors.
+    fn ways(&self, complaints: &mut Complaints) -> Option<Ways<'p>> {
+        if let Some(forwarding) = &self.plan.forwarding {
+            return Some(Ways::Static(StaticWays::new(self, forwarding)));
+        }
+        match Routes::shortest(&ways::fabric(self)) {
+            Ok(routes) => Some(Ways::Routes(routes)),
+            Err(error) => {
+                let (message, help) = told(&error.to_string());
+                let key = if self.plan.topology.is_fabric { "topology.failed" } else { "scenario.forwarding" };
+                self.refuse(key, message, help, complaints);
+                None
+            }
+        }
+    }
+
+    /// The flows, and the traffic but for its messages; what has errors is left out.
+    fn carried(&self, hosts: &[HostPlan], ways: Option<&Ways<'_>>, complaints: &mut Complaints) -> Carried {
+        let plan = self.plan;
+        if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(complaints) {
+            return Carried::default();
+        }
+        let mut point = |key: String, class: Class, carriage: &Carriage| {
+            self.check_tcp(carriage, &key, complaints);
+            self.dscp(class, &format!("{key}.class"), complaints)
+        };
+        let of_flows = plan.flows.iter().map(|flow| {
+            let key = format!("flows[{}]", flow.number);
+            point(key, flow.class, &flow.carriage)
+        });
+        let of_flows: Vec<Option<Dscp>> = of_flows.collect();
+        let of_workloads = plan.workloads.iter().map(|workload| {
+            let key = format!("workloads[{}]", workload.number);
+            point(key, workload.class, &workload.carriage)
+        });
+        let of_workloads: Vec<Option<Dscp>> = of_workloads.collect();
+        let Some(ways) = ways else { return Carried::default() };
+        let base_rtt = match plan.carriages().any(|carriage| !carriage.control.is_none()) {
+            true => ways.base_rtt(hosts, plan.link_overhead.get() as u32, plan.stamps()),
+            false => Span::ZERO,
+        };
+        let mut carried = Carried::default();
+        for (flow, dscp) in plan.flows.iter().zip(of_flows) {
+            carried.flows.extend(dscp.and_then(|dscp| self.flow_plan(flow, dscp, hosts, base_rtt, complaints)));
+        }
+        for (number, dscp) in of_workloads.into_iter().enumerate() {
+            carried.traffic.extend(dscp.and_then(|dscp| self.traffic_plan(number, dscp, hosts, base_rtt, complaints)));
+        }
+        carried
+    }
+
+    /// Switches digest all frames alike.
+    fn check_digests(&self, carried: &Carried, complaints: &mut Complaints) {
+        let flows = self.plan.flows.iter().zip(&carried.flows);
+        let of_flows = flows.map(|(flow, plan)| (format!("flows[{}]", flow.number), &plan.config.congestion_control));
+        let workloads = self.plan.workloads.iter().zip(&carried.traffic);
+        let of_workloads =
+            workloads.map(|(workload, plan)| (format!("workloads[{}]", workload.number), &plan.congestion_control));
+        let mut all = of_flows.chain(of_workloads).filter_map(|(key, control)| Some((key, control.feedback().digest?)));
+        let Some((_, first)) = all.next() else { return };
+        if let Some((key, _)) = all.find(|(_, digest)| *digest != first) {
+            let message =
+                "switches digest all frames by one `base_rtt` and one `log_base`, and here flows differ in them";
+            let help = "write them once, in [nic.hpcc-pint]";
+            self.refuse(&format!("{key}.congestion_control"), message.to_owned(), help, complaints);
+        }
+    }
+
+    /// Segments are of one length, whatever the switches' MTU.
+    fn check_tcp(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) {
+        let Some(payload) = carriage.tcp_payload() else { return };
+        if let Some((_, config)) = self.switches.distinct().find(|(_, config)| config.mtu.get() < payload) {
+            let message = format!("TCP's frames carry {payload} B, but the switch's `mtu` is {}", config.mtu.get());
+            let help = format!("write mtu = {payload} or more in [switch]");
+            self.refuse(&format!("{key}.transport"), message, help, complaints);
+        }
+    }
+
+    /// What carries messages, with the code point of acknowledgements that have a class of their own.
+    fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
+        let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
+        let place = carriage.ack_class_place.as_deref().unwrap_or(key);
+        Some(carriage.with_acks(AckPoint { class, dscp: self.dscp(class, place, complaints)? }))
+    }
+
+    fn traffic_plan(
+        &self,
+        number: usize,
+        dscp: Dscp,
+        hosts: &[HostPlan],
+        base_rtt: Span,
+        complaints: &mut Complaints,
+    ) -> Option<TrafficPlan> {
+        let workload = &self.plan.workloads[number];
+        let carriage = &workload.carriage;
+        let rates = workload.kind.senders().into_iter().map(|sender| hosts[sender as usize].nic.rate);
+        let line = match ways::common_rate(rates) {
+            Ok(line) => line,
+            Err(_) if carriage.control.is_none() => None,
+            Err([one, other]) => {
+                let message = format!(
+                    "senders of workload {} have links of {one} and of {other}, but the parameters of \"{}\" are for one rate",
+                    workload.name, carriage.control.name
+                );
+                let help = "write a workload for the senders of each rate";
+                let key = format!("workloads[{}].congestion_control", workload.number);
+                self.refuse(&key, message, help, complaints);
+                return None;
+            }
+        };
+        let key = format!("workloads[{}]", workload.number);
+        let congestion_control = match line {
+            Some(line) => self.control(&carriage.control, Network { line, base_rtt }, &key, complaints)?,
+            None => CongestionControl::none(),
+        };
+        let mut traffic = TrafficPlan {
+            name: workload.name.clone(),
+            class: workload.class,
+            dscp,
+            transport: self.transport(carriage, &key, complaints)?,
+            congestion_control,
+            ack_every: carriage.ack_every,
+            retransmission: carriage.retransmission,
+            dport: workload.dport,
+            messages: Default::default(),
+            closed_loop: None,
+        };
+        if let Some(sent) = self.plan.messages.get(number) {
+            sent.clone().give_to(&mut traffic);
+        }
+        Some(traffic)
+    }
+
+    /// A congestion control for a line of this rate; `key` is what has it.
+    fn control(
+        &self,
+        choice: &ControlChoice,
+        network: Network,
+        key: &str,
+        complaints: &mut Complaints,
+    ) -> Option<CongestionControl> {
+        match choice.in_network(network) {
+            Ok(control) => Some(control),
+            Err(wrong) => {
+                for wrong in wrong {
+                    let message = format!("`{}`: {}", wrong.key, wrong.message);
+                    self.refuse(choice.place_of(wrong.key).unwrap_or(key), message, wrong.help, complaints);
+                }
+                None
+            }
+        }
+    }
+
+    fn flow_plan(
+        &self,
+        flow: &FlowPart,
+        dscp: Dscp,
+        hosts: &[HostPlan],
+        base_rtt: Span,
+        complaints: &mut Complaints,
+    ) -> Option<FlowPlan> {
+        // A queue pair's number tells the flow, and which of its ends it is.
+        let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
+        let network = Network { line: hosts[flow.from].nic.rate, base_rtt };
+        let key = format!("flows[{}]", flow.number);
+        let config = FlowConfig {
+            queue_pair: number(1),
+            peer: hosts[flow.to].nic.peer(number(2)),
+            class: flow.class,
+            dscp,
+            verb: Verb::Write,
+            message: flow.message,
+            start: flow.start,
+            stop: flow.stop,
+            repeat: flow.repeat,
+            rate: flow.rate,
+            congestion_control: self.control(&flow.carriage.control, network, &key, complaints)?,
+            total: flow.total,
+            ack_every: flow.carriage.ack_every,
+            retransmission: flow.carriage.retransmission,
+            transport: self.transport(&flow.carriage, &key, complaints)?,
+        };
+        Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
+    }
+
+    /// Hosts tag no frame, so that only a code point tells its class.
+    fn trusts_dscp(&self, complaints: &mut Complaints) -> bool {
+        let mut all = true;
+        for (switch, config) in self.switches.distinct() {
+            if config.classes.trust != Trust::Dscp {
+                let message = "emulated hosts tell the class of a frame by its DSCP, which `trust` does not read";
+                let errors = config.error_at("classes.trust", message, "write trust = \"dscp\"");
+                self.refuse_of_switch(switch, errors, complaints);
+                all = false;
+            }
+        }
+        all
+    }
+
+    /// The first code point that all switches give a class to; `place` is the key that has the class.
+    fn dscp(&self, class: Class, place: &str, complaints: &mut Complaints) -> Option<Dscp> {
+        let class = class.index();
+        let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);
+        let has_class = |map: &[u8; 64], point: usize| usize::from(map[point]) == class;
+        let common = (0..64).find(|point| maps().all(|map| has_class(map, *point)));
+        if common.is_none() {
+            let without = self
+                .switches
+                .distinct()
+                .find(|(_, config)| !(0..64).any(|point| has_class(&config.classes.dscp, point)));
+            let message = match without {
+                Some((_, config)) => format!("switch {} gives class {class} to no DSCP", config.name),
+                None => format!("the switches give class {class} to different DSCPs"),
+            };
+            let help = format!("write another class, or {class} for a DSCP in [switch.classes.dscp]: 40 = {class}");
+            self.refuse(place, message, help, complaints);
+        }
+        common.map(|point| Dscp::new(point as u8))
+    }
+
+    fn scenario(self, hosts: Vec<HostPlan>, carried: Carried, ways: Option<Ways<'_>>, notes: Vec<String>) -> Scenario {
+        let plan = self.plan;
+        let links = plan.topology.links.iter().map(|link| {
+            let ends = link.ends.each_ref().map(|end| self.place(end));
+            let delays = ends.map(|end| self.config(end.switch).ports[end.port].delay);
+            let is_emulated = link.devices.is_none();
+            LinkPlan {
+                ends,
+                delay: if is_emulated { delays[0].max(delays[1]) } else { Span::ZERO },
+                faults: link.faults,
+            }
+        });
+        let draw = match &plan.draw {
+            Some(ports) => ports.iter().map(|port| self.place(port)).collect(),
+            None if plan.topology.is_fabric => hosts.iter().take(DRAWN_OF_FABRICS).map(HostPlan::place).collect(),
+            None => hosts.iter().map(HostPlan::place).collect(),
+        };
+        Scenario {
+            name: plan.name.clone(),
+            policy: self.all_of(|config| config.buffer.policy.name()),
+            parameters: self.parameters(),
+            links: links.collect(),
+            capture: plan.capture.map(|capture| CapturePlan {
+                host: capture.host,
+                data_from: capture.data_from,
+                data_frames: capture.data_frames,
+            }),
+            draw,
+            hosts,
+            flows: carried.flows,
+            traffic: carried.traffic,
+            routes: match ways {
+                Some(Ways::Routes(routes)) => Some(Arc::new(routes)),
+                _ => None,
+            },
+            outages: plan.outages.clone(),
+            routing_delay: plan.routing_delay,
+            link_overhead: plan.link_overhead,
+            frame_times: plan.frame_times,
+            measures_feedback: plan.measures_feedback,
+            unbuffered: plan.unbuffered,
+            unscheduled_alpha: plan.unscheduled_alpha,
+            seed: plan.seed,
+            ecmp_seed: plan.ecmp_seed,
+            warm_up: plan.warm_up,
+            windows: plan.windows.clone(),
+            shows_flow_gauges: plan.shows_flow_gauges,
+            sample_every: plan.sample_every,
+            snapshots: plan.snapshots.clone(),
+            end: plan.end,
+            notes,
+            real: self.ground.real.map(|ports| self.real_plan(ports)),
+            switches: self.switches.configs,
+        }
+    }
+
+    fn real_plan(&self, ports: &RealPorts) -> RealPlan {
+        RealPlan {
+            hosts: self.plan.topology.hosts.iter().map(|host| host.real.clone()).collect(),
+            flows: self.plan.flows.iter().map(|flow| flow.tool).collect(),
+            ports: ports.clone(),
+        }
+    }
+
+    fn parameters(&self) -> BTreeMap<String, String> {
+        let flow_control = self.all_of(|config| config.ports.first().map_or("", |port| port.flow_control.name()));
+        [("run", self.plan.runs[self.run].name.clone()), ("flow_control", flow_control)]
+            .map(|(name, value)| (name.to_owned(), value))
+            .into()
+    }
+
+    /// What the switches have, each thing once.
+    fn all_of(&self, what: impl Fn(&SwitchConfig) -> &'static str) -> String {
+        let mut all: Vec<&str> = Vec::new();
+        for config in &self.switches.configs {
+            let one = what(config);
+            if !all.contains(&one) {
+                all.push(one);
+            }
+        }
+        all.join(", ")
+    }
+}

@@ -1,0 +1,12 @@
+//! Kinds of congestion control that have tables of their own in the file.
+
+use weir_nic::host::congestion;
+use weir_nic::tcp::{self, TcpKeys};
+use weir_reader::Named;
+
+/// All kinds that have a table in `[nic]`, flows and workloads.
+pub(super) fn kinds() -> impl Iterator<Item = &'static dyn Named> {
+    let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Named);
+    let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Named);
+    of_rdma.chain(std::iter::once(&TcpKeys as &'static dyn Named)).chain(of_tcp)
+}

@@ -1,0 +1,114 @@
+//! Limits at which hosts that are slow receivers take data in.
+
+use weir_config::headroom_by_rule;
+use weir_flowctl::Tells;
+use weir_nic::host::ReceiveLimit;
+use weir_switch_core::flow_control::queue_limit;
+use weir_units::Bytes;
+
+use super::build::Build;
+use super::complaints::Complaints;
+use super::slow_receivers::SlowReceivers;
+use crate::scenario::HostPlan;
+
+/// Half of a ConnectX's 262,016 B, which its driver cuts into a buffer for lossless traffic and one for the rest.
+const BUFFER_DEFAULT: Bytes = Bytes::new(128 * 1_024);
+
+/// What does not fit: the key, what is wrong, and what to write instead.
+struct Misfit(&'static str, String, String);
+
+/// Gives hosts their limits, and returns what a reader of the results should know.
+pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &mut Complaints) -> Vec<String> {
+    let mut notes = Vec::new();
+    for slow in &build.plan.slow_receivers {
+        let mut note = None;
+        for host in &slow.hosts {
+            let plan = &mut hosts[*host as usize];
+            match slow.limit(build, plan) {
+                Ok((limit, doubt)) => {
+                    plan.nic.receive = Some(limit);
+                    let more = |doubt| format!("slow receiver {}: {doubt}", plan.name);
+                    note = note.or(doubt.map(more));
+                }
+                Err(Misfit(key, message, help)) => {
+                    let key = format!("slow_receivers[{}].{key}", slow.number);
+                    build.refuse(&key, format!("host {}: {message}", plan.name), help, complaints);
+                    // One error is enough for a thousand hosts alike.
+                    break;
+                }
+            }
+        }
+        notes.extend(note);
+    }
+    notes
+}
+
+impl SlowReceivers {
+    /// The limit of a host, and what is doubtful about it.
+    fn limit(&self, build: &Build<'_>, host: &HostPlan) -> Result<(ReceiveLimit, Option<String>), Misfit> {
+        let (config, line) = (&build.switches.configs[host.switch], host.nic.rate);
+        if self.rate > line {
+            let message = format!("`rate` {} is more than the {line} of its link, so that it is not slow", self.rate);
+            return Err(Misfit("rate", message, format!("write \"{line}\" or less")));
+        }
+        let frame = config.frame_bytes_max();
+        let has_lossless = !host.nic.lossless.is_empty();
+        let whole = |room: Bytes| self.buffer.unwrap_or(BUFFER_DEFAULT.max(room));
+        let mut doubt = None;
+        let (xoff, buffer) = match host.nic.flow_control.tells() {
+            Tells::Pfc | Tells::Pause if has_lossless => {
+                let after =
+                    headroom_by_rule(line, config.ports[host.port].delay, frame) + line.bytes_in(config.pfc.reaction);
+                let buffer = whole(self.xoff.map_or(after * 2, |xoff| xoff + after));
+                let xoff = self.xoff.unwrap_or(buffer.saturating_sub(after));
+                if self.xoff.is_none() && xoff < frame {
+                    let message = format!(
+                        "`buffer` {buffer} is too small: {after} may still come after a PAUSE (2 (C D_prop + L_MTU) + 3840 B + C \
+                         reaction), and a frame has up to {frame}"
+                    );
+                    return Err(Misfit("buffer", message, format!("write \"{}\" or more", after + frame)));
+                }
+                if buffer - xoff < after {
+                    doubt = Some(format!(
+                        "{} above `xoff` are less than the {after} that may still come after a PAUSE (2 (C D_prop + L_MTU) + \
+                         3840 B + C reaction): lossless frames can be lost",
+                        buffer - xoff
+                    ));
+                }
+                (xoff, buffer)
+            }
+            Tells::Nothing if has_lossless => {
+                doubt = Some("no flow control, so that its buffer overflows".to_owned());
+                let buffer = whole(Bytes::ZERO);
+                (buffer, buffer)
+            }
+            // What GFC and CBFC let a queue hold; other flow controls have no such limit.
+            _ => {
+                let limit = queue_limit(config, host.port).unwrap_or_default();
+                // The rate of GFC's last stage is not zero: a queue near B_m grows on by a frame now and then, for which a switch's
+                // port has headroom.
+                let beyond = match host.nic.flow_control.tells() {
+                    Tells::Stages => headroom_by_rule(line, config.ports[host.port].delay, frame),
+                    _ => Bytes::ZERO,
+                };
+                let buffer = whole(limit + beyond);
+                if has_lossless && buffer < limit {
+                    doubt = Some(format!(
+                        "`buffer` {buffer} is less than the {limit} that {} lets a queue hold: lossless frames can be lost",
+                        config.ports[host.port].flow_control.name()
+                    ));
+                }
+                (buffer, buffer)
+            }
+        };
+        // Nothing but a PAUSE goes by it.
+        let pauses = host.nic.flow_control.tells().off_classes();
+        let xon = self.xon.filter(|_| pauses).unwrap_or(xoff.saturating_sub(frame));
+        if xon >= xoff {
+            let message = format!("`xon` {xon} must be less than `xoff`, which is {xoff} by default");
+            return Err(Misfit("xon", message, "write a smaller `xon`, or a larger `xoff`".to_owned()));
+        }
+        let (rate, headroom) = (self.rate, buffer - xoff);
+        Ok((ReceiveLimit { rate, buffer: xoff, xon, headroom, from: self.from, until: self.until }, doubt))
+    }
+}
