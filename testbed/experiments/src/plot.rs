@@ -7,20 +7,21 @@ mod drawn;
 mod names;
 mod pooled;
 mod results;
+mod spec;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
 use weir_results::plot;
 
 use crate::Failure;
-use crate::files::{at, one_or_more};
+use crate::files::at;
 use crate::picture;
 
 use names::resolved;
 pub(crate) use results::Results;
+pub use spec::FigureSpec;
+pub(crate) use spec::KEYS;
 
 /// Arguments of `weir plot`.
 #[derive(clap::Args)]
@@ -53,39 +54,6 @@ pub struct PlotArguments {
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 }
-
-/// A figure, as a sweep's `[[figures]]` and the command line have it.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct FigureSpec {
-    /// The name of its files; made of the columns if it is not said.
-    pub name: Option<String>,
-    /// Above it.
-    #[serde(default)]
-    pub title: String,
-    /// What goes across: a parameter.
-    pub x: String,
-    /// What goes up: columns, a panel each.
-    #[serde(deserialize_with = "one_or_more")]
-    pub y: Vec<String>,
-    /// What lines differ in: the run, or parameters.
-    #[serde(default, deserialize_with = "one_or_more")]
-    pub by: Vec<String>,
-    /// What panels differ in.
-    pub panels: Option<String>,
-    /// Values of parameters that rows must have.
-    #[serde(default, rename = "where")]
-    pub keep: BTreeMap<String, toml::Value>,
-    /// Logarithmic axes.
-    #[serde(default)]
-    pub x_log: bool,
-    /// Logarithmic axes.
-    #[serde(default)]
-    pub y_log: bool,
-}
-
-/// The keys of `[[figures]]`.
-pub(crate) const KEYS: &[&str] = &["name", "title", "x", "y", "by", "panels", "where", "x_log", "y_log"];
 
 /// Where a sweep's figures are.
 pub(crate) const FOLDER: &str = "figures";
@@ -158,7 +126,7 @@ pub(crate) fn check(
     parameters: Vec<String>,
     columns: &[String],
 ) -> Result<(), (usize, String)> {
-    let names = names::Names::of_sweep(parameters, columns);
+    let names = results::Names::of_sweep(parameters, columns);
     figures.iter().enumerate().try_for_each(|(n, spec)| resolved(spec, &names).map(drop).map_err(|wrong| (n, wrong)))
 }
 

@@ -226,7 +226,7 @@ pub fn come_from(source: Source) {
 }
 
 /// Whether they are there or in another program, so that they are what commands take if nothing else is asked for.
-pub fn are_built() -> bool {
+pub(crate) fn are_built() -> bool {
     !matches!(source(), Source::LeftOut)
 }
 

@@ -5,19 +5,23 @@
 //! colleagues.
 
 pub mod backends;
+mod breaking;
 mod broken;
+mod catalogue;
 mod check;
 mod document;
 mod experiment;
 pub mod explore;
 mod figure;
 mod kept;
+mod late_runs;
 mod lateness;
 mod measure;
 mod open;
 mod outcome;
 mod page;
 mod paper;
+mod paper_file;
 mod rows;
 mod sentence;
 mod slurm;
@@ -32,9 +36,10 @@ use std::time::{Instant, SystemTime};
 
 use weir_results::run_dir::{Provenance, Summary};
 
-use self::experiment::{Experiment, PaperFile};
+use self::experiment::Experiment;
 use self::lateness::Lateness;
 use self::outcome::MadeOn;
+use self::paper_file::PaperFile;
 use self::rows::Rows;
 use self::verdict::{Outcome, Verdict};
 use crate::Failure;
@@ -128,7 +133,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let output = arguments.farm.clone().or_else(|| arguments.output.clone()).unwrap_or_else(|| PathBuf::from(usual));
     let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        let all = paper::catalogue(&choice.folders()?)?;
+        let all = catalogue::catalogue(&choice.folders()?)?;
         if arguments.json {
             print!("{}", json_text(&outcome::listed(&all)));
         } else {
@@ -137,7 +142,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         return Ok(());
     }
     if let Some(file) = &arguments.document {
-        return document::write(file, &paper::catalogue(&choice.folders()?)?, &output, arguments.backend);
+        return document::write(file, &catalogue::catalogue(&choice.folders()?)?, &output, arguments.backend);
     }
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
     let overrides = overrides(&arguments.set)?;
@@ -180,7 +185,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     for (experiment, plan) in planned {
         let directory = output.join(&experiment.id);
         if let Some(shard) = arguments.shard {
-            work_off(experiment, &plan, &directory, &version, (Some(shard), jobs), Say { json: false })?;
+            work_off(experiment, &plan, &directory, &version, Some(shard), jobs, Say { json: false })?;
             continue;
         }
         match run(experiment, &plan, arguments, &directory, &version, jobs) {
@@ -196,7 +201,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         }
     }
     conclude(&outcomes, arguments.json);
-    broken::conclude(&told)?;
+    breaking::conclude(&told)?;
     match outcomes.iter().find(|outcome| outcome.verdict == Verdict::NotJudged) {
         None => Ok(()),
         Some(outcome) => Err(Failure::Unavailable(format!(
@@ -268,7 +273,7 @@ fn run(
     directory: &Path,
     version: &str,
     jobs: usize,
-) -> Result<(Outcome, Vec<broken::Told>), Failure> {
+) -> Result<(Outcome, Vec<breaking::Told>), Failure> {
     if !arguments.json {
         outcome::head(experiment);
     }
@@ -278,7 +283,7 @@ fn run(
     fs::create_dir_all(directory).map_err(|error| Failure::Argument(format!("{}: {error}", directory.display())))?;
     let say = Say { json: arguments.json };
     let records = match arguments.farm {
-        Some(_) => work_off(experiment, plan, directory, version, (None, jobs), say)?,
+        Some(_) => work_off(experiment, plan, directory, version, None, jobs, say)?,
         None => {
             let records = sweep::run_plan(plan, &directory.join("sweep"), version.to_owned(), jobs, say)?;
             uninterrupted(experiment, records, plan.points.len())?
@@ -333,7 +338,7 @@ fn run(
             println!("in which of the settings that the paper leaves open: weir explore {}", experiment.id);
         }
     }
-    let breaking = broken::Breaking { experiment, quick: arguments.quick, directory, version, jobs, say };
+    let breaking = breaking::Breaking { experiment, quick: arguments.quick, directory, version, jobs, say };
     let told = if arguments.broken { breaking.run(&records)? } else { Vec::new() };
     Ok((outcome, told))
 }
@@ -344,7 +349,8 @@ fn work_off(
     plan: &SweepPlan,
     directory: &Path,
     version: &str,
-    (shard, jobs): (Option<Shard>, usize),
+    shard: Option<Shard>,
+    jobs: usize,
     say: Say,
 ) -> Result<Vec<Record>, Failure> {
     let (records, all) = sweep::work_off(plan, directory, version.to_owned(), shard, jobs, say)?;
@@ -418,11 +424,11 @@ impl Choice<'_> {
                 continue;
             }
             if paper::is_one(own) {
-                chosen.extend(paper::catalogue(&[own.to_owned()])?);
+                chosen.extend(catalogue::catalogue(&[own.to_owned()])?);
                 continue;
             }
             if known.is_none() {
-                known = Some(paper::catalogue(&self.folders()?)?);
+                known = Some(catalogue::catalogue(&self.folders()?)?);
             }
             let known = known.as_deref().unwrap_or_default();
             let is_meant = |experiment: &&Experiment| {

@@ -4,6 +4,7 @@
 //! (`workers`), and leaves a folder in the sweep's `directory`; `results` are made of those alone, so that it does not matter
 //! which machine or call ran which point.
 
+mod base;
 mod columns;
 mod directory;
 mod effect;
@@ -15,9 +16,11 @@ mod parquet;
 mod path;
 mod plan;
 mod point;
+mod point_file;
 mod policies;
 mod results;
 mod slurm;
+mod stop;
 mod table;
 mod values;
 mod workers;
@@ -30,7 +33,7 @@ use std::sync::{Mutex, PoisonError};
 use indicatif::ProgressBar;
 
 use self::directory::{MadeBy, Manifest, SweepDir};
-use self::workers::Stop;
+use self::stop::Stop;
 use crate::Failure;
 use crate::experiment::cores;
 use crate::files::json_text;
@@ -40,11 +43,12 @@ use crate::switches;
 use crate::table::count;
 
 pub(crate) use self::columns::{Columns, check as check_column};
-pub(crate) use self::directory::{Finished, Outcome, Shard};
+pub(crate) use self::directory::{Finished, Outcome, Shard, name_and_columns};
 pub(crate) use self::file::{Axis, Parameter, SweepFile, load, parse};
 pub(crate) use self::hash::Hash;
 pub(crate) use self::path::Path as KeyPath;
-pub(crate) use self::plan::{Point, SweepPlan};
+pub(crate) use self::plan::SweepPlan;
+pub(crate) use self::point_file::Point;
 pub(crate) use self::results::Record;
 pub(crate) use self::slurm::sbatch;
 pub(crate) use self::table::{Cell, Table};
@@ -115,7 +119,7 @@ pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
 fn run(arguments: &RunArguments) -> Result<(), Failure> {
     let path = arguments.file.as_deref().expect("required");
     let jobs = arguments.jobs.map_or_else(cores, |jobs| jobs as usize);
-    let kind = switches::Kind::of(path);
+    let kind = switches::WeirFile::of(path);
     if kind.is_scenario {
         let name = path.display();
         return Err(Failure::Argument(format!(
@@ -185,7 +189,7 @@ impl Say {
 /// Runs a plan on behalf of another command, in a directory of its own, and returns what came of each of its points, in their
 /// order; fewer than all if it was interrupted. `version` is that of the program: results of another one, or of another sweep, are
 /// removed.
-pub fn run_plan(
+pub(crate) fn run_plan(
     plan: &SweepPlan,
     output: &Path,
     version: String,
@@ -307,11 +311,6 @@ fn begun<'p>(plan: &SweepPlan, to: &SweepDir, points: &[&'p Point]) -> Result<Be
 fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Record, Failure> {
     let folder = to.folder(&finished.point);
     Record::read(finished, &folder, columns)
-}
-
-/// The name of the sweep that a directory is of, and its results' columns.
-pub(crate) fn name_and_columns(directory: &Path) -> Result<(String, Vec<String>), Failure> {
-    Manifest::read(directory).map(|manifest| (manifest.name, manifest.columns))
 }
 
 /// What failed comes first.

@@ -24,7 +24,7 @@ pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 /// Errors of all the files at once.
 pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
-    let kinds: Vec<(&PathBuf, Kind)> = files.iter().map(|file| (file, Kind::of(file))).collect();
+    let kinds: Vec<(&PathBuf, WeirFile)> = files.iter().map(|file| (file, WeirFile::of(file))).collect();
     if let Some((scenario, _)) = kinds.iter().find(|(_, kind)| kind.is_scenario) {
         let name = scenario.display();
         return Err(Failure::Argument(format!("{name} is a scenario and not a switch: weir testbed run {name}")));
@@ -46,19 +46,19 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
 }
 
 /// What a file is by its tables; a reader of another kind would only say that it knows none of them.
-pub(crate) struct Kind {
+pub(crate) struct WeirFile {
     pub(crate) is_scenario: bool,
     pub(crate) is_switch: bool,
     pub(crate) is_sweep: bool,
 }
 
-impl Kind {
+impl WeirFile {
     /// From a file; nothing from one that can't be read.
-    pub(crate) fn of(file: &Path) -> Kind {
+    pub(crate) fn of(file: &Path) -> WeirFile {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let has = |wanted: &[&str]| text.lines().any(|line| wanted.contains(&line.trim()));
         let is_scenario = has(&["[scenario]", "[[switches]]"]);
-        Kind {
+        WeirFile {
             is_scenario,
             is_switch: !is_scenario && has(&["[[ports]]"]),
             is_sweep: !is_scenario && has(&["[parameters]", "[[zip]]"]),
@@ -69,9 +69,9 @@ impl Kind {
 /// Says which command a file is for that is a switch's or a sweep's, and no scenario's: a switch's has `command` of its own.
 pub(crate) fn refuse_other_than_scenario(file: &Path, command: &str) -> Result<(), Failure> {
     let name = file.display();
-    let (kind, command) = match Kind::of(file) {
-        Kind { is_switch: true, .. } => ("switch", command),
-        Kind { is_sweep: true, .. } => ("sweep", "weir sweep"),
+    let (kind, command) = match WeirFile::of(file) {
+        WeirFile { is_switch: true, .. } => ("switch", command),
+        WeirFile { is_sweep: true, .. } => ("sweep", "weir sweep"),
         _ => return Ok(()),
     };
     Err(Failure::Argument(format!("{name} is a {kind} and not a scenario: {command} {name}")))

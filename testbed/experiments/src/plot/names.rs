@@ -3,25 +3,10 @@
 
 use std::collections::BTreeMap;
 
+use super::results::Names;
 use super::{FigureSpec, Results};
 use crate::run::slug;
 use crate::sweep::KeyPath;
-
-/// Names of a sweep's columns.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Names {
-    /// `run`, `seed` where there are seeds, and the parameters.
-    pub keys: Vec<String>,
-    pub columns: Vec<String>,
-}
-
-impl Names {
-    /// Columns that the tables of a sweep will have.
-    pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> Names {
-        let keys = ["run", "seed"].map(str::to_owned).into_iter().chain(parameters).collect();
-        Names { keys, columns: columns.to_vec() }
-    }
-}
 
 /// A figure whose columns are found, by their places.
 #[derive(Clone, Debug)]

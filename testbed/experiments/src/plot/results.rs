@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::names::Names;
 use crate::Failure;
 use crate::sweep::name_and_columns;
 
@@ -61,5 +60,21 @@ impl Results {
 
     pub(crate) fn names(&self) -> Names {
         self.names.clone()
+    }
+}
+
+/// Names of a sweep's columns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Names {
+    /// `run`, `seed` where there are seeds, and the parameters.
+    pub keys: Vec<String>,
+    pub columns: Vec<String>,
+}
+
+impl Names {
+    /// Columns that the tables of a sweep will have.
+    pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> Names {
+        let keys = ["run", "seed"].map(str::to_owned).into_iter().chain(parameters).collect();
+        Names { keys, columns: columns.to_vec() }
     }
 }

@@ -6,11 +6,13 @@ use std::str::FromStr;
 use weir_config::ConfigErrors;
 use weir_units::Bytes;
 
-use super::experiment::{Claim, Experiment, Level, Measure, Over, Panel, PanelKind, PaperFile, Statistic};
+use super::broken::Broken;
+use super::experiment::Experiment;
+use super::paper_file::{Claim, Level, Measure, Over, Panel, PanelKind, PaperFile, Statistic};
 use super::rows::{Selection, combination, parameter};
 use super::units;
 use crate::experiment::Backend;
-use crate::sweep::{Point, SweepPlan, check_column};
+use crate::sweep::{KeyPath, Point, SweepPlan, check_column};
 
 /// A mistake: the key that it is at, what is wrong, and what to write.
 type Mistake = (String, String, String);
@@ -81,10 +83,30 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     }
     mistakes.extend(of_map(paper));
     for (n, broken) in paper.broken.iter().enumerate() {
-        let wrong = broken.mistakes(paper);
+        let wrong = of_broken(broken, paper);
         mistakes.extend(wrong.into_iter().map(|(key, message, help)| (format!("broken[{n}]{key}"), message, help)));
     }
     told(experiment, mistakes)
+}
+
+/// Errors of a scheme that is broken on purpose: keys are those within `[[broken]]`.
+fn of_broken(broken: &Broken, paper: &PaperFile) -> Vec<Mistake> {
+    let mut mistakes = Vec::new();
+    if broken.set.is_empty() {
+        let help = "write set = { \"switch.buffer.dt.alpha\" = 8 }".to_owned();
+        mistakes.push((".set".to_owned(), "nothing is broken".to_owned(), help));
+    }
+    if let Some(key) = broken.set.keys().find(|key| KeyPath::parse(key).is_none()) {
+        let help = "write keys with dots between them".to_owned();
+        mistakes.push((".set".to_owned(), format!("\"{key}\" is no key of a scenario"), help));
+    }
+    let is_claim = paper.claims.iter().any(|claim| claim.says == broken.fails);
+    let is_number = paper.measures.iter().any(|one| one.name == broken.fails && one.paper.is_some());
+    if !is_claim && !is_number {
+        let help = "write what a claim says, or the name of a measure with the paper's number".to_owned();
+        mistakes.push((".fails".to_owned(), format!("nothing claims \"{}\"", broken.fails), help));
+    }
+    mistakes
 }
 
 /// The measures and claims of a map.

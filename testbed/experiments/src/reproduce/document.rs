@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::broken::{self, Told};
+use super::breaking::{self, Told};
 use super::experiment::Experiment;
 use super::explore::{self, ClaimMap};
 use super::kept::{self, Kept};
@@ -119,7 +119,7 @@ fn pages(
             fs::copy(&drawn, beside.join(&picture)).map_err(at(&drawn))?;
         }
         let mut text = format!("# {}: {}\n\n[All figures](../REPRODUCTION.md)\n\n", id, experiment.paper.title);
-        details(&mut text, experiment, Some(result), maps.get(id), &broken::read(&from)?);
+        details(&mut text, experiment, Some(result), maps.get(id), &breaking::read(&from)?);
         if drawn.is_file() {
             let _ = writeln!(text, "\n![{}](../{picture})", alternative(experiment));
         }

@@ -23,7 +23,7 @@ use self::settings::{Judged, Runner};
 use super::experiment::Experiment;
 use super::open::Open;
 use super::outcome::{self, MadeOn};
-use super::{Choice, paper, slurm, version};
+use super::{Choice, catalogue, slurm, version};
 use crate::Failure;
 use crate::experiment::{VERSION, cores};
 use crate::files::{at, json_text, quoted, whole};
@@ -105,11 +105,11 @@ fn budget(text: &str) -> Result<Span, String> {
 pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
-        words::list(&paper::catalogue(&choice.folders()?)?);
+        words::list(&catalogue::catalogue(&choice.folders()?)?);
         return Ok(());
     }
     if let Some(file) = &arguments.document {
-        return words::document(file, &paper::catalogue(&choice.folders()?)?, &arguments.output);
+        return words::document(file, &catalogue::catalogue(&choice.folders()?)?, &arguments.output);
     }
     let chosen = chosen(&choice)?;
     let (version, say) = (version()?, Say { json: true });

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use weir_results::plot::{self, Figure, Interval, Mark, Marker, Scale, Style, XAxis};
 
-use super::experiment::{Experiment, Line, Panel, PanelKind, Stated};
+use super::experiment::Experiment;
 use super::measure::smoothed;
+use super::paper_file::{Line, Panel, PanelKind, Stated};
 use super::rows::{Messages, Row, Rows, parameter};
 use super::{statistics, units};
 use crate::Failure;

@@ -1,16 +1,12 @@
-//! What the machine took of runs by the clock, and what is not judged for it.
+//! What the machine took of runs by the clock.
 //!
 //! Virtual time is never late. With real frames and real hosts the CPUs may be somebody else's for a while, and then numbers are the
 //! machine's and not the scheme's: neither that a claim holds nor that it fails may be said of them.
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::PaperFile;
-use super::measure;
-use super::rows::Selection;
 use super::units::shown;
-use super::verdict::{JudgedClaim, Judgement, Number};
-use crate::sweep::{Point, Record};
+use crate::sweep::Record;
 
 /// What the machine took of an experiment's runs: a part of `verdict.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -54,35 +50,6 @@ impl Lateness {
         })
     }
 
-    /// Takes back what was judged by late runs.
-    pub(super) fn unjudge(
-        &self,
-        paper: &PaperFile,
-        records: &[Record],
-        numbers: &mut [Number],
-        claims: &mut [JudgedClaim],
-    ) {
-        let is_late = |record: &&Record| record.is_late(Some(self.allowed_percent));
-        let late: Vec<&Point> = records.iter().filter(is_late).map(|record| &record.finished.point).collect();
-        let of = |selections: &[Selection<'_>]| -> Vec<&LateRun> {
-            let read = late.iter().filter(|point| selections.iter().any(|selection| selection.has(point)));
-            read.filter_map(|point| self.late.iter().find(|late| late.run == point.folder)).collect()
-        };
-        for (number, measure) in numbers.iter_mut().zip(&paper.measures) {
-            number.is_late = !number.is_left_out() && !of(&measure::points_of_one(&paper.measures, measure)).is_empty();
-            if number.is_late {
-                number.judgement = number.judgement.map(|_| Judgement::NotJudged);
-            }
-        }
-        for (judged, claim) in claims.iter_mut().zip(&paper.claims) {
-            let late = of(&measure::points_of(&paper.measures, claim));
-            if !late.is_empty() && judged.judgement != Judgement::LeftOut {
-                judged.judgement = Judgement::NotJudged;
-                judged.because = format!("{}; {}", named(&late), judged.because);
-            }
-        }
-    }
-
     /// `the machine was late in 2 of 8 runs`.
     pub(super) fn in_short(&self) -> String {
         match (self.late.len(), self.runs) {
@@ -104,7 +71,7 @@ impl Lateness {
 }
 
 /// `the run 1-a lost 12.5 % of its time to the machine, 2-b 8 %`.
-fn named(late: &[&LateRun]) -> String {
+pub(super) fn named(late: &[&LateRun]) -> String {
     let percent = |run: &LateRun| format!("{} %", shown(run.lost_percent));
     let (first, others) = late.split_first().expect("one at least");
     let mut told = vec![format!("the run {} lost {} of its time to the machine", first.run, percent(first))];
@@ -113,177 +80,4 @@ fn named(late: &[&LateRun]) -> String {
         told.push(format!("and {} more", late.len() - NAMED_MAX));
     }
     told.join(", ")
-}
-
-#[cfg(test)]
-mod tests {
-    use std::fs;
-    use std::path::Path;
-
-    use weir_results::run_dir::{FlowSummary, Summary};
-
-    use super::super::rows::Rows;
-    use super::super::verdict::{self, Verdict};
-    use super::super::{failed_of, measure};
-    use super::*;
-    use crate::sweep::{Finished, Outcome};
-
-    const PAPER: &str = r#"
-        title = "Rates"
-        figure = "Fig. 0"
-        setting = "Three rates."
-        found = "A faster port carries more."
-        takes = { full = "1s" }
-        measures = [
-            { name = "slow", unit = "Mb/s", value = "flows.F.throughput_bps", runs = "slow" },
-            { name = "fast", unit = "Mb/s", value = "flows.F.throughput_bps", runs = "fast", paper = 10, within = 1, source = "by hand" },
-            { name = "other", unit = "Mb/s", value = "flows.F.throughput_bps", runs = "other" },
-            { name = "none", unit = "Mb/s", value = "flows.F.throughput_bps", runs = "none" },
-        ]
-        [[claims]]
-        says = "A faster port carries more"
-        conclusion = true
-        measure = "fast"
-        above = { measure = "slow" }
-        [[claims]]
-        says = "The other one carries little"
-        measure = "other"
-        at_most = 3
-        [[claims]]
-        says = "There is a fourth"
-        measure = "none"
-        at_most = 3
-    "#;
-
-    /// A run by the clock, of 100 ms, as its directory tells it.
-    struct Made {
-        run: &'static str,
-        late_ns: u64,
-        gap_ns: u64,
-        mbps: u64,
-        outcome: Outcome,
-    }
-
-    fn record(n: usize, made: &Made, below: &Path) -> Record {
-        let summary = Summary {
-            backend: "dpdk".to_owned(),
-            duration_ns: 100_000_000,
-            late_ns: made.late_ns,
-            poll_gap_max_ns: Some(made.gap_ns),
-            flows: vec![FlowSummary {
-                name: "F".to_owned(),
-                throughput_bps: made.mbps * 1_000_000,
-                ..Default::default()
-            }],
-            ..Summary::default()
-        };
-        let folder = format!("{n}-{}", made.run);
-        let directory = below.join(&folder);
-        fs::create_dir(&directory).unwrap();
-        fs::write(directory.join("summary.json"), serde_json::to_string(&summary).unwrap()).unwrap();
-        let point = serde_json::json!({
-            "number": n, "run": n - 1, "run_name": made.run, "seed": null, "parameters": [], "hash": "", "folder": folder
-        });
-        let point = serde_json::from_value(point).unwrap();
-        let finished = Finished { point, outcome: made.outcome, reason: "frames were lost".to_owned(), wall_ms: 1 };
-        Record::read(finished, &directory, &["flows.F.throughput_bps".to_owned()]).unwrap()
-    }
-
-    /// The judgement of such runs, of which the machine may take so much; as `run` has it.
-    fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<Number>, Option<Lateness>) {
-        let paper: PaperFile = toml::from_str(PAPER).unwrap();
-        let directory = tempfile::tempdir().unwrap();
-        let records: Vec<Record> =
-            made.iter().enumerate().map(|(n, made)| record(n + 1, made, directory.path())).collect();
-        let rows = Rows::new(vec!["flows.F.throughput_bps".to_owned()], records.clone());
-        let (mut numbers, mut claims) = verdict::judge(&paper, &measure::read(&paper.measures, &rows).unwrap());
-        let lateness = Lateness::of(&records, allowed);
-        if let Some(lateness) = &lateness {
-            lateness.unjudge(&paper, &records, &mut numbers, &mut claims);
-        }
-        let (failed, matters) = failed_of(&paper, allowed, &records);
-        let verdict = verdict::conclude(!failed.is_empty(), matters, &numbers, &claims);
-        (verdict, claims.iter().map(|claim| claim.judgement).collect(), numbers, lateness)
-    }
-
-    fn made(run: &'static str, mbps: u64) -> Made {
-        Made { run, late_ns: 100_000, gap_ns: 50_000, mbps, outcome: Outcome::Good }
-    }
-
-    #[test]
-    fn nothing_is_judged_by_a_run_that_lost_too_much() {
-        use Judgement::{Fails, Holds, LeftOut, NotJudged};
-        let all = || [made("slow", 4), made("fast", 10), made("other", 2)];
-        let (verdict, claims, numbers, lateness) = judged(&all(), Some(5.0));
-        assert_eq!((verdict, claims), (Verdict::Holds, vec![Holds, Holds, LeftOut]));
-        assert!(numbers.iter().all(|number| !number.is_late));
-        let lateness = lateness.unwrap();
-        assert_eq!((lateness.most_percent, lateness.runs, lateness.late.len()), (0.1, 3, 0));
-
-        // The conclusion is read off two runs; one of them is enough, and whether it would hold or fail is no matter.
-        for mbps in [4, 400] {
-            let late = Made { late_ns: 7_000_000, ..made("slow", mbps) };
-            let (verdict, claims, numbers, lateness) = judged(&[late, made("fast", 10), made("other", 2)], Some(5.0));
-            assert_eq!((verdict, claims), (Verdict::NotJudged, vec![NotJudged, Holds, LeftOut]));
-            assert_eq!(numbers.iter().map(|number| number.is_late).collect::<Vec<_>>(), [true, false, false, false]);
-            // The paper's number is of the other run.
-            assert_eq!(numbers[1].judgement, Some(Holds));
-            assert!(numbers[0].shown()[1].ends_with("Mb/s (not judged)"), "{:?}", numbers[0].shown());
-            let late = LateRun { run: "1-slow".to_owned(), lost_percent: 7.0 };
-            assert_eq!(lateness.unwrap().late, [late]);
-        }
-        // A stated number that is off by a factor of ten.
-        let late = Made { late_ns: 7_000_000, ..made("fast", 100) };
-        let (verdict, _, numbers, _) = judged(&[made("slow", 4), late, made("other", 2)], Some(5.0));
-        assert_eq!((verdict, numbers[1].judgement), (Verdict::NotJudged, Some(NotJudged)));
-        // What no conclusion is read off.
-        let late = Made { late_ns: 7_000_000, ..made("other", 2) };
-        let (verdict, claims, ..) = judged(&[made("slow", 4), made("fast", 10), late], Some(5.0));
-        assert_eq!((verdict, claims), (Verdict::HoldsInPart, vec![Holds, NotJudged, LeftOut]));
-        // What fails in runs that were in time fails.
-        let late = Made { late_ns: 7_000_000, ..made("other", 2) };
-        let (verdict, claims, ..) = judged(&[made("slow", 4), made("fast", 3), late], Some(5.0));
-        assert_eq!((verdict, claims), (Verdict::DoesNotHold, vec![Fails, NotJudged, LeftOut]));
-    }
-
-    #[test]
-    fn a_long_gap_is_lost_time_and_so_much_may_be_said_to_be_allowed() {
-        let with_gap = |allowed| {
-            let gap = Made { gap_ns: 8_000_000, ..made("slow", 4) };
-            judged(&[gap, made("fast", 10), made("other", 2)], allowed)
-        };
-        let (verdict, _, _, lateness) = with_gap(Some(5.0));
-        assert_eq!((verdict, lateness.unwrap().late[0].lost_percent), (Verdict::NotJudged, 8.0));
-        assert_eq!(with_gap(Some(8.0)).0, Verdict::Holds);
-        assert_eq!(with_gap(Some(100.0)).0, Verdict::Holds);
-        assert_eq!(with_gap(Some(0.05)).3.unwrap().late.len(), 3, "each lost 0.1 %");
-        // As in virtual time.
-        let (verdict, _, _, lateness) = with_gap(None);
-        assert_eq!((verdict, lateness), (Verdict::Holds, None));
-    }
-
-    #[test]
-    fn a_late_run_that_failed_may_have_failed_by_that() {
-        let of = |run: &'static str, late_ns: u64| {
-            let failing = Made { late_ns, outcome: Outcome::Failed, ..made(run, 4) };
-            judged(&[failing, made("fast", 10), made("other", 2)], Some(5.0)).0
-        };
-        assert_eq!((of("slow", 0), of("slow", 7_000_000)), (Verdict::DoesNotHold, Verdict::NotJudged));
-    }
-
-    #[test]
-    fn late_runs_are_named_and_counted() {
-        let late = |n: usize| LateRun { run: format!("{n}-a"), lost_percent: 10.0 + n as f64 };
-        let of = |many: usize| Lateness {
-            allowed_percent: 5.0,
-            most_percent: 15.0,
-            runs: 8,
-            late: (1..=many).map(late).collect(),
-        };
-        assert!(of(1).told().starts_with("the run 1-a lost 11 % of its time to the machine, and more than 5 % is not"));
-        assert!(of(5).told().starts_with(
-            "the run 1-a lost 11 % of its time to the machine, 2-a 12 %, 3-a 13 %, and 2 more, and more than 5 %"
-        ));
-        assert_eq!(of(5).in_short(), "the machine was late in 5 of 8 runs");
-    }
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use weir_results::measure::nearest_rank;
 
-use super::experiment::{Claim, Level, Measure, Over, PaperFile, Statistic};
+use super::paper_file::{Claim, Level, Measure, Over, PaperFile, Statistic};
 use super::rows::{Messages, Row, Rows, Selection, combination, parameter};
 use super::statistics::{self, Estimate};
 use super::units;

@@ -1,10 +1,9 @@
-//! What a paper leaves open, and how a map of its claims is made: `[[open]]` and `[map]` of `paper.toml`.
+//! What a paper leaves open: `[[open]]` of `paper.toml`.
 
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
 
-use super::experiment::{Claim, Measure};
 use crate::sweep::KeyPath;
 
 /// Something that the paper does not say, with values that its readers could take.
@@ -38,22 +37,6 @@ pub(super) struct Named {
     name: String,
     /// Keys of the scenario; all values of one open thing set the same ones.
     set: toml::Table,
-}
-
-/// How a map is made.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct MapFile {
-    /// What the map's sweep leaves out of the figure.
-    pub leaves_out: Option<String>,
-    /// Why claims are robust or fragile, after the map was looked at.
-    #[serde(default)]
-    pub reading: String,
-    /// Measures and claims in place of the figure's own, where these name one of the open values.
-    #[serde(default)]
-    pub measures: Vec<Measure>,
-    #[serde(default)]
-    pub claims: Vec<Claim>,
 }
 
 /// A mistake: the key within `[[open]]`, what is wrong, and what to write.

@@ -1,13 +1,12 @@
-//! The papers that experiments are of: a folder with an `about.toml`, and the folders of its experiments in it.
+//! The papers that experiments are of: a folder with an `about.toml`, in which the folders of its experiments are.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::Deserialize;
 use weir_config::ConfigErrors;
 use weir_reader::{Format, KnownTable, is_name, read_file, read_text};
 
-use super::experiment::{Experiment, told_by_toml};
+use super::paper_file::told_by_toml;
 use crate::Failure;
 
 /// `about.toml`: what a paper is cited by.
@@ -29,9 +28,6 @@ pub(super) struct Paper {
 }
 
 const ABOUT: &str = "about.toml";
-
-/// A folder of folders of papers, those, and their experiments.
-const DEPTH_MAX: usize = 3;
 
 const FORMAT: Format = Format {
     what: "a paper's about.toml",
@@ -81,37 +77,4 @@ fn last() -> u32 {
 /// Whether a folder is a paper's.
 pub(super) fn is_one(folder: &Path) -> bool {
     folder.join(ABOUT).is_file()
-}
-
-/// All experiments below these folders, in the order of papers and figures.
-///
-/// # Errors
-/// One of them is wrong, or two have one name.
-pub(super) fn catalogue(folders: &[PathBuf]) -> Result<Vec<Experiment>, Failure> {
-    let mut all = Vec::new();
-    for folder in folders {
-        walk(folder, None, 0, &mut all)?;
-    }
-    all.sort_by_key(Experiment::place);
-    if let Some(twins) = all.windows(2).find(|pair| pair[0].id == pair[1].id) {
-        let [one, other] = [&twins[0], &twins[1]].map(|experiment| experiment.folder().display().to_string());
-        return Err(Failure::Argument(format!("{one} and {other} are two experiments of one name; rename one")));
-    }
-    Ok(all)
-}
-
-fn walk(folder: &Path, above: Option<&Paper>, depth: usize, all: &mut Vec<Experiment>) -> Result<(), Failure> {
-    if Experiment::is_one(folder) {
-        all.push(Experiment::load_of(folder, above.cloned())?);
-        return Ok(());
-    }
-    let paper = Paper::of(folder)?;
-    let failed = |error: std::io::Error| Failure::Argument(format!("{}: {error}", folder.display()));
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if depth < DEPTH_MAX && entry.file_type().map_err(failed)?.is_dir() {
-            walk(&entry.path(), paper.as_ref().or(above), depth + 1, all)?;
-        }
-    }
-    Ok(())
 }

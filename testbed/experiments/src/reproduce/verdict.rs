@@ -5,9 +5,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::experiment::{Bound, Claim, Measure, PaperFile};
 use super::lateness::Lateness;
 use super::measure::Reading;
+use super::paper_file::{Bound, Claim, Measure, PaperFile};
 use super::statistics::Estimate;
 use super::units::shown;
 use crate::experiment::Backend;

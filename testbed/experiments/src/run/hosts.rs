@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use tempfile::TempDir;
 use weir_hosts::check::{self, Finding, Verdict};
 use weir_hosts::{Experiment, HostError};
 use weir_scenario::file::{self, ScenarioRun};
-use weir_scenario::{Reach, Scenario};
+use weir_scenario::{Reach, RealPorts, Scenario};
 
 use crate::Failure;
 use crate::files::json_text;
@@ -42,31 +43,29 @@ pub(crate) fn prepared(
     runs: &[ScenarioRun],
     dilation: Option<u32>,
 ) -> Result<(Vec<Scenario>, Experiment), Failure> {
-    let (mut scenarios, (ports, folder)) = with_real_hosts(file, runs, dilation)?;
+    let (mut scenarios, ports, folder) = with_real_hosts(file, runs, dilation)?;
     let mut tell = |said: &str| eprintln!("weir: {said}");
     let experiment = Experiment::prepare(&mut scenarios, ports, folder, &mut tell).map_err(failure)?;
     Ok((scenarios, experiment))
 }
 
-type Place = (weir_scenario::RealPorts, tempfile::TempDir);
-
 fn with_real_hosts(
     file: &Path,
     runs: &[ScenarioRun],
     dilation: Option<u32>,
-) -> Result<(Vec<Scenario>, Place), Failure> {
+) -> Result<(Vec<Scenario>, RealPorts, TempDir), Failure> {
     if !runs.iter().any(ScenarioRun::has_real_hosts) {
         return Err(Failure::Argument(format!(
             "no host of {} says how it is reached: write reach = \"vm\", \"netns\" or {{ by = \"ssh\", … }} in [[hosts]]",
             file.display()
         )));
     }
-    let place = Experiment::place().map_err(failure)?;
+    let (ports, folder) = Experiment::place().map_err(failure)?;
     let mut scenarios = Vec::new();
     for run in runs {
         let asked = dilation.or(run.time_dilation);
         // Where the file says nothing, what slows its fastest link to 100 Mb/s, which a guest can fill.
-        let scenario = run.with_real_hosts(asked.unwrap_or(run.scenario.time_dilation()), &place.0)?;
+        let scenario = run.with_real_hosts(asked.unwrap_or(run.scenario.time_dilation()), &ports)?;
         scenarios.push(match has_machines(&scenario) {
             false => scenario,
             true if asked.is_some_and(|asked| asked > 1) => {
@@ -75,10 +74,10 @@ fn with_real_hosts(
                         .to_owned(),
                 ));
             }
-            true => run.with_real_hosts(1, &place.0)?,
+            true => run.with_real_hosts(1, &ports)?,
         });
     }
-    Ok((scenarios, place))
+    Ok((scenarios, ports, folder))
 }
 
 fn has_machines(scenario: &Scenario) -> bool {
@@ -112,7 +111,7 @@ pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
 }
 
 fn look(file: &Path, runs: &[ScenarioRun]) -> Result<Vec<Finding>, Failure> {
-    let (scenarios, (ports, _folder)) = with_real_hosts(file, &runs[..1], None)?;
+    let (scenarios, ports, _folder) = with_real_hosts(file, &runs[..1], None)?;
     let real = scenarios[0].real.as_ref().expect("made with real hosts");
     Ok(check::look(&scenarios[0], real, &ports.folder))
 }

@@ -14,7 +14,7 @@ use super::table::Cell;
 
 /// The columns that a sweep's file asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Columns {
+pub(crate) struct Columns {
     /// None for the default.
     chosen: Option<Vec<String>>,
     /// After the others.
@@ -79,12 +79,12 @@ const FLOWS_MAX: usize = 8;
 
 impl Columns {
     /// These alone, which are checked already.
-    pub fn only(names: Vec<String>) -> Columns {
+    pub(crate) fn only(names: Vec<String>) -> Columns {
         Columns { chosen: Some(names), more: Vec::new() }
     }
 
     /// The columns of `[results]`; `None` if something is wrong with it.
-    pub fn read(table: &Keys<'_>) -> Option<Columns> {
+    pub(crate) fn read(table: &Keys<'_>) -> Option<Columns> {
         let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
         let more = table.strings("more", "\"frames.hosts_sent\"").unwrap_or_default();
         let mut is_good = true;
@@ -102,7 +102,7 @@ impl Columns {
     }
 
     /// The columns' names, for these scenarios.
-    pub fn names<'a>(&self, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
+    pub(crate) fn names<'a>(&self, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
         let mut names = self.chosen.clone().unwrap_or_else(|| default(scenarios));
         names.extend(self.more.iter().cloned());
         let mut seen = std::collections::BTreeSet::new();

@@ -19,7 +19,7 @@ use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 use weir_results::run_dir::{Speed, Summary, read_summary};
 
-use super::plan::Point;
+use super::point_file::Point;
 use crate::Failure;
 use crate::files::{at, json_text, whole};
 
@@ -71,7 +71,7 @@ pub(crate) struct Shard {
 /// A point that was run, and what became of it: `point.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Finished {
+pub(crate) struct Finished {
     pub point: Point,
     pub outcome: Outcome,
     /// Why it is no good; empty of a good one.
@@ -83,7 +83,7 @@ pub struct Finished {
 /// What became of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub(crate) enum Outcome {
     /// What the scenario expects.
     Good,
     /// It ran to its end, and something was lost, stood still or did not drain. It would again.
@@ -288,6 +288,11 @@ fn read_point(folder: &Path) -> io::Result<Finished> {
 /// A file that is not there need not be removed.
 fn remove(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
+}
+
+/// The name of the sweep that a directory is of, and its results' columns.
+pub(crate) fn name_and_columns(directory: &Path) -> Result<(String, Vec<String>), Failure> {
+    Manifest::read(directory).map(|manifest| (manifest.name, manifest.columns))
 }
 
 #[cfg(test)]

@@ -5,9 +5,9 @@ use std::path::Path as FilePath;
 
 use toml::{Table, Value};
 
+use super::base::{Base, set_all, setting};
 use super::file::SweepFile;
 use super::path::Path;
-use super::plan::{Base, set_all, setting};
 use super::policies;
 use crate::Failure;
 

@@ -16,7 +16,7 @@ use crate::plot::{self, FigureSpec};
 
 /// A sweep's file as it was read.
 #[derive(Clone, Debug)]
-pub struct SweepFile {
+pub(crate) struct SweepFile {
     pub name: String,
     /// The scenario's file, as seen from where the command runs.
     pub scenario: PathBuf,
@@ -54,20 +54,20 @@ impl SweepFile {
 
 /// Which combinations of parameters run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Only {
+pub(crate) enum Only {
     /// Networks whose ways of equal cost have a cyclic buffer dependency, without which there is no deadlock.
     ProneToDeadlock,
 }
 
 /// Parameters that go together: the first value of one with the first of the others, and so on.
 #[derive(Clone, Debug)]
-pub struct Axis {
+pub(crate) struct Axis {
     pub parameters: Vec<Parameter>,
 }
 
 /// A parameter and its values.
 #[derive(Clone, Debug)]
-pub struct Parameter {
+pub(crate) struct Parameter {
     pub path: Path,
     /// Its key in the file.
     pub key: String,
@@ -114,14 +114,14 @@ pub(crate) fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErro
 
 impl Axis {
     /// How many values its parameters have.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.parameters.first().map_or(0, |parameter| parameter.values.len())
     }
 }
 
 impl Parameter {
     /// Where in the file a value stands.
-    pub fn key_of(&self, value: usize) -> String {
+    pub(crate) fn key_of(&self, value: usize) -> String {
         if self.is_list { format!("{}[{value}]", self.key) } else { self.key.clone() }
     }
 }

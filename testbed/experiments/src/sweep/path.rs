@@ -7,11 +7,11 @@ use toml::{Table, Value};
 
 /// Keys from the outermost on. In an array a key is a place, from 0; the element of this name; or `*`, each of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Path(Vec<String>);
+pub(crate) struct Path(Vec<String>);
 
 /// Why a value can't be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NoPlace {
+pub(crate) struct NoPlace {
     pub message: String,
     pub help: String,
 }
@@ -23,7 +23,7 @@ const NAMES: [&str; 4] = ["name", "sizes", "flow", "port"];
 
 impl Path {
     /// A path of keys with dots between them; a key with a dot in it stands in quotes. `None` if a key is empty or a quote open.
-    pub fn parse(text: &str) -> Option<Path> {
+    pub(crate) fn parse(text: &str) -> Option<Path> {
         let (mut keys, mut rest) = (Vec::new(), text);
         loop {
             let quote = rest.chars().next().filter(|first| ['"', '\''].contains(first));
@@ -43,28 +43,28 @@ impl Path {
     }
 
     /// The path of what stands below.
-    pub fn below(&self, key: &Path) -> Path {
+    pub(crate) fn below(&self, key: &Path) -> Path {
         Path(self.0.iter().chain(&key.0).cloned().collect())
     }
 
     /// The path without its first key, if that is it.
-    pub fn after(&self, first: &str) -> Option<Path> {
+    pub(crate) fn after(&self, first: &str) -> Option<Path> {
         let (key, rest) = self.0.split_first()?;
         (key == first && !rest.is_empty()).then(|| Path(rest.to_vec()))
     }
 
     /// The keys.
-    pub fn keys(&self) -> &[String] {
+    pub(crate) fn keys(&self) -> &[String] {
         &self.0
     }
 
     /// The innermost key.
-    pub fn last(&self) -> &str {
+    pub(crate) fn last(&self) -> &str {
         self.0.last().map_or("", String::as_str)
     }
 
     /// Whether a document has something there.
-    pub fn is_in(&self, document: &Table) -> bool {
+    pub(crate) fn is_in(&self, document: &Table) -> bool {
         let mut at: Vec<&Value> = Vec::new();
         for (depth, key) in self.0.iter().enumerate() {
             at = match depth {
@@ -76,7 +76,7 @@ impl Path {
     }
 
     /// Puts a value there, with the tables that are missing on the way; a missing element of an array is an error.
-    pub fn set(&self, document: &mut Table, value: &Value) -> Result<(), NoPlace> {
+    pub(crate) fn set(&self, document: &mut Table, value: &Value) -> Result<(), NoPlace> {
         let (first, rest) = self.0.split_first().expect("a path has a key");
         self.set_in_table(document, first, rest, value)
     }
@@ -131,7 +131,7 @@ impl Path {
     }
 
     /// What stands there in a JSON document: one value, or none.
-    pub fn find<'a>(&self, document: &'a serde_json::Value) -> Option<&'a serde_json::Value> {
+    pub(crate) fn find<'a>(&self, document: &'a serde_json::Value) -> Option<&'a serde_json::Value> {
         self.0.iter().try_fold(document, |value, key| match value {
             serde_json::Value::Object(map) => map.get(key),
             serde_json::Value::Array(elements) => {

@@ -7,18 +7,19 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 use weir_config::{ConfigError, ConfigErrors};
 use weir_scenario::Scenario;
-use weir_scenario::file::{self as scenario_file, Drawn, ScenarioRun};
+use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_scenario::topology::Routes;
 use weir_units::BitRate;
 
+use super::base::{Base, set_all, setting, text_of};
 use super::effect;
-use super::file::{Only, Parameter, SEED, SweepFile};
+use super::file::{Only, Parameter, SweepFile};
 use super::hash::Hash;
-use super::path::{NoPlace, Path};
+use super::path::Path;
+use super::point_file::Point;
 use super::policies;
 use crate::Failure;
 use crate::experiment::Backend;
@@ -30,7 +31,7 @@ const POINTS_MAX: usize = 1_000_000;
 
 /// A sweep, ready to run.
 #[derive(Debug)]
-pub struct SweepPlan {
+pub(crate) struct SweepPlan {
     pub name: String,
     /// The scenario's file: what it names stands beside it.
     pub scenario: PathBuf,
@@ -49,38 +50,9 @@ pub struct SweepPlan {
     overrides: Vec<(Path, Value)>,
 }
 
-/// One run of the scenario with values for its parameters, as it is written down beside its results.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Point {
-    /// From 1.
-    pub number: usize,
-    /// The scenario's run, by its place and its name.
-    pub run: usize,
-    pub run_name: String,
-    /// The sweep's own, if it has seeds.
-    pub seed: Option<u32>,
-    /// The parameters by their paths, in the sweep's order.
-    pub parameters: Vec<(String, serde_json::Value)>,
-    /// A hash of the scenario's text, of the files that it names, and of the run.
-    pub hash: String,
-    /// The name of its folder, with the number in front.
-    pub folder: String,
-    #[serde(skip)]
-    setting: usize,
-}
-
-/// The scenario as it is without the sweep.
-pub(super) struct Base {
-    pub table: Table,
-    pub runs: Vec<ScenarioRun>,
-    /// Most combinations differ in what changes no message.
-    pub drawn: Drawn,
-}
-
 impl SweepPlan {
     /// All points of a sweep's file. Everything is checked: `jobs` scenarios at a time.
-    pub fn of(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
+    pub(crate) fn of(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
         if !file.scenario.is_file() {
             let message = format!("there is no file {}", file.scenario.display());
             let help = "write scenario = \"ring.toml\", as seen from this file's folder";
@@ -124,13 +96,13 @@ impl SweepPlan {
     }
 
     /// Leaves out all other points. Points that stay keep their numbers and folders.
-    pub fn retain(&mut self, is_kept: impl FnMut(&Point) -> bool) {
+    pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Point) -> bool) {
         self.points.retain(is_kept);
         self.identity = identity(&self.points);
     }
 
     /// The scenario's text at a point.
-    pub fn text(&self, point: &Point) -> String {
+    pub(crate) fn text(&self, point: &Point) -> String {
         let mut table = self.base.clone();
         set_all(&mut table, &self.settings[point.setting], point.seed, &self.overrides)
             .expect("checked when the plan was made");
@@ -141,7 +113,7 @@ impl SweepPlan {
     ///
     /// # Errors
     /// Without real frames.
-    pub fn real_time(&self) -> Result<Duration, Failure> {
+    pub(crate) fn real_time(&self) -> Result<Duration, Failure> {
         let (mut all, mut fits) = (Duration::ZERO, BTreeMap::new());
         let mut parsed: Option<(usize, Vec<ScenarioRun>)> = None;
         for point in &self.points {
@@ -225,22 +197,6 @@ fn identity(points: &[Point]) -> String {
     identity.text()
 }
 
-impl Base {
-    /// The scenario must be good by itself.
-    fn load(path: &FilePath) -> Result<Base, Failure> {
-        let runs = scenario_file::load(path)?;
-        let text =
-            fs::read_to_string(path).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
-        let table = text.parse().map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))?;
-        Ok(Base { table, runs, drawn: Drawn::default() })
-    }
-
-    /// Has the scenario's reader check what became of the table.
-    pub(super) fn parse(&self, file: &SweepFile, table: &Table) -> Result<Vec<ScenarioRun>, ConfigErrors> {
-        scenario_file::parse_sharing(&file.scenario, &text_of(table), &self.drawn)
-    }
-}
-
 /// The runs that are wanted, by their places.
 fn chosen(file: &SweepFile, runs: &[ScenarioRun]) -> Result<Vec<usize>, Failure> {
     if file.runs.is_empty() {
@@ -309,36 +265,6 @@ fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, Config
         places
     };
     Ok((0..each).map(combination).collect())
-}
-
-/// The parameters' values of a combination.
-pub(super) fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
-    let of_axis = file.axes.iter().zip(combination);
-    let parameters = of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(move |parameter| (parameter, *place)));
-    parameters.map(|(parameter, place)| (parameter.path.clone(), parameter.values[place].clone())).collect()
-}
-
-/// Sets all values; of the first that can't be set, its place among parameters, seed and overrides.
-pub(super) fn set_all(
-    table: &mut Table,
-    setting: &[(Path, Value)],
-    seed: Option<u32>,
-    overrides: &[(Path, Value)],
-) -> Result<(), (usize, NoPlace)> {
-    let mut order: Vec<usize> = (0..setting.len()).collect();
-    order.sort_by_key(|n| policies::rank(&setting[*n].0));
-    for n in order {
-        let (path, value) = &setting[n];
-        policies::set(path, table, value).map_err(|wrong| (n, wrong))?;
-    }
-    if let Some(seed) = seed {
-        let path = Path::parse(SEED).expect("two keys");
-        path.set(table, &Value::Integer(i64::from(seed))).map_err(|wrong| (setting.len(), wrong))?;
-    }
-    overrides
-        .iter()
-        .try_for_each(|(path, value)| policies::set(path, table, value))
-        .map_err(|wrong| (setting.len() + usize::from(seed.is_some()), wrong))
 }
 
 /// Has the scenario's reader check each combination, with the first seed: another one is as good. Returns the scenarios of the
@@ -443,7 +369,7 @@ impl Only {
 /// Combinations with errors after which the others are not looked at.
 const ERRORS_MAX: usize = 50;
 
-/// What is wrong with a combination.
+/// A fault of a combination.
 enum Finding {
     /// Where it is known, and all that is to be said of it.
     Errors(ConfigErrors),
@@ -618,10 +544,6 @@ fn add_files(
         Value::Array(list) => list.iter().try_for_each(|value| add_files(hash, value, scenario, read)),
         _ => Ok(()),
     }
-}
-
-pub(super) fn text_of(table: &Table) -> String {
-    toml::to_string(table).expect("what was read from TOML can be written")
 }
 
 fn json(value: &Value) -> serde_json::Value {

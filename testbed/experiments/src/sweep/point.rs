@@ -15,8 +15,9 @@ use weir_scenario::file::{self as scenario_file, ScenarioRun};
 use weir_sim::{SimBackend, Threads};
 
 use super::directory::{Finished, Outcome, SweepDir};
-use super::plan::{Point, SweepPlan};
-use super::workers::Stop;
+use super::plan::SweepPlan;
+use super::point_file::Point;
+use super::stop::Stop;
 use crate::Failure;
 use crate::experiment::{self, Backend};
 use crate::real_frames;

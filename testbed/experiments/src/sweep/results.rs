@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use super::columns;
 use super::directory::{Finished, Outcome, read_results};
-use super::plan::Point;
+use super::point_file::Point;
 use super::table::{Cell, Table};
 use crate::Failure;
 use crate::files::at;
 
 /// A finished point and its row.
 #[derive(Clone, Debug)]
-pub struct Record {
+pub(crate) struct Record {
     pub finished: Finished,
     /// Where its run directory is.
     pub folder: PathBuf,
@@ -26,7 +26,7 @@ pub struct Record {
 
 impl Record {
     /// The record of what a point has left in its folder.
-    pub fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
+    pub(crate) fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
         let mut record = Record {
             finished,
             folder: folder.to_owned(),
@@ -48,11 +48,11 @@ impl Record {
     }
 
     /// Whether the machine took more than so many percent of the run's time; never of what is not known.
-    pub fn is_late(&self, allowed_percent: Option<f64>) -> bool {
+    pub(crate) fn is_late(&self, allowed_percent: Option<f64>) -> bool {
         allowed_percent.is_some_and(|allowed| self.lost_percent > allowed)
     }
 
-    pub fn is_good(&self) -> bool {
+    pub(crate) fn is_good(&self) -> bool {
         self.finished.outcome == Outcome::Good
     }
 }

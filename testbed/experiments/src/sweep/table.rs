@@ -8,7 +8,7 @@ use crate::files::whole;
 
 /// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Cell {
+pub(crate) enum Cell {
     Empty,
     Bool(bool),
     Whole(i64),
@@ -24,12 +24,12 @@ pub(crate) struct Table {
 
 impl Cell {
     /// A counter; a text if it is too large for a whole number of Parquet.
-    pub fn whole(n: u64) -> Cell {
+    pub(crate) fn whole(n: u64) -> Cell {
         i64::try_from(n).map_or_else(|_| Cell::Text(n.to_string()), Cell::Whole)
     }
 
     /// Lists of texts are joined; other lists and tables stay JSON.
-    pub fn of_json(value: &serde_json::Value) -> Cell {
+    pub(crate) fn of_json(value: &serde_json::Value) -> Cell {
         use serde_json::Value;
         match value {
             Value::Null => Cell::Empty,
@@ -49,7 +49,7 @@ impl Cell {
     }
 
     /// As in CSV. A float has the fewest digits that are read as the same one, in whatever column: `1` or `0.1`.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         match self {
             Cell::Empty => String::new(),
             Cell::Bool(is) => is.to_string(),

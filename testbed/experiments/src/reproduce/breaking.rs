@@ -1,0 +1,190 @@
+//! Runs schemes that are broken on purpose, and looks whether the verdict tells them.
+
+use std::fs;
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use super::broken::Broken;
+use super::experiment::Experiment;
+use super::measure;
+use super::paper_file::PaperFile;
+use super::rows::{Rows, Selection};
+use super::verdict::{self, Judgement};
+use crate::Failure;
+use crate::experiment::Backend;
+use crate::files::{at, json_text, whole};
+use crate::sweep::{self, Columns, Point, Record, Say, SweepFile, SweepPlan};
+
+/// What came of a broken scheme: an element of `broken.json`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Told {
+    pub what: String,
+    pub subtle: bool,
+    pub set: Vec<String>,
+    /// The claim, or the stated number.
+    pub fails: String,
+    pub sound: Side,
+    pub broken: Side,
+    /// Whether the claim holds in the sound scheme and fails in the broken one, as the verdict says then.
+    pub told: bool,
+}
+
+/// What one of the two schemes came to, over the points that the claim is read off.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Side {
+    pub judgement: Judgement,
+    pub because: String,
+}
+
+/// How broken schemes are run.
+pub(super) struct Breaking<'a> {
+    pub experiment: &'a Experiment,
+    pub quick: bool,
+    /// The experiment's folder of results.
+    pub directory: &'a Path,
+    /// The program's.
+    pub version: &'a str,
+    pub jobs: usize,
+    pub say: Say,
+}
+
+const FILE: &str = "broken.json";
+
+/// What an earlier call has left.
+pub(super) fn read(directory: &Path) -> Result<Vec<Told>, Failure> {
+    let path = directory.join(FILE);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(&path).map_err(at(&path))?;
+    serde_json::from_str(&text).map_err(|error| Failure::Argument(format!("{}: {error}", path.display())))
+}
+
+impl Breaking<'_> {
+    /// Runs all broken schemes of an experiment whose sound runs came to `records`; writes down and prints what told them.
+    pub(super) fn run(&self, records: &[Record]) -> Result<Vec<Told>, Failure> {
+        let mut all = Vec::new();
+        for (n, broken) in self.experiment.paper.broken.iter().enumerate() {
+            all.push(self.one(n, broken, records)?);
+        }
+        let path = self.directory.join(FILE);
+        whole(&path, |part| fs::write(part, json_text(&all))).map_err(at(&path))?;
+        if !all.is_empty() {
+            self.say.line("\nBroken on purpose:");
+        }
+        all.iter().for_each(|told| self.say.line(&told.line()));
+        Ok(all)
+    }
+
+    fn one(&self, n: usize, broken: &Broken, records: &[Record]) -> Result<Told, Failure> {
+        let paper = &self.experiment.paper;
+        let selections = points_of(paper, &broken.fails);
+        let is_kept = |point: &Point| selections.iter().any(|of| of.has(point));
+        let file = SweepFile {
+            columns: Columns::only(self.experiment.columns()),
+            overrides: broken.overrides(),
+            ..self.experiment.sweep(self.quick, Backend::Sim)?
+        };
+        let mut plan = SweepPlan::of(&file, self.jobs).map_err(|failure| self.blamed(n, failure))?;
+        plan.retain(|point| is_kept(point) && broken.breaks(&point.run_name));
+        if plan.points.is_empty() {
+            let message = format!("these runs have no point of \"{}\" that is broken", broken.fails);
+            let help = "name another claim, or run it without --quick";
+            return Err(self.experiment.source.error_at(&format!("broken[{n}].fails"), message, help).into());
+        }
+        let directory = self.directory.join(format!("broken-{}", n + 1));
+        fs::create_dir_all(&directory).map_err(at(&directory))?;
+        let quiet = Say { json: true };
+        let broken_records = sweep::run_plan(&plan, &directory, self.version.to_owned(), self.jobs, quiet)?;
+        if broken_records.len() < plan.points.len() {
+            let message = format!("{}: interrupted; repeat the command to go on", self.experiment.id);
+            return Err(Failure::Run(message));
+        }
+        let sound_records: Vec<Record> =
+            records.iter().filter(|record| is_kept(&record.finished.point)).cloned().collect();
+        // Runs that are not broken came to what they came to.
+        let mut broken_records = broken_records;
+        let unbroken = sound_records.iter().filter(|record| !broken.breaks(&record.finished.point.run_name));
+        broken_records.extend(unbroken.cloned());
+        broken_records.sort_by_key(|record| record.finished.point.number);
+        let side = |records: Vec<Record>| side(paper, &broken.fails, &plan.columns, records);
+        let (sound, broken_side) = (side(sound_records)?, side(broken_records)?);
+        let held = matches!(sound.judgement, Judgement::Holds | Judgement::Arithmetic);
+        let told = held && broken_side.judgement == Judgement::Fails;
+        Ok(Told {
+            what: broken.what.clone(),
+            subtle: broken.subtle,
+            set: broken.set(),
+            fails: broken.fails.clone(),
+            sound,
+            broken: broken_side,
+            told,
+        })
+    }
+
+    /// By itself the scenario is good: what is wrong is what was laid over it.
+    fn blamed(&self, n: usize, failure: Failure) -> Failure {
+        let help = "write settings as --set takes them";
+        let message = match failure {
+            Failure::Input(errors) => errors.iter().next().map_or_else(String::new, |error| error.message().to_owned()),
+            Failure::Argument(message) => message,
+            other => return other,
+        };
+        self.experiment.source.error_at(&format!("broken[{n}].set"), message, help).into()
+    }
+}
+
+impl Told {
+    fn line(&self) -> String {
+        let how = if self.subtle { "subtle, " } else { "" };
+        let result = if self.told { "told" } else { "NOT TOLD" };
+        let Side { judgement, because, .. } = &self.broken;
+        format!("  {how}{result}: {}\n    \"{}\" {judgement}: {because}", self.what, self.fails)
+    }
+}
+
+/// Fails if a broken scheme changes nothing that a reader would see.
+pub(super) fn conclude(all: &[(String, Vec<Told>)]) -> Result<(), Failure> {
+    let count: usize = all.iter().map(|(_, of)| of.len()).sum();
+    let unseen: Vec<String> = all
+        .iter()
+        .flat_map(|(id, of)| of.iter().filter(|told| !told.told).map(move |told| format!("{id}: {}", told.what)))
+        .collect();
+    match unseen.len() {
+        0 => Ok(()),
+        n => Err(Failure::Run(format!(
+            "{n} of {count} schemes that are broken on purpose are not told: {}",
+            unseen.join("; ")
+        ))),
+    }
+}
+
+/// The points that a claim, or a stated number, is read off.
+fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
+    if let Some(claim) = paper.claims.iter().find(|claim| claim.says == name) {
+        return measure::points_of(&paper.measures, claim);
+    }
+    let number = paper.measures.iter().find(|measure| measure.name == name).expect("checked when it was read");
+    measure::points_of_one(&paper.measures, number)
+}
+
+/// What a scheme's runs come to. A run that came to no good end spoils what is read off it, as in the verdict.
+fn side(paper: &PaperFile, fails: &str, columns: &[String], records: Vec<Record>) -> Result<Side, Failure> {
+    let bad = records.iter().find(|record| !record.is_good());
+    if let Some(Record { finished, .. }) = bad {
+        let because = format!("the run {} failed: {}", finished.point.folder, finished.reason);
+        return Ok(Side { judgement: Judgement::Fails, because });
+    }
+    let readings = measure::read(&paper.measures, &Rows::new(columns.to_vec(), records))?;
+    let (numbers, claims) = verdict::judge(paper, &readings);
+    if let Some(claim) = claims.iter().find(|claim| claim.says == fails) {
+        return Ok(Side { judgement: claim.judgement, because: claim.because.clone() });
+    }
+    let number = numbers.iter().find(|number| number.name == fails).expect("checked when it was read");
+    let [paper, weir, ..] = number.shown();
+    let because = format!("the paper has {paper}, measured {weir}");
+    Ok(Side { judgement: number.judgement.unwrap_or(Judgement::LeftOut), because })
+}
