@@ -40,5 +40,5 @@ pub mod steering;
 
 pub use client::{Client, ClientError, Ender};
 pub use path::{make_own_directory, sockets};
-pub use server::{Answer, Asker, CLIENTS_MAX, Question, Server, Stream, questions};
-pub use socket::{BindError, Bound};
+pub use server::{Answer, Asker, Question, Server, Stream, questions};
+pub use socket::{BindError, Bound, CLIENTS_MAX};

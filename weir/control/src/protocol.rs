@@ -210,7 +210,7 @@ pub fn request_line(request: &Request) -> String {
 }
 
 /// An answer's line, with its end.
-pub fn answer_line(answer: &Result<Reply, Refusal>) -> String {
+pub(crate) fn answer_line(answer: &Result<Reply, Refusal>) -> String {
     line(match answer {
         Ok(reply) => json!({ "weir": VERSION, "reply": reply }),
         Err(refusal) => json!({ "weir": VERSION, "error": refusal }),

@@ -19,10 +19,8 @@ use rustix::io::Errno;
 use rustix::net::RecvFlags;
 
 use crate::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, answer_line, parse_request};
-use crate::socket::{Bound, SocketPath};
+use crate::socket::{Bound, CLIENTS_MAX, SocketPath};
 
-/// The most clients that are served at a time.
-pub const CLIENTS_MAX: usize = 16;
 /// How long a client may take for a request, from the last answer on.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
 /// How long a client may take no byte of an answer.

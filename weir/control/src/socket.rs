@@ -14,7 +14,9 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout, socket_peercred};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 
 use crate::path::{ENDING, make_own_directory, own_directory, sockets_in};
-use crate::server::CLIENTS_MAX;
+
+/// The most clients that are served at a time.
+pub const CLIENTS_MAX: usize = 16;
 
 /// A socket at its path, on which nobody is served yet: connections wait.
 ///

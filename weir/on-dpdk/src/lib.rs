@@ -20,6 +20,7 @@ mod fault;
 mod losses;
 mod netdevs;
 mod nics;
+mod note;
 mod packet_memory;
 mod peers;
 mod recording;

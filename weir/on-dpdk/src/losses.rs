@@ -11,7 +11,7 @@ use weir_experiments::table::{Table, count};
 use weir_results::run_dir::EventKind;
 use weir_units::PortId;
 
-use crate::run::Note;
+use crate::note::Note;
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
 const INTERVAL: Duration = Duration::from_secs(1);

@@ -20,7 +20,7 @@ use weir_scenario::PortPlace;
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
-use weir_units::{BitRate, Bytes, Class, PortId};
+use weir_units::{BitRate, Bytes};
 
 use crate::below_rate::{self, RateLog};
 use crate::control::{self, Asked, Control, Places};
@@ -28,6 +28,7 @@ use crate::fault::Fault;
 use crate::losses::LossLog;
 use crate::netdevs;
 use crate::nics::NicLog;
+use crate::note::Note;
 use crate::packet_memory::MemoryLog;
 use crate::peers::PeerLog;
 use crate::recording::{self, Captures, Recording};
@@ -317,9 +318,6 @@ impl Session<'_> {
         if faults.is_empty() { Ok(()) } else { Err(Failure::Run(faults.join("; "))) }
     }
 }
-
-/// Takes an event: switch, port, class, what.
-pub(crate) type Note<'n> = &'n mut dyn FnMut(usize, PortId, Option<Class>, EventKind<'_>);
 
 /// What comes at regular times.
 struct Timer {

@@ -7,7 +7,7 @@ use weir_dpdk_driver::RunningSwitches;
 use weir_results::run_dir::EventKind;
 use weir_units::{Class, PortId};
 
-use crate::run::Note;
+use crate::note::Note;
 
 /// What was said of each (switch, port, class) that is watched: storms detected and restored.
 #[derive(Default)]

@@ -110,8 +110,8 @@ fn of_host(address: &str, parts: &Parts, switch: Option<&SwitchConfig>) -> Vec<F
         let run = |command: String| format!("ssh {address} {command}");
         findings.push(mtu(&about, said("mtu", iface), iface, switch, &run));
         for (class, dscp) in lossless(switch) {
-            findings.push(pfc(&about, &said("pfc", iface).join(" "), (iface, class), &run));
-            findings.push(trust(&about, &said("app", iface).join(" "), (iface, class, dscp), &run));
+            findings.push(pfc(&about, &said("pfc", iface).join(" "), iface, class, &run));
+            findings.push(trust(&about, &said("app", iface).join(" "), iface, class, dscp, &run));
         }
         let pause = said("pause", iface);
         let is_on =
@@ -158,7 +158,7 @@ fn mtu(
 }
 
 /// `prio-pfc 0:off 1:off 2:off 3:on …` of `dcb pfc show`.
-fn pfc(about: &str, said: &str, (iface, class): (&str, usize), run: &dyn Fn(String) -> String) -> Finding {
+fn pfc(about: &str, said: &str, iface: &str, class: usize, run: &dyn Fn(String) -> String) -> Finding {
     if said.split_whitespace().any(|word| word == format!("{class}:on")) {
         return Finding::good(about, format!("PFC of class {class} is on"));
     }
@@ -171,12 +171,7 @@ fn pfc(about: &str, said: &str, (iface, class): (&str, usize), run: &dyn Fn(Stri
 }
 
 /// `dscp-prio 26:3 …` of `dcb app show`.
-fn trust(
-    about: &str,
-    said: &str,
-    (iface, class, dscp): (&str, usize, usize),
-    run: &dyn Fn(String) -> String,
-) -> Finding {
+fn trust(about: &str, said: &str, iface: &str, class: usize, dscp: usize, run: &dyn Fn(String) -> String) -> Finding {
     let after = said.split_once("dscp-prio").map_or("", |(_, after)| after);
     let maps = |word: &str| {
         let (point, to) = word.split_once(':')?;

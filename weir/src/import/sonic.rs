@@ -3,6 +3,7 @@
 mod buffer;
 mod classes;
 mod ports;
+mod profile;
 mod report;
 mod resume;
 mod tables;

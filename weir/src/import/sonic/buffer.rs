@@ -10,6 +10,7 @@ use std::fmt::Write;
 use super::classes::Classes;
 use super::most_common;
 use super::ports::Port;
+use super::profile::{Profile, Threshold, each_once};
 use super::report::Outcome;
 use super::resume::Resume;
 use super::tables::{LOOKUP, Tables, lookup_key, ports_and_numbers, reference};
@@ -22,27 +23,6 @@ const LOSSLESS: &str = "ingress_lossless_pool";
 const LOSSY: &str = "ingress_lossy_pool";
 const EGRESS_LOSSY: &str = "egress_lossy_pool";
 const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
-
-/// What a lossless priority group has.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Profile {
-    /// Where it stands: BUFFER_PROFILE, or the lookup table.
-    pub(super) table: &'static str,
-    pub(super) name: String,
-    size: u64,
-    pub(super) xon: u64,
-    xoff: u64,
-    pub(super) xon_offset: Option<u64>,
-    threshold: Threshold,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Threshold {
-    /// α = 2^n.
-    Dynamic(i64),
-    /// Bytes; 0 is no limit.
-    Static(u64),
-}
 
 /// `[buffer]`, as text, and what is to be known of it.
 #[derive(Debug)]
@@ -93,11 +73,12 @@ impl Buffer {
         if !groups.is_empty() {
             let _ = writeln!(text, "headroom = \"{headroom}B\"");
         }
-        account_pools(tables, (size, xoff_pool, reserved, lossy_pool), (shared, total, pooled));
+        let partition = Partition { size, xoff_pool, reserved, lossy_pool, shared, total, pooled, private, headroom };
+        partition.account_pools(tables);
         let threshold = common_threshold(tables, &groups);
         let resume = Resume::of(&groups, private, threshold, frame_max);
         resume.write(&mut text);
-        account_profiles(tables, &profiles, (private, headroom, xoff_pool));
+        partition.account_profiles(tables, &profiles);
         resume.account(tables, &groups);
         let lossy_alpha = lossy_alpha(tables)?;
         match threshold {
@@ -241,81 +222,89 @@ fn all_reserved(tables: &Tables, profiles: &BTreeMap<String, Vec<Profile>>, clas
     Ok(of_lossless + per_port * others + lossy)
 }
 
-fn account_pools(
-    tables: &mut Tables,
-    (size, xoff, reserved, lossy): (u64, u64, u64, u64),
-    (shared, total, pooled): (u64, u64, u64),
-) {
-    let sum = format!("{size} - {xoff} xoff - {reserved} reserved by priority groups");
-    let at = (POOL, LOSSLESS, "size");
-    if lossy == 0 {
-        tables.account(
-            Outcome::Taken,
-            at,
-            format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"),
-        );
-    } else {
-        let said = format!(
-            "ingress_pool = {shared} = {sum} + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
-        );
-        tables.account(Outcome::Approximated, at, said.clone());
-        tables.account(Outcome::Approximated, (POOL, LOSSY, "size"), said);
-        tables.account(Outcome::Approximated, (POOL, LOSSY, "mode"), "lossy queues have their threshold at egress");
-        tables.account(Outcome::Taken, (POOL, LOSSY, "type"), "ingress");
-    }
-    if xoff > 0 {
-        tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), format!("buffer.sonic.headroom_pool = {pooled}"));
-    } else {
-        tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), "0: headroom is each group's own");
-    }
-    for (field, said) in [("mode", "the policy"), ("type", "ingress")] {
-        tables.account(Outcome::Taken, (POOL, LOSSLESS, field), said);
-    }
-    tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "type"), "egress");
-    tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "mode"), "a threshold at each egress queue");
-    for (field, said) in [("size", "the whole buffer: it bounds nothing"), ("mode", "no limit"), ("type", "egress")] {
-        tables.account(Outcome::Approximated, (POOL, EGRESS_LOSSLESS, field), said);
-    }
+/// How SONiC's buffer is cut, and Weir's of it, in bytes.
+struct Partition {
+    /// SONiC's lossless pool, with what it has for headroom.
+    size: u64,
+    xoff_pool: u64,
+    /// Reservations of all priority groups.
+    reserved: u64,
+    lossy_pool: u64,
+    /// Weir's ingress pool.
+    shared: u64,
+    /// `[buffer] size`.
+    total: u64,
+    /// Weir's pool of headroom.
+    pooled: u64,
+    /// Each queue's.
+    private: u64,
+    headroom: u64,
 }
 
-/// Says what becomes of lossless profiles but for how their queues resume.
-fn account_profiles(
-    tables: &mut Tables,
-    profiles: &BTreeMap<String, Vec<Profile>>,
-    (private, headroom, xoff_pool): (u64, u64, u64),
-) {
-    let groups: Vec<&Profile> = profiles.values().flatten().collect();
-    // By how much the headroom of a port with this profile is more than the profile's, which is that of another group there.
-    let more = |profile: &Profile| {
-        let ports = profiles.values().filter(|of| of.contains(profile));
-        ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
-    };
-    for profile in each_once(&groups) {
-        let at = |field| (profile.table, profile.name.as_str(), field);
-        tables.account(Outcome::Taken, at("pool"), "the ingress pool");
-        let own = if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) };
-        let said = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
-        let outcome = if own == private { Outcome::Taken } else { Outcome::Approximated };
-        tables.account(outcome, at("size"), if private > 0 { said } else { "all of it is headroom".to_owned() });
-        let own = profile.xoff;
-        let (outcome, said) = match more(profile) {
-            0 if own == headroom => (Outcome::Taken, format!("buffer.headroom = {own} B")),
-            0 => (Outcome::Taken, format!("headroom = {own} B of its ports")),
-            more => (
-                Outcome::Approximated,
-                format!("headroom = {} B of its ports, {more} B more, as for another group there", own + more),
-            ),
+impl Partition {
+    fn account_pools(&self, tables: &mut Tables) {
+        let Partition { size, xoff_pool: xoff, reserved, lossy_pool: lossy, shared, total, pooled, .. } = *self;
+        let sum = format!("{size} - {xoff} xoff - {reserved} reserved by priority groups");
+        let at = (POOL, LOSSLESS, "size");
+        if lossy == 0 {
+            tables.account(
+                Outcome::Taken,
+                at,
+                format!("buffer.sonic.ingress_pool = {shared} = {sum}; buffer.size = {total}"),
+            );
+        } else {
+            let said = format!(
+                "ingress_pool = {shared} = {sum} + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
+            );
+            tables.account(Outcome::Approximated, at, said.clone());
+            tables.account(Outcome::Approximated, (POOL, LOSSY, "size"), said);
+            tables.account(Outcome::Approximated, (POOL, LOSSY, "mode"), "lossy queues have their threshold at egress");
+            tables.account(Outcome::Taken, (POOL, LOSSY, "type"), "ingress");
+        }
+        if xoff > 0 {
+            tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), format!("buffer.sonic.headroom_pool = {pooled}"));
+        } else {
+            tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), "0: headroom is each group's own");
+        }
+        for (field, said) in [("mode", "the policy"), ("type", "ingress")] {
+            tables.account(Outcome::Taken, (POOL, LOSSLESS, field), said);
+        }
+        tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "type"), "egress");
+        tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "mode"), "a threshold at each egress queue");
+        for (field, said) in [("size", "the whole buffer: it bounds nothing"), ("mode", "no limit"), ("type", "egress")]
+        {
+            tables.account(Outcome::Approximated, (POOL, EGRESS_LOSSLESS, field), said);
+        }
+    }
+
+    /// Says what becomes of lossless profiles but for how their queues resume.
+    fn account_profiles(&self, tables: &mut Tables, profiles: &BTreeMap<String, Vec<Profile>>) {
+        let Partition { private, headroom, xoff_pool, .. } = *self;
+        let groups: Vec<&Profile> = profiles.values().flatten().collect();
+        // By how much the headroom of a port with this profile is more than the profile's, which is that of another group there.
+        let more = |profile: &Profile| {
+            let ports = profiles.values().filter(|of| of.contains(profile));
+            ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
         };
-        tables.account(outcome, at("xoff"), said);
+        for profile in each_once(&groups) {
+            let at = |field| (profile.table, profile.name.as_str(), field);
+            tables.account(Outcome::Taken, at("pool"), "the ingress pool");
+            let own = if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) };
+            let said = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
+            let outcome = if own == private { Outcome::Taken } else { Outcome::Approximated };
+            tables.account(outcome, at("size"), if private > 0 { said } else { "all of it is headroom".to_owned() });
+            let own = profile.xoff;
+            let (outcome, said) = match more(profile) {
+                0 if own == headroom => (Outcome::Taken, format!("buffer.headroom = {own} B")),
+                0 => (Outcome::Taken, format!("headroom = {own} B of its ports")),
+                more => (
+                    Outcome::Approximated,
+                    format!("headroom = {} B of its ports, {more} B more, as for another group there", own + more),
+                ),
+            };
+            tables.account(outcome, at("xoff"), said);
+        }
     }
-}
-
-/// The profiles, without repetition.
-pub(super) fn each_once<'p>(groups: &[&'p Profile]) -> Vec<&'p Profile> {
-    let mut known = groups.to_vec();
-    known.sort();
-    known.dedup();
-    known
 }
 
 /// The threshold that most lossless groups have.

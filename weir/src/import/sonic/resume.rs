@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use super::buffer::{Profile, Threshold, each_once};
+use super::profile::{Profile, Threshold, each_once};
 use super::report::Outcome;
 use super::tables::Tables;
 

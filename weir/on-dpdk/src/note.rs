@@ -1,0 +1,7 @@
+//! Events of a run, for its record.
+
+use weir_results::run_dir::EventKind;
+use weir_units::{Class, PortId};
+
+/// Takes an event: switch, port, class, what.
+pub(crate) type Note<'n> = &'n mut dyn FnMut(usize, PortId, Option<Class>, EventKind<'_>);
