@@ -48,7 +48,7 @@ pub(crate) fn sonic_counters(arguments: &SonicCountersArguments) -> Result<(), F
 
 /// Objects of SAI that have counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Kind {
+enum ObjectType {
     Port,
     Queue,
     PriorityGroup,
@@ -63,37 +63,37 @@ struct Database {
 
 #[derive(Debug)]
 struct Object {
-    kind: Kind,
+    kind: ObjectType,
     name: String,
     counters: BTreeMap<String, String>,
     /// Since they were cleared, and since the start.
     watermarks: [BTreeMap<String, String>; 2],
 }
 
-impl Kind {
+impl ObjectType {
     /// The map of names to objects.
     fn map(self) -> &'static str {
         match self {
-            Kind::Port => "COUNTERS_PORT_NAME_MAP",
-            Kind::Queue => "COUNTERS_QUEUE_NAME_MAP",
-            Kind::PriorityGroup => "COUNTERS_PG_NAME_MAP",
-            Kind::Pool => "COUNTERS_BUFFER_POOL_NAME_MAP",
+            ObjectType::Port => "COUNTERS_PORT_NAME_MAP",
+            ObjectType::Queue => "COUNTERS_QUEUE_NAME_MAP",
+            ObjectType::PriorityGroup => "COUNTERS_PG_NAME_MAP",
+            ObjectType::Pool => "COUNTERS_BUFFER_POOL_NAME_MAP",
         }
     }
 
     /// SAI's number of the object's type, which begins an object's number.
     fn number(self) -> u64 {
         match self {
-            Kind::Port => 0x01,
-            Kind::Queue => 0x15,
-            Kind::PriorityGroup => 0x1a,
-            Kind::Pool => 0x18,
+            ObjectType::Port => 0x01,
+            ObjectType::Queue => 0x15,
+            ObjectType::PriorityGroup => 0x1a,
+            ObjectType::Pool => 0x18,
         }
     }
 }
 
 impl Database {
-    fn object(&mut self, kind: Kind, name: impl Into<String>) -> &mut Object {
+    fn object(&mut self, kind: ObjectType, name: impl Into<String>) -> &mut Object {
         let name = name.into();
         let found = self.objects.iter().position(|object| object.kind == kind && object.name == name);
         let index = found.unwrap_or_else(|| {
@@ -106,7 +106,7 @@ impl Database {
     /// Keys as in COUNTERS_DB. Objects are numbered by kind, in their order.
     fn json(&self) -> Value {
         let mut database = serde_json::Map::new();
-        let mut numbers: BTreeMap<Kind, u64> = BTreeMap::new();
+        let mut numbers: BTreeMap<ObjectType, u64> = BTreeMap::new();
         for object in &self.objects {
             let number = numbers.entry(object.kind).or_default();
             *number += 1;
@@ -170,7 +170,7 @@ impl Database {
         match state {
             State::Interfaces(rows) => {
                 for row in rows {
-                    let object = self.object(Kind::Port, &row.port);
+                    let object = self.object(ObjectType::Port, &row.port);
                     for (way, traffic) in [("IN", &row.rx), ("OUT", &row.tx)] {
                         object.count(format!("SAI_PORT_STAT_IF_{way}_OCTETS"), octets(traffic.bytes, traffic.frames));
                         object.count(format!("SAI_PORT_STAT_IF_{way}_UCAST_PKTS"), traffic.frames);
@@ -183,7 +183,7 @@ impl Database {
             }
             State::PfcCounters(rows) => {
                 for row in rows {
-                    let object = self.object(Kind::Port, &row.port);
+                    let object = self.object(ObjectType::Port, &row.port);
                     for class in 0..row.rx.len() {
                         for (way, frames, us) in
                             [("RX", &row.rx, &row.rx_paused_us), ("TX", &row.tx, &row.tx_paused_us)]
@@ -196,10 +196,10 @@ impl Database {
             }
             State::Queues(rows) => {
                 for row in rows {
-                    self.object(Kind::Port, &row.port)
+                    self.object(ObjectType::Port, &row.port)
                         .count("SAI_PORT_STAT_ECN_MARKED_PACKETS", row.ce_marked.iter().sum());
                     for class in 0..row.frames.len() {
-                        let object = self.object(Kind::Queue, format!("{}:{class}", row.port));
+                        let object = self.object(ObjectType::Queue, format!("{}:{class}", row.port));
                         object.count("SAI_QUEUE_STAT_PACKETS", row.frames[class]);
                         object.count("SAI_QUEUE_STAT_BYTES", octets(row.bytes[class], row.frames[class]));
                         object.count("SAI_QUEUE_STAT_DROPPED_PACKETS", row.dropped[class]);
@@ -214,7 +214,7 @@ impl Database {
                 for row in rows {
                     for class in 0..row.frames.len() {
                         let of = |numbers: &ByClass| numbers[class];
-                        let object = self.object(Kind::PriorityGroup, format!("{}:{class}", row.port));
+                        let object = self.object(ObjectType::PriorityGroup, format!("{}:{class}", row.port));
                         let held = of(&row.private_bytes) + of(&row.shared_bytes) + of(&row.headroom_bytes);
                         for (field, value) in [
                             ("PACKETS", of(&row.frames)),
@@ -242,7 +242,7 @@ impl Database {
             }
             State::PfcWatchdog(rows) => {
                 for row in rows {
-                    let object = self.object(Kind::Queue, format!("{}:{}", row.port, row.queue));
+                    let object = self.object(ObjectType::Queue, format!("{}:{}", row.port, row.queue));
                     let status = if row.in_storm { "stormed" } else { "operational" };
                     object.counters.insert("PFC_WD_STATUS".to_owned(), status.to_owned());
                     for (field, value) in [
@@ -272,7 +272,7 @@ impl Database {
             "egress_lossy" => ("egress_lossy_pool", ""),
             _ => ("ingress_lossless_pool", ""),
         };
-        let object = self.object(Kind::Pool, pool);
+        let object = self.object(ObjectType::Pool, pool);
         object.count(format!("SAI_BUFFER_POOL_STAT_{part}CURR_OCCUPANCY_BYTES"), used);
         object.mark(&format!("SAI_BUFFER_POOL_STAT_{part}WATERMARK_BYTES"), marks);
     }
@@ -317,7 +317,7 @@ fn of_summary(summary: &Value, wanted: Option<&str>) -> Result<Database, String>
             add(format!("PFC_{n}_RX_PAUSE_DURATION_US"), number("paused_rx_us"));
             add(format!("PFC_{n}_TX_PAUSE_DURATION_US"), number("paused_tx_us"));
 
-            let queue = database.object(Kind::Queue, format!("{port_name}:{n}"));
+            let queue = database.object(ObjectType::Queue, format!("{port_name}:{n}"));
             queue.count("SAI_QUEUE_STAT_PACKETS", number("tx_frames"));
             queue.count("SAI_QUEUE_STAT_BYTES", octets(number("tx_bytes"), number("tx_frames")));
             queue.count("SAI_QUEUE_STAT_WRED_ECN_MARKED_PACKETS", number("ce_marked"));
@@ -327,7 +327,7 @@ fn of_summary(summary: &Value, wanted: Option<&str>) -> Result<Database, String>
                 let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
                 queue.counters.insert(field.clone(), text);
             }
-            let group = database.object(Kind::PriorityGroup, format!("{port_name}:{n}"));
+            let group = database.object(ObjectType::PriorityGroup, format!("{port_name}:{n}"));
             for (field, value) in [
                 ("PACKETS", number("rx_frames")),
                 ("BYTES", octets(number("rx_bytes"), number("rx_frames"))),
@@ -342,7 +342,7 @@ fn of_summary(summary: &Value, wanted: Option<&str>) -> Result<Database, String>
             group.mark("SAI_INGRESS_PRIORITY_GROUP_STAT_SHARED_WATERMARK_BYTES", [number("shared_max_bytes"); 2]);
             group.mark("SAI_INGRESS_PRIORITY_GROUP_STAT_XOFF_ROOM_WATERMARK_BYTES", [number("headroom_max_bytes"); 2]);
         }
-        let object = database.object(Kind::Port, port_name);
+        let object = database.object(ObjectType::Port, port_name);
         sums.into_iter().for_each(|(field, value)| object.count(field, value));
     }
     let pool = &switch["pool"];

@@ -101,7 +101,7 @@ pub enum Until {
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct ForwardingPlan {
     /// Numbers of lcores.
     pub lcores: Vec<usize>,
     /// Lengths of frames, with FCS.
@@ -445,7 +445,7 @@ pub struct ForwardingRow {
 ///
 /// # Errors
 /// The plan asks for what this machine or the configuration does not have; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<ForwardingReport, BenchError> {
+pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result<ForwardingReport, BenchError> {
     check(plan)?;
     let allowed = cpu::allowed();
     let directory = tempfile::tempdir()?;
@@ -515,7 +515,7 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Forwardin
 }
 
 /// What can be said before anything starts.
-fn check(plan: &Plan) -> Result<(), BenchError> {
+fn check(plan: &ForwardingPlan) -> Result<(), BenchError> {
     let wrong = |message: String| Err(BenchError::Plan(message));
     let cpus = cpu::allowed().len();
     if plan.rounds == 0 || plan.lcores.is_empty() || plan.frame_bytes.is_empty() || plan.cases.is_empty() {
@@ -567,8 +567,8 @@ fn row(setup: &Setup<'_>, rounds: &[Forwarded], alone: Option<&[Forwarded]>) -> 
 mod tests {
     use super::*;
 
-    fn plan() -> Plan {
-        Plan {
+    fn plan() -> ForwardingPlan {
+        ForwardingPlan {
             lcores: vec![1],
             frame_bytes: vec![64],
             cases: CASES.to_vec(),
@@ -612,7 +612,7 @@ mod tests {
 
     #[test]
     fn plans_that_make_no_sense_are_refused_with_what_to_write() {
-        let refused = |change: &dyn Fn(&mut Plan)| {
+        let refused = |change: &dyn Fn(&mut ForwardingPlan)| {
             let mut plan = plan();
             change(&mut plan);
             check(&plan).unwrap_err().to_string()

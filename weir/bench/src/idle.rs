@@ -24,7 +24,7 @@ const MTU: u16 = 1_500;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct IdlePlan {
     /// Idle policies, by their names.
     pub modes: Vec<(&'static str, Idle)>,
     /// How often each is measured, in turn.
@@ -92,7 +92,7 @@ struct Rounds {
 ///
 /// # Errors
 /// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleReport, BenchError> {
+pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.modes.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO || plan.interval == Span::ZERO {
         return wrong("nothing to measure: give at least one mode and round, and times above 0");
@@ -161,7 +161,7 @@ fn switch(mode: &str) -> Result<SwitchConfig, BenchError> {
 }
 
 struct Test<'t> {
-    plan: &'t Plan,
+    plan: &'t IdlePlan,
     runtime: &'t Runtime,
     seats: &'t Seats,
     switch: &'t SwitchConfig,
@@ -240,8 +240,8 @@ mod tests {
 
     #[test]
     fn plans_that_make_no_sense_are_refused() {
-        let plan = |change: &dyn Fn(&mut Plan)| {
-            let mut plan = Plan {
+        let plan = |change: &dyn Fn(&mut IdlePlan)| {
+            let mut plan = IdlePlan {
                 modes: MODES.to_vec(),
                 rounds: 1,
                 duration: Span::from_secs(1),

@@ -36,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct PausePlan {
     /// Layouts, by their names.
     pub layouts: Vec<String>,
     /// The ports' rate.
@@ -112,7 +112,7 @@ pub struct PauseRound {
 ///
 /// # Errors
 /// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseReport, BenchError> {
+pub fn run(plan: &PausePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.layouts.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO {
         return wrong("nothing to measure: give at least one layout and round, and a time above 0");
@@ -175,7 +175,12 @@ pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseRepo
     })
 }
 
-fn measure(plan: &Plan, runtime: &Runtime, switch: &SwitchConfig, seats: &Seats) -> Result<PauseRound, BenchError> {
+fn measure(
+    plan: &PausePlan,
+    runtime: &Runtime,
+    switch: &SwitchConfig,
+    seats: &Seats,
+) -> Result<PauseRound, BenchError> {
     let mut prepared = seats.prepare(runtime, switch)?;
     let ends = [prepared.open_far_end("in")?, prepared.open_far_end("out")?].map(End::Ring);
     let load = Load { rate: plan.rate, percent: plan.load_percent, frame_bytes: plan.frame_bytes };
@@ -237,8 +242,8 @@ mod tests {
 
     #[test]
     fn plans_that_make_no_sense_are_refused() {
-        let plan = |change: &dyn Fn(&mut Plan)| {
-            let mut plan = Plan {
+        let plan = |change: &dyn Fn(&mut PausePlan)| {
+            let mut plan = PausePlan {
                 layouts: vec!["single".to_owned()],
                 rate: BitRate::gbps(1),
                 load_percent: 50,

@@ -33,7 +33,7 @@ use crate::tester::{End, Interval, Order, Outcome};
 pub use report::{BackToBack, LatencyAt, Limit, Rfc2544Report, Searched, SizeReport, Throughput};
 
 /// RFC 2544's frame sizes on Ethernet, with FCS.
-pub const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
+pub(crate) const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
 /// How long the generator sends as fast as it can, to know its own rate.
 const OWN_RATE_TIME: Span = Span::from_millis(100);
 /// The share of its own rate that the generator keeps in a trial too.
@@ -47,7 +47,7 @@ const FRAMES_MAX: f64 = u32::MAX as f64;
 
 /// What to measure.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct Rfc2544Plan {
     /// The switch.
     pub switch: SwitchConfig,
     /// The port that frames come in by.
@@ -80,7 +80,7 @@ pub struct Plan {
 
 /// The switch and all that is known of it before DPDK starts.
 struct Test<'p> {
-    plan: &'p Plan,
+    plan: &'p Rfc2544Plan,
     ports: [usize; 2],
     /// What the generator's ends are; `None` for a ring's far end.
     devices: [Option<Device>; 2],
@@ -93,7 +93,7 @@ struct Test<'p> {
 ///
 /// # Errors
 /// The plan asks for what the file, this machine or the generator does not have; what fails on the way.
-pub fn run(plan: &Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Report, BenchError> {
+pub fn run(plan: &Rfc2544Plan, eal: &[String], tell: &mut Tell<'_>) -> Result<Rfc2544Report, BenchError> {
     let test = Test::new(plan)?;
     let switches = std::slice::from_ref(&plan.switch);
     check_machine(switches).map_err(weir_dpdk_driver::DriverError::from)?;
@@ -164,7 +164,7 @@ fn go_on(tell: &mut TellOfSize<'_>, next: &str) -> Result<(), BenchError> {
 }
 
 impl<'p> Test<'p> {
-    fn new(plan: &'p Plan) -> Result<Test<'p>, BenchError> {
+    fn new(plan: &'p Rfc2544Plan) -> Result<Test<'p>, BenchError> {
         let wrong = |message: String| Err(BenchError::Plan(message));
         let switch = &plan.switch;
         if switch.time_dilation != 1 {
@@ -363,7 +363,7 @@ fn check_links(switch: &SwitchConfig, ports: [usize; 2]) -> Result<(), BenchErro
 }
 
 /// The frame sizes asked for, or those of the RFC that the switch's MTU allows.
-fn frame_sizes(plan: &Plan) -> Result<Vec<u16>, BenchError> {
+fn frame_sizes(plan: &Rfc2544Plan) -> Result<Vec<u16>, BenchError> {
     // An untagged frame.
     let longest = plan.switch.mtu.get() + 18;
     if plan.frame_bytes.is_empty() {
@@ -379,7 +379,7 @@ fn frame_sizes(plan: &Plan) -> Result<Vec<u16>, BenchError> {
 }
 
 /// The end that is cabled to a port: as asked for, or a veth's peer; `None` for a ring's far end.
-fn tester_device(own: &Device, plan: &Plan, end: usize) -> Result<Option<Device>, BenchError> {
+fn tester_device(own: &Device, plan: &Rfc2544Plan, end: usize) -> Result<Option<Device>, BenchError> {
     let (name, argument) = [(&plan.from, "--from-device"), (&plan.to, "--to-device")][end];
     if let Some(text) = &plan.devices[end] {
         return parse_device(argument, text).map(Some);
@@ -412,8 +412,8 @@ fn tester_device(own: &Device, plan: &Plan, end: usize) -> Result<Option<Device>
 mod tests {
     use super::*;
 
-    fn plan(ports: &str) -> Plan {
-        Plan {
+    fn plan(ports: &str) -> Rfc2544Plan {
+        Rfc2544Plan {
             switch: weir_config::parse("test.toml", ports).unwrap(),
             from: "a".to_owned(),
             to: "b".to_owned(),
@@ -431,14 +431,14 @@ mod tests {
         }
     }
 
-    fn two_rings() -> Plan {
+    fn two_rings() -> Rfc2544Plan {
         plan(
             "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n\
              [[ports]]\nname = \"c\"\nclone_of = \"a\"\n",
         )
     }
 
-    fn refused(change: impl Fn(&mut Plan)) -> String {
+    fn refused(change: impl Fn(&mut Rfc2544Plan)) -> String {
         let mut plan = two_rings();
         change(&mut plan);
         let Err(BenchError::Plan(said)) = Test::new(&plan) else { panic!("accepted") };

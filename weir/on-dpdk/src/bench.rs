@@ -155,7 +155,7 @@ pub(crate) fn finish(text: &str, report: &impl Serialize, json: Option<Json<'_>>
     Ok(())
 }
 
-fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::Plan, Failure> {
+fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::ForwardingPlan, Failure> {
     let known: Vec<&str> = forwarding::CASES.iter().map(|case| case.name).collect();
     let case = |name: &String| {
         let found = forwarding::CASES.iter().find(|case| case.name == name);
@@ -169,7 +169,7 @@ fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::Plan, 
         [] => (1..=weir_dpdk_io::cpu::allowed().len()).collect(),
         lcores => lcores.to_vec(),
     };
-    Ok(forwarding::Plan {
+    Ok(forwarding::ForwardingPlan {
         lcores,
         frame_bytes: arguments.frame_bytes.clone(),
         cases,
@@ -184,9 +184,9 @@ fn forwarding_plan(arguments: &ForwardingArguments) -> Result<forwarding::Plan, 
     })
 }
 
-fn rfc2544_plan(arguments: &Rfc2544Arguments) -> Result<rfc2544::Plan, Failure> {
+fn rfc2544_plan(arguments: &Rfc2544Arguments) -> Result<rfc2544::Rfc2544Plan, Failure> {
     let switch = load_each(std::slice::from_ref(&arguments.file))?.remove(0);
-    Ok(rfc2544::Plan {
+    Ok(rfc2544::Rfc2544Plan {
         switch,
         from: arguments.from.clone(),
         to: arguments.to.clone(),
@@ -204,12 +204,12 @@ fn rfc2544_plan(arguments: &Rfc2544Arguments) -> Result<rfc2544::Plan, Failure> 
     })
 }
 
-fn pause_plan(arguments: &PauseArguments) -> pause::Plan {
+fn pause_plan(arguments: &PauseArguments) -> pause::PausePlan {
     let layouts = match &arguments.layouts[..] {
         [] => pause::LAYOUTS.map(str::to_owned).to_vec(),
         layouts => layouts.to_vec(),
     };
-    pause::Plan {
+    pause::PausePlan {
         layouts,
         rate: arguments.rate,
         load_percent: arguments.load,
@@ -219,7 +219,7 @@ fn pause_plan(arguments: &PauseArguments) -> pause::Plan {
     }
 }
 
-fn idle_plan(arguments: &IdleArguments) -> Result<idle::Plan, Failure> {
+fn idle_plan(arguments: &IdleArguments) -> Result<idle::IdlePlan, Failure> {
     let known = idle::MODES.map(|(name, _)| name);
     let mode = |name: &String| {
         let found = idle::MODES.iter().find(|(known, _)| known == name);
@@ -229,7 +229,7 @@ fn idle_plan(arguments: &IdleArguments) -> Result<idle::Plan, Failure> {
         [] => idle::MODES.to_vec(),
         names => names.iter().map(mode).collect::<Result<_, _>>()?,
     };
-    Ok(idle::Plan {
+    Ok(idle::IdlePlan {
         modes,
         rounds: arguments.rounds,
         duration: arguments.duration,

@@ -133,7 +133,7 @@ pub(super) struct Task {
     pub starts_after: Duration,
     /// How long it may take.
     pub within: Duration,
-    kind: Kind,
+    program: Program,
     extent: Extent,
     message: u64,
     traffic_class: u8,
@@ -141,10 +141,11 @@ pub(super) struct Task {
     pub dilation: u32,
 }
 
+/// What sends a flow.
 #[derive(Clone, Debug)]
-enum Kind {
-    Rdma(FlowTool),
-    Tcp { control: &'static str, rate_bps: Option<u64> },
+enum Program {
+    Perftest(FlowTool),
+    Iperf3 { control: &'static str, rate_bps: Option<u64> },
 }
 
 /// The flows of a scenario that real hosts send or receive.
@@ -175,16 +176,16 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
         }
         Extent::Seconds(seconds) => Duration::from_secs(seconds),
     };
-    let (kind, first, ect) = match &config.transport {
-        Transport::Rdma => (Kind::Rdma(tool), PERFTEST_PORT, ECT_0),
+    let (program, first, ect) = match &config.transport {
+        Transport::Rdma => (Program::Perftest(tool), PERFTEST_PORT, ECT_0),
         Transport::Tcp(tcp) => {
             let rate_bps = config.rate.map(|rate| rate.as_bps() / u64::from(dilation));
             // Linux sets the bits of ECN itself.
-            (Kind::Tcp { control: linux_name(tcp.control.name()), rate_bps }, IPERF3_PORT, 0)
+            (Program::Iperf3 { control: linux_name(tcp.control.name()), rate_bps }, IPERF3_PORT, 0)
         }
     };
-    let [client, server] = match kind {
-        Kind::Rdma(FlowTool { test: PerfTest::ReadBw, .. }) => [flow.to, flow.from],
+    let [client, server] = match program {
+        Program::Perftest(FlowTool { test: PerfTest::ReadBw, .. }) => [flow.to, flow.from],
         _ => [flow.from, flow.to],
     };
     Task {
@@ -196,7 +197,7 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
         port: first + number as u16,
         starts_after: real(config.start.since(weir_units::Time::ZERO)),
         within: sends + BESIDE,
-        kind,
+        program,
         extent,
         message,
         traffic_class: config.dscp.get() << 2 | ect,
@@ -217,8 +218,8 @@ impl Task {
         transfer: impl FnOnce(&Transfer<'_>) -> T,
     ) -> T {
         let Task { port, message, extent, traffic_class, dilation, .. } = *self;
-        match &self.kind {
-            Kind::Rdma(tool) => test(&Test {
+        match &self.program {
+            Program::Perftest(tool) => test(&Test {
                 tool: *tool,
                 device: found.rdma.as_deref().unwrap_or("none"),
                 gid: found.gid.unwrap_or(0),
@@ -228,7 +229,7 @@ impl Task {
                 traffic_class,
                 dilation,
             }),
-            Kind::Tcp { control, rate_bps } => {
+            Program::Iperf3 { control, rate_bps } => {
                 transfer(&Transfer { control, port, extent, message, rate_bps: *rate_bps, traffic_class })
             }
         }
@@ -236,13 +237,13 @@ impl Task {
 
     /// Whether TCP carries it.
     pub(super) fn is_tcp(&self) -> bool {
-        matches!(self.kind, Kind::Tcp { .. })
+        matches!(self.program, Program::Iperf3 { .. })
     }
 
     pub(super) fn tool(&self) -> &'static str {
-        match &self.kind {
-            Kind::Rdma(tool) => tool.test.name(),
-            Kind::Tcp { .. } => "iperf3",
+        match &self.program {
+            Program::Perftest(tool) => tool.test.name(),
+            Program::Iperf3 { .. } => "iperf3",
         }
     }
 
@@ -252,12 +253,12 @@ impl Task {
         if !found.has(self.tool()) {
             return Err(format!("flow {} needs {}, which is not there: {more}", self.name, self.tool()));
         }
-        match &self.kind {
-            Kind::Rdma(_) if found.rdma.is_none() || found.gid.is_none() => Err(format!(
+        match &self.program {
+            Program::Perftest(_) if found.rdma.is_none() || found.gid.is_none() => Err(format!(
                 "flow {} needs an RDMA device with a GID of RoCEv2 for the host's address: {more}",
                 self.name
             )),
-            Kind::Tcp { control, .. } if !found.tcp.iter().any(|known| known == control) => Err(format!(
+            Program::Iperf3 { control, .. } if !found.tcp.iter().any(|known| known == control) => Err(format!(
                 "flow {} needs TCP's {control}, and the kernel has {}: {more}",
                 self.name,
                 found.tcp.join(", ")
@@ -279,8 +280,8 @@ impl Task {
         let slowed = u64::from(self.dilation);
         let mut outcome = FlowOutcome::default();
         outcome.tool.tool = self.tool().to_owned();
-        match &self.kind {
-            Kind::Rdma(_) => {
+        match &self.program {
+            Program::Perftest(_) => {
                 let table = perftest::parse(said)?;
                 outcome.messages = table.messages;
                 outcome.sent = table.messages * table.message;
@@ -288,7 +289,7 @@ impl Task {
                 outcome.tool.rate_bps = table.rate_bps.map(|rate| rate * slowed);
                 outcome.tool.times_ns = table.times_ns.into_iter().map(|(name, time)| (name, time / slowed)).collect();
             }
-            Kind::Tcp { .. } => {
+            Program::Iperf3 { .. } => {
                 let told = iperf3::parse(said)?;
                 (outcome.sent, outcome.received) = (told.sent, told.received);
                 outcome.tool.rate_bps = Some(told.rate_bps * slowed);

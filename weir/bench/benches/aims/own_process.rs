@@ -108,7 +108,7 @@ fn resident_mb() -> f64 {
 
 /// Delays of PAUSE on one lcore that owns the ports.
 fn pauses() {
-    let plan = pause::Plan {
+    let plan = pause::PausePlan {
         layouts: vec!["single".to_owned()],
         rate: BitRate::gbps(10),
         load_percent: 50,

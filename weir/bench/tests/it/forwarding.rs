@@ -3,14 +3,14 @@
 use std::ops::ControlFlow;
 
 use weir_alone::in_a_process;
-use weir_bench::forwarding::{CASES, Plan, Until, run};
+use weir_bench::forwarding::{CASES, ForwardingPlan, Until, run};
 
 const FRAMES: u64 = 20_000;
 
 #[test]
 fn all_frames_of_all_cases_are_accounted_for() {
     in_a_process(|| {
-        let plan = Plan {
+        let plan = ForwardingPlan {
             lcores: vec![1],
             frame_bytes: vec![64, 9_000],
             cases: CASES.to_vec(),
@@ -43,7 +43,7 @@ fn several_lcores_forward_their_own_ports_and_across() {
         if weir_dpdk_io::cpu::allowed().len() < 2 {
             return eprintln!("skipped: there is one CPU");
         }
-        let plan = Plan {
+        let plan = ForwardingPlan {
             lcores: vec![1, 2],
             frame_bytes: vec![64],
             cases: vec![CASES[1], CASES[4]],

@@ -23,7 +23,7 @@ fn frames_between_two_rings_are_told_apart_and_counted() {
         }
         let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
         let text = format!("[buffer]\nsize = \"1MB\"\n{}{}", port("in"), port("out"));
-        let plan = rfc2544::Plan {
+        let plan = rfc2544::Rfc2544Plan {
             switch: weir_config::parse("test.toml", &text).unwrap(),
             from: "in".to_owned(),
             to: "out".to_owned(),
@@ -66,7 +66,7 @@ fn pauses_are_sent_obeyed_and_ended() {
         if is_alone() {
             return;
         }
-        let plan = pause::Plan {
+        let plan = pause::PausePlan {
             layouts: vec!["single".to_owned(), "rx-tx".to_owned()],
             rate: BitRate::gbps(1),
             load_percent: 50,
@@ -96,7 +96,7 @@ fn idle_modes_pass_lone_frames_on() {
         if is_alone() {
             return;
         }
-        let plan = idle::Plan {
+        let plan = idle::IdlePlan {
             modes: idle::MODES.to_vec(),
             rounds: 1,
             duration: Span::from_millis(200),

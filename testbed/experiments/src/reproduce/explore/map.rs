@@ -56,7 +56,7 @@ pub(in crate::reproduce) struct OpenThing {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct Line {
-    pub kind: Kind,
+    pub kind: LineKind,
     pub says: String,
     pub source: String,
     /// Settings in which it holds, is open, and could not have failed, of those in which it was looked at.
@@ -95,7 +95,7 @@ pub(in crate::reproduce) struct Slice {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(in crate::reproduce) enum Kind {
+pub(in crate::reproduce) enum LineKind {
     Together,
     Main,
     Further,
@@ -143,14 +143,14 @@ impl ClaimMap {
         };
         let open: Vec<OpenThing> = explored.open.iter().map(thing).collect();
         let together = |says: &str, judgement: fn(&Judged) -> Judgement| {
-            line(explored, &open, (Kind::Together, says, ""), is_all, &judgement)
+            line(explored, &open, (LineKind::Together, says, ""), is_all, &judgement)
         };
         let mut lines = vec![
             together("all main claims together, in their magnitude", |judged| judged.together),
             together("all claims and stated numbers together", |judged| judged.all),
         ];
         for (n, claim) in paper.claims.iter().enumerate() {
-            let kind = if claim.conclusion { Kind::Main } else { Kind::Further };
+            let kind = if claim.conclusion { LineKind::Main } else { LineKind::Further };
             lines.push(line(explored, &open, (kind, &claim.says, &claim.source), is_all, &|judged| {
                 judged.judgements[n]
             }));
@@ -160,8 +160,9 @@ impl ClaimMap {
             let stated = measure.paper.map_or_else(String::new, shown);
             let says = format!("{}: {stated}{}", measure.name, spaced(&measure.unit));
             let source = measure.source.as_deref().unwrap_or("");
-            lines
-                .push(line(explored, &open, (Kind::Number, &says, source), is_all, &|judged| judged.judgements[place]));
+            lines.push(line(explored, &open, (LineKind::Number, &says, source), is_all, &|judged| {
+                judged.judgements[place]
+            }));
         }
         let nearest = [|judged: &Judged| judged.together, |judged: &Judged| judged.all].map(|of| {
             let with_taken = explored.judged.iter().chain([explored.taken]);
@@ -295,7 +296,7 @@ impl Line {
 }
 
 /// The kind of a line, what it says, and where the paper says so.
-type Head<'h> = (Kind, &'h str, &'h str);
+type Head<'h> = (LineKind, &'h str, &'h str);
 
 fn line(
     explored: &Explored<'_>,
@@ -384,7 +385,7 @@ mod tests {
     fn map(holds: usize, open: usize, of: usize) -> ClaimMap {
         let count = Count { holds, of };
         let main = Line {
-            kind: Kind::Together,
+            kind: LineKind::Together,
             says: String::new(),
             source: String::new(),
             holds,

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use weir_results::plot;
 
-use super::map::{ClaimMap, Kind, Line, Slice};
+use super::map::{ClaimMap, Line, LineKind, Slice};
 use crate::Failure;
 
 const MARGIN: f64 = 16.0;
@@ -72,7 +72,7 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
     for (row, line) in lines.iter().enumerate() {
         let y = head + row as f64 * CELL.1;
         let weight = match line.kind {
-            Kind::Together | Kind::Main => "font-weight=\"bold\"",
+            LineKind::Together | LineKind::Main => "font-weight=\"bold\"",
             _ => "",
         };
         // A bold letter is wider.
@@ -91,11 +91,12 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
     let mut chosen: Vec<(&Line, &Slice)> = map
         .lines
         .iter()
-        .filter(|line| line.kind != Kind::Number && !line.is_open())
+        .filter(|line| line.kind != LineKind::Number && !line.is_open())
         .filter_map(|line| Some((line, line.slice.as_ref()?)))
         .collect();
-    let rank =
-        |line: &Line| (line.kind != Kind::Together, line.kind != Kind::Main, ((line.share - 0.5).abs() * 1e6) as u64);
+    let rank = |line: &Line| {
+        (line.kind != LineKind::Together, line.kind != LineKind::Main, ((line.share - 0.5).abs() * 1e6) as u64)
+    };
     chosen.sort_by_key(|(line, _)| rank(line));
     let mut left = MARGIN;
     for (line, slice) in chosen.into_iter().take(SLICES_MAX) {

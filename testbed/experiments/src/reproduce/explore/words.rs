@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use super::map::{ClaimMap, Kind, Line};
+use super::map::{ClaimMap, Line, LineKind};
 use super::picture;
 use crate::Failure;
 use crate::files::{at, whole};
@@ -37,8 +37,8 @@ pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
     let mut table = Table::new(["holds in", "95 %", "as taken", "decided by", "claim"]).with_text_last();
     for line in &map.lines {
         let mark = match line.kind {
-            Kind::Main => "* ",
-            Kind::Together => "= ",
+            LineKind::Main => "* ",
+            LineKind::Together => "= ",
             _ => "  ",
         };
         table.row([
@@ -218,7 +218,8 @@ fn settings_of(row: &str) -> usize {
 }
 
 fn summary_row(text: &mut String, map: &ClaimMap) {
-    let lines: Vec<&Line> = map.lines.iter().filter(|line| matches!(line.kind, Kind::Main | Kind::Further)).collect();
+    let lines: Vec<&Line> =
+        map.lines.iter().filter(|line| matches!(line.kind, LineKind::Main | LineKind::Further)).collect();
     let how_many = |what: &str| lines.iter().filter(|line| line.robustness() == what).count();
     let all = match &map.lines[0] {
         line if line.is_open() => String::new(),
@@ -266,8 +267,8 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, made_on: 
     text.push_str("| claim | holds in | 95 % | as taken | | decided by |\n|---|---|---|---|---|---|\n");
     for line in map.lines.iter().filter(|line| line.of > 0) {
         let says = match line.kind {
-            Kind::Together => format!("*{}*", line.says),
-            Kind::Main => format!("**{}**", line.says),
+            LineKind::Together => format!("*{}*", line.says),
+            LineKind::Main => format!("**{}**", line.says),
             _ => line.says.clone(),
         };
         let source = if line.source.is_empty() { String::new() } else { format!(" [{}]", line.source) };
