@@ -96,12 +96,12 @@ pub mod queue_stat {
     /// Bytes of these frames, without FCS.
     pub const BYTES: usize = 1;
     /// Ingress: further copies of flooded frames. Egress: frames marked CE.
-    pub const EXTRA: usize = 2;
+    pub(crate) const EXTRA: usize = 2;
     /// Frames handed over: by the forwarder (ingress) or taken by the transmitter (egress).
-    pub const HANDED_OVER: usize = 3;
+    pub(crate) const HANDED_OVER: usize = 3;
     /// Egress, no count: of a queue that its peer lets send nothing, the ingress ports that it holds frames of;
     /// as of the last publishing.
-    pub const BLOCKED_FROM: usize = 4;
+    pub(crate) const BLOCKED_FROM: usize = 4;
     /// Drops, one for each reason.
     pub const DROPS: usize = 5;
     /// Numbers in a row.
@@ -119,31 +119,31 @@ pub mod port_stat {
     /// 802.3x PAUSE frames received or sent.
     pub const PAUSE: usize = 1;
     /// Control frames received and ignored: of an unknown opcode, or for a flow control that the port does not speak.
-    pub const IGNORED: usize = 2;
+    pub(crate) const IGNORED: usize = 2;
     /// Control frames received that are broken, or enable no class.
-    pub const MALFORMED: usize = 3;
+    pub(crate) const MALFORMED: usize = 3;
     /// Frames with credit or queues' lengths, received or sent.
-    pub const CREDIT: usize = 4;
+    pub(crate) const CREDIT: usize = 4;
     /// For each class: frames that pause it (refreshes included).
-    pub const XOFF: usize = 5;
+    pub(crate) const XOFF: usize = 5;
     /// For each class: frames that resume it.
     pub const XON: usize = XOFF + CLASSES;
     /// For each class: changes from running to paused (sent side; refreshes not included).
     pub const PAUSES: usize = XON + CLASSES;
     /// For each class: picoseconds for which the peer was told to pause (sent side).
-    pub const OFF_PICOS: usize = PAUSES + CLASSES;
+    pub(crate) const OFF_PICOS: usize = PAUSES + CLASSES;
     /// For each class: bytes that its ingress queue held at each of these changes, added up (sent side).
-    pub const HELD_AT_PAUSES: usize = OFF_PICOS + CLASSES;
+    pub(crate) const HELD_AT_PAUSES: usize = OFF_PICOS + CLASSES;
     /// RX lcore: frames passed on to the forwarder.
-    pub const PASSED_ON: usize = HELD_AT_PAUSES + CLASSES;
+    pub(crate) const PASSED_ON: usize = HELD_AT_PAUSES + CLASSES;
     /// Control frames received that are [`IGNORED`] because they are of another flow control than the port's.
-    pub const FOREIGN: usize = PASSED_ON + 1;
+    pub(crate) const FOREIGN: usize = PASSED_ON + 1;
     /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).
-    pub const AGED: usize = FOREIGN + 1;
+    pub(crate) const AGED: usize = FOREIGN + 1;
     /// Messages of a flow control with frames of its own, received and obeyed, or sent.
     pub const OWN: usize = AGED + 1;
     /// Control frames that were due and had no memory (sent side), each time that one was.
-    pub const PUT_OFF: usize = OWN + 1;
+    pub(crate) const PUT_OFF: usize = OWN + 1;
     /// Numbers in a row.
     pub const WIDTH: usize = PUT_OFF + 1;
 }
@@ -151,26 +151,26 @@ pub mod port_stat {
 /// Told by a transmitter about itself, after the rows.
 pub mod gauge {
     /// Frames that it holds now.
-    pub const HELD: usize = 0;
+    pub(crate) const HELD: usize = 0;
     /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: a delay.
-    pub const MESSAGE_DELAYS: usize = 1;
+    pub(crate) const MESSAGE_DELAYS: usize = 1;
     /// Delays of messages obeyed, since their arrival.
-    pub const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
+    pub(crate) const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
     /// Numbers that tell a delay; first how many were measured.
     pub const DELAY: usize = BY_LENGTH + LENGTHS;
     /// How many delays were measured. p50, p99, p99.9 and the longest follow, in nanoseconds.
     pub const COUNT: usize = 0;
     /// All nanoseconds of a delay together.
-    pub const SUM: usize = 5;
+    pub(crate) const SUM: usize = 5;
     /// How many delays had each length.
-    pub const BY_LENGTH: usize = 6;
+    pub(crate) const BY_LENGTH: usize = 6;
     /// Lengths that are told apart. All but the last have a [bound](length_up_to).
-    pub const LENGTHS: usize = 28;
+    pub(crate) const LENGTHS: usize = 28;
     /// Numbers of this kind.
     pub const WIDTH: usize = REACTIONS + DELAY;
 
     /// The longest delay of a length, in nanoseconds: 128, and twice as much with each, up to 8.6 s; `None` of the last length.
-    pub fn length_up_to(length: usize) -> Option<u64> {
+    pub(crate) fn length_up_to(length: usize) -> Option<u64> {
         (length + 1 < LENGTHS).then(|| 1 << (SHORTEST_BITS + length as u32))
     }
 
@@ -241,7 +241,7 @@ impl Counters {
 
     /// All zero, for a switch of this many ports. Memory of the published copy is taken at the first request: of many switches
     /// in one process few are ever asked. A port's counts of drops and flow control take memory with the first of them.
-    pub fn as_needed(ports: usize) -> Counters {
+    pub(crate) fn as_needed(ports: usize) -> Counters {
         let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
         Counters {
             queues: vec![QueueRow::default(); ports * CLASSES].into(),
@@ -286,13 +286,13 @@ impl Counters {
 
     /// Counts a frame of so many bytes.
     #[inline]
-    pub fn add_frame(&mut self, queue: QueueId, frame_bytes: u32) {
+    pub(crate) fn add_frame(&mut self, queue: QueueId, frame_bytes: u32) {
         self.add_frames(queue, 1, u64::from(frame_bytes));
     }
 
     /// Counts frames of so many bytes together.
     #[inline]
-    pub fn add_frames(&mut self, queue: QueueId, frames: u64, bytes: u64) {
+    pub(crate) fn add_frames(&mut self, queue: QueueId, frames: u64, bytes: u64) {
         if cfg!(debug_assertions) {
             self.totals[queue_stat::FRAMES] += frames;
             self.totals[queue_stat::BYTES] += bytes;
@@ -341,7 +341,7 @@ impl Counters {
 
     /// Adds to a port's counter.
     #[inline]
-    pub fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
+    pub(crate) fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
         self.seldom_mut(port).port[stat] += n;
     }
 
@@ -351,14 +351,14 @@ impl Counters {
     }
 
     /// Sets a gauge.
-    pub fn set_gauge(&mut self, gauge: usize, value: u64) {
+    pub(crate) fn set_gauge(&mut self, gauge: usize, value: u64) {
         self.gauges[gauge] = value;
     }
 
     /// The number of a reader's request that has not been answered. Asked between bursts; answer with
     /// [`Counters::publish`].
     #[inline]
-    pub fn requested(&self) -> Option<u64> {
+    pub(crate) fn requested(&self) -> Option<u64> {
         // Acquire: pairs with the Release of the request, so that a request seen is answered with counters of now.
         let requested = self.published.requested.load(Ordering::Acquire);
         (requested != self.published.served.load(Ordering::Relaxed)).then_some(requested)
@@ -400,7 +400,7 @@ impl Published {
     }
 
     /// Whether the request of this number, or a later one, has been answered.
-    pub fn is_served(&self, request: u64) -> bool {
+    pub(crate) fn is_served(&self, request: u64) -> bool {
         self.served.load(Ordering::Acquire) >= request
     }
 

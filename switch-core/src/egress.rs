@@ -56,7 +56,8 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
     /// Empty queues for a switch of `ports` ports, with room for `limit` frames together, and places for so many from the start.
     pub(crate) fn new(
         ports: usize,
-        (limit, places): (usize, usize),
+        limit: usize,
+        places: usize,
         queues: &[QueueConfig; CLASSES],
         seed: u64,
     ) -> EgressQueues<F, S> {
@@ -197,7 +198,7 @@ mod tests {
 
     fn queues(arbitration: Arbitration) -> EgressQueues<Queues<u32>, PortSet> {
         let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
-        EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7)
+        EgressQueues::new(4, 1_000, 1_000, &std::array::from_fn(|_| config.clone()), 7)
     }
 
     fn charged(from: u16) -> Arrival {
@@ -243,7 +244,7 @@ mod tests {
         for arbitration in [Arbitration::default(), Arbitration::new(RoundRobin::new(1))] {
             let config = QueueConfig { strict: false, quantum: 1_600, rate: None, ecn: None, arbitration };
             let mut queues: EgressQueues<Chunks<u32>, PortSet> =
-                EgressQueues::new(4, (1_000, 1_000), &std::array::from_fn(|_| config.clone()), 7);
+                EgressQueues::new(4, 1_000, 1_000, &std::array::from_fn(|_| config.clone()), 7);
             for from in [0, 1, 3] {
                 let frame = Queued { packet: u32::from(from), frame_bytes: 60, charged: charged(from) };
                 assert!(queues.push(frame).is_ok());

@@ -215,7 +215,7 @@ impl ForwardingTable {
     }
 
     /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
-    pub fn insert_static(&self, address: MacAddr, port: PortId) -> bool {
+    pub(crate) fn insert_static(&self, address: MacAddr, port: PortId) -> bool {
         let bucket = self.bucket(address.to_u64());
         let free = bucket.iter().find(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
         let Some(entry) = free else { return false };

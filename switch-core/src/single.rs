@@ -61,7 +61,7 @@ impl Switch {
         let sent: Vec<PortId> = ports.iter().copied().filter(|port| shared.port(*port).real_port == *port).collect();
         let counters = || Counters::as_needed(ports.len());
         let forwarding = Forwarding::new(shared.clone(), &ports, counters(), MemoryShare::unlimited());
-        let transmission = switch.transmission(&sent, (switch.packets_max() + 1, 0), counters(), OneByOne::default());
+        let transmission = switch.transmission(&sent, switch.packets_max() + 1, 0, counters(), OneByOne::default());
         let reporter = Reporter::new(shared, Vec::new(), Vec::new(), Vec::new());
         Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }
     }

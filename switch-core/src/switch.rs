@@ -182,7 +182,8 @@ impl Switch {
     pub(crate) fn transmission<P: Packet, M: Manner<P>>(
         &self,
         ports: &[PortId],
-        (limit, places): (usize, usize),
+        limit: usize,
+        places: usize,
         counters: Counters,
         manner: M,
     ) -> Transmission<P, M> {
@@ -208,7 +209,7 @@ impl Switch {
         let out_ports = out_ports.collect();
         let markers = config.classes.queues.each_ref().map(|queue| queue.ecn.as_ref().map(EcnConfig::marker));
         let seed = Random::seed_of(&config.name, surroundings.seed, u64::from(ports[0].0));
-        let queues = EgressQueues::new(shared.ports().len(), (limit, places), &config.classes.queues, seed);
+        let queues = EgressQueues::new(shared.ports().len(), limit, places, &config.classes.queues, seed);
         Transmission::new(shared.clone(), out_ports, queues, markers, Random::new(seed), counters, manner)
     }
 }

@@ -179,7 +179,7 @@ impl<P: Packet> Cut<P> {
             self.memory.share(),
         );
         let counters = Counters::upfront(switch.shared().ports().len());
-        let transmission = switch.transmission(&role.transmits, (self.places, self.places), counters, bursts);
+        let transmission = switch.transmission(&role.transmits, self.places, self.places, counters, bursts);
         Transmitter::new(transmission, self.inputs.next().expect("rings for each transmitter").into())
     }
 }

@@ -417,7 +417,7 @@ impl Sim {
     }
 
     /// Frames that a host has put on its link, and taken from it, flow control's too.
-    pub fn host_frames(&self, host: usize) -> [u64; 2] {
+    pub(crate) fn host_frames(&self, host: usize) -> [u64; 2] {
         self.parts.host(host).frames
     }
 

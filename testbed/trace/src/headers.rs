@@ -69,7 +69,7 @@ pub fn network(frame: &[u8]) -> Network {
 
 impl Ip {
     /// Where the two addresses are in the frame.
-    pub fn address_fields(&self) -> [Range<usize>; 2] {
+    pub(crate) fn address_fields(&self) -> [Range<usize>; 2] {
         let (first, bytes) = if self.addresses[0].is_ipv4() { (12, 4) } else { (8, 16) };
         let source = self.start + first..self.start + first + bytes;
         [source.clone(), source.end..source.end + bytes]

@@ -83,7 +83,7 @@ impl Traffic<'_> {
     ///
     /// # Errors
     /// The file can't be written.
-    pub fn write_capture(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
+    pub(crate) fn write_capture(&self, directory: &Path, name: &str) -> io::Result<PathBuf> {
         let length = self.frame_bytes - FCS_BYTES as u16;
         let mut file = Vec::new();
         for word in [0xa1b2_c3d4u32, 0x0004_0002, 0, 0, 65_535, 1] {
