@@ -81,7 +81,7 @@ impl MapWords {
         }
     }
 
-    /// Of the page of maps, where the map itself is not at hand: both documents tell of one map then.
+    /// What the page of maps says, where the map itself is not at hand: both documents tell of one map then.
     fn of_page(page: &Kept, id: &str) -> Option<MapWords> {
         let line = page.section(id)?.lines().find_map(|line| line.strip_prefix("**")?.strip_suffix(".**"))?;
         let mut letters = line.chars();
@@ -140,7 +140,7 @@ fn pages(
 /// A kept page with what a map says, in place of what an earlier one did.
 fn page_with_map(page: &str, map: &MapWords) -> String {
     if page.contains(OVER_OPEN) {
-        return kept::with_between(page, (OVER_OPEN, ")).\n"), &(over_open(map) + "\n"));
+        return kept::with_between(page, OVER_OPEN, ")).\n", &(over_open(map) + "\n"));
     }
     let verdict = page.find("\nWeir: **").and_then(|place| Some(place + 1 + page[place + 1..].find('\n')?));
     let Some(end) = verdict else { return page.to_owned() };
@@ -154,7 +154,7 @@ fn section_with_map(section: &str, map: &MapWords) -> String {
         Some((head, rest)) if !section.contains(OVER_OPEN_SHORT) => {
             format!("{head}{}{DETAILS}{rest}", over_open_short(map))
         }
-        _ => kept::with_between(section, (OVER_OPEN_SHORT, &map_link(map)), &over_open_short(map)),
+        _ => kept::with_between(section, OVER_OPEN_SHORT, &map_link(map), &over_open_short(map)),
     }
 }
 
@@ -277,9 +277,9 @@ than a factor of 2, or a run failed that a conclusion is read off.
 
 const HEAD_REAL: &str = "# The papers' figures with real frames
 
-Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `weir reproduce all --backend dpdk` left; not written by hand. The same experiments as in
+Made by `weir reproduce --document docs/REAL_FRAMES.md --backend dpdk` of what `weir reproduce all --backend dpdk` left; not written by hand. Experiments of
 [REPRODUCTION.md](REPRODUCTION.md), which has what is not as in the paper, run by the same switch on DPDK lcores, with hosts that send RoCEv2 frames, by a clock as slow as the machine needs it:
-[EXPERIMENTS.md](EXPERIMENTS.md#real-frames). What a machine takes of the time shows in them, so that they differ from one time to the next. **Not judged**: the machine took too much of a run that a conclusion is read off.
+[EXPERIMENTS.md](EXPERIMENTS.md#real-frames). Time that the machine takes shows in them, so that they differ from one time to the next. **Not judged**: the machine took too much of a run that a conclusion is read off.
 
 ";
 
@@ -320,7 +320,7 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
     };
     let _ = writeln!(
         text,
-        "Of {} experiments {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold{not_judged}.",
+        "{} experiments: {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold{not_judged}.",
         entries.len()
     );
 }

@@ -35,9 +35,9 @@ impl Kept {
         Some(self.text[from..to].trim_end())
     }
 
-    /// The verdict in a row.
+    /// The verdict in a row: the one cell that is bold, as pages have other columns before it.
     pub(super) fn verdict(&self, id: &str) -> Option<Verdict> {
-        let cell = cells(self.row(id)?).nth(1)?.trim_matches('*').to_owned();
+        let cell = cells(self.row(id)?).find_map(|cell| cell.strip_prefix("**")?.strip_suffix("**"))?;
         let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::DoesNotHold, Verdict::NotJudged, Verdict::Arithmetic];
         all.into_iter().find(|verdict| verdict.to_string() == cell)
     }
@@ -68,7 +68,7 @@ pub(super) fn with_cell(row: &str, place: usize, cell: &str) -> String {
 }
 
 /// A text in which what stands between two others, both included, is another text; as it is where they do not stand in it.
-pub(super) fn with_between(text: &str, (from, to): (&str, &str), new: &str) -> String {
+pub(super) fn with_between(text: &str, from: &str, to: &str, new: &str) -> String {
     let place = text.find(from).and_then(|start| Some((start, start + text[start..].find(to)? + to.len())));
     place.map_or_else(|| text.to_owned(), |(start, end)| format!("{}{new}{}", &text[..start], &text[end..]))
 }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
 
     fn kept() -> Kept {
-        let text = "# Figures\n\nOf 3 experiments 1 hold.\n\n| figure | verdict | numbers | open | runs | made |\n|---|---|\n\
+        let text = "# Figures\n\n3 experiments: 1 hold.\n\n| figure | verdict | numbers | open | runs | made |\n|---|---|\n\
             | [a.1](#a1-one) One | **holds in part** | 1 of 2 | 3 % of 4 settings | 348, 2 min | 2026-11-25 |\n\
             | [a.2](#a2-two) Two | not run | | | | |\n\
             | [a.12](#a12-more) More | **holds** | | | 3, 2.5 h | 2026-11-24 |\n\n\
@@ -103,6 +103,13 @@ mod tests {
         assert_eq!(Kept::default().machines().count(), 0);
     }
 
+    /// Pages of real frames and hosts have the title in a column of its own.
+    #[test]
+    fn a_verdict_is_found_behind_a_title_too() {
+        let text = "| id | what | verdict |\n|---|---|---|\n| [a.1](#a1) | One, Fig. 1 | **does not hold** | 1 / 2 | 3, 2 min | |\n";
+        assert_eq!(Kept { text: text.to_owned() }.verdict("a.1"), Some(Verdict::DoesNotHold));
+    }
+
     #[test]
     fn what_a_map_says_anew_stands_in_a_kept_row_and_section() {
         let kept = kept();
@@ -111,8 +118,8 @@ mod tests {
             row,
             "| [a.1](#a1-one) One | **holds in part** | 1 of 2 | 9 % of 8 settings | 348, 2 min | 2026-11-25 |"
         );
-        let section = with_between(kept.section("a.1").unwrap(), ("it [", "](C#a1)."), "it [holds in 9 %](C#a1).");
+        let section = with_between(kept.section("a.1").unwrap(), "it [", "](C#a1).", "it [holds in 9 %](C#a1).");
         assert!(section.contains("The paper: a. Over it [holds in 9 %](C#a1). All."), "{section}");
-        assert_eq!(with_between("as it is", ("x", "y"), "z"), "as it is");
+        assert_eq!(with_between("as it is", "x", "y", "z"), "as it is");
     }
 }
