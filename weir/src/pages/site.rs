@@ -157,6 +157,8 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
                 events.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
             }
             // Markup of a page's own is shown as it is written: it could fetch something.
+            // A comment is for whoever writes the page anew.
+            Event::Html(text) if text.trim_start().starts_with("<!--") => {}
             Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
             event => {
                 if let (Some((_, words)), Event::Text(text) | Event::Code(text)) = (&mut heading, &event) {
@@ -286,5 +288,14 @@ mod tests {
         assert!(page.body.contains("<h2 id=\"keys-one-two-1\">"), "{}", page.body);
         assert!(page.body.contains("<a href=\"../index.html#start\">"), "{}", page.body);
         assert!(page.body.contains("<a href=\"../docs/A.html#keys-one-two\">"), "{}", page.body);
+    }
+    /// Markup is shown as it is written, and comments are not.
+    #[test]
+    fn markup_is_text_and_comments_are_left_out() {
+        let paths = BTreeSet::from([PathBuf::from(HOME)]);
+        let text = "# A\n\n<!-- begin -->\n\nIt is.\n\n<!-- end -->\n\n<script src=\"x\"></script>\n";
+        let page = page(Path::new("nowhere"), Path::new(HOME), &paths, text);
+        assert!(page.body.contains("<p>It is.</p>") && page.body.contains("&lt;script"), "{}", page.body);
+        assert!(!page.body.contains("begin") && !page.body.contains("<script"), "{}", page.body);
     }
 }

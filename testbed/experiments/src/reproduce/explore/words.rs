@@ -9,7 +9,7 @@ use super::picture;
 use crate::Failure;
 use crate::files::{at, whole};
 use crate::reproduce::experiment::Experiment;
-use crate::reproduce::kept::Kept;
+use crate::reproduce::kept::{self, Kept};
 use crate::reproduce::outcome::{MadeOn, duration};
 use crate::table::{Table, count};
 
@@ -197,16 +197,19 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
 /// What stands in front of a section's picture.
 const PICTURE: &str = "![Claims by the values of what is open]";
 
-/// A kept section with the reading that `paper.toml` has now: the paragraph in front of the picture, below the list of nearest settings.
+/// What stands around a section's reading, which is written anew where the map itself is not at hand.
+const READING: &str = "<!-- reading -->";
+const READING_ENDS: &str = "<!-- end of reading -->";
+
+/// A section's reading: why claims are robust or fragile, by whom has looked at the map.
+fn reading_told(reading: &str) -> String {
+    let paragraph = if reading.is_empty() { String::new() } else { format!("{reading}\n\n") };
+    format!("{READING}\n\n{paragraph}{READING_ENDS}")
+}
+
+/// A kept section with the reading that `paper.toml` has now.
 fn read_anew(section: &str, reading: &str) -> String {
-    let Some((head, rest)) = section.split_once(PICTURE) else { return section.to_owned() };
-    let list = head.trim_end().rsplit_once("\n- ").and_then(|(before, last)| {
-        let item = last.lines().next()?;
-        Some(format!("{before}\n- {item}"))
-    });
-    let Some(list) = list else { return section.to_owned() };
-    let reading = if reading.is_empty() { String::new() } else { format!("\n\n{reading}") };
-    format!("{list}{reading}\n\n{PICTURE}{rest}")
+    kept::with_between(section, READING, READING_ENDS, &reading_told(reading))
 }
 
 /// Where rows have `288, 2 min`: how many settings were run, and how long that took.
@@ -260,9 +263,7 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, made_on: 
     for sentence in nearest(map) {
         let _ = writeln!(text, "- {sentence}");
     }
-    if !experiment.paper.map.reading.is_empty() {
-        let _ = writeln!(text, "\n{}", experiment.paper.map.reading);
-    }
+    let _ = writeln!(text, "\n{}", reading_told(&experiment.paper.map.reading));
     let _ = writeln!(text, "\n{PICTURE}({picture})\n");
     text.push_str("| claim | holds in | 95 % | as taken | | decided by |\n|---|---|---|---|---|---|\n");
     for line in map.lines.iter().filter(|line| line.of > 0) {
@@ -294,7 +295,7 @@ fn section(text: &mut String, experiment: &Experiment, map: &ClaimMap, made_on: 
             decided.replace('|', "\\|"),
         );
     }
-    text.push_str("\nWhat is open:\n");
+    text.push_str("\nOpen:\n");
     for thing in &map.open {
         let values: Vec<String> = thing
             .values
@@ -313,14 +314,16 @@ mod tests {
     #[test]
     fn a_kept_section_has_the_reading_of_now() {
         let section = |reading: &str| {
+            let told = reading_told(reading);
             format!(
-                "\n## a.1\n\nA. 8 settings.\n\n**Holds.**\n\n- x: y\n- nearest z{reading}\n\n{PICTURE}(a.svg)\n\n| claim |\n- p: **1**"
+                "\n## a.1\n\nA. 8 settings.\n\n**Holds.**\n\n- x: y\n\n{told}\n\n{PICTURE}(a.svg)\n\n| claim |\n- p: **1**"
             )
         };
-        let (none, old) = (section(""), section("\n\nAs it was."));
-        assert_eq!(read_anew(&none, "It is fragile."), section("\n\nIt is fragile."));
-        assert_eq!(read_anew(&old, "It is fragile."), section("\n\nIt is fragile."));
+        let (none, old) = (section(""), section("As it was."));
+        assert!(section("It is fragile.").contains("\n\nIt is fragile.\n\n"));
+        assert_eq!(read_anew(&none, "It is fragile."), section("It is fragile."));
+        assert_eq!(read_anew(&old, "It is fragile."), section("It is fragile."));
         assert_eq!(read_anew(&old, ""), none);
-        assert_eq!(read_anew("no picture", "It is fragile."), "no picture");
+        assert_eq!(read_anew("no place for one", "It is fragile."), "no place for one");
     }
 }
