@@ -53,10 +53,14 @@ pub(crate) enum View {
     Buffer(BufferView),
     /// Stations' addresses, and the ports that they are behind.
     Mac,
+    /// Lossless ingress queues under whichever buffer policy: lengths, thresholds, headroom, the policy's own gauges.
+    Policy,
     /// Under SPFC: victims and normal ports, lengths, thresholds.
     Spfc,
     /// Under DSH: states of ports and queues, headroom.
     Dsh,
+    /// Ports that speak something else than PFC or PAUSE: messages, rates, queues, gauges.
+    FlowControl,
     /// Ports that speak GFC: messages, rates, queues.
     Gfc,
     /// Ports that speak CBFC: messages, credits, queues.
@@ -176,8 +180,8 @@ impl View {
             View::Buffer(BufferView::Pool) => What::BufferPools,
             View::Buffer(BufferView::Configuration) => What::BufferConfiguration,
             View::Mac => What::Mac,
-            View::Spfc | View::Dsh => What::Policy,
-            View::Gfc | View::Cbfc => What::FlowControl,
+            View::Policy | View::Spfc | View::Dsh => What::Policy,
+            View::FlowControl | View::Gfc | View::Cbfc => What::FlowControl,
             View::Lcores => What::Lcores,
             View::Losses => What::Losses,
             View::Events => What::Events,
@@ -190,6 +194,7 @@ impl View {
         match (self, reply) {
             (View::Spfc, Reply::Switches(shown)) => under_policy("spfc", shown),
             (View::Dsh, Reply::Switches(shown)) => under_policy("dsh", shown),
+            (View::FlowControl, Reply::Switches(shown)) => speaking("", shown),
             (View::Gfc, Reply::Switches(shown)) => speaking("gfc", shown),
             (View::Cbfc, Reply::Switches(shown)) => speaking("cbfc", shown),
             (_, reply) => Ok(reply),
@@ -211,7 +216,7 @@ fn under_policy(name: &str, shown: Vec<Shown>) -> Result<Reply, String> {
     Ok(Reply::Switches(shown))
 }
 
-/// Ports that speak a flow control of this family.
+/// Ports that speak a flow control of this family; of any where it has no name.
 fn speaking(family: &str, mut shown: Vec<Shown>) -> Result<Reply, String> {
     let mut is_empty = true;
     for shown in &mut shown {
@@ -221,9 +226,9 @@ fn speaking(family: &str, mut shown: Vec<Shown>) -> Result<Reply, String> {
         }
     }
     if is_empty {
-        let family = family.to_uppercase();
+        let wanted = if family.is_empty() { "more than PFC or PAUSE".to_owned() } else { family.to_uppercase() };
         return Err(format!(
-            "no port that is asked for speaks {family}: weir show interfaces --json tells what they speak"
+            "no port that is asked for speaks {wanted}: weir show interfaces --json tells what they speak"
         ));
     }
     Ok(Reply::Switches(shown))

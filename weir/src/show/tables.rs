@@ -51,8 +51,9 @@ fn switch_text(view: View, shown: &Shown, is_one_of_several: bool) -> Option<Str
         (View::Buffer(BufferView::Pool), State::BufferPools(pools)) => pool_table(pools).to_string(),
         (View::Buffer(BufferView::Configuration), State::BufferConfiguration(buffer)) => buffer_text(buffer),
         (View::Mac, State::Mac(entries)) => mac_text(entries),
+        (View::Policy, State::Policy(policy)) => format!("Buffer policy: {}\n{}", policy.policy, policy_table(policy)),
         (View::Spfc | View::Dsh, State::Policy(policy)) => policy_table(policy).to_string(),
-        (View::Gfc | View::Cbfc, State::FlowControl(ports)) => flow_control_text(ports),
+        (View::FlowControl | View::Gfc | View::Cbfc, State::FlowControl(ports)) => flow_control_text(ports),
         (View::Losses, State::Losses(losses)) => loss_table(losses).to_string(),
         _ => return None,
     };
@@ -60,9 +61,12 @@ fn switch_text(view: View, shown: &Shown, is_one_of_several: bool) -> Option<Str
 }
 
 fn has_counters(view: View) -> bool {
-    let without = matches!(view, View::Buffer(_) | View::Mac | View::Spfc | View::Dsh | View::Pfc(PfcView::Delays))
-        || matches!(view, View::PriorityGroup(GroupView::Watermark { .. } | GroupView::PersistentWatermark { .. }))
-        || matches!(view, View::Queue(QueueView::Watermark | QueueView::PersistentWatermark));
+    let without =
+        matches!(
+            view,
+            View::Buffer(_) | View::Mac | View::Policy | View::Spfc | View::Dsh | View::Pfc(PfcView::Delays)
+        ) || matches!(view, View::PriorityGroup(GroupView::Watermark { .. } | GroupView::PersistentWatermark { .. }))
+            || matches!(view, View::Queue(QueueView::Watermark | QueueView::PersistentWatermark));
     !without
 }
 

@@ -261,13 +261,17 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
         gauges: [("victim".to_owned(), 1)].into(),
     };
     let spfc = PolicyState { policy: "spfc".into(), queues: vec![victim] };
-    let rows = text(View::Spfc, &shown(State::Policy(spfc)));
+    let spfc = shown(State::Policy(spfc));
+    let of_any = text(View::Policy, &spfc);
+    assert!(of_any.contains("Buffer policy: spfc\n") && of_any.contains("victim"), "{of_any}");
+    let rows = text(View::Spfc, &spfc);
     let row: Vec<&str> = rows.lines().last().unwrap_or_default().split_whitespace().collect();
     assert_eq!(row, ["p0", "3", "port", "OFF", "1,000", "2,000", "0", "60,000", "victim"], "{rows}");
     assert_eq!(
         View::Spfc.of(policy("dt")).unwrap_err(),
         "no switch of this run has the buffer policy spfc: lab has dt"
     );
+    assert!(View::Policy.of(policy("one-of-its-own")).is_ok());
     let port = |name: &str, kind: &str| FlowControlPort {
         port: name.into(),
         flow_control: kind.into(),
@@ -288,6 +292,11 @@ fn a_policy_or_flow_control_that_is_not_there_is_told() {
     };
     let ports = || shown(State::FlowControl(vec![port("p0", "gfc-buffer"), port("p1", "gfc-time")]));
     assert!(View::Cbfc.of(ports()).unwrap_err().contains("speaks CBFC"));
+    let own = || shown(State::FlowControl(vec![port("p0", "one-of-its-own")]));
+    assert!(text(View::FlowControl, &View::FlowControl.of(own()).unwrap()).contains("one-of-its-own"));
+    assert!(View::Gfc.of(own()).is_err());
+    let none = View::FlowControl.of(shown(State::FlowControl(Vec::new()))).unwrap_err();
+    assert!(none.contains("speaks more than PFC or PAUSE"), "{none}");
     let text = text(View::Gfc, &View::Gfc.of(ports()).unwrap());
     assert!(text.contains("gfc-buffer") && text.contains("5Gbps") && text.contains("stage"), "{text}");
 }
