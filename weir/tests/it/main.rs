@@ -2,6 +2,7 @@
 
 mod bench;
 mod checkpoints;
+mod house;
 mod huge_pages;
 mod papers;
 mod report;
