@@ -7,6 +7,23 @@
 //!
 //! It is written without a parser of Rust: of a type it needs the names of fields and variants alone, and no build of Weir waits
 //! for one.
+//!
+//! ```
+//! use weir_units::archive::{Archive, State};
+//!
+//! #[derive(State)]
+//! struct Counter {
+//!     #[state(same)]
+//!     name: &'static str,
+//!     frames: u64,
+//! }
+//!
+//! let mut saved = Archive::to_save();
+//! Counter { name: "rx", frames: 7 }.state(&mut saved);
+//! let mut built_anew = Counter { name: "rx", frames: 0 };
+//! built_anew.state(&mut Archive::to_load(saved.into_bytes()));
+//! assert_eq!((built_anew.name, built_anew.frames), ("rx", 7));
+//! ```
 
 #![forbid(unsafe_code)]
 
