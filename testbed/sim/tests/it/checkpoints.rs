@@ -4,18 +4,19 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use weir_nic::host::CongestionControl;
 use weir_nic::host::congestion::{Algorithm, CongestionControlKind, Feedback, FlowState};
 use weir_nic::parameters::Parameters;
 use weir_reader::{Key, Named};
-use weir_results::run_dir::{Provenance, RunDir, Summary};
+use weir_results::run_dir::{RunDir, Summary};
 use weir_scenario::{Scenario, file};
 use weir_sim::{CheckpointError, SimBackend, SimRunError, Threads};
 use weir_units::archive::Archive;
 use weir_units::{BitRate, Bytes, Time};
 
+use crate::run_directory;
 use crate::swarm::draw;
 use crate::threads::{files, run, scenario_of, troubled_fabric};
 
@@ -29,11 +30,8 @@ fn backend(threads: usize) -> SimBackend {
 
 /// Runs a scenario in a folder, or goes on with it, until it has come to `until`.
 fn go_on(scenario: &Scenario, folder: &Path, threads: usize, until: Time) -> Result<Summary, SimRunError> {
-    let run = if RunDir::has_checkpoint(folder) {
-        RunDir::resume(folder).unwrap()
-    } else {
-        RunDir::create(folder, &Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now())).unwrap()
-    };
+    let run =
+        if RunDir::has_checkpoint(folder) { RunDir::resume(folder).unwrap() } else { run_directory::made(folder) };
     let stop = AtomicBool::new(false);
     backend(threads).run(scenario, run, &mut |progress| stop.store(progress.now >= until, Ordering::Relaxed), &stop)
 }
@@ -277,8 +275,7 @@ fn what_does_not_say_what_it_keeps_is_refused_by_name_before_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let mut looks = 0;
     let run = |checkpoint_every, folder: &Path, looks: &mut u32| {
-        let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
-        let run = RunDir::create(folder, &provenance).unwrap();
+        let run = run_directory::made(folder);
         let backend = SimBackend { checkpoint_every, ..backend(1) };
         backend.run(&scenario, run, &mut |_| *looks += 1, &AtomicBool::new(false))
     };
@@ -321,8 +318,7 @@ fn a_stop_between_two_samples_of_a_large_fabric_changes_none() {
     let (whole, cut) = (folder.path().join("whole"), folder.path().join("cut"));
     run(&scenario, &whole, Threads::exactly(1));
     ARMED.store(true, Ordering::Relaxed);
-    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
-    let run = RunDir::create(&cut, &provenance).unwrap();
+    let run = run_directory::made(&cut);
     assert!(backend(1).run(&scenario, run, &mut |_| (), &STOP).unwrap().is_interrupted());
     go_on(&scenario, &cut, 1, Time::NEVER).unwrap();
     assert_alike("stopped", &whole, &cut);

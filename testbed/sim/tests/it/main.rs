@@ -4,6 +4,7 @@ mod allocation;
 mod checkpoints;
 mod import;
 mod rings;
+mod run_directory;
 mod slow_receivers;
 mod steady_states;
 mod swarm;

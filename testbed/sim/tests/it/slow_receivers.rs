@@ -2,17 +2,17 @@
 
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
 
-use weir_results::run_dir::{Provenance, RunDir, Summary, Window, read_summary};
+use weir_results::run_dir::{Summary, Window, read_summary};
 use weir_scenario::Scenario;
 use weir_scenario::file::{self, Expectation};
 use weir_sim::SimBackend;
 
+use crate::run_directory;
+
 fn run(scenario: &Scenario) -> Summary {
     let folder = tempfile::tempdir().unwrap();
-    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
-    let run = RunDir::create(folder.path(), &provenance).unwrap();
+    let run = run_directory::made(folder.path());
     let backend = SimBackend { expects: Expectation::Flow, ..SimBackend::default() };
     let summary = backend.run(scenario, run, &mut |_| (), &AtomicBool::new(false)).unwrap();
     assert_eq!(read_summary(folder.path()).unwrap(), summary);

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::AtomicBool;
-use std::time::SystemTime;
 
-use weir_results::run_dir::{Provenance, RunDir, Summary};
+use weir_results::run_dir::Summary;
 use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
 use weir_scenario::{AnyLink, Outage, Scenario, file};
 use weir_sim::{Sim, SimBackend, Threads};
 use weir_units::{Span, Time};
+
+use crate::run_directory;
 
 /// What tells of the machine, and not of the run.
 const OF_THE_MACHINE: [&str; 2] = ["speed.json", "provenance.json"];
@@ -67,8 +68,7 @@ pub(crate) fn troubled_fabric() -> Scenario {
 }
 
 pub(crate) fn run(scenario: &Scenario, folder: &Path, threads: Threads) -> Summary {
-    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
-    let run = RunDir::create(folder, &provenance).unwrap();
+    let run = run_directory::made(folder);
     let backend = SimBackend { ns3_files: true, threads, ..SimBackend::default() };
     backend.run(scenario, run, &mut |_| (), &AtomicBool::new(false)).unwrap()
 }

@@ -5,12 +5,11 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::SystemTime;
 
 use tempfile::TempDir;
 use weir_nic::host::{CongestionControl, Transport};
 use weir_results::record::Progress;
-use weir_results::run_dir::{Provenance, RunDir, Summary, read_series, read_summary};
+use weir_results::run_dir::{Summary, read_series, read_summary};
 use weir_scenario::file::{self, Expectation};
 use weir_scenario::link::{ChosenFrames, FaultPlan};
 use weir_scenario::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
@@ -20,6 +19,8 @@ use weir_scenario::{AnyLink, Outage, Scenario, TrafficPlan};
 use weir_sim::{Sim, SimBackend};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::rocev2::Dscp;
+
+use crate::run_directory;
 
 const DETERMINISTIC: [&str; 7] =
     ["series.csv", "events.csv", "fct.csv", "summary.json", "fct.txt", "pfc.txt", "qlen.txt"];
@@ -31,8 +32,7 @@ fn run_with(
     observe: &mut dyn FnMut(&Progress),
     stop: &AtomicBool,
 ) -> Summary {
-    let provenance = Provenance::new("0.1.0", ["weir".to_owned()], SystemTime::now());
-    let run = RunDir::create(folder, &provenance).unwrap();
+    let run = run_directory::made(folder);
     let backend = SimBackend { expects, ns3_files: true, ..SimBackend::default() };
     let summary = backend.run(scenario, run, observe, stop).unwrap();
     assert_eq!(read_summary(folder).unwrap(), summary);
