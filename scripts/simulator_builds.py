@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 class Wrong(Exception):
-    """What is wrong, and what to do."""
+    """A mistake, with what to do."""
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ def compiler():
     return found
 
 
-# Of ns-3's modules, those that the experiment needs.
+# The modules of ns-3 that the experiment needs.
 MODULES = ("core", "network", "internet", "bridge", "mpi", "stats", "tools", "point-to-point", "applications")
-# Of other systems, or of libraries that nothing here needs.
+# Sources for other systems, or for libraries that nothing here needs.
 LEFT_OUT = re.compile(r"win32|cairo|int64x64-double\.cc|nsc-|sqlite|realtime|wall-clock-synchronizer")
 # What its configuration finds on Linux.
 CORE_CONFIG = "".join(

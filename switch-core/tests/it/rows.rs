@@ -41,7 +41,7 @@ fn arrivals() -> impl Strategy<Value = Vec<(u16, Arriving)>> {
     prop::collection::vec(prop_oneof![2 => train, 1 => mixed, 1 => message], 1..24).prop_map(|trains| trains.concat())
 }
 
-/// The same arrivals, but that classes which take turns are one.
+/// These arrivals, with the classes that take turns as one.
 fn of_one_class_in_turn(arrivals: Vec<(u16, Arriving)>, alone: u8) -> Vec<(u16, Arriving)> {
     let of_one = |arriving| match arriving {
         Arriving::Frame { to, dscp, frame_bytes } if dscp != STRICT => Arriving::Frame { to, dscp: alone, frame_bytes },

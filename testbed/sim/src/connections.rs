@@ -67,7 +67,7 @@ struct Traffic {
     #[state(same)]
     plan: TrafficPlan,
     started: usize,
-    /// Of a closed loop; empty of a list.
+    /// The state of a closed loop; empty for a list.
     going_round: Round,
 }
 

@@ -221,7 +221,7 @@ mod tests {
         assert_eq!(of(large, burst), 2_000_000 / 1_024);
         // Four switches, of which each holds 400 KB.
         assert_eq!(of("size = \"400KB\"\npolicy = \"dt\"\n", burst), 1_600_000 / 1_024);
-        // Of four ports at a leaf and two at a spine each pauses its peer at 10 KB.
+        // Each of four ports at a leaf and two at a spine pauses its peer at 10 KB.
         let early = "size = \"8MB\"\npolicy = \"static\"\nstatic.threshold = \"10KB\"\n";
         assert_eq!(of(early, burst), (8 + 4) * 10_000 / 1_024);
         assert_eq!(of(large, "kind = \"poisson\"\nload = 0.5\n"), 0, "one after the other");

@@ -268,7 +268,7 @@ fn the_window_grows_by_what_arrives_or_by_what_the_number_moves_on() {
         sender.handle_timeout(at(1_000_000));
         assert_eq!((sender.window(), sender.slow_start_threshold()), (MSS, Some(5 * MSS)));
         while sender.poll_segment(at(1_000_000)).is_some() {}
-        // Of nine segments two were SACKed before; slow start goes to 5 of them.
+        // Two of nine segments were SACKed before; slow start goes to 5 of them.
         acknowledge(&mut sender, 1_010, 9, None);
         sender.window()
     };

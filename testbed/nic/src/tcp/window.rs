@@ -78,7 +78,7 @@ impl Window {
         self.cwnd = self.law.grown(now, rtt, arrived, self.cwnd, self.prior, self.mss);
     }
 
-    /// The same by what the acknowledgement number has moved on: slow start takes all of it, beyond the threshold too.
+    /// Grows by what the acknowledgement number has moved on: slow start takes all of it, beyond the threshold too.
     pub(super) fn grow_by_acked(&mut self, now: Time, rtt: Span, acked: u64) {
         let acked = acked as f64;
         self.cwnd = if self.is_slow_start() {

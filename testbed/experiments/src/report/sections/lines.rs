@@ -212,8 +212,9 @@ pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chos
 
 /// Shared segments and their sizes.
 pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
-    let mut notes =
-        vec!["Of each switch's shared segment, in use. Dashed: the segment's size, where that is near.".to_owned()];
+    let mut notes = vec![
+        "Each switch's shared segment: the part in use. Dashed: the segment's size, where that is near.".to_owned(),
+    ];
     notes.extend(pools.note("shared segments", "the fullest"));
     let lines = Lines {
         id: "pool".into(),
