@@ -449,9 +449,9 @@ fn run_in_virtual_time(
         let program = experiment::VERSION;
         let backend = SimBackend { expects: run.expects, ns3_files, threads, checkpoint_every, program };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
-        let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop.is_some());
+        let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop().is_some());
         // How many a closed loop will have nobody knows.
-        let messages = scenario.traffic.iter().map(|traffic| traffic.messages.len());
+        let messages = scenario.traffic.iter().map(|traffic| traffic.messages().len());
         let messages: usize = if goes_round { 0 } else { messages.sum() };
         let message = |progress: &Progress| {
             let (at, hops, rate) = last.get();
@@ -563,8 +563,8 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
     let number = |n: usize, of: &str| {
         if n == 1 { format!("one {of}") } else { format!("{} {of}s", count(n as u64)).replace("switchs", "switches") }
     };
-    let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
-    let loops = scenario.traffic.iter().filter_map(|traffic| traffic.closed_loop.as_deref());
+    let messages: usize = scenario.traffic.iter().map(|traffic| traffic.messages().len()).sum();
+    let loops = scenario.traffic.iter().filter_map(|traffic| traffic.closed_loop());
     let mut sent: Vec<String> = [(scenario.flows.len(), "flow"), (messages, "message")]
         .into_iter()
         .filter(|(n, _)| *n > 0)

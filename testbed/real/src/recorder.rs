@@ -137,7 +137,7 @@ fn note_completed(
             let Some((traffic, message)) = connections.message(host, end) else { return Ok(()) };
             connections.measures(traffic).note(message, scenario.warm_up, released, size, fct, None);
             let plan = &scenario.traffic[traffic];
-            let message = &plan.messages[message];
+            let message = &plan.messages()[message];
             (&plan.name, [message.from, message.to].map(|host| host as usize))
         }
     };

@@ -41,7 +41,7 @@
 //! "#;
 //! let runs = file::parse(Path::new("incast.toml"), text).map_err(|errors| errors.render(false)).unwrap();
 //! let scenario = &runs[0].scenario;
-//! assert_eq!((scenario.hosts.len(), scenario.traffic[0].messages.len()), (4, 3));
+//! assert_eq!((scenario.hosts.len(), scenario.traffic[0].messages().len()), (4, 3));
 //! ```
 
 #![forbid(unsafe_code)]

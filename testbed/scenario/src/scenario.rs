@@ -191,10 +191,17 @@ pub struct TrafficPlan {
     pub retransmission: Option<Span>,
     /// The destination port that `fct.txt` has of its messages, where one is given.
     pub dport: Option<u16>,
-    /// The messages, by their start; none of a closed loop.
-    pub messages: Arc<[Message]>,
-    /// Who begins a message when one has been acknowledged, in place of a list.
-    pub closed_loop: Option<Arc<ClosedLoop>>,
+    /// Its messages.
+    pub sends: Sends,
+}
+
+/// What a workload sends.
+#[derive(Clone, Debug)]
+pub enum Sends {
+    /// A list, by the messages' starts.
+    List(Arc<[Message]>),
+    /// Messages that hosts begin when others have been acknowledged.
+    ClosedLoop(Arc<ClosedLoop>),
 }
 
 /// A link that is cut for some time.
@@ -493,7 +500,7 @@ impl Scenario {
             Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
         };
         let of_loops = || {
-            let closed = self.traffic.iter().find(|plan| plan.closed_loop.is_some())?;
+            let closed = self.traffic.iter().find(|plan| plan.closed_loop().is_some())?;
             Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
         };
         let of_digests = || {
@@ -501,7 +508,7 @@ impl Scenario {
                 .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
         };
         let of_messages = || {
-            let messages: usize = self.traffic.iter().map(|plan| plan.messages.len()).sum();
+            let messages: usize = self.traffic.iter().map(|plan| plan.messages().len()).sum();
             (messages > REAL_MESSAGES_MAX).then(|| {
                 format!(
                     "its workloads have {messages} messages, and with real frames no more than {REAL_MESSAGES_MAX} are possible, \
@@ -584,19 +591,51 @@ impl Scenario {
     }
 }
 
+impl Sends {
+    /// The messages of a list, by their start; a closed loop has none before it runs.
+    pub fn messages(&self) -> &[Message] {
+        match self {
+            Sends::List(messages) => messages,
+            Sends::ClosedLoop(_) => &[],
+        }
+    }
+
+    /// The closed loop, if it is one.
+    pub fn closed_loop(&self) -> Option<&ClosedLoop> {
+        match self {
+            Sends::List(_) => None,
+            Sends::ClosedLoop(closed) => Some(closed),
+        }
+    }
+}
+
 impl TrafficPlan {
     /// Leaves out what starts from `end` on.
     pub fn end_at(&mut self, end: Time) {
-        let before = self.before(end);
-        if before.len() < self.messages.len() {
-            self.messages = before.into();
+        match &mut self.sends {
+            Sends::List(messages) => {
+                let before = before(messages, end);
+                if before.len() < messages.len() {
+                    *messages = before.into();
+                }
+            }
+            Sends::ClosedLoop(closed) => *closed = Arc::new(closed.before(end)),
         }
-        self.closed_loop = self.closed_loop.take().map(|closed| Arc::new(closed.before(end)));
+    }
+
+    /// [`Sends::messages`].
+    pub fn messages(&self) -> &[Message] {
+        self.sends.messages()
+    }
+
+    /// [`Sends::closed_loop`].
+    pub fn closed_loop(&self) -> Option<&ClosedLoop> {
+        self.sends.closed_loop()
     }
 
     /// The messages of a list that start before this.
     pub fn before(&self, end: Time) -> &[Message] {
-        &self.messages[..self.messages.partition_point(|message| message.start < end)]
+        before(self.messages(), end)
     }
 
     /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
@@ -612,6 +651,10 @@ impl TrafficPlan {
             ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
         }
     }
+}
+
+fn before(messages: &[Message], end: Time) -> &[Message] {
+    &messages[..messages.partition_point(|message| message.start < end)]
 }
 
 impl HostPlan {

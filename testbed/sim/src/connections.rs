@@ -104,7 +104,7 @@ impl Connections {
         let traffic = scenario.traffic.iter().map(|plan| Traffic {
             plan: plan.clone(),
             started: 0,
-            going_round: plan.closed_loop.as_deref().map_or_else(Round::default, Round::of),
+            going_round: plan.closed_loop().map_or_else(Round::default, Round::of),
         });
         let sent_by = |host: usize| scenario.flows.iter().filter(|flow| flow.from == host).count();
         let sent_to = |host: usize| scenario.flows.iter().filter(|flow| flow.to == host).count();
@@ -251,27 +251,27 @@ impl Connections {
 impl Traffic {
     /// Its messages: all of a list, and those of a closed loop that have been opened.
     fn messages(&self) -> &[Message] {
-        if self.plan.closed_loop.is_some() { &self.going_round.begun } else { &self.plan.messages }
+        if self.plan.closed_loop().is_some() { &self.going_round.begun } else { self.plan.messages() }
     }
 
     /// A message such as it has.
     fn first(&self) -> Option<Message> {
-        let Some(closed) = &self.plan.closed_loop else { return self.plan.messages.first().copied() };
+        let Some(closed) = self.plan.closed_loop() else { return self.plan.messages().first().copied() };
         let sender = *closed.senders().first()?;
         Some(closed.next(sender, &mut closed.source(sender), closed.from()))
     }
 
     fn next_start(&self) -> Time {
-        if self.plan.closed_loop.is_some() {
+        if self.plan.closed_loop().is_some() {
             return self.going_round.due.peek().map_or(Time::NEVER, |Reverse((at, _))| *at);
         }
-        self.plan.messages.get(self.started).map_or(Time::NEVER, |message| message.start)
+        self.plan.messages().get(self.started).map_or(Time::NEVER, |message| message.start)
     }
 
     /// The message that starts next, which has started then.
     fn begin_next(&mut self) -> Option<Message> {
-        let message = match &self.plan.closed_loop {
-            None => self.plan.messages.get(self.started).copied()?,
+        let message = match self.plan.closed_loop() {
+            None => self.plan.messages().get(self.started).copied()?,
             Some(closed) => self.going_round.begin_next(closed)?,
         };
         self.started += 1;
@@ -280,7 +280,7 @@ impl Traffic {
 
     /// In a closed loop, has another message of this host begin at `at`, as one has been acknowledged; whether one does.
     fn go_round(&mut self, host: u32, at: Time) -> bool {
-        self.plan.closed_loop.as_ref().is_some_and(|closed| self.going_round.go_on(closed, host, at))
+        self.plan.closed_loop().is_some_and(|closed| self.going_round.go_on(closed, host, at))
     }
 }
 

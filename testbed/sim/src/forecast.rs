@@ -43,7 +43,7 @@ impl Forecast {
     pub fn of(scenario: &Scenario) -> Forecast {
         let (switches, hosts) = (scenario.switches.len() as u64, scenario.hosts.len() as u64);
         let ports: u64 = scenario.switches.iter().map(|switch| switch.ports.len() as u64).sum();
-        let messages: u64 = scenario.traffic.iter().map(|plan| plan.messages.len() as u64).sum();
+        let messages: u64 = scenario.traffic.iter().map(|plan| plan.messages().len() as u64).sum();
         let sets = scenario.routes.as_ref().map_or(0, |_| scenario.reroutings().sets.len() as u64);
         let of_traffic = if scenario.traffic.is_empty() { 0 } else { ports * OF_BUSY_PORT };
         let memory = BARE
@@ -98,7 +98,7 @@ fn available(meminfo: &str) -> Option<Bytes> {
 /// more than flow control lets in, as far as that is known.
 fn standing(scenario: &Scenario) -> u64 {
     let of_plan = |plan: &TrafficPlan| {
-        let together = plan.messages.chunk_by(|one, other| one.start == other.start).filter(|burst| burst.len() > 1);
+        let together = plan.messages().chunk_by(|one, other| one.start == other.start).filter(|burst| burst.len() > 1);
         let of_burst = |burst: &[Message]| -> u64 { burst.iter().map(|message| message.size.get()).sum() };
         together.map(of_burst).max().unwrap_or(0)
     };
@@ -134,8 +134,8 @@ fn hops_of_traffic(scenario: &Scenario, plan: &TrafficPlan) -> u64 {
         let (frames, acks) = frames(sizes, &plan.transport, message.size, plan.ack_every.map(|every| every.get()));
         (frames + acks.unwrap_or(1).max(1)) * links(scenario, ends)
     };
-    let of_loop = plan.closed_loop.as_deref().map_or(0, |closed| hops_of_loop(scenario, plan, closed));
-    plan.messages.iter().map(of_message).sum::<u64>() + of_loop
+    let of_loop = plan.closed_loop().map_or(0, |closed| hops_of_loop(scenario, plan, closed));
+    plan.messages().iter().map(of_message).sum::<u64>() + of_loop
 }
 
 /// At most: all senders at their links' rates.

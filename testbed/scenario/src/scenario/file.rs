@@ -22,7 +22,6 @@ mod plan;
 mod reach;
 mod reading;
 mod receive_limits;
-mod sent;
 mod slow_receivers;
 mod switches;
 #[cfg(test)]
@@ -190,7 +189,7 @@ fn read(root: &Table<'_>, path: &Path, drawn: &Drawn) -> (ScenarioPlan, Vec<Scen
         plan.messages = drawn.sent(root.doc(), Terms::of(&plan, &scenarios[0])).unwrap_or_default();
         for scenario in &mut scenarios {
             let with_messages = scenario.traffic.iter_mut().zip(&*plan.messages);
-            with_messages.for_each(|(traffic, sent)| sent.clone().give_to(traffic));
+            with_messages.for_each(|(traffic, sends)| traffic.sends = sends.clone());
         }
     }
     (plan, scenarios)

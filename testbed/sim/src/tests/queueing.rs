@@ -7,9 +7,9 @@
 //! waits at its NIC. Acknowledgements are shorter than what they acknowledge, and never wait.
 
 use weir_nic::host::{CongestionControl, Transport};
-use weir_scenario::TrafficPlan;
 use weir_scenario::topology::{Cable, Framing, Routes, ideal_fct};
 use weir_scenario::workload::{self, Load, Message, Peers, Poisson, SizeCdf};
+use weir_scenario::{Sends, TrafficPlan};
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -71,8 +71,7 @@ fn waits(messages: Vec<Message>) -> Vec<Span> {
         ack_every: None,
         retransmission: None,
         dport: None,
-        closed_loop: None,
-        messages: messages.into(),
+        sends: Sends::List(messages.into()),
     });
     let routes = Routes::shortest(&fabric).unwrap();
     let receiver = SENDERS as usize;

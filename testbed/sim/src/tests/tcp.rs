@@ -5,7 +5,7 @@ use weir_nic::tcp::{AckPoint, Control, TcpConfig};
 use weir_scenario::link::{ChosenFrames, FaultPlan, HoldBack};
 use weir_scenario::topology::{Cable, Dumbbell, Fabric};
 use weir_scenario::workload::Message;
-use weir_scenario::{Scenario, TrafficPlan};
+use weir_scenario::{Scenario, Sends, TrafficPlan};
 use weir_units::{BitRate, Bytes, Class, ClassSet, Span, Time};
 use weir_wire::rocev2::Dscp;
 
@@ -319,8 +319,7 @@ fn messages_of_traffic_have_connections_of_their_own() {
         ack_every: None,
         retransmission: None,
         dport: None,
-        closed_loop: None,
-        messages: (0..200).map(message).collect(),
+        sends: Sends::List((0..200).map(message).collect()),
     });
     let mut sim = Sim::new(&scenario).unwrap();
     sim.run_until(Time::from_nanos(50_000_000));

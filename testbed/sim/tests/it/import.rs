@@ -93,7 +93,7 @@ fn each_experiment_runs_and_its_messages_arrive() {
         let scenario = &runs[0].scenario;
         assert_eq!(scenario.check(), Ok(()));
         assert_eq!((scenario.switches.len(), scenario.links.len(), scenario.hosts.len()), (switches, links, hosts));
-        let messages: usize = scenario.traffic.iter().map(|plan| plan.messages.len()).sum();
+        let messages: usize = scenario.traffic.iter().map(|plan| plan.messages().len()).sum();
         let mut sim = Sim::new(scenario).unwrap();
         sim.run_until(scenario.end);
         let done = sim.drain_completions().count();

@@ -15,7 +15,7 @@ use weir_scenario::link::{ChosenFrames, FaultPlan};
 use weir_scenario::topology::{Fabric, FabricLink, HostNode, Routes, SwitchNode};
 use weir_scenario::victim::{PolicyChoice, Victim, VictimPolicy};
 use weir_scenario::workload::Message;
-use weir_scenario::{AnyLink, Outage, Scenario, TrafficPlan};
+use weir_scenario::{AnyLink, Outage, Scenario, Sends, TrafficPlan};
 use weir_sim::{Sim, SimBackend};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::rocev2::Dscp;
@@ -87,8 +87,7 @@ fn leaf_spine(messages: Vec<Message>) -> Scenario {
         ack_every: None,
         retransmission: Some(Span::from_micros(500)),
         dport: None,
-        closed_loop: None,
-        messages: messages.into(),
+        sends: Sends::List(messages.into()),
     }];
     scenario
 }

@@ -180,7 +180,10 @@ fn messages_are_drawn_once_for_combinations_that_do_not_change_them() {
     let messages = |n: usize| {
         let table = table_of(&file, &base, &combinations[n]).ok().unwrap();
         let scenarios = check_one(&file, &base, &combinations[n], &table, &[0, 1]).ok().unwrap();
-        scenarios[1].traffic[0].messages.clone()
+        let weir_scenario::Sends::List(messages) = scenarios[1].traffic[0].sends.clone() else {
+            panic!("a closed loop")
+        };
+        messages
     };
     let [first, second, third] = [0, 1, 2].map(messages);
     assert!(std::sync::Arc::ptr_eq(&first, &second));

@@ -24,7 +24,7 @@ use super::switches::Switches;
 use super::topology::HostPart;
 use super::traffic::FlowPart;
 use super::ways::{self, StaticWays, Ways};
-use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, TrafficPlan};
+use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, Sends, TrafficPlan};
 use crate::topology::Routes;
 
 /// Code point of acknowledgements and congestion notifications.
@@ -299,7 +299,7 @@ impl<'p> Build<'p> {
             Some(line) => self.control(&carriage.control, Network { line, base_rtt }, &key, complaints)?,
             None => CongestionControl::none(),
         };
-        let mut traffic = TrafficPlan {
+        Some(TrafficPlan {
             name: workload.name.clone(),
             class: workload.class,
             dscp,
@@ -308,13 +308,9 @@ impl<'p> Build<'p> {
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
             dport: workload.dport,
-            messages: Default::default(),
-            closed_loop: None,
-        };
-        if let Some(sent) = self.plan.messages.get(number) {
-            sent.clone().give_to(&mut traffic);
-        }
-        Some(traffic)
+            // Drawn once the first run's scenario is there.
+            sends: self.plan.messages.get(number).cloned().unwrap_or_else(|| Sends::List(Arc::from([]))),
+        })
     }
 
     /// A congestion control for a line of this rate; `key` is what has it.

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use weir_reader::Doc;
 
 use super::messages::Terms;
-use super::sent::Sent;
+use crate::scenario::Sends;
 
 /// What workloads of texts that were read before send. Texts whose messages depend on the same workloads and links share them, so that they are
 /// drawn once: those of a sweep, whose points differ in policies, buffers or failures of links.
@@ -21,7 +21,7 @@ pub struct Drawn {
 #[derive(Debug)]
 struct Kept {
     terms: Terms,
-    sent: Arc<[Sent]>,
+    sent: Arc<[Sends]>,
 }
 
 /// Messages that are kept, in all: 130 MB.
@@ -31,17 +31,17 @@ const TEXTS_MAX: usize = 256;
 
 impl Drawn {
     /// What each workload sends. `None`, with a note of what can't be made, if one can't: that is kept of no text, and told for each.
-    pub(super) fn sent(&self, doc: &Doc, terms: Terms) -> Option<Arc<[Sent]>> {
+    pub(super) fn sent(&self, doc: &Doc, terms: Terms) -> Option<Arc<[Sends]>> {
         if let Some(sent) = self.find(&terms) {
             return Some(sent);
         }
         // Others need not wait for it.
-        let sent: Arc<[Sent]> = terms.draw(doc)?.into();
+        let sent: Arc<[Sends]> = terms.draw(doc)?.into();
         self.keep(Kept { terms, sent: sent.clone() });
         Some(sent)
     }
 
-    fn find(&self, terms: &Terms) -> Option<Arc<[Sent]>> {
+    fn find(&self, terms: &Terms) -> Option<Arc<[Sends]>> {
         let kept = self.kept.lock().expect("no thread panics with it");
         kept.iter().rev().find(|kept| kept.terms == *terms).map(|kept| kept.sent.clone())
     }
@@ -57,6 +57,6 @@ impl Drawn {
 
 impl Kept {
     fn count(&self) -> usize {
-        self.sent.iter().map(Sent::count).sum()
+        self.sent.iter().map(|sends| sends.messages().len()).sum()
     }
 }

@@ -8,9 +8,8 @@ use weir_units::{BitRate, Span, Time};
 
 use super::plan::ScenarioPlan;
 use super::reading::told;
-use super::sent::{MESSAGES_MAX, Sent};
-use super::workloads::{LoopPart, Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
-use crate::scenario::{HostPlan, Scenario};
+use super::workloads::{LoopPart, MESSAGES_MAX, Pattern, SendersOf, When, WorkloadKind, WorkloadPart};
+use crate::scenario::{HostPlan, Scenario, Sends};
 use crate::workload::{
     ClosedLoop, ClosedLoopTerms, Framing, Incast, Instants, Load, Message, Pairs, Peers, Poisson, Senders, SizeCdf,
     WorkloadError, merge,
@@ -60,7 +59,7 @@ impl Terms {
     }
 
     /// What each workload sends; `None`, with a note of what can't be made, if one can't.
-    pub(super) fn draw(&self, doc: &Doc) -> Option<Vec<Sent>> {
+    pub(super) fn draw(&self, doc: &Doc) -> Option<Vec<Sends>> {
         let mut left = MESSAGES_MAX;
         let mut all = Vec::new();
         for workload in &self.0 {
@@ -68,7 +67,7 @@ impl Terms {
             let key = |key: &str| format!("workloads[{}].{key}", workload.number);
             match maker.sent() {
                 Ok(sent) => {
-                    left -= sent.count();
+                    left -= sent.messages().len();
                     all.push(sent);
                 }
                 Err(Fault::TooMany) => {
@@ -108,7 +107,7 @@ struct Maker<'t> {
 }
 
 impl Maker<'_> {
-    fn sent(&self) -> Result<Sent, Fault> {
+    fn sent(&self) -> Result<Sends, Fault> {
         let seed = self.workload.seed;
         let messages = match &*self.workload.kind {
             WorkloadKind::ClosedLoop(terms) => return self.closed_loop(terms),
@@ -150,16 +149,16 @@ impl Maker<'_> {
                 pairs.messages(sizes, instants, seed)?
             }
         };
-        Ok(Sent::List(messages.into()))
+        Ok(Sends::List(messages.into()))
     }
 
-    fn closed_loop(&self, terms: &LoopPart) -> Result<Sent, Fault> {
+    fn closed_loop(&self, terms: &LoopPart) -> Result<Sends, Fault> {
         let LoopPart { senders, receivers, sizes, outstanding, times, from, until } = terms.clone();
         let expected = senders.len() as f64 * f64::from(times.map_or(outstanding, |times| times.min(outstanding)));
         self.check_count(expected)?;
         let (receivers, seed) = (Peers::others(&receivers)?, self.workload.seed);
         let terms = ClosedLoopTerms { senders, receivers, sizes, outstanding, times, from, until, seed };
-        Ok(Sent::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
+        Ok(Sends::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
     }
 
     /// Senders of links alike are one source; what each sends does not depend on the others.

@@ -17,12 +17,11 @@ use super::forwarding::Forwarding;
 use super::nic::{Carriage, Nic};
 use super::outages;
 use super::reading::{END_MAX, instant, name, named, refuse_twins, require, stretch};
-use super::sent::Sent;
 use super::slow_receivers::{self, SlowReceivers};
 use super::topology::{PortName, Topology, port_named};
 use super::traffic::{self, FlowPart};
 use super::workloads::{self, WorkloadPart};
-use crate::scenario::{Outage, RealPorts, WindowPlan};
+use crate::scenario::{Outage, RealPorts, Sends, WindowPlan};
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
 /// Stands in for an end that is missing or wrong, so that other times are held against none.
@@ -53,7 +52,7 @@ pub(super) struct ScenarioPlan {
     pub flows: Vec<FlowPart>,
     pub workloads: Vec<WorkloadPart>,
     /// What each workload sends, the same in every run.
-    pub messages: Arc<[Sent]>,
+    pub messages: Arc<[Sends]>,
     /// Static MACs; `None` for the ways of equal cost.
     pub forwarding: Option<Forwarding>,
     pub outages: Vec<Outage>,

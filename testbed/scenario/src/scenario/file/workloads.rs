@@ -13,10 +13,11 @@ use super::host_names::HostNames;
 use super::keys::WORKLOAD;
 use super::nic::{Carriage, Nic};
 use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, require, stretch};
-use super::sent::MESSAGES_MAX;
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
+/// The most messages of a scenario: what runs keep of each adds up.
+pub(super) const MESSAGES_MAX: usize = 20_000_000;
 /// The largest message of a connection.
 const SIZE_MAX: Bytes = Bytes::new(1 << 31);
 /// The most messages that a host has under way in a closed loop.

@@ -64,7 +64,7 @@ pub(crate) fn draw(seed: u64) -> Case {
         let runs = parse(Path::new("swarm.toml"), &text);
         let runs = runs.unwrap_or_else(|errors| panic!("seed {seed}:\n{text}\n{}", errors.render(false)));
         let scenario = runs.into_iter().next().expect("a run").scenario;
-        let messages = scenario.traffic.iter().flat_map(|traffic| traffic.messages.iter());
+        let messages = scenario.traffic.iter().flat_map(|traffic| traffic.messages().iter());
         let size: u64 = messages.map(|message| message.size.get().max(payload)).sum();
         if size < 2 * FRAMES * payload || shorter == 7 {
             return Case { seed, text, scenario, promises };

@@ -183,7 +183,7 @@ impl Run<'_> {
     fn bound(&self) -> Time {
         let scenario = self.scenario;
         let link = slowest(scenario);
-        let traffic = scenario.traffic.iter().flat_map(|traffic| traffic.messages.iter());
+        let traffic = scenario.traffic.iter().flat_map(|traffic| traffic.messages().iter());
         let (mut all, mut largest) = (Bytes::ZERO, Bytes::kb(100));
         for message in traffic {
             all += message.size + Bytes::new(500);
@@ -209,7 +209,7 @@ impl Run<'_> {
 
     /// All has arrived, and nothing is left of it.
     fn rests(&mut self) -> String {
-        let due: usize = self.scenario.traffic.iter().map(|traffic| traffic.messages.len()).sum();
+        let due: usize = self.scenario.traffic.iter().map(|traffic| traffic.messages().len()).sum();
         assert_eq!(self.messages, due, "messages");
         let reports = self.sim.reports();
         for (switch, report) in reports.iter().enumerate() {
@@ -269,7 +269,7 @@ impl Run<'_> {
             "{held} frames held, {waiting} hosts not finished, {lost} dropped: {}{} messages of {:?} done by {:?} of {bound:?}",
             by_reason.concat(),
             self.messages,
-            self.scenario.traffic.iter().map(|traffic| traffic.messages.len()).collect::<Vec<_>>(),
+            self.scenario.traffic.iter().map(|traffic| traffic.messages().len()).collect::<Vec<_>>(),
             self.sim.now()
         );
         if let Some(deadlock) = self.detector.deadlocks().first() {

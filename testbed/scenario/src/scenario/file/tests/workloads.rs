@@ -6,8 +6,8 @@ use weir_nic::host::Transport;
 use weir_nic::tcp::AckPoint;
 
 use super::*;
-use crate::scenario::TrafficPlan;
-use crate::workload::Message;
+use crate::scenario::{Sends, TrafficPlan};
+use crate::workload::{ClosedLoop, Message};
 
 /// Four hosts on a switch, 100 Gb/s.
 fn four(more: &str) -> Vec<ScenarioRun> {
@@ -22,7 +22,21 @@ fn plan(workload: &str) -> TrafficPlan {
 }
 
 fn messages(workload: &str) -> Vec<Message> {
-    plan(workload).messages.to_vec()
+    plan(workload).messages().to_vec()
+}
+
+fn list(plan: &TrafficPlan) -> Arc<[Message]> {
+    match &plan.sends {
+        Sends::List(messages) => messages.clone(),
+        Sends::ClosedLoop(_) => panic!("{} is a closed loop", plan.name),
+    }
+}
+
+fn going_round(plan: &TrafficPlan) -> Arc<ClosedLoop> {
+    match &plan.sends {
+        Sends::List(_) => panic!("{} is a list", plan.name),
+        Sends::ClosedLoop(closed) => closed.clone(),
+    }
 }
 
 /// Start in us, sender, receiver, KB.
@@ -36,7 +50,7 @@ fn defaults_of_a_workload() {
     assert_eq!((plan.name.as_str(), plan.class, plan.dscp), ("W1", Class::new(3), Dscp::new(26)));
     assert!(!plan.transport.is_tcp() && plan.congestion_control.is_none());
     assert_eq!((plan.ack_every.map(|n| n.get()), plan.retransmission), (Some(1), Some(Span::from_millis(4))));
-    assert_eq!(told(&plan.messages), [(0, 0, 2, 64), (0, 1, 3, 64)]);
+    assert_eq!(told(plan.messages()), [(0, 0, 2, 64), (0, 1, 3, 64)]);
     let with_nic = four(
         "[nic]\nack_every = 8\nretransmit = \"none\"\n[[workloads]]\nname = \"bg\"\nkind = \"permutation\"\nclass = 3\nsizes = \"1KB\"\n",
     );
@@ -54,7 +68,7 @@ fn poisson_offers_its_load_of_what_counts() {
     let text = "link_overhead = \"0B\"\n[nic]\nframes = \"ns3\"\n[[workloads]]\nkind = \"poisson\"\nclass = 3\n\
                 sizes = \"10KB\"\nload = 0.5\nsenders = [\"H1\", \"H3\"]\nreceivers = [\"H0\"]\nfrom = \"2ms\"\nuntil = \"6ms\"\n";
     let scenario = four(text).remove(0).scenario;
-    let messages = &scenario.traffic[0].messages;
+    let messages = scenario.traffic[0].messages();
     assert!(messages.len().abs_diff(5_000) < 4 * 71, "{}", messages.len());
     assert!(messages.iter().all(|m| m.to == 0 && [1, 3].contains(&m.from)));
     assert!(
@@ -107,12 +121,12 @@ fn a_burst_may_come_from_one_group_of_the_senders() {
     }
     assert!(groups.iter().all(|count| *count > 25), "{groups:?}");
     // The senders' order makes the groups; a receiver that is in none has each of them.
-    let told = told(&plan(&format!("{bursts}senders = [\"H3\", \"H1\"]\nreceivers = [\"H0\"]\ntimes = 2\n")).messages);
+    let told = told(plan(&format!("{bursts}senders = [\"H3\", \"H1\"]\nreceivers = [\"H0\"]\ntimes = 2\n")).messages());
     let mut senders: Vec<u32> = told.iter().map(|(_, from, ..)| *from).collect();
     senders.sort_unstable();
     assert_eq!(senders, [1, 1, 3, 3]);
     // A load is of all senders: 250 MB in 10 ms, in bursts of 2 x 104 KB, of 102 frames.
-    let at_load = plan("kind = \"incast\"\nsizes = \"104KB\"\ngroups_of = 2\nload = 0.5\n").messages.len();
+    let at_load = plan("kind = \"incast\"\nsizes = \"104KB\"\ngroups_of = 2\nload = 0.5\n").messages().len();
     let expected = 250_000_000 / (104_000 + 102 * 82);
     assert!(at_load.abs_diff(expected) < 2 * 4 * 34, "{at_load} of {expected}");
 }
@@ -142,7 +156,7 @@ fn every_run_has_the_same_messages() {
     let text = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n[[runs]]\nname = \"A\"\n\
                 [[runs]]\nname = \"B\"\n[runs.switch.buffer]\nsize = \"4MB\"\n";
     let runs = four(text);
-    let of = |scenario: &Scenario| scenario.traffic[0].messages.clone();
+    let of = |scenario: &Scenario| list(&scenario.traffic[0]);
     assert!(!of(&runs[0].scenario).is_empty());
     assert!(Arc::ptr_eq(&of(&runs[0].scenario), &of(&runs[1].scenario)));
     assert!(Arc::ptr_eq(&of(&runs[0].scenario), &of(&runs[1].dilated(7).unwrap())));
@@ -162,7 +176,7 @@ fn texts_whose_messages_depend_on_the_same_share_them() {
     let read =
         |text: &str| parse_sharing(&path, text, &drawn).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
     let first = read(TEXT).remove(0).scenario;
-    assert!(first.traffic[0].messages.len() > 100 && first.traffic[2].closed_loop.is_some());
+    assert!(first.traffic[0].messages().len() > 100 && first.traffic[2].closed_loop().is_some());
     let cases = [
         ("", "", true),
         ("failure_seed = 1", "failure_seed = 2", true),
@@ -190,7 +204,7 @@ fn texts_whose_messages_depend_on_the_same_share_them() {
         let text = TEXT.replacen(from, to, 1);
         assert!(from == to || text != TEXT, "{from}");
         let (read, alone) = (read(&text).remove(0).scenario, good(&text).remove(0).scenario);
-        let is_same = |n: usize| Arc::ptr_eq(&read.traffic[n].messages, &first.traffic[n].messages);
+        let is_same = |n: usize| Arc::ptr_eq(&list(&read.traffic[n]), &list(&first.traffic[n]));
         assert_eq!(is_same(0) && is_same(1), shares, "{to}");
         assert_eq!(format!("{:?}", read.traffic), format!("{:?}", alone.traffic), "{to}");
     }
@@ -221,7 +235,7 @@ fn a_seed_makes_the_messages() {
         let one = "[[workloads]]\nkind = \"poisson\"\nclass = 3\nsizes = \"web-search\"\nload = 0.5\n";
         let runs = four(&format!("{scenario}\n{one}{workload}\n{one}"));
         let [first, second] = &runs[0].scenario.traffic[..] else { panic!("two workloads") };
-        [first.messages.to_vec(), second.messages.to_vec()]
+        [first.messages().to_vec(), second.messages().to_vec()]
     };
     let [first, second] = with("", "");
     assert_ne!(first, second);
@@ -265,7 +279,7 @@ fn a_closed_loop_has_no_list_and_the_same_messages_in_each_run() {
     let text = "[[workloads]]\nkind = \"closed-loop\"\nclass = 3\nsizes = \"web-search\"\nsenders = [\"H2\", \"H0\"]\n\
                 outstanding = 3\nfrom = \"1ms\"\nuntil = \"4ms\"\n[[runs]]\nname = \"a\"\n[[runs]]\nname = \"b\"\n";
     let runs = four(text);
-    let of = |run: usize| runs[run].scenario.traffic[0].closed_loop.clone().unwrap();
+    let of = |run: usize| going_round(&runs[run].scenario.traffic[0]);
     let drawn = |closed: &crate::workload::ClosedLoop| {
         let mut source = closed.source(2);
         (0..20).map(|_| closed.next(2, &mut source, closed.from())).collect::<Vec<Message>>()
@@ -278,14 +292,14 @@ fn a_closed_loop_has_no_list_and_the_same_messages_in_each_run() {
     let to: std::collections::BTreeSet<u32> = drawn(&closed).iter().map(|message| message.to).collect();
     assert_eq!(to, [0, 1, 3].into(), "any host but itself");
     let mut scenario = runs[0].scenario.clone();
-    assert!(scenario.traffic[0].messages.is_empty());
+    assert!(scenario.traffic[0].messages().is_empty());
     assert_eq!(scenario.needs_virtual_time().unwrap(), "workload W1 is a closed loop, which takes virtual time");
     scenario.end_at(Time::from_nanos(2_000_000));
-    assert_eq!(scenario.traffic[0].closed_loop.as_ref().unwrap().until(), Time::from_nanos(2_000_000));
+    assert_eq!(going_round(&scenario.traffic[0]).until(), Time::from_nanos(2_000_000));
     // One at a time, until the end, unless something else is said; never more at a time than in all.
-    let plan = plan("kind = \"closed-loop\"\nsizes = \"1KB\"\n").closed_loop.unwrap();
+    let plan = going_round(&plan("kind = \"closed-loop\"\nsizes = \"1KB\"\n"));
     assert_eq!((plan.first(), plan.until()), (1, Time::from_nanos(10_000_000)));
-    let few = self::plan("kind = \"closed-loop\"\nsizes = \"1KB\"\noutstanding = 8\ntimes = 5\n").closed_loop.unwrap();
+    let few = going_round(&self::plan("kind = \"closed-loop\"\nsizes = \"1KB\"\noutstanding = 8\ntimes = 5\n"));
     assert_eq!((few.first(), few.goes_on(4, few.from()), few.goes_on(5, few.from())), (5, true, false));
 }
 
