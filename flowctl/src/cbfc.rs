@@ -12,7 +12,7 @@
 //! **Counts that no longer match**, because data was lost on the wire or one end was restarted, are set right as InfiniBand
 //! does it: each message also carries the sender's own count, FCTBS, of one class in turn ([`Account`](weir_wire::mac_control::Account)),
 //! and the receiver takes it for its own ([`Receiver::handle_sent_total`]). [`CONFIRMATIONS`] messages in a row must agree where
-//! a count is to go back, as one alone may be late.
+//! a count is to go back, as one alone may be late, or on by more than a buffer, as one alone may be forged.
 //!
 //! **Credit is bounded** by the buffer that it is for: a sender never has more than that, whatever a message says
 //! ([`Sender::handle_credit`]). So one forged message lets at most one buffer too much through.
@@ -27,7 +27,8 @@ pub use sender::Sender;
 
 /// A credit block.
 pub const BLOCK: Bytes = Bytes::new(64);
-/// Messages in a row that must agree before a count goes back: a limit at the sender, the count of arrivals at the receiver.
+/// Messages in a row that must agree before a count goes back, a limit at the sender or the count of arrivals at the receiver, or on by
+/// more than a buffer, the latter.
 /// One or two may be late; three that say the same mean that an end was restarted, or believed a forged message.
 pub const CONFIRMATIONS: u8 = 3;
 

@@ -25,8 +25,8 @@ struct Account {
     received: AtomicU32,
     /// How often `received` was set to what the peer says, or to 0.
     resyncs: AtomicU32,
-    /// How far `received` was ahead of the peer's count when that was last told, and in how many messages in a row.
-    ahead_by: AtomicU32,
+    /// How far the peer's count was from `received` when that was last told, and in how many messages in a row.
+    difference: AtomicU32,
     confirmations: AtomicU8,
     /// Blocks that have left, or never came: the transmitter's.
     freed: AtomicU32,
@@ -80,19 +80,19 @@ impl Receiver {
     /// Takes the sender's own count, FCTBS, told behind all that it counts and ahead of all else: as on a wire, where nothing
     /// overtakes. `uncounted` blocks have come before it and are yet to be counted. Says whether the count of arrivals was set
     /// to it:
-    /// - at once if the peer sent more than came. Such blocks were lost, or this end was restarted; they are credit again;
-    /// - after [`CONFIRMATIONS`] messages in a row with one difference, if more came than the peer sent: it was restarted. One
-    ///   such message may just be late.
+    /// - at once if the peer sent more than came, by no more than the buffer: such blocks were lost, and are credit again;
+    /// - after [`CONFIRMATIONS`] messages in a row with one difference else. This end was restarted, if the peer sent more than it
+    ///   had credit for, and the peer, if more came than it sent. One such message may be forged, or just late.
     pub fn handle_sent_total(&self, class: Class, sent: u32, uncounted: u32) -> bool {
         let account = &self.classes[class.index()];
         let received = account.received.load(Ordering::Relaxed).wrapping_add(uncounted);
-        let confirmed = match ahead(received, sent) {
-            Some(0) => {
+        let confirmed = match sent.wrapping_sub(received) {
+            0 => {
                 account.confirmations.store(0, Ordering::Relaxed);
                 return false;
             }
-            Some(more) => account.confirm(more) >= CONFIRMATIONS,
-            None => true,
+            lost if lost <= self.capacity => true,
+            difference => account.confirm(difference) >= CONFIRMATIONS,
         };
         if confirmed {
             account.set_received(sent.wrapping_sub(uncounted));
@@ -153,14 +153,14 @@ impl Receiver {
 }
 
 impl Account {
-    /// Notes by how much the peer's count is behind; in how many messages in a row it was by that.
-    fn confirm(&self, behind_by: u32) -> u8 {
-        let before = if self.ahead_by.load(Ordering::Relaxed) == behind_by {
+    /// Notes how far the peer's count is off, modulo 2^32; in how many messages in a row it was by that.
+    fn confirm(&self, difference: u32) -> u8 {
+        let before = if self.difference.load(Ordering::Relaxed) == difference {
             self.confirmations.load(Ordering::Relaxed)
         } else {
             0
         };
-        self.ahead_by.store(behind_by, Ordering::Relaxed);
+        self.difference.store(difference, Ordering::Relaxed);
         self.confirmations.store(before + 1, Ordering::Relaxed);
         before + 1
     }

@@ -105,6 +105,19 @@ fn counts_are_compared_with_what_came_and_late_messages_change_nothing() {
     assert!(receiver.handle_sent_total(CLASS, 3, 0), "the third in a row: the peer was restarted");
 }
 
+/// A sender has credit for a buffer at most, so that no more than that can be lost.
+#[test]
+fn a_peer_that_sent_more_than_a_buffer_is_believed_when_it_says_so_thrice() {
+    let receiver = Receiver::new(Bytes::new(64 * 24));
+    assert!(receiver.handle_sent_total(CLASS, 24, 0), "a whole buffer was lost");
+    for told in [49, 49, 24, 49, 49] {
+        assert!(!receiver.handle_sent_total(CLASS, told, 0), "forged");
+    }
+    receiver.handle_arrivals(CLASS, 7);
+    assert!(receiver.handle_sent_total(CLASS, 56, 0), "and the peer went on meanwhile: this end was restarted");
+    assert!(!receiver.handle_sent_total(CLASS, 56, 0));
+}
+
 #[test]
 fn a_frame_that_came_twice_is_told_as_room_beyond_the_buffer_until_it_is_known() {
     let (receiver, sender) = pair_of(Bytes::new(64 * 24));
