@@ -80,8 +80,8 @@ beside-unit:
 	@scripts/side-by-side "$(MAKE) --no-print-directory unit" "$(MAKE) --no-print-directory docs loom"
 
 beside-without-assertions:
-	@scripts/side-by-side "$(MAKE) --no-print-directory papers" \
-		"scripts/side-by-side '$(MAKE) --no-print-directory release-tests-together' '$(MAKE) --no-print-directory instructions examples-build'"
+	@scripts/side-by-side "$(MAKE) --no-print-directory release-tests-together papers" \
+		"$(MAKE) --no-print-directory instructions examples-build"
 
 # Tests that are held against the clock have no other work beside them. Tests that keep one CPU busy run two at a time: Weir's lcores take the first
 # CPU of those that they may have, and what runs beside the wire tests, which is programs without others to wait for, may have the last.

@@ -55,7 +55,7 @@ impl BufferConfig {
     /// Frames that there is packet memory for whatever `mean_frame` says, or for all that the buffer holds.
     pub(crate) const FRAMES_ALWAYS: u64 = 32_768;
 
-    /// Frames that packet memory on DPDK holds: as many as the buffer holds of the mean length. Where [`Self::FRAMES_ALWAYS`] are
+    /// Frames that packet memory on DPDK holds: as many as the buffer holds of the mean length. Where 32,768 are
     /// more, these; and never more than the buffer holds of the smallest.
     pub fn frames_max(&self) -> u64 {
         let mean = |bytes: Bytes| (self.size.get() / bytes.get()).max(Self::FRAMES_ALWAYS);

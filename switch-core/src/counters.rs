@@ -394,7 +394,7 @@ impl Counters {
 }
 
 impl Published {
-    /// Asks for a new copy; the answer is there when [`Published::is_served`] says so of the returned number.
+    /// Asks for a new copy; the answer is there when `Published::is_served` says so of the returned number.
     pub fn request(&self) -> u64 {
         self.requested.fetch_add(1, Ordering::Release) + 1
     }

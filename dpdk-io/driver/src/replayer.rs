@@ -6,7 +6,7 @@
 //! [schedule](weir_trace::Schedule). Its class was paused, or the pause had left a backlog: then it leaves as soon as an ideal sender would
 //! have. The port had no room for it. The rest is the machine: the task came late to its CPU.
 //!
-//! When the task was away for longer than [`CATCH_UP`], the clock of all traces stood still for the rest, so that no burst comes of it that
+//! When the task was away for longer than `CATCH_UP`, the clock of all traces stood still for the rest, so that no burst comes of it that
 //! the traces do not have.
 
 use std::sync::Arc;

@@ -16,7 +16,7 @@ pub struct Topology {
     pub nodes: u32,
     /// Which of them are switches, in order.
     pub switches: Vec<u32>,
-    /// The links. Each joins two switches, or a switch and a host; each host has one, see [`Topology::part_nics`].
+    /// The links. Each joins two switches, or a switch and a host; each host has one, see `Topology::part_nics`.
     pub links: Vec<Link>,
     /// Nodes that stand for another NIC of a host: whose, and which, the second being 2. They come after all nodes of the file.
     pub nics: BTreeMap<u32, (u32, usize)>,
