@@ -140,8 +140,7 @@ impl Intake {
     /// If there is no room for all of them.
     #[inline(always)]
     pub fn push_groups_alike(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = Group>) {
-        self.each = (self.len == 0 || self.each == Some(bytes)).then_some(bytes);
-        self.bytes[self.len..][..packets].fill(bytes);
+        self.charge_alike(packets, bytes);
         self.add_groups(packets, groups);
     }
 
@@ -199,11 +198,7 @@ impl Intake {
             total += bytes;
         }
         if packets > 0 {
-            let members = mask(packets) << self.len;
-            let bundle = Bundle { ingress, egress, packets: packets as u32, bytes: total, frame_bytes };
-            let place = self.count(bundle, members);
-            self.of[self.len..][..packets].fill(place);
-            self.len += packets;
+            self.add_row(Bundle { ingress, egress, packets: packets as u32, bytes: total, frame_bytes });
         }
     }
 
@@ -219,11 +214,23 @@ impl Intake {
         packets: usize,
         (frame_bytes, each): (u32, u32),
     ) {
-        self.each = (self.len == 0 || self.each == Some(each)).then_some(each);
-        self.bytes[self.len..][..packets].fill(each);
-        let members = mask(packets) << self.len;
-        let bundle = Bundle { ingress, egress, packets: packets as u32, bytes: each * packets as u32, frame_bytes };
-        let place = self.count(bundle, members);
+        self.charge_alike(packets, each);
+        let packets = packets as u32;
+        self.add_row(Bundle { ingress, egress, packets, bytes: each * packets, frame_bytes });
+    }
+
+    /// Charges so many packets, which are added next, as much each.
+    #[inline(always)]
+    fn charge_alike(&mut self, packets: usize, bytes: u32) {
+        self.each = (self.len == 0 || self.each == Some(bytes)).then_some(bytes);
+        self.bytes[self.len..][..packets].fill(bytes);
+    }
+
+    /// Adds the packets of a bundle, one at least, whose charges are there.
+    #[inline(always)]
+    fn add_row(&mut self, bundle: Bundle) {
+        let packets = bundle.packets as usize;
+        let place = self.count(bundle, mask(packets) << self.len);
         self.of[self.len..][..packets].fill(place);
         self.len += packets;
     }
