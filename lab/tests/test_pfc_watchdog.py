@@ -72,7 +72,7 @@ class Traffic:
 
     def __init__(self, wires):
         self.wires, self.storming, self.storm_sent, self.storms_sent = wires, False, None, 0
-        self.late_s, self._ran = 0, time.monotonic()
+        self.late_s = 0
         ways = [("in", "sick", SENDER, SICK), ("in", "other", SENDER, OTHER), ("sick", "in", SICK, SENDER)]
         self.streams = {
             (source, to, number): Stream(source_mac, mac, number)
@@ -83,11 +83,11 @@ class Traffic:
 
     def run(self, seconds, until=lambda: False):
         """Sends for so long, or until something is so; says whether it is."""
-        self._ran = time.monotonic()
-        end = self._ran + seconds
+        ran = time.monotonic()
+        end = ran + seconds
         while not until() and time.monotonic() < end:
             now = time.monotonic()
-            self.late_s, self._ran = max(self.late_s, now - self._ran), now
+            self.late_s, ran = max(self.late_s, now - ran), now
             if self.storming and now >= self._pfc_due:
                 self._pfc_due = now + REPEAT_S
                 self.storm_sent, self.storms_sent = now, self.storms_sent + 1
