@@ -2,9 +2,9 @@
 
 use weir_units::{Alpha, ClassSet, QueueId, Time};
 
-use super::intake::{INTAKE_MAX, Intake, mask};
+use super::intake::{INTAKE_MAX, Intake, bits, mask};
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
-use super::whole::{Sums, bits};
+use super::whole::Sums;
 use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};
 use crate::levels::Levels;
 use crate::one_writer::PortWriter;

@@ -5,8 +5,8 @@ use std::mem;
 use arrayvec::ArrayVec;
 use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time};
 
-use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
-use super::whole::{Sums, bits};
+use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, bits, mask};
+use super::whole::Sums;
 use super::{Departure, Mmu, Terms};
 use crate::charge::Charges;
 use crate::levels::{Departed, Levels};
@@ -462,7 +462,7 @@ pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
 pub struct Gone {
     /// By queue.
     bytes: Box<[u32]>,
-    /// Those of which there are any.
+    /// Queues that any left.
     queues: Vec<QueueId>,
 }
 

@@ -18,7 +18,7 @@
 use arrayvec::ArrayVec;
 use weir_units::{CLASSES, ClassSet, QueueId};
 
-use super::intake::{Bundle, INTAKE_MAX, Intake, mask};
+use super::intake::{Bundle, INTAKE_MAX, Intake, bits, mask};
 use super::placement::Room;
 use super::{Mmu, Rules, Segment, Terms};
 use crate::charge::Charges;
@@ -36,16 +36,6 @@ pub(super) struct Sums {
     pub(super) bytes: u64,
     /// The bundles, as bits.
     group: u64,
-}
-
-/// The numbers of the bits that are set.
-#[inline]
-pub(super) fn bits(mut of: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (of != 0).then(|| of.trailing_zeros() as usize)?;
-        of &= of - 1;
-        Some(bit)
-    })
 }
 
 impl Sums {
@@ -133,7 +123,7 @@ impl Mmu {
             are_charged &= bundle.bytes > 0;
         }
         let total = u64::from(of_class.iter().sum::<u32>());
-        // What is charged nothing always finds room in private buffer. And lengths of egress queues are looked at a bundle at a time.
+        // A packet that is charged nothing always finds room in private buffer. And lengths of egress queues are looked at a bundle at a time.
         if !are_charged || total > room.granted || intake.by_egress().is_none() {
             return false;
         }

@@ -10,7 +10,6 @@ use super::chunks::Chunks;
 use super::delays::Delays;
 use super::handoff::OVERFULL;
 use super::lanes::Lanes;
-use super::lateness::Waits;
 use super::staged::Staged;
 use crate::counters::{Counters, gauge};
 use crate::egress::EgressQueues;
@@ -62,6 +61,18 @@ pub(crate) struct BurstPort<P> {
     pub(super) open: ClassSet,
     /// Whether the device is no faster than the rate, so that nothing can be made up.
     pub(super) at_line_rate: bool,
+}
+
+/// What a poll left of a port's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Waits {
+    /// None that may go: its queues are empty, or held by the peer or by limits of their own.
+    Nothing,
+    /// Some wait for the wire, or for the next burst.
+    Wire,
+    /// The device took less than it was offered.
+    Device,
 }
 
 impl<P> Bursts<P> {

@@ -5,19 +5,17 @@
 //! leave as they came, each burst's by port and class. Classes go together so only if they share the link by turns: a strict one goes
 //! before others, and what needs credit or has a rate of its own goes alone.
 
+mod sending;
+
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_flowctl::Regulator;
 use weir_mmu::{Arrival, Bundle, Charges, Departure, Gone, Intake, Mmu};
-use weir_units::{Bytes, ClassSet, FCS_BYTES, Span, Time};
+use weir_units::{ClassSet, FCS_BYTES, Time};
 
 use super::alike::bits;
-use super::bursts::{BurstPort, Bursts};
-use super::lateness::Waits;
 use super::staged::Staged;
-use crate::packet::{BURST_MAX, Burst, Packet, PortOutput, Queued};
-use crate::transmission::{Manner, OutPort, Transmission, told_of};
+use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 
 /// Frames of a round that pass the queues of their port by. The port's queues are empty meanwhile, and it is offered nothing.
 #[derive(Debug)]
@@ -41,8 +39,6 @@ pub(super) struct Bypass<P> {
 
 /// Bundles of a port and round.
 const BUNDLES_MAX: usize = 16;
-/// Ports that a burst's frames may pass by to.
-const PORTS_MAX: usize = 8;
 /// Rounds for which a port's frames go by its queues again after some found no way past them: to try costs as much as it saves.
 const REST: u8 = 16;
 
@@ -264,182 +260,6 @@ struct Bringing {
     bundles: usize,
     /// Their lengths together.
     frame_bytes: u32,
-}
-
-impl<P: Packet> Transmission<P, Bursts<P>> {
-    /// Has packets of a burst that was admitted without exception pass the queues of their ports by, if all of them may; says whether.
-    #[inline(always)]
-    pub(super) fn pass_by(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
-        let Some(first) = intake.bundles().first() else { return true };
-        let to = first.egress.port();
-        let (mut classes, mut frame_bytes, mut differ) = (ClassSet::EMPTY, 0, false);
-        for bundle in intake.bundles() {
-            classes.insert(bundle.egress.class());
-            frame_bytes += bundle.frame_bytes;
-            differ |= bundle.egress.port() != to;
-        }
-        if differ {
-            return self.pass_by_to_several(packets, intake);
-        }
-        let index = self.position_of[to.index()];
-        let port = &mut self.ports[index];
-        let (packets_of_all, bundles) = (packets.len(), intake.bundles().len());
-        let bringing = Bringing { index, classes, packets: packets_of_all, bundles, frame_bytes };
-        let may = port.may_pass_by(&bringing);
-        if may {
-            port.backlog |= classes;
-            port.own.bypass.note(&bringing, intake.each_charged());
-            port.own.bypass.put_all(packets, intake);
-        }
-        may
-    }
-
-    /// [`Transmission::pass_by`] of packets to several ports.
-    #[inline(never)]
-    fn pass_by_to_several(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
-        let mut ports: ArrayVec<Bringing, PORTS_MAX> = ArrayVec::new();
-        for Bundle { egress, packets, frame_bytes, .. } in intake.bundles() {
-            let index = self.position_of[egress.port().index()];
-            let (classes, packets, frame_bytes) = (egress.class().alone(), *packets as usize, *frame_bytes);
-            if let Some(port) = ports.iter_mut().find(|port| port.index == index) {
-                port.classes |= classes;
-                (port.packets, port.bundles) = (port.packets + packets, port.bundles + 1);
-                port.frame_bytes += frame_bytes;
-            } else if ports.try_push(Bringing { index, classes, packets, bundles: 1, frame_bytes }).is_err() {
-                return false;
-            }
-        }
-        if !ports.iter().all(|bringing| self.ports[bringing.index].may_pass_by(bringing)) {
-            return false;
-        }
-        for bringing in &ports {
-            let port = &mut self.ports[bringing.index];
-            port.backlog |= bringing.classes;
-            port.own.bypass.note(bringing, intake.each_charged());
-        }
-        // All of its places are taken again below, so there is nothing to drop.
-        let from = &mut *self.manner.picked;
-        from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
-        for (bundle, members) in intake.bundles_with_packets() {
-            let index = self.position_of[bundle.egress.port().index()];
-            self.ports[index].own.bypass.put(bundle, members, from, intake.bytes());
-        }
-        debug_assert!(from.iter().all(Option::is_none), "each packet is of a bundle");
-        true
-    }
-
-    /// Sends what passes the port's queues by, if the wire, limits and credit let all of it go now; returns how many frames went. `None`
-    /// if something has to wait: it is to go by the queues then.
-    #[inline(always)]
-    pub(super) fn send_past<D: PortOutput<P>>(
-        &mut self,
-        now: Time,
-        index: usize,
-        (held, missed): (ClassSet, Span),
-        driver: &mut D,
-    ) -> Option<usize> {
-        let Transmission { shared, ports, counters, manner, link_overhead, .. } = self;
-        let port = &mut ports[index];
-        let (id, regulator) = (port.id, &shared.port(port.id).regulator);
-        if !port.put_bypass_on_wire(now, held, *link_overhead, regulator) {
-            return None;
-        }
-        let BurstPort { bypass, staged, .. } = &mut port.own;
-        port.backlog -= bypass.classes;
-        let sent = driver.transmit_rows(id, &mut &mut bypass.packets[..bypass.len]);
-        manner.note_released(sent);
-        let are_all = sent == bypass.len;
-        if !are_all {
-            bypass.stage_rest(sent, staged.get_or_insert_with(|| manner.take_spare()));
-        }
-        for Bundle { egress, packets, frame_bytes, .. } in &bypass.bundles {
-            counters.add_frames(*egress, u64::from(*packets), u64::from(*frame_bytes));
-        }
-        let telling = self.off_ports | self.by_length;
-        self.stirred |= told_of(shared, telling, bypass.bundles.iter().map(|bundle| bundle.ingress));
-        bypass.release(now, &shared.mmu, telling.is_empty().then_some(&mut manner.gone));
-        bypass.clear();
-        if are_all && missed == Span::ZERO {
-            port.own.waits = Waits::Nothing;
-            port.own.open = ClassSet::EMPTY;
-        } else {
-            self.note_waiting(now, index, held, (missed, sent));
-        }
-        Some(sent)
-    }
-}
-
-impl<P: Packet> OutPort<BurstPort<P>> {
-    /// Whether packets of a burst may pass the port's queues by, behind others that do.
-    #[inline(always)]
-    fn may_pass_by(&self, bringing: &Bringing) -> bool {
-        let Bringing { classes, packets, bundles, .. } = *bringing;
-        let own = &self.own;
-        let finds_none = !own.bypass.is_empty()
-            || self.backlog.is_empty() && own.staged.is_none() && !own.has_lanes && own.bypass.rest == 0;
-        finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
-    }
-
-    /// Whether frames of these classes may leave in the order in which they came.
-    #[inline(always)]
-    fn may_mix(&self, classes: ClassSet) -> bool {
-        let may = if classes.only().is_some() { self.in_rows } else { self.plain - self.scheduler.strict() };
-        ((classes - may) | (classes & self.paused)).is_empty()
-    }
-
-    /// Counts down the rounds for which nothing passes by.
-    #[inline(always)]
-    pub(super) fn rest(&mut self) {
-        self.own.bypass.rest = self.own.bypass.rest.saturating_sub(1);
-    }
-
-    /// Puts what passes by on the wire, if that would be free at `now` even behind all of it, and nothing else holds a frame back. If not,
-    /// nothing is changed. Says whether it is.
-    #[inline(always)]
-    fn put_bypass_on_wire(&mut self, now: Time, held: ClassSet, link_overhead: Bytes, regulator: &Regulator) -> bool {
-        let Bypass { classes, frame_bytes, len, .. } = *self.own.bypass;
-        // Classes may have been set otherwise since.
-        if !(classes & held).is_empty() || !self.may_mix(classes) {
-            return false;
-        }
-        let wire = Bytes::new(u64::from(frame_bytes) + link_overhead.get() * len as u64);
-        let (mut shaper, mut peak) = (self.shaper.clone(), self.own.peak.clone());
-        shaper.send(now, wire);
-        peak.send(shaper.free_at().since(self.shaper.free_at()));
-        if !shaper.is_free(now) || !peak.is_free(now) {
-            return false;
-        }
-        if !(classes - self.plain).is_empty() && !self.count_limited(now, wire, regulator) {
-            return false;
-        }
-        (self.shaper, self.own.peak) = (shaper, peak);
-        self.count_wire(wire);
-        true
-    }
-
-    /// Counts what passes by, of one class, against its rate and its credit, if both let all of it go.
-    #[inline(never)]
-    fn count_limited(&mut self, now: Time, wire: Bytes, regulator: &Regulator) -> bool {
-        let bypass = &self.own.bypass;
-        let Some(class) = bypass.classes.only() else { return false };
-        let mut lengths = [0; BURST_MAX];
-        // Only credit goes by the length of each.
-        let lengths = if self.counts_sent || self.credit_classes.contains(class) {
-            bypass.lengths(&mut lengths)
-        } else {
-            &[][..]
-        };
-        if !self.limits.waiting(now, class.alone()).is_empty()
-            || !regulator.has_credit_for(class, lengths, bypass.frame_bytes)
-            || !self.limits.send_all(now, class, wire)
-        {
-            return false;
-        }
-        if self.counts_sent {
-            regulator.handle_all_sent(class, lengths);
-        }
-        true
-    }
 }
 
 const NOT_TAKEN: &str = "a packet that is still to be sent";

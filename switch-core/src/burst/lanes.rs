@@ -1,14 +1,12 @@
 //! Ports whose device has several transmit queues: each class leaves by one of them, and a queue that takes nothing holds back
 //! its own classes alone.
 
-use arrayvec::ArrayVec;
-use weir_mmu::Leaving;
-use weir_units::{CLASSES, Class, ClassSet, Time};
+mod sending;
 
-use super::bursts::Bursts;
+use arrayvec::ArrayVec;
+use weir_units::{CLASSES, Class, ClassSet};
+
 use super::staged::Staged;
-use crate::packet::{Packet, PortOutput, transmit_rows_as_burst};
-use crate::transmission::Transmission;
 
 /// The transmit queue that frames of a class leave by, of so many: their class modulo that.
 pub fn queue_of_class(class: Class, queues: u8) -> u8 {
@@ -60,44 +58,5 @@ impl<P> Lanes<P> {
         staged.drain(|queued| {
             self.offered[usize::from(queue_of_class(queued.charged.egress.class(), queues))].push(queued);
         });
-    }
-}
-
-impl<P: Packet> Transmission<P, Bursts<P>> {
-    /// Offers each queue of a port its frames, those staged last, and releases what it accepts; returns how many went. From the
-    /// first frame on whose class the peer pauses a queue keeps what it was offered.
-    #[inline(never)]
-    pub(super) fn send_lanes<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
-        let port = &mut self.ports[index];
-        let Some(mut lanes) = port.own.lanes.take() else { return 0 };
-        if let Some(mut staged) = port.own.staged.take() {
-            lanes.take_over(&mut staged);
-            self.manner.spare.push(staged);
-        }
-        // What a watchdog would drop was taken from its queue before the storm.
-        let paused = port.paused - port.watchdogs.dropping();
-        let (id, mut blocked, mut total) = (port.id, ClassSet::EMPTY, 0);
-        for queue in 0..lanes.offered.len() {
-            let offered = &mut lanes.offered[queue];
-            let open = offered.before(paused);
-            if open > 0 {
-                let sent = transmit_rows_as_burst(&mut offered.front(open), |burst| {
-                    let limit = burst.len();
-                    driver.transmit_by(id, queue as u8, burst, limit)
-                });
-                let mut leaving = Leaving::default();
-                self.account(now, offered, sent, &mut leaving);
-                self.shared.mmu.release_leaving(now, &mut leaving);
-                offered.forget_front(sent);
-                total += sent;
-            }
-            if !offered.is_empty() {
-                blocked |= lanes.classes[queue];
-            }
-        }
-        let port = &mut self.ports[index];
-        port.own.blocked = blocked;
-        port.own.lanes = Some(lanes);
-        total
     }
 }

@@ -3,21 +3,9 @@
 use weir_flowctl::Claim;
 use weir_units::{Bytes, ClassSet, QueueId, Span, Time};
 
-use super::bursts::{BurstPort, Bursts};
+use super::bursts::{BurstPort, Bursts, Waits};
 use crate::packet::Packet;
 use crate::transmission::{OutPort, Transmission};
-
-/// What a poll left of a port's frames.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u8)]
-pub(super) enum Waits {
-    /// None that may go: its queues are empty, or held by the peer or by limits of their own.
-    Nothing,
-    /// Some wait for the wire, or for the next burst.
-    Wire,
-    /// The device took less than it was offered.
-    Device,
-}
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Gives up what this poll may not make up of the port's line time; returns how much that is of the time in which frames

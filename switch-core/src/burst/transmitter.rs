@@ -8,10 +8,9 @@ use weir_flowctl::{Regulator, wire_bytes};
 use weir_mmu::{DepartureRow, Intake, Leaving};
 use weir_units::{Bytes, CLASSES, Class, ClassSet, QueueId, Time};
 
-use super::bursts::{BurstPort, Bursts};
+use super::bursts::{BurstPort, Bursts, Waits};
 use super::chunks::{Chunks, Place};
 use super::handoff::{FromForwarder, OVERFULL};
-use super::lateness::Waits;
 use super::staged::Staged;
 use crate::counters::{DropReason, Published, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued, Rows};

@@ -46,7 +46,7 @@ fn a_strict_class_goes_first() {
     assert_eq!(bench.data_sent(2), [1, 3, 0, 2]);
     bench.world.sent[2].clear();
     bench.run(20, ROUND);
-    // Of another burst than the class that it goes before.
+    // The strict class comes in another burst than the one that it goes before.
     arrive(&mut bench, &[(0, 3), (1, 46), (1, 46)]);
     bench.step(ROUND);
     assert_eq!(bench.data_sent(2), [1, 2, 0]);
