@@ -1,0 +1,184 @@
+//! What a port's peer is told: which classes the buffer wants paused, and what else the port's flow control says.
+
+use std::mem;
+
+use weir_flowctl::{Demand, Tells, wire_bytes};
+use weir_mmu::Mmu;
+use weir_units::{Bytes, Class, ClassSet, PortId, QueueId, SetOfPorts, Span, Time};
+use weir_wire::mac_control::ControlFrame;
+
+use super::{Manner, OutPort, Transmission};
+use crate::counters::port_stat;
+use crate::packet::{Burst, Packet, PacketStore, PortOutput};
+use crate::shared::Shared;
+
+impl<P: Packet, M: Manner<P>> Transmission<P, M> {
+    /// Looks which classes are to be paused.
+    #[inline]
+    pub(super) fn look_for_off(&mut self, now: Time, index: usize) {
+        let port = &mut self.ports[index];
+        let mmu = &self.shared.mmu;
+        port.own_off = off_classes(mmu, port.id, port.own_off, now);
+        let mut off = port.own_off | port.forced;
+        for (clone, own) in &mut port.clones_off {
+            *own = off_classes(mmu, *clone, *own, now);
+            off |= *own;
+        }
+        off -= port.watchdogs.dropping() | port.hushed;
+        if off != port.off {
+            port.off = off;
+            if off.is_empty() {
+                self.off_ports.remove(port.id);
+            } else {
+                self.off_ports.insert(port.id);
+            }
+        }
+    }
+
+    /// Tells the peer what changed, or repeats what is due.
+    #[inline]
+    pub(super) fn send_control<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        driver: &mut D,
+    ) -> usize {
+        let port = &mut self.ports[index];
+        let dropping = port.watchdogs.dropping();
+        let offered = |class| M::blocks_offered(&port.own, class);
+        let Some(frame) = port.generator.poll(now, demand(&self.shared, port.id, port.off, dropping, offered)) else {
+            return 0;
+        };
+        self.send_control_frame(now, index, &frame, driver)
+    }
+
+    #[cold]
+    fn send_control_frame<D: PortOutput<P> + PacketStore<P>>(
+        &mut self,
+        now: Time,
+        index: usize,
+        frame: &ControlFrame,
+        driver: &mut D,
+    ) -> usize {
+        let port = &mut self.ports[index];
+        let state = self.shared.port(port.id);
+        let Some(mut packet) = driver.control(frame, state.mac) else {
+            self.counters.add_port(port.id, port_stat::PUT_OFF, 1);
+            return 0;
+        };
+        let slows = port.generator.slows(frame);
+        let crossed = match frame {
+            _ if slows => port.crossed_at(now, &self.shared),
+            // Sent when its time has come, whatever arrived.
+            ControlFrame::Credit(_) => Some(now),
+            _ => None,
+        };
+        if let Some(crossed) = crossed {
+            driver.note_crossed(&mut packet, crossed);
+        }
+        let frame_bytes = packet.frame_bytes();
+        let mut burst = Burst::new();
+        burst.push(packet);
+        if driver.transmit(port.id, &mut burst) == 0 {
+            // The port takes nothing now; the generator will ask again at the next poll.
+            return 0;
+        }
+        // A control frame is not held back by the shaper, but its time on the wire is the port's.
+        port.shaper.send(now, wire_bytes(frame_bytes, self.link_overhead));
+        if let Some(crossed) = crossed {
+            state.note_slowed(crossed);
+            if slows {
+                self.manner.note_message(now.since(crossed));
+            }
+        }
+        let (before, off) = (port.generator.advertised_off(), port.off);
+        let dropping = port.watchdogs.dropping();
+        let offered = |class| M::blocks_offered(&port.own, class);
+        port.generator.handle_sent(now, frame, demand(&self.shared, port.id, off, dropping, offered));
+        let after = port.generator.advertised_off();
+        match frame {
+            ControlFrame::Pfc(_) => self.counters.add_port(port.id, port_stat::PFC, 1),
+            ControlFrame::Pause(_) => self.counters.add_port(port.id, port_stat::PAUSE, 1),
+            ControlFrame::Credit(_) | ControlFrame::Queue(_) => {
+                self.counters.add_port(port.id, port_stat::CREDIT, 1);
+            }
+            ControlFrame::Own(_) => self.counters.add_port(port.id, port_stat::OWN, 1),
+        }
+        for class in (after | before).iter() {
+            let stat = if after.contains(class) { port_stat::XOFF } else { port_stat::XON };
+            self.counters.add_port(port.id, stat + class.index(), 1);
+        }
+        for class in (after - before).iter() {
+            self.counters.add_port(port.id, port_stat::PAUSES + class.index(), 1);
+            let held = self.shared.mmu.held(QueueId::new(port.id, class)).get();
+            self.counters.add_port(port.id, port_stat::HELD_AT_PAUSES + class.index(), held);
+            port.told_at[class.index()] = now;
+        }
+        self.count_off(now, index, before & !after);
+        1
+    }
+
+    /// Counts for how long these classes were advertised as OFF.
+    pub(super) fn count_off(&mut self, now: Time, index: usize, classes: ClassSet) {
+        let port = &mut self.ports[index];
+        for class in classes.iter() {
+            let since = mem::replace(&mut port.told_at[class.index()], now);
+            let off_for: Span = now.since(since);
+            self.counters.add_port(port.id, port_stat::OFF_PICOS + class.index(), off_for.as_picos());
+        }
+    }
+}
+
+impl<O> OutPort<O> {
+    /// When the arrival came that a message is for which slows the peer down at `now`. `None` if none was, as what is forced is told
+    /// though nothing crossed a threshold, or if the classes are ON again.
+    fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
+        let state = shared.port(self.id);
+        match state.mechanism().tells() {
+            Tells::Pfc | Tells::Pause => {
+                let turned = self.off - self.generator.advertised_off() - self.forced;
+                turned.iter().filter_map(|class| self.turned_off_at(class, shared)).min()
+            }
+            Tells::Stages => Some(state.admitted_at()),
+            _ => Some(now),
+        }
+    }
+
+    /// When a class that the peer knows as ON was turned OFF, by this port's own queue or a clone's.
+    fn turned_off_at(&self, class: Class, shared: &Shared) -> Option<Time> {
+        let ports = std::iter::once(self.id).chain(self.clones_off.iter().map(|(clone, _)| *clone));
+        let off_since = ports.filter_map(|port| shared.mmu.off_since(port, class)).min()?;
+        Some(off_since.max(self.told_at[class.index()]))
+    }
+}
+
+/// Which classes of an ingress port are to be paused; those that are OFF get another look, since nothing of their own
+/// may tell that they resume.
+#[inline]
+fn off_classes(mmu: &Mmu, port: PortId, before: ClassSet, now: Time) -> ClassSet {
+    let off = mmu.off_classes(port, before);
+    if off.is_empty() { ClassSet::EMPTY } else { still_off_classes(mmu, port, off, now) }
+}
+
+#[inline(never)]
+fn still_off_classes(mmu: &Mmu, port: PortId, off: ClassSet, now: Time) -> ClassSet {
+    mmu.reconsider(port, off, now);
+    mmu.off_classes(port, off)
+}
+
+/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept. Data that is `offered`
+/// counts as sent, and is not: a message goes ahead of it.
+#[inline]
+fn demand<'a>(
+    shared: &'a Shared,
+    port: PortId,
+    off: ClassSet,
+    dropping: ClassSet,
+    offered: impl Fn(Class) -> u32 + 'a,
+) -> Demand<'a, impl Fn(Class) -> Bytes + 'a, impl Fn(Class) -> u32 + 'a> {
+    let held = move |class: Class| {
+        if dropping.contains(class) { Bytes::ZERO } else { shared.mmu.held(QueueId::new(port, class)) }
+    };
+    let sent = move |class: Class| shared.port(port).regulator.sent_total(class).wrapping_sub(offered(class));
+    Demand { off, held, sent, arrived: shared.port(port).arrived() }
+}
