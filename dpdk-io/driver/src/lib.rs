@@ -73,6 +73,7 @@ pub mod poll_gap;
 mod poll_gaps;
 mod replay;
 pub mod replayer;
+mod runtime;
 mod sleep;
 mod socket;
 mod switch_lcore;
@@ -98,11 +99,9 @@ pub use netdevs::PortEvent;
 pub use nics::{Access, Finding, NicFacts, System};
 pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapCounts, GapReport, PollGaps};
+pub use runtime::{Runtime, RuntimeOptions, pci_addresses, pci_addresses_of};
 pub use socket::{check_access, let_in};
 pub use switch_lcore::SwitchLcore;
-pub use switches::{
-    DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped, TapPlans,
-    pci_addresses, pci_addresses_of,
-};
+pub use switches::{DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Stopped, TapPlans};
 pub use tap::{Tap, TapPlan, Tapped, TappedFrame, tap};
 pub use task::{Phase, Task};

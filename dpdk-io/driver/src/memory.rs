@@ -2,13 +2,15 @@
 
 use weir_config::{Device, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    DEFAULT_DATA_ROOM, MAX_BURST, PIECED_MAX, Placement, data_room_for, free_hugepage_bytes, mempool_bytes,
+    DEFAULT_DATA_ROOM, MAX_BURST, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for, free_hugepage_bytes,
+    mempool_bytes,
 };
 use weir_switch_core::BURST_MAX;
 use weir_switch_core::burst::{RECEIVED_MAX, frames_held_max};
 use weir_units::Bytes;
 
 use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
+use crate::error::DriverError;
 use crate::nic;
 use crate::replay::replayed;
 
@@ -172,6 +174,17 @@ fn to_ask_for(pools: Bytes) -> u32 {
 
 fn has_nics(switches: &[SwitchConfig]) -> bool {
     switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)))
+}
+
+/// A pool of so many mbufs, of which each lcore keeps so many at hand.
+pub(crate) fn pool(
+    name: &str,
+    count: u32,
+    cache: u32,
+    data_room: u16,
+    for_devices: bool,
+) -> Result<Mempool, DriverError> {
+    Ok(Mempool::new(name, MempoolConfig { count, cache, data_room, socket: None, for_devices })?)
 }
 
 #[cfg(test)]

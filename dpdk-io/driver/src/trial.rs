@@ -12,9 +12,9 @@ use weir_wire::mac_control::{ControlFrame, PfcFrame};
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort};
 use crate::error::DriverError;
-use crate::memory::{CACHE, Memory};
+use crate::memory::{CACHE, Memory, pool};
 use crate::poll_gap;
-use crate::switches::{Runtime, pool};
+use crate::runtime::Runtime;
 
 /// Frames sent each way.
 pub const FRAMES: usize = 200;

@@ -1,0 +1,86 @@
+//! Links, interfaces and guests of running switches' ports, which come, go and change.
+
+use weir_config::Device;
+use weir_dpdk_io::{NetdevEvent, Port};
+use weir_units::PortId;
+
+use super::RunningSwitches;
+use crate::device_pause::DevicePause;
+use crate::guest_queues::GuestQueues;
+use crate::link_rate;
+use crate::netdevs::PortEvent;
+
+impl RunningSwitches {
+    /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
+    /// then on, until one of its name is made again: ports that are ours and not DPDK's then go over to that. To be called
+    /// before [`RunningSwitches::update_links`].
+    pub fn netdev_events(&self) -> Vec<PortEvent> {
+        let mut events = self.netdevs.poll();
+        for told in events.iter_mut().filter(|told| matches!(told.event, NetdevEvent::Made(_))) {
+            let port = self.switches[told.switch].ports[told.port].as_ref();
+            match port.map(Port::reattach) {
+                Some(Ok(true)) => {
+                    told.attached = true;
+                    self.netdevs.attached_again(told.switch, told.port);
+                }
+                Some(Err(error)) => tracing::debug!("{error}"),
+                Some(Ok(false)) | None => {}
+            }
+        }
+        events
+    }
+
+    /// Looks at every port's link and its speed, and tells the pipeline; returns the ports whose link changed. What becomes of
+    /// the rates of ports is logged.
+    pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
+        let mut changed = Vec::new();
+        let asks = self.rates.turn();
+        self.netdevs.look();
+        for (index, switch) in self.switches.iter().enumerate() {
+            for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
+                let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
+                let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
+                // Each port's carrier is told by one alone, as two do not tell of a change at the same time: DPDK's driver for AF_XDP
+                // says that every link is up, and there it is netlink.
+                if matches!(config.device, Device::AfXdp(_)) {
+                    link.up = self.netdevs.has_carrier(index, number);
+                }
+                link.up &= self.netdevs.is_there(index, number);
+                let comes_up = link.up && !state.has_carrier();
+                if let Some(rate) = asks.rate(config, &link, comes_up)
+                    && let Some(change) = switch.shared.set_link_rate(id, rate)
+                {
+                    link_rate::tell(&switch.config, config, rate, &change);
+                }
+                if link.up != state.has_carrier() {
+                    switch.shared.set_link_up(id, link.up);
+                    if link.up
+                        && let Some(port) = port
+                    {
+                        // A link that comes up may have negotiated PAUSE.
+                        let found = DevicePause::read(&switch.config, config, port);
+                        if found.danger().is_some() {
+                            found.tell(&switch.config.name);
+                        }
+                    }
+                    changed.push((index, id, link.up));
+                }
+            }
+        }
+        changed
+    }
+
+    /// Which queues the guests at vhost-user ports have enabled by now, where that has changed since the last call and is to be
+    /// told.
+    pub fn guest_queues(&self) -> Vec<GuestQueues> {
+        let mut news = Vec::new();
+        for (index, switch) in self.switches.iter().enumerate() {
+            for (number, (port, config)) in switch.ports.iter().zip(&switch.config.ports).enumerate() {
+                let Some(peers) = port.as_ref().and_then(Port::peer_queues) else { continue };
+                let id = PortId(number as u16);
+                news.extend(self.guests.news(index, id, GuestQueues::of(index, id, config.device.queues(), peers)));
+            }
+        }
+        news
+    }
+}

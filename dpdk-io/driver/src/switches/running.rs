@@ -1,0 +1,142 @@
+//! Switches that run, as the control thread has them: what they report, and what their devices tell.
+
+use std::sync::Arc;
+
+use weir_dpdk_io::{DeviceLosses, Port};
+use weir_nic::model::ModelReport;
+use weir_switch_core::Shared;
+use weir_switch_core::report::Report;
+use weir_units::Time;
+
+use super::{DeviceReport, RunningSwitches, Stopped};
+use crate::error::DriverError;
+use crate::lcore_loop::LcoreStats;
+use crate::nic::NicBoard;
+use crate::patience::Patience;
+use crate::replayer::ReplayReport;
+use crate::switch_lcore::DeviceBacklog;
+use crate::task::Phase;
+
+impl RunningSwitches {
+    /// Now, on the switches' clock.
+    pub fn now(&self) -> Time {
+        Time::from_picos(self.clock.now_ps())
+    }
+
+    /// How fast the counter runs that the clock goes by, in Hz.
+    pub fn counter_hz(&self) -> u64 {
+        self.clock.frequency_hz()
+    }
+
+    /// A report of switch `index`.
+    pub fn report(&self, index: usize) -> Result<Report, DriverError> {
+        let patience = self.patience();
+        let report = self.switches[index].reporter.collect(self.now(), || self.waits(&patience));
+        report.ok_or_else(|| self.stuck("no counters", &patience))
+    }
+
+    pub(super) fn patience(&self) -> Patience {
+        Patience::new(self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect())
+    }
+
+    /// Waits for lcores to answer, a little at each call; says whether to go on. They don't when they have been stopped, or one has
+    /// ended.
+    pub(super) fn waits(&self, patience: &Patience) -> bool {
+        patience.wait() && !self.lcores.is_empty() && !self.has_failed()
+    }
+
+    pub(super) fn stuck(&self, what: &str, patience: &Patience) -> DriverError {
+        DriverError::Stuck(match self.has_failed() {
+            true => "its loop has ended".to_owned(),
+            false => format!("{what} {}", patience.told()),
+        })
+    }
+
+    /// A report of each switch.
+    pub fn reports(&self) -> Result<Vec<Report>, DriverError> {
+        (0..self.switches.len()).map(|index| self.report(index)).collect()
+    }
+
+    /// All that [`RunningSwitches::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.
+    pub fn so_far(&self) -> Result<Stopped, DriverError> {
+        Ok(Stopped {
+            reports: self.reports()?,
+            lcores: self.lcores.iter().map(|(cpu, _, stats)| (*cpu, stats.clone())).collect(),
+            mbufs_missing: 0,
+            devices: (0..self.switches.len()).map(|index| self.device_reports(index)).collect(),
+            replay: self.replay_report(),
+        })
+    }
+
+    /// What the replay of traces has come to; `None` where there is none.
+    pub(crate) fn replay_report(&self) -> Option<ReplayReport> {
+        let patience = self.patience();
+        self.replays.as_ref().map(|board| board.collect(|| self.waits(&patience)))
+    }
+
+    /// Whether all frames of traces have left; `None` where none are replayed.
+    pub fn replay_is_done(&self) -> Option<bool> {
+        self.replays.as_ref().map(|board| board.is_done())
+    }
+
+    /// What the lcores of switch `index` share.
+    pub fn shared(&self, index: usize) -> &Arc<Shared> {
+        &self.switches[index].shared
+    }
+
+    /// Each lcore's CPU and what its loop tells.
+    pub fn lcores(&self) -> impl Iterator<Item = (u32, &LcoreStats)> {
+        self.lcores.iter().map(|(cpu, _, stats)| (*cpu, &**stats))
+    }
+
+    /// Whether an lcore's loop has ended, which before [`RunningSwitches::stop`] only a bug makes it do.
+    pub fn has_failed(&self) -> bool {
+        self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
+    }
+
+    /// What the device of each port of switch `index` lost since the start; nothing for a clone. To be called every second or
+    /// so, see [`weir_dpdk_io::LossMeter::read`].
+    pub fn device_losses(&self, index: usize) -> Vec<DeviceLosses> {
+        let switch = &self.switches[index];
+        switch.losses.read(&switch.ports)
+    }
+
+    /// What the NIC in front of the host at each port of switch `index` has counted; `None` where there is none.
+    pub fn nic_reports(&self, index: usize) -> Vec<Option<ModelReport>> {
+        let patience = self.patience();
+        let report =
+            |board: &Option<Arc<NicBoard>>| board.as_ref().map(|board| board.collect(|| self.waits(&patience)));
+        self.switches[index].nics.iter().map(report).collect()
+    }
+
+    /// Frames that NICs still have for their hosts.
+    pub(super) fn held_for_hosts(&self) -> u64 {
+        let reports = (0..self.switches.len()).flat_map(|index| self.nic_reports(index));
+        reports.flatten().map(|report| report.to_host.held).sum()
+    }
+
+    /// What the device of each port of switch `index` tells of itself; nothing for a clone.
+    pub(crate) fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
+        let switch = &self.switches[index];
+        let report = |(((port, backlog), losses), nic): (((&Option<Port>, &Arc<DeviceBacklog>), _), _)| {
+            let frames = backlog.frames_max();
+            let stats = port.as_ref().and_then(|port| port.stats().ok());
+            let queue_fallbacks = backlog.fallbacks();
+            DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), queue_fallbacks, losses, nic }
+        };
+        switch
+            .ports
+            .iter()
+            .zip(&switch.backlogs)
+            .zip(self.device_losses(index))
+            .zip(self.nic_reports(index))
+            .map(report)
+            .collect()
+    }
+}
+
+impl Drop for RunningSwitches {
+    fn drop(&mut self) {
+        self.control.enter(Phase::Stop);
+    }
+}
