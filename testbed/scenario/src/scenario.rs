@@ -2,32 +2,28 @@
 
 pub mod file;
 mod real_hosts;
+mod real_time;
+mod traffic;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::num::NonZeroU32;
 use std::sync::Arc;
 
 use weir_config::{Device, SwitchConfig};
-use weir_nic::host::{
-    CongestionControl, FlowConfig, FrameSizes, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps, Transport,
-};
+use weir_nic::host::{FlowConfig, Host, HostConfig, HostError, Peer, ReceiverConfig, Stamps};
 use weir_units::archive::Value;
-use weir_units::{Alpha, Bytes, Class, ClassSet, FrameTimes, LINK_OVERHEAD, PortSet, Span, SplitMix64, Time};
+use weir_units::{Alpha, Bytes, ClassSet, FrameTimes, LINK_OVERHEAD, Span, SplitMix64, Time};
 use weir_wire::digest::DigestConfig;
 use weir_wire::mac_control::FRAME_BYTES;
-use weir_wire::rocev2::Dscp;
 
 use crate::link::FaultPlan;
 use crate::place::{Behind, PortPlace};
 use crate::topology::Routes;
-use crate::workload::{ClosedLoop, Message};
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
+pub use traffic::{Sends, TrafficPlan};
 
 /// What a flow to a real host waits for an acknowledgement that it has no word of: the timeout 18 of a queue pair, as perftest is
 /// given it for real hosts' own flows.
 const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
-/// Messages of workloads with real frames.
-const REAL_MESSAGES_MAX: usize = 10_000;
 
 /// An experiment.
 #[derive(Clone, Debug)]
@@ -170,38 +166,6 @@ pub struct FlowPlan {
     pub to: usize,
     /// What it sends. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
-}
-
-/// Messages of one kind.
-#[derive(Clone, Debug)]
-pub struct TrafficPlan {
-    /// Its name.
-    pub name: String,
-    /// Class, for flow control: the one that the switches give to `dscp`.
-    pub class: Class,
-    /// Code point of its frames.
-    pub dscp: Dscp,
-    /// What carries it.
-    pub transport: Transport,
-    /// What controls its senders' rates, of RDMA.
-    pub congestion_control: CongestionControl,
-    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
-    pub ack_every: Option<NonZeroU32>,
-    /// Go-back-N, with this timeout; `None`: nothing is sent again.
-    pub retransmission: Option<Span>,
-    /// The destination port that `fct.txt` has of its messages, where one is given.
-    pub dport: Option<u16>,
-    /// Its messages.
-    pub sends: Sends,
-}
-
-/// What a workload sends.
-#[derive(Clone, Debug)]
-pub enum Sends {
-    /// A list, by the messages' starts.
-    List(Arc<[Message]>),
-    /// Messages that hosts begin when others have been acknowledged.
-    ClosedLoop(Arc<ClosedLoop>),
 }
 
 /// A link that is cut for some time.
@@ -457,78 +421,6 @@ impl Scenario {
         of_flows.chain(of_traffic).find_map(|control| control.feedback().digest)
     }
 
-    /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
-    pub fn needs_virtual_time(&self) -> Option<String> {
-        let of_routes = || {
-            let what = "its switches choose among ports of equal cost, which takes virtual time";
-            self.routes.as_ref().filter(|routes| routes.have_choices()).map(|_| what.to_owned())
-        };
-        let of_ports = || {
-            let wide = self.switches.iter().find(|switch| switch.ports.len() > PortSet::PORTS_MAX)?;
-            Some(format!(
-                "switch {} has {} ports, and with real frames a switch has {} at most: more take virtual time",
-                wide.name,
-                wide.ports.len(),
-                PortSet::PORTS_MAX
-            ))
-        };
-        let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
-        let of_frames = || {
-            let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
-            let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
-            is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
-        };
-        let of_times = || {
-            let is_made_up = self.frame_times != FrameTimes::Exact;
-            is_made_up.then(|| "its frames take whole nanoseconds on links, which takes virtual time".to_owned())
-        };
-        let of_buffers = || {
-            if !self.unbuffered.is_empty() {
-                return Some("its switches' buffers do not count all classes, which takes virtual time".to_owned());
-            }
-            let is_so = self.unscheduled_alpha.is_some();
-            is_so.then(|| "its switches tell unscheduled frames from others, which takes virtual time".to_owned())
-        };
-        let of_flows = || {
-            let is_emulated = |flow: &&FlowPlan| !self.is_real(flow.from);
-            let is_tcp = |flow: &&FlowPlan| matches!(flow.config.transport, Transport::Tcp(_));
-            let over_tcp = self.flows.iter().filter(is_emulated).find(is_tcp)?;
-            Some(format!("flow {} is over TCP, which takes virtual time", over_tcp.name))
-        };
-        let of_traffic = || {
-            let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
-            Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
-        };
-        let of_loops = || {
-            let closed = self.traffic.iter().find(|plan| plan.closed_loop().is_some())?;
-            Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
-        };
-        let of_digests = || {
-            self.digest()
-                .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
-        };
-        let of_messages = || {
-            let messages: usize = self.traffic.iter().map(|plan| plan.messages().len()).sum();
-            (messages > REAL_MESSAGES_MAX).then(|| {
-                format!(
-                    "its workloads have {messages} messages, and with real frames no more than {REAL_MESSAGES_MAX} are possible, \
-                     as the connection of each is open from the start: they take virtual time"
-                )
-            })
-        };
-        of_ports()
-            .or_else(of_routes)
-            .or_else(of_outages)
-            .or_else(of_frames)
-            .or_else(of_times)
-            .or_else(of_buffers)
-            .or_else(of_flows)
-            .or_else(of_traffic)
-            .or_else(of_loops)
-            .or_else(of_digests)
-            .or_else(of_messages)
-    }
-
     /// How many times slower than real time it runs.
     pub fn time_dilation(&self) -> u32 {
         self.switches.first().map_or(1, |switch| switch.time_dilation)
@@ -589,72 +481,6 @@ impl Scenario {
         };
         of_hosts.chain(of_links).map(longest).max().unwrap_or(Span::ZERO)
     }
-}
-
-impl Sends {
-    /// The messages of a list, by their start; a closed loop has none before it runs.
-    pub fn messages(&self) -> &[Message] {
-        match self {
-            Sends::List(messages) => messages,
-            Sends::ClosedLoop(_) => &[],
-        }
-    }
-
-    /// The closed loop, if it is one.
-    pub fn closed_loop(&self) -> Option<&ClosedLoop> {
-        match self {
-            Sends::List(_) => None,
-            Sends::ClosedLoop(closed) => Some(closed),
-        }
-    }
-}
-
-impl TrafficPlan {
-    /// Leaves out what starts from `end` on.
-    pub fn end_at(&mut self, end: Time) {
-        match &mut self.sends {
-            Sends::List(messages) => {
-                let before = before(messages, end);
-                if before.len() < messages.len() {
-                    *messages = before.into();
-                }
-            }
-            Sends::ClosedLoop(closed) => *closed = Arc::new(closed.before(end)),
-        }
-    }
-
-    /// [`Sends::messages`].
-    pub fn messages(&self) -> &[Message] {
-        self.sends.messages()
-    }
-
-    /// [`Sends::closed_loop`].
-    pub fn closed_loop(&self) -> Option<&ClosedLoop> {
-        self.sends.closed_loop()
-    }
-
-    /// The messages of a list that start before this.
-    pub fn before(&self, end: Time) -> &[Message] {
-        before(self.messages(), end)
-    }
-
-    /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
-    pub fn flow(&self, message: &Message) -> FlowConfig {
-        FlowConfig {
-            message: message.size,
-            start: message.start,
-            congestion_control: self.congestion_control.clone(),
-            total: Some(message.size),
-            ack_every: self.ack_every,
-            retransmission: self.retransmission,
-            transport: self.transport.clone(),
-            ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
-        }
-    }
-}
-
-fn before(messages: &[Message], end: Time) -> &[Message] {
-    &messages[..messages.partition_point(|message| message.start < end)]
 }
 
 impl HostPlan {

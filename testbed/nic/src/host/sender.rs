@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::num::NonZeroU32;
 
 use weir_flowctl::{Shaper, wire_bytes};
-use weir_reader::Gauge;
 use weir_units::archive::{State, Value};
 use weir_units::{BitRate, Bytes, Class, Span, Time};
 use weir_wire::digest::Digest;
@@ -15,7 +14,7 @@ use super::congestion::HopTelemetry;
 use super::congestion::{AckSignal, CongestionControl, Controlled};
 use super::packet::{Ack, FrameSizes, MSS_MAX, Says, Stamps, TcpAck, Verb, Write};
 use super::stream::Sending;
-use super::{HostConfig, HostError, Peer, ReceiverConfig, Transport, codec};
+use super::{FlowConfig, HostConfig, HostError, Peer, Repeat, SenderStats, Transport, codec};
 use crate::tcp::TcpSender;
 
 /// Messages in flight at most, like the transmit depth of perftest.
@@ -24,98 +23,6 @@ const MESSAGES_IN_FLIGHT_MAX: u64 = 128;
 const PACKETS_IN_FLIGHT_MAX: u64 = 1 << 23;
 /// Bytes of the largest message (IBA 9.7.2: C9-3).
 const MESSAGE_BYTES_MAX: u64 = 1 << 31;
-
-/// A flow: messages over one connection.
-#[derive(Clone, Debug)]
-pub struct FlowConfig {
-    /// The connection's end at the sender, unique on that host.
-    pub queue_pair: QueuePair,
-    /// Its end at the receiver; [`Peer::UNKNOWN`] for a flow that waits until [`Host::connect_sender`](super::Host::connect_sender)
-    /// names it.
-    pub peer: Peer,
-    /// Class, for PFC: the one that the switch gives to `dscp`.
-    pub class: Class,
-    /// Code point of its frames.
-    pub dscp: Dscp,
-    /// What carries RDMA's messages.
-    pub verb: Verb,
-    /// Payload of a message.
-    pub message: Bytes,
-    /// When the first message is released.
-    pub start: Time,
-    /// No message is released from here on.
-    pub stop: Time,
-    /// When the messages after the first are released.
-    pub repeat: Repeat,
-    /// A pace, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is; none: line rate.
-    pub rate: Option<BitRate>,
-    /// What controls its rate besides. Where it goes by what hops stamp, switches must be told to.
-    pub congestion_control: CongestionControl,
-    /// Payload of all messages together; the last message is cut to it. None: no end.
-    pub total: Option<Bytes>,
-    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
-    pub ack_every: Option<NonZeroU32>,
-    /// Go-back-N: what got lost is sent again, at a negative acknowledgement or when none has come for so long. `None`: nothing
-    /// is sent again, and each gap counts as a loss.
-    pub retransmission: Option<Span>,
-    /// What carries it.
-    pub transport: Transport,
-}
-
-/// When messages are released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repeat {
-    /// Each one when the last frame of the one before has been sent: a long-lived flow.
-    BackToBack,
-    /// One every so often, whether the ones before are sent or not: repeated bursts.
-    Every(Span),
-}
-
-/// What a flow has sent.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
-pub struct SenderStats {
-    /// Frames.
-    pub frames: u64,
-    /// Their payload.
-    pub payload: Bytes,
-    /// Their bytes on the wire, with FCS, preamble and gap.
-    pub wire: Bytes,
-    /// Messages wholly sent.
-    pub messages_sent: u64,
-    /// Messages acknowledged.
-    pub messages_done: u64,
-    /// Payload of the messages acknowledged.
-    pub payload_done: Bytes,
-    /// Their completion times.
-    pub fct: FctSummary,
-    /// Negative acknowledgements: a packet was missing.
-    pub naks: u64,
-    /// Negative acknowledgements: the receiver had no buffer yet.
-    pub rnr_naks: u64,
-    /// Negative acknowledgements that end the flow, by [`Refusal::ALL`].
-    pub refusals: [u64; Refusal::ALL.len()],
-    /// Frames that were sent before.
-    pub retransmitted: u64,
-    /// How often no acknowledgement came in time.
-    pub timeouts: u64,
-    /// Acknowledgements of what was never sent.
-    pub acks_unexpected: u64,
-    /// Congestion notifications.
-    pub congestion_notifications: u64,
-}
-
-/// Flow completion times in a few numbers.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
-pub struct FctSummary {
-    /// How many.
-    pub count: u64,
-    /// All added up.
-    pub sum: Span,
-    /// The shortest.
-    pub min: Span,
-    /// The longest.
-    pub max: Span,
-}
 
 /// One end's state.
 #[derive(Debug, State)]
@@ -229,84 +136,6 @@ struct Message {
     /// Payload of all messages before it.
     offset: u64,
     released: Time,
-}
-
-impl FlowConfig {
-    /// An RDMA flow without an end, from the clock's start: messages of 1 MB back to back at line rate, of which nothing is sent
-    /// again. `class` is the one that the switch gives to `dscp`.
-    pub fn new(queue_pair: QueuePair, peer: Peer, class: Class, dscp: Dscp) -> FlowConfig {
-        FlowConfig {
-            queue_pair,
-            peer,
-            class,
-            dscp,
-            verb: Verb::Write,
-            message: Bytes::mb(1),
-            start: Time::ZERO,
-            stop: Time::NEVER,
-            repeat: Repeat::BackToBack,
-            rate: None,
-            congestion_control: CongestionControl::none(),
-            total: None,
-            ack_every: None,
-            retransmission: None,
-            transport: Transport::Rdma,
-        }
-    }
-
-    /// What the flow shows, in the order of [`Host::show_gauges`](super::Host::show_gauges).
-    pub fn gauges(&self) -> Vec<&'static Gauge> {
-        match &self.transport {
-            Transport::Rdma => self.congestion_control.gauges().collect(),
-            Transport::Tcp(tcp) => tcp.gauges().collect(),
-        }
-    }
-
-    /// The receiving end of this flow, on the host that is its peer.
-    pub fn receiver(&self, sender: &HostConfig) -> ReceiverConfig {
-        let feedback = self.congestion_control.feedback();
-        ReceiverConfig {
-            queue_pair: self.peer.queue_pair,
-            peer: sender.peer(self.queue_pair),
-            cnp_interval: feedback.cnp_interval,
-            wants_repeats: self.retransmission.is_some(),
-            answers_each: feedback.acks_every_packet,
-            echoes_ecn: feedback.echoes_ecn,
-            stamps: feedback.stamps,
-            transport: self.transport.clone(),
-            class: self.class,
-            dscp: self.dscp,
-        }
-    }
-}
-
-impl FctSummary {
-    /// The average, rounded down; zero if there is none.
-    pub fn mean(&self) -> Span {
-        if self.count == 0 { Span::ZERO } else { self.sum.divided_by(self.count) }
-    }
-
-    fn add(&mut self, fct: Span) {
-        self.min = if self.count == 0 { fct } else { self.min.min(fct) };
-        self.max = self.max.max(fct);
-        self.sum += fct;
-        self.count += 1;
-    }
-}
-
-impl SenderStats {
-    /// Negative acknowledgements by their kinds, without those that never came.
-    pub fn naks_by_kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
-        let refusals = Refusal::ALL.map(|refusal| (refusal.name(), self.refusals[refusal as usize]));
-        let all = [("sequence error", self.naks), ("receiver not ready", self.rnr_naks)].into_iter().chain(refusals);
-        all.filter(|(_, count)| *count > 0)
-    }
-
-    fn note_done(&mut self, now: Time, released: Time, size: u64) {
-        self.messages_done += 1;
-        self.payload_done += Bytes::new(size);
-        self.fct.add(now.since(released));
-    }
 }
 
 impl Sender {

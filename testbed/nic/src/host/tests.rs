@@ -3,14 +3,15 @@
 mod queue;
 mod stamps;
 
+use std::net::Ipv4Addr;
 use std::num::NonZeroU32;
 use std::ops::Range;
 
 use crate::DelayLine;
 use proptest::prelude::*;
 use weir_units::{LINK_OVERHEAD, MacAddr, Span};
-use weir_wire::mac_control::PfcFrame;
-use weir_wire::rocev2::{Dscp, Operation, Part, Repr, Reth, Syndrome};
+use weir_wire::mac_control::{ControlFrame, PfcFrame};
+use weir_wire::rocev2::{Dscp, Ecn, Operation, Packet, Part, Psn, Repr, Reth, Syndrome};
 
 use super::*;
 

@@ -1,0 +1,329 @@
+//! Frames that leave, and when the next one may: flow control's messages first, then answers, then flows by turns.
+
+use std::cmp::Reverse;
+use std::net::Ipv4Addr;
+
+use weir_flowctl::{Demand, wire_bytes};
+use weir_units::{Bytes, Class, ClassSet, Time};
+use weir_wire::mac_control::FRAME_BYTES;
+use weir_wire::rocev2::{Ecn, QueuePair};
+
+use super::config::RemoteMemory;
+use super::outgoing::{Outgoing, answer};
+use super::packet::{NicFrame, NicPacket, Says, Stamps};
+use super::tcp_frames::TCP_QUEUE;
+use super::{End, Host, codec};
+
+impl Host {
+    /// The next frame that may be sent at `now`, written into `buffer`: its length without FCS; `None` if the wire is busy, or
+    /// nothing is due that flow control lets pass.
+    ///
+    /// # Panics
+    /// If `buffer` is shorter than [`Host::frame_bytes_max`], the lengths of frames are not RoCEv2's, or a flow is TCP's,
+    /// which is for virtual time only.
+    pub fn poll_transmit(&mut self, now: Time, buffer: &mut [u8]) -> Option<usize> {
+        assert!(buffer.len() >= self.frame_bytes_max(), "a frame may be longer than the buffer");
+        let Outgoing { frame, own, peer: peer_ip } = self.poll_outgoing(now)?;
+        let packet = match frame {
+            NicFrame::Control(frame) => {
+                buffer[..FRAME_BYTES].copy_from_slice(&frame.encode(self.config.mac));
+                return Some(FRAME_BYTES);
+            }
+            NicFrame::Packet(packet) => packet,
+        };
+        let memory = match (&packet.says, self.end(own)) {
+            (Says::Write(_), Some(End::Sender(flow))) => self.senders[flow].terms().peer.memory,
+            _ => RemoteMemory::EMULATED,
+        };
+        let to = codec::Destination { ip: peer_ip, memory };
+        let written = codec::encode(&packet, self.config.ip, own, to, &self.payload, buffer);
+        assert_eq!(written, Ok(usize::from(packet.frame_bytes)), "a frame of RoCEv2's length");
+        self.spare_hops.extend(packet.telemetry);
+        written.ok()
+    }
+
+    /// The next frame that may be sent at `now`; `None` if the wire is busy, or nothing is due that flow control lets pass.
+    ///
+    /// Flow control goes first, then congestion notifications, then acknowledgements, RDMA's before TCP's; flows take turns, a
+    /// frame each.
+    #[inline]
+    pub fn poll(&mut self, now: Time) -> Option<NicFrame> {
+        self.poll_outgoing(now).map(|outgoing| outgoing.frame)
+    }
+
+    /// Whether another frame than those of [`Host::poll_transmit`], which the host's own software sends, may go at `now`: the wire
+    /// is free, and flow control lets its class send. It counts as sent then.
+    pub fn send_beside(&mut self, now: Time, class: Class, frame_bytes: u32) -> bool {
+        self.limits.follow(now, &self.regulator);
+        if now < self.wire.free_at() || self.held_back(now).contains(class) {
+            return false;
+        }
+        self.note_sent(now, class, frame_bytes);
+        self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
+        true
+    }
+
+    #[inline]
+    fn poll_outgoing(&mut self, now: Time) -> Option<Outgoing> {
+        if now < self.wire.free_at() {
+            return None;
+        }
+        self.limits.follow(now, &self.regulator);
+        let outgoing = self.poll_control(now).or_else(|| {
+            let held_back = self.held_back(now);
+            let answer = if !held_back.contains(self.answer_class()) { self.poll_answer(now) } else { None };
+            answer.or_else(|| self.poll_tcp_ack(now, held_back)).or_else(|| self.poll_flows(now, held_back))
+        })?;
+        let frame_bytes = outgoing.frame.frame_bytes();
+        self.wire.send(now, wire_bytes(frame_bytes, self.config.link_overhead));
+        Some(outgoing)
+    }
+
+    /// A message of flow control, if one is due: how much room there is, or that no queue grows.
+    #[inline]
+    fn poll_control(&mut self, now: Time) -> Option<Outgoing> {
+        let off = self.intake.as_mut().map_or(ClassSet::EMPTY, |intake| intake.off(now));
+        let held = |class| self.intake.as_ref().map_or(Bytes::ZERO, |intake| intake.held(class));
+        let demand = Demand { off, held, sent: |class| self.regulator.sent_total(class), arrived: &self.arrived };
+        let frame = self.generator.poll(now, demand)?;
+        let before = self.generator.advertised_off();
+        self.generator.handle_sent(now, &frame, demand);
+        self.counters.control_sent += 1;
+        let paused = (self.generator.advertised_off() - before).iter();
+        paused.for_each(|class| self.classes[class.index()].pauses_sent += 1);
+        Some(Outgoing { frame: NicFrame::Control(frame), own: QueuePair::new(0), peer: self.config.ip })
+    }
+
+    /// The class of the answer that goes first.
+    #[inline]
+    pub(super) fn answer_class(&self) -> Class {
+        match self.acks_due.front() {
+            Some((place, _)) if self.config.acks_with_data && self.cnps_due.is_empty() => {
+                self.receivers[*place].config().class
+            }
+            _ => self.config.ack_class,
+        }
+    }
+
+    #[inline]
+    fn poll_answer(&mut self, now: Time) -> Option<Outgoing> {
+        if self.acks_due.is_empty() && self.cnps_due.is_empty() {
+            return None;
+        }
+        let class = self.answer_class();
+        let outgoing = self.poll_cnp().or_else(|| self.poll_ack())?;
+        self.note_sent(now, class, outgoing.frame.frame_bytes());
+        Some(outgoing)
+    }
+
+    #[inline]
+    pub(super) fn note_sent(&mut self, now: Time, class: Class, frame_bytes: u32) {
+        self.regulator.handle_sent(class, frame_bytes);
+        self.limits.send(now, class, wire_bytes(frame_bytes, self.config.link_overhead));
+    }
+
+    /// The classes that flow control lets send nothing now. Without credit for the longest frame a class waits,
+    /// whatever its next one is.
+    #[inline]
+    fn held_back(&self, now: Time) -> ClassSet {
+        let paused = self.regulator.paused(now) | self.limits.waiting(now, ClassSet::ALL);
+        let on_credit = self.regulator.credit_classes();
+        if on_credit.is_empty() {
+            return paused;
+        }
+        let longest = self.frame_bytes_max;
+        let unpaid = on_credit.iter().filter(|class| !self.regulator.has_credit(*class, longest));
+        paused | ClassSet::from_iter(unpaid)
+    }
+
+    fn poll_cnp(&mut self) -> Option<Outgoing> {
+        let place = self.cnps_due.pop_front()?;
+        let receiver = &mut self.receivers[place];
+        receiver.handle_cnp_sent();
+        // No switch is to mark it.
+        let outgoing = answer(&self.config, receiver, self.config.sizes.cnp, Ecn::NotCapable, Says::Cnp);
+        self.let_go(place);
+        Some(outgoing)
+    }
+
+    #[inline]
+    fn poll_ack(&mut self) -> Option<Outgoing> {
+        let (place, own) = self.acks_due.pop_front()?;
+        let receiver = &mut self.receivers[place];
+        let (ack, telemetry) = match own {
+            Some(own) => {
+                receiver.queued -= 1;
+                own
+            }
+            None => (receiver.take_ack().expect("only those that owe an acknowledgement stand in the queue"), None),
+        };
+        let sizes = &self.config.sizes;
+        let frame_bytes = sizes.ack + sizes.of_stamps_back(receiver.config().stamps);
+        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::Ect0, Says::Ack(ack));
+        if let NicFrame::Packet(packet) = &mut outgoing.frame {
+            packet.telemetry = telemetry;
+            if self.config.acks_with_data {
+                packet.dscp = receiver.config().dscp;
+            }
+        }
+        self.let_go(place);
+        Some(outgoing)
+    }
+
+    #[inline]
+    fn poll_flows(&mut self, now: Time, held_back: ClassSet) -> Option<Outgoing> {
+        self.look_at_timers(now);
+        while let Some(flow) = self.schedule.take_due(now) {
+            if self.take_turn(flow as usize) {
+                self.give_turn(now, flow as usize);
+            }
+        }
+        let (flow, says, frame_bytes, ecn) = loop {
+            let flow = self.schedule.next(held_back)?;
+            if flow == TCP_QUEUE {
+                return self.poll_tcp_queue(now);
+            }
+            let flow = flow as usize;
+            if !self.take_turn(flow) {
+                continue;
+            }
+            let sender = &mut self.senders[flow];
+            if sender.due() <= now
+                && let Some((says, frame_bytes, ecn)) = sender.take(now, &self.config.sizes)
+            {
+                break (flow, says, frame_bytes, ecn);
+            }
+            // What it was to send has been acknowledged meanwhile, its pace has changed, or its window has no room.
+            self.give_turn(now, flow);
+        };
+        let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);
+        self.watch(flow);
+        self.give_turn(now, flow);
+        self.note_sent(now, class, u32::from(frame_bytes));
+        Some(Outgoing { frame: NicFrame::Packet(packet), own, peer })
+    }
+
+    /// A flow's packet that is sent now, with the flow's class, its end here, and the peer's address.
+    #[inline(always)]
+    pub(super) fn packet_of(
+        &mut self,
+        now: Time,
+        flow: usize,
+        says: Says,
+        frame_bytes: u16,
+        ecn: Ecn,
+    ) -> (NicPacket, Class, QueuePair, Ipv4Addr) {
+        let sender = &mut self.senders[flow];
+        sender.handle_sent(now, wire_bytes(u32::from(frame_bytes), self.config.link_overhead));
+        let terms = sender.terms();
+        let (own, peer, class) = (terms.queue_pair, terms.peer, terms.class);
+        let packet = NicPacket {
+            destination: peer.mac,
+            source: self.config.mac,
+            flow_hash: sender.flow_hash(),
+            frame_bytes,
+            dscp: terms.dscp,
+            ecn,
+            queue_pair: peer.queue_pair,
+            says,
+            telemetry: (terms.stamps == Stamps::Hops).then(|| {
+                let mut hops = self.spare_hops.pop().unwrap_or_default();
+                hops.clear();
+                hops
+            }),
+        };
+        (packet, class, own, peer.ip)
+    }
+
+    /// Gives a flow its turn, now or later, if it has something to send and no turn yet.
+    #[inline]
+    pub(super) fn give_turn(&mut self, now: Time, flow: usize) {
+        let sender = &mut self.senders[flow];
+        let due = sender.due();
+        if !sender.has_turn && due < Time::NEVER {
+            if due <= now && self.config.queues_tcp && sender.tcp().is_some() {
+                return self.queue_segments(now, flow);
+            }
+            sender.has_turn = true;
+            self.schedule.add(now, flow as u32, sender.terms().class, due);
+        }
+    }
+
+    /// Looks at a sender again when its acknowledgement is overdue. A deadline that was put off is found out then.
+    #[inline]
+    pub(super) fn watch(&mut self, flow: usize) {
+        let sender = &mut self.senders[flow];
+        let deadline = sender.deadline();
+        if deadline < sender.watched_at {
+            sender.watched_at = deadline;
+            self.timers.push(Reverse((deadline, flow as u32, self.senders.generation(flow))));
+        }
+    }
+
+    /// Has senders whose acknowledgement is overdue send again.
+    #[inline]
+    fn look_at_timers(&mut self, now: Time) {
+        while let Some(Reverse((at, flow, generation))) = self.timers.peek().copied()
+            && at <= now
+        {
+            self.timers.pop();
+            let flow = flow as usize;
+            if self.senders.generation(flow) != generation || !self.senders.is_open(flow) {
+                continue;
+            }
+            let sender = &mut self.senders[flow];
+            if at != sender.watched_at {
+                // An earlier look has taken this one's place.
+                continue;
+            }
+            sender.watched_at = Time::NEVER;
+            if sender.deadline() <= now {
+                sender.handle_timeout(now);
+            }
+            self.watch(flow);
+            self.give_turn(now, flow);
+        }
+    }
+
+    /// The earliest instant, `now` or later, at which [`Host::poll`] may have a frame if nothing arrives before;
+    /// [`Time::NEVER`] if there is none.
+    #[inline]
+    pub fn next_wakeup(&self, now: Time) -> Time {
+        let free = self.wire.free_at().max(now);
+        let owes = !self.acks_due.is_empty() || !self.cnps_due.is_empty();
+        let own = if owes { self.answer_class().alone() } else { ClassSet::EMPTY };
+        let ready = self.schedule.ready_classes() | own | self.tcp_acks.classes();
+        let opens = ready.iter().map(|class| self.opens_at(free, class)).min().unwrap_or(Time::NEVER);
+        let timer = self.timers.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        let intake = self.intake.as_ref().map_or(Time::NEVER, |intake| {
+            let demand = Demand {
+                off: intake.off_so_far(),
+                held: |class| intake.held(class),
+                sent: |class| self.regulator.sent_total(class),
+                arrived: &self.arrived,
+            };
+            if self.generator.poll(now, demand).is_some() { now } else { intake.next_wakeup() }
+        });
+        let later = self.schedule.next_due().min(timer).min(self.tcp_acks.next_due());
+        let later = later.min(intake).min(self.generator.next_wakeup(now));
+        opens.min(later.max(free))
+    }
+
+    /// The first instant, `from` or later, at which flow control lets a class send; [`Time::NEVER`] if that takes a message.
+    #[inline]
+    fn opens_at(&self, from: Time, class: Class) -> Time {
+        let longest = self.frame_bytes_max;
+        if !self.regulator.has_credit(class, longest) {
+            return Time::NEVER;
+        }
+        let mut at = from;
+        while self.regulator.paused(at).contains(class) {
+            at = self.regulator.next_wakeup(at).expect("a paused class has a timer");
+        }
+        if !self.limits.waiting(at, class.alone()).is_empty() {
+            self.limits.next_wakeup(class.alone(), &self.regulator)
+        } else {
+            at
+        }
+    }
+}

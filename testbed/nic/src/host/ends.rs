@@ -1,0 +1,127 @@
+//! Ends of connections: opened, joined and closed while the host runs.
+
+use weir_units::Time;
+use weir_units::archive::{Archive, State};
+use weir_wire::rocev2::{Psn, QueuePair};
+
+use super::config::{HostError, Peer};
+use super::flow::FlowConfig;
+use super::receiver::{Receiver, ReceiverConfig};
+use super::sender::Sender;
+use super::slots::Opened;
+use super::{End, Host, longest_answer};
+
+impl Host {
+    /// Opens a connection to receive on while the host runs; the number of its end, and its place.
+    pub fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
+        let host = &self.config;
+        let make =
+            |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..config.clone() }, host));
+        let place = self.receivers.open(false, make).expect("a receiver can always be made");
+        self.frame_bytes_max = self.frame_bytes_max.max(longest_answer(config.stamps, host));
+        (self.receivers[place].config().queue_pair, place)
+    }
+
+    /// Opens a connection's sending end while the host runs; the number of its end, and its place, by which its completions
+    /// name it. `config`'s own queue pair is not looked at.
+    pub fn open_sender(&mut self, now: Time, config: &FlowConfig) -> Result<(QueuePair, usize), HostError> {
+        let host = &self.config;
+        let make = |queue_pair| Sender::new(&FlowConfig { queue_pair, ..config.clone() }, host);
+        let place = self.senders.open(true, make)?;
+        self.frame_bytes_max = self.frame_bytes_max.max(self.senders[place].frame_bytes_max());
+        self.give_turn(now, place);
+        Ok((self.senders[place].terms().queue_pair, place))
+    }
+
+    /// Makes ends of connections that were opened on the way, to be overwritten from an archive: behind those that the host has from
+    /// the start, in the order of their places.
+    pub fn refill(
+        &mut self,
+        senders: impl Iterator<Item = FlowConfig>,
+        receivers: impl Iterator<Item = ReceiverConfig>,
+    ) -> Result<(), HostError> {
+        let Host { config, senders: of_senders, receivers: of_receivers, .. } = self;
+        for flow in senders {
+            of_senders.refill(Sender::new(&flow, config)?);
+        }
+        receivers.for_each(|end| of_receivers.refill(Receiver::new(&end, config)));
+        Ok(())
+    }
+
+    /// Shows an archive what the host would keep of a flow, for what can't be taken down of it.
+    pub fn try_flow(&self, flow: &FlowConfig, archive: &mut Archive) {
+        if let Ok(mut sender) = Sender::new(flow, &self.config) {
+            sender.state(archive);
+        }
+    }
+
+    /// Tells a receiving end, by its place, who sends to it.
+    pub fn set_sender(&mut self, receiver: usize, queue_pair: QueuePair) {
+        self.receivers[receiver].set_peer(queue_pair, &self.config);
+    }
+
+    /// Names the sender of a receiving end, by its place, that had none, and the number of the first packet that it sends: what
+    /// two hosts tell each other before they use a reliable connection.
+    pub fn connect_receiver(&mut self, place: usize, peer: Peer, first: Psn) {
+        self.receivers[place].connect(peer, first, &self.config);
+    }
+
+    /// Names the receiver of a flow, by its place, whose peer was [`Peer::UNKNOWN`], and the number of its first packet. It sends
+    /// from now on, or from its start.
+    pub fn connect_sender(&mut self, now: Time, place: usize, peer: Peer, first: Psn) {
+        self.senders[place].connect(peer, first, &self.config);
+        self.give_turn(now, place);
+    }
+
+    /// Closes a receiving end; what comes for it from now on is for nobody.
+    pub fn close_receiver(&mut self, place: usize) {
+        // While it stands in a queue its place is not used again.
+        let receiver = &mut self.receivers[place];
+        receiver.is_closing = receiver.owes();
+        if !receiver.is_closing {
+            self.receivers.close(place);
+        }
+    }
+
+    /// Closes a sending end.
+    pub fn close_sender(&mut self, place: usize) {
+        let sender = &mut self.senders[place];
+        sender.is_closing = sender.has_turn;
+        if !sender.is_closing {
+            self.senders.close(place);
+        }
+    }
+
+    /// A sender's turn has come. Returns whether it is there still.
+    #[inline]
+    pub(super) fn take_turn(&mut self, flow: usize) -> bool {
+        let sender = &mut self.senders[flow];
+        sender.has_turn = false;
+        if sender.is_closing {
+            self.senders.close(flow);
+            return false;
+        }
+        true
+    }
+
+    /// A receiver has sent what it owed.
+    #[inline]
+    pub(super) fn let_go(&mut self, receiver: usize) {
+        let state = &self.receivers[receiver];
+        if state.is_closing && !state.owes() {
+            self.receivers.close(receiver);
+        }
+    }
+
+    #[inline]
+    pub(super) fn end(&self, queue_pair: QueuePair) -> Option<End> {
+        match Opened::of(queue_pair) {
+            Some(opened) if opened.sends => self.senders.place(opened).map(End::Sender),
+            Some(opened) => self.receivers.place(opened).map(End::Receiver),
+            None => {
+                let place = self.ends.binary_search_by_key(&queue_pair, |(number, _)| *number).ok()?;
+                Some(self.ends[place].1)
+            }
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! A frame that is to be sent.
+
+use std::net::Ipv4Addr;
+
+use weir_wire::rocev2::{Ecn, QueuePair};
+
+use super::config::HostConfig;
+use super::packet::{NicFrame, NicPacket, Says};
+use super::receiver::Receiver;
+
+/// A frame to be sent, and what a packet needs beside to be written as bytes.
+pub(super) struct Outgoing {
+    pub(super) frame: NicFrame,
+    /// The connection's end here.
+    pub(super) own: QueuePair,
+    pub(super) peer: Ipv4Addr,
+}
+
+/// A packet back to the sender of a connection.
+#[inline]
+pub(super) fn answer(host: &HostConfig, receiver: &Receiver, frame_bytes: u16, ecn: Ecn, says: Says) -> Outgoing {
+    let (own, peer) = (receiver.config().queue_pair, receiver.config().peer);
+    let packet = NicPacket {
+        destination: peer.mac,
+        source: host.mac,
+        flow_hash: receiver.flow_hash(),
+        frame_bytes,
+        dscp: host.ack_dscp,
+        ecn,
+        queue_pair: peer.queue_pair,
+        says,
+        telemetry: None,
+    };
+    Outgoing { frame: NicFrame::Packet(packet), own, peer: peer.ip }
+}

@@ -1,0 +1,80 @@
+//! What a flow has sent.
+
+use weir_units::archive::Value;
+use weir_units::{Bytes, Span, Time};
+use weir_wire::rocev2::Refusal;
+
+/// What a flow has sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+pub struct SenderStats {
+    /// Frames.
+    pub frames: u64,
+    /// Their payload.
+    pub payload: Bytes,
+    /// Their bytes on the wire, with FCS, preamble and gap.
+    pub wire: Bytes,
+    /// Messages wholly sent.
+    pub messages_sent: u64,
+    /// Messages acknowledged.
+    pub messages_done: u64,
+    /// Payload of the messages acknowledged.
+    pub payload_done: Bytes,
+    /// Their completion times.
+    pub fct: FctSummary,
+    /// Negative acknowledgements: a packet was missing.
+    pub naks: u64,
+    /// Negative acknowledgements: the receiver had no buffer yet.
+    pub rnr_naks: u64,
+    /// Negative acknowledgements that end the flow, by [`Refusal::ALL`].
+    pub refusals: [u64; Refusal::ALL.len()],
+    /// Frames that were sent before.
+    pub retransmitted: u64,
+    /// How often no acknowledgement came in time.
+    pub timeouts: u64,
+    /// Acknowledgements of what was never sent.
+    pub acks_unexpected: u64,
+    /// Congestion notifications.
+    pub congestion_notifications: u64,
+}
+
+/// Flow completion times in a few numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
+pub struct FctSummary {
+    /// How many.
+    pub count: u64,
+    /// All added up.
+    pub sum: Span,
+    /// The shortest.
+    pub min: Span,
+    /// The longest.
+    pub max: Span,
+}
+
+impl FctSummary {
+    /// The average, rounded down; zero if there is none.
+    pub fn mean(&self) -> Span {
+        if self.count == 0 { Span::ZERO } else { self.sum.divided_by(self.count) }
+    }
+
+    fn add(&mut self, fct: Span) {
+        self.min = if self.count == 0 { fct } else { self.min.min(fct) };
+        self.max = self.max.max(fct);
+        self.sum += fct;
+        self.count += 1;
+    }
+}
+
+impl SenderStats {
+    /// Negative acknowledgements by their kinds, without those that never came.
+    pub fn naks_by_kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let refusals = Refusal::ALL.map(|refusal| (refusal.name(), self.refusals[refusal as usize]));
+        let all = [("sequence error", self.naks), ("receiver not ready", self.rnr_naks)].into_iter().chain(refusals);
+        all.filter(|(_, count)| *count > 0)
+    }
+
+    pub(super) fn note_done(&mut self, now: Time, released: Time, size: u64) {
+        self.messages_done += 1;
+        self.payload_done += Bytes::new(size);
+        self.fct.add(now.since(released));
+    }
+}

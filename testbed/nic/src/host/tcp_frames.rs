@@ -1,0 +1,115 @@
+//! Frames of TCP on a host: acknowledgements that are due, and the one queue in which all of them stand where the host has it.
+
+use std::net::Ipv4Addr;
+
+use weir_units::archive::Value;
+use weir_units::{Class, ClassSet, Time};
+use weir_wire::rocev2::{Ecn, QueuePair};
+
+use super::Host;
+use super::outgoing::{Outgoing, answer};
+use super::packet::{NicFrame, NicPacket, Says};
+
+/// A frame of TCP in the host's queue.
+#[derive(Clone, Debug, Value)]
+pub(super) struct Queued {
+    /// The class of its connection's data, in which it takes its turn,
+    turn: Class,
+    /// and its own.
+    class: Class,
+    packet: NicPacket,
+    own: QueuePair,
+    peer: Ipv4Addr,
+}
+
+/// The flow that the queue of TCP's frames is to the schedule.
+pub(super) const TCP_QUEUE: u32 = u32::MAX;
+
+impl Host {
+    /// Puts all that a flow of TCP may send now into the host's queue.
+    #[cold]
+    pub(super) fn queue_segments(&mut self, now: Time, flow: usize) {
+        while self.senders[flow].due() <= now
+            && let Some((says, frame_bytes, ecn)) = self.senders[flow].take(now, &self.config.sizes)
+        {
+            let (packet, class, own, peer) = self.packet_of(now, flow, says, frame_bytes, ecn);
+            self.queue_tcp(now, Queued { turn: class, class, packet, own, peer });
+        }
+        self.watch(flow);
+        // What it has to send later it has its turn for then.
+        let sender = &mut self.senders[flow];
+        let due = sender.due();
+        if due > now && due < Time::NEVER {
+            sender.has_turn = true;
+            self.schedule.add(now, flow as u32, sender.terms().class, due);
+        }
+    }
+
+    /// Puts acknowledgements of TCP that are due into the host's queue.
+    #[cold]
+    pub(super) fn queue_tcp_acks(&mut self, now: Time) {
+        while let Some((outgoing, class, turn)) = self.next_tcp_ack(ClassSet::EMPTY) {
+            if let Outgoing { frame: NicFrame::Packet(packet), own, peer } = outgoing {
+                self.queue_tcp(now, Queued { turn, class, packet, own, peer });
+            }
+        }
+    }
+
+    fn queue_tcp(&mut self, now: Time, queued: Queued) {
+        if self.tcp_queue.is_empty() {
+            self.schedule.add(now, TCP_QUEUE, queued.turn, now);
+        }
+        self.tcp_queue.push_back(queued);
+    }
+
+    /// The first frame of TCP's queue, whose turn it is.
+    #[cold]
+    pub(super) fn poll_tcp_queue(&mut self, now: Time) -> Option<Outgoing> {
+        let Queued { class, packet, own, peer, .. } = self.tcp_queue.pop_front()?;
+        if let Some(next) = self.tcp_queue.front() {
+            self.schedule.add(now, TCP_QUEUE, next.turn, now);
+        }
+        self.note_sent(now, class, u32::from(packet.frame_bytes));
+        Some(Outgoing { frame: NicFrame::Packet(packet), own, peer })
+    }
+
+    /// An acknowledgement of TCP, in its own class or its flow's.
+    #[inline]
+    pub(super) fn poll_tcp_ack(&mut self, now: Time, held_back: ClassSet) -> Option<Outgoing> {
+        while let Some((receiver, generation)) = self.tcp_acks.take_due(now) {
+            if self.receivers.generation(receiver) != generation || !self.receivers.is_open(receiver) {
+                continue;
+            }
+            let state = &mut self.receivers[receiver];
+            let (class, _) = state.ack_point();
+            state.handle_delay_over(now, |ack| self.tcp_acks.push(class, receiver, ack));
+            if let Some(at) = state.watch() {
+                self.tcp_acks.wake(at, receiver, generation);
+            }
+        }
+        if self.config.queues_tcp {
+            self.queue_tcp_acks(now);
+            return None;
+        }
+        let (outgoing, class, _) = self.next_tcp_ack(held_back)?;
+        self.note_sent(now, class, outgoing.frame.frame_bytes());
+        Some(outgoing)
+    }
+
+    /// The next acknowledgement of TCP of none of the `held_back` classes, with its class and the one of its data.
+    #[inline]
+    fn next_tcp_ack(&mut self, held_back: ClassSet) -> Option<(Outgoing, Class, Class)> {
+        let (class, place, ack) = self.tcp_acks.next(held_back)?;
+        let receiver = &mut self.receivers[place];
+        receiver.queued -= 1;
+        let ((_, dscp), frame_bytes) = (receiver.ack_point(), self.config.sizes.of_tcp_ack(&ack));
+        // No switch is to mark it (RFC 3168, 6.1.4).
+        let mut outgoing = answer(&self.config, receiver, frame_bytes, Ecn::NotCapable, Says::TcpAck(ack));
+        if let NicFrame::Packet(packet) = &mut outgoing.frame {
+            packet.dscp = dscp;
+        }
+        let of_data = receiver.config().class;
+        self.let_go(place);
+        Some((outgoing, class, of_data))
+    }
+}

@@ -1,0 +1,83 @@
+//! Scenarios that real frames can't run.
+
+use weir_nic::host::{FrameSizes, Transport};
+use weir_units::{FrameTimes, LINK_OVERHEAD, PortSet};
+
+use super::{FlowPlan, HostPlan, Scenario};
+
+/// Messages of workloads with real frames.
+const REAL_MESSAGES_MAX: usize = 10_000;
+
+impl Scenario {
+    /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
+    pub fn needs_virtual_time(&self) -> Option<String> {
+        let of_routes = || {
+            let what = "its switches choose among ports of equal cost, which takes virtual time";
+            self.routes.as_ref().filter(|routes| routes.have_choices()).map(|_| what.to_owned())
+        };
+        let of_ports = || {
+            let wide = self.switches.iter().find(|switch| switch.ports.len() > PortSet::PORTS_MAX)?;
+            Some(format!(
+                "switch {} has {} ports, and with real frames a switch has {} at most: more take virtual time",
+                wide.name,
+                wide.ports.len(),
+                PortSet::PORTS_MAX
+            ))
+        };
+        let of_outages = || self.outages.first().map(|_| "its links are cut in virtual time only".to_owned());
+        let of_frames = || {
+            let is_real = |host: &HostPlan| host.nic.sizes == FrameSizes::rocev2(host.nic.sizes.payload_max);
+            let is_made_up = self.link_overhead != LINK_OVERHEAD || !self.hosts.iter().all(is_real);
+            is_made_up.then(|| "its frames have lengths that real ones have not: they take virtual time".to_owned())
+        };
+        let of_times = || {
+            let is_made_up = self.frame_times != FrameTimes::Exact;
+            is_made_up.then(|| "its frames take whole nanoseconds on links, which takes virtual time".to_owned())
+        };
+        let of_buffers = || {
+            if !self.unbuffered.is_empty() {
+                return Some("its switches' buffers do not count all classes, which takes virtual time".to_owned());
+            }
+            let is_so = self.unscheduled_alpha.is_some();
+            is_so.then(|| "its switches tell unscheduled frames from others, which takes virtual time".to_owned())
+        };
+        let of_flows = || {
+            let is_emulated = |flow: &&FlowPlan| !self.is_real(flow.from);
+            let is_tcp = |flow: &&FlowPlan| matches!(flow.config.transport, Transport::Tcp(_));
+            let over_tcp = self.flows.iter().filter(is_emulated).find(is_tcp)?;
+            Some(format!("flow {} is over TCP, which takes virtual time", over_tcp.name))
+        };
+        let of_traffic = || {
+            let over_tcp = self.traffic.iter().find(|plan| matches!(plan.transport, Transport::Tcp(_)))?;
+            Some(format!("workload {} is over TCP, which takes virtual time", over_tcp.name))
+        };
+        let of_loops = || {
+            let closed = self.traffic.iter().find(|plan| plan.closed_loop().is_some())?;
+            Some(format!("workload {} is a closed loop, which takes virtual time", closed.name))
+        };
+        let of_digests = || {
+            self.digest()
+                .map(|_| "its switches digest how busy they are (hpcc-pint), which takes virtual time".to_owned())
+        };
+        let of_messages = || {
+            let messages: usize = self.traffic.iter().map(|plan| plan.messages().len()).sum();
+            (messages > REAL_MESSAGES_MAX).then(|| {
+                format!(
+                    "its workloads have {messages} messages, and with real frames no more than {REAL_MESSAGES_MAX} are possible, \
+                     as the connection of each is open from the start: they take virtual time"
+                )
+            })
+        };
+        of_ports()
+            .or_else(of_routes)
+            .or_else(of_outages)
+            .or_else(of_frames)
+            .or_else(of_times)
+            .or_else(of_buffers)
+            .or_else(of_flows)
+            .or_else(of_traffic)
+            .or_else(of_loops)
+            .or_else(of_digests)
+            .or_else(of_messages)
+    }
+}

@@ -1,0 +1,108 @@
+//! Messages of workloads, and what carries them.
+
+use std::num::NonZeroU32;
+use std::sync::Arc;
+
+use weir_nic::host::{CongestionControl, FlowConfig, Peer, Transport};
+use weir_units::{Class, Span, Time};
+use weir_wire::rocev2::Dscp;
+
+use crate::workload::{ClosedLoop, Message};
+
+/// Messages of one kind.
+#[derive(Clone, Debug)]
+pub struct TrafficPlan {
+    /// Its name.
+    pub name: String,
+    /// Class, for flow control: the one that the switches give to `dscp`.
+    pub class: Class,
+    /// Code point of its frames.
+    pub dscp: Dscp,
+    /// What carries it.
+    pub transport: Transport,
+    /// What controls its senders' rates, of RDMA.
+    pub congestion_control: CongestionControl,
+    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    pub ack_every: Option<NonZeroU32>,
+    /// Go-back-N, with this timeout; `None`: nothing is sent again.
+    pub retransmission: Option<Span>,
+    /// The destination port that `fct.txt` has of its messages, where one is given.
+    pub dport: Option<u16>,
+    /// Its messages.
+    pub sends: Sends,
+}
+
+/// What a workload sends.
+#[derive(Clone, Debug)]
+pub enum Sends {
+    /// A list, by the messages' starts.
+    List(Arc<[Message]>),
+    /// Messages that hosts begin when others have been acknowledged.
+    ClosedLoop(Arc<ClosedLoop>),
+}
+
+impl Sends {
+    /// The messages of a list, by their start; a closed loop has none before it runs.
+    pub fn messages(&self) -> &[Message] {
+        match self {
+            Sends::List(messages) => messages,
+            Sends::ClosedLoop(_) => &[],
+        }
+    }
+
+    /// The closed loop, if it is one.
+    pub fn closed_loop(&self) -> Option<&ClosedLoop> {
+        match self {
+            Sends::List(_) => None,
+            Sends::ClosedLoop(closed) => Some(closed),
+        }
+    }
+}
+
+impl TrafficPlan {
+    /// Leaves out what starts from `end` on.
+    pub fn end_at(&mut self, end: Time) {
+        match &mut self.sends {
+            Sends::List(messages) => {
+                let before = before(messages, end);
+                if before.len() < messages.len() {
+                    *messages = before.into();
+                }
+            }
+            Sends::ClosedLoop(closed) => *closed = Arc::new(closed.before(end)),
+        }
+    }
+
+    /// [`Sends::messages`].
+    pub fn messages(&self) -> &[Message] {
+        self.sends.messages()
+    }
+
+    /// [`Sends::closed_loop`].
+    pub fn closed_loop(&self) -> Option<&ClosedLoop> {
+        self.sends.closed_loop()
+    }
+
+    /// The messages of a list that start before this.
+    pub fn before(&self, end: Time) -> &[Message] {
+        before(self.messages(), end)
+    }
+
+    /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
+    pub fn flow(&self, message: &Message) -> FlowConfig {
+        FlowConfig {
+            message: message.size,
+            start: message.start,
+            congestion_control: self.congestion_control.clone(),
+            total: Some(message.size),
+            ack_every: self.ack_every,
+            retransmission: self.retransmission,
+            transport: self.transport.clone(),
+            ..FlowConfig::new(Peer::UNKNOWN.queue_pair, Peer::UNKNOWN, self.class, self.dscp)
+        }
+    }
+}
+
+fn before(messages: &[Message], end: Time) -> &[Message] {
+    &messages[..messages.partition_point(|message| message.start < end)]
+}
