@@ -30,7 +30,7 @@ impl Wakeup {
     #[inline]
     fn new(at: Time, who: usize) -> Wakeup {
         debug_assert!(who < 1 << Self::COMPONENT_BITS);
-        // What is later than any scenario's end never comes.
+        // A wakeup later than any scenario's end never comes.
         if at.as_picos() >= u64::MAX >> Self::COMPONENT_BITS {
             return Wakeup::NEVER;
         }

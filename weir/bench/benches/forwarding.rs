@@ -68,7 +68,7 @@ const RUNS: [Run; 6] = [
     Run { policy: "reverie", ..Run::of("Reverie", "--counted-reverie", CASES[0], 328.0) },
     Run { policy: "static", flow_control: "cbfc", ..Run::of("CBFC", "--counted-cbfc", CASES[0], 345.0) },
 ];
-/// Its parts, by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Those that take few may take two
+/// Its parts, by the functions that the compiler leaves of them; the rest, some 205, is DPDK's. Parts that take few may take two
 /// more: how many rounds find nothing to do is the processor's matter.
 const PARTS: [Part; 3] = [
     Part {

@@ -1,10 +1,18 @@
-//! The house as CONTRIBUTING.md tells it: which crates there are, and that each stands on crates further down.
+//! The house as CONTRIBUTING.md tells it: which crates there are, that each stands on crates further down, that no files of one
+//! stand on each other, and how sentences start.
+
+mod circles;
+mod prose;
+mod tokens;
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use toml::Table;
+
+use circles::{Modules, circle, first_file};
+use prose::{Syntax, shunned, shunned_in};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -58,4 +66,114 @@ fn crates_depend_on_crates_further_down() {
         }
     }
     assert!(ties > 50, "{ties} ties were found");
+}
+
+#[test]
+fn no_files_of_a_crate_stand_on_each_other() {
+    let (mut files, mut ties, mut found) = (0, 0, Vec::new());
+    for (name, folder) in told() {
+        let modules = Modules::read(&first_file(&repository().join(folder)).unwrap());
+        let of_crate = modules.ties();
+        files += modules.files();
+        ties += of_crate.values().map(BTreeMap::len).sum::<usize>();
+        found.extend(
+            [false, true]
+                .into_iter()
+                .filter_map(|down| circle(&of_crate, down))
+                .map(|circle| format!("{name}: {circle}")),
+        );
+    }
+    assert!(found.is_empty(), "{}", found.join("\n"));
+    assert!(files > 600 && ties > 2_000, "{files} files with {ties} ties were found");
+}
+
+/// A circle of a crate with these files, in both ways of looking.
+fn circles_of(files: &[(&str, &str)]) -> [Option<String>; 2] {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in files {
+        let file = folder.path().join("src").join(name);
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(file, text).unwrap();
+    }
+    let ties = Modules::read(&first_file(folder.path()).unwrap()).ties();
+    [false, true].map(|down| circle(&ties, down))
+}
+
+#[test]
+fn files_that_stand_on_each_other_are_found() {
+    let by = |a: &str, b: &str| circles_of(&[("lib.rs", "mod a; mod b; pub use a::A;"), ("a.rs", a), ("b.rs", b)]);
+    let needs_a = [
+        "use crate::A;",
+        "use super::{a::{self, A}, c};",
+        "fn f() -> crate::a::A {}",
+        "use super::a; fn f(_: a::A) {}",
+    ];
+    for b in needs_a {
+        let [up, down] = by("pub struct A; use crate::b::f;", b);
+        let told = up.clone().unwrap();
+        assert!(told.contains("a needs b::f") && told.contains("b needs "), "{b}: {told}");
+        assert_eq!(up, down, "{b}");
+    }
+    let needs_none = [
+        "// use crate::A;",
+        "/// Of [`crate::A`].\nfn f() -> &'static str { \"crate::A\" }",
+        "#[cfg(test)] mod tests { use crate::A; }",
+        "#[cfg(all(loom, test))] use crate::{A}; fn f(_: char) { f('\"') } // \"",
+        "pub(in crate::a) fn f() { other::a::A::new() }",
+        "macro_rules! f { () => { r#\"crate::A\"# } }",
+    ];
+    for b in needs_none {
+        assert_eq!(by("pub struct A; use crate::b::f;", b), [None, None], "{b}");
+    }
+}
+
+/// A file may need those of its folder, and they may need it; but a circle over others counts that goes by only one kind of these ties.
+#[test]
+fn a_file_and_its_folder_may_need_each_other() {
+    let crate_of = |a: &'static str, inner: &'static str, b: &'static str| {
+        circles_of(&[("lib.rs", "mod a; mod b;"), ("a.rs", a), ("a/inner.rs", inner), ("b.rs", b)])
+    };
+    let a = "mod inner; pub struct A; fn f() { inner::g() }";
+    assert_eq!(crate_of(a, "use super::A;", "use crate::a::A;"), [None, None]);
+    let over_the_folder = crate_of(a, "use crate::b::B;", "pub struct B; use crate::a::A;");
+    assert!(over_the_folder[0].is_none() && over_the_folder[1].is_some(), "{over_the_folder:?}");
+    let out_of_the_folder =
+        crate_of("mod inner; use crate::b::B; pub struct A;", "use super::A;", "pub struct B; use crate::a::inner::g;");
+    assert!(out_of_the_folder[0].is_some() && out_of_the_folder[1].is_none(), "{out_of_the_folder:?}");
+}
+
+#[test]
+fn sentences_start_with_their_subject() {
+    let (found, files) = shunned_in(&repository());
+    assert!(found.is_empty(), "these sentences put something before their subject:\n{}", found.join("\n"));
+    assert!(files > 1_000, "{files} files were looked at");
+}
+
+#[test]
+fn starts_of_sentences_are_found_where_they_are() {
+    let found = |syntax: Syntax, text: &str| -> Vec<(usize, String)> {
+        let paragraphs = syntax.paragraphs(text).into_iter();
+        paragraphs.flat_map(|(line, text)| shunned(&text).into_iter().map(move |start| (line, start))).collect()
+    };
+    let bad = [
+        (Syntax::Rust, "x\n/// Of two."),
+        (Syntax::Rust, "x\n// One (or two.)\n// Those are it."),
+        (Syntax::C, "\n/* One.\n * Those. */"),
+        (Syntax::Shell, "x = 1\n# Is it?\n# The same."),
+        (Syntax::Python, "\n\"\"\"What is it.\"\"\""),
+        (Syntax::Markdown, "# A\n- **Of** two."),
+        (Syntax::Markdown, "\n| a. | Those |"),
+    ];
+    for (syntax, text) in bad {
+        assert_eq!(found(syntax, text).first().map(|(line, _)| *line), Some(2), "{text}");
+    }
+    let good = [
+        (Syntax::Rust, "/// Offers one, e.g.\n/// of two. Thoseabouts.\n/// ```\n/// Of\n/// ```\nlet of = \"Of\"; Of"),
+        (Syntax::Shell, "x = \"Of\"\n# as big as\n# those"),
+        (Syntax::Markdown, "One\nof it: Of\n```\nWhat is\n```"),
+        (Syntax::Python, "x = \"\"\"\nOf\"\"\""),
+    ];
+    for (syntax, text) in good {
+        assert_eq!(found(syntax, text), [], "{text}");
+    }
 }

@@ -43,7 +43,7 @@
 
   const tickLabels = (_, values, __, ___, step) => values.map((value) => value == null ? "" : shown(value, step));
 
-  /** Of a logarithmic axis: powers of ten, with 2 and 5 times them between few; of a short one, as of any other. */
+  /** Ticks of a logarithmic axis: powers of ten, with 2 and 5 times them between few; those of a short one are as of any other. */
   function logTicks(u, _, min, max) {
     const decades = Math.log10(max / min);
     // Each decade takes some room for three numbers.
@@ -134,7 +134,7 @@
     ctx.restore();
   }
 
-  /** What is under the pointer: a bar, an instant that matters, or nothing. */
+  /** Tells of the thing under the pointer: a bar, an instant that matters, or nothing. */
   function tell(plot, u) {
     const { left, top } = u.cursor;
     if (left == null || left < 0) {
