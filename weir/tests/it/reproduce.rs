@@ -501,6 +501,9 @@ fn mistakes_are_told_with_their_lines_before_anything_runs() {
     refused(PAPER, &["--set", "switch.buffer.static.threshold=70KB"], &hidden);
     refused(PAPER, &["--set", "switch.buffer.*.alpha=1"], &["no policy of the scenario has `alpha`"]);
     refused(PAPER, &["--set", "workloads.bursts.load=0.9", "--set", "scenario.end=2ms"], &["that value"]);
+    // Links of the topology have the delay that it gives them.
+    let elsewhere = "the scenario has `delay` elsewhere: write --set \"topology.delay=3us\"";
+    refused(PAPER, &["--set", "switch.port.delay=3us"], &["it changes nothing", elsewhere]);
     refused(
         &with("below = { measure = \"PAUSEs, low\" }", "at_most = { measure = \"PAUSEs, high\" }"),
         &[],

@@ -33,26 +33,52 @@ pub(super) fn check(
             return Err(told(format!("run \"{name}\" of the scenario sets this itself; write {instead}")));
         }
         let with = |overrides: &[(Path, Value)], combination: &Vec<usize>| {
-            let mut table = base.table.clone();
-            set_all(&mut table, &setting(file, combination), file.seeds.first().copied(), overrides).ok()?;
-            let runs = base.parse(file, &table).ok()?;
-            Some(
-                chosen
-                    .iter()
-                    .filter_map(|run| runs.get(*run))
-                    .map(|run| format!("{:?}", run.scenario))
-                    .collect::<Vec<_>>(),
-            )
+            runs_with(overrides, combination, file, base, chosen)
         };
         let is_idle = |combination: &Vec<usize>| {
             // Without it the scenario may be none.
             with(&others, combination).is_some_and(|without| with(&file.overrides, combination) == Some(without))
         };
         if combinations.iter().all(is_idle) {
-            return Err(told(why_idle(path, value, file, base, chosen)));
+            let elsewhere = combinations.first().map_or_else(Vec::new, |first| {
+                let without = with(&others, first);
+                let changes = |place: &Path| {
+                    let more = [&others[..], &[(place.clone(), value.clone())]].concat();
+                    with(&more, first).is_some_and(|runs| Some(runs) != without)
+                };
+                let places = Path::all_of(&base.table, path.last()).into_iter().filter(|place| place != path);
+                places.filter(changes).take(PLACES_MAX).collect()
+            });
+            return Err(told(why_idle(path, value, file, base, chosen) + &where_else(path, value, &elsewhere)));
         }
     }
     Ok(())
+}
+
+/// So many places are named where a value of the name is set.
+const PLACES_MAX: usize = 4;
+
+/// The chosen runs of a combination with these overrides; `None` if they are no scenario.
+fn runs_with(
+    overrides: &[(Path, Value)],
+    combination: &[usize],
+    file: &SweepFile,
+    base: &Base,
+    chosen: &[usize],
+) -> Option<Vec<String>> {
+    let mut table = base.table.clone();
+    set_all(&mut table, &setting(file, combination), file.seeds.first().copied(), overrides).ok()?;
+    let runs = base.parse(file, &table).ok()?;
+    Some(chosen.iter().filter_map(|run| runs.get(*run)).map(|run| format!("{:?}", run.scenario)).collect())
+}
+
+/// Where the scenario has a key of this name whose value matters, and how it is set there.
+fn where_else(path: &Path, value: &Value, places: &[Path]) -> String {
+    if places.is_empty() {
+        return String::new();
+    }
+    let sets: Vec<String> = places.iter().map(|place| format!("--set \"{place}={}\"", written(value))).collect();
+    format!("; the scenario has `{}` elsewhere: write {}", path.last(), sets.join(", or "))
 }
 
 /// The first chosen run that sets this itself.
@@ -64,11 +90,17 @@ fn hidden_by(path: &Path, base: &Base, chosen: &[usize]) -> Option<usize> {
 
 fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &Base, chosen: &[usize]) -> String {
     let nothing = "it changes nothing";
-    if path.is_in(&base.table) {
-        return format!("{nothing}: the scenario has that value, or nothing there uses it");
+    let there = path.values_in(&base.table);
+    if !there.is_empty() {
+        let is_that = there.iter().all(|there| *there == value);
+        return if is_that {
+            format!("{nothing}: the scenario has that value")
+        } else {
+            format!("{nothing}: the scenario has another value there, and no run uses it")
+        };
     }
     let Some(below) = path.after("switch") else {
-        return format!("{nothing}: no run uses it");
+        return format!("{nothing}: no run uses it, or it is so by default");
     };
     match files_of_switches(file, base).into_iter().next() {
         Some(named) => {

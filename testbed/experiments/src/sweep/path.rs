@@ -65,6 +65,11 @@ impl Path {
 
     /// Whether a document has something there.
     pub(crate) fn is_in(&self, document: &Table) -> bool {
+        !self.values_in(document).is_empty()
+    }
+
+    /// What a document has there.
+    pub(crate) fn values_in<'a>(&self, document: &'a Table) -> Vec<&'a Value> {
         let mut at: Vec<&Value> = Vec::new();
         for (depth, key) in self.0.iter().enumerate() {
             at = match depth {
@@ -72,7 +77,14 @@ impl Path {
                 _ => at.into_iter().flat_map(|value| inner(value, key)).collect(),
             };
         }
-        !at.is_empty()
+        at
+    }
+
+    /// The paths of all values of this name that a document has. An element of an array goes by its name, or by its place.
+    pub(crate) fn all_of(document: &Table, name: &str) -> Vec<Path> {
+        let mut found = Vec::new();
+        find_all(document, name, &mut Vec::new(), &mut found);
+        found
     }
 
     /// Puts a value there, with the tables that are missing on the way; a missing element of an array is an error.
@@ -168,6 +180,28 @@ fn inner<'a>(value: &'a Value, key: &str) -> Vec<&'a Value> {
     }
 }
 
+fn find_all(table: &Table, name: &str, above: &mut Vec<String>, found: &mut Vec<Path>) {
+    for (key, value) in table {
+        above.push(key.clone());
+        if key == name {
+            found.push(Path(above.clone()));
+        }
+        match value {
+            Value::Table(inner) => find_all(inner, name, above, found),
+            Value::Array(elements) => {
+                for (place, element) in elements.iter().enumerate() {
+                    let Value::Table(inner) = element else { continue };
+                    above.push(name_of(element).map_or_else(|| place.to_string(), str::to_owned));
+                    find_all(inner, name, above, found);
+                    above.pop();
+                }
+            }
+            _ => {}
+        }
+        above.pop();
+    }
+}
+
 /// The elements that a key means. A name goes before a place: a host may be called `7`.
 fn places(elements: &[Value], key: &str) -> Vec<usize> {
     if key == EACH {
@@ -240,6 +274,9 @@ mod tests {
         path("switch.pfc.quanta").set(&mut document, &ten).unwrap();
         assert_eq!(document["switch"]["pfc"]["quanta"], ten);
         assert!(path("hosts.1.name").is_in(&document) && !path("hosts.1.rate").is_in(&document));
+        assert_eq!(Path::all_of(&document, "rate"), [path("hosts.H1.rate")]);
+        assert_eq!(Path::all_of(&document, "b"), [path("hosts.H1.b"), path("hosts.0.b")]);
+        assert_eq!(Path::all_of(&document, "quanta"), [path("switch.pfc.quanta")]);
         for (at, message) in [
             ("hosts.H2.rate", "the scenario's `hosts` have no `H2`"),
             ("links.0.rate", "the scenario has no `links`, of which this sets one"),
