@@ -229,21 +229,25 @@ def test_what_cannot_be_measured_is_told(cabled):
 def test_ctrl_c_ends_it_with_what_was_measured_and_progress_stands_on_the_terminal(cabled):
     directory, wires = cabled
     command = [weir_binary(), "calibrate", "--socket", str(directory / "c.sock"), "-p", "a", "-n", "10000", "--hold", "100ms"]
+    # Without this a terminal is taken for one that can draw nothing, and has no bar.
+    environment = {**os.environ, "TERM": "xterm"}
+    # A pause at least, from which the rest is estimated.
+    bar = r"[1-9]\d* of 10000 pauses, \d+\w+ left"
     with Host(wires["a"], obeys=True):
         # A host that has no CPU before each of some pauses has none measured: the command ends by itself then, and is called again.
         for _ in range(5):
             ours, its = pty.openpty()
-            running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=its, text=True)
+            running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=its, text=True, env=environment)
             os.close(its)
-            # A pause at least, from which the rest is estimated.
-            shown = terminal(ours, r"[1-9]\d* of 10000 pauses, \d+\w+ left")
+            shown = terminal(ours, bar)
             running.send_signal(signal.SIGINT)
             told, _ = running.communicate(timeout=PATIENCE_S)
             shown += terminal(ours)
             os.close(ours)
-            if "interrupted" in shown:
+            if "interrupted" in shown and re.search(bar, shown):
                 break
     assert running.returncode == 1, shown[-300:]
+    assert re.search(bar, shown), shown[-300:]
     assert re.search(r"interrupted after [1-9]\d* pauses; the same command measures all", shown), shown[-300:]
     assert "from a PAUSE to the last frame that still came" in told
 

@@ -21,7 +21,10 @@ pub fn bar(length: u64, done: u64, template: &str) -> ProgressBar {
     bar.set_style(style.progress_chars("=> "));
     bar.set_position(done);
     bar.reset_eta();
-    bar.enable_steady_tick(Duration::from_millis(200));
+    // A terminal that can't go back in a line (TERM unset, or dumb) shows no bar, and so needs none drawn anew.
+    if !bar.is_hidden() {
+        bar.enable_steady_tick(Duration::from_millis(200));
+    }
     *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.downgrade());
     bar
 }
