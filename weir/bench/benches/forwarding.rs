@@ -5,10 +5,12 @@
 //! `cargo bench -p weir-bench --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
 //! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
 //! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
-//! a profiler wants it; with `-- --instructions` it runs under callgrind, and a packet's instructions are held against a limit.
-//! Names of cases (`one-class`, `stations`, `lossy`, `two-classes`; alone also `mixed`) leave the others out, `--rounds N` takes so many
-//! rounds.
+//! a profiler wants it; with `-- --cold` it is measured what packet memory costs that has left the cache; with `-- --instructions` it runs
+//! under callgrind, and a packet's instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`;
+//! alone also `mixed`) leave the others out, `--rounds N` takes so many rounds.
 
+#[path = "forwarding/cold.rs"]
+mod cold;
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
 #[path = "forwarding/l3fwd.rs"]
@@ -113,6 +115,11 @@ fn main() {
     let hugepages = Reserved::at_least(700);
     println!("{}", Machine::here());
     println!("pages: {}\n", if hugepages.available() { "2 MiB, --in-memory" } else { "4 KiB, --no-huge" });
+    let rounds = std::env::args().skip_while(|argument| argument != "--rounds").nth(1);
+    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
+    if is_asked("--cold") {
+        return cold::measure(lcore, dir.path(), hugepages.available(), rounds);
+    }
     let (captures, switches): (Vec<Vec<PathBuf>>, Vec<SwitchConfig>) = CASES
         .iter()
         .map(|case| {
@@ -139,8 +146,6 @@ fn main() {
     let (peers, span) = if all { (&Peer::ALL[..], SECONDS / 2) } else { (&Peer::ADDRESSES_SWAPPED[..], SECONDS) };
     // Peers have two ports.
     let mut tables: [Table; OF_TWO_PORTS] = std::array::from_fn(|_| Table::new(peers));
-    let rounds = std::env::args().skip_while(|argument| argument != "--rounds").nth(1);
-    let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
     for _ in 0..rounds {
         let taking_part = captures.iter().zip(&switches).zip(&mut tables).zip(&CASES);
         for ((files, switch), table) in taking_part.filter(|(_, case)| takes_part(case)).map(|(all, _)| all) {

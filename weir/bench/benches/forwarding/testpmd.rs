@@ -9,6 +9,18 @@ use crate::processes;
 
 /// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
 pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
+    rate_with(mode, captures, lcore, hugepages, None, span)
+}
+
+/// As [`rate`]. With a number of packet buffers they come in turn, each after all others, since no lcore keeps those that it used last.
+pub(crate) fn rate_with(
+    mode: &str,
+    captures: &[PathBuf; 2],
+    lcore: u32,
+    hugepages: bool,
+    buffers: Option<u32>,
+    span: Duration,
+) -> Option<f64> {
     let main = if lcore == 0 { 1 } else { 0 };
     // testpmd buffers what it prints when it prints into a pipe.
     let mut command = Command::new("stdbuf");
@@ -26,6 +38,9 @@ pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: b
         command.arg(format!("--vdev=net_pcap{n},rx_pcap={},infinite_rx=1", file.display()));
     }
     command.args(["--", "-i", &format!("--forward-mode={mode}"), "--nb-cores=1"]);
+    if let Some(buffers) = buffers {
+        command.args([&format!("--total-num-mbufs={buffers}"), "--mbcache=0"]);
+    }
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
     let measured = measure(&mut child, lcore, span);
     if measured.is_none() {
