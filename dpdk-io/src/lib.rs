@@ -101,7 +101,8 @@ pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
 pub use mbuf::Mbuf;
 pub use mempool::{
-    DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for, mempool_bytes,
+    DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, Whereabouts, data_room_for,
+    mempool_bytes,
 };
 pub use naps::Naps;
 pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};

@@ -150,17 +150,27 @@ impl Mempool {
         true
     }
 
-    /// Asks the CPU to fetch the next `n` mbufs that this lcore takes, where they have left its cache. What other threads than EAL lcores
-    /// take is not known ahead.
+    /// Asks the CPU to fetch the next `n` mbufs that this lcore takes, from where they went. What other threads than EAL lcores take is not
+    /// known ahead.
     #[inline]
-    pub fn fetch_ahead(&self, n: usize) {
+    pub fn fetch_ahead(&self, n: usize, from: Whereabouts) {
+        let of_others = i32::from(from == Whereabouts::OtherCores);
         // SAFETY: the pool is alive; the cache that is looked at is of the lcore that calls.
-        unsafe { sys::weir_mempool_fetch_ahead(self.as_ptr(), n as u32) };
+        unsafe { sys::weir_mempool_fetch_ahead(self.as_ptr(), n as u32, of_others) };
     }
 
     pub(crate) fn as_ptr(&self) -> *mut sys::rte_mempool {
         self.0.pool.as_ptr()
     }
+}
+
+/// Where free mbufs went that are in no cache of this core.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Whereabouts {
+    /// Into the cache of another core, which used them last.
+    OtherCores,
+    /// Into memory, as they were used long ago.
+    Memory,
 }
 
 /// How the mbufs of a pool lie in memory.

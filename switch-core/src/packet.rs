@@ -54,6 +54,11 @@ pub trait Packet: Sized + Send + 'static {
     #[inline]
     fn prefetch(&self) {}
 
+    /// Has memory fetched of a packet that has stood for long and leaves some bursts later: what is looked at then, and where the next packet
+    /// may come to lie.
+    #[inline]
+    fn prefetch_early(&self) {}
+
     /// Source address of what [`Packet::parse`] says is data. Asked only where stations are learned.
     fn source(&self) -> MacAddr;
 

@@ -264,7 +264,22 @@ static void fetch_to_write(char *line)
 #endif
 }
 
-void weir_mempool_fetch_ahead(struct rte_mempool *pool, unsigned int n)
+/* A cache line that comes from memory, into the second-level cache: a core has few on their way to its first-level cache at a time, and
+ * would wait with the others. */
+static void fetch_early(char *line)
+{
+	__builtin_prefetch(line, 0, 2);
+}
+
+static void fetch_mbuf(char *mbuf, void (*fetch)(char *))
+{
+	/* Both lines of the header, and the first bytes of a frame. */
+	fetch(mbuf);
+	fetch(mbuf + RTE_CACHE_LINE_SIZE);
+	fetch(mbuf + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM);
+}
+
+void weir_mempool_fetch_ahead(struct rte_mempool *pool, unsigned int n, int of_others)
 {
 	struct rte_mempool_cache *cache = rte_mempool_default_cache(pool, rte_lcore_id());
 
@@ -277,14 +292,9 @@ void weir_mempool_fetch_ahead(struct rte_mempool *pool, unsigned int n)
 		if (rte_mempool_ops_dequeue_bulk(pool, cache->objs + cache->len, more) == 0)
 			cache->len += more;
 	}
-	for (unsigned int i = 0; i < n && i < cache->len; i++) {
-		char *mbuf = cache->objs[cache->len - 1 - i];
-
-		/* Both lines of the header, and the first bytes of a frame. */
-		fetch_to_write(mbuf);
-		fetch_to_write(mbuf + RTE_CACHE_LINE_SIZE);
-		fetch_to_write(mbuf + sizeof(struct rte_mbuf) + RTE_PKTMBUF_HEADROOM);
-	}
+	n = RTE_MIN(n, cache->len);
+	for (unsigned int i = 1; i <= n; i++)
+		fetch_mbuf(cache->objs[cache->len - i], of_others ? fetch_to_write : fetch_early);
 }
 
 void weir_mbuf_free(struct rte_mbuf *m)

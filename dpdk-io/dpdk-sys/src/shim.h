@@ -87,8 +87,8 @@ uint64_t weir_mempool_estimate(unsigned int count, uint16_t data_room, uint32_t 
 struct rte_mbuf *weir_mbuf_alloc(struct rte_mempool *pool);
 /** All or nothing; 0 on success. */
 int weir_mbuf_alloc_bulk(struct rte_mempool *pool, struct rte_mbuf **mbufs, unsigned int n);
-/** Asks the CPU for the next n mbufs that this lcore takes, to be written. */
-void weir_mempool_fetch_ahead(struct rte_mempool *pool, unsigned int n);
+/** Asks the CPU for the next n mbufs that this lcore takes: those of_others lie in another core's cache, the others in memory. */
+void weir_mempool_fetch_ahead(struct rte_mempool *pool, unsigned int n, int of_others);
 void weir_mbuf_free(struct rte_mbuf *m);
 /** Start of the appended bytes in the last segment, or NULL. */
 uint8_t *weir_mbuf_append(struct rte_mbuf *m, uint16_t len);

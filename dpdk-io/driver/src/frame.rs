@@ -59,6 +59,11 @@ impl Packet for Frame {
         self.0.prefetch_descriptor();
     }
 
+    #[inline(always)]
+    fn prefetch_early(&self) {
+        self.0.prefetch_early();
+    }
+
     #[inline]
     fn source(&self) -> MacAddr {
         ethernet::source(self.0.data())

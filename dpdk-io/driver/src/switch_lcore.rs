@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use weir_dpdk_io::{Arrival, Batch, Clock, RxQueue, TxQueue};
+use weir_dpdk_io::{Arrival, Batch, Clock, RxQueue, TxQueue, Whereabouts};
 use weir_switch_core::burst::Lcore;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::{BURST_MAX, Burst, Direction, PacketStore, PortOutput, Rows, transmit_rows_as_burst};
@@ -30,6 +30,8 @@ pub struct SwitchLcore {
     may_rest: bool,
     /// Whether memory to receive into is asked for ahead.
     fetches_ahead: bool,
+    /// Where memory is then.
+    free_memory: Whereabouts,
     taken: Taken,
 }
 
@@ -141,6 +143,7 @@ impl SwitchLcore {
         let rx = inputs.map(input).collect();
         let is_tapped = by_port.iter().flatten().any(|output| output.tap.is_some());
         let batch = Batch::new();
+        let free_memory = if lcore.role.transmits.is_empty() { Whereabouts::OtherCores } else { Whereabouts::Memory };
         let world = World { store, tx: by_port, batch, is_tapped, is_watched: is_tapped, captures, now: Time::ZERO };
         SwitchLcore {
             lcore,
@@ -150,6 +153,7 @@ impl SwitchLcore {
             burst: Burst::new(),
             may_rest: false,
             fetches_ahead: false,
+            free_memory,
             taken: Taken::default(),
         }
     }
@@ -182,7 +186,7 @@ impl SwitchLcore {
             }
             self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world);
             if self.fetches_ahead {
-                self.world.store.data.fetch_ahead(RX_BURST);
+                self.world.store.data.fetch_ahead(RX_BURST, self.free_memory);
             }
         }
         let moved_on = self.forward_and_transmit(clock);

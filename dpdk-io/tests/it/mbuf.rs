@@ -1,6 +1,6 @@
 //! Mbufs, batches and pools: contents and accounting.
 
-use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, Placement, data_room_for, mempool_bytes};
+use weir_dpdk_io::{Batch, MAX_BURST, Mempool, MempoolConfig, Placement, Whereabouts, data_room_for, mempool_bytes};
 
 use crate::common::{frame, mbuf, pool};
 
@@ -89,20 +89,20 @@ fn accounting() {
 fn fetching_ahead_takes_nothing() {
     let pool = pool("ahead", 255);
     // The lcore's cache is empty at first, and is filled as an allocation would.
-    pool.fetch_ahead(MAX_BURST);
+    pool.fetch_ahead(MAX_BURST, Whereabouts::Memory);
     assert_eq!((pool.available(), pool.in_use()), (255, 0));
     let mut batch = Batch::new();
     assert!(pool.alloc_bulk(&mut batch, MAX_BURST));
-    pool.fetch_ahead(MAX_BURST);
+    pool.fetch_ahead(MAX_BURST, Whereabouts::OtherCores);
     assert_eq!(pool.in_use(), MAX_BURST as u32);
     let rest: Vec<_> = std::iter::from_fn(|| pool.alloc()).collect();
     assert_eq!(rest.len(), 255 - MAX_BURST);
-    pool.fetch_ahead(MAX_BURST);
+    pool.fetch_ahead(MAX_BURST, Whereabouts::Memory);
     assert!(pool.alloc().is_none());
     drop((batch, rest));
     assert_eq!(pool.in_use(), 0);
     // A thread that is no lcore has no cache.
-    std::thread::spawn(move || pool.fetch_ahead(MAX_BURST)).join().expect("no panic");
+    std::thread::spawn(move || pool.fetch_ahead(MAX_BURST, Whereabouts::OtherCores)).join().expect("no panic");
 }
 
 fn batch_keeps_order() {

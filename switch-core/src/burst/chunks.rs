@@ -275,7 +275,7 @@ impl<P> Chunks<P> {
         let behind = self.chunks.get(first as usize).and_then(|chunk| self.chunks.get(chunk.next as usize));
         let Some(chunk) = behind else { return };
         // Behind the queue's end places are empty.
-        chunk.packets[head as usize..][..count].iter().flatten().for_each(Packet::prefetch);
+        chunk.packets[head as usize..][..count].iter().flatten().for_each(Packet::prefetch_early);
     }
 
     /// Forgets the queue's first `n` packets, which lie in a row and are taken. Returns whether there are no others.
