@@ -22,6 +22,8 @@ pub(super) struct Crew {
 struct Hand {
     orders: SyncSender<Order>,
     done: Receiver<Done>,
+    /// Of the caller's thread, for what comes back.
+    patience: Patience,
     thread: JoinHandle<()>,
 }
 
@@ -44,6 +46,18 @@ enum Done {
 const LOOKS_FOR: Duration = Duration::from_micros(200);
 /// Looks between two looks at the clock.
 const LOOKS: u32 = 64;
+/// After vain looks a thread sleeps at once for one turn, after more of them for twice as many each time up to this.
+const SLEEPS_MAX: u32 = 64;
+
+/// Whether a thread that waits looks before it sleeps.
+///
+/// Looks are vain where others have the CPU of the thread that is waited for: they keep it from that one CPU more.
+#[derive(Debug, Default)]
+struct Patience {
+    /// Turns for which it sleeps at once, after the last vain looks and from now on.
+    sleeps: u32,
+    left: u32,
+}
 
 impl Crew {
     /// How many they are.
@@ -58,7 +72,7 @@ impl Crew {
             let (finished, done) = sync_channel(1);
             let thread = thread::Builder::new().name("weir-sim".to_owned());
             let thread = thread.spawn(move || work(&to_do, &finished)).expect("the system has threads");
-            self.hands.push(Hand { orders, done, thread });
+            self.hands.push(Hand { orders, done, patience: Patience::default(), thread });
         }
         let cpus = thread::available_parallelism().map_or(1, usize::from);
         self.looks_for = if self.hands.len() < cpus { LOOKS_FOR } else { Duration::ZERO };
@@ -80,7 +94,8 @@ impl Crew {
         drop(waiting);
         parts[0].take_turn(side, limit);
         for hand in 0..given {
-            match receive(&self.hands[hand].done, self.looks_for) {
+            let Hand { done, patience, .. } = &mut self.hands[hand];
+            match patience.receive(done, self.looks_for) {
                 Ok(Done::Turn(part)) => parts.push(part),
                 _ => self.fails(hand),
             }
@@ -113,7 +128,7 @@ impl Crew {
 
 impl Drop for Crew {
     fn drop(&mut self) {
-        for Hand { orders, done, thread } in self.hands.drain(..) {
+        for Hand { orders, done, thread, .. } in self.hands.drain(..) {
             drop((orders, done));
             // It was told of before, or there is another panic under way.
             let _ = thread.join();
@@ -122,8 +137,8 @@ impl Drop for Crew {
 }
 
 fn work(orders: &Receiver<Order>, done: &SyncSender<Done>) {
-    let mut looks_for = Duration::ZERO;
-    while let Ok(order) = receive(orders, looks_for) {
+    let (mut looks_for, mut patience) = (Duration::ZERO, Patience::default());
+    while let Ok(order) = patience.receive(orders, looks_for) {
         let did = match order {
             Order::Turn(mut part, side, limit, looks) => {
                 looks_for = looks;
@@ -138,23 +153,42 @@ fn work(orders: &Receiver<Order>, done: &SyncSender<Done>) {
     }
 }
 
-/// The next that comes, for which it looks so long before it sleeps.
-fn receive<T>(from: &Receiver<T>, looks_for: Duration) -> Result<T, RecvError> {
-    if looks_for.is_zero() {
-        return from.recv();
-    }
-    let start = Instant::now();
-    loop {
-        for _ in 0..LOOKS {
-            match from.try_recv() {
-                Ok(order) => return Ok(order),
-                Err(TryRecvError::Disconnected) => return Err(RecvError),
-                Err(TryRecvError::Empty) => std::hint::spin_loop(),
-            }
-        }
-        if start.elapsed() > looks_for {
+impl Patience {
+    /// The next that comes, for which it looks so long before it sleeps, if looks are of use.
+    fn receive<T>(&mut self, from: &Receiver<T>, looks_for: Duration) -> Result<T, RecvError> {
+        if looks_for.is_zero() || !self.looks() {
             return from.recv();
         }
+        let start = Instant::now();
+        loop {
+            for _ in 0..LOOKS {
+                match from.try_recv() {
+                    Ok(order) => {
+                        self.note(true);
+                        return Ok(order);
+                    }
+                    Err(TryRecvError::Disconnected) => return Err(RecvError),
+                    Err(TryRecvError::Empty) => std::hint::spin_loop(),
+                }
+            }
+            if start.elapsed() > looks_for {
+                self.note(false);
+                return from.recv();
+            }
+        }
+    }
+
+    /// Whether it looks in this turn.
+    fn looks(&mut self) -> bool {
+        let looks = self.left == 0;
+        self.left = self.left.saturating_sub(1);
+        looks
+    }
+
+    /// Notes whether looks found what they were for.
+    fn note(&mut self, found: bool) {
+        self.sleeps = if found { 0 } else { (2 * self.sleeps).clamp(1, SLEEPS_MAX) };
+        self.left = self.sleeps;
     }
 }
 
@@ -162,4 +196,50 @@ fn receive<T>(from: &Receiver<T>, looks_for: Duration) -> Result<T, RecvError> {
 pub(super) fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// For how many turns it sleeps at once before it looks again.
+    fn slept(patience: &mut Patience) -> u32 {
+        let mut turns = 0;
+        while !patience.looks() {
+            turns += 1;
+        }
+        turns
+    }
+
+    #[test]
+    fn who_looks_in_vain_sleeps_at_once_for_longer_and_longer() {
+        let mut patience = Patience::default();
+        assert_eq!(slept(&mut patience), 0);
+        for turns in [1, 2, 4, 8, 16, 32, 64, 64] {
+            patience.note(false);
+            assert_eq!(slept(&mut patience), turns);
+        }
+        patience.note(true);
+        assert_eq!([0; 3].map(|_| slept(&mut patience)), [0; 3]);
+        patience.note(false);
+        assert_eq!(slept(&mut patience), 1);
+    }
+
+    #[test]
+    fn what_comes_is_received_whether_it_is_looked_for_or_not() {
+        let (orders, to_do) = sync_channel(1);
+        let looks_for = Duration::from_millis(1);
+        let mut patience = Patience::default();
+        let late = thread::spawn(move || {
+            for order in 0..4 {
+                thread::sleep(10 * looks_for);
+                orders.send(order).unwrap();
+            }
+        });
+        for order in 0..4 {
+            assert_eq!(patience.receive(&to_do, looks_for), Ok(order));
+        }
+        late.join().unwrap();
+        assert_eq!(patience.receive(&to_do, looks_for), Err(RecvError));
+    }
 }
