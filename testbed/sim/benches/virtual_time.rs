@@ -3,8 +3,9 @@
 //!
 //! A packet-hop is a frame put on a link: data, acknowledgements, notifications and PFC alike. `cargo bench -p weir-sim
 //! --bench virtual_time [-- NAME]`; with `-- NAME --threads=2` on as many threads as gain, 2 at most, by time that passed; with
-//! `-- --instructions` a small fabric runs under callgrind, and the instructions of a packet-hop are held against a limit, which
-//! wall time on a shared machine could not be. `WEIR_HUGE_PAGES=no` goes without huge pages, and stays under a tool that follows no `exec`.
+//! `--measured=1ms` for so long a measured part. With `-- --instructions` a small fabric runs under callgrind, and the instructions of
+//! a packet-hop are held against a limit, which wall time on a shared machine could not be. `WEIR_HUGE_PAGES=no` goes without huge
+//! pages, and stays under a tool that follows no `exec`.
 
 use std::path::Path;
 use std::process::Command;
@@ -51,7 +52,9 @@ fn main() {
     if let [name] = &chosen[..]
         && let Some(case) = cases().into_iter().find(|case| case.name == name)
     {
-        return run(&case, threads.unwrap_or_default());
+        let measured =
+            value_of(MEASURED).map_or(case.measured, |text| text.parse().expect("a time, as in --measured=1ms"));
+        return run(&Case { measured, ..case }, threads.unwrap_or_default());
     }
     println!(
         "{:<22} {:>6} {:>9} {:>10} {:>10} {:>9} {:>11} {:>11} {:>8}",
@@ -62,24 +65,27 @@ fn main() {
     }
     for case in cases().into_iter().filter(|case| is_chosen(case.name)) {
         let own = std::env::current_exe().expect("this program");
-        let status = Command::new(own).arg(case.name).args(threads_as_argument()).status().expect("this program runs");
+        let options =
+            std::env::args().filter(|argument| [THREADS, MEASURED].iter().any(|name| argument.starts_with(name)));
+        let status = Command::new(own).arg(case.name).args(options).status().expect("this program runs");
         assert!(status.success(), "{} fails", case.name);
     }
 }
 
 /// What `--threads=N` says (as many as make it faster), or `--threads=exactly-N`.
 fn threads() -> Option<Threads> {
-    let argument = threads_as_argument()?;
-    let text = argument.trim_start_matches(THREADS);
+    let text = value_of(THREADS)?;
     let (count, exactly) = (text.trim_start_matches("exactly-"), text.starts_with("exactly-"));
     let count = count.parse().unwrap_or_else(|_| panic!("{THREADS}{count}: write {THREADS}2"));
     Some(if exactly { Threads::exactly(count) } else { Threads::up_to(count) })
 }
 
 const THREADS: &str = "--threads=";
+const MEASURED: &str = "--measured=";
 
-fn threads_as_argument() -> Option<String> {
-    std::env::args().find(|argument| argument.starts_with(THREADS))
+/// What follows an option's name in an argument.
+fn value_of(option: &str) -> Option<String> {
+    std::env::args().find_map(|argument| argument.strip_prefix(option).map(str::to_owned))
 }
 
 fn cases() -> Vec<Case> {

@@ -13,7 +13,7 @@ use weir_scenario::workload::Rng;
 use weir_units::{BitRate, Bytes, LINK_OVERHEAD, Span};
 
 use super::fabrics;
-use super::promises::{Promises, Speaks, Wrongs};
+use super::promises::{Promises, Speaks, Watchdog, Wrongs};
 
 /// A scenario, and what is to hold of it.
 pub(crate) struct Case {
@@ -91,6 +91,7 @@ struct Drawing {
     shorter: u32,
     /// Whether data of RDMA may be dropped.
     is_lossy: bool,
+    watchdog: Watchdog,
     text: String,
 }
 
@@ -134,6 +135,7 @@ impl Drawing {
             classes,
             shorter,
             is_lossy: false,
+            watchdog: Watchdog::None,
             text: String::new(),
         }
     }
@@ -153,7 +155,9 @@ impl Drawing {
         self.classes(preset);
         let quanta = one_of(&mut self.rng, &[65_535, 65_535, 5_000, 1_000]);
         self.line(format!("[switch.pfc]\nreaction = \"0s\"\nquanta = {quanta}"));
+        self.watchdog();
         self.text_of_fabric();
+        self.slow_receivers();
         // Acknowledgements are lossy.
         let retransmits = self.wrongs != Wrongs::default() || !chance(&mut self.rng, 20);
         let timeout = one_of(&mut self.rng, &["500us", "1ms", "4ms"]);
@@ -162,6 +166,9 @@ impl Drawing {
         }
         for _ in 0..between(&mut self.rng, 1, 3) {
             self.workload(preset);
+        }
+        if chance(&mut self.further, 25) {
+            self.closed_loop(preset);
         }
         // With an acknowledgement for the last frame alone, frames that overflow a queue in the same way each time are sent
         // again for good.
@@ -178,6 +185,7 @@ impl Drawing {
             wrongs: self.wrongs,
             retransmits,
             is_lossy: self.is_lossy,
+            watchdog: self.watchdog,
             slowest_part: if preset == "none" { 1 } else { 1_000 },
         };
         (self.text, promises, self.payload)
@@ -352,6 +360,66 @@ impl Drawing {
         }
     }
 
+    /// `[switch.pfc_watchdog]`, which takes what PFC pauses for long for a storm: looks are so near each other that it sees some.
+    fn watchdog(&mut self) {
+        if self.speaks != Speaks::Pfc || !chance(&mut self.further, 25) {
+            return;
+        }
+        let rng = &mut self.further;
+        let (watchdog, action) = one_of(
+            rng,
+            &[
+                (Watchdog::Alerts, "alert"),
+                (Watchdog::Drops, "drop"),
+                (Watchdog::Drops, "drop"),
+                (Watchdog::Forwards, "forward"),
+            ],
+        );
+        let every = one_of(rng, &[2, 5, 10, 50]);
+        let (detection, restoration) = (every * between(rng, 1, 2), every * between(rng, 1, 5));
+        let condition = one_of(rng, &["pfc-received", "queue-stalled", "queue-stalled"]);
+        self.watchdog = watchdog;
+        self.line(format!(
+            "[switch.pfc_watchdog]\naction = \"{action}\"\npoll_interval = \"{every}us\"\ndetection_time = \"{detection}us\"\n\
+             restoration_time = \"{restoration}us\"\ncondition = \"{condition}\""
+        ));
+    }
+
+    /// `[[slow_receivers]]`: for a while, or a little for good; beside a watchdog such that nearly stand still, as their PAUSEs are
+    /// what it takes for storms.
+    fn slow_receivers(&mut self) {
+        let is_watched = self.watchdog != Watchdog::None;
+        if !is_watched && !chance(&mut self.further, 25) {
+            return;
+        }
+        let (hosts, line) = (&self.fabric.hosts, self.fabric.hosts[0].rate.as_bps() / 1_000_000);
+        let (rng, end) = (&mut self.further, self.end);
+        let share = between(rng, 10, 60);
+        let mut slow: Vec<&str> = hosts.iter().map(|host| &*host.name).filter(|_| chance(rng, share)).collect();
+        if slow.is_empty() {
+            slow.push(&hosts[rng.below(hosts.len() as u64) as usize].name);
+        }
+        // GFC's least rate fills what is taken in more slowly.
+        let parts: &[u64] = match () {
+            () if is_watched => &[1_000],
+            () if self.speaks.is_gentle() => &[2, 4, 8],
+            () => &[2, 4, 20, 1_000],
+        };
+        let (part, time) = if !is_watched && chance(rng, 30) {
+            (one_of(rng, &[2, 4]), String::new())
+        } else {
+            let (from, until) = (between(rng, 0, end * 400), between(rng, end * 450, end * 500));
+            (one_of(rng, parts), format!("\nfrom = \"{from}ns\"\nuntil = \"{until}ns\""))
+        };
+        let mut text = format!("[[slow_receivers]]\nhosts = {slow:?}\nrate = \"{}Mbps\"{time}", line / part);
+        if matches!(self.speaks, Speaks::Pfc | Speaks::Pause) && (is_watched || chance(rng, 50)) {
+            let frame = self.mtu + 22;
+            let xoff = frame * between(rng, 2, 20);
+            text += &format!("\nxoff = \"{xoff}B\"\nxon = \"{}B\"", between(rng, 0, xoff - frame));
+        }
+        self.line(text);
+    }
+
     /// Switches, links and hosts, and what goes wrong on them.
     fn text_of_fabric(&mut self) {
         let goes_wrong = chance(&mut self.rng, 40);
@@ -432,8 +500,8 @@ impl Drawing {
         format!("class = {class}\ncongestion_control = \"{preset}\"")
     }
 
-    fn workload(&mut self, preset: &str) {
-        let hosts = self.fabric.hosts.len() as u64;
+    /// What messages carry, and how large they are.
+    fn messages(&mut self, preset: &str) -> (String, &'static str) {
         let traffic = self.traffic(preset);
         let sizes = match (one_of(&mut self.rng, &SIZES), self.shorter) {
             ("150KB" | "web-server", 0..2) if traffic.starts_with("class = 0") => "8KB",
@@ -441,6 +509,12 @@ impl Drawing {
             (_, 2..4) => "1KB",
             _ => "1B",
         };
+        (traffic, sizes)
+    }
+
+    fn workload(&mut self, preset: &str) {
+        let hosts = self.fabric.hosts.len() as u64;
+        let (traffic, sizes) = self.messages(preset);
         let end = self.end;
         let every = format!("every = \"{}us\"", between(&mut self.rng, end / 4 + 1, end));
         let kind = match self.rng.below(if hosts > 1 { 5 } else { 1 }) {
@@ -457,6 +531,22 @@ impl Drawing {
             }
         };
         self.line(format!("[[workloads]]\n{kind}\nsizes = \"{sizes}\"\n{traffic}"));
+    }
+
+    /// Hosts that begin a message where another is acknowledged.
+    fn closed_loop(&mut self, preset: &str) {
+        std::mem::swap(&mut self.rng, &mut self.further);
+        let (traffic, sizes) = self.messages(preset);
+        std::mem::swap(&mut self.rng, &mut self.further);
+        let rng = &mut self.further;
+        let mut text = format!("outstanding = {}", between(rng, 1, 4));
+        if chance(rng, 40) {
+            text += &format!("\ntimes = {}", between(rng, 1, 20));
+        }
+        if chance(rng, 30) {
+            text += &format!("\nfrom = \"{}ns\"", between(rng, 1, self.end * 500));
+        }
+        self.line(format!("[[workloads]]\nkind = \"closed-loop\"\n{text}\nsizes = \"{sizes}\"\n{traffic}"));
     }
 
     /// Some back to back.

@@ -4,16 +4,16 @@ use std::fmt::Write;
 
 use weir_flowctl::cbfc::Advertiser;
 use weir_results::deadlock::Detector;
-use weir_scenario::workload::Rng;
+use weir_scenario::workload::{Message, Rng};
 use weir_scenario::{AnyLink, Scenario};
 use weir_sim::{Sim, Threads};
 use weir_switch_core::Report;
 use weir_switch_core::counters::DropReason;
 use weir_units::archive::Archive;
-use weir_units::{Bytes, ClassSet, Span, Time};
+use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
 
 use super::draw::{Case, slowest};
-use super::promises::{Promises, Speaks, Wrongs};
+use super::promises::{Promises, Speaks, Watchdog, Wrongs};
 
 /// How a case went, in words.
 pub(crate) fn judge(case: &Case) -> String {
@@ -120,8 +120,12 @@ impl Run<'_> {
         let (pauses, dropped): (u64, u64) =
             (classes().map(|class| class.pauses_tx).sum(), reports.iter().map(dropped).sum());
         let slowed = classes().filter(|class| class.ingress.headroom_max > Bytes::ZERO).count();
+        let storms: u64 = classes().filter_map(|class| class.storms).map(|storms| storms.deadlock_detected).sum();
+        let slow_receivers = self.sim.hosts().filter(|host| host.config().receive.is_some()).count();
+        let loops = self.scenario.traffic.iter().filter(|traffic| traffic.closed_loop().is_some()).count();
         let outcome = format!(
-            "{outcome}; {pauses} pauses, headroom used by {slowed} queues, {dropped} dropped, {lost} of them lossless"
+            "{outcome}; {pauses} pauses, headroom used by {slowed} queues, {dropped} dropped, {lost} of them lossless, \
+             {storms} storms, {slow_receivers} slow receivers, {loops} closed loops"
         );
         let hosts: Vec<_> = self.sim.hosts().map(|host| host.stats(self.sim.now())).collect();
         let counted = (self.sim.packet_hops(), self.sim.wakeups(), self.sim.fault_counters(), self.sim.cut_off());
@@ -182,10 +186,12 @@ impl Run<'_> {
     /// before it. What may never come to an end is not waited for so long.
     fn bound(&self) -> Time {
         let scenario = self.scenario;
-        let link = slowest(scenario);
-        let traffic = scenario.traffic.iter().flat_map(|traffic| traffic.messages().iter());
+        // The slowest link, or host that stays slow.
+        let receivers = scenario.hosts.iter().filter_map(|host| host.nic.receive);
+        let slow = receivers.filter(|limit| limit.until == Time::NEVER).map(|limit| limit.rate);
+        let link = slow.fold(slowest(scenario), BitRate::min);
         let (mut all, mut largest) = (Bytes::ZERO, Bytes::kb(100));
-        for message in traffic {
+        for message in self.messages_begun() {
             all += message.size + Bytes::new(500);
             largest = largest.max(message.size);
         }
@@ -207,9 +213,14 @@ impl Run<'_> {
         self.detector.deadlocks().iter().any(|deadlock| deadlock.persists())
     }
 
+    /// The messages of lists, and those of closed loops that have begun.
+    fn messages_begun(&self) -> impl Iterator<Item = &Message> {
+        (0..self.scenario.traffic.len()).flat_map(|traffic| self.sim.messages(traffic))
+    }
+
     /// All has arrived, and nothing is left of it.
     fn rests(&mut self) -> String {
-        let due: usize = self.scenario.traffic.iter().map(|traffic| traffic.messages().len()).sum();
+        let due = self.messages_begun().count();
         assert_eq!(self.messages, due, "messages");
         let reports = self.sim.reports();
         for (switch, report) in reports.iter().enumerate() {
@@ -259,7 +270,7 @@ impl Run<'_> {
         let is_cyclic = self.scenario.routes.as_ref().expect("ways").cyclic_dependency().is_some();
         let reports = self.sim.reports();
         let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
-        let lost: u64 = reports.iter().map(dropped).sum();
+        let lost = reports.iter().map(dropped).sum::<u64>() + self.overflown();
         let waiting = self.sim.hosts().filter(|host| !host.is_finished()).count();
         let by_reason = DropReason::ALL.map(|reason| {
             let all: u64 = reports.iter().map(|report| report.dropped(reason)).sum();
@@ -269,7 +280,7 @@ impl Run<'_> {
             "{held} frames held, {waiting} hosts not finished, {lost} dropped: {}{} messages of {:?} done by {:?} of {bound:?}",
             by_reason.concat(),
             self.messages,
-            self.scenario.traffic.iter().map(|traffic| traffic.messages().len()).collect::<Vec<_>>(),
+            (0..self.scenario.traffic.len()).map(|traffic| self.sim.messages(traffic).len()).collect::<Vec<_>>(),
             self.sim.now()
         );
         if let Some(deadlock) = self.detector.deadlocks().first() {
@@ -295,6 +306,11 @@ impl Run<'_> {
         panic!("not at rest: {what}");
     }
 
+    /// Frames for which slow receivers had no room.
+    fn overflown(&self) -> u64 {
+        self.sim.hosts().map(|host| host.counters().receive_overflow).sum()
+    }
+
     fn is_slowed_down(&self, reports: &[Report]) -> bool {
         let ports = reports
             .iter()
@@ -316,16 +332,27 @@ impl Run<'_> {
                     .flat_map(|class| report.ports.iter().map(move |port| port.classes[class.index()].dropped(reason)))
                     .sum();
                 all += lost;
-                let is_cut = reason == DropReason::PortDown && self.promises.wrongs.outages;
+                let is_known = match reason {
+                    DropReason::PortDown => self.promises.wrongs.outages,
+                    DropReason::PfcWatchdog => self.promises.watchdog == Watchdog::Drops,
+                    _ => false,
+                };
                 assert!(
-                    lost == 0 || is_cut || !self.promises.loses_nothing(),
+                    lost == 0 || is_known || !self.promises.loses_nothing(),
                     "{} lost {lost} lossless frames: {}",
                     config.name,
                     reason.name()
                 );
                 let never = [DropReason::HeadroomViolation, DropReason::SharedFull, DropReason::EgressThreshold];
-                assert!(lost == 0 || is_cut || never.contains(&reason), "{}: {lost} {}", config.name, reason.name());
+                assert!(lost == 0 || is_known || never.contains(&reason), "{}: {lost} {}", config.name, reason.name());
             }
+        }
+        for host in self.sim.hosts() {
+            let stats = host.stats(self.sim.now());
+            let lossless = host.config().lossless.iter();
+            let lost: u64 = lossless.map(|class| stats.classes[class.index()].receive_overflow).sum();
+            all += lost;
+            assert!(lost == 0 || !self.promises.loses_nothing(), "{} had no room for {lost}", host.config().mac);
         }
         all
     }

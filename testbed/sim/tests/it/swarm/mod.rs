@@ -1,5 +1,6 @@
-//! Scenarios drawn at random, in virtual time: fabrics, buffers, flow control, congestion control, workloads, and what goes
-//! wrong on links for a while. Each is a file that `weir testbed run` takes; one that fails is printed.
+//! Scenarios drawn at random, in virtual time: fabrics, buffers, flow control, congestion control, workloads, closed loops among
+//! them, PFC watchdogs, slow receivers, and what goes wrong on links for a while. Each is a file that `weir testbed run` takes; one
+//! that fails is printed.
 //!
 //! `SWARM_CASES` is how many are drawn; `SWARM_SEED` draws one of them again; `SWARM_FROM` is the first seed.
 //! With `SWARM_GO_ON` a failure does not keep the rest from being drawn.

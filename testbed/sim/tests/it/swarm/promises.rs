@@ -40,6 +40,16 @@ pub(crate) struct Wrongs {
     pub outages: bool,
 }
 
+/// What a PFC watchdog does with a queue that it takes to be in a storm.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Watchdog {
+    /// There is none.
+    None,
+    Alerts,
+    Drops,
+    Forwards,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Promises {
     pub speaks: Speaks,
@@ -52,6 +62,7 @@ pub(crate) struct Promises {
     /// Whether RDMA in a lossy class may overflow queues without end: go-back-N sends whole messages again, and queues that are
     /// full of what came out of order may drop the one frame that is missing, each time.
     pub is_lossy: bool,
+    pub watchdog: Watchdog,
     /// The lowest rate that congestion control may come down to is this part of the line's.
     pub slowest_part: u64,
 }
@@ -59,11 +70,16 @@ pub(crate) struct Promises {
 impl Promises {
     /// Whether no lossless frame is dropped. A PAUSE or stage that is lost, or comes late, is made up for after longer than
     /// headroom is made for; credit is absolute. What comes twice, or is held back and let go, comes faster than the line. A link
-    /// that was cut has lost what was told over it.
+    /// that was cut has lost what was told over it. A watchdog that forwards sends what its peer has no room for.
     pub(crate) fn loses_nothing(&self) -> bool {
         let Wrongs { data_doubled, control_lost, outages, .. } = self.wrongs;
         let heard = !control_lost || self.speaks == Speaks::Credit;
-        self.speaks != Speaks::Nothing && self.has_headroom && heard && !data_doubled && !outages
+        self.speaks != Speaks::Nothing
+            && self.has_headroom
+            && heard
+            && !data_doubled
+            && !outages
+            && self.watchdog != Watchdog::Forwards
     }
 
     /// Whether a link's ends may count otherwise for a while. Data that came twice, or when it had been given up, is counted by who
@@ -75,6 +91,7 @@ impl Promises {
 
 impl fmt::Display for Promises {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}, {}, {:?}", self.speaks, self.policy, self.wrongs)
+        write!(f, "{:?}, {}, {:?}", self.speaks, self.policy, self.wrongs)?;
+        if self.watchdog == Watchdog::None { Ok(()) } else { write!(f, ", a watchdog that {:?}", self.watchdog) }
     }
 }
