@@ -259,7 +259,7 @@ impl Sim {
         match parts.all_mut() {
             [all] => all.run_side(side, limit),
             _ => {
-                parts.let_go(limit);
+                parts.let_go(side, limit);
                 crew.run(parts.as_crew(), side, limit);
                 parts.exchange();
                 pace.note_turn(parts.took());

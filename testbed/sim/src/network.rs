@@ -165,6 +165,11 @@ impl Network {
         }
     }
 
+    /// The side of the node that a wire leads to.
+    pub(super) fn side_of(&self, wire: u32) -> usize {
+        self.sides.of(self.wires[wire as usize].to().node as usize)
+    }
+
     /// Has what lies on near halves of wires ready for the parts that they lead to.
     pub(super) fn hand_over(&mut self) {
         let Network { wires, post, .. } = self;

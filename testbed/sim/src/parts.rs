@@ -145,14 +145,18 @@ impl Parts {
         held.min().unwrap_or(Time::NEVER).min(parts)
     }
 
-    /// Lets go on what injected faults hold back between parts, and what arrives by `limit` that way.
-    pub(super) fn let_go(&mut self, limit: Time) {
+    /// Lets go on what injected faults hold back between parts, and what arrives by `limit` at nodes of a side whose turn is next.
+    /// Who sends to the other side may yet send what goes before it.
+    pub(super) fn let_go(&mut self, side: usize, limit: Time) {
         for half in &self.faulty {
+            let Away { part, wire } = self.parts[half.part as usize].network.post.away(half.wire);
+            if self.parts[part as usize].network.side_of(wire) != side {
+                continue;
+            }
             let mut frames = VecDeque::new();
             let near = &mut self.parts[half.part as usize].network;
             near.wires[half.wire as usize].let_go(limit);
             near.wires[half.wire as usize].hand_over(&mut frames);
-            let Away { part, wire } = near.post.away(half.wire);
             self.parts[part as usize].network.put(wire, &mut frames);
         }
     }
