@@ -13,7 +13,7 @@ pub struct RuntimeOptions {
     /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then
     /// shared with them.
     pub file_prefix: Option<String>,
-    /// Memory that EAL should have, in MiB; at least what [`Memory::megabytes`] says.
+    /// Memory that EAL should have, in MiB; at least what [`Memory::megabytes`](crate::Memory::megabytes) says.
     pub memory_mb: u32,
 }
 

@@ -18,7 +18,7 @@ pub struct Stopped {
     /// Each lcore's CPU and what its loop tells.
     pub lcores: Vec<(u32, Arc<LcoreStats>)>,
     /// Mbufs that did not come back: 0, or a leak. Mbufs that devices keep when they are closed are not counted
-    /// ([`Port::mbufs_kept_max`]), so that a smaller leak beside an AF_XDP port is not seen.
+    /// ([`weir_dpdk_io::Port::mbufs_kept_max`]), so that a smaller leak beside an AF_XDP port is not seen.
     pub mbufs_missing: u32,
     /// Each switch's ports' devices at the end.
     pub devices: Vec<Vec<DeviceReport>>,

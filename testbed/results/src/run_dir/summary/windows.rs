@@ -58,7 +58,7 @@ pub struct PortWindow {
     /// Time-based GFC: the queue that this rate stands for, which is the queue as the sender reckons it,
     /// B − (FCCL − FCTBS), with what is on the wire and was sent meanwhile; null under other flow controls.
     pub reckoned_queue_bytes: Option<u64>,
-    /// The policies' gauges: as in [`ClassSummary`], of the window's samples, the most of any class.
+    /// The policies' gauges: as in [`ClassSummary`](super::ClassSummary), of the window's samples, the most of any class.
     #[serde(flatten)]
     pub gauges: GaugeFigures,
 }
