@@ -99,10 +99,9 @@ pub use error::{EalError, Errno, MempoolError, PdumpError, PortError};
 pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, MacControlTransmit};
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
-pub use mbuf::Mbuf;
+pub use mbuf::{HEADROOM, Mbuf};
 pub use mempool::{
-    DEFAULT_DATA_ROOM, HEADROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, Whereabouts, data_room_for,
-    mempool_bytes,
+    DEFAULT_DATA_ROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, Whereabouts, data_room_for, mempool_bytes,
 };
 pub use naps::Naps;
 pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};

@@ -6,7 +6,8 @@ use std::ptr::NonNull;
 
 use weir_dpdk_sys as sys;
 
-use crate::mempool::HEADROOM;
+/// Bytes left free in front of a received frame.
+pub const HEADROOM: u16 = sys::WEIR_PKTMBUF_HEADROOM as u16;
 
 /// An owned packet: an mbuf, or a chain of them, that goes back to its pool on
 /// drop.

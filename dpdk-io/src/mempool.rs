@@ -9,7 +9,7 @@ use weir_dpdk_sys as sys;
 
 use crate::batch::Batch;
 use crate::error::{Errno, MempoolError};
-use crate::mbuf::Mbuf;
+use crate::mbuf::{HEADROOM, Mbuf};
 use crate::runtime::Runtime;
 
 /// A pool of mbufs; clones are handles to the same pool.
@@ -213,9 +213,6 @@ impl Mbuf {
 /// The most free mbufs that an lcore may have in its hands, beside its cache, while it looks whether there are as many as it wants: others
 /// do not find them for that instant.
 pub const PIECED_MAX: u32 = sys::WEIR_PIECED_MAX;
-
-/// Bytes left free in front of a received frame.
-pub const HEADROOM: u16 = sys::WEIR_PKTMBUF_HEADROOM as u16;
 
 /// What a frame has beside its payload, without FCS: its header and two VLAN tags.
 pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;

@@ -527,7 +527,7 @@ impl Port {
         if mtu < info.mtu.0 || mtu > info.mtu.1 {
             return Err(PortError::Mtu { port: self.name().to_owned(), mtu, min: info.mtu.0, max: info.mtu.1 });
         }
-        let needed = u32::from(mtu) + FRAME_OVERHEAD + u32::from(crate::mempool::HEADROOM);
+        let needed = u32::from(mtu) + FRAME_OVERHEAD + u32::from(crate::mbuf::HEADROOM);
         let data_room = config.rx_pool.data_room();
         if needed > u32::from(data_room) {
             return Err(PortError::DataRoom { port: self.name().to_owned(), mtu, needed, data_room });

@@ -22,7 +22,7 @@ pub(super) struct Crew {
 struct Hand {
     orders: SyncSender<Order>,
     done: Receiver<Done>,
-    /// Of the caller's thread, for what comes back.
+    /// The caller's thread's, for what comes back.
     patience: Patience,
     thread: JoinHandle<()>,
 }
