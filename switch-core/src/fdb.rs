@@ -36,6 +36,15 @@ pub struct ForwardingTable {
     groups: Vec<Box<[PortId]>>,
 }
 
+/// As of when something is known of stations.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct AsOf {
+    /// How many changes the table had seen.
+    pub(crate) version: u64,
+    /// The [tick](Ticks) of its clock.
+    pub(crate) tick: u64,
+}
+
 /// Where an address is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination<'t> {
@@ -194,8 +203,8 @@ impl ForwardingTable {
     ///
     /// Acquire: pairs with the Release after a change, so that what is looked up next is no older.
     #[inline]
-    pub(crate) fn as_of(&self, now: Time) -> (u64, u64) {
-        (self.version.load(Ordering::Acquire), self.ticks.at(now))
+    pub(crate) fn as_of(&self, now: Time) -> AsOf {
+        AsOf { version: self.version.load(Ordering::Acquire), tick: self.ticks.at(now) }
     }
 
     /// Tells that an entry became another, or went.

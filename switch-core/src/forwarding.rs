@@ -334,7 +334,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
             _ if self.dropping.contains(ingress.class()) => {
                 self.drop_packet(now, &packet, ingress, DropReason::PfcWatchdog, store);
             }
-            Way::To(to) => self.stage(now, packet, (ingress, to), store, onward),
+            Way::To(to) => self.stage(now, packet, ingress, to, store, onward),
             Way::Flood => self.flood(now, packet, ingress, store, onward),
         }
     }
@@ -383,12 +383,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
             let Some(before) = last.replace(to) else { continue };
             self.counters.add(ingress, queue_stat::EXTRA, 1);
             match store.copy(&packet) {
-                Some(copy) => self.stage(now, copy, (ingress, before), store, onward),
+                Some(copy) => self.stage(now, copy, ingress, before, store, onward),
                 None => self.drop_packet(now, &packet, ingress, DropReason::NoMemory, store),
             }
         }
         match last {
-            Some(last) => self.stage(now, packet, (ingress, last), store, onward),
+            Some(last) => self.stage(now, packet, ingress, last, store, onward),
             None => self.drop_packet(now, &packet, ingress, DropReason::PortDown, store),
         }
     }
@@ -420,12 +420,13 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         &mut self,
         now: Time,
         packet: P,
-        (ingress, to): (QueueId, PortId),
+        ingress: QueueId,
+        to: PortId,
         store: &mut impl PacketStore<P>,
         onward: &mut impl Onward<P>,
     ) {
         if !self.shared.takes(to, ingress.class()) {
-            return self.refuse(now, &packet, (ingress, to), store);
+            return self.refuse(now, &packet, ingress, to, store);
         }
         if self.intake.room() == 0 {
             self.flush(now, ingress.port(), store, onward);
@@ -437,7 +438,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
 
     /// Drops a frame whose port of departure takes none, or none of its class.
     #[cold]
-    fn refuse(&mut self, now: Time, packet: &P, (ingress, to): (QueueId, PortId), store: &mut impl PacketStore<P>) {
+    fn refuse(&mut self, now: Time, packet: &P, ingress: QueueId, to: PortId, store: &mut impl PacketStore<P>) {
         let state = self.shared.port(to);
         if !state.is_open() {
             return self.drop_packet(now, packet, ingress, DropReason::PortDown, store);

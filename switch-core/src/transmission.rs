@@ -257,7 +257,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if !(port.backlog & dropping).is_empty() {
             M::settle(&mut port.own, &mut self.queues);
             let note = &mut noting(now, DropReason::PfcWatchdog, driver);
-            moved += self.discard_queues(now, (index, dropping), DropReason::PfcWatchdog, BURST_MAX, note);
+            moved += self.discard_queues(now, index, dropping, DropReason::PfcWatchdog, BURST_MAX, note);
         }
         (moved, Some(paused | dropping))
     }

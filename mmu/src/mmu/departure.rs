@@ -164,7 +164,7 @@ impl Mmu {
             && self.ingress[queue.index()].limits.lossless
             && alike(queue, ingress) == ingress.len()
         {
-            return self.release_row_of_one(now, queue, egress, (Charges::Each(bytes), bytes.iter().sum()));
+            return self.release_row_of_one(now, queue, egress, Charges::Each(bytes), bytes.iter().sum());
         }
         for (ingress, bytes) in ingress.chunks(BUNDLED_MAX).zip(bytes.chunks(BUNDLED_MAX)) {
             let pairs = ingress.iter().zip(bytes);
@@ -178,7 +178,7 @@ impl Mmu {
     /// [the order counts](Mmu::releases_in_order).
     pub fn release_pair(&self, now: Time, Bundle { ingress, egress, bytes, .. }: &Bundle, charges: Charges<'_>) {
         if self.ingress[ingress.index()].limits.lossless {
-            return self.release_row_of_one(now, *ingress, *egress, (charges, *bytes));
+            return self.release_row_of_one(now, *ingress, *egress, charges, *bytes);
         }
         let departure = |bytes| Departure { ingress: *ingress, egress: *egress, bytes };
         let departures: ArrayVec<Departure, BUNDLED_MAX> = charges.iter().map(departure).collect();
@@ -186,7 +186,7 @@ impl Mmu {
     }
 
     /// Returns what packets of a row were charged that came by one lossless queue, one by one and together.
-    fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, (charges, total): (Charges<'_>, u32)) {
+    fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, charges: Charges<'_>, total: u32) {
         let (terms, mut left) = (self.terms(), Left::default());
         let filtered = |filter, levels: &mut Levels, average| depart_filtered(filter, levels, average, charges, total);
         let is_off = self.release_lossless(&terms, now, ingress, total, filtered, &mut left);

@@ -201,18 +201,12 @@ impl Intake {
         }
     }
 
-    /// Adds so many packets of one pair of queues, one at least, each of which is charged as much; they have so many bytes together.
+    /// Adds so many packets of one pair of queues, one at least: `each` is charged so much, and they have `frame_bytes` together.
     ///
     /// # Panics
     /// If there is no room for all of them.
     #[inline(always)]
-    pub fn push_row_alike(
-        &mut self,
-        ingress: QueueId,
-        egress: QueueId,
-        packets: usize,
-        (frame_bytes, each): (u32, u32),
-    ) {
+    pub fn push_row_alike(&mut self, ingress: QueueId, egress: QueueId, packets: usize, each: u32, frame_bytes: u32) {
         self.charge_alike(packets, each);
         let packets = packets as u32;
         self.add_row(Bundle { ingress, egress, packets, bytes: each * packets, frame_bytes });
@@ -463,7 +457,7 @@ mod tests {
             for (n, packets, bytes) in rows {
                 let ((ingress, egress), packets) = (pair(n), packets.min(by_rows.room()));
                 if packets > 0 {
-                    by_rows.push_row_alike(ingress, egress, packets, ((bytes - 4) * packets as u32, bytes));
+                    by_rows.push_row_alike(ingress, egress, packets, bytes, (bytes - 4) * packets as u32);
                     (0..packets).for_each(|_| each.push(Arrival { ingress, egress, bytes }, bytes - 4));
                 }
             }

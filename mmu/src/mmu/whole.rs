@@ -51,18 +51,18 @@ impl Rules {
     /// q̂ after packets of some bundles have arrived, under a policy that filters: to a queue of this length, which they `count` in if they
     /// are not private. A queue with headroom in use is not kept as a whole.
     #[inline(always)]
-    fn steps(&self, average: u64, length: u64, (intake, sums): (&Intake, &Sums), count: bool) -> u64 {
+    fn steps(&self, average: u64, length: u64, intake: &Intake, sums: &Sums, count: bool) -> u64 {
         let Some(filter) = self.low_pass else { return average };
         let are_all = sums.group.count_ones() as usize == intake.bundles().len();
         if are_all && count {
             // In a row.
             return filter.arrive_all(average, length, intake.charges(), sums.bytes);
         }
-        Rules::steps_of_some(filter, average, length, (intake, sums), count)
+        Rules::steps_of_some(filter, average, length, intake, sums, count)
     }
 
     #[inline(never)]
-    fn steps_of_some(filter: LowPass, average: u64, length: u64, (intake, sums): (&Intake, &Sums), count: bool) -> u64 {
+    fn steps_of_some(filter: LowPass, average: u64, length: u64, intake: &Intake, sums: &Sums, count: bool) -> u64 {
         let sizes: ArrayVec<u32, INTAKE_MAX> =
             intake.bytes_of(sums.group).map(|bytes| if count { bytes } else { 0 }).collect();
         filter.arrive_all(average, length, Charges::Each(&sizes), if count { sums.bytes } else { 0 })
@@ -185,7 +185,7 @@ impl Mmu {
         let private = queue.private();
         let average = terms.rules.filtered(&queue.average);
         if queue.keep_private(private, sums.bytes) {
-            let after = terms.rules.steps(average, view.length, (intake, sums), false);
+            let after = terms.rules.steps(average, view.length, intake, sums, false);
             queue.average.advance(average, after);
             if terms.rules.policy_listens {
                 view.average = terms.rules.compared(after, view.length);
@@ -203,7 +203,7 @@ impl Mmu {
             let (mut fits, mut average_after) = (false, average);
             let change = queue.levels.update(|levels| {
                 let after = Levels { shared: levels.shared + sums.bytes as u32, ..levels };
-                average_after = terms.rules.steps(average, u64::from(levels.shared), (intake, sums), true);
+                average_after = terms.rules.steps(average, u64::from(levels.shared), intake, sums, true);
                 view.average = average.max(average_after);
                 fits = self.fits(&terms.rules, &mut view, after);
                 if fits { after } else { levels }
@@ -272,7 +272,7 @@ impl Mmu {
         let (queue, egress) = (&*self.ingress[sums.ingress.index()], &self.egress[sums.egress.index()]);
         let mut view = self.egress_view(terms, sums.egress, egress.length(), room.pool(), room.now);
         let average = terms.rules.filtered(&egress.average);
-        let average_after = terms.rules.steps(average, view.length, (intake, sums), true);
+        let average_after = terms.rules.steps(average, view.length, intake, sums, true);
         view.length += sums.bytes;
         let private = queue.private();
         let segment = if queue.keep_private(private, sums.bytes) {

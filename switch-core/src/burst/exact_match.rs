@@ -3,6 +3,8 @@
 use weir_units::{PortId, QueueId};
 use weir_wire::Head;
 
+use crate::fdb::AsOf;
+
 /// The way of frames that go from one station to another, by [`Head`] and port of arrival: an exact-match cache, of one lcore alone.
 ///
 /// A found way is what parse, classification, learning and look-up would come to now, since it is as of a version of the
@@ -14,7 +16,7 @@ use weir_wire::Head;
 pub(super) struct ExactMatch {
     sets: Box<[Set; SETS]>,
     /// Ways as of then have the number `epoch`.
-    as_of: (u64, u64),
+    as_of: AsOf,
     /// Numbers of what was known as of the same instant; no entry has 0.
     epoch: u64,
     /// The upper half of the third word of an entry that holds now, for this port.
@@ -80,12 +82,12 @@ const EPOCHS: u64 = 1 << (64 - EPOCH_SHIFT);
 impl ExactMatch {
     pub(super) fn new() -> ExactMatch {
         let sets: Box<[Set]> = vec![Set::default(); SETS].into();
-        ExactMatch { sets: sets.try_into().expect("as many"), as_of: (0, 0), epoch: 1, now: 0 }
+        ExactMatch { sets: sets.try_into().expect("as many"), as_of: AsOf::default(), epoch: 1, now: 0 }
     }
 
     /// Look-ups and entries are for frames that came by this port, and as of then.
     #[inline]
-    pub(super) fn follow(&mut self, as_of: (u64, u64), port: PortId) {
+    pub(super) fn follow(&mut self, as_of: AsOf, port: PortId) {
         if self.as_of != as_of {
             self.forget(as_of);
         }
@@ -94,7 +96,7 @@ impl ExactMatch {
     }
 
     #[cold]
-    fn forget(&mut self, as_of: (u64, u64)) {
+    fn forget(&mut self, as_of: AsOf) {
         self.as_of = as_of;
         self.epoch += 1;
         if self.epoch == EPOCHS {
@@ -153,6 +155,10 @@ mod tests {
         way
     }
 
+    fn as_of(version: u64, tick: u64) -> AsOf {
+        AsOf { version, tick }
+    }
+
     fn head(n: u64) -> Head {
         Head { words: [2 | n << 32, n << 24, 0] }
     }
@@ -160,16 +166,16 @@ mod tests {
     #[test]
     fn what_was_entered_is_found_for_its_port_and_as_of_then() {
         let mut known = ExactMatch::new();
-        known.follow((1, 1), PortId(5));
+        known.follow(as_of(1, 1), PortId(5));
         assert_eq!(known.find(Head::default()), None, "an empty entry is none");
         known.enter(head(1), way(5));
         assert_eq!((known.find(head(1)), known.find(head(2))), (Some(way(5)), None));
-        known.follow((1, 1), PortId(6));
+        known.follow(as_of(1, 1), PortId(6));
         assert_eq!(known.find(head(1)), None, "of another port");
-        known.follow((1, 1), PortId(5));
+        known.follow(as_of(1, 1), PortId(5));
         assert_eq!(known.find(head(1)), Some(way(5)));
-        for as_of in [(2, 1), (1, 1), (1, 2)] {
-            known.follow(as_of, PortId(5));
+        for then in [as_of(2, 1), as_of(1, 1), as_of(1, 2)] {
+            known.follow(then, PortId(5));
             assert_eq!(known.find(head(1)), None, "as of another instant");
         }
     }
@@ -177,10 +183,10 @@ mod tests {
     #[test]
     fn what_was_known_long_ago_is_not_found_again_when_numbers_begin_anew() {
         let mut known = ExactMatch::new();
-        known.follow((0, 0), PortId(0));
+        known.follow(as_of(0, 0), PortId(0));
         known.enter(head(1), way(0));
         known.epoch = EPOCHS - 1;
-        known.follow((1, 0), PortId(0));
+        known.follow(as_of(1, 0), PortId(0));
         assert_eq!((known.epoch, known.find(head(1))), (1, None));
     }
 

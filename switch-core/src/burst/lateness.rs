@@ -30,9 +30,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Notes what this poll leaves, after `sent` frames went. `missed` is line time that can't be made up any more: it is lost so
     /// far as the frames that still wait could have used it.
     #[inline]
-    pub(super) fn note_waiting(&mut self, now: Time, index: usize, held: ClassSet, (missed, sent): (Span, usize)) {
+    pub(super) fn note_waiting(&mut self, now: Time, index: usize, held: ClassSet, missed: Span, sent: usize) {
         if missed != Span::ZERO {
-            self.note_lost(now, index, held, (missed, sent));
+            self.note_lost(now, index, held, missed, sent);
         }
         let ready = self.ready(now, index, held | self.ports[index].own.blocked);
         let port = &self.ports[index];
@@ -55,7 +55,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     }
 
     #[cold]
-    fn note_lost(&self, now: Time, index: usize, held: ClassSet, (missed, sent): (Span, usize)) {
+    fn note_lost(&self, now: Time, index: usize, held: ClassSet, missed: Span, sent: usize) {
         let port = &self.ports[index];
         let Some(tally) = self.shared.port(port.id).line_tally() else { return };
         let lengths = (!held).iter().map(|class| self.shared.mmu.egress_length(QueueId::new(port.id, class)));

@@ -30,6 +30,36 @@ struct Seen {
     head: Option<Head>,
 }
 
+/// The first frames of a burst, whose ways are known.
+struct Found {
+    ways: [Way; BURST_MAX],
+    /// Without FCS; 0 behind the last frame.
+    lengths: [u32; BURST_MAX],
+    count: usize,
+}
+
+impl Default for Found {
+    #[inline(always)]
+    fn default() -> Found {
+        Found { ways: [Way::default(); BURST_MAX], lengths: [0; BURST_MAX], count: 0 }
+    }
+}
+
+impl Found {
+    /// Adds the first ones of more frames: as many as are known and not too long, and `most` at most with those before.
+    #[inline(always)]
+    fn extend<P: Packet>(&mut self, frame_bytes_max: u32, frames: &[P], known: &ExactMatch, most: usize) {
+        let (ways, lengths) = (&mut self.ways[self.count..most], &mut self.lengths[self.count..]);
+        self.count += find_known(frame_bytes_max, frames, known, ways, lengths);
+    }
+
+    /// Ways and lengths.
+    #[inline(always)]
+    fn frames(&self) -> (&[Way], &[u32]) {
+        (&self.ways[..self.count], &self.lengths[..self.count])
+    }
+}
+
 /// Frames that are looked at together where one is not known, at first. Twice as many are next time in a burst: where many are not
 /// known, what they touch is asked for well ahead, and where one is not, few others are looked at for nothing.
 const LOOKED_AT_MIN: usize = 8;
@@ -67,19 +97,19 @@ impl<P: Packet> Forwarding<P> {
         onward: &mut O,
     ) {
         self.take_turn(port);
-        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
-        let mut found = 0;
+        let mut found = Found::default();
         if self.dropping.is_empty() {
             known.follow(self.shared.fdb.as_of(now), port);
-            found = find_known(self.shared.frame_bytes_max, burst, known, (&mut ways, &mut lengths));
-            if found < burst.len() && burst[found].is_control() {
-                found =
-                    self.find_around_control::<O>(now, port, (burst, found), known, (&mut ways, &mut lengths), store);
+            found.extend(self.shared.frame_bytes_max, burst, known, BURST_MAX);
+            if found.count < burst.len() && burst[found.count].is_control() {
+                self.find_around_control::<O>(now, port, burst, &mut found, known, store);
             }
         }
-        let row = self.stage_found(port, found, &ways, &lengths);
+        let row = self.stage_found(port, &found);
         if row < burst.len() {
-            return self.handle_mixed(now, port, (burst, row), known, store, onward);
+            let mut packets = mem::take(burst).into_iter();
+            self.staged.extend(packets.by_ref().take(row));
+            return self.handle_mixed(now, port, &mut packets, known, store, onward);
         }
         if !burst.is_empty() {
             self.admit(now, port, burst, store, onward);
@@ -87,48 +117,45 @@ impl<P: Packet> Forwarding<P> {
         self.count_arrived(port);
     }
 
-    /// Takes control frames out of a burst of which so many frames are known and the next one is a control frame, and finds the frames behind
-    /// them: what came before and behind is staged and admitted together. Returns how many are known.
+    /// Takes control frames out of a burst whose first frames are `found`, and the next one is a control frame; and finds the frames behind
+    /// them. What came before and behind is staged and admitted together.
     #[inline(never)]
     fn find_around_control<O: Onward<P>>(
         &mut self,
         now: Time,
         port: PortId,
-        (burst, mut found): (&mut Burst<P>, usize),
+        burst: &mut Burst<P>,
+        found: &mut Found,
         known: &ExactMatch,
-        (ways, lengths): (&mut [Way; BURST_MAX], &mut [u32; BURST_MAX]),
         store: &mut impl PacketStore<P>,
-    ) -> usize {
+    ) {
         let frame_bytes_max = self.shared.frame_bytes_max;
-        while found < burst.len() && burst[found].is_control() {
-            let frame = burst.remove(found);
+        while found.count < burst.len() && burst[found.count].is_control() {
+            let frame = burst.remove(found.count);
             if let Parsed::Control(control) = frame.parse() {
                 // Its place among the data of its port is here, behind what was found and is yet to be counted.
                 self.handle_control::<O>(now, port, &control, |class, arrived| {
-                    let of_class =
-                        ways[..found].iter().zip(&*lengths).filter(|(way, _)| way.ingress().class() == class);
+                    let (ways, lengths) = found.frames();
+                    let of_class = ways.iter().zip(lengths).filter(|(way, _)| way.ingress().class() == class);
                     of_class.map(|(_, frame_bytes)| arrived.count_of(*frame_bytes)).sum()
                 });
             }
             store.take_back(frame);
-            found += find_known(frame_bytes_max, &burst[found..], known, (&mut ways[found..], &mut lengths[found..]));
+            found.extend(frame_bytes_max, &burst[found.count..], known, BURST_MAX);
         }
-        found
     }
 
-    /// Forwards a burst of which so many frames in a row ask to be admitted already, and the next one is not known.
+    /// Forwards the rest of a burst, of which the first frame is not known. What came before asks to be admitted already.
     #[inline(never)]
     fn handle_mixed<O: Onward<P>>(
         &mut self,
         now: Time,
         port: PortId,
-        (burst, row): (&mut Burst<P>, usize),
+        packets: &mut arrayvec::IntoIter<P, BURST_MAX>,
         known: &mut ExactMatch,
         store: &mut impl PacketStore<P>,
         onward: &mut O,
     ) {
-        let mut packets = mem::take(burst).into_iter();
-        self.staged.extend(packets.by_ref().take(row));
         let mut look_at = LOOKED_AT_MIN;
         while packets.len() > 0 {
             let mut seen = ArrayVec::new();
@@ -157,26 +184,19 @@ impl<P: Packet> Forwarding<P> {
             return 0;
         }
         known.follow(self.shared.fdb.as_of(now), port);
-        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
-        let room = self.intake.room();
-        let found = find_known(self.shared.frame_bytes_max, frames, known, (&mut ways[..room], &mut lengths));
-        self.stage_found(port, found, &ways, &lengths)
+        let mut found = Found::default();
+        found.extend(self.shared.frame_bytes_max, frames, known, self.intake.room());
+        self.stage_found(port, &found)
     }
 
-    /// [`Forwarding::stage_known`] of so many frames that go these ways. The lengths behind them are 0.
+    /// [`Forwarding::stage_known`] of frames whose ways are found.
     #[inline(always)]
-    fn stage_found(
-        &mut self,
-        port: PortId,
-        found: usize,
-        all_ways: &[Way; BURST_MAX],
-        all_lengths: &[u32; BURST_MAX],
-    ) -> usize {
-        let (ways, lengths) = (&all_ways[..found], &all_lengths[..found]);
+    fn stage_found(&mut self, port: PortId, found: &Found) -> usize {
+        let (ways, lengths) = found.frames();
         let Some(first) = ways.first().copied() else { return 0 };
         match ways.iter().fold(0, |differ, way| differ | way.differs_from(first)) {
             0 => self.stage_alike(port, first, lengths),
-            differ => self.stage_different(port, found, (all_ways, differ), all_lengths),
+            differ => self.stage_different(port, found, differ),
         }
     }
 
@@ -192,7 +212,7 @@ impl<P: Packet> Forwarding<P> {
         let (length, packets) = (lengths[0], lengths.len());
         let frame_bytes = if are_alike(lengths) {
             let frame_bytes = length * packets as u32;
-            intake.push_row_alike(ingress, egress, packets, (frame_bytes, shared.charge.of(length)));
+            intake.push_row_alike(ingress, egress, packets, shared.charge.of(length), frame_bytes);
             if counts {
                 arrived[ingress.class().index()] += shared.port(port).arrived().count_of(length) * packets as u32;
             }
@@ -209,15 +229,11 @@ impl<P: Packet> Forwarding<P> {
         lengths.len()
     }
 
-    /// [`Forwarding::stage_known`] of so many frames that go these ways, which differ in some bits. The lengths behind them are 0.
+    /// [`Forwarding::stage_known`] of frames whose ways differ in these bits.
     #[inline(never)]
-    fn stage_different(
-        &mut self,
-        port: PortId,
-        count: usize,
-        (ways, differ): (&[Way; BURST_MAX], u32),
-        lengths: &[u32; BURST_MAX],
-    ) -> usize {
+    fn stage_different(&mut self, port: PortId, found: &Found, differ: u32) -> usize {
+        let Found { ways, lengths, count } = found;
+        let count = *count;
         let counts = self.counts(port);
         let Forwarding { shared, arrived, counters, intake, .. } = self;
         let takes = |way: Way| shared.takes(way.egress().port(), way.ingress().class());
@@ -238,7 +254,7 @@ impl<P: Packet> Forwarding<P> {
             let mut rest = (charges[..count].iter().sum::<u32>(), lengths[..count].iter().sum::<u32>());
             let last = groups.len() - 1;
             let charged = |(n, alike): (usize, &Alike)| {
-                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(alike, ways, (&charges, lengths)) };
+                let (bytes, frame_bytes) = if n == last { rest } else { sums_of(alike, ways, &charges, lengths) };
                 rest = (rest.0 - bytes, rest.1 - frame_bytes);
                 alike.group(bytes, frame_bytes)
             };
@@ -309,11 +325,10 @@ impl<P: Packet> Forwarding<P> {
         let shared = &*self.shared;
         // As of now: should one of these frames, or another lcore, change the table, none of them is known for long.
         known.follow(shared.fdb.as_of(now), port);
-        let (mut ways, mut lengths) = ([Way::default(); BURST_MAX], [0; BURST_MAX]);
-        let mut found = 0;
+        let mut found = Found::default();
         // Frames come in trains: what is known of a frame's stations holds for the next one between them.
         let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
-        let places = ways.iter_mut().zip(&mut lengths).take(self.intake.room());
+        let places = found.ways.iter_mut().zip(&mut found.lengths).take(self.intake.room());
         for (frame, (to_way, to_length)) in frames.iter().zip(places) {
             if !frame.is_plain {
                 break;
@@ -333,9 +348,9 @@ impl<P: Packet> Forwarding<P> {
                 known.enter(head, way);
             }
             (*to_way, *to_length) = (way, frame.frame_bytes);
-            found += 1;
+            found.count += 1;
         }
-        self.stage_found(port, found, &ways, &lengths)
+        self.stage_found(port, &found)
     }
 }
 
@@ -346,7 +361,8 @@ fn find_known<P: Packet>(
     frame_bytes_max: u32,
     frames: &[P],
     known: &ExactMatch,
-    (ways, lengths): (&mut [Way], &mut [u32]),
+    ways: &mut [Way],
+    lengths: &mut [u32],
 ) -> usize {
     let mut found = 0;
     for (frame, (to_way, to_length)) in frames.iter().zip(ways.iter_mut().zip(lengths)) {
@@ -382,10 +398,11 @@ fn count_group(counters: &mut Counters, Group { ingress, packets, frame_bytes, .
 fn sums_of(
     Alike { way, members, packets }: &Alike,
     ways: &[Way; BURST_MAX],
-    (charges, lengths): (&[u32; BURST_MAX], &[u32; BURST_MAX]),
+    charges: &[u32; BURST_MAX],
+    lengths: &[u32; BURST_MAX],
 ) -> (u32, u32) {
     if *packets >= TOGETHER_MIN {
-        return sums_of_many(*way, ways, (charges, lengths));
+        return sums_of_many(*way, ways, charges, lengths);
     }
     bits(*members).fold((0, 0), |(bytes, frame_bytes), n| (bytes + charges[n], frame_bytes + lengths[n]))
 }
@@ -395,7 +412,8 @@ fn sums_of(
 fn sums_of_many(
     way: Way,
     ways: &[Way; BURST_MAX],
-    (charges, lengths): (&[u32; BURST_MAX], &[u32; BURST_MAX]),
+    charges: &[u32; BURST_MAX],
+    lengths: &[u32; BURST_MAX],
 ) -> (u32, u32) {
     let frames = ways.iter().zip(charges.iter().zip(lengths));
     frames.fold((0, 0), |(bytes, frame_bytes), (other, (charge, length))| {

@@ -229,7 +229,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             port.rest();
         } else {
             if let Some(held) = held
-                && let Some(sent) = self.send_past(now, index, (held, missed), driver)
+                && let Some(sent) = self.send_past(now, index, held, missed, driver)
             {
                 return moved + sent;
             }
@@ -250,7 +250,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             self.shared.mmu.release_leaving(now, &mut leaving);
             sent
         };
-        self.note_waiting(now, index, held, (missed, sent));
+        self.note_waiting(now, index, held, missed, sent);
         moved + sent
     }
 
@@ -293,7 +293,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let mut ready = self.ready(now, index, held);
         let (mut offer, mut staged) = (Offer::default(), None::<Box<Staged<P>>>);
         let mut left = BURST_MAX;
-        while let Some(class) = self.offer_rows(now, index, &mut ready, (&mut offer, &mut left), staged.is_none()) {
+        while let Some(class) = self.offer_rows(now, index, &mut ready, &mut offer, &mut left, staged.is_none()) {
             let Transmission { shared, queues, ports, link_overhead, .. } = self;
             let port = &mut ports[index];
             if !port.in_rows.contains(class) {
@@ -309,9 +309,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let (at, lengths) = fifos.front(queue.index(), left);
             let (is_plain, regulator) = (port.plain.contains(class), &shared.port(port.id).regulator);
             let (count, bytes) = if is_plain {
-                port.extend_row::<false>(now, class, ready, (lengths, *link_overhead), regulator)
+                port.extend_row::<false>(now, class, ready, lengths, *link_overhead, regulator)
             } else {
-                port.extend_row::<true>(now, class, ready, (lengths, *link_overhead), regulator)
+                port.extend_row::<true>(now, class, ready, lengths, *link_overhead, regulator)
             };
             left -= count;
             if staged.is_none() && !port.own.has_lanes {
@@ -349,7 +349,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         now: Time,
         index: usize,
         ready: &mut ClassSet,
-        (offer, left): (&mut Offer, &mut usize),
+        offer: &mut Offer,
+        left: &mut usize,
         may: bool,
     ) -> Option<Class> {
         let Transmission { shared, queues, ports, link_overhead, .. } = self;
@@ -364,7 +365,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             }
             let (queue, fifos) = (QueueId::new(port.id, class), queues.fifos());
             let (at, lengths) = fifos.front(queue.index(), *left);
-            let (count, bytes) = port.extend_row::<false>(now, class, *ready, (lengths, *link_overhead), regulator);
+            let (count, bytes) = port.extend_row::<false>(now, class, *ready, lengths, *link_overhead, regulator);
             *left -= count;
             offer.push(Offered { queue, at, count, bytes });
             port.consume_row(fifos, class, count, ready);
@@ -468,12 +469,13 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         now: Time,
         class: Class,
         ready: ClassSet,
-        (lengths, link_overhead): (&[u32], Bytes),
+        lengths: &[u32],
+        link_overhead: Bytes,
         regulator: &Regulator,
     ) -> (usize, u32) {
-        let at_once = self.put_row_on_wire::<LIMITED>(now, class, ready, (lengths, link_overhead), regulator);
+        let at_once = self.put_row_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator);
         at_once
-            .unwrap_or_else(|| self.put_each_on_wire::<LIMITED>(now, class, ready, (lengths, link_overhead), regulator))
+            .unwrap_or_else(|| self.put_each_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator))
     }
 
     /// [`OutPort::extend_row`], one frame after the other.
@@ -483,7 +485,8 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         now: Time,
         class: Class,
         ready: ClassSet,
-        (lengths, link_overhead): (&[u32], Bytes),
+        lengths: &[u32],
+        link_overhead: Bytes,
         regulator: &Regulator,
     ) -> (usize, u32) {
         // In registers, for the row.
@@ -541,7 +544,8 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         now: Time,
         class: Class,
         ready: ClassSet,
-        (lengths, link_overhead): (&[u32], Bytes),
+        lengths: &[u32],
+        link_overhead: Bytes,
         regulator: &Regulator,
     ) -> Option<(usize, u32)> {
         let (first, others) = lengths.split_first()?;

@@ -25,7 +25,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             shared.mmu.release(now, departures);
         });
         manner.note_released(discarded);
-        discarded + self.discard_queues(now, (index, ClassSet::ALL), reason, limit.saturating_sub(discarded), note)
+        discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded), note)
     }
 
     /// Gives up everything that ports are offered, or that waits in queues, counting it; returns how much.
@@ -37,7 +37,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     pub(super) fn discard_queues(
         &mut self,
         now: Time,
-        (index, classes): (usize, ClassSet),
+        index: usize,
+        classes: ClassSet,
         reason: DropReason,
         limit: usize,
         note: &mut impl FnMut(&P, QueueId),

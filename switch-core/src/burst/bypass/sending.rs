@@ -84,7 +84,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         &mut self,
         now: Time,
         index: usize,
-        (held, missed): (ClassSet, Span),
+        held: ClassSet,
+        missed: Span,
         driver: &mut D,
     ) -> Option<usize> {
         let Transmission { shared, ports, counters, manner, link_overhead, .. } = self;
@@ -112,7 +113,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             port.own.waits = Waits::Nothing;
             port.own.open = ClassSet::EMPTY;
         } else {
-            self.note_waiting(now, index, held, (missed, sent));
+            self.note_waiting(now, index, held, missed, sent);
         }
         Some(sent)
     }
