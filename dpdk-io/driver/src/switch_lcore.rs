@@ -186,7 +186,8 @@ impl SwitchLcore {
             }
             self.lcore.handle_burst(now, *port, &mut self.burst, &mut self.world);
             if self.fetches_ahead {
-                self.world.store.data.fetch_ahead(RX_BURST, self.free_memory);
+                // As many as came now may come next: with few at a time, memory for a whole burst would take longer than the frames do.
+                self.world.store.data.fetch_ahead(received, self.free_memory);
             }
         }
         let moved_on = self.forward_and_transmit(clock);
