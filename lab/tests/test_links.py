@@ -175,6 +175,10 @@ def link_news():
     return down, up, note
 
 
+# How long the link has no carrier after the last frame of a round.
+AWAY_S = 0.3
+
+
 @pytest.mark.parametrize("device", ["af_packet", "af_xdp"])
 def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
     """Frames that come while a link goes: delivered, counted as lost by the device, or dropped for want of a link."""
@@ -205,7 +209,7 @@ def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
             assert down.wait(WITHIN_S)
             for _ in range(30):
                 wires["p0"].send(stream.next())
-            time.sleep(0.3)
+            time.sleep(AWAY_S)
             here.ip("link", "set", "host-p1", "up")
             assert up.wait(WITHIN_S)
         time.sleep(1.5)
@@ -215,8 +219,10 @@ def test_no_frame_vanishes_when_a_carrier_is_lost(cables, tmp_path, device):
     arrived = int(here.must_run("cat", "/sys/class/net/host-p1/statistics/rx_packets"))
     lost = finished.port("p1")["device_losses"]["transmit"]
     dropped = finished.switch["drops"].get("port_down", 0)
-    # What the kernel tells of a link comes late on a busy machine, and a link may seem to go once more.
-    assert arrived > 20 and dropped >= 90, (arrived, dropped, lost)
+    # What the kernel tells of a link comes late on a busy machine, and a link may seem to go once more. A switch that had no CPU for as
+    # long as the link was away finds it there again.
+    gap_s = finished.poll_gap_s()
+    assert arrived > 20 and (dropped >= 90 or gap_s >= AWAY_S), (arrived, dropped, lost, f"longest poll gap {gap_s * 1e3:.1f} ms")
     assert arrived + lost["frames"] + dropped == stream.sent, (arrived, dropped, lost)
     assert finished.code == (1 if lost["frames"] else 0), finished.stderr
 
