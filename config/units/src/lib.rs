@@ -45,7 +45,7 @@ pub use ids::{CLASSES, Class, PortId, QueueId};
 pub use mac::MacAddr;
 pub use parse::UnitError;
 pub use rate::{BitRate, Serialiser};
-pub use sets::{ClassSet, Classes, PortSet, Ports};
+pub use sets::{ClassSet, Classes, PortSet, Ports, bits};
 pub use split_mix::SplitMix64;
 pub use time::{Span, Time};
 pub use wide_port_set::{PortsView, SetOfPorts, WidePortSet, WidePorts};

@@ -3,6 +3,7 @@
 use crate::archive::Value;
 use std::fmt;
 use std::iter::FusedIterator;
+use std::num::NonZero;
 use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, Not, Sub, SubAssign};
 
 use crate::{CLASSES, Class, PortId};
@@ -314,11 +315,29 @@ macro_rules! set {
 set!(ClassSet, Class, u8, Classes, CLASSES);
 set!(PortSet, PortId, u64, Ports, PortSet::PORTS_MAX);
 
+/// The numbers of the bits that are set, lowest first.
+#[inline(always)]
+pub fn bits(mut of: u64) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        // Not zero, so that the compiler knows each number to be below 64.
+        let bit = NonZero::new(of)?.trailing_zeros() as usize;
+        of &= of - 1;
+        Some(bit)
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const SET: ClassSet = ClassSet::of(&[Class::new(3), Class::new(4), Class::new(7)]);
+
+    #[test]
+    fn bits_are_told_by_their_numbers() {
+        assert_eq!(bits(0).next(), None);
+        assert!(bits(1 << 63 | 0b1001).eq([0, 3, 63]));
+        assert!(bits(u64::MAX).eq(0..64));
+    }
 
     #[test]
     fn members_are_listed_from_the_lowest() {

@@ -1,8 +1,8 @@
 //! Admission: arrivals are placed by the rule of [`placement`](super::placement), and what is kept is charged.
 
-use weir_units::{Alpha, ClassSet, QueueId, Time};
+use weir_units::{Alpha, ClassSet, QueueId, Time, bits};
 
-use super::intake::{INTAKE_MAX, Intake, bits, mask};
+use super::intake::{INTAKE_MAX, Intake, mask};
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
 use super::whole::Sums;
 use super::{Arrival, DropReason, Mmu, Terms, Verdict, total};

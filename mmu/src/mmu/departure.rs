@@ -3,9 +3,9 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time};
+use weir_units::{CLASSES, ClassSet, PortId, QueueId, Time, bits};
 
-use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, bits, mask};
+use super::intake::{Bundle, INTAKE_MAX as BUNDLED_MAX, mask};
 use super::whole::Sums;
 use super::{Departure, Mmu, Terms};
 use crate::charge::Charges;

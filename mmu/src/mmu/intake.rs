@@ -3,7 +3,7 @@
 use std::mem;
 
 use arrayvec::ArrayVec;
-use weir_units::QueueId;
+use weir_units::{QueueId, bits};
 
 use super::{Arrival, DropReason, Segment, Verdict};
 use crate::charge::Charges;
@@ -424,16 +424,6 @@ pub(super) struct Gathered {
 #[inline]
 pub(super) fn mask(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
-}
-
-/// The numbers of the bits that are set.
-#[inline]
-pub(super) fn bits(mut of: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        let bit = (of != 0).then(|| of.trailing_zeros() as usize)?;
-        of &= of - 1;
-        Some(bit)
-    })
 }
 
 #[cfg(test)]

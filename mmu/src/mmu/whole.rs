@@ -16,9 +16,9 @@
 //! sequential model, for each policy.
 
 use arrayvec::ArrayVec;
-use weir_units::{CLASSES, ClassSet, QueueId};
+use weir_units::{CLASSES, ClassSet, QueueId, bits};
 
-use super::intake::{Bundle, INTAKE_MAX, Intake, bits, mask};
+use super::intake::{Bundle, INTAKE_MAX, Intake, mask};
 use super::placement::Room;
 use super::{Mmu, Rules, Segment, Terms};
 use crate::charge::Charges;

@@ -1,10 +1,9 @@
 //! Frames of a burst put together by their ways, a way at a time: where there are few ways, this costs less than a look at each frame's
 //! place.
 
-use std::num::NonZero;
-
 use arrayvec::ArrayVec;
 use weir_mmu::Group;
+use weir_units::bits;
 
 use super::exact_match::Way;
 use crate::packet::BURST_MAX;
@@ -26,17 +25,6 @@ impl Alike {
         let Alike { way, members, packets } = *self;
         Group { ingress: way.ingress(), egress: way.egress(), members, packets, bytes, frame_bytes }
     }
-}
-
-/// The numbers of the bits that are set.
-#[inline(always)]
-pub(super) fn bits(mut of: u64) -> impl Iterator<Item = usize> {
-    std::iter::from_fn(move || {
-        // Not zero, so that the compiler knows each number to be one of a burst's.
-        let bit = NonZero::new(of)?.trailing_zeros() as usize;
-        of &= of - 1;
-        Some(bit)
-    })
 }
 
 /// The most ways of which frames are put together at a glance: each costs a look at all frames.

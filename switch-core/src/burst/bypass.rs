@@ -11,9 +11,8 @@ use std::mem;
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, Bundle, Charges, Departure, Gone, Intake, Mmu};
-use weir_units::{ClassSet, FCS_BYTES, Time};
+use weir_units::{ClassSet, FCS_BYTES, Time, bits};
 
-use super::alike::bits;
 use super::staged::Staged;
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 

@@ -5,11 +5,11 @@ use std::mem;
 
 use arrayvec::ArrayVec;
 use weir_mmu::Group;
-use weir_units::{CLASSES, Class, PortId, QueueId, Time};
+use weir_units::{CLASSES, Class, PortId, QueueId, Time, bits};
 use weir_wire::Head;
 use weir_wire::ethernet::Parsed;
 
-use super::alike::{Alike, Groups, alike, bits};
+use super::alike::{Alike, Groups, alike};
 use super::exact_match::{ExactMatch, Way};
 use crate::counters::Counters;
 use crate::fdb::Destination;
