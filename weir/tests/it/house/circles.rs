@@ -49,7 +49,8 @@ impl Modules {
     fn read_file(&mut self, file: &Path, folder: &Path, path: &[String]) {
         let text = fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
         let mut reader = Reader { modules: self, file: path.to_owned(), declared: Vec::new() };
-        reader.read(&tokens(&text), path.to_owned());
+        let code = tokens(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        reader.read(&code, path.to_owned());
         for declared in reader.declared {
             let folder =
                 declared[path.len()..declared.len() - 1].iter().fold(folder.to_owned(), |at, name| at.join(name));

@@ -12,8 +12,8 @@ const SHUNNED: [&str; 4] = ["The same", "Of", "Those", "What is"];
 /// A sentence that CONTRIBUTING.md warns of.
 const WARNING: &str = "What is no data, or is copied.";
 
-/// Folders of what others wrote, of builds and of runs; and papers, whose files have texts of their own that pages repeat.
-const OTHERS: [&str; 8] = ["target", "vendor", "shared", "runs", "__pycache__", "papers", "figures", "REPRODUCTION.md"];
+/// Folders of what others wrote, of builds and of runs.
+const OTHERS: [&str; 5] = ["target", "vendor", "shared", "runs", "__pycache__"];
 
 /// Sentences that start with one of those, each with its file and the line of its paragraph; and how many files were looked at.
 pub(super) fn shunned_in(repository: &Path) -> (Vec<String>, usize) {
