@@ -364,27 +364,55 @@ impl Counters {
         (requested != self.published.served.load(Ordering::Relaxed)).then_some(requested)
     }
 
-    /// All of them: queue by queue, then port by port, then gauges.
-    pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
-        let ports = (0..self.seldom.len()).map(|port| self.seldom(port));
-        let seldom = ports.clone().flat_map(|port| &port.queues);
-        let queues = self.queues.iter().zip(seldom).flat_map(|(QueueRow(row), seldom)| row.iter().chain(seldom));
-        queues.chain(ports.flat_map(|port| &port.port)).chain(&self.gauges).copied()
+    /// Adds all of them to as many sums, which stand queue by queue, then port by port, then gauges.
+    pub(crate) fn add_to(&self, sums: &mut [u64]) {
+        self.each_run(|at, run| sums[at..][..run.len()].iter_mut().zip(run).for_each(|(sum, value)| *sum += value));
+    }
+
+    /// The gauges, as they were set.
+    pub(crate) fn gauges(&self) -> &[u64] {
+        &self.gauges
     }
 
     /// Copies the counters out in answer to a request.
     pub fn publish(&self, requested: u64) {
-        for (slot, value) in self.copy().iter().zip(self.values()) {
-            slot.store(value, Ordering::Relaxed);
-        }
+        let copy = self.copy();
+        // What has no memory has always been zero, and so is the copy.
+        self.each_run(|at, run| {
+            copy[at..][..run.len()].iter().zip(run).for_each(|(slot, value)| slot.store(*value, Ordering::Relaxed));
+        });
         // Release: pairs with the Acquire in `Published::is_served`; the values are visible before the answer.
         self.published.served.store(requested, Ordering::Release);
     }
 
-    /// Where they are copied to, in the order of [`Counters::values`].
+    /// Calls `take` for all counters that have memory, in runs of neighbours: with the place of the run's first one, and the run.
+    /// A reader waits for thousands of them, and the packet path with it.
+    #[inline(always)]
+    fn each_run(&self, mut take: impl FnMut(usize, &[u64])) {
+        let [of_ports, of_gauges] = self.places();
+        for (queue, QueueRow(row)) in self.queues.iter().enumerate() {
+            take(queue * queue_stat::WIDTH, row);
+        }
+        for (port, seldom) in self.seldom.iter().enumerate() {
+            let Some(seldom) = seldom else { continue };
+            for (class, row) in seldom.queues.iter().enumerate() {
+                take((port * CLASSES + class) * queue_stat::WIDTH + queue_stat::OF_FRAMES, row);
+            }
+            take(of_ports + port * port_stat::WIDTH, &seldom.port);
+        }
+        take(of_gauges, &self.gauges);
+    }
+
+    /// Where the ports' counters begin, and where the gauges.
+    fn places(&self) -> [usize; 2] {
+        let of_ports = self.queues.len() * queue_stat::WIDTH;
+        [of_ports, of_ports + self.seldom.len() * port_stat::WIDTH]
+    }
+
+    /// Where they are copied to: queue by queue, then port by port, then gauges.
     fn copy(&self) -> &[AtomicU64] {
-        let rows = self.queues.len() * queue_stat::WIDTH + self.seldom.len() * port_stat::WIDTH;
-        self.published.copy(rows + gauge::WIDTH)
+        let [_, of_gauges] = self.places();
+        self.published.copy(of_gauges + gauge::WIDTH)
     }
 
     /// Where readers find the published copy.

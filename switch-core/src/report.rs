@@ -423,22 +423,25 @@ impl Sum {
 
     fn of(halves: &[Arc<Published>], ports: usize) -> Sum {
         let mut sum = Sum::zero(ports);
-        halves.iter().for_each(|half| sum.add(&half.values().collect::<Vec<_>>()));
+        let of_gauges = sum.values.len() - gauge::WIDTH;
+        for half in halves {
+            let values: Vec<_> = half.values().collect();
+            sum.values.iter_mut().zip(&values).for_each(|(sum, value)| *sum += value);
+            sum.merge_delays(&values[of_gauges..]);
+        }
         sum
     }
 
     fn of_counters(counters: &Counters, ports: usize) -> Sum {
         let mut sum = Sum::zero(ports);
-        sum.add(&counters.values().collect::<Vec<_>>());
+        counters.add_to(&mut sum.values);
+        sum.merge_delays(counters.gauges());
         sum
     }
 
-    /// Adds the counters of a half.
-    fn add(&mut self, values: &[u64]) {
-        let rows = self.values.len() - gauge::WIDTH;
-        self.values.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
-        self.message_delay.merge(&values[rows + gauge::MESSAGE_DELAYS..]);
-        self.reaction.merge(&values[rows + gauge::REACTIONS..]);
+    fn merge_delays(&mut self, gauges: &[u64]) {
+        self.message_delay.merge(&gauges[gauge::MESSAGE_DELAYS..]);
+        self.reaction.merge(&gauges[gauge::REACTIONS..]);
     }
 
     fn queue(&self, queue: QueueId, stat: usize) -> u64 {
@@ -460,12 +463,16 @@ impl Sum {
 
     /// A queue's counter, over all queues.
     fn total(&self, stat: usize) -> u64 {
-        let queues = self.values[..self.ports * CLASSES * queue_stat::WIDTH].chunks(queue_stat::WIDTH);
-        queues.map(|row| row[stat]).sum()
+        self.queues().map(|row| row[stat]).sum()
     }
 
     fn dropped(&self) -> u64 {
-        (0..DropReason::ALL.len()).map(|reason| self.total(queue_stat::DROPS + reason)).sum()
+        self.queues().flat_map(|row| &row[queue_stat::DROPS..]).sum()
+    }
+
+    fn queues(&self) -> impl Iterator<Item = &[u64; queue_stat::WIDTH]> {
+        let (queues, _) = self.values[..self.ports * CLASSES * queue_stat::WIDTH].as_chunks();
+        queues.iter()
     }
 }
 
