@@ -41,6 +41,7 @@
 mod axis;
 mod bars;
 mod cell;
+mod geometry;
 mod layout;
 mod legend;
 mod line;
@@ -223,7 +224,7 @@ impl Figure {
     /// If a panel's range is not finite, or not above 0 on a logarithmic axis.
     pub fn to_svg(&self) -> Result<String, PlotError> {
         let layout = Layout::new(self);
-        let (width, height) = (layout.size.0 as u32, layout.size.1 as u32);
+        let (width, height) = (layout.size.width as u32, layout.size.height as u32);
         let mut svg = String::new();
         let drawn = self.draw(&SVGBackend::with_string(&mut svg, (width, height)).into_drawing_area(), &layout);
         drawn.map_err(|error| PlotError::Draw { reason: error.to_string() })?;
@@ -241,7 +242,7 @@ impl Figure {
 
     fn draw(&self, root: &Canvas<'_>, layout: &Layout) -> Drawn {
         root.fill(&WHITE)?;
-        let title_at = (layout.size.0 / 2, px(MARGIN));
+        let title_at = (layout.size.width / 2, px(MARGIN));
         root.draw_text(&self.title, &text(FIGURE_TITLE, HPos::Center, VPos::Top), title_at)?;
         layout.legend.draw(root)?;
         let cells = self.panels.iter().zip(&layout.cells).filter(|(panel, _)| !panel.is_empty());

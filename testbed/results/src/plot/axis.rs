@@ -1,10 +1,9 @@
 //! Axes as drawn: what they cover, and where they have which label.
 
-use std::ops::Range;
-
 use plotters::coord::ranged1d::{BoldPoints, KeyPointHint, NoDefaultFormatting, Ranged, ValueFormatter};
 use plotters::coord::types::RangedCoordf64;
 
+use super::geometry::Range;
 use super::text_width::text_width;
 use super::{Scale, TICK, px};
 
@@ -12,7 +11,7 @@ use super::{Scale, TICK, px};
 #[derive(Clone)]
 pub(super) struct Axis {
     /// The positions at its ends.
-    range: (f64, f64),
+    range: Range,
     ticks: Vec<Tick>,
 }
 
@@ -35,7 +34,7 @@ impl Axis {
     ///
     /// # Panics
     /// If the positions are not finite.
-    pub(super) fn numbers(scale: Scale, range: (f64, f64), room: Room) -> Axis {
+    pub(super) fn numbers(scale: Scale, range: Range, room: Room) -> Axis {
         let range = not_empty(range);
         let ticks = match scale {
             Scale::Linear => linear_ticks(range, |ticks| room.is_enough(ticks, range)),
@@ -47,24 +46,24 @@ impl Axis {
     /// An axis of names, the first at 0.
     pub(super) fn categories(names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(i, name)| Tick { at: i as f64, label: name.clone() });
-        Axis { range: (-0.5, names.len().max(1) as f64 - 0.5), ticks: ticks.collect() }
+        Axis { range: Range { low: -0.5, high: names.len().max(1) as f64 - 0.5 }, ticks: ticks.collect() }
     }
 
-    pub(super) fn range(&self) -> (f64, f64) {
+    pub(super) fn range(&self) -> Range {
         self.range
     }
 
     pub(super) fn contains(&self, position: f64) -> bool {
-        (self.range.0..=self.range.1).contains(&position)
+        self.range.contains(position)
     }
 
     pub(super) fn clamp(&self, position: f64) -> f64 {
-        position.clamp(self.range.0, self.range.1)
+        position.clamp(self.range.low, self.range.high)
     }
 
     /// How far from the axis' start that is, of its whole length.
     pub(super) fn part(&self, position: f64) -> f64 {
-        (position - self.range.0) / (self.range.1 - self.range.0)
+        (position - self.range.low) / self.range.length()
     }
 
     pub(super) fn labels(&self) -> impl Iterator<Item = (f64, &str)> {
@@ -96,8 +95,8 @@ impl Ranged for Axis {
         self.ticks.iter().map(|tick| tick.at).collect()
     }
 
-    fn range(&self) -> Range<f64> {
-        self.range.0..self.range.1
+    fn range(&self) -> std::ops::Range<f64> {
+        self.range.low..self.range.high
     }
 }
 
@@ -109,12 +108,12 @@ impl ValueFormatter<f64> for Axis {
 
 impl Room {
     /// Whether these labels stand apart and none far beyond the ends.
-    fn is_enough(self, ticks: &[Tick], range: (f64, f64)) -> bool {
+    fn is_enough(self, ticks: &[Tick], range: Range) -> bool {
         let length = match self {
             Room::Across(length) | Room::Up(length) => f64::from(length),
         };
         let ends = |tick: &Tick| {
-            let middle = (tick.at - range.0) / (range.1 - range.0) * length;
+            let middle = (tick.at - range.low) / range.length() * length;
             let size = match self {
                 Room::Across(_) => text_width(&tick.label, TICK),
                 Room::Up(_) => px(TICK),
@@ -140,13 +139,13 @@ impl Scale {
 }
 
 /// How far apart the ticks of a linear axis are if there is room for all; `None` if there is but one.
-pub(super) fn tick_step(range: (f64, f64)) -> Option<f64> {
+pub(super) fn tick_step(range: Range) -> Option<f64> {
     let ticks = key_points(range, TICKS_MAX);
     Some(ticks.get(1)? - ticks[0])
 }
 
 /// The most ticks that fit, or else the first and the last of the fewest.
-fn linear_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
+fn linear_ticks(range: Range, fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
     let mut fewest = numbered(&key_points(range, TICKS_MAX));
     for at_most in (2..=TICKS_MAX).rev() {
         let ticks = numbered(&key_points(range, at_most));
@@ -165,8 +164,8 @@ fn linear_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
     fewest
 }
 
-fn key_points(range: (f64, f64), at_most: usize) -> Vec<f64> {
-    RangedCoordf64::from(range.0..range.1).key_points(BoldPoints(at_most))
+fn key_points(range: Range, at_most: usize) -> Vec<f64> {
+    RangedCoordf64::from(range.low..range.high).key_points(BoldPoints(at_most))
 }
 
 /// Numbers with the decimals that tell them apart.
@@ -185,8 +184,8 @@ fn number(value: f64, decimals: usize) -> String {
 
 /// 1, 2 and 5 times the powers of ten; if these don't fit, the powers alone, or each second of them, and so on. Numbers
 /// at equal distances where the range has not two of all these.
-fn log_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
-    let (first, last) = (range.0.floor() as i32, range.1.ceil() as i32);
+fn log_ticks(range: Range, fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
+    let (first, last) = (range.low.floor() as i32, range.high.ceil() as i32);
     let written_out =
         |digit: i32, power: i32| number(f64::from(digit) * libm::exp10(f64::from(power)), (-power).max(0) as usize);
     let as_power = |_: i32, power: i32| format!("10{}", superscript(power));
@@ -197,9 +196,9 @@ fn log_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
             digits.iter().map(tick).collect::<Vec<_>>()
         };
         // A logarithm may be off by its last bit.
-        let is_within = |at: f64| (range.0 - 1e-9..=range.1 + 1e-9).contains(&at);
-        let within = powers.flat_map(of_power).filter(|(at, _)| is_within(*at));
-        within.map(|(at, label)| Tick { at: at.clamp(range.0, range.1), label }).collect()
+        let almost = Range { low: range.low - 1e-9, high: range.high + 1e-9 };
+        let within = powers.flat_map(of_power).filter(|(at, _)| almost.contains(*at));
+        within.map(|(at, label)| Tick { at: at.clamp(range.low, range.high), label }).collect()
     };
     let is_short = first >= WRITTEN_OUT.0 && last <= WRITTEN_OUT.1;
     let short = [&[1, 2, 5][..], &[1]].into_iter().filter(|_| is_short).map(|digits| ticks(digits, 1, &written_out));
@@ -211,7 +210,8 @@ fn log_ticks(range: (f64, f64), fit: impl Fn(&[Tick]) -> bool) -> Vec<Tick> {
                 ticks.iter().map(|tick| Tick { at: Scale::Log.position(tick.at), label: tick.label.clone() });
             positions.filter(|tick| tick.at.is_finite()).collect()
         };
-        on_axis(&linear_ticks((libm::exp10(range.0), libm::exp10(range.1)), |ticks| fit(&on_axis(ticks))))
+        let values = Range { low: libm::exp10(range.low), high: libm::exp10(range.high) };
+        on_axis(&linear_ticks(values, |ticks| fit(&on_axis(ticks))))
     })
 }
 
@@ -226,9 +226,10 @@ fn superscript(power: i32) -> String {
     power.to_string().chars().map(raised).collect()
 }
 
-fn not_empty((low, high): (f64, f64)) -> (f64, f64) {
+fn not_empty(range: Range) -> Range {
+    let Range { low, high } = range;
     assert!(low.is_finite() && high.is_finite(), "a range from {low} to {high}");
-    if low < high { (low, high) } else { (low, low + 1.0) }
+    if low < high { range } else { Range { low, high: low + 1.0 } }
 }
 
 /// Linear axes have no more ticks.

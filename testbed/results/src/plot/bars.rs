@@ -1,6 +1,7 @@
 //! Bars: side by side where several lines have one at the same place.
 
 use super::cell::Cell;
+use super::geometry::{Point, Rect};
 use super::line::DrawnLine;
 use super::shapes::draw_box;
 use super::{Canvas, Chart, Drawn, Line, Panel, Scale, Style, XAxis, px};
@@ -63,14 +64,15 @@ impl Bars<'_> {
     pub(super) fn draw(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell, bars: &DrawnLine<'_>) -> Drawn {
         let base = match cell.y_scale {
             Scale::Linear => cell.y.clamp(0.0),
-            Scale::Log => cell.y.range().0,
+            Scale::Log => cell.y.range().low,
         };
         for (x, y) in cell.positions(&bars.line.points).filter(|(x, y)| y.is_finite() && cell.x.contains(*x)) {
             let left = x + bars.offset - self.width() / 2.0;
             let corner = chart.backend_coord(&(cell.x.clamp(left), cell.y.clamp(y)));
             let opposite = chart.backend_coord(&(cell.x.clamp(left + self.width()), base));
             let space = if self.looks.len() > 1 { px(1) / 2 } else { 0 };
-            draw_box(root, (corner.0 + space, corner.1), (opposite.0 - space, opposite.1), bars.look)?;
+            let bar = Rect::between(Point::new(corner.0 + space, corner.1), Point::new(opposite.0 - space, opposite.1));
+            draw_box(root, bar, bars.look)?;
         }
         Ok(())
     }

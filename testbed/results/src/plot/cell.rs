@@ -2,12 +2,13 @@
 
 use super::Scale;
 use super::axis::Axis;
+use super::geometry::{Point, Size};
 
 /// Where a panel goes.
 pub(super) struct Cell {
     /// The upper left corner of the plot, without title and axes, and its size.
-    pub(super) plot_at: (i32, i32),
-    pub(super) plot: (i32, i32),
+    pub(super) plot_at: Point,
+    pub(super) plot: Size,
     /// Above the plot, to the left of it and below it.
     pub(super) title_area: i32,
     pub(super) y_area: i32,

@@ -3,6 +3,7 @@
 use super::axis::{Axis, Room};
 use super::bars::Bars;
 use super::cell::{Cell, VerticalMark, XLabels};
+use super::geometry::{Point, Range, Size};
 use super::legend::Legend;
 use super::ranges::{x_ranges, y_ranges};
 use super::text_width::text_width;
@@ -10,7 +11,7 @@ use super::{Direction, FIGURE_TITLE, Figure, LABEL, MARGIN, PANEL_TITLE, Panel, 
 
 /// All in [`px`].
 pub(super) struct Layout {
-    pub(super) size: (i32, i32),
+    pub(super) size: Size,
     pub(super) legend: Legend,
     /// One for each panel.
     pub(super) cells: Vec<Cell>,
@@ -21,10 +22,10 @@ impl Layout {
         let panels = &figure.panels;
         let columns = figure.columns.max(1);
         // Plots are all of one size, large enough for the longest title and axis label.
-        let plot = (
-            panels.iter().map(plot_width).max().unwrap_or(0).max(px(PLOT_WIDTH)),
-            widest(panels.iter().map(|panel| panel.y_label.as_str()), LABEL).max(px(PLOT_HEIGHT)),
-        );
+        let plot = Size {
+            width: panels.iter().map(plot_width).max().unwrap_or(0).max(px(PLOT_WIDTH)),
+            height: widest(panels.iter().map(|panel| panel.y_label.as_str()), LABEL).max(px(PLOT_HEIGHT)),
+        };
         let x_ranges = x_ranges(figure);
         let y_ranges = y_ranges(figure, columns, &x_ranges);
         let unplaced = |i: usize| Cell::unplaced(figure, columns, i, plot, x_ranges[i], y_ranges[i]);
@@ -44,7 +45,7 @@ impl Layout {
         let column_areas: Vec<(i32, i32)> =
             (0..columns.min(panels.len())).map(|column| (y_area(column), mark_area(column))).collect();
 
-        let grid_width: i32 = column_areas.iter().map(|(y_area, mark_area)| y_area + plot.0 + mark_area).sum();
+        let grid_width: i32 = column_areas.iter().map(|(y_area, mark_area)| y_area + plot.width + mark_area).sum();
         let width = grid_width.max(text_width(&figure.title, FIGURE_TITLE)) + 2 * px(MARGIN);
         let legend = Legend::new(figure, width);
         let mut y = legend.end;
@@ -57,36 +58,29 @@ impl Layout {
             has_labels_above = cells.iter().any(|cell| cell.x_labels != XLabels::Hidden);
             let mut x = px(MARGIN);
             for (cell, (y_area, mark_area)) in cells.iter_mut().zip(&column_areas) {
-                (cell.plot_at, cell.title_area, cell.y_area) = ((x + y_area, y), title_area, *y_area);
-                x += y_area + plot.0 + mark_area;
+                (cell.plot_at, cell.title_area, cell.y_area) = (Point::new(x + y_area, y), title_area, *y_area);
+                x += y_area + plot.width + mark_area;
             }
-            y += plot.1 + cells.iter().map(|cell| cell.x_area).max().unwrap_or(0);
+            y += plot.height + cells.iter().map(|cell| cell.x_area).max().unwrap_or(0);
         }
-        Layout { size: (width, y + px(MARGIN)), legend, cells }
+        Layout { size: Size { width, height: y + px(MARGIN) }, legend, cells }
     }
 }
 
 impl Cell {
     /// The cell of a panel, without what depends on others' sizes.
-    fn unplaced(
-        figure: &Figure,
-        columns: usize,
-        i: usize,
-        plot: (i32, i32),
-        x_range: (f64, f64),
-        y_range: (f64, f64),
-    ) -> Cell {
+    fn unplaced(figure: &Figure, columns: usize, i: usize, plot: Size, x_range: Range, y_range: Range) -> Cell {
         let panels = &figure.panels;
         let panel = &panels[i];
         let (x_scale, x) = match &panel.x_axis {
-            XAxis::Numbers(scale) => (*scale, Axis::numbers(*scale, x_range, Room::Across(plot.0))),
+            XAxis::Numbers(scale) => (*scale, Axis::numbers(*scale, x_range, Room::Across(plot.width))),
             XAxis::Categories(names) => (Scale::Linear, Axis::categories(names)),
         };
         let x_labels = match &panel.x_axis {
             _ if panels.get(i + columns).is_some_and(|below| !below.is_empty() && below.has_x_axis_of(panel)) => {
                 XLabels::Hidden
             }
-            XAxis::Categories(names) if categories_width(names) > plot.0 => XLabels::Upright,
+            XAxis::Categories(names) if categories_width(names) > plot.width => XLabels::Upright,
             _ => XLabels::Across,
         };
         let label_area = if panel.x_label.is_empty() { 0 } else { AXIS_LABEL_AREA };
@@ -95,9 +89,9 @@ impl Cell {
             XLabels::Across => px(X_TICK_AREA + label_area),
             XLabels::Upright => px(TICK_AREA + label_area) + x.label_width(),
         };
-        let vertical_marks = vertical_marks(panel, &x, plot.0);
+        let vertical_marks = vertical_marks(panel, &x, plot.width);
         Cell {
-            plot_at: (0, 0),
+            plot_at: Point::new(0, 0),
             plot,
             title_area: 0,
             y_area: 0,
@@ -105,7 +99,7 @@ impl Cell {
             x,
             x_scale,
             x_labels,
-            y: Axis::numbers(panel.y_scale, y_range, Room::Up(plot.1)),
+            y: Axis::numbers(panel.y_scale, y_range, Room::Up(plot.height)),
             y_scale: panel.y_scale,
             y_label: y_label(panels, columns, i),
             vertical_marks,

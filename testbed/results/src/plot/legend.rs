@@ -5,6 +5,7 @@ use plotters::style::text_anchor::{HPos, VPos};
 use plotters::style::{Color, RGBColor};
 
 use super::bars::Bars;
+use super::geometry::{Point, Rect, Size};
 use super::shapes::{Look, NEUTRAL, draw_box, draw_marker};
 use super::text_width::text_width;
 use super::{Canvas, DASH, DASH_SPACING, Drawn, Figure, LABEL, Line, MARGIN, Style, px, text};
@@ -20,7 +21,7 @@ pub(super) struct Legend {
 pub(super) struct Entry {
     name: String,
     /// The left end, half way up.
-    at: (i32, i32),
+    at: Point,
     look: Look,
     style: Style,
 }
@@ -74,7 +75,7 @@ impl Legend {
             let mut x = (width - row_width) / 2;
             for line in row {
                 let look = self.look_of_all(figure, &line.name);
-                let at = (x, y + px(ROW_HEIGHT) / 2);
+                let at = Point::new(x, y + px(ROW_HEIGHT) / 2);
                 self.entries.push(Entry { name: line.name.clone(), at, look, style: line.style });
                 x += entry_width(&line.name);
             }
@@ -100,12 +101,12 @@ impl Legend {
 
 impl Entry {
     fn draw(&self, root: &Canvas<'_>) -> Drawn {
-        let (x, y) = self.at;
+        let Point { x, y } = self.at;
         let end = x + px(LINE_LENGTH);
         let middle = (x + end) / 2;
         if self.style == Style::Bars {
-            let half = (px(BOX.0) / 2, px(BOX.1) / 2);
-            draw_box(root, (middle - half.0, y - half.1), (middle + half.0, y + half.1), self.look)?;
+            let half = Size { width: px(BOX.width) / 2, height: px(BOX.height) / 2 };
+            draw_box(root, Rect::around(Point::new(middle, y), half), self.look)?;
         }
         if self.style.has_stroke() {
             let dash = if self.look.comes_again { px(DASH) } else { end - x };
@@ -115,7 +116,7 @@ impl Entry {
             }
         }
         if let Some(marker) = self.style.marker() {
-            draw_marker(root, (middle, y), marker, self.look)?;
+            draw_marker(root, Point::new(middle, y), marker, self.look)?;
         }
         root.draw_text(&self.name, &text(LABEL, HPos::Left, VPos::Center), (end + px(SPACING), y))
     }
@@ -142,7 +143,7 @@ const COLORS: [RGBColor; 7] = [
 const FIGURE_TITLE_AREA: i32 = 28;
 const ROW_HEIGHT: i32 = 20;
 const LINE_LENGTH: i32 = 24;
-const BOX: (i32, i32) = (16, 11);
+const BOX: Size = Size { width: 16, height: 11 };
 const SPACING: i32 = 6;
 const GAP: i32 = 22;
 const BELOW: i32 = 8;

@@ -5,6 +5,7 @@ use plotters::prelude::DashedLineSeries;
 use plotters::style::Color;
 
 use super::cell::Cell;
+use super::geometry::{Point, Range};
 use super::shapes::{Look, draw_marker};
 use super::{Canvas, Chart, DASH, DASH_SPACING, Drawn, Interval, Line, px};
 
@@ -22,7 +23,7 @@ impl DrawnLine<'_> {
         let points: Vec<_> = self.positions(cell, &self.line.points).collect();
         let pieces = points.split(|(x, y)| !x.is_finite() || !y.is_finite());
         for piece in pieces.flat_map(|piece| cut(piece, cell.x.range())) {
-            let mut points = thinned(&piece, cell.x.range(), (cell.plot.0 / COLUMN_WIDTH) as usize);
+            let mut points = thinned(&piece, cell.x.range(), (cell.plot.width / COLUMN_WIDTH) as usize);
             points.iter_mut().for_each(|(_, y)| *y = cell.y.clamp(*y));
             if let [alone] = points[..] {
                 chart.draw_series([Circle::new(alone, width, style.filled())])?;
@@ -39,7 +40,8 @@ impl DrawnLine<'_> {
         let Some(marker) = self.line.style.marker() else { return Ok(()) };
         let points = self.positions(cell, &self.line.points);
         for (x, y) in points.filter(|(x, y)| y.is_finite() && cell.x.contains(*x)) {
-            draw_marker(root, chart.backend_coord(&(x, cell.y.clamp(y))), marker, self.look)?;
+            let (x, y) = chart.backend_coord(&(x, cell.y.clamp(y)));
+            draw_marker(root, Point::new(x, y), marker, self.look)?;
         }
         Ok(())
     }
@@ -47,7 +49,7 @@ impl DrawnLine<'_> {
     /// Draws the intervals, with a cap at each end that the panel has on it.
     pub(super) fn draw_intervals(&self, root: &Canvas<'_>, chart: &Chart<'_>, cell: &Cell) -> Drawn {
         let style = self.look.color.stroke_width(INTERVAL_WIDTH);
-        let (bottom, top) = cell.y.range();
+        let Range { low: bottom, high: top } = cell.y.range();
         for Interval { x, low, high } in &self.line.intervals {
             let ends: Vec<_> = self.positions(cell, &[(*x, *low), (*x, *high)]).collect();
             let ((x, low), high) = (ends[0], ends[1].1);
@@ -72,8 +74,8 @@ impl DrawnLine<'_> {
 }
 
 /// The parts of a line through these points that are within the range.
-fn cut(points: &[(f64, f64)], (low, high): (f64, f64)) -> Vec<Vec<(f64, f64)>> {
-    let is_within = |(x, _): &(f64, f64)| (low..=high).contains(x);
+fn cut(points: &[(f64, f64)], range: Range) -> Vec<Vec<(f64, f64)>> {
+    let is_within = |(x, _): &(f64, f64)| range.contains(*x);
     if points.iter().all(is_within) {
         return if points.is_empty() { Vec::new() } else { vec![points.to_vec()] };
     }
@@ -81,12 +83,12 @@ fn cut(points: &[(f64, f64)], (low, high): (f64, f64)) -> Vec<Vec<(f64, f64)>> {
     let mut goes_on = false;
     for pair in points.windows(2) {
         let (from, to) = (pair[0], pair[1]);
-        if from.0.max(to.0) < low || from.0.min(to.0) > high {
+        if from.0.max(to.0) < range.low || from.0.min(to.0) > range.high {
             goes_on = false;
             continue;
         }
         let moved = |end: (f64, f64)| {
-            let x = end.0.clamp(low, high);
+            let x = end.0.clamp(range.low, range.high);
             if x == end.0 { end } else { (x, from.1 + (to.1 - from.1) * (x - from.0) / (to.0 - from.0)) }
         };
         match pieces.last_mut() {
@@ -101,11 +103,11 @@ fn cut(points: &[(f64, f64)], (low, high): (f64, f64)) -> Vec<Vec<(f64, f64)>> {
 /// At most four points for each column of the plot: the first, the lowest, the highest and the last.
 ///
 /// A line through them covers what one through all points covers, so that no peak is lost.
-pub(super) fn thinned(points: &[(f64, f64)], x_range: (f64, f64), columns: usize) -> Vec<(f64, f64)> {
+pub(super) fn thinned(points: &[(f64, f64)], x_range: Range, columns: usize) -> Vec<(f64, f64)> {
     if points.len() <= 4 * columns {
         return points.to_vec();
     }
-    let column = |at: f64| ((at - x_range.0) / (x_range.1 - x_range.0) * columns as f64) as usize;
+    let column = |at: f64| ((at - x_range.low) / x_range.length() * columns as f64) as usize;
     let mut kept = Vec::new();
     for points in points.chunk_by(|one, other| column(one.0) == column(other.0)) {
         let by_value = |one: &usize, other: &usize| points[*one].1.total_cmp(&points[*other].1);

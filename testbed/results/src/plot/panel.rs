@@ -8,6 +8,7 @@ use plotters::style::{Color, FontTransform, RGBColor, TRANSPARENT};
 
 use super::bars::Bars;
 use super::cell::{Cell, XLabels};
+use super::geometry::Range;
 use super::layout::{Layout, MARK_LEADER, MARK_ROW};
 use super::line::DrawnLine;
 use super::shapes::NEUTRAL;
@@ -15,11 +16,11 @@ use super::{Canvas, Chart, Direction, Drawn, LABEL, Mark, PANEL_TITLE, Panel, St
 
 impl Panel {
     pub(super) fn draw(&self, root: &Canvas<'_>, layout: &Layout, cell: &Cell) -> Drawn {
-        let title_at = (cell.plot_at.0 + cell.plot.0 / 2, cell.plot_at.1 - cell.title_area);
+        let title_at = (cell.plot_at.x + cell.plot.width / 2, cell.plot_at.y - cell.title_area);
         root.draw_text(&self.title, &text(PANEL_TITLE, HPos::Center, VPos::Top), title_at)?;
 
-        let at = (cell.plot_at.0 - cell.y_area, cell.plot_at.1);
-        let size = ((cell.y_area + cell.plot.0) as u32, (cell.plot.1 + cell.x_area) as u32);
+        let at = (cell.plot_at.x - cell.y_area, cell.plot_at.y);
+        let size = ((cell.y_area + cell.plot.width) as u32, (cell.plot.height + cell.x_area) as u32);
         let x = if cell.x_labels == XLabels::Across { cell.x.clone() } else { cell.x.without_labels() };
         let mut chart = ChartBuilder::on(&root.clone().shrink(at, size))
             .x_label_area_size(cell.x_area)
@@ -83,10 +84,10 @@ impl Panel {
         let mut marks: Vec<_> =
             of_direction.map(|mark| (mark, at(mark))).filter(|(_, y)| cell.y.contains(*y)).collect();
         marks.sort_by(|one, other| other.1.total_cmp(&one.1));
-        let (left, right) = cell.x.range();
+        let Range { low: left, high: right } = cell.x.range();
         let ends: Vec<_> = marks.iter().map(|(_, y)| chart.backend_coord(&(right, *y))).collect();
         let wanted: Vec<i32> = ends.iter().map(|(_, y)| *y).collect();
-        let levels = moved_apart(&wanted, px(TICK), cell.plot_at.1 + cell.plot.1);
+        let levels = moved_apart(&wanted, px(TICK), cell.plot_at.y + cell.plot.height);
         let style = MARK.stroke_width(px(1) as u32);
         for (((mark, y), end), level) in marks.iter().zip(ends).zip(levels) {
             let across = [left, right].map(|x| (x, *y));
@@ -101,12 +102,12 @@ impl Panel {
 
 /// Draws vertical marks, and their labels above the plot.
 fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) -> Drawn {
-    let (bottom, top) = cell.y.range();
+    let Range { low: bottom, high: top } = cell.y.range();
     for mark in &cell.vertical_marks {
         let style = MARK.stroke_width(px(1) as u32);
         let upwards = [bottom, top].map(|y| (mark.at, y));
         chart.draw_series(DashedLineSeries::new(upwards, px(MARK_DASH), px(MARK_DASH), style))?;
-        let text_at = (cell.plot_at.0 + mark.middle, cell.plot_at.1 - px(MARK_ROW * mark.row as i32 + 3));
+        let text_at = (cell.plot_at.x + mark.middle, cell.plot_at.y - px(MARK_ROW * mark.row as i32 + 3));
         root.draw_text(&mark.label, &text(TICK, HPos::Center, VPos::Bottom), text_at)?;
     }
     Ok(())
@@ -115,8 +116,8 @@ fn draw_vertical_marks(root: &Canvas<'_>, chart: &mut Chart<'_>, cell: &Cell) ->
 fn draw_upright_labels(root: &Canvas<'_>, cell: &Cell) -> Drawn {
     let style = text(TICK, HPos::Right, VPos::Center).transform(FontTransform::Rotate270);
     for (at, label) in cell.x.labels() {
-        let x = cell.plot_at.0 + (cell.x.part(at) * f64::from(cell.plot.0)) as i32;
-        root.draw_text(label, &style, (x, cell.plot_at.1 + cell.plot.1 + 2 * px(TICK_LENGTH)))?;
+        let x = cell.plot_at.x + (cell.x.part(at) * f64::from(cell.plot.width)) as i32;
+        root.draw_text(label, &style, (x, cell.plot_at.y + cell.plot.height + 2 * px(TICK_LENGTH)))?;
     }
     Ok(())
 }

@@ -2,18 +2,16 @@
 
 use super::axis::tick_step;
 use super::bars::Bars;
+use super::geometry::Range;
 use super::{Direction, Figure, Line, Panel, Scale, Style, XAxis};
-
-/// Positions: where an axis starts and ends.
-type Range = (f64, f64);
 
 /// Each panel's range across, which those that show the same share; of categories it is not known here.
 pub(super) fn x_ranges(figure: &Figure) -> Vec<Range> {
     let all = &figure.panels;
     let range = |panel: &Panel| {
-        let XAxis::Numbers(scale) = panel.x_axis else { return (0.0, 1.0) };
+        let XAxis::Numbers(scale) = panel.x_axis else { return UNKNOWN };
         let alike = |other: &&Panel| other.x_range.is_none() && other.shows_on_x(panel);
-        let given = panel.x_range.map(|(low, high)| (scale.position(low), scale.position(high)));
+        let given = panel.x_range.map(|(low, high)| Range { low: scale.position(low), high: scale.position(high) });
         given.unwrap_or_else(|| automatic_x_range(&all.iter().filter(alike).collect::<Vec<_>>(), scale))
     };
     all.iter().map(range).collect()
@@ -28,7 +26,7 @@ pub(super) fn y_ranges(figure: &Figure, columns: usize, x_ranges: &[Range]) -> V
             let alike = |(other, _): &(&Panel, &Range)| {
                 other.y_range.is_none() && (&other.y_label, other.y_scale) == (&panel.y_label, scale)
             };
-            let given = panel.y_range.map(|(low, high)| (scale.position(low), scale.position(high)));
+            let given = panel.y_range.map(|(low, high)| Range { low: scale.position(low), high: scale.position(high) });
             given.unwrap_or_else(|| {
                 automatic_y_range(&row.iter().zip(x_ranges).filter(alike).collect::<Vec<_>>(), scale)
             })
@@ -44,10 +42,10 @@ fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
     let lines = || panels.iter().flat_map(|panel| &panel.lines);
     let points =
         lines().flat_map(Line::all_x).chain(panels.iter().flat_map(|panel| panel.marks_of(Direction::Vertical)));
-    let (first, last) = extent(points.map(|at| scale.position(at))).unwrap_or((0.0, 1.0));
-    let (mut low, mut high) = (first, if first < last { last } else { first + 1.0 });
+    let Range { mut low, mut high } = extent(points.map(|at| scale.position(at))).unwrap_or(UNKNOWN);
+    high = if low < high { high } else { low + 1.0 };
     if scale == Scale::Linear
-        && let Some(step) = tick_step((low, high))
+        && let Some(step) = tick_step(Range { low, high })
     {
         let is_near = |distance: f64| distance < 0.02 * (high - low);
         let (before, after) = ((low / step).floor() * step, (high / step).ceil() * step);
@@ -57,7 +55,7 @@ fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
     let for_bars = panels.iter().map(|panel| Bars::new(panel).step() / 2.0).fold(0.0, f64::max);
     let for_markers = if lines().any(|line| line.style.marker().is_some()) { 0.04 * (high - low) } else { 0.0 };
     let air = for_bars.max(for_markers);
-    (low - air, high + air)
+    Range { low: low - air, high: high + air }
 }
 
 /// What lines and marks take, and some air, so that no line hides in the frame; linear axes have 0 on them, and
@@ -65,7 +63,7 @@ fn automatic_x_range(panels: &[&Panel], scale: Scale) -> Range {
 fn automatic_y_range(panels: &[(&Panel, &Range)], scale: Scale) -> Range {
     let of_lines = panels.iter().flat_map(|(panel, x_range)| {
         let is_shown = |x: f64| match panel.x_axis {
-            XAxis::Numbers(scale) => (x_range.0..=x_range.1).contains(&scale.position(x)) || panel.x_range.is_none(),
+            XAxis::Numbers(scale) => x_range.contains(scale.position(x)) || panel.x_range.is_none(),
             XAxis::Categories(_) => true,
         };
         let points = panel.lines.iter().flat_map(|line| &line.points).filter(move |point| is_shown(point.0));
@@ -77,16 +75,16 @@ fn automatic_y_range(panels: &[(&Panel, &Range)], scale: Scale) -> Range {
     let values = of_lines.chain(of_marks).map(|value| scale.position(value));
     match scale {
         Scale::Linear => {
-            let (low, high) = extent(values.chain([0.0])).expect("0 is finite");
+            let Range { low, high } = extent(values.chain([0.0])).expect("0 is finite");
             let air = 0.05 * (high - low);
-            (if low < 0.0 { low - air } else { low }, if high > 0.0 { high + air } else { high })
+            Range { low: if low < 0.0 { low - air } else { low }, high: if high > 0.0 { high + air } else { high } }
         }
         Scale::Log => {
-            let Some((low, high)) = extent(values) else { return (0.0, 1.0) };
+            let Some(Range { low, high }) = extent(values) else { return UNKNOWN };
             let has_bars = panels.iter().any(|(panel, _)| panel.lines.iter().any(|line| line.style == Style::Bars));
             let (low, high) = if low < high { (low, high) } else { (low - 0.5, high + 0.5) };
             let air = 0.05 * (high - low);
-            (if has_bars { (low - 1e-9).floor() } else { low - air }, high + air)
+            Range { low: if has_bars { (low - 1e-9).floor() } else { low - air }, high: high + air }
         }
     }
 }
@@ -112,5 +110,9 @@ impl Line {
 fn extent(values: impl Iterator<Item = f64>) -> Option<Range> {
     let mut finite = values.filter(|value| value.is_finite());
     let first = finite.next()?;
-    Some(finite.fold((first, first), |(low, high), value| (low.min(value), high.max(value))))
+    let single = Range { low: first, high: first };
+    Some(finite.fold(single, |Range { low, high }, value| Range { low: low.min(value), high: high.max(value) }))
 }
+
+/// Where nothing says what an axis covers.
+const UNKNOWN: Range = Range { low: 0.0, high: 1.0 };

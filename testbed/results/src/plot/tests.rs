@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use roxmltree::{Document, Node};
 
 use super::axis::Room;
+use super::geometry::Range;
 use super::line::thinned;
 use super::panel::moved_apart;
 use super::*;
@@ -201,7 +202,7 @@ fn peak_of_one_sample_is_drawn() {
     let mut figure = figure(1, vec![panel("", "queue (KB)", vec![line("queue", points)])]);
     figure.panels[0].y_range = Some((0.0, 1_000.0));
     let plot = &Layout::new(&figure).cells[0];
-    let level = |value: f64| f64::from(plot.plot_at.1) + f64::from(plot.plot.1) * (1.0 - value / 1_000.0);
+    let level = |value: f64| f64::from(plot.plot_at.y) + f64::from(plot.plot.height) * (1.0 - value / 1_000.0);
     with_svg(&figure, |svg| {
         let drawn = elements(svg, "polyline").map(|node| node.attribute("points").unwrap());
         let points = drawn.max_by_key(|points| points.len()).unwrap().split_whitespace();
@@ -222,11 +223,11 @@ proptest! {
     ) {
         let mut at = 0.0;
         let points: Vec<(f64, f64)> = steps.into_iter().map(|(step, value)| { at += step; (at, value) }).collect();
-        let x_range = (0.0, at + 1.0);
+        let x_range = Range { low: 0.0, high: at + 1.0 };
         let kept = thinned(&points, x_range, columns);
         prop_assert!(kept.iter().all(|point| points.contains(point)));
         prop_assert!(kept.is_sorted_by(|one, other| one.0 <= other.0));
-        let column = |at: f64| (at / x_range.1 * columns as f64) as usize;
+        let column = |at: f64| (at / x_range.high * columns as f64) as usize;
         for i in 0..columns {
             let of_column = |points: &[(f64, f64)]| -> Vec<f64> {
                 points.iter().filter(|point| column(point.0) == i).map(|point| point.1).collect()
@@ -261,13 +262,14 @@ fn panels_of_a_row_share_the_range_of_what_they_show() {
     let marked = Panel { marks: vec![mark("capacity", 2_000.0)], ..queue(5.0) };
     let layout = Layout::new(&figure(4, vec![queue(100.0), marked, rate, fixed, queue(10.0)]));
     let ranges: Vec<_> = layout.cells.iter().map(|cell| cell.y.range()).collect();
-    assert_eq!(ranges, [(0.0, 2_100.0), (0.0, 2_100.0), (-1.2, 3.2), (2.0, 3.0), (0.0, 10.5)]);
+    let expected = [(0.0, 2_100.0), (0.0, 2_100.0), (-1.2, 3.2), (2.0, 3.0), (0.0, 10.5)];
+    assert_eq!(ranges, expected.map(|(low, high)| Range { low, high }));
 }
 
 #[test]
 fn ticks_have_the_decimals_that_tell_them_apart() {
     let labels = |low: f64, high: f64| {
-        let axis = Axis::numbers(Scale::Linear, (low, high), Room::Up(px(180)));
+        let axis = Axis::numbers(Scale::Linear, Range { low, high }, Room::Up(px(180)));
         axis.labels().map(|(_, label)| label.to_owned()).collect::<Vec<_>>().join(" ")
     };
     assert_eq!(labels(0.0, 1_050.0), "0 200 400 600 800 1000");

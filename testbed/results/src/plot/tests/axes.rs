@@ -8,7 +8,8 @@ fn labels_of(axis: &Axis) -> String {
 }
 
 fn log_axis(low: f64, high: f64, length: i32) -> String {
-    labels_of(&Axis::numbers(Scale::Log, (low.log10(), high.log10()), Room::Across(px(length))))
+    let range = Range { low: low.log10(), high: high.log10() };
+    labels_of(&Axis::numbers(Scale::Log, range, Room::Across(px(length))))
 }
 
 fn categories(names: impl IntoIterator<Item = String>) -> XAxis {
@@ -64,8 +65,11 @@ proptest! {
         is_log in any::<bool>(),
     ) {
         let (scale, range) = match is_log {
-            true => (Scale::Log, (low, low + decades)),
-            false => (Scale::Linear, (10_f64.powf(low), 10_f64.powf(low) + 10_f64.powf(decades - 6.0))),
+            true => (Scale::Log, Range { low, high: low + decades }),
+            false => {
+                let first = 10_f64.powf(low);
+                (Scale::Linear, Range { low: first, high: first + 10_f64.powf(decades - 6.0) })
+            }
         };
         let axis = Axis::numbers(scale, range, Room::Across(px(length)));
         let middle = |at: f64| axis.part(at) * f64::from(px(length));
@@ -101,7 +105,8 @@ fn panels_with_the_same_horizontal_axis_share_its_range() {
     ];
     let layout = Layout::new(&figure(6, panels));
     let ranges: Vec<_> = layout.cells.iter().map(|cell| cell.x.range()).collect();
-    assert_eq!(ranges, [(1.0, 9.0), (1.0, 9.0), (1.0, 3.0), (0.0, 2.0), (2.0, 4.0), (-0.5, 2.5)]);
+    let expected = [(1.0, 9.0), (1.0, 9.0), (1.0, 3.0), (0.0, 2.0), (2.0, 4.0), (-0.5, 2.5)];
+    assert_eq!(ranges, expected.map(|(low, high)| Range { low, high }));
 }
 
 #[test]
@@ -111,7 +116,7 @@ fn markers_and_bars_at_the_ends_are_within_the_plot() {
         |style| Panel { x_label: format!("{style:?}"), ..panel("", "", vec![Line { style, ..line("a", points) }]) };
     let panels = [Style::Stroke, Style::Markers(Marker::Filled), Style::Bars].map(of_style);
     let ranges: Vec<_> = Layout::new(&figure(3, panels.into())).cells.iter().map(|cell| cell.x.range()).collect();
-    assert_eq!(ranges, [(0.0, 10.0), (-0.4, 10.4), (-2.5, 12.5)]);
+    assert_eq!(ranges, [(0.0, 10.0), (-0.4, 10.4), (-2.5, 12.5)].map(|(low, high)| Range { low, high }));
 }
 
 #[test]
@@ -122,12 +127,12 @@ fn logarithmic_range_is_of_what_is_above_zero() {
     let low = 5_f64.log10();
     let air = 0.05 * (3.0 - low);
     let figure_of = |panel: &Panel| figure(1, vec![panel.clone()]);
-    let (from, to) = Layout::new(&figure_of(&logarithmic)).cells[0].y.range();
+    let Range { low: from, high: to } = Layout::new(&figure_of(&logarithmic)).cells[0].y.range();
     assert!((from - (low - air)).abs() < 1e-9 && (to - (3.0 + air)).abs() < 1e-9, "from {from} to {to}");
     assert_eq!(strokes(&figure_of(&logarithmic), "#0072B2").len(), 1, "interrupted, and the first value is alone");
     logarithmic.lines[0].style = Style::Bars;
     let layout = Layout::new(&figure_of(&logarithmic));
-    assert_eq!(layout.cells[0].y.range().0, 0.0, "so that the least bar is seen");
+    assert_eq!(layout.cells[0].y.range().low, 0.0, "so that the least bar is seen");
     for nothing in [vec![], vec![line("none above 0", [(0.0, -1.0), (1.0, 0.0)])]] {
         assert_readable(&figure_of(&Panel { lines: nothing, y_scale: Scale::Log, ..Panel::default() }));
     }
@@ -148,8 +153,8 @@ fn line_is_cut_where_the_range_ends() {
     let cell = &Layout::new(&figure).cells[0];
     let drawn = strokes(&figure, "#0072B2");
     let at = |x: f64, y: f64| {
-        let (left, top) = (f64::from(cell.plot_at.0), f64::from(cell.plot_at.1));
-        (left + f64::from(cell.plot.0) * (x - 2.0) / 6.0, top + f64::from(cell.plot.1) * (1.0 - y / 10.0))
+        let (left, top) = (f64::from(cell.plot_at.x), f64::from(cell.plot_at.y));
+        (left + f64::from(cell.plot.width) * (x - 2.0) / 6.0, top + f64::from(cell.plot.height) * (1.0 - y / 10.0))
     };
     let wanted = [vec![at(2.0, 4.0), at(4.0, 8.0), at(6.0, 8.0), at(8.0, 4.0)], vec![at(8.0, 0.0), at(3.0, 0.0)]];
     assert_eq!(drawn.len(), 2, "{drawn:?}");

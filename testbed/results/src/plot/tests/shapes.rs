@@ -57,7 +57,7 @@ fn stroke_count(figure: &Figure, color: &str) -> usize {
 }
 
 fn height(cell: &cell::Cell, y: f64) -> f64 {
-    f64::from(cell.plot_at.1) + f64::from(cell.plot.1) * (1.0 - cell.y.part(y))
+    f64::from(cell.plot_at.y) + f64::from(cell.plot.height) * (1.0 - cell.y.part(y))
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn bars_stand_side_by_side_from_zero_to_their_values() {
             assert!((bar.1 - height(cell, value)).abs() <= 2.0, "bar {i} ends at {}", bar.1);
             assert!((bar.3 - height(cell, 0.0)).abs() <= 2.0, "bar {i} starts at {}", bar.3);
         }
-        let middle = f64::from(cell.plot_at.0) + cell.x.part(i as f64) * f64::from(cell.plot.0);
+        let middle = f64::from(cell.plot_at.x) + cell.x.part(i as f64) * f64::from(cell.plot.width);
         assert!(one.2 < middle && middle < other.0, "{one:?} {middle} {other:?}");
         assert!((middle - one.0 - (other.2 - middle)).abs() <= 4.0, "the group is centred");
     }
@@ -142,7 +142,7 @@ fn intervals_count_for_the_range() {
     let mut line = styled("a", Style::Markers(Marker::Filled), [(1.0, 5.0)]);
     line.intervals = vec![Interval { x: 1.0, low: -1.0, high: 9.0 }];
     let layout = Layout::new(&figure(1, vec![panel("", "", vec![line])]));
-    assert_eq!(layout.cells[0].y.range(), (-1.5, 9.5));
+    assert_eq!(layout.cells[0].y.range(), Range { low: -1.5, high: 9.5 });
 }
 
 #[test]
@@ -153,7 +153,7 @@ fn bars_on_a_logarithmic_axis_start_at_its_end() {
     let cell = &Layout::new(&figure).cells[0];
     let drawn = boxes(&figure, BLUE);
     assert_eq!(drawn.len(), 2, "none for 0");
-    assert_eq!(cell.y.range().0, 1.0);
+    assert_eq!(cell.y.range().low, 1.0);
     assert!((drawn[0].3 - height(cell, 1.0)).abs() <= 2.0);
     assert!((drawn[0].1 - height(cell, 20_f64.log10())).abs() <= 2.0);
 }
