@@ -48,6 +48,13 @@ trait Feedback {
     fn handle_departure(&mut self) {}
 }
 
+/// The least and the greatest that a queue was.
+#[derive(Clone, Copy, Debug)]
+struct Lengths {
+    least: Bytes,
+    greatest: Bytes,
+}
+
 /// The queue's length after each step of a run.
 struct Run<F> {
     feedback: F,
@@ -67,14 +74,14 @@ impl<F: Feedback> Run<F> {
     }
 
     /// Goes on with this drain rate until the queue is `enough` or the time is over; returns its least and greatest length.
-    fn drain_at(&mut self, rate: Option<BitRate>, span: Span, enough: Bytes) -> (Bytes, Bytes) {
+    fn drain_at(&mut self, rate: Option<BitRate>, span: Span, enough: Bytes) -> Lengths {
         self.drain = Shaper::new(rate, STEP);
-        let (end, mut least, mut greatest) = (self.now + span, self.queue, self.queue);
+        let (end, mut seen) = (self.now + span, Lengths { least: self.queue, greatest: self.queue });
         while self.now < end && self.queue < enough {
             self.step(rate.is_some());
-            (least, greatest) = (least.min(self.queue), greatest.max(self.queue));
+            seen = Lengths { least: seen.least.min(self.queue), greatest: seen.greatest.max(self.queue) };
         }
-        (least, greatest)
+        seen
     }
 
     fn step(&mut self, drains: bool) {
@@ -236,8 +243,11 @@ fn testbed_mapping() -> Mapping {
     Mapping::time_based(Bytes::mb(1), Bytes::kb(492), LINE, TAU, period).unwrap()
 }
 
-fn within(range: (Bytes, Bytes), low_kb: u64, high_kb: u64) {
-    assert!(Bytes::kb(low_kb) <= range.0 && range.1 <= Bytes::kb(high_kb), "{range:?} is not {low_kb} to {high_kb} KB");
+fn within(seen: Lengths, low_kb: u64, high_kb: u64) {
+    assert!(
+        Bytes::kb(low_kb) <= seen.least && seen.greatest <= Bytes::kb(high_kb),
+        "{seen:?} is not {low_kb} to {high_kb} KB"
+    );
 }
 
 /// gfc 4.1, Figure 5(b): 100 KB, B_0 = 50 KB, τ = 25 us.
@@ -246,7 +256,7 @@ fn conceptual_gfc_settles_at_75_kb() {
     let tau = Span::from_micros(25);
     let mapping = Mapping::without_guarantee(Bytes::kb(100), Bytes::kb(50), LINE).unwrap();
     let mut run = Run::new(Conceptual::new(mapping, tau), Span::ZERO);
-    let (_, overshoot) = run.drain_at(Some(HALF), ms(2), ANY);
+    let overshoot = run.drain_at(Some(HALF), ms(2), ANY).greatest;
     within(run.drain_at(Some(HALF), ms(5), ANY), 73, 77);
     assert!(overshoot > Bytes::kb(77) && overshoot < Bytes::kb(100), "{overshoot}");
 }
@@ -256,7 +266,7 @@ fn conceptual_gfc_settles_at_75_kb() {
 #[test]
 fn buffer_based_gfc_overshoots_to_stage_2_and_settles_in_stage_1() {
     let mut run = Run::new(BufferBased::new(testbed_stages(), TAU), Span::ZERO);
-    let (_, overshoot) = run.drain_at(Some(BitRate::mbps(2_500)), ms(10), Bytes::kb(880));
+    let overshoot = run.drain_at(Some(BitRate::mbps(2_500)), ms(10), Bytes::kb(880)).greatest;
     assert!(overshoot >= Bytes::kb(880), "{overshoot}");
     run.drain_at(Some(HALF), ms(2), ANY);
     assert_eq!(run.feedback.rate(), HALF);
@@ -301,7 +311,7 @@ fn time_based_gfc_settles_at_746_kb() {
 #[test]
 fn a_queue_that_stops_draining_exceeds_b_m_by_a_frame_at_most() {
     fn check(mut run: Run<impl Feedback>) {
-        let (_, greatest) = run.drain_at(None, ms(20), ANY);
+        let greatest = run.drain_at(None, ms(20), ANY).greatest;
         assert!(greatest > Bytes::kb(980) && greatest.get() <= 1_000_000 + QUEUED, "{greatest}");
         let least = run.feedback.rate();
         assert!(least >= weir_flowctl::RATE_MIN && least < BitRate::mbps(50), "{least}");

@@ -94,7 +94,8 @@ struct Step {
 
 /// What a switch makes of these arrivals: each step, which frames each port sent, and its report in words.
 fn outcome(
-    (flow_control, rate): (&str, &str),
+    flow_control: &str,
+    rate: &str,
     drive: Drive,
     arrivals: &[(u16, Arriving)],
     in_rows: bool,
@@ -160,7 +161,7 @@ proptest! {
         let drive = Drive { layout, steps_us, come, threshold: "140KB" };
         // Past its queues a switch in one piece sends.
         let arrivals = if layout == Layout::Single { of_one_class_in_turn(arrivals, alone) } else { arrivals };
-        let [rows, frames] = [true, false].map(|in_rows| outcome((flow_control, rate), drive, &arrivals, in_rows));
+        let [rows, frames] = [true, false].map(|in_rows| outcome(flow_control, rate, drive, &arrivals, in_rows));
         prop_assert_eq!(&rows.1, &frames.1);
         for (step, (row, frame)) in rows.0.iter().zip(&frames.0).enumerate() {
             prop_assert_eq!((row.sent, row.counted), (frame.sent, frame.counted), "step {}", step);
@@ -185,7 +186,7 @@ proptest! {
             Arriving::Message { .. } => unreachable!("messages are obeyed"),
         };
         let [past, frames] = [true, false].map(|in_rows| {
-            let (_, mut sent, _) = outcome((flow_control, rate), drive, &arrivals, in_rows);
+            let (_, mut sent, _) = outcome(flow_control, rate, drive, &arrivals, in_rows);
             sent.iter_mut().for_each(|sent| sent.sort_by_key(dscp));
             sent
         });

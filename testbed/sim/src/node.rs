@@ -174,7 +174,7 @@ impl SimSwitch {
     /// node `number`. Says whether there is another port.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
-        with!(&self.pipeline, pipeline => self.around.prefetch(pipeline, (step, port), number, network))
+        with!(&self.pipeline, pipeline => self.around.prefetch(pipeline, step, port, number, network))
     }
 
     /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
@@ -224,7 +224,8 @@ impl Around {
     fn prefetch<S: SetOfPorts>(
         &self,
         pipeline: &Pipeline<Frame, S>,
-        (step, port): (usize, usize),
+        step: usize,
+        port: usize,
         number: usize,
         network: &Network,
     ) -> bool {

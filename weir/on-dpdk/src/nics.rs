@@ -98,7 +98,7 @@ impl NicSummary {
             to_switch: way(&report.to_switch),
             to_host: way(&report.to_host),
             control_ignored: report.control_ignored,
-            classes: classes.map(class_summary).collect(),
+            classes: classes.map(|(number, counted)| class_summary(number, counted)).collect(),
             lossless_dropped: lossless_dropped(config, report),
         }
     }
@@ -131,7 +131,7 @@ fn way(way: &Way) -> WaySummary {
     }
 }
 
-fn class_summary((class, counted): (usize, &ModelClass)) -> NicClassSummary {
+fn class_summary(class: usize, counted: &ModelClass) -> NicClassSummary {
     NicClassSummary {
         class,
         from_host: counted.from_host,

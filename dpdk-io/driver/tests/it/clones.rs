@@ -10,7 +10,7 @@ use weir_dpdk_driver::{Memory, Phase, Placement, PreparedSwitches, Runtime, Runt
 use weir_dpdk_io::{Batch, Clock, RingEnd, cpu};
 use weir_units::{BitRate, Bytes, PortId};
 
-use crate::common::{Progress, Sender, Tally, lost_to_the_machine};
+use crate::common::{Progress, Sender, Tally, Way, lost_to_the_machine};
 
 const CLONES: usize = 5;
 const COPIES: usize = CLONES + 1;
@@ -73,7 +73,7 @@ fn run(runtime: &Runtime, config: &SwitchConfig) {
     let link = prepared.open_far_end("receiver").unwrap();
     let collector = Collector { link, tally: tally.clone(), next: [0; COPIES], batch: Batch::new() };
     let sender = prepared.open_far_end("burst").unwrap();
-    let sender = Sender::new(sender, store, tally.clone(), (0, 1), 3, FRAMES, BitRate::mbps(300));
+    let sender = Sender::new(sender, store, tally.clone(), Way { from: 0, to: 1 }, 3, FRAMES, BitRate::mbps(300));
     prepared.add_task(placement.cpus.len() - 1, Box::new(collector));
     prepared.add_task(0, Box::new(sender));
     let running = prepared.start().unwrap();

@@ -10,7 +10,7 @@ use weir_dpdk_io::{Batch, Mempool, MempoolConfig, Port, PortConfig, RxQueue, cpu
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
 
-use crate::common::{Sender, Tally};
+use crate::common::{Sender, Tally, Way};
 
 const QUEUES: u16 = 4;
 const FRAMES: u64 = 50_000;
@@ -79,8 +79,8 @@ fn a_queue_that_the_guest_leaves_alone_stops_its_classes_alone() {
         // Class 3 leaves by queue 3, class 4 by queue 0.
         for ((name, class), (station, tally)) in [("a", 3), ("b", 4)].into_iter().zip((1..).zip(&tallies)) {
             let end = prepared.open_far_end(name).unwrap();
-            let to = (station, 9);
-            let sender = Sender::new(end, store.clone(), tally.clone(), to, class, FRAMES, BitRate::mbps(300));
+            let way = Way { from: station, to: 9 };
+            let sender = Sender::new(end, store.clone(), tally.clone(), way, class, FRAMES, BitRate::mbps(300));
             prepared.add_task(0, Box::new(sender));
         }
         let pool = Mempool::new("guest", MempoolConfig { count: 8_191, cache: 0, ..MempoolConfig::default() }).unwrap();

@@ -13,7 +13,7 @@ use weir_switch_core::Shared;
 use weir_switch_core::counters::DropReason;
 use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, SplitMix64};
 
-use crate::common::{Progress, Receiver, Sender, Tally, lost_to_the_machine};
+use crate::common::{Progress, Receiver, Sender, Tally, Way, lost_to_the_machine};
 
 const SENDERS: u8 = 8;
 /// In each layout: millions where the build is fast enough for them.
@@ -72,7 +72,7 @@ fn incast(
         let queues = prepared.open_far_end(&format!("r{n}")).unwrap();
         let rate = BitRate::mbps(300);
         let share = frames / u64::from(SENDERS);
-        let sender = Sender::new(queues, store.clone(), tally.clone(), (n, SENDERS), 3, share, rate);
+        let sender = Sender::new(queues, store.clone(), tally.clone(), Way { from: n, to: SENDERS }, 3, share, rate);
         prepared.add_task(usize::from(n) % cpus, Box::new(sender));
     }
     let running = prepared.start().unwrap();

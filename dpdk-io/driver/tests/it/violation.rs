@@ -10,7 +10,7 @@ use weir_dpdk_io::cpu;
 use weir_switch_core::counters::DropReason;
 use weir_units::BitRate;
 
-use crate::common::{Receiver, Sender, Tally};
+use crate::common::{Receiver, Sender, Tally, Way};
 
 const CONFIG: &str = r#"
 [switch]
@@ -63,10 +63,12 @@ fn a_deaf_peer_loses_its_own_frames_and_nobody_elses() {
         let mut far_end = |name| prepared.open_far_end(name).unwrap();
         let (deaf_end, slow_end, good_end, fast_end) =
             (far_end("deaf"), far_end("slow"), far_end("good"), far_end("fast"));
-        let mut sender = Sender::new(deaf_end, store.clone(), deaf.clone(), (0, 1), 3, FRAMES, BitRate::gbps(1));
+        let mut sender =
+            Sender::new(deaf_end, store.clone(), deaf.clone(), Way { from: 0, to: 1 }, 3, FRAMES, BitRate::gbps(1));
         sender.deaf = true;
         let rate = BitRate::mbps(300);
-        let well_behaved = Sender::new(good_end, store.clone(), good.clone(), (2, 3), 4, FRAMES / 4, rate);
+        let well_behaved =
+            Sender::new(good_end, store.clone(), good.clone(), Way { from: 2, to: 3 }, 4, FRAMES / 4, rate);
         prepared.add_task(0, Box::new(Receiver::new(slow_end, store.clone(), deaf.clone(), 1)));
         prepared.add_task(0, Box::new(Receiver::new(fast_end, store.clone(), good.clone(), 3)));
         prepared.add_task(0, Box::new(sender));

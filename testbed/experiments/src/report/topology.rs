@@ -10,7 +10,7 @@ use weir_units::Span;
 
 use super::html::escaped;
 use super::input::Run;
-use layout::{Layout, Node, rate_words};
+use layout::{Layout, Node, Point, rate_words};
 
 /// A drawing, and the runs that it is of.
 pub(super) struct Drawing {
@@ -96,7 +96,7 @@ fn svg(topology: &Topology, cycle: &[String], slow: &BTreeSet<&str>) -> String {
         let _ = write!(
             svg,
             "<path class=\"{class}\" d=\"M{:.0} {:.0}L{:.0} {:.0}\"/>",
-            at.0, at.1, host.node.at.0, host.node.at.1
+            at.x, at.y, host.node.at.x, host.node.at.y
         );
     }
     for (node, name) in layout.switches.iter().zip(&topology.switches) {
@@ -124,23 +124,23 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
             continue;
         };
         let (mut a, mut b) = (layout.switches[*from].at, layout.switches[*to].at);
-        if is_large && a.1 != b.1 {
+        if is_large && a.y != b.y {
             // From edge to edge: narrow boxes would not cover so many.
-            let half = layout.switches[*from].height / 2.0 * if a.1 < b.1 { 1.0 } else { -1.0 };
-            (a.1, b.1) = (a.1 + half, b.1 - half);
+            let half = layout.switches[*from].height / 2.0 * if a.y < b.y { 1.0 } else { -1.0 };
+            (a.y, b.y) = (a.y + half, b.y - half);
         }
         // Parallel links beside each other.
         let nth = drawn.entry((*from.min(to), *from.max(to))).or_default();
         let bend =
             if *nth == 0 { 0.0 } else { 14.0 * (1 + (*nth - 1) / 2) as f64 * if *nth % 2 == 1 { 1.0 } else { -1.0 } };
         *nth += 1;
-        let path = |a: (f64, f64), b: (f64, f64)| {
-            let (dx, dy) = (b.0 - a.0, b.1 - a.1);
+        let path = |a: Point, b: Point| {
+            let (dx, dy) = (b.x - a.x, b.y - a.y);
             let length = dx.hypot(dy).max(1.0);
-            let middle = ((a.0 + b.0) / 2.0 - dy / length * bend, (a.1 + b.1) / 2.0 + dx / length * bend);
+            let middle = Point { x: (a.x + b.x) / 2.0 - dy / length * bend, y: (a.y + b.y) / 2.0 + dx / length * bend };
             match bend == 0.0 {
-                true => format!("M{:.0} {:.0}L{:.0} {:.0}", a.0, a.1, b.0, b.1),
-                false => format!("M{:.0} {:.0}Q{:.0} {:.0} {:.0} {:.0}", a.0, a.1, middle.0, middle.1, b.0, b.1),
+                true => format!("M{:.0} {:.0}L{:.0} {:.0}", a.x, a.y, b.x, b.y),
+                false => format!("M{:.0} {:.0}Q{:.0} {:.0} {:.0} {:.0}", a.x, a.y, middle.x, middle.y, b.x, b.y),
             }
         };
         let name = |n: usize| format!("{}.{}", ends[n].switch, ends[n].port);
@@ -159,7 +159,7 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
             let _ =
                 write!(special, "<path class=\"cut\" d=\"{}\"><title>{}</title></path>", path(a, b), escaped(&title));
             if topology.links.len() <= 40 {
-                let (x, y) = ((a.0 + b.0) / 2.0, (a.1 + b.1) / 2.0 - 6.0);
+                let (x, y) = ((a.x + b.x) / 2.0, (a.y + b.y) / 2.0 - 6.0);
                 let _ = write!(
                     labels,
                     "<text class=\"note\" x=\"{x:.0}\" y=\"{y:.0}\">{}</text>",
@@ -182,21 +182,21 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
 }
 
 /// A head in the middle of a line.
-fn arrow(from: (f64, f64), to: (f64, f64)) -> String {
-    let (dx, dy) = (to.0 - from.0, to.1 - from.1);
+fn arrow(from: Point, to: Point) -> String {
+    let (dx, dy) = (to.x - from.x, to.y - from.y);
     let length = dx.hypot(dy).max(1.0);
     let (ux, uy) = (dx / length, dy / length);
-    let tip = (from.0 + dx * 0.55, from.1 + dy * 0.55);
-    let corner = |side: f64| (tip.0 - 13.0 * ux - side * 7.0 * uy, tip.1 - 13.0 * uy + side * 7.0 * ux);
+    let tip = Point { x: from.x + dx * 0.55, y: from.y + dy * 0.55 };
+    let corner = |side: f64| Point { x: tip.x - 13.0 * ux - side * 7.0 * uy, y: tip.y - 13.0 * uy + side * 7.0 * ux };
     let (left, right) = (corner(1.0), corner(-1.0));
     format!(
         "<path class=\"head\" d=\"M{:.1} {:.1}L{:.1} {:.1}L{:.1} {:.1}Z\"/>",
-        tip.0, tip.1, left.0, left.1, right.0, right.1
+        tip.x, tip.y, left.x, left.y, right.x, right.y
     )
 }
 
 fn draw_node(svg: &mut String, node: &Node, class: &str, label: &str, detail: &str) {
-    let (x, y) = (node.at.0 - node.width / 2.0, node.at.1 - node.height / 2.0);
+    let (x, y) = (node.at.x - node.width / 2.0, node.at.y - node.height / 2.0);
     let title = if detail.is_empty() { label.to_owned() } else { format!("{label}, {detail}") };
     let _ = write!(
         svg,
@@ -209,14 +209,14 @@ fn draw_node(svg: &mut String, node: &Node, class: &str, label: &str, detail: &s
     let fits = |text: &str, letter: f64| text.chars().count() as f64 * letter < node.width + 1.0;
     if fits(label, 6.8) {
         let two = !detail.is_empty() && fits(detail, 5.7) && node.height > 30.0;
-        let y = if two { node.at.1 - 3.0 } else { node.at.1 + 4.5 };
-        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", node.at.0, escaped(label));
+        let y = if two { node.at.y - 3.0 } else { node.at.y + 4.5 };
+        let _ = write!(svg, "<text x=\"{:.1}\" y=\"{y:.1}\">{}</text>", node.at.x, escaped(label));
         if two {
             let _ = write!(
                 svg,
                 "<text class=\"detail\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                node.at.0,
-                node.at.1 + 12.0,
+                node.at.x,
+                node.at.y + 12.0,
                 escaped(detail)
             );
         }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use super::document::escaped;
-use super::outcome::{self, MadeOn};
+use super::outcome::{self, Made};
 use super::units::shown;
 use super::verdict::{Number, Outcome};
 use crate::Failure;
@@ -31,7 +31,7 @@ pub struct BackendsArguments {
 /// # Errors
 /// A directory without a verdict, or of another experiment than the first.
 pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
-    let mut results: Vec<(Outcome, MadeOn)> = Vec::new();
+    let mut results: Vec<Made> = Vec::new();
     for directory in &arguments.directories {
         let name = directory.display();
         let Some(result) = outcome::read(directory)? else {
@@ -39,16 +39,16 @@ pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
                 "{name}: no verdict.json stands there; name what weir reproduce left of one experiment: runs/papers/spfc.12"
             )));
         };
-        if let Some((first, _)) = results.first().filter(|(first, _)| first.id != result.0.id) {
+        if let Some(first) = results.first().filter(|first| first.outcome.id != result.outcome.id) {
             return Err(Failure::Argument(format!(
                 "{name}: it is of {}, and the first of {}; name directories of one experiment",
-                result.0.id, first.id
+                result.outcome.id, first.outcome.id
             )));
         }
         results.push(result);
     }
     if arguments.json {
-        print!("{}", json_text(&results.iter().map(|(outcome, _)| outcome).collect::<Vec<_>>()));
+        print!("{}", json_text(&results.iter().map(|made| &made.outcome).collect::<Vec<_>>()));
         return Ok(());
     }
     let text = page(&results);
@@ -61,8 +61,8 @@ pub fn compare(arguments: &BackendsArguments) -> Result<(), Failure> {
     }
 }
 
-fn page(results: &[(Outcome, MadeOn)]) -> String {
-    let outcomes: Vec<&Outcome> = results.iter().map(|(outcome, _)| outcome).collect();
+fn page(results: &[Made]) -> String {
+    let outcomes: Vec<&Outcome> = results.iter().map(|made| &made.outcome).collect();
     let mut text = format!("# {} by backend\n\n", outcomes[0].id);
     let row = |text: &mut String, cells: Vec<String>| {
         let _ = writeln!(text, "| {} |", cells.join(" | "));
@@ -73,26 +73,26 @@ fn page(results: &[(Outcome, MadeOn)]) -> String {
         let _ = writeln!(text, "|---|{}", "---|".repeat(outcomes.len()));
     };
     head(&mut text, "");
-    let mut told = |what: &str, of: &dyn Fn(&Outcome, &MadeOn) -> String| {
-        let cells = results.iter().map(|(outcome, made_on)| escaped(&of(outcome, made_on)));
+    let mut told = |what: &str, of: &dyn Fn(&Made) -> String| {
+        let cells = results.iter().map(|made| escaped(&of(made)));
         row(&mut text, std::iter::once(what.to_owned()).chain(cells).collect());
     };
-    told("verdict", &|outcome, _| format!("**{}**", outcome.verdict));
-    told("runs", &|outcome, _| outcome.points.to_string());
-    told("seeds, or repeats", &|outcome, _| outcome.seeds.to_string());
+    told("verdict", &|made| format!("**{}**", made.outcome.verdict));
+    told("runs", &|made| made.outcome.points.to_string());
+    told("seeds, or repeats", &|made| made.outcome.seeds.to_string());
     if outcomes.iter().any(|outcome| outcome.lateness.is_some()) {
-        told("most of a run that the machine took", &|outcome, _| {
-            outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
+        told("most of a run that the machine took", &|made| {
+            made.outcome.lateness.as_ref().map_or("-".to_owned(), |of| format!("{} %", shown(of.most_percent)))
         });
     }
     if outcomes.iter().any(|outcome| outcome.left_out.is_some()) {
-        told("left out", &|outcome, _| outcome.left_out.clone().unwrap_or_default());
+        told("left out", &|made| made.outcome.left_out.clone().unwrap_or_default());
     }
     if outcomes.iter().any(|outcome| !outcome.set.is_empty()) {
-        told("changed", &|outcome, _| outcome.set.join(", "));
+        told("changed", &|made| made.outcome.set.join(", "));
     }
-    told("made", &|_, made_on| {
-        format!("{}, `{}`", made_on.provenance.started.split('T').next().unwrap_or(""), made_on.commit)
+    told("made", &|Made { on, .. }| {
+        format!("{}, `{}`", on.provenance.started.split('T').next().unwrap_or(""), on.commit)
     });
     text.push_str("\n## Numbers\n\n");
     head(&mut text, "");

@@ -9,7 +9,7 @@ use super::breaking::{self, Told};
 use super::experiment::Experiment;
 use super::explore::{self, ClaimMap};
 use super::kept::{self, Kept};
-use super::outcome::{self, MadeOn, duration};
+use super::outcome::{self, Made, MadeOn, duration};
 use super::paper::Paper;
 use super::units::shown;
 use super::verdict::{Judgement, Number, Outcome, Tally, Verdict};
@@ -18,15 +18,18 @@ use crate::experiment::Backend;
 use crate::files::{at, whole};
 
 /// An experiment, and what its last call has left.
-type Entry<'a> = (&'a Experiment, Option<(Outcome, MadeOn)>);
+struct Entry<'a> {
+    experiment: &'a Experiment,
+    result: Option<Made>,
+}
 
 /// Writes the document of all experiments that the backend may run, with its results, which stand below `results`.
 pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, backend: Backend) -> Result<(), Failure> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for experiment in experiments.iter().filter(|experiment| experiment.paper.backends.contains(&backend)) {
-        entries.push((experiment, outcome::read(&results.join(&experiment.id))?));
+        entries.push(Entry { experiment, result: outcome::read(&results.join(&experiment.id))? });
     }
-    if entries.iter().all(|(_, result)| result.is_none()) {
+    if entries.iter().all(|entry| entry.result.is_none()) {
         let results = results.display();
         return Err(Failure::Argument(format!(
             "{results}: there are no results of experiments; run weir reproduce all first, or name their directory: -o DIR"
@@ -34,7 +37,7 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     }
     let of_earlier = Kept::read(&file.with_file_name(MAPS));
     let mut maps = BTreeMap::new();
-    for (experiment, _) in entries.iter().filter(|_| backend == Backend::Sim) {
+    for Entry { experiment, .. } in entries.iter().filter(|_| backend == Backend::Sim) {
         let id = &experiment.id;
         let map = explore::read(&results.join(id))?.as_ref().map(MapWords::of);
         maps.extend(map.or_else(|| MapWords::of_page(&of_earlier, id)).map(|map| (id.clone(), map)));
@@ -52,7 +55,7 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     };
     println!(
         "{} of {} experiments{of_earlier}: {}",
-        entries.iter().filter(|it| it.1.is_some()).count(),
+        entries.iter().filter(|entry| entry.result.is_some()).count(),
         entries.len(),
         file.display()
     );
@@ -110,7 +113,7 @@ fn pages(
     for folder in [PAGES, PICTURES].map(|name| beside.join(name)) {
         fs::create_dir_all(&folder).map_err(at(&folder))?;
     }
-    for (experiment, result) in entries.iter().filter_map(|(experiment, result)| Some((experiment, result.as_ref()?))) {
+    for (experiment, result) in entries.iter().filter_map(|entry| Some((entry.experiment, entry.result.as_ref()?))) {
         let id = &experiment.id;
         let from = results.join(id);
         let picture = picture(id);
@@ -128,7 +131,7 @@ fn pages(
         whole(&path, |part| fs::write(part, text)).map_err(at(&path))?;
     }
     // What a map says anew, in pages whose results are not at hand.
-    for (experiment, _) in entries.iter().filter(|(_, result)| result.is_none()) {
+    for Entry { experiment, .. } in entries.iter().filter(|entry| entry.result.is_none()) {
         let path = beside.join(page(&experiment.id));
         let Some((map, text)) = maps.get(&experiment.id).zip(fs::read_to_string(&path).ok()) else { continue };
         let told = page_with_map(&text, map);
@@ -181,27 +184,27 @@ fn alternative(experiment: &Experiment) -> String {
 }
 
 /// With what the results were made.
-fn made(text: &mut String, (outcome, made_on): &(Outcome, MadeOn)) {
-    let date = made_on.provenance.started.split('T').next().unwrap_or("");
+fn made(text: &mut String, Made { outcome, on }: &Made) {
+    let date = on.provenance.started.split('T').next().unwrap_or("");
     let seeds = if outcome.seeds > 1 { format!(" of {}", outcome.seeds_shown()) } else { String::new() };
     let _ = writeln!(
         text,
         "\nMade by `weir reproduce {}`: {} runs{seeds}, {} of CPU time, {date}, commit `{}`.",
         outcome.id,
         outcome.points,
-        duration(taken(outcome, made_on)),
-        made_on.commit
+        duration(taken(outcome, on)),
+        on.commit
     );
 }
 
 /// The row of a figure that stays as it is, as its results are not at hand.
-fn kept_row<'k>(kept: &'k Kept, (experiment, result): &Entry<'_>) -> Option<&'k str> {
-    kept.row(&experiment.id).filter(|_| result.is_none())
+fn kept_row<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
+    kept.row(&entry.experiment.id).filter(|_| entry.result.is_none())
 }
 
 /// The section of a figure whose row stays.
 fn kept_section<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
-    kept.section(&entry.0.id).filter(|_| kept_row(kept, entry).is_some())
+    kept.section(&entry.experiment.id).filter(|_| kept_row(kept, entry).is_some())
 }
 
 fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kept, backend: Backend) -> String {
@@ -214,7 +217,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kep
     summary(&mut text, entries, kept);
     if backend == Backend::Sim {
         text.push_str("\n| figure | verdict | main claims | stated numbers | over what is open | runs, CPU time | made |\n|---|---|---|---|---|---|---|\n");
-        for entry @ (experiment, result) in entries {
+        for entry @ Entry { experiment, result } in entries {
             let map = maps.get(&experiment.id);
             match kept_row(kept, entry) {
                 Some(row) => {
@@ -226,7 +229,7 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kep
         }
         papers(&mut text, entries);
         machines(&mut text, entries, kept, TIME_CELL);
-        for entry @ (experiment, result) in entries {
+        for entry @ Entry { experiment, result } in entries {
             let map = maps.get(&experiment.id);
             match kept_section(kept, entry) {
                 Some(section) => {
@@ -247,11 +250,11 @@ fn document(entries: &[Entry<'_>], maps: &BTreeMap<String, MapWords>, kept: &Kep
             Some(row) => {
                 let _ = writeln!(text, "{row}");
             }
-            None => row(&mut text, entry.0, entry.1.as_ref()),
+            None => row(&mut text, entry.experiment, entry.result.as_ref()),
         }
     }
     machines(&mut text, entries, kept, TIME_CELL_REAL);
-    for entry @ (experiment, result) in entries {
+    for entry @ Entry { experiment, result } in entries {
         if let Some(section) = kept_section(kept, entry) {
             let _ = writeln!(text, "{section}");
             continue;
@@ -292,7 +295,7 @@ are perftest's and iperf3's: [LAB-HOSTS.md](LAB-HOSTS.md). **Not judged**: the m
 
 /// The papers.
 fn papers(text: &mut String, entries: &[Entry<'_>]) {
-    let all: BTreeSet<&Paper> = entries.iter().filter_map(|(experiment, _)| experiment.of.as_ref()).collect();
+    let all: BTreeSet<&Paper> = entries.iter().filter_map(|entry| entry.experiment.of.as_ref()).collect();
     if all.is_empty() {
         return;
     }
@@ -303,8 +306,8 @@ fn papers(text: &mut String, entries: &[Entry<'_>]) {
 }
 
 fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
-    let verdict_of = |(experiment, result): &Entry<'_>| {
-        result.as_ref().map_or_else(|| kept.verdict(&experiment.id), |(outcome, _)| Some(outcome.verdict))
+    let verdict_of = |Entry { experiment, result }: &Entry<'_>| {
+        result.as_ref().map_or_else(|| kept.verdict(&experiment.id), |made| Some(made.outcome.verdict))
     };
     let of = |verdict: Verdict| entries.iter().filter(|entry| verdict_of(entry) == Some(verdict)).count();
     let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
@@ -326,10 +329,10 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
 }
 
 /// A figure in the table.
-fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>, map: Option<&MapWords>) {
+fn short_row(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
     let what = escaped(&format!("{}, {}", experiment.paper.title, experiment.paper.figure));
     let id = format!("[{0}](#{1}) {what}", experiment.id, anchor(experiment));
-    let Some((outcome, made_on)) = result else {
+    let Some(Made { outcome, on }) = result else {
         let _ = writeln!(text, "| {id} | not run | | | | | |");
         return;
     };
@@ -345,9 +348,9 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&(Outcom
         held(&mut main),
         held(&mut stated),
         outcome.points,
-        duration(taken(outcome, made_on)),
-        made_on.provenance.started.split('T').next().unwrap_or(""),
-        made_on.commit,
+        duration(taken(outcome, on)),
+        on.provenance.started.split('T').next().unwrap_or(""),
+        on.commit,
     );
 }
 
@@ -368,15 +371,10 @@ fn map_link(map: &MapWords) -> String {
 }
 
 /// What a figure is about, what came of it, and over what is open; and its picture.
-fn short_section(
-    text: &mut String,
-    experiment: &Experiment,
-    result: Option<&(Outcome, MadeOn)>,
-    map: Option<&MapWords>,
-) {
+fn short_section(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
     let _ = write!(text, "The paper: {}", experiment.paper.found);
-    let Some((outcome, _)) = result else {
+    let Some(Made { outcome, .. }) = result else {
         text.push_str(" Not run.\n");
         return;
     };
@@ -392,11 +390,11 @@ fn short_section(
     let _ = writeln!(text, " [All numbers and claims]({page}).\n\n![{}]({picture})", alternative(experiment));
 }
 
-fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, MadeOn)>) {
+fn row(text: &mut String, experiment: &Experiment, result: Option<&Made>) {
     let paper = &experiment.paper;
     let id = format!("[{0}](#{1})", experiment.id, anchor(experiment));
     let what = format!("{}, {}", paper.title, paper.figure);
-    let Some((outcome, made_on)) = result else {
+    let Some(Made { outcome, on }) = result else {
         let _ = writeln!(text, "| {id} | {} | not run | | | |", escaped(&what));
         return;
     };
@@ -407,7 +405,7 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, Mad
         .map(paper_and_weir)
         .collect();
     let less = if outcome.left_out.is_some() && !outcome.is_real() { ", quick" } else { "" };
-    let date = made_on.provenance.started.split('T').next().unwrap_or("");
+    let date = on.provenance.started.split('T').next().unwrap_or("");
     let _ = writeln!(
         text,
         "| {id} | {} | **{}** | {} | {}{less}, {} | {date}, `{}` |",
@@ -415,8 +413,8 @@ fn row(text: &mut String, experiment: &Experiment, result: Option<&(Outcome, Mad
         outcome.verdict,
         escaped(&key.join("; ")),
         outcome.points,
-        duration(taken(outcome, made_on)),
-        made_on.commit,
+        duration(taken(outcome, on)),
+        on.commit,
     );
 }
 
@@ -426,40 +424,34 @@ fn paper_and_weir(number: &Number) -> String {
 }
 
 fn machines(text: &mut String, entries: &[Entry<'_>], kept: &Kept, time: usize) {
-    let results = || entries.iter().filter_map(|(_, result)| result.as_ref());
-    let machine = |made_on: &MadeOn| {
-        let machine = &made_on.provenance.machine;
+    let results = || entries.iter().filter_map(|entry| entry.result.as_ref());
+    let machine = |on: &MadeOn| {
+        let machine = &on.provenance.machine;
         format!("{} ({} cores)", machine.cpu, machine.cores)
     };
-    let mut machines: BTreeSet<String> = results().map(|(_, made_on)| machine(made_on)).collect();
+    let mut machines: BTreeSet<String> = results().map(|made| machine(&made.on)).collect();
     let earlier = entries.iter().filter(|entry| kept_row(kept, entry).is_some());
     if earlier.clone().next().is_some() {
         machines.extend(kept.machines().map(str::to_owned));
     }
-    let all: f64 = results().map(|(outcome, made_on)| taken(outcome, made_on)).sum();
-    let all = all + earlier.map(|(experiment, _)| kept.seconds(&experiment.id, time)).sum::<f64>();
-    let of_cpu = if results().all(|(outcome, _)| outcome.is_real()) { "" } else { " of CPU time" };
+    let all: f64 = results().map(|made| taken(&made.outcome, &made.on)).sum();
+    let all = all + earlier.map(|entry| kept.seconds(&entry.experiment.id, time)).sum::<f64>();
+    let of_cpu = if results().all(|made| made.outcome.is_real()) { "" } else { " of CPU time" };
     let machines: Vec<String> = machines.into_iter().collect();
     let _ = writeln!(text, "\nAll together took {}{of_cpu} on {}.", duration(all), machines.join(", "));
 }
 
 /// In seconds: of CPU time in virtual time, and of a clock with real frames.
-fn taken(outcome: &Outcome, made_on: &MadeOn) -> f64 {
-    (if outcome.is_real() { made_on.wall_ms } else { made_on.cpu_ms }) as f64 / 1e3
+fn taken(outcome: &Outcome, on: &MadeOn) -> f64 {
+    (if outcome.is_real() { on.wall_ms } else { on.cpu_ms }) as f64 / 1e3
 }
 
 /// All that is to say of a figure, below its heading. A map's link is as seen from the pages.
-fn details(
-    text: &mut String,
-    experiment: &Experiment,
-    result: Option<&(Outcome, MadeOn)>,
-    map: Option<&MapWords>,
-    broken: &[Told],
-) {
+fn details(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>, broken: &[Told]) {
     let paper = &experiment.paper;
     let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
     let _ = writeln!(text, "The paper: {}", paper.found);
-    if let Some((outcome, _)) = result {
+    if let Some(Made { outcome, .. }) = result {
         let _ = writeln!(text, "\nWeir: **{}**. {}", outcome.verdict, outcome.says);
         if let Some(map) = map {
             let _ = writeln!(text, "\n{}", over_open(map));
@@ -477,7 +469,7 @@ fn details(
         claims(text, outcome);
         schemes(text, broken);
     }
-    if result.is_some_and(|(outcome, _)| outcome.is_real()) {
+    if result.is_some_and(|made| made.outcome.is_real()) {
         return;
     }
     if !paper.departures.is_empty() {

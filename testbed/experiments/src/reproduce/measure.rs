@@ -1,6 +1,7 @@
 //! The numbers that an experiment reads off its runs.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use weir_results::measure::nearest_rank;
 
@@ -233,16 +234,16 @@ fn of_messages(mut values: Vec<f64>, percentile: Option<f64>) -> Option<f64> {
 /// The statistic of a series between `from` and `to`; `None` if there is no sample, or none that it asks for.
 fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
     let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
-    let (from, to) = (time(&measure.from).unwrap_or(0.0), time(&measure.to).unwrap_or(f64::INFINITY));
+    let times = time(&measure.from).unwrap_or(0.0)..=time(&measure.to).unwrap_or(f64::INFINITY);
     let smoothed = match time(&measure.smooth) {
         Some(over) => smoothed(series.iter().copied(), over),
         None => series.to_vec(),
     };
     let level = measure.level.as_ref().and_then(Level::of_column).unwrap_or(0.0);
-    let mut samples = smoothed.iter().copied().filter(|(at, value)| (from..=to).contains(at) && value.is_finite());
-    let values = || smoothed.iter().filter(|(at, value)| (from..=to).contains(at) && value.is_finite()).map(|it| it.1);
+    let mut samples = smoothed.iter().copied().filter(|(at, value)| times.contains(at) && value.is_finite());
+    let values = || smoothed.iter().filter(|(at, value)| times.contains(at) && value.is_finite()).map(|it| it.1);
     match measure.statistic? {
-        Statistic::Mean => over_time(&smoothed, (from, to)),
+        Statistic::Mean => over_time(&smoothed, &times),
         Statistic::Max => values().reduce(f64::max),
         Statistic::Min => values().reduce(f64::min),
         Statistic::Last => values().next_back(),
@@ -251,12 +252,12 @@ fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
     }
 }
 
-/// The mean over time: each sample stands for the time since the one before.
-fn over_time(series: &[(f64, f64)], (from, to): (f64, f64)) -> Option<f64> {
+/// The mean over these times: each sample stands for the time since the one before.
+fn over_time(series: &[(f64, f64)], times: &RangeInclusive<f64>) -> Option<f64> {
     let (mut sum, mut time) = (0.0, 0.0);
     let mut before: f64 = 0.0;
     for (at, value) in series {
-        let span = at.min(to) - before.max(from);
+        let span = at.min(*times.end()) - before.max(*times.start());
         before = *at;
         if span > 0.0 && value.is_finite() {
             sum += value * span;

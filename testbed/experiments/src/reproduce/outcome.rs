@@ -54,13 +54,21 @@ pub(super) fn read_made_on(directory: &Path) -> Result<Option<MadeOn>, Failure> 
     if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
+/// What a call has left of an experiment.
+pub(super) struct Made {
+    /// What came of it.
+    pub outcome: Outcome,
+    /// With what it was made.
+    pub on: MadeOn,
+}
+
 /// What an earlier call has left; `None` if nothing.
-pub(super) fn read(directory: &Path) -> Result<Option<(Outcome, MadeOn)>, Failure> {
+pub(super) fn read(directory: &Path) -> Result<Option<Made>, Failure> {
     let path = directory.join(VERDICT);
     if !path.exists() {
         return Ok(None);
     }
-    Ok(Some((read_json(&path)?, read_json(&directory.join(MADE_ON))?)))
+    Ok(Some(Made { outcome: read_json(&path)?, on: read_json(&directory.join(MADE_ON))? }))
 }
 
 fn numbers(all: &[Number]) -> Columns {

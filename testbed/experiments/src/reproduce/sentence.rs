@@ -4,6 +4,14 @@ use super::lateness::Lateness;
 use super::units::shown;
 use super::verdict::{JudgedClaim, Judgement, Number, Tally, Verdict, spaced};
 
+/// What can come out, of one kind: what became of it, and the kind's name.
+#[derive(Clone, Copy)]
+struct Kind {
+    tally: Tally,
+    one: &'static str,
+    several: &'static str,
+}
+
 /// What came of an experiment, of which so many runs came to no good end, and what the machine took of them if it could take any.
 pub(super) fn says(
     verdict: Verdict,
@@ -17,8 +25,10 @@ pub(super) fn says(
     };
     let (conclusions, others) = (of_claims(true), of_claims(false));
     let stated = Tally::of(numbers.iter().filter_map(|number| number.judgement));
-    let besides = [(others, "further claim", "further claims"), (stated, "stated number", "stated numbers")];
-    let all = [(conclusions, "main claim", "main claims")].into_iter().chain(besides);
+    let of_kind = |tally, one, several| Kind { tally, one, several };
+    let besides =
+        [of_kind(others, "further claim", "further claims"), of_kind(stated, "stated number", "stated numbers")];
+    let all = [of_kind(conclusions, "main claim", "main claims")].into_iter().chain(besides);
     let runs = match failed {
         0 => None,
         1 => Some("a run failed".to_owned()),
@@ -43,9 +53,9 @@ pub(super) fn says(
             return sentence + ".";
         }
         Verdict::Holds => {
-            let counts = all
-                .filter(|(tally, ..)| tally.holds > 0)
-                .map(|(tally, one, more)| format!("{} {}", tally.holds, if tally.holds == 1 { one } else { more }));
+            let counts = all.filter(|kind| kind.tally.holds > 0).map(|kind| {
+                format!("{} {}", kind.tally.holds, if kind.tally.holds == 1 { kind.one } else { kind.several })
+            });
             format!("Reproduced: all of the paper's claims come out ({}).", counts.collect::<Vec<_>>().join(", "))
         }
         Verdict::Arithmetic => {
@@ -104,11 +114,11 @@ fn all_unjudged(tallies: [(Tally, &str); 3]) -> String {
     counted.collect::<Vec<_>>().join(" and ")
 }
 
-fn not_out((tally, one, more): (Tally, &str, &str)) -> Option<String> {
-    let missing = tally.fails + tally.open;
+fn not_out(kind: Kind) -> Option<String> {
+    let missing = kind.tally.fails + kind.tally.open;
     let verb = if missing == 1 { "does" } else { "do" };
-    let what = if tally.judged == 1 { one } else { more };
-    (missing > 0).then(|| format!("{missing} of {} {what} {verb} not", tally.judged))
+    let what = if kind.tally.judged == 1 { kind.one } else { kind.several };
+    (missing > 0).then(|| format!("{missing} of {} {what} {verb} not", kind.tally.judged))
 }
 
 /// Why the verdict is no better. `failed` tells of the runs that came to no good end.

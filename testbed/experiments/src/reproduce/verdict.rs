@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 
 use serde::{Deserialize, Serialize};
 
@@ -296,8 +297,8 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
             number.runs = estimate.runs;
             number.least_and_most = least_and_most(&estimate.values);
             number.holds_for = estimate.holds_for;
-            let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| (paper - within, paper + within));
-            range.map_or(Judgement::Holds, |range| inside(estimate.value, estimate.bounds(), range))
+            let range = measure.paper.zip(measure.allowed()).map(|(paper, within)| paper - within..=paper + within);
+            range.map_or(Judgement::Holds, |range| inside(estimate, &range))
         }
         Reading::LeftOut => {
             number.none = Some(LEFT_OUT.to_owned());
@@ -333,13 +334,15 @@ impl Measure {
 }
 
 /// A value in the range holds; one beside it whose interval reaches into it is undecided.
-fn inside(value: f64, (low, high): (f64, f64), range: (f64, f64)) -> Judgement {
+fn inside(estimate: &Estimate, range: &RangeInclusive<f64>) -> Judgement {
+    let (least, most) = (range.start(), range.end());
     // Decimals such as 0.05 have no exact double.
-    let slack = 1e-9 * (range.1 - range.0).abs().max(range.0.abs());
-    let range = (range.0 - slack, range.1 + slack);
-    if (range.0..=range.1).contains(&value) {
+    let slack = 1e-9 * (most - least).abs().max(least.abs());
+    let (least, most) = (least - slack, most + slack);
+    let (low, high) = estimate.bounds();
+    if (least..=most).contains(&estimate.value) {
         Judgement::Holds
-    } else if low <= range.1 && high >= range.0 {
+    } else if low <= most && high >= least {
         Judgement::Undecided
     } else {
         Judgement::Fails

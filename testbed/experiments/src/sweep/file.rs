@@ -240,23 +240,32 @@ fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
 /// The parameters of a table, in the order of the file.
 fn parameters(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter> {
     let mut found = Vec::new();
-    collect(root, (key, None), table, &mut found);
+    collect(root, Above { key, path: None }, table, &mut found);
     found.sort_by_key(|(place, _)| *place);
     found.into_iter().map(|(_, parameter)| parameter).collect()
 }
 
+/// Where a table of parameters stands: its key in the sweep's file, and what it names in the scenario; none for the outermost.
+#[derive(Clone, Copy)]
+struct Above<'a> {
+    key: &'a str,
+    path: Option<&'a Path>,
+}
+
 /// Tables are keys written without quotes, `switch.mtu = [...]`, unless they are ranges.
-fn collect(root: &Keys<'_>, above: (&str, Option<&Path>), table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
+fn collect(root: &Keys<'_>, above: Above<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
     for (name, value) in table {
-        let key = format!("{}.{}", above.0, name.get_ref());
-        let path = Path::parse(name.get_ref()).map(|path| above.1.map_or(path.clone(), |above| above.below(&path)));
+        let key = format!("{}.{}", above.key, name.get_ref());
+        let path = Path::parse(name.get_ref()).map(|path| above.path.map_or(path.clone(), |above| above.below(&path)));
         let Some(path) = path else {
             let help = "write the keys of the scenario with dots between them: \"switch.buffer.dt.alpha\", \"workloads.0.load\"";
             root.doc().refuse(Problem::new(format!("\"{}\" is no parameter", name.get_ref()), help).at_key(&key, ""));
             continue;
         };
         match value.get_ref() {
-            DeValue::Table(below) if !is_range(below) => collect(root, (&key, Some(&path)), below, found),
+            DeValue::Table(below) if !is_range(below) => {
+                collect(root, Above { key: &key, path: Some(&path) }, below, found)
+            }
             value_there => match values::values(&value_of(value_there)) {
                 Ok(values) => {
                     let is_list = matches!(value_there, DeValue::Array(_));

@@ -24,14 +24,20 @@ pub(super) struct MergeArguments {
     json: bool,
 }
 
+/// A directory, and what it says of its sweep.
+struct Shard<'a> {
+    directory: &'a Path,
+    manifest: Manifest,
+}
+
 /// Puts the tables together, if every point is there once.
 pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
-    let mut manifests = Vec::new();
+    let mut shards = Vec::new();
     for directory in &arguments.directories {
-        manifests.push((directory.as_path(), Manifest::read(directory)?));
+        shards.push(Shard { directory, manifest: Manifest::read(directory)? });
     }
-    let first = &manifests[0];
-    for other in &manifests[1..] {
+    let first = &shards[0];
+    for other in &shards[1..] {
         refuse_other(first, other)?;
     }
     let mut points: BTreeMap<usize, (Finished, PathBuf, &Path)> = BTreeMap::new();
@@ -47,8 +53,8 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
             points.insert(number, (finished, folder, directory));
         }
     }
-    refuse_missing(&manifests, &points)?;
-    let manifest = Manifest { made_by: MadeBy::Merge, shard: None, ..first.1.clone() };
+    refuse_missing(&shards, &points)?;
+    let manifest = Manifest { made_by: MadeBy::Merge, shard: None, ..first.manifest.clone() };
     let mut records = Vec::new();
     for (finished, folder, _) in points.into_values() {
         records.push(Record::read(finished, &folder, &manifest.columns)?);
@@ -82,8 +88,9 @@ pub(super) fn take_over(shards: &Path, all: &Path, manifest: &Manifest) -> Resul
     Ok(())
 }
 
-fn refuse_other((one, of_one): &(&Path, Manifest), (other, of_other): &(&Path, Manifest)) -> Result<(), Failure> {
-    let [one, other] = [one.display(), other.display()];
+fn refuse_other(one: &Shard<'_>, other: &Shard<'_>) -> Result<(), Failure> {
+    let (of_one, of_other) = (&one.manifest, &other.manifest);
+    let [one, other] = [one, other].map(|shard| shard.directory.display());
     if of_one.identity != of_other.identity || of_one.version != of_other.version {
         let help = "name the shards of one sweep, run by one version of weir";
         return Err(Failure::Argument(format!("{one} and {other} are of different sweeps; {help}")));
@@ -95,20 +102,17 @@ fn refuse_other((one, of_one): &(&Path, Manifest), (other, of_other): &(&Path, M
     Ok(())
 }
 
-fn refuse_missing(
-    manifests: &[(&Path, Manifest)],
-    points: &BTreeMap<usize, (Finished, PathBuf, &Path)>,
-) -> Result<(), Failure> {
+fn refuse_missing(shards: &[Shard<'_>], points: &BTreeMap<usize, (Finished, PathBuf, &Path)>) -> Result<(), Failure> {
     const NAMED_MAX: usize = 10;
-    let all = manifests[0].1.points;
+    let all = shards[0].manifest.points;
     let missing: Vec<usize> = (1..=all).filter(|number| !points.contains_key(number)).collect();
     if missing.is_empty() {
         return Ok(());
     }
     let named: Vec<String> = missing.iter().take(NAMED_MAX).map(usize::to_string).collect();
     let more = if missing.len() > NAMED_MAX { ", ..." } else { "" };
-    let of = manifests.iter().find_map(|(_, manifest)| manifest.shard).map(|shard| shard.of);
-    let shards = of.map(|of| {
+    let of = shards.iter().find_map(|shard| shard.manifest.shard).map(|shard| shard.of);
+    let missing_of = of.map(|of| {
         let mut shards: Vec<String> = missing.iter().map(|number| format!("{}/{of}", (number - 1) % of + 1)).collect();
         shards.sort();
         shards.dedup();
@@ -119,6 +123,6 @@ fn refuse_missing(
         "{} of {all} points are missing: {}{more}{}; name the other shards too, or call the unfinished ones again",
         missing.len(),
         named.join(", "),
-        shards.unwrap_or_default()
+        missing_of.unwrap_or_default()
     )))
 }

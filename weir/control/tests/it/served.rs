@@ -62,7 +62,7 @@ impl Switch {
         let server = Bound::at(&folder.path().join("lab.sock")).unwrap().serve(asker).unwrap();
         let (begun, gone) = (Arc::<AtomicUsize>::default(), Arc::<AtomicUsize>::default());
         let counts = (begun.clone(), gone.clone());
-        let answering = std::thread::spawn(move || answer_all(&questions, &counts));
+        let answering = std::thread::spawn(move || answer_all(&questions, &counts.0, &counts.1));
         Switch { server: Some(server), answering: Some(answering), folder, begun, gone }
     }
 
@@ -84,7 +84,7 @@ impl Drop for Switch {
 }
 
 /// Ends when there is nobody left who could ask.
-fn answer_all(questions: &Receiver<Question>, (begun, gone): &(Arc<AtomicUsize>, Arc<AtomicUsize>)) {
+fn answer_all(questions: &Receiver<Question>, begun: &AtomicUsize, gone: &Arc<AtomicUsize>) {
     for question in questions {
         if let Request::Capture(wanted) = &question.request {
             begun.fetch_add(1, Ordering::Relaxed);

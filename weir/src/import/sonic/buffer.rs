@@ -13,7 +13,7 @@ use super::ports::Port;
 use super::profile::{Profile, Threshold, each_once};
 use super::report::Outcome;
 use super::resume::Resume;
-use super::tables::{LOOKUP, Tables, lookup_key, ports_and_numbers, reference};
+use super::tables::{Field, LOOKUP, Tables, lookup_key, ports_and_numbers, reference};
 
 const POOL: &str = "BUFFER_POOL";
 const PROFILE: &str = "BUFFER_PROFILE";
@@ -86,11 +86,11 @@ impl Buffer {
                 let limit = if bytes == 0 { shared } else { bytes.min(shared) };
                 text += "policy = \"static\"\n";
                 let _ = writeln!(text, "lossy_alpha = {lossy_alpha}\n\n[buffer.static]\nthreshold = \"{limit}B\"");
-                let at = (POOL, EGRESS_LOSSY, "size");
+                let at = Field::of(POOL, EGRESS_LOSSY, "size");
                 tables.account(Outcome::Refused, at, "lossy queues share the ingress pool under policy static");
                 if xoff_pool > 0 {
                     let said = format!("policy static has {headroom} B of headroom for each queue, and no pool of it");
-                    tables.account(Outcome::Approximated, (POOL, LOSSLESS, "xoff"), said);
+                    tables.account(Outcome::Approximated, Field::of(POOL, LOSSLESS, "xoff"), said);
                 }
             }
             threshold => {
@@ -154,7 +154,11 @@ fn profile_of(tables: &mut Tables, port: &Port, class: u8, is_static: bool) -> R
         if tables.field(PROFILE, &name, "size").is_none() {
             return Err(format!("{GROUP}|{key}: there is no {PROFILE}|{name} with a size"));
         }
-        tables.account(Outcome::Taken, (GROUP, &key, "profile"), "private, headroom and threshold of lossless queues");
+        tables.account(
+            Outcome::Taken,
+            Field::of(GROUP, &key, "profile"),
+            "private, headroom and threshold of lossless queues",
+        );
         let number = |field| tables.number::<u64>(PROFILE, &name, field);
         let threshold = match (tables.number::<i64>(PROFILE, &name, "dynamic_th")?, number("static_th")?) {
             (Some(n), _) => Threshold::Dynamic(n),
@@ -245,7 +249,7 @@ impl Partition {
     fn account_pools(&self, tables: &mut Tables) {
         let Partition { size, xoff_pool: xoff, reserved, lossy_pool: lossy, shared, total, pooled, .. } = *self;
         let sum = format!("{size} - {xoff} xoff - {reserved} reserved by priority groups");
-        let at = (POOL, LOSSLESS, "size");
+        let at = Field::of(POOL, LOSSLESS, "size");
         if lossy == 0 {
             tables.account(
                 Outcome::Taken,
@@ -257,23 +261,31 @@ impl Partition {
                 "ingress_pool = {shared} = {sum} + {lossy} of {LOSSY}: lossless and lossy classes share one pool here"
             );
             tables.account(Outcome::Approximated, at, said.clone());
-            tables.account(Outcome::Approximated, (POOL, LOSSY, "size"), said);
-            tables.account(Outcome::Approximated, (POOL, LOSSY, "mode"), "lossy queues have their threshold at egress");
-            tables.account(Outcome::Taken, (POOL, LOSSY, "type"), "ingress");
+            tables.account(Outcome::Approximated, Field::of(POOL, LOSSY, "size"), said);
+            tables.account(
+                Outcome::Approximated,
+                Field::of(POOL, LOSSY, "mode"),
+                "lossy queues have their threshold at egress",
+            );
+            tables.account(Outcome::Taken, Field::of(POOL, LOSSY, "type"), "ingress");
         }
         if xoff > 0 {
-            tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), format!("buffer.sonic.headroom_pool = {pooled}"));
+            tables.account(
+                Outcome::Taken,
+                Field::of(POOL, LOSSLESS, "xoff"),
+                format!("buffer.sonic.headroom_pool = {pooled}"),
+            );
         } else {
-            tables.account(Outcome::Taken, (POOL, LOSSLESS, "xoff"), "0: headroom is each group's own");
+            tables.account(Outcome::Taken, Field::of(POOL, LOSSLESS, "xoff"), "0: headroom is each group's own");
         }
         for (field, said) in [("mode", "the policy"), ("type", "ingress")] {
-            tables.account(Outcome::Taken, (POOL, LOSSLESS, field), said);
+            tables.account(Outcome::Taken, Field::of(POOL, LOSSLESS, field), said);
         }
-        tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "type"), "egress");
-        tables.account(Outcome::Taken, (POOL, EGRESS_LOSSY, "mode"), "a threshold at each egress queue");
+        tables.account(Outcome::Taken, Field::of(POOL, EGRESS_LOSSY, "type"), "egress");
+        tables.account(Outcome::Taken, Field::of(POOL, EGRESS_LOSSY, "mode"), "a threshold at each egress queue");
         for (field, said) in [("size", "the whole buffer: it bounds nothing"), ("mode", "no limit"), ("type", "egress")]
         {
-            tables.account(Outcome::Approximated, (POOL, EGRESS_LOSSLESS, field), said);
+            tables.account(Outcome::Approximated, Field::of(POOL, EGRESS_LOSSLESS, field), said);
         }
     }
 
@@ -287,7 +299,7 @@ impl Partition {
             ports.flatten().map(|other| other.xoff.saturating_sub(profile.xoff)).max().unwrap_or(0)
         };
         for profile in each_once(&groups) {
-            let at = |field| (profile.table, profile.name.as_str(), field);
+            let at = |field| Field::of(profile.table, profile.name.as_str(), field);
             tables.account(Outcome::Taken, at("pool"), "the ingress pool");
             let own = if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) };
             let said = format!("buffer.private = {private} B, for lossy queues too: buffer.size is larger by theirs");
@@ -332,7 +344,7 @@ fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
             };
             let outcome = if common == profile.threshold { Outcome::Taken } else { Outcome::Approximated };
             let said = if outcome == Outcome::Taken { said } else { format!("{said}, at all ports") };
-            tables.account(outcome, (profile.table, &profile.name, field), said);
+            tables.account(outcome, Field::of(profile.table, &profile.name, field), said);
         }
     }
     common
@@ -341,20 +353,20 @@ fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
 /// α° of lossy egress queues.
 fn lossy_alpha(tables: &mut Tables) -> Result<String, String> {
     let Some(name) = egress_lossy_profile(tables) else { return Ok("1".to_owned()) };
-    tables.account(Outcome::Taken, (PROFILE, &name, "pool"), "the egress lossy pool");
+    tables.account(Outcome::Taken, Field::of(PROFILE, &name, "pool"), "the egress lossy pool");
     if tables.number::<u64>(PROFILE, &name, "size")? == Some(0) {
-        tables.account(Outcome::Taken, (PROFILE, &name, "size"), "nothing is reserved");
+        tables.account(Outcome::Taken, Field::of(PROFILE, &name, "size"), "nothing is reserved");
     } else {
-        tables.account(Outcome::Refused, (PROFILE, &name, "size"), "egress queues reserve nothing");
+        tables.account(Outcome::Refused, Field::of(PROFILE, &name, "size"), "egress queues reserve nothing");
     }
     if let Some(n) = tables.number::<i64>(PROFILE, &name, "dynamic_th")? {
         let said = format!("buffer.lossy_alpha = {} = 2^{n} of what is free in the pool", alpha(n));
-        tables.account(Outcome::Taken, (PROFILE, &name, "dynamic_th"), said);
+        tables.account(Outcome::Taken, Field::of(PROFILE, &name, "dynamic_th"), said);
         return Ok(alpha(n));
     }
     let limit = tables.number::<u64>(PROFILE, &name, "static_th")?.unwrap_or(0);
     let pool = tables.number::<u64>(POOL, EGRESS_LOSSY, "size")?.unwrap_or(limit);
-    let at = (PROFILE, name.as_str(), "static_th");
+    let at = Field::of(PROFILE, name.as_str(), "static_th");
     if limit == 0 || limit >= pool {
         tables.account(Outcome::Approximated, at, "buffer.lossy_alpha = 128: a queue alone has 99 % of the pool");
         return Ok("128".to_owned());
@@ -387,7 +399,7 @@ fn egress_lossy(tables: &mut Tables, shared: u64) -> Result<u64, String> {
     if kept == size {
         tables.account(
             Outcome::Taken,
-            (POOL, EGRESS_LOSSY, "size"),
+            Field::of(POOL, EGRESS_LOSSY, "size"),
             format!("buffer.sonic.egress_lossy_pool = {size}"),
         );
     } else {
@@ -395,7 +407,7 @@ fn egress_lossy(tables: &mut Tables, shared: u64) -> Result<u64, String> {
             "buffer.sonic.egress_lossy_pool = {kept}, {} B less: it is no larger than the ingress pool, which all frames are in",
             size - kept
         );
-        tables.account(Outcome::Approximated, (POOL, EGRESS_LOSSY, "size"), said);
+        tables.account(Outcome::Approximated, Field::of(POOL, EGRESS_LOSSY, "size"), said);
     }
     Ok(kept)
 }
@@ -406,7 +418,7 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
     for table in [QUEUE, GROUP] {
         for key in tables.keys(table) {
             let Some((of, numbers)) = ports_and_numbers(&key) else { continue };
-            let at = (table, key.as_str(), "profile");
+            let at = Field::of(table, key.as_str(), "profile");
             let name = reference(tables.field(table, &key, "profile").unwrap_or_default()).to_owned();
             let pool = reference(tables.field(PROFILE, &name, "pool").unwrap_or_default()).to_owned();
             let are_lossless = numbers.iter().all(|number| classes.lossless.contains(number));
@@ -445,7 +457,7 @@ fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
         };
         for field in tables.fields(PROFILE, &name).into_keys() {
             if !tables.is_accounted(PROFILE, &name, &field) {
-                tables.account(outcome, (PROFILE, &name, &field), said);
+                tables.account(outcome, Field::of(PROFILE, &name, &field), said);
             }
         }
     }
@@ -488,7 +500,7 @@ fn account_egress_lossless(tables: &mut Tables) {
         }
         let number = |field| tables.field(PROFILE, &name, field).and_then(|value| value.parse::<i64>().ok());
         let (fixed, dynamic) = (number("static_th"), number("dynamic_th"));
-        let at = |field| (PROFILE, name.as_str(), field);
+        let at = |field| Field::of(PROFILE, name.as_str(), field);
         if let Some(bytes) = fixed {
             let is_none = bytes == 0 || size.is_some_and(|size| bytes as u64 >= size);
             let outcome = if is_none { Outcome::Taken } else { Outcome::Approximated };

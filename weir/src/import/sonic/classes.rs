@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::most_common;
 use super::report::Outcome;
-use super::tables::{Tables, numbers_of, ports_and_numbers, reference};
+use super::tables::{Field, Tables, numbers_of, ports_and_numbers, reference};
 
 /// What files say of classes.
 #[derive(Debug, Default)]
@@ -57,7 +57,7 @@ impl Classes {
         self.lossless.sort_unstable();
         self.lossless.dedup();
         for key in tables.keys(MAP) {
-            let at = (MAP, key.as_str(), "pfc_enable");
+            let at = Field::of(MAP, key.as_str(), "pfc_enable");
             if !key.split(',').any(|port| self.of_port.contains_key(port)) {
                 tables.account(Outcome::Refused, at, "the port is not imported");
                 continue;
@@ -72,7 +72,7 @@ impl Classes {
                 tables.account(Outcome::Approximated, at, said);
             }
             for field in ["pfcwd_sw_enable", "pfc_asym"] {
-                let at = (MAP, key.as_str(), field);
+                let at = Field::of(MAP, key.as_str(), field);
                 let (outcome, said) = match field {
                     "pfc_asym" => (Outcome::Approximated, "PFC is sent and obeyed alike"),
                     _ if tables.keys("PFC_WD").is_empty() => (Outcome::Taken, "there is no PFC_WD: nothing is watched"),
@@ -95,7 +95,7 @@ impl Classes {
         let Some(map) = map else { return Ok(queue_of) };
         const TABLE: &str = "TC_TO_QUEUE_MAP";
         for (field, value) in tables.fields(TABLE, map) {
-            let at = (TABLE, map, field.as_str());
+            let at = Field::of(TABLE, map, field.as_str());
             let (Some(class), Some(queue)) = (below_8(&field), below_8(&value)) else {
                 tables.account(Outcome::Refused, at, "classes are 0 to 7");
                 continue;
@@ -117,12 +117,16 @@ impl Classes {
         for (field, value) in tables.fields(TABLE, map) {
             let (Some(dscp), Some(class)) = (field.parse::<u8>().ok().filter(|dscp| *dscp < 64), below_8(&value))
             else {
-                tables.account(Outcome::Refused, (TABLE, map, &field), "code points are 0 to 63, classes 0 to 7");
+                tables.account(
+                    Outcome::Refused,
+                    Field::of(TABLE, map, &field),
+                    "code points are 0 to 63, classes 0 to 7",
+                );
                 continue;
             };
             let to = queue_of[usize::from(class)];
             let outcome = if to == class { Outcome::Taken } else { Outcome::Approximated };
-            tables.account(outcome, (TABLE, map, &field), format!("classes.dscp: class {to}"));
+            tables.account(outcome, Field::of(TABLE, map, &field), format!("classes.dscp: class {to}"));
             self.dscp.push((dscp, to));
         }
         self.dscp.sort_unstable();
@@ -133,7 +137,7 @@ impl Classes {
         const TABLE: &str = "TC_TO_PRIORITY_GROUP_MAP";
         let Some(map) = map else { return Ok(()) };
         for (field, value) in tables.fields(TABLE, map) {
-            let at = (TABLE, map, field.as_str());
+            let at = Field::of(TABLE, map, field.as_str());
             let is_lossless = below_8(&field).is_some_and(|class| self.lossless.contains(&class));
             let (outcome, said) = match (field == value, is_lossless) {
                 (true, _) => (Outcome::Taken, WITHIN.to_owned()),
@@ -169,7 +173,7 @@ impl Classes {
             for (class, of_ports) in of_class {
                 let common = most_common(of_ports.iter().map(|(_, name)| name.clone()));
                 for (key, name) in &of_ports {
-                    let at = (TABLE, key.as_str(), field);
+                    let at = Field::of(TABLE, key.as_str(), field);
                     if *name == common {
                         tables.account(Outcome::Taken, at, "classes.queues");
                     } else {
@@ -217,13 +221,13 @@ impl Classes {
                 let is_same = tables.field(TABLE, port, field) == Some(&common);
                 let outcome = if is_same { Outcome::Taken } else { Outcome::Approximated };
                 let said = format!("pfc_watchdog.{field} = \"{common}{unit}\", at all ports");
-                tables.account(outcome, (TABLE, port, field), said);
+                tables.account(outcome, Field::of(TABLE, port, field), said);
             }
         }
         if let Some(poll) = tables.number::<u64>(TABLE, "GLOBAL", "POLL_INTERVAL")? {
             let _ = writeln!(text, "poll_interval = \"{poll}ms\"");
             let said = format!("pfc_watchdog.poll_interval = \"{poll}ms\"");
-            tables.account(Outcome::Taken, (TABLE, "GLOBAL", "POLL_INTERVAL"), said);
+            tables.account(Outcome::Taken, Field::of(TABLE, "GLOBAL", "POLL_INTERVAL"), said);
         }
         tables.account_rest(Outcome::Refused, TABLE, "the port is not imported, or the field is unknown");
         self.watchdog = Some(text);
@@ -255,12 +259,14 @@ fn scheduler(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
     let mut keys = Vec::new();
     let kind = tables.field(TABLE, name, "type").unwrap_or("DWRR").to_owned();
     match kind.as_str() {
-        "DWRR" => tables.account(Outcome::Taken, (TABLE, name, "type"), "DWRR"),
-        "WRR" => {
-            tables.account(Outcome::Approximated, (TABLE, name, "type"), "DWRR: bytes in turn, where WRR has frames")
-        }
+        "DWRR" => tables.account(Outcome::Taken, Field::of(TABLE, name, "type"), "DWRR"),
+        "WRR" => tables.account(
+            Outcome::Approximated,
+            Field::of(TABLE, name, "type"),
+            "DWRR: bytes in turn, where WRR has frames",
+        ),
         "STRICT" => {
-            tables.account(Outcome::Taken, (TABLE, name, "type"), "strict = true");
+            tables.account(Outcome::Taken, Field::of(TABLE, name, "type"), "strict = true");
             keys.push("strict = true".to_owned());
         }
         other => {
@@ -269,27 +275,27 @@ fn scheduler(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
     }
     if let Some(weight) = tables.number::<u64>(TABLE, name, "weight")? {
         if kind == "STRICT" {
-            tables.account(Outcome::Refused, (TABLE, name, "weight"), "a strict queue has no weight");
+            tables.account(Outcome::Refused, Field::of(TABLE, name, "weight"), "a strict queue has no weight");
         } else {
             let kept = weight.clamp(1, 1_000);
             let outcome = if kept == weight { Outcome::Taken } else { Outcome::Approximated };
-            tables.account(outcome, (TABLE, name, "weight"), format!("weight = {kept}"));
+            tables.account(outcome, Field::of(TABLE, name, "weight"), format!("weight = {kept}"));
             keys.push(format!("weight = {kept}"));
         }
     }
     // Bytes per second; of frames per second Weir knows nothing.
     if tables.field(TABLE, name, "meter_type").is_some_and(|kind| kind != "bytes") {
-        tables.account(Outcome::Refused, (TABLE, name, "pir"), "rates of queues are of bytes, not of frames");
-        tables.account(Outcome::Refused, (TABLE, name, "meter_type"), "rates of queues are of bytes");
+        tables.account(Outcome::Refused, Field::of(TABLE, name, "pir"), "rates of queues are of bytes, not of frames");
+        tables.account(Outcome::Refused, Field::of(TABLE, name, "meter_type"), "rates of queues are of bytes");
     } else if let Some(pir) = tables.number::<u64>(TABLE, name, "pir")?.filter(|pir| *pir > 0) {
-        tables.account(Outcome::Taken, (TABLE, name, "pir"), format!("rate = \"{}bps\"", pir * 8));
-        tables.account(Outcome::Taken, (TABLE, name, "meter_type"), "bytes");
+        tables.account(Outcome::Taken, Field::of(TABLE, name, "pir"), format!("rate = \"{}bps\"", pir * 8));
+        tables.account(Outcome::Taken, Field::of(TABLE, name, "meter_type"), "bytes");
         keys.push(format!("rate = \"{}bps\"", pir * 8));
     }
     for field in ["cir", "cbs", "pbs"] {
         tables.account(
             Outcome::Refused,
-            (TABLE, name, field),
+            Field::of(TABLE, name, field),
             "a queue has one rate, without bursts and without a guarantee",
         );
     }
@@ -302,21 +308,25 @@ fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
     for color in ["yellow", "red"] {
         for field in ["min_threshold", "max_threshold", "drop_probability"] {
             let said = "frames have no colour: those of green hold for all";
-            tables.account(Outcome::Refused, (TABLE, name, &format!("{color}_{field}")), said);
+            tables.account(Outcome::Refused, Field::of(TABLE, name, &format!("{color}_{field}")), said);
         }
-        tables.account(Outcome::Refused, (TABLE, name, &format!("wred_{color}_enable")), "frames have no colour");
+        tables.account(
+            Outcome::Refused,
+            Field::of(TABLE, name, &format!("wred_{color}_enable")),
+            "frames have no colour",
+        );
     }
     let fields = ["green_min_threshold", "green_max_threshold", "green_drop_probability"];
     if !matches!(marks.as_str(), "ecn_all" | "ecn_green" | "ecn_green_yellow" | "ecn_green_red") {
         for field in fields.iter().chain(&["ecn", "wred_green_enable"]) {
-            tables.account(Outcome::Refused, (TABLE, name, field), "Weir marks, and drops nothing at random");
+            tables.account(Outcome::Refused, Field::of(TABLE, name, field), "Weir marks, and drops nothing at random");
         }
         return Ok(Vec::new());
     }
     let outcome = if marks == "ecn_all" { Outcome::Taken } else { Outcome::Approximated };
-    tables.account(outcome, (TABLE, name, "ecn"), "frames that can be marked are, whatever their colour");
+    tables.account(outcome, Field::of(TABLE, name, "ecn"), "frames that can be marked are, whatever their colour");
     let said = "frames that can be marked are marked; others are not dropped at random";
-    tables.account(Outcome::Approximated, (TABLE, name, "wred_green_enable"), said);
+    tables.account(Outcome::Approximated, Field::of(TABLE, name, "wred_green_enable"), said);
     let [kmin, kmax, percent] = fields.map(|field| tables.number::<u64>(TABLE, name, field));
     let (Some(kmin), Some(kmax)) = (kmin?, kmax?) else {
         return Err(format!(
@@ -328,11 +338,11 @@ fn wred(tables: &mut Tables, name: &str) -> Result<Vec<String>, String> {
         let help = "write a minimum up to the maximum, and a probability of 1 to 100 percent";
         return Err(format!("{TABLE}|{name}: {kmin} to {kmax} at {percent} % is no marking; {help}"));
     }
-    tables.account(Outcome::Taken, (TABLE, name, fields[0]), format!("ecn.kmin = \"{kmin}B\""));
-    tables.account(Outcome::Taken, (TABLE, name, fields[1]), format!("ecn.kmax = \"{kmax}B\""));
+    tables.account(Outcome::Taken, Field::of(TABLE, name, fields[0]), format!("ecn.kmin = \"{kmin}B\""));
+    tables.account(Outcome::Taken, Field::of(TABLE, name, fields[1]), format!("ecn.kmax = \"{kmax}B\""));
     tables.account(
         Outcome::Taken,
-        (TABLE, name, fields[2]),
+        Field::of(TABLE, name, fields[2]),
         format!("ecn.pmax = {}", f64::from(percent as u32) / 100.0),
     );
     let pmax = f64::from(percent as u32) / 100.0;
@@ -354,7 +364,7 @@ fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -
         (true, _) => return None,
     };
     for (key, name) in &all {
-        let at = (MAP, key.as_str(), field);
+        let at = Field::of(MAP, key.as_str(), field);
         if !is_ours(key) {
             tables.account(Outcome::Refused, at, "the port is not imported");
         } else if *name == chosen {
@@ -365,7 +375,11 @@ fn chosen_map(tables: &mut Tables, ports: &[String], field: &str, table: &str) -
     }
     for other in alone.iter().filter(|other| **other != chosen) {
         for field in tables.fields(table, other).into_keys() {
-            tables.account(Outcome::Refused, (table, other, &field), format!("the switch has one map, {chosen}"));
+            tables.account(
+                Outcome::Refused,
+                Field::of(table, other, &field),
+                format!("the switch has one map, {chosen}"),
+            );
         }
     }
     Some(chosen)
@@ -376,7 +390,7 @@ fn check_identity(tables: &mut Tables, table: &str, map: Option<&str>) {
     for (field, value) in tables.fields(table, map) {
         let said = "PFC of a priority is for the class of this number";
         let outcome = if field == value { Outcome::Taken } else { Outcome::Refused };
-        tables.account(outcome, (table, map, &field), said);
+        tables.account(outcome, Field::of(table, map, &field), said);
     }
 }
 

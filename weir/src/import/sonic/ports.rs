@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::classes::Classes;
 use super::report::Outcome;
-use super::tables::Tables;
+use super::tables::{Field, Tables};
 
 /// A port that is imported.
 #[derive(Clone, Debug)]
@@ -106,28 +106,28 @@ fn account(tables: &mut Tables, ports: &[Port], mtu: u64) {
     for key in tables.keys(PORT) {
         let Some(port) = ports.iter().find(|port| port.sonic_name == key) else { continue };
         let own = tables.field(PORT, &key, "mtu").map(str::to_owned);
-        tables.account(Outcome::Taken, (PORT, &key, "speed"), "rate");
+        tables.account(Outcome::Taken, Field::of(PORT, &key, "speed"), "rate");
         let outcome =
             if own.is_some_and(|own| own == mtu.to_string()) { Outcome::Taken } else { Outcome::Approximated };
-        tables.account(outcome, (PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
+        tables.account(outcome, Field::of(PORT, &key, "mtu"), format!("switch.mtu = {mtu}, for all ports"));
         let state = if port.is_down { "state = \"down\"" } else { "open" };
-        tables.account(Outcome::Taken, (PORT, &key, "admin_status"), state);
+        tables.account(Outcome::Taken, Field::of(PORT, &key, "admin_status"), state);
         for field in ["lanes", "alias", "index", "description", "fec", "autoneg", "tpid", "pfc_asym"] {
-            tables.account(Outcome::Refused, (PORT, &key, field), "the device's business, or a name");
+            tables.account(Outcome::Refused, Field::of(PORT, &key, field), "the device's business, or a name");
         }
     }
     tables.account_rest(Outcome::Refused, PORT, "the port is not imported, or the field is unknown");
     for key in tables.keys(CABLE) {
         for field in tables.fields(CABLE, &key).into_keys() {
             match ports.iter().find(|port| port.sonic_name == field) {
-                None => tables.account(Outcome::Refused, (CABLE, &key, &field), "the port is not imported"),
+                None => tables.account(Outcome::Refused, Field::of(CABLE, &key, &field), "the port is not imported"),
                 Some(port) if port.metres == 0.0 => {
                     let said = "no delay; SONiC makes no lossless group by the lookup table for such a port";
-                    tables.account(Outcome::Approximated, (CABLE, &key, &field), said);
+                    tables.account(Outcome::Approximated, Field::of(CABLE, &key, &field), said);
                 }
                 Some(port) => {
                     let said = format!("delay = \"{}\", 5 ns a metre", delay(port.metres));
-                    tables.account(Outcome::Taken, (CABLE, &key, &field), said);
+                    tables.account(Outcome::Taken, Field::of(CABLE, &key, &field), said);
                 }
             }
         }

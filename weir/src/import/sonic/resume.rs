@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use super::profile::{Profile, Threshold, each_once};
 use super::report::Outcome;
-use super::tables::Tables;
+use super::tables::{Field, Tables};
 
 /// When a paused queue resumes: in SONiC where it holds max(`xon`, limit - `xon_offset`) or less, with its headroom free. Its limit is
 /// what it reserves and its threshold, so that the same is reckoned here with the shared part of what it holds.
@@ -43,7 +43,7 @@ impl Resume {
 
     pub(super) fn account(self, tables: &mut Tables, groups: &[&Profile]) {
         for profile in each_once(groups) {
-            let at = |field| (profile.table, profile.name.as_str(), field);
+            let at = |field| Field::of(profile.table, profile.name.as_str(), field);
             let later = self.offset - profile.xon_offset.unwrap_or(0);
             let why = match self.given {
                 Some(_) => format!("queues of this resume up to {later} B later"),

@@ -27,6 +27,20 @@ pub(super) struct LookupRow {
     pub(super) xon_offset: Option<u64>,
 }
 
+/// A value's place: a table, one of its keys, and a field of that.
+#[derive(Clone, Copy)]
+pub(super) struct Field<'a> {
+    table: &'a str,
+    key: &'a str,
+    field: &'a str,
+}
+
+impl<'a> Field<'a> {
+    pub(super) fn of(table: &'a str, key: &'a str, field: &'a str) -> Field<'a> {
+        Field { table, key, field }
+    }
+}
+
 impl Tables {
     /// Reads files: of a folder, all that end in `.json`, and `pg_profile_lookup.ini`.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Tables, String> {
@@ -145,8 +159,8 @@ impl Tables {
     }
 
     /// Says what became of a field. What was said last holds.
-    pub(super) fn account(&mut self, outcome: Outcome, at: (&str, &str, &str), said: impl Into<String>) {
-        let (table, key, field) = at;
+    pub(super) fn account(&mut self, outcome: Outcome, at: Field<'_>, said: impl Into<String>) {
+        let Field { table, key, field } = at;
         if self.field(table, key, field).is_some() {
             self.accounts.insert((table.to_owned(), key.to_owned(), field.to_owned()), (outcome, said.into()));
         }

@@ -102,8 +102,7 @@ pub(crate) struct Sender {
     pub link: RingEnd,
     pub store: FrameStore,
     pub tally: Arc<Tally>,
-    station: u8,
-    destination: u8,
+    way: Way,
     dscp: u8,
     left: u64,
     next: u64,
@@ -116,6 +115,13 @@ pub(crate) struct Sender {
     pub deaf: bool,
 }
 
+/// From which station frames come, and to which they go.
+#[derive(Clone, Copy)]
+pub(crate) struct Way {
+    pub from: u8,
+    pub to: u8,
+}
+
 pub(crate) fn station(n: u8) -> MacAddr {
     MacAddr([2, 0, 0, 0, 1, n])
 }
@@ -125,7 +131,7 @@ impl Sender {
         link: RingEnd,
         store: FrameStore,
         tally: Arc<Tally>,
-        (station, destination): (u8, u8),
+        way: Way,
         dscp: u8,
         frames: u64,
         rate: BitRate,
@@ -134,8 +140,7 @@ impl Sender {
             link,
             store,
             tally,
-            station,
-            destination,
+            way,
             dscp,
             left: frames,
             next: 0,
@@ -152,13 +157,13 @@ impl Sender {
         let mut mbuf = self.store.data.alloc()?;
         let bytes = mbuf.append(FRAME_BYTES)?;
         bytes.fill(0);
-        bytes[0..6].copy_from_slice(&station(self.destination).0);
-        bytes[6..12].copy_from_slice(&station(self.station).0);
+        bytes[0..6].copy_from_slice(&station(self.way.to).0);
+        bytes[6..12].copy_from_slice(&station(self.way.from).0);
         bytes[12..14].copy_from_slice(&0x0800u16.to_be_bytes());
         bytes[14] = 0x45;
         bytes[15] = self.dscp << 2;
         bytes[34..42].copy_from_slice(&self.next.to_be_bytes());
-        bytes[42] = self.station;
+        bytes[42] = self.way.from;
         Some(mbuf)
     }
 }

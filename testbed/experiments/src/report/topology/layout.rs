@@ -15,10 +15,17 @@ pub(super) struct Layout {
     pub hosts: Vec<Hosts>,
 }
 
+/// A place in a drawing.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Point {
+    pub x: f64,
+    pub y: f64,
+}
+
 /// A box, by its middle.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Node {
-    pub at: (f64, f64),
+    pub at: Point,
     pub width: f64,
     pub height: f64,
 }
@@ -41,8 +48,10 @@ const ALL_HOSTS_MAX: usize = 28;
 
 const WIDTH: f64 = 1_000.0;
 const MARGIN: f64 = 12.0;
-const SWITCH: (f64, f64) = (70.0, 34.0);
-const HOST: (f64, f64) = (66.0, 36.0);
+const SWITCH_WIDTH: f64 = 70.0;
+const SWITCH_HEIGHT: f64 = 34.0;
+const HOST_WIDTH: f64 = 66.0;
+const HOST_HEIGHT: f64 = 36.0;
 const BETWEEN_LAYERS: f64 = 120.0;
 
 impl Layout {
@@ -126,7 +135,7 @@ fn one_box(switch: usize, hosts: &[&HostPlace]) -> Hosts {
         detail,
         switch,
         is_cut: hosts.iter().any(|host| !host.outages.is_empty()),
-        node: Node { width: HOST.0, height: HOST.1, ..Node::default() },
+        node: Node { width: HOST_WIDTH, height: HOST_HEIGHT, ..Node::default() },
     }
 }
 
@@ -137,14 +146,14 @@ pub(super) fn rate_words(bps: u64) -> String {
 
 /// The lowest layer's hosts decide how wide everything is.
 fn layers(mut hosts: Vec<Hosts>, levels: &[usize], top: usize) -> Layout {
-    let y = |level: usize| MARGIN + SWITCH.1 / 2.0 + (top - level) as f64 * BETWEEN_LAYERS;
+    let y = |level: usize| MARGIN + SWITCH_HEIGHT / 2.0 + (top - level) as f64 * BETWEEN_LAYERS;
     let hosts_y = y(0) + if levels.len() == 1 { 110.0 } else { 90.0 };
     let slots = |switch: usize, hosts: &[Hosts]| hosts.iter().filter(|of| of.switch == switch).count().max(1);
     let bottom: Vec<usize> = (0..levels.len()).filter(|switch| levels[*switch] == 0).collect();
     let all_slots: usize = bottom.iter().map(|switch| slots(*switch, &hosts)).sum();
-    let wanted = all_slots as f64 * (HOST.0 + 12.0) + 2.0 * MARGIN;
+    let wanted = all_slots as f64 * (HOST_WIDTH + 12.0) + 2.0 * MARGIN;
     let widest = (0..=top).map(|level| levels.iter().filter(|of| **of == level).count()).max().unwrap_or(1);
-    let width = wanted.max(widest as f64 * (SWITCH.0 + 16.0)).clamp(320.0, WIDTH);
+    let width = wanted.max(widest as f64 * (SWITCH_WIDTH + 16.0)).clamp(320.0, WIDTH);
     let slot = (width - 2.0 * MARGIN) / all_slots.max(1) as f64;
     let mut switches = vec![Node::default(); levels.len()];
     let mut next = 0.0;
@@ -152,11 +161,12 @@ fn layers(mut hosts: Vec<Hosts>, levels: &[usize], top: usize) -> Layout {
         let own = slots(switch, &hosts) as f64;
         let from = MARGIN + next * slot;
         next += own;
-        let node_width = SWITCH.0.min(own * slot - 4.0).max(2.0);
-        switches[switch] = Node { at: (from + own * slot / 2.0, y(0)), width: node_width, height: SWITCH.1 };
+        let node_width = SWITCH_WIDTH.min(own * slot - 4.0).max(2.0);
+        let at = Point { x: from + own * slot / 2.0, y: y(0) };
+        switches[switch] = Node { at, width: node_width, height: SWITCH_HEIGHT };
         for (n, of_switch) in hosts.iter_mut().filter(|of| of.switch == switch).enumerate() {
             let node_width = of_switch.node.width.min(slot - 4.0).max(2.0);
-            let at = (from + (n as f64 + 0.5) * slot, hosts_y);
+            let at = Point { x: from + (n as f64 + 0.5) * slot, y: hosts_y };
             of_switch.node = Node { at, width: node_width, ..of_switch.node };
         }
     }
@@ -164,12 +174,17 @@ fn layers(mut hosts: Vec<Hosts>, levels: &[usize], top: usize) -> Layout {
         let of_level: Vec<usize> = (0..levels.len()).filter(|switch| levels[*switch] == level).collect();
         let slot = (width - 2.0 * MARGIN) / of_level.len().max(1) as f64;
         for (n, switch) in of_level.into_iter().enumerate() {
-            let at = (MARGIN + (n as f64 + 0.5) * slot, y(level));
-            switches[switch] = Node { at, width: SWITCH.0.min(slot - 4.0).max(2.0), height: SWITCH.1 };
+            let at = Point { x: MARGIN + (n as f64 + 0.5) * slot, y: y(level) };
+            switches[switch] = Node { at, width: SWITCH_WIDTH.min(slot - 4.0).max(2.0), height: SWITCH_HEIGHT };
         }
     }
     let has_hosts = !hosts.is_empty();
-    Layout { width, height: if has_hosts { hosts_y + HOST.1 } else { y(0) + SWITCH.1 } + MARGIN, switches, hosts }
+    Layout {
+        width,
+        height: if has_hosts { hosts_y + HOST_HEIGHT } else { y(0) + SWITCH_HEIGHT } + MARGIN,
+        switches,
+        hosts,
+    }
 }
 
 /// Switches on a circle, their hosts outside.
@@ -177,11 +192,13 @@ fn ring(topology: &Topology, mut hosts: Vec<Hosts>) -> Layout {
     let count = topology.switches.len();
     let radius = 70.0 + 22.0 * count as f64;
     let far = radius + 90.0;
-    let half = (far + HOST.0 / 2.0 + MARGIN, far + HOST.1 / 2.0 + MARGIN);
-    let place = |angle: f64, radius: f64| (half.0 + radius * angle.sin(), half.1 - radius * angle.cos());
+    let middle = Point { x: far + HOST_WIDTH / 2.0 + MARGIN, y: far + HOST_HEIGHT / 2.0 + MARGIN };
+    let place =
+        |angle: f64, radius: f64| Point { x: middle.x + radius * angle.sin(), y: middle.y - radius * angle.cos() };
     let angle = |switch: usize| switch as f64 / count as f64 * TAU;
-    let switches =
-        (0..count).map(|switch| Node { at: place(angle(switch), radius), width: SWITCH.0, height: SWITCH.1 }).collect();
+    let switches = (0..count)
+        .map(|switch| Node { at: place(angle(switch), radius), width: SWITCH_WIDTH, height: SWITCH_HEIGHT })
+        .collect();
     for switch in 0..count {
         let own = hosts.iter().filter(|of| of.switch == switch).count();
         // No further than to the neighbours' hosts.
@@ -191,7 +208,7 @@ fn ring(topology: &Topology, mut hosts: Vec<Hosts>) -> Layout {
         }
     }
     // Nothing may stand below the lowest node.
-    let nodes = || hosts.iter().map(|of| of.node.at.1);
-    let lowest = nodes().fold(half.1, f64::max) + HOST.1 / 2.0 + MARGIN;
-    Layout { width: 2.0 * half.0, height: lowest, switches, hosts }
+    let nodes = || hosts.iter().map(|of| of.node.at.y);
+    let lowest = nodes().fold(middle.y, f64::max) + HOST_HEIGHT / 2.0 + MARGIN;
+    Layout { width: 2.0 * middle.x, height: lowest, switches, hosts }
 }

@@ -121,6 +121,15 @@ pub(super) fn by_value(values: usize, open: usize, settings: &[&Setting], outcom
     (0..values).map(of).collect()
 }
 
+/// What decides, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Tree {
+    /// The thing that decides, by its place.
+    pub open: usize,
+    /// One for each of its values with settings.
+    pub branches: Vec<Branch>,
+}
+
 /// A branch of the tree: with these values of a thing it holds so often, and what decides then.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Branch {
@@ -131,7 +140,7 @@ pub(super) struct Branch {
 }
 
 /// The tree below the thing that decides; none if nothing does.
-pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -> Option<(usize, Vec<Branch>)> {
+pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -> Option<Tree> {
     let first = *influences(values, settings, outcomes).first().filter(|influence| influence.decides())?;
     let branch = |value: usize| {
         let with: Vec<usize> = (0..settings.len()).filter(|n| settings[*n][first.open] == value).collect();
@@ -147,7 +156,8 @@ pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -
             then: next.map(|next| (next.open, by_value(values[next.open], next.open, &some, &of_some))),
         }
     };
-    Some((first.open, (0..values[first.open]).map(branch).filter(|branch| branch.count.of > 0).collect()))
+    let branches = (0..values[first.open]).map(branch).filter(|branch| branch.count.of > 0).collect();
+    Some(Tree { open: first.open, branches })
 }
 
 /// The setting nearest to `taken` of those with this outcome: it differs in the fewest things; of several the first.
@@ -181,8 +191,8 @@ mod tests {
         assert!(found[1..].iter().all(|other| !other.decides()), "{found:?}");
         // It holds with the first value of thing 0, and else with the first of thing 2 alone.
         let (all, holds) = outcomes(&settings, |setting| setting[0] == 0 || setting[2] == 0);
-        let (first, branches) = tree(&VALUES, &all, &holds).unwrap();
-        assert_eq!((first, branches[0].count, branches[0].then.clone()), (0, Count { holds: 16, of: 16 }, None));
+        let Tree { open, branches } = tree(&VALUES, &all, &holds).unwrap();
+        assert_eq!((open, branches[0].count, branches[0].then.clone()), (0, Count { holds: 16, of: 16 }, None));
         let (then, counts) = branches[1].then.clone().unwrap();
         assert_eq!((then, counts[0], counts[1]), (2, Count { holds: 4, of: 4 }, Count { holds: 0, of: 4 }));
     }

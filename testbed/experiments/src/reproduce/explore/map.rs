@@ -143,7 +143,7 @@ impl ClaimMap {
         };
         let open: Vec<OpenThing> = explored.open.iter().map(thing).collect();
         let together = |says: &str, judgement: fn(&Judged) -> Judgement| {
-            line(explored, &open, (LineKind::Together, says, ""), is_all, &judgement)
+            line(explored, &open, Head { kind: LineKind::Together, says, source: "" }, is_all, &judgement)
         };
         let mut lines = vec![
             together("all main claims together, in their magnitude", |judged| judged.together),
@@ -151,18 +151,16 @@ impl ClaimMap {
         ];
         for (n, claim) in paper.claims.iter().enumerate() {
             let kind = if claim.conclusion { LineKind::Main } else { LineKind::Further };
-            lines.push(line(explored, &open, (kind, &claim.says, &claim.source), is_all, &|judged| {
-                judged.judgements[n]
-            }));
+            let head = Head { kind, says: &claim.says, source: &claim.source };
+            lines.push(line(explored, &open, head, is_all, &|judged| judged.judgements[n]));
         }
         for (n, measure) in paper.measures.iter().filter(|measure| measure.paper.is_some()).enumerate() {
             let place = paper.claims.len() + n;
             let stated = measure.paper.map_or_else(String::new, shown);
             let says = format!("{}: {stated}{}", measure.name, spaced(&measure.unit));
             let source = measure.source.as_deref().unwrap_or("");
-            lines.push(line(explored, &open, (LineKind::Number, &says, source), is_all, &|judged| {
-                judged.judgements[place]
-            }));
+            let head = Head { kind: LineKind::Number, says: &says, source };
+            lines.push(line(explored, &open, head, is_all, &|judged| judged.judgements[place]));
         }
         let nearest = [|judged: &Judged| judged.together, |judged: &Judged| judged.all].map(|of| {
             let with_taken = explored.judged.iter().chain([explored.taken]);
@@ -295,13 +293,18 @@ impl Line {
     }
 }
 
-/// The kind of a line, what it says, and where the paper says so.
-type Head<'h> = (LineKind, &'h str, &'h str);
+/// What a line is about.
+struct Head<'h> {
+    kind: LineKind,
+    says: &'h str,
+    /// Where the paper says so.
+    source: &'h str,
+}
 
 fn line(
     explored: &Explored<'_>,
     open: &[OpenThing],
-    (kind, says, source): Head<'_>,
+    head: Head<'_>,
     is_all: bool,
     judgement: &dyn Fn(&Judged) -> Judgement,
 ) -> Line {
@@ -317,9 +320,9 @@ fn line(
     let tree = analysis::tree(&values, &settings, &holds);
     let taken = judgement(explored.taken);
     Line {
-        kind,
-        says: says.to_owned(),
-        source: source.to_owned(),
+        kind: head.kind,
+        says: head.says.to_owned(),
+        source: head.source.to_owned(),
         holds: count.holds,
         open: how_many(Judgement::Undecided),
         arithmetic: how_many(Judgement::Arithmetic),
@@ -330,7 +333,7 @@ fn line(
         taken_is: (taken != Judgement::LeftOut).then_some(taken),
         influence: (0..open.len()).map(of_thing).collect(),
         decides: ranked.first().filter(|it| it.decides()).map(|it| open[it.open].name.clone()),
-        tree: tree.map(|tree| in_words(open, tree)),
+        tree: tree.map(|tree| in_words(open, &tree)),
         by_value: (0..open.len())
             .map(|n| {
                 let counts = analysis::by_value(values[n], n, &settings, &holds);
@@ -355,7 +358,7 @@ fn slice(ranked: &[analysis::Influence], values: &[usize], settings: &[&Setting]
 }
 
 /// `DCQCN: SIGCOMM 0 of 24, ns-3 20 of 24 (there by TC: 80us 2 of 6, 320us 18 of 18)`.
-fn in_words(open: &[OpenThing], (first, branches): (usize, Vec<analysis::Branch>)) -> String {
+fn in_words(open: &[OpenThing], tree: &analysis::Tree) -> String {
     let counted = |thing: usize, value: usize, count: Count| {
         format!("{} {} of {}", open[thing].values[value], count.holds, count.of)
     };
@@ -365,9 +368,9 @@ fn in_words(open: &[OpenThing], (first, branches): (usize, Vec<analysis::Branch>
             let counts: Vec<String> = counts.map(|(value, count)| counted(*thing, value, *count)).collect();
             format!(" (there by {}: {})", open[*thing].name, counts.join(", "))
         });
-        counted(first, branch.value, branch.count) + &below.unwrap_or_default()
+        counted(tree.open, branch.value, branch.count) + &below.unwrap_or_default()
     };
-    format!("{}: {}", open[first].name, branches.iter().map(branch).collect::<Vec<_>>().join(", "))
+    format!("{}: {}", open[tree.open].name, tree.branches.iter().map(branch).collect::<Vec<_>>().join(", "))
 }
 
 /// What differs in a setting from the one that is taken.

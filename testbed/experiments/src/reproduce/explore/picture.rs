@@ -2,15 +2,18 @@
 //! matter most.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::path::Path;
 
 use weir_results::plot;
 
+use super::analysis::Count;
 use super::map::{ClaimMap, Line, LineKind, Slice};
 use crate::Failure;
 
 const MARGIN: f64 = 16.0;
-const CELL: (f64, f64) = (34.0, 22.0);
+const CELL_WIDTH: f64 = 34.0;
+const CELL_HEIGHT: f64 = 22.0;
 /// Between the blocks of two open things.
 const GAP: f64 = 14.0;
 const LABEL: f64 = 430.0;
@@ -32,10 +35,14 @@ pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
 /// The picture as SVG.
 pub(super) fn drawn(map: &ClaimMap) -> String {
     let mut canvas = Canvas::default();
-    canvas.text((MARGIN, 28.0), &format!("{}: {}", map.id, map.title), "font-size=\"17\" font-weight=\"bold\"");
-    canvas.text((MARGIN, 48.0), &map.verdict, "");
+    canvas.text(
+        Point { x: MARGIN, y: 28.0 },
+        &format!("{}: {}", map.id, map.title),
+        "font-size=\"17\" font-weight=\"bold\"",
+    );
+    canvas.text(Point { x: MARGIN, y: 48.0 }, &map.verdict, "");
     let key = "share of settings in which it holds, in %; framed: the value that is taken; underlined: what decides";
-    canvas.text((MARGIN, 66.0), key, "fill=\"#666\"");
+    canvas.text(Point { x: MARGIN, y: 66.0 }, key, "fill=\"#666\"");
     let bottom = matrix(&mut canvas, map, 80.0);
     slices(&mut canvas, map, bottom + 30.0);
     canvas.finished()
@@ -50,40 +57,41 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
     for (n, thing) in map.open.iter().enumerate() {
         let block = left;
         for (value, name) in thing.values.iter().enumerate() {
-            let x = left + CELL.0 / 2.0 + 4.0;
+            let x = left + CELL_WIDTH / 2.0 + 4.0;
             let at = format!("transform=\"rotate(-90 {x:.1} {:.1})\"", head - 6.0);
-            canvas.text((x, head - 6.0), &shortened(name, 26), &at);
+            canvas.text(Point { x, y: head - 6.0 }, &shortened(name, 26), &at);
             for (row, line) in lines.iter().enumerate() {
                 // Without colour where seeds decide little: none is no 0 %.
                 let (holds, of) = if line.is_open() { (0, 0) } else { line.by_value[n][value] };
-                canvas.cell((left, head + row as f64 * CELL.1), (holds, of), value == thing.taken, false);
+                let at = Point { x: left, y: head + row as f64 * CELL_HEIGHT };
+                canvas.cell(at, Count { holds, of }, value == thing.taken, false);
             }
-            left += CELL.0;
+            left += CELL_WIDTH;
         }
         let width = (left - block).max(thing.name.chars().count() as f64 * LETTER + 8.0);
-        canvas.text((block, top + 8.0), &thing.name, "font-weight=\"bold\"");
+        canvas.text(Point { x: block, y: top + 8.0 }, &thing.name, "font-weight=\"bold\"");
         left = block + width + GAP;
         for row in (0..lines.len()).filter(|row| lines[*row].decides.as_ref() == Some(&thing.name)) {
-            let (from, to) = (block + 1.0, block + thing.values.len() as f64 * CELL.0 - 1.0);
-            canvas.rule((from, to), head + (row + 1) as f64 * CELL.1 - 0.5);
+            let across = block + 1.0..block + thing.values.len() as f64 * CELL_WIDTH - 1.0;
+            canvas.rule(across, head + (row + 1) as f64 * CELL_HEIGHT - 0.5);
         }
     }
     canvas.reach(left, head);
     for (row, line) in lines.iter().enumerate() {
-        let y = head + row as f64 * CELL.1;
+        let y = head + row as f64 * CELL_HEIGHT;
         let weight = match line.kind {
             LineKind::Together | LineKind::Main => "font-weight=\"bold\"",
             _ => "",
         };
         // A bold letter is wider.
         let letters = if weight.is_empty() { 68 } else { 58 };
-        canvas.text((MARGIN, y + 15.0), &shortened(&line.says, letters), weight);
-        canvas.bar((MARGIN + LABEL, y), line);
+        canvas.text(Point { x: MARGIN, y: y + 15.0 }, &shortened(&line.says, letters), weight);
+        canvas.bar(Point { x: MARGIN + LABEL, y }, line);
         let interval =
             if map.is_all || line.is_open() { String::new() } else { format!(" ({})", line.interval_shown()) };
-        canvas.text((MARGIN + LABEL + 46.0, y + 15.0), &format!("{}{interval}", line.share_shown()), "");
+        canvas.text(Point { x: MARGIN + LABEL + 46.0, y: y + 15.0 }, &format!("{}{interval}", line.share_shown()), "");
     }
-    head + lines.len() as f64 * CELL.1
+    head + lines.len() as f64 * CELL_HEIGHT
 }
 
 /// Slices of what is not the same everywhere: all main claims together, and the main claims that vary most.
@@ -105,24 +113,40 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
             down.values.iter().map(|name| name.chars().count().min(20)).max().unwrap_or(0) as f64 * LETTER + 10.0;
         let longest = across.values.iter().map(|name| name.chars().count().min(20)).max().unwrap_or(0) as f64 * LETTER;
         let head = top + 42.0 + longest;
-        let width = (names + across.values.len() as f64 * CELL.0).max(330.0);
-        canvas.text((left, top), &shortened(&line.says, (width / LETTER) as usize), "font-weight=\"bold\"");
-        canvas.text((left, top + 17.0), &format!("across: {}; down: {}", across.name, down.name), "fill=\"#666\"");
+        let width = (names + across.values.len() as f64 * CELL_WIDTH).max(330.0);
+        canvas.text(
+            Point { x: left, y: top },
+            &shortened(&line.says, (width / LETTER) as usize),
+            "font-weight=\"bold\"",
+        );
+        canvas.text(
+            Point { x: left, y: top + 17.0 },
+            &format!("across: {}; down: {}", across.name, down.name),
+            "fill=\"#666\"",
+        );
         for (column, name) in across.values.iter().enumerate() {
-            let x = left + names + column as f64 * CELL.0 + CELL.0 / 2.0 + 4.0;
+            let x = left + names + column as f64 * CELL_WIDTH + CELL_WIDTH / 2.0 + 4.0;
             let at = format!("transform=\"rotate(-90 {x:.1} {:.1})\"", head - 5.0);
-            canvas.text((x, head - 5.0), &shortened(name, 20), &at);
+            canvas.text(Point { x, y: head - 5.0 }, &shortened(name, 20), &at);
         }
         for (row, name) in down.values.iter().enumerate() {
-            let y = head + row as f64 * CELL.1;
-            canvas.text((left, y + 15.0), &shortened(name, 20), "");
-            for (column, count) in slice.counts[row].iter().enumerate() {
+            let y = head + row as f64 * CELL_HEIGHT;
+            canvas.text(Point { x: left, y: y + 15.0 }, &shortened(name, 20), "");
+            for (column, (holds, of)) in slice.counts[row].iter().copied().enumerate() {
                 let is_taken = row == down.taken && column == across.taken;
-                canvas.cell((left + names + column as f64 * CELL.0, y), *count, is_taken, true);
+                let at = Point { x: left + names + column as f64 * CELL_WIDTH, y };
+                canvas.cell(at, Count { holds, of }, is_taken, true);
             }
         }
         left += width + 2.0 * GAP;
     }
+}
+
+/// A place in the picture.
+#[derive(Clone, Copy)]
+struct Point {
+    x: f64,
+    y: f64,
 }
 
 /// An SVG in the making.
@@ -139,7 +163,7 @@ impl Canvas {
         self.height = self.height.max(y);
     }
 
-    fn text(&mut self, (x, y): (f64, f64), text: &str, look: &str) {
+    fn text(&mut self, Point { x, y }: Point, text: &str, look: &str) {
         let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
         let _ = writeln!(self.body, "<text x=\"{x:.1}\" y=\"{y:.1}\" {look}>{text}</text>");
         let across = if look.contains("rotate") { 0.0 } else { text.chars().count() as f64 * LETTER };
@@ -147,9 +171,10 @@ impl Canvas {
     }
 
     /// A share as a colour and a number, which counts settings if it is asked to.
-    fn cell(&mut self, (x, y): (f64, f64), (holds, of): (usize, usize), is_taken: bool, is_counted: bool) {
-        let fill = if of == 0 { "#ffffff".to_owned() } else { color(holds as f64 / of as f64) };
-        let (w, h) = (CELL.0 - 2.0, CELL.1 - 2.0);
+    fn cell(&mut self, Point { x, y }: Point, count: Count, is_taken: bool, is_counted: bool) {
+        let Count { holds, of } = count;
+        let fill = if of == 0 { "#ffffff".to_owned() } else { color(count.share()) };
+        let (w, h) = (CELL_WIDTH - 2.0, CELL_HEIGHT - 2.0);
         let _ = writeln!(
             self.body,
             "<rect x=\"{:.1}\" y=\"{:.1}\" width=\"{w}\" height=\"{h}\" fill=\"{fill}\" stroke=\"{}\" stroke-width=\"{}\"/>",
@@ -159,7 +184,7 @@ impl Canvas {
             if is_taken { 2 } else { 1 },
         );
         if of > 0 {
-            let share = holds as f64 / of as f64;
+            let share = count.share();
             let said = if is_counted { format!("{holds}/{of}") } else { format!("{:.0}", 100.0 * share) };
             let ink = if !(0.2..=0.8).contains(&share) { "#ffffff" } else { "#222222" };
             let size = if said.len() > 4 { 9 } else { 11 };
@@ -167,20 +192,21 @@ impl Canvas {
             let _ = writeln!(
                 self.body,
                 "<text x=\"{:.1}\" y=\"{:.1}\" {look}>{said}</text>",
-                x + CELL.0 / 2.0,
-                y + CELL.1 / 2.0 + 4.0
+                x + CELL_WIDTH / 2.0,
+                y + CELL_HEIGHT / 2.0 + 4.0
             );
         }
-        self.reach(x + CELL.0, y + CELL.1);
+        self.reach(x + CELL_WIDTH, y + CELL_HEIGHT);
     }
 
     /// A thick line below a row of cells.
-    fn rule(&mut self, (from, to): (f64, f64), y: f64) {
+    fn rule(&mut self, across: Range<f64>, y: f64) {
+        let (from, to) = (across.start, across.end);
         let _ = writeln!(self.body, "<path d=\"M{from:.1} {y:.1}H{to:.1}\" stroke=\"#000000\" stroke-width=\"3\"/>");
     }
 
     /// The share of all settings, as a bar with its interval.
-    fn bar(&mut self, (x, y): (f64, f64), line: &Line) {
+    fn bar(&mut self, Point { x, y }: Point, line: &Line) {
         const LONG: f64 = 40.0;
         let (low, high) = line.interval;
         let (y, middle) = (y + 6.0, y + 11.0);
