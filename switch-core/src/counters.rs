@@ -88,13 +88,13 @@ impl From<weir_mmu::DropReason> for DropReason {
 }
 
 /// Counted for each queue, on the side where its packets are.
-pub mod queue_stat {
+pub(crate) mod queue_stat {
     use super::DropReason;
 
     /// Frames: received (ingress) or sent (egress).
-    pub const FRAMES: usize = 0;
+    pub(crate) const FRAMES: usize = 0;
     /// Bytes of these frames, without FCS.
-    pub const BYTES: usize = 1;
+    pub(crate) const BYTES: usize = 1;
     /// Ingress: further copies of flooded frames. Egress: frames marked CE.
     pub(crate) const EXTRA: usize = 2;
     /// Frames handed over: by the forwarder (ingress) or taken by the transmitter (egress).
@@ -103,21 +103,21 @@ pub mod queue_stat {
     /// as of the last publishing.
     pub(crate) const BLOCKED_FROM: usize = 4;
     /// Drops, one for each reason.
-    pub const DROPS: usize = 5;
+    pub(crate) const DROPS: usize = 5;
     /// Numbers in a row.
-    pub const WIDTH: usize = DROPS + DropReason::ALL.len();
+    pub(crate) const WIDTH: usize = DROPS + DropReason::ALL.len();
     /// The first ones, which forwarded frames change.
     pub(super) const OF_FRAMES: usize = HANDED_OVER + 1;
 }
 
 /// Counted for each port, about flow control; the same row on both sides.
-pub mod port_stat {
+pub(crate) mod port_stat {
     use super::CLASSES;
 
     /// PFC frames received or sent.
-    pub const PFC: usize = 0;
+    pub(crate) const PFC: usize = 0;
     /// 802.3x PAUSE frames received or sent.
-    pub const PAUSE: usize = 1;
+    pub(crate) const PAUSE: usize = 1;
     /// Control frames received and ignored: of an unknown opcode, or for a flow control that the port does not speak.
     pub(crate) const IGNORED: usize = 2;
     /// Control frames received that are broken, or enable no class.
@@ -127,9 +127,9 @@ pub mod port_stat {
     /// For each class: frames that pause it (refreshes included).
     pub(crate) const XOFF: usize = 5;
     /// For each class: frames that resume it.
-    pub const XON: usize = XOFF + CLASSES;
+    pub(crate) const XON: usize = XOFF + CLASSES;
     /// For each class: changes from running to paused (sent side; refreshes not included).
-    pub const PAUSES: usize = XON + CLASSES;
+    pub(crate) const PAUSES: usize = XON + CLASSES;
     /// For each class: picoseconds for which the peer was told to pause (sent side).
     pub(crate) const OFF_PICOS: usize = PAUSES + CLASSES;
     /// For each class: bytes that its ingress queue held at each of these changes, added up (sent side).
@@ -141,15 +141,15 @@ pub mod port_stat {
     /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).
     pub(crate) const AGED: usize = FOREIGN + 1;
     /// Messages of a flow control with frames of its own, received and obeyed, or sent.
-    pub const OWN: usize = AGED + 1;
+    pub(crate) const OWN: usize = AGED + 1;
     /// Control frames that were due and had no memory (sent side), each time that one was.
     pub(crate) const PUT_OFF: usize = OWN + 1;
     /// Numbers in a row.
-    pub const WIDTH: usize = PUT_OFF + 1;
+    pub(crate) const WIDTH: usize = PUT_OFF + 1;
 }
 
 /// Told by a transmitter about itself, after the rows.
-pub mod gauge {
+pub(crate) mod gauge {
     /// Frames that it holds now.
     pub(crate) const HELD: usize = 0;
     /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: a delay.
@@ -157,9 +157,9 @@ pub mod gauge {
     /// Delays of messages obeyed, since their arrival.
     pub(crate) const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
     /// Numbers that tell a delay; first how many were measured.
-    pub const DELAY: usize = BY_LENGTH + LENGTHS;
+    pub(crate) const DELAY: usize = BY_LENGTH + LENGTHS;
     /// How many delays were measured. p50, p99, p99.9 and the longest follow, in nanoseconds.
-    pub const COUNT: usize = 0;
+    pub(crate) const COUNT: usize = 0;
     /// All nanoseconds of a delay together.
     pub(crate) const SUM: usize = 5;
     /// How many delays had each length.
@@ -167,7 +167,7 @@ pub mod gauge {
     /// Lengths that are told apart. All but the last have a [bound](length_up_to).
     pub(crate) const LENGTHS: usize = 28;
     /// Numbers of this kind.
-    pub const WIDTH: usize = REACTIONS + DELAY;
+    pub(crate) const WIDTH: usize = REACTIONS + DELAY;
 
     /// The longest delay of a length, in nanoseconds: 128, and twice as much with each, up to 8.6 s; `None` of the last length.
     pub(crate) fn length_up_to(length: usize) -> Option<u64> {
@@ -176,7 +176,7 @@ pub mod gauge {
 
     /// The length of a delay in nanoseconds, at least 1.
     #[inline]
-    pub fn length_of(nanos: u64) -> usize {
+    pub(crate) fn length_of(nanos: u64) -> usize {
         let bits = u64::BITS - (nanos - 1).leading_zeros();
         (bits.saturating_sub(SHORTEST_BITS) as usize).min(LENGTHS - 1)
     }
@@ -186,7 +186,7 @@ pub mod gauge {
 
 /// The live counters of one half, for all queues and ports of the switch.
 #[derive(Debug, State)]
-pub struct Counters {
+pub(crate) struct Counters {
     queues: Box<[QueueRow]>,
     /// By port, what most ports never count; nothing of a port that has not, unless memory is taken upfront.
     seldom: Box<[Option<Box<Seldom>>]>,
@@ -224,7 +224,7 @@ impl Seldom {
 
 /// The last published copy, and the request for a new one.
 #[derive(Debug)]
-pub struct Published {
+pub(crate) struct Published {
     requested: AtomicU64,
     served: AtomicU64,
     values: OnceLock<Box<[AtomicU64]>>,
@@ -232,7 +232,7 @@ pub struct Published {
 
 impl Counters {
     /// All zero, for a switch of this many ports. All memory is taken now, and none later.
-    pub fn upfront(ports: usize) -> Counters {
+    pub(crate) fn upfront(ports: usize) -> Counters {
         let mut counters = Counters::as_needed(ports);
         counters.seldom.iter_mut().for_each(|port| *port = Some(Seldom::zero()));
         counters.copy();
@@ -254,7 +254,7 @@ impl Counters {
 
     /// Adds to a queue's counter.
     #[inline]
-    pub fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
+    pub(crate) fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
         if cfg!(debug_assertions) {
             self.totals[stat.min(queue_stat::DROPS)] += n;
         }
@@ -327,7 +327,7 @@ impl Counters {
     }
 
     /// Sets what is no count.
-    pub fn set(&mut self, queue: QueueId, stat: usize, value: u64) {
+    pub(crate) fn set(&mut self, queue: QueueId, stat: usize, value: u64) {
         if self.get(queue, stat) != value {
             *self.count_mut(queue, stat) = value;
         }
@@ -335,7 +335,7 @@ impl Counters {
 
     /// Counts a dropped frame.
     #[inline]
-    pub fn drop(&mut self, queue: QueueId, reason: DropReason) {
+    pub(crate) fn drop(&mut self, queue: QueueId, reason: DropReason) {
         self.add(queue, queue_stat::DROPS + reason as usize, 1);
     }
 
@@ -375,7 +375,7 @@ impl Counters {
     }
 
     /// Copies the counters out in answer to a request.
-    pub fn publish(&self, requested: u64) {
+    pub(crate) fn publish(&self, requested: u64) {
         let copy = self.copy();
         // What has no memory has always been zero, and so is the copy.
         self.each_run(|at, run| {
@@ -416,14 +416,14 @@ impl Counters {
     }
 
     /// Where readers find the published copy.
-    pub fn published(&self) -> Arc<Published> {
+    pub(crate) fn published(&self) -> Arc<Published> {
         self.published.clone()
     }
 }
 
 impl Published {
     /// Asks for a new copy; the answer is there when `Published::is_served` says so of the returned number.
-    pub fn request(&self) -> u64 {
+    pub(crate) fn request(&self) -> u64 {
         self.requested.fetch_add(1, Ordering::Release) + 1
     }
 

@@ -1,6 +1,6 @@
 //! Which of several equal-cost ports a flow takes.
 //!
-//! A flow has a 32-bit hash, the same in all its frames. Each switch mixes it with its own number ([`at_switch`]) and picks
+//! A flow has a 32-bit hash, the same in all its frames. Each switch mixes it with its own number and picks
 //! a port by the result ([`select`]). Without the mixing, all flows that one switch sends the same way would go the same
 //! way at the next one too, and leave its other ports idle: the fabric would be polarised.
 
@@ -14,7 +14,7 @@ pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
 
 /// A flow's hash as a switch sees it, the switch given by its place in the fabric.
 #[inline]
-pub fn at_switch(hash: u32, switch: u32) -> u32 {
+fn at_switch(hash: u32, switch: u32) -> u32 {
     flow_hash::mix(hash, switch)
 }
 

@@ -71,7 +71,7 @@ pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
 ///
 /// # Errors
 /// [`BuildError::Room`] if it keeps less, and that is not declared unsafe.
-pub fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
+pub(crate) fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
     match (config.ports[port].flow_control.limit(), queue_limit(config, port), config.kept_for_a_queue(port)) {
         (Some(of_port), Some(limit), Some(kept)) if of_port.is_unsafe != Some(true) && !has_room(config, port) => {
             Err(BuildError::Room { port, key: of_port.key, limit, kept })

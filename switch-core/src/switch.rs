@@ -158,7 +158,7 @@ impl Switch {
     }
 
     /// The most packets that the MMU keeps, if all are as small as they can be.
-    pub fn packets_max(&self) -> usize {
+    pub(crate) fn packets_max(&self) -> usize {
         self.shared.charge.frames_max(self.config.buffer.size) as usize
     }
 

@@ -16,7 +16,7 @@ pub struct SplitMix64(u64);
 
 impl SplitMix64 {
     /// What the counter goes up by: 2^64 divided by the golden ratio, odd.
-    pub const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
+    const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
     /// Begins at a seed.
     pub const fn new(seed: u64) -> SplitMix64 {

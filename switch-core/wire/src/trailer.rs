@@ -21,9 +21,9 @@ use crate::ethernet;
 /// What a trailer begins with.
 pub const MAGIC: [u8; 4] = *b"WINT";
 /// Bytes of a trailer without its places.
-pub const HEADER_BYTES: usize = 16;
+const HEADER_BYTES: usize = 16;
 /// Bytes of a place.
-pub const PLACE_BYTES: usize = 16;
+const PLACE_BYTES: usize = 16;
 /// Instants of stamps wrap after this time, some 18 minutes.
 pub const TIME_WRAPS: Span = Span::from_nanos(1 << WRAPPING_BITS);
 
