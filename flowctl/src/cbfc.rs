@@ -47,7 +47,7 @@ const fn blocks_of_bytes(frame_bytes: u32, frames: u32) -> u32 {
 
 /// [`blocks`] of frames of these lengths, together.
 #[inline]
-pub fn blocks_of_all(frames: &[u32]) -> u32 {
+pub(crate) fn blocks_of_all(frames: &[u32]) -> u32 {
     frames.iter().map(|frame_bytes| blocks(*frame_bytes)).sum()
 }
 

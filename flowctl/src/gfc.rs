@@ -12,7 +12,8 @@ pub mod time_based;
 
 pub use closed_form::FeedbackDelay;
 pub use conceptual::Mapping;
-pub use pulse::{Arrivals, Pulse};
+pub use pulse::Arrivals;
+pub(crate) use pulse::Pulse;
 pub use rates::{Rates, Told};
 pub use thresholds::{
     StageTable, ThresholdError, buffer_based_b1_max, conceptual_b0_max, feedback_delay_max, time_based_b0_max,

@@ -53,14 +53,14 @@ impl Receiver {
 
     /// Counts frames of so many [`blocks`] together that came in.
     #[inline]
-    pub fn handle_arrivals(&self, class: Class, blocks: u32) {
+    pub(crate) fn handle_arrivals(&self, class: Class, blocks: u32) {
         let received = &self.classes[class.index()].received;
         // One writer, so load and store need not be one operation. Release; pairs with Acquire in `settle`.
         received.store(received.load(Ordering::Relaxed).wrapping_add(blocks), Ordering::Release);
     }
 
     /// Takes over that of all that came in, `held` is still there. It counts an arrival no later than
-    /// [`Receiver::handle_arrivals`] does, and never more for it than its blocks. A lower limit than before is made of it only
+    /// [`Receiver::handle_arrival`] does, and never more for it than its blocks. A lower limit than before is made of it only
     /// where the count of arrivals was set anew.
     #[inline]
     pub fn settle(&self, class: Class, held: impl FnOnce() -> Bytes) {
@@ -127,7 +127,8 @@ impl Receiver {
 
     /// Blocks received and not yet freed; above the capacity only if the peer sent more than it might. While other lcores
     /// count, a snapshot.
-    pub fn occupied(&self, class: Class) -> u32 {
+    #[cfg(test)]
+    pub(super) fn occupied(&self, class: Class) -> u32 {
         let account = &self.classes[class.index()];
         let freed = account.freed.load(Ordering::Relaxed);
         ahead(account.received.load(Ordering::Relaxed), freed).unwrap_or(0)

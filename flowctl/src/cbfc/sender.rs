@@ -110,7 +110,7 @@ impl Sender {
 
     /// Whether all of these frames, so many bytes together, may be sent, one after the other.
     #[inline]
-    pub fn may_send_all(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
+    pub(crate) fn may_send_all(&self, class: Class, frames: &[u32], bytes: u32) -> bool {
         let credit = self.credit(class);
         // Mostly there is credit for far more, which the sum alone tells.
         blocks_at_most(frames.len(), bytes) <= credit || blocks_of_all(frames) <= credit

@@ -22,7 +22,7 @@ use crate::{Quantum, wire_bytes};
 /// Call [`Pulse::poll`], send what it returns, and confirm with [`Pulse::handle_sent`]; a frame that could not be sent is due
 /// again, with shorter pauses.
 #[derive(Debug, State)]
-pub struct Pulse {
+pub(crate) struct Pulse {
     #[state(same)]
     quantum: Quantum,
     line: BitRate,
@@ -101,7 +101,7 @@ impl Pulse {
     /// # Panics
     /// If the period is shorter than a hundred quanta, which could not tell rates apart, or longer than the longest pause (65,535
     /// quanta: 3.4 ms at 10 Gb/s).
-    pub fn new(line: BitRate, classes: ClassSet, period: Span) -> Pulse {
+    pub(crate) fn new(line: BitRate, classes: ClassSet, period: Span) -> Pulse {
         let quantum = Quantum::at(line);
         let legal = quantum.times(100)..=quantum.times(u16::MAX);
         assert!(legal.contains(&period), "a period of {period} is outside {legal:?}");
@@ -121,14 +121,14 @@ impl Pulse {
     }
 
     /// How long the peer runs in each period of this length at least, whatever its rate.
-    pub fn open_at_least(period: Span) -> Span {
+    pub(crate) fn open_at_least(period: Span) -> Span {
         period.divided_by(OPEN_PART_MIN)
     }
 
     /// The frame due at `now` for classes that should send at these rates: at the start of a period, if any class should
     /// send slower than the line. After a while at line rate a period starts at once.
     #[inline]
-    pub fn poll(&self, now: Time, rates: &[BitRate; CLASSES]) -> Option<PfcFrame> {
+    pub(crate) fn poll(&self, now: Time, rates: &[BitRate; CLASSES]) -> Option<PfcFrame> {
         if now < self.period_ends { None } else { self.frame(now, rates) }
     }
 
@@ -139,7 +139,7 @@ impl Pulse {
 
     /// Notes that the frame that [`Pulse::poll`] returned for these rates has been sent at `now`, the instant of the poll, and
     /// what has arrived by then, where that is counted.
-    pub fn handle_sent(&mut self, now: Time, rates: &[BitRate; CLASSES], arrived: Option<&Arrivals>) {
+    pub(crate) fn handle_sent(&mut self, now: Time, rates: &[BitRate; CLASSES], arrived: Option<&Arrivals>) {
         let plan = self.plan(now, rates);
         if let Some(arrived) = arrived {
             self.learn(now, arrived.bytes());
@@ -179,7 +179,7 @@ impl Pulse {
     }
 
     /// When the next period may start. Without a class slower than the line nothing is due then.
-    pub fn next_wakeup(&self) -> Time {
+    pub(crate) fn next_wakeup(&self) -> Time {
         self.period_ends
     }
 

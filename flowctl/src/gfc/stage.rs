@@ -131,7 +131,7 @@ impl Adjuster {
 
     /// Closes the port's gate to each class whose stage stops it, until the stage has aged, and opens it to each other one that the
     /// message names. For a table with a [stop](StageTable::with_stop), beside [`Adjuster::handle_frame`].
-    pub fn obey_stops(&self, now: Time, frame: &PfcFrame, gate: &Gate) {
+    pub(crate) fn obey_stops(&self, now: Time, frame: &PfcFrame, gate: &Gate) {
         let Some(stop) = self.table.stop() else { return };
         for class in frame.enabled.iter() {
             let holds = if frame.times[class.index()] == stop { self.ageing } else { Span::ZERO };
@@ -150,7 +150,7 @@ impl Adjuster {
     }
 
     /// Received stages above the last: the peer has other thresholds, or speaks PFC.
-    pub fn stages_above_last(&self) -> u64 {
+    pub(crate) fn stages_above_last(&self) -> u64 {
         self.stages_above_last.load(Ordering::Relaxed)
     }
 

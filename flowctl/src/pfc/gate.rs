@@ -99,7 +99,7 @@ impl Gate {
     }
 
     /// Ends all pauses at `now`, from any lcore. One of a frame that is being obeyed meanwhile may stay.
-    pub fn end_pauses(&self, now: Time) {
+    pub(crate) fn end_pauses(&self, now: Time) {
         for timer in &self.classes {
             timer.until.fetch_min(now.as_picos(), Ordering::Relaxed);
         }
