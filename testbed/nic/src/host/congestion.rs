@@ -141,7 +141,7 @@ pub struct AckSignal<'a> {
 /// Frames go out no earlier than [`Controlled::free_at`], and while less payload is in flight than [`Controlled::window`].
 /// `now` must never go back.
 #[derive(Debug, State)]
-pub struct Controlled {
+pub(crate) struct Controlled {
     flow: Box<dyn FlowState>,
     /// When the next frame may be sent. A change of rate counts from the frame after.
     free_at: Time,
@@ -221,7 +221,7 @@ impl CongestionControl {
         self.stamps() == Stamps::Hops
     }
 
-    /// What a flow under it shows, in the order of [`Controlled::gauges`].
+    /// What a flow under it shows: [`GAUGES`], and the gauges of its kind.
     pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
         let all = self.0.as_ref().map(|chosen| GAUGES.iter().chain(chosen.kind.gauges()));
         all.into_iter().flatten()
@@ -239,44 +239,44 @@ impl fmt::Debug for CongestionControl {
 
 impl Controlled {
     /// A flow on a line of this rate that may catch up `slack` of its pace; `None` if nothing controls it.
-    pub fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
+    pub(crate) fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
         let flow = control.0.as_ref()?.algorithm.flow(line);
         let window = flow.window().unwrap_or(NO_WINDOW);
         Some(Controlled { flow, free_at: Time::ZERO, slack, window, times: FrameTimes::Exact })
     }
 
     /// One whose frames take times that are told so.
-    pub fn timed(self, times: FrameTimes) -> Controlled {
+    pub(crate) fn timed(self, times: FrameTimes) -> Controlled {
         Controlled { times, ..self }
     }
 
     /// When the next frame may be sent, the window apart.
     #[inline]
-    pub fn free_at(&self) -> Time {
+    pub(crate) fn free_at(&self) -> Time {
         self.free_at
     }
 
     /// The rate on the wire, as of the last call.
-    pub fn rate(&self) -> BitRate {
+    pub(crate) fn rate(&self) -> BitRate {
         self.flow.rate()
     }
 
     /// The window: a frame may be sent while less payload than this is in flight, so that one always can be. `None`
     /// without one.
     #[inline]
-    pub fn window(&self) -> Option<Bytes> {
+    pub(crate) fn window(&self) -> Option<Bytes> {
         (self.window != NO_WINDOW).then_some(self.window)
     }
 
     /// Whether a frame may be sent with so much payload in flight.
     #[inline]
-    pub fn has_room(&self, in_flight: Bytes) -> bool {
+    pub(crate) fn has_room(&self, in_flight: Bytes) -> bool {
         in_flight < self.window
     }
 
     /// A frame has been sent that takes `wire` on the link.
     #[inline]
-    pub fn handle_sent(&mut self, now: Time, wire: Bytes) {
+    pub(crate) fn handle_sent(&mut self, now: Time, wire: Bytes) {
         self.flow.handle_sent(now, wire);
         let start = self.free_at.max(now.saturating_sub(self.slack));
         self.free_at = start.saturating_add(self.times.of(self.flow.rate().time_for(wire)));
@@ -284,20 +284,20 @@ impl Controlled {
     }
 
     /// A congestion notification has arrived.
-    pub fn handle_cnp(&mut self, now: Time) {
+    pub(crate) fn handle_cnp(&mut self, now: Time) {
         self.flow.handle_cnp(now);
         self.note_window();
     }
 
     /// An acknowledgement has arrived.
     #[inline]
-    pub fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
+    pub(crate) fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
         self.flow.handle_ack(now, ack);
         self.note_window();
     }
 
     /// Shows the value of each gauge, in the order of [`CongestionControl::gauges`]; not a number for none.
-    pub fn gauges(&self, show: &mut dyn FnMut(f64)) {
+    pub(crate) fn gauges(&self, show: &mut dyn FnMut(f64)) {
         show(self.rate().as_bps() as f64);
         show(self.window().map_or(f64::NAN, |window| window.get() as f64));
         self.flow.gauges(show);

@@ -13,7 +13,7 @@ use super::{End, Host, longest_answer};
 
 impl Host {
     /// Opens a connection to receive on while the host runs; the number of its end, and its place.
-    pub fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
+    pub(crate) fn open_receiver(&mut self, config: &ReceiverConfig) -> (QueuePair, usize) {
         let host = &self.config;
         let make =
             |queue_pair| Ok::<_, HostError>(Receiver::new(&ReceiverConfig { queue_pair, ..config.clone() }, host));
@@ -24,7 +24,7 @@ impl Host {
 
     /// Opens a connection's sending end while the host runs; the number of its end, and its place, by which its completions
     /// name it. `config`'s own queue pair is not looked at.
-    pub fn open_sender(&mut self, now: Time, config: &FlowConfig) -> Result<(QueuePair, usize), HostError> {
+    pub(crate) fn open_sender(&mut self, now: Time, config: &FlowConfig) -> Result<(QueuePair, usize), HostError> {
         let host = &self.config;
         let make = |queue_pair| Sender::new(&FlowConfig { queue_pair, ..config.clone() }, host);
         let place = self.senders.open(true, make)?;
@@ -56,7 +56,7 @@ impl Host {
     }
 
     /// Tells a receiving end, by its place, who sends to it.
-    pub fn set_sender(&mut self, receiver: usize, queue_pair: QueuePair) {
+    pub(crate) fn set_sender(&mut self, receiver: usize, queue_pair: QueuePair) {
         self.receivers[receiver].set_peer(queue_pair, &self.config);
     }
 

@@ -259,7 +259,7 @@ impl FrameSizes {
     }
 
     /// What stamps take of a packet.
-    pub const fn of_stamps(&self, stamps: Stamps) -> u16 {
+    pub(crate) const fn of_stamps(&self, stamps: Stamps) -> u16 {
         match stamps {
             Stamps::None => 0,
             Stamps::Time => self.time_stamp,
@@ -269,7 +269,7 @@ impl FrameSizes {
     }
 
     /// What stamps take of the acknowledgement that brings them back.
-    pub const fn of_stamps_back(&self, stamps: Stamps) -> u16 {
+    pub(crate) const fn of_stamps_back(&self, stamps: Stamps) -> u16 {
         match stamps {
             Stamps::None => 0,
             Stamps::Time => self.time_stamp_back,
@@ -286,7 +286,7 @@ impl FrameSizes {
 
     /// A packet with so much payload, the first of its message or not, without stamps.
     #[inline]
-    pub fn of_write(&self, verb: Verb, payload_bytes: u16, is_first: bool) -> u16 {
+    pub(crate) fn of_write(&self, verb: Verb, payload_bytes: u16, is_first: bool) -> u16 {
         let first_extra = if is_first && verb == Verb::Write { self.first_extra } else { 0 };
         self.header + first_extra + payload_bytes.next_multiple_of(self.padded_to)
     }

@@ -56,7 +56,7 @@ impl ModelConfig {
     const LINK_FRAME_BYTES: u64 = 256;
 
     /// Frames that the link holds in each direction: what it brings while it is not polled for `slack`, and a burst.
-    pub fn link_frames(&self) -> usize {
+    pub(crate) fn link_frames(&self) -> usize {
         let on_link = self.rate.bytes_in(self.delay + self.slack).get() / ModelConfig::LINK_FRAME_BYTES;
         on_link as usize + 2 * ModelConfig::STASH_FRAMES
     }
