@@ -113,7 +113,7 @@ fn generate_bindings(cflags: &[String]) {
 
 /// Exported functions whose signature needs no DPDK structure and has not
 /// changed since 22.11; all others go through the shim.
-const PLAIN_FUNCTIONS: [&str; 35] = [
+const PLAIN_FUNCTIONS: [&str; 30] = [
     "rte_eal_init",
     "rte_eal_cleanup",
     "rte_eal_remote_launch",
@@ -136,17 +136,12 @@ const PLAIN_FUNCTIONS: [&str; 35] = [
     "rte_eth_dev_get_port_by_name",
     "rte_eth_find_next",
     "rte_eth_dev_get_mtu",
-    "rte_eth_dev_set_mtu",
     "rte_eth_dev_set_link_up",
     "rte_eth_dev_set_link_down",
     "rte_eth_promiscuous_enable",
     "rte_eth_promiscuous_disable",
     "rte_eth_promiscuous_get",
-    "rte_eth_allmulticast_enable",
-    "rte_eth_allmulticast_disable",
-    "rte_eth_allmulticast_get",
     "rte_eth_stats_reset",
-    "rte_eth_tx_done_cleanup",
     "rte_eal_has_hugepages",
     "rte_pdump_init",
 ];

@@ -107,7 +107,7 @@ impl EalArgs {
     }
 
     /// The memory mode that [`EalArgs::build`] will use: never `Auto`.
-    pub fn effective_memory(&self) -> MemoryMode {
+    fn effective_memory(&self) -> MemoryMode {
         match self.memory {
             MemoryMode::Auto if self.extra.iter().any(|arg| arg == "--in-memory") => MemoryMode::InMemory,
             MemoryMode::Auto if self.extra.iter().any(|arg| arg == "--no-huge") => MemoryMode::NoHuge,

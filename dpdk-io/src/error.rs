@@ -27,7 +27,7 @@ impl Errno {
     }
 
     /// Whether the device or driver just does not know the operation.
-    pub fn is_unsupported(self) -> bool {
+    pub(crate) fn is_unsupported(self) -> bool {
         matches!(self.0, libc::ENOTSUP | libc::ENOSYS)
     }
 }

@@ -199,10 +199,6 @@ impl Netdev {
         self.interface.mtu(&self.socket)
     }
 
-    pub(crate) fn set_mtu(&self, mtu: u16) -> Result<(), Errno> {
-        self.interface.set_mtu(&self.socket, mtu)
-    }
-
     pub(crate) fn info(&self) -> DeviceInfo {
         let slots = (self.options.ring_slots, self.options.ring_slots);
         DeviceInfo {

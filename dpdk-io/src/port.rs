@@ -445,19 +445,6 @@ impl Port {
         Ok(mtu)
     }
 
-    /// Sets the MTU; many drivers want the port stopped.
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn set_mtu(&mut self, mtu: u16) -> Result<(), PortError> {
-        if let Some(netdev) = self.netdev() {
-            return netdev.set_mtu(mtu).map_err(|errno| self.failed("setting the MTU", errno));
-        }
-        // SAFETY: the port is ours.
-        let ret = unsafe { sys::rte_eth_dev_set_mtu(self.id(), mtu) };
-        self.check("setting the MTU", ret)
-    }
-
     /// Whether frames to any address are received.
     pub fn promiscuous(&self) -> bool {
         if let Some(netdev) = self.netdev() {
@@ -472,7 +459,7 @@ impl Port {
     ///
     /// # Errors
     /// The driver's.
-    pub fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
+    pub(crate) fn set_promiscuous(&mut self, on: bool) -> Result<(), PortError> {
         if let Some(netdev) = self.netdev() {
             return netdev.set_promiscuous(on).map_err(|errno| self.failed("promiscuous mode", errno));
         }
@@ -481,31 +468,6 @@ impl Port {
             if on { sys::rte_eth_promiscuous_enable(self.id()) } else { sys::rte_eth_promiscuous_disable(self.id()) }
         };
         self.check_supported("promiscuous mode", ret)
-    }
-
-    /// Whether frames to any group address are received.
-    pub fn allmulticast(&self) -> bool {
-        if let Some(netdev) = self.netdev() {
-            return netdev.promiscuous();
-        }
-        // SAFETY: reads a flag.
-        unsafe { sys::rte_eth_allmulticast_get(self.id()) == 1 }
-    }
-
-    /// Receives frames to any group address, or not; as with
-    /// [`Port::set_promiscuous`].
-    ///
-    /// # Errors
-    /// The driver's.
-    pub fn set_allmulticast(&mut self, on: bool) -> Result<(), PortError> {
-        if self.netdev().is_some() {
-            return self.check_supported("all-multicast mode", -libc::ENOTSUP);
-        }
-        // SAFETY: the port is ours.
-        let ret = unsafe {
-            if on { sys::rte_eth_allmulticast_enable(self.id()) } else { sys::rte_eth_allmulticast_disable(self.id()) }
-        };
-        self.check_supported("all-multicast mode", ret)
     }
 
     fn no_queues_held(&self, what: &'static str) -> Result<(), PortError> {

@@ -55,10 +55,6 @@ impl PortShared {
         !self.is_vhost || u32::from(queue) < sys::WEIR_QUEUE_BEYOND && self.guest_queues(false) >> queue & 1 == 1
     }
 
-    pub(crate) fn dpdk_id(&self) -> Option<u16> {
-        (self.id != NO_DPDK_PORT).then_some(self.id)
-    }
-
     /// The port holds one reference, each queue one; `&mut Port` makes queues,
     /// and a queue cannot be cloned, so a count of 1 is the truth.
     pub(crate) fn queues_are_held(self: &Arc<Self>) -> bool {

@@ -67,11 +67,6 @@ impl RxQueue {
         unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok().map(Arrival)
     }
 
-    /// DPDK's port number; `None` for a netdev port, which is none of DPDK's.
-    pub fn port_id(&self) -> Option<u16> {
-        self.port.dpdk_id()
-    }
-
     /// This queue's number in its port.
     pub fn queue_id(&self) -> u16 {
         self.queue
@@ -140,23 +135,6 @@ impl TxQueue {
         // SAFETY: the port is started and this queue was set up on it.
         let count = unsafe { sys::weir_tx_queue_count(self.port.id, self.queue) };
         u32::try_from(count).ok()
-    }
-
-    /// Frees mbufs of frames that have left, and returns how many; drivers do
-    /// so by themselves only when they need the descriptors. `None` if the
-    /// driver cannot.
-    pub fn free_sent(&mut self) -> Option<u32> {
-        if !self.port.is_started() || self.netdev.is_some() {
-            return None;
-        }
-        // SAFETY: as in `send`; 0 means all that can be freed.
-        let freed = unsafe { sys::rte_eth_tx_done_cleanup(self.port.id, self.queue, 0) };
-        u32::try_from(freed).ok()
-    }
-
-    /// DPDK's port number; `None` for a netdev port, which is none of DPDK's.
-    pub fn port_id(&self) -> Option<u16> {
-        self.port.dpdk_id()
     }
 
     /// This queue's number in its port.

@@ -76,12 +76,6 @@ impl Interface {
         Ok(u16::try_from(unsafe { request.ifr_ifru.ifru_mtu }).unwrap_or(u16::MAX))
     }
 
-    pub(super) fn set_mtu(&self, socket: &OwnedFd, mtu: u16) -> Result<(), Errno> {
-        let mut request = self.named(socket)?;
-        request.ifr_ifru.ifru_mtu = i32::from(mtu);
-        ioctl(socket, libc::SIOCSIFMTU, &mut request)
-    }
-
     fn ask(&self, socket: &OwnedFd, what: c_ulong) -> Result<libc::ifreq, Errno> {
         let mut request = self.named(socket)?;
         ioctl(socket, what, &mut request)?;
