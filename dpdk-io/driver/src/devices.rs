@@ -23,7 +23,7 @@ const MEMIF_RING_LOG2: u8 = 10;
 
 /// Opens devices; knows the links inside the process, of which the first end makes both.
 #[derive(Debug, Default)]
-pub struct Devices {
+pub(crate) struct Devices {
     /// Made with the other end, and not asked for yet.
     far_ends: HashMap<String, RingEnd>,
     /// For the port that was opened last, if it replays a trace.
@@ -35,20 +35,20 @@ pub struct Devices {
 
 /// A port, started, with its queues.
 #[derive(Debug)]
-pub struct OpenPort {
+pub(crate) struct OpenPort {
     /// Receives.
-    pub rx: RxQueue,
+    pub(crate) rx: RxQueue,
     /// Transmits.
-    pub tx: TxQueue,
+    pub(crate) tx: TxQueue,
     /// The port's queue pairs after the first; only vhost-user ports have any.
-    pub more: Vec<(RxQueue, TxQueue)>,
+    pub(crate) more: Vec<(RxQueue, TxQueue)>,
     /// The port itself, for link, statistics and closing.
-    pub port: Port,
+    pub(crate) port: Port,
 }
 
 impl Devices {
     /// With NICs' receive descriptors for this poll gap.
-    pub fn new(poll_gap: Span) -> Devices {
+    pub(crate) fn new(poll_gap: Span) -> Devices {
         Devices { poll_gap, ..Devices::default() }
     }
 
@@ -56,7 +56,12 @@ impl Devices {
     ///
     /// # Panics
     /// If the port is a clone, which has no device.
-    pub fn open(&mut self, switch: &SwitchConfig, index: usize, pool: &Mempool) -> Result<OpenPort, DriverError> {
+    pub(crate) fn open(
+        &mut self,
+        switch: &SwitchConfig,
+        index: usize,
+        pool: &Mempool,
+    ) -> Result<OpenPort, DriverError> {
         let config = &switch.ports[index];
         let key = format!("ports[{index}].{}", config.device.key());
         let mtu = switch.mtu.get() as u16;
@@ -106,12 +111,12 @@ impl Devices {
     }
 
     /// The far end of a link inside the process that no switch has taken, for something else in the process.
-    pub fn open_far_end(&mut self, ring: &str) -> Result<RingEnd, PortError> {
+    pub(crate) fn open_far_end(&mut self, ring: &str) -> Result<RingEnd, PortError> {
         self.far_ends.remove(ring).ok_or_else(|| PortError::NotFound(ring.to_owned()))
     }
 
     /// A device that is no switch's port, for something else in the process. Its hardware is kept out of flow control too.
-    pub fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
+    pub(crate) fn open_device(&mut self, device: &Device, mtu: u16, pool: &Mempool) -> Result<OpenPort, PortError> {
         let mut open = socket::with_access(device, || {
             let port = self.attach(device, mtu, None)?;
             start(port, pool, device, mtu, default_descriptors(device))

@@ -16,7 +16,7 @@ use crate::task::{Phase, Task};
 /// Shared by the control thread and all loops: one word, that each loop reads in each round. The phase is its lowest byte, and above
 /// that is how often tasks were called to attend.
 #[derive(Debug, Default)]
-pub struct LoopControl(AtomicU32);
+pub(crate) struct LoopControl(AtomicU32);
 
 /// One call to attend.
 const CALL: u32 = 1 << 8;
@@ -43,13 +43,8 @@ pub struct LcoreStats {
 const POLLS_BEFORE_SLEEP: u32 = 64;
 
 impl LoopControl {
-    /// The phase. Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
-    pub fn phase(&self) -> Phase {
-        phase_of(self.0.load(Ordering::Relaxed))
-    }
-
     /// Goes to a later phase.
-    pub fn enter(&self, phase: Phase) {
+    pub(crate) fn enter(&self, phase: Phase) {
         let later = |word: u32| (phase_of(word) < phase).then_some(word & !(CALL - 1) | phase as u32);
         // Nothing to be done where it is later already.
         let _ = self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later);
@@ -140,6 +135,7 @@ pub(crate) fn run(
     let started = cpu::thread_time_ns();
     let mut seen = 0;
     loop {
+        // Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
         let word = control.0.load(Ordering::Relaxed);
         let phase = phase_of(word);
         if word != seen {

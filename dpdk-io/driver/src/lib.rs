@@ -4,9 +4,9 @@
 //! an orderly stop. What it puts together:
 //! - [`Frame`], an mbuf as the switch core sees a packet;
 //! - [`Memory`], how many packet buffers that takes;
-//! - [`devices`], ports made of the devices that a configuration names;
-//! - [`SwitchLcore`], one lcore's part of one switch;
-//! - [`Task`] and the loop that polls tasks, with its idle policy.
+//! - ports made of the devices that a configuration names;
+//! - a [`Task`] for each lcore's part of one switch;
+//! - the loop that polls tasks, with its idle policy.
 //!
 //! ```standalone_crate
 //! use std::time::Duration;
@@ -54,7 +54,7 @@ mod cpu_use;
 mod descriptors;
 mod device_lock;
 mod device_pause;
-pub mod devices;
+mod devices;
 mod error;
 mod frame;
 mod guest_queues;
@@ -91,7 +91,7 @@ pub use error::DriverError;
 pub use frame::{Frame, FrameStore};
 pub use guest_queues::GuestQueues;
 pub use instance::{DeviceLocks, check_devices, claim_devices};
-pub use lcore_loop::{LcoreStats, LoopControl};
+pub use lcore_loop::LcoreStats;
 pub use lcore_work::{Taken, Work};
 pub use losses::loss_knowledge;
 pub use memory::Memory;
@@ -101,7 +101,6 @@ pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapCounts, GapReport, PollGaps};
 pub use runtime::{Runtime, RuntimeOptions, pci_addresses, pci_addresses_of};
 pub use socket::{check_access, let_in};
-pub use switch_lcore::SwitchLcore;
 pub use switches::{DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Stopped, TapPlans};
 pub use tap::{Tap, TapPlan, Tapped, TappedFrame, tap};
 pub use task::{Phase, Task};

@@ -29,7 +29,7 @@ use board::Leaving;
 pub(crate) use board::ReplayBoard;
 pub use board::{LaneReport, ReplayReport, StoodStill, Timing};
 pub(crate) use traces::AS_IT_IS;
-pub use traces::{Trace, TraceEnd, lanes, memory_bytes_max};
+pub use traces::{Trace, TraceEnd, lanes};
 
 /// As much as a task that was away may make up; beyond, the traces' clock stands still.
 pub(crate) const CATCH_UP: Span = Span::from_micros(200);

@@ -21,7 +21,7 @@ const RX_BURST: usize = 64;
 
 /// What one lcore runs of a switch, with the devices' queues.
 #[derive(Debug)]
-pub struct SwitchLcore {
+pub(crate) struct SwitchLcore {
     lcore: Lcore<Frame>,
     rx: Vec<Input>,
     world: World,

@@ -17,7 +17,7 @@ use crate::poll_gap;
 use crate::runtime::Runtime;
 
 /// Frames sent each way.
-pub const FRAMES: usize = 200;
+const FRAMES: usize = 200;
 /// How long a link may take to come up.
 const LINK_WITHIN: Duration = Duration::from_secs(10);
 /// How long frames may be on their way.

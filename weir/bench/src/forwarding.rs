@@ -66,7 +66,7 @@ pub const CASES: [Case; 5] = [
 pub const OF_TWO_PORTS: usize = 4;
 
 /// The longest frame, with FCS, that a capture file and a packet buffer hold.
-pub const FRAME_BYTES_MAX: u16 = 16_000;
+const FRAME_BYTES_MAX: u16 = 16_000;
 /// From this frame on the buffer is accounted in cells, so that there is not a long packet buffer for each shortest frame.
 const JUMBO_FROM: u16 = 1_519;
 /// The flow control whose ports send nothing before their peer has given credit.

@@ -7,8 +7,8 @@
 //! | [`pause`] | how long a PAUSE takes to be sent and to be obeyed |
 //! | [`idle`] | CPU time of an lcore without work, and what that adds to the latency of a lone frame |
 //!
-//! The last three have a generator on a CPU of its own. It is part of this crate: numbered frames at a rate, told apart when they
-//! come back by [`sequence`]. [`search`] finds the highest rate that is carried.
+//! The last three have a generator on a CPU of its own. It is part of this crate: numbered frames at a rate, told apart by
+//! their numbers when they come back. [`search`] finds the highest rate that is carried.
 //!
 //! No figure is told without the machine that it was taken on ([`machine`]), and what others took of its CPUs meanwhile.
 //!
@@ -39,7 +39,7 @@ pub mod machine;
 pub mod pause;
 pub mod rfc2544;
 pub mod search;
-pub mod sequence;
+mod sequence;
 mod spread;
 mod tester;
 

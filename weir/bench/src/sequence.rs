@@ -9,7 +9,7 @@ const WORD: u32 = u64::BITS;
 /// A frame is *reordered* if one with a higher number came before it (RFC 4737), and *duplicated* if its own number did. Frames that
 /// come more than 65,536 numbers late are reordered ones; a second copy is not told apart among these.
 #[derive(Clone, Debug)]
-pub struct Sequence {
+pub(crate) struct Sequence {
     /// The number after the highest so far.
     next: u32,
     /// Which of the last [`WINDOW`] numbers came, by number modulo the window.
@@ -19,18 +19,18 @@ pub struct Sequence {
 
 /// Counts of a [`Sequence`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SequenceCounts {
+pub(crate) struct SequenceCounts {
     /// Frames that came, each number once.
-    pub received: u64,
+    pub(crate) received: u64,
     /// Frames among these that came after one of a higher number.
-    pub reordered: u64,
+    pub(crate) reordered: u64,
     /// Further copies.
-    pub duplicated: u64,
+    pub(crate) duplicated: u64,
 }
 
 impl SequenceCounts {
     /// Frames among so many that did not come.
-    pub fn lost(&self, sent: u64) -> u64 {
+    pub(crate) fn lost(&self, sent: u64) -> u64 {
         sent.saturating_sub(self.received)
     }
 }
@@ -43,7 +43,7 @@ impl Default for Sequence {
 
 impl Sequence {
     /// Begins anew, in the same memory.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         self.next = 0;
         self.came.fill(0);
         self.counts = SequenceCounts::default();
@@ -51,7 +51,7 @@ impl Sequence {
 
     /// Takes note of a frame with this number.
     #[inline]
-    pub fn note(&mut self, number: u32) {
+    pub(crate) fn note(&mut self, number: u32) {
         if number == self.next {
             self.forget(number);
             self.next += 1;
@@ -73,7 +73,7 @@ impl Sequence {
     }
 
     /// What came so far.
-    pub fn counts(&self) -> SequenceCounts {
+    pub(crate) fn counts(&self) -> SequenceCounts {
         self.counts
     }
 

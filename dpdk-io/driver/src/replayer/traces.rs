@@ -74,7 +74,7 @@ impl<'c> Trace<'c> {
 }
 
 /// Half of what is free: the rest is for packet memory and for others.
-pub fn memory_bytes_max() -> u64 {
+fn memory_bytes_max() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
     let free_kb = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
