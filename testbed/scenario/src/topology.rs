@@ -8,7 +8,7 @@
 mod clos;
 mod dependencies;
 mod failures;
-pub mod ideal;
+mod ideal;
 mod leaf_spine;
 mod names;
 mod routes;
@@ -21,9 +21,9 @@ use self::wiring::Wiring;
 use crate::place::{Behind, PortPlace};
 
 pub use self::clos::{Clos, FatTree, Uplinks};
-pub use self::dependencies::cycle_of_paths;
 pub use self::failures::NoLink;
-pub use self::ideal::{Framing, PathDelay, base_rtt, delivery, ideal_fct};
+pub(crate) use self::ideal::base_rtt;
+pub use self::ideal::{Framing, PathDelay, ideal_fct};
 pub use self::leaf_spine::LeafSpine;
 pub use self::routes::{Routes, Unreachable};
 pub use self::small::{Dumbbell, Ring, SingleSwitch};
@@ -31,9 +31,9 @@ pub use self::small::{Dumbbell, Ring, SingleSwitch};
 /// The most ports that a switch has, in virtual time; with real frames it has [`PortSet::PORTS_MAX`](weir_units::PortSet::PORTS_MAX) at most.
 pub const PORTS_MAX: usize = <WidePortSet as SetOfPorts>::PORTS_MAX;
 /// The most ports that a fat-tree's switches have, which has then 65,536 hosts.
-pub const K_MAX: usize = 64;
+pub(crate) const K_MAX: usize = 64;
 /// The most switches that a fabric has.
-pub const SWITCHES_MAX: usize = 65_534;
+pub(crate) const SWITCHES_MAX: usize = 65_534;
 
 /// Switches, hosts and links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -32,20 +32,19 @@ mod write;
 
 use super::{ImportErrors, Imported, Note, Report};
 use crate::workload::SizeCdf;
+use config::Config;
+use flows::{FlowList, TraceList};
 use std::collections::BTreeSet;
 use text::count;
 use times::Times;
+use topology::{Link, Topology};
 use weir_units::SplitMix64;
 use workloads::Workload;
 
-pub use arguments::{Algorithm, Arguments, RdmaCc, Traffic};
-pub use config::Config;
-pub use detect::{FileKind, detect};
-pub use flows::{Flow, FlowList, TraceList};
+pub use arguments::Arguments;
 pub use script::{CommandLine, command_lines};
 pub use sources::Sources;
 pub use text::Source;
-pub use topology::{Link, Tiers, Topology};
 
 /// What a caller chooses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,7 +61,7 @@ pub struct Options {
 
 /// Whose simulator the files are for. Its switches and hosts have properties that no file says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Simulator {
+enum Simulator {
     /// HPCC's, and those made from it without another's marks.
     Hpcc,
     /// ConWeave's: FLOWGEN_START_TIME, LB_MODE, flows without a dport.
@@ -210,7 +209,7 @@ impl Simulator {
     }
 
     /// In words.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Simulator::Hpcc => "HPCC's simulator",
             Simulator::ConWeave => "ConWeave's simulator",

@@ -81,7 +81,8 @@ impl Clos {
     }
 
     /// The SPFC paper's Fig. 17(a) before L0-T3 and L1-T0 fail: one pod, without spines.
-    pub fn spfc_deadlock() -> Clos {
+    #[cfg(test)]
+    pub(crate) fn spfc_deadlock() -> Clos {
         Clos { pods: 1, spines: 0, ..Clos::spfc() }
     }
 

@@ -30,7 +30,8 @@ impl Routes {
     ///
     /// # Panics
     /// If there is no such host.
-    pub fn cyclic_dependency_among(&self, flows: &[(usize, usize)]) -> Option<Vec<PortPlace>> {
+    #[cfg(test)]
+    pub(super) fn cyclic_dependency_among(&self, flows: &[(usize, usize)]) -> Option<Vec<PortPlace>> {
         let mut dependencies = Dependencies::new(self);
         for (from, to) in flows {
             dependencies.add(self.row(self.switch_of(*to)), &[self.switch_of(*from)]);
@@ -40,7 +41,8 @@ impl Routes {
 }
 
 /// A cycle among the ports on these very ways, each as [`Routes::path`] has it; `None` if there is no cycle.
-pub fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
+#[cfg(test)]
+pub(super) fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
     let pairs = |path: &'p [PortPlace]| path.windows(2).map(|pair| (pair[0], pair[1]));
     cycle(paths.into_iter().flat_map(pairs))
 }

@@ -67,7 +67,7 @@ impl Fabric {
     ///
     /// # Errors
     /// If all of a thousand draws fall apart; then no link is taken down.
-    pub fn fail_at_random(&mut self, probability: f64, seed: u64) -> Result<(), Unreachable> {
+    pub(crate) fn fail_at_random(&mut self, probability: f64, seed: u64) -> Result<(), Unreachable> {
         let mut rng = Rng::stream(seed, 0);
         let mut draws_left = DRAWS_MAX;
         loop {

@@ -104,7 +104,7 @@ impl Framing {
     }
 
     /// What a full frame takes of a link.
-    pub fn full_frame(&self) -> Bytes {
+    fn full_frame(&self) -> Bytes {
         self.frame(u64::from(self.payload))
     }
 
@@ -130,7 +130,7 @@ impl Framing {
 /// sent at the rate of the first link.
 ///
 /// It takes time in proportion to the number of links, however many frames there are.
-pub fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
+fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     let Frames { first, full, full_count, last } = framing.cut(message);
     // When the first frame, the first and the last full one, and the last frame have left the links' senders, propagation
     // apart: it delays all alike.
@@ -155,13 +155,14 @@ pub fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     first_left.max(last_left) + there.propagation()
 }
 
-/// The ideal completion time of a message: [`delivery`], and the way back of its last frame's acknowledgement.
+/// The ideal completion time of a message: from the start of its first frame until its last byte is at the receiver, in an empty
+/// fabric and sent at the rate of the first link, and the way back of its last frame's acknowledgement.
 pub fn ideal_fct(there: &PathDelay, back: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     delivery(there, message, framing) + back.time_for(Bytes::new(u64::from(framing.ack)), framing.times)
 }
 
 /// The round trip of a full frame, other than a message's first, and its acknowledgement.
-pub fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
+pub(crate) fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
     let time_for = |way: &PathDelay, frame: Bytes| way.time_for(frame, framing.times);
     time_for(there, framing.full_frame()) + time_for(back, Bytes::new(u64::from(framing.ack)))
 }

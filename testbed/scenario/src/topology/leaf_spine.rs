@@ -33,7 +33,8 @@ impl LeafSpine {
 
     /// The DSH paper's Fig. 16(a) before S0-L3 and S1-L0 fail: four leaves of 16 hosts at 100 Gb/s, and two spines at
     /// 400 Gb/s, 2 us each.
-    pub fn dsh_deadlock() -> LeafSpine {
+    #[cfg(test)]
+    pub(crate) fn dsh_deadlock() -> LeafSpine {
         let fabric_cable = Cable::new(BitRate::gbps(400), Span::from_micros(2));
         LeafSpine { leaves: 4, spines: 2, fabric_cable, ..LeafSpine::dsh() }
     }

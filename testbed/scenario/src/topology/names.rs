@@ -35,7 +35,8 @@ impl Fabric {
     ///
     /// # Panics
     /// If the fabric does not hold together, or has no such port.
-    pub fn place_names(&self, places: &[PortPlace]) -> Vec<String> {
+    #[cfg(test)]
+    pub(super) fn place_names(&self, places: &[PortPlace]) -> Vec<String> {
         let names = self.port_names();
         let name =
             |place: &PortPlace| format!("{}.{}", self.switches[place.switch].name, names[place.switch][place.port]);

@@ -173,24 +173,6 @@ impl Routes {
         usize::from(self.row(to).links[from]) + 2
     }
 
-    /// How many shortest ways there are from one host to another; parallel links count as ways of their own.
-    ///
-    /// # Panics
-    /// If the two are one host, or there is no such host.
-    pub fn path_count(&self, from: usize, to: usize) -> u64 {
-        assert!(from != to, "host {from} to itself");
-        let [from, to] = [from, to].map(|host| self.hosts[host].switch);
-        let row = self.row(to);
-        let mut ways = vec![0; self.wiring.switch_count()];
-        ways[from] = 1;
-        for switch in row.farthest_first() {
-            for next in self.next_switches(row, switch) {
-                ways[next] += ways[switch];
-            }
-        }
-        ways[to]
-    }
-
     /// The links that a flow of this hash takes from one host to another.
     ///
     /// # Panics
@@ -206,13 +188,8 @@ impl Routes {
         self.groups.ports(row.groups[switch])
     }
 
-    /// The switches behind these ports, one for each.
-    fn next_switches(&self, row: &Row, switch: usize) -> impl Iterator<Item = usize> {
-        let places = self.ports_in(row, switch).iter().map(move |port| PortPlace { switch, port: usize::from(*port) });
-        places.filter_map(|place| self.wiring.next_switch(place))
-    }
-
     /// The switch that a host is on.
+    #[cfg(test)]
     pub(super) fn switch_of(&self, host: usize) -> usize {
         self.hosts[host].switch
     }

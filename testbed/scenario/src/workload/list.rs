@@ -5,7 +5,7 @@ use weir_units::{Bytes, Span, Time};
 use super::{Message, SizeCdf};
 
 /// The file's first line.
-pub const HEADER: &str = "start_us,from,to,bytes";
+pub(crate) const HEADER: &str = "start_us,from,to,bytes";
 
 /// An error in a list of messages, and where it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

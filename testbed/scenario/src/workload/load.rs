@@ -58,7 +58,7 @@ impl Load {
     }
 
     /// The mean time from one message to the next that makes this load of one link, in picoseconds.
-    pub fn mean_gap_ps(&self, sizes: &SizeCdf) -> f64 {
+    pub(crate) fn mean_gap_ps(&self, sizes: &SizeCdf) -> f64 {
         self.framing.mean(sizes) * 8e12 / (self.share * self.rate.as_bps() as f64)
     }
 }

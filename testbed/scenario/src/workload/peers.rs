@@ -70,7 +70,7 @@ impl Peers {
     ///
     /// # Panics
     /// If it has fewer.
-    pub fn choose_several(&self, of: u32, count: usize, rng: &mut Rng) -> Vec<u32> {
+    pub(super) fn choose_several(&self, of: u32, count: usize, rng: &mut Rng) -> Vec<u32> {
         let own = self.own(of);
         let mut peers = [&self.pool[..own.start], &self.pool[own.end..]].concat();
         for place in 0..count {
@@ -85,7 +85,7 @@ impl Peers {
     ///
     /// # Panics
     /// If the host has no peers.
-    pub fn choose_group(&self, of: u32, rng: &mut Rng) -> Vec<u32> {
+    pub(super) fn choose_group(&self, of: u32, rng: &mut Rng) -> Vec<u32> {
         let groups = || self.pool.chunk_by(|one, next| self.group(*one) == self.group(*next));
         let others = || groups().filter(|hosts| Some(self.group(hosts[0])) != self.group_if_any(of));
         let place = rng.index(others().count());

@@ -53,12 +53,12 @@ impl Rng {
     }
 
     /// A number of the exponential distribution with mean 1.
-    pub fn exponential(&mut self) -> f64 {
+    pub(super) fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }
 
     /// Puts items in a random order, each as likely as the others (Fisher and Yates).
-    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+    pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
         }

@@ -91,7 +91,7 @@ impl SizeCdf {
     ///
     /// # Panics
     /// If a frame carries nothing.
-    pub fn mean_frames(&self, payload: Bytes) -> f64 {
+    pub(super) fn mean_frames(&self, payload: Bytes) -> f64 {
         assert!(payload > Bytes::ZERO, "a frame carries something");
         let payload = payload.get() as f64;
         let frames = |size: f64| (size / payload).ceil();

@@ -12,49 +12,49 @@ use crate::import::{ImportError, ImportErrors};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arguments {
     /// `--conf`, `--cdfFileName` and `--alphasFile`, as written.
-    pub files: BTreeMap<&'static str, String>,
+    pub(super) files: BTreeMap<&'static str, String>,
     /// What only says where results go.
-    pub outputs: Vec<String>,
+    pub(super) outputs: Vec<String>,
     /// `--bufferModel` is `reverie`, and not `sonic`.
-    pub is_reverie: bool,
+    pub(super) is_reverie: bool,
     /// `--bufferalgIngress` and `--bufferalgEgress`.
-    pub algorithms: [Algorithm; 2],
+    pub(super) algorithms: [Algorithm; 2],
     /// `--buffersize`, of each switch.
-    pub buffer: Bytes,
+    pub(super) buffer: Bytes,
     /// `--egressLossyShare`, in units of 10^-9.
-    pub lossy_share: u64,
+    pub(super) lossy_share: u64,
     /// `--gamma`, in units of 10^-9.
-    pub gamma: u64,
+    pub(super) gamma: u64,
     /// `--enableEcn`.
-    pub ecn: bool,
+    pub(super) ecn: bool,
     /// `--rdmacc`, with `--powertcp` and `--thetapowertcp`.
-    pub rdma_cc: RdmaCc,
+    pub(super) rdma_cc: RdmaCc,
     /// `--rdmaWindowCheck` and `--rdmaVarWin`.
-    pub window: [bool; 2],
+    pub(super) window: [bool; 2],
     /// `--tcpcc` is DCTCP, and not Cubic.
-    pub is_dctcp: bool,
+    pub(super) is_dctcp: bool,
     /// RDMA's and TCP's.
-    pub traffic: [Traffic; 2],
+    pub(super) traffic: [Traffic; 2],
     /// `--randomSeed`.
-    pub seed: u64,
+    pub(super) seed: u64,
     /// `--START_TIME`, `--FLOW_LAUNCH_END_TIME`, `--END_TIME`.
-    pub times: [Span; 3],
+    pub(super) times: [Span; 3],
 }
 
 /// A load of messages in the background, and requests that all hosts of another rack answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Traffic {
+pub(super) struct Traffic {
     /// `--rdmaload`, of the fabric's capacity, in units of 10^-9.
-    pub load: u64,
+    pub(super) load: u64,
     /// `--rdmaqueryRequestRate`: requests a second of each host, in units of 10^-9.
-    pub requests: u64,
+    pub(super) requests: u64,
     /// `--rdmarequestSize`: what all answers to a request have together.
-    pub request: Bytes,
+    pub(super) request: Bytes,
 }
 
 /// How thresholds are computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Algorithm {
+pub(super) enum Algorithm {
     /// 101.
     Dt,
     /// 102.
@@ -67,7 +67,7 @@ pub enum Algorithm {
 
 /// The congestion control of RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RdmaCc {
+pub(super) enum RdmaCc {
     /// CC_MODE.
     Mode(u64),
     /// CC_MODE 3 with `--powertcp`.

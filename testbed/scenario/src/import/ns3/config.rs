@@ -9,31 +9,31 @@ use crate::import::ImportErrors;
 
 /// A configuration, checked as far as it is used. What it does not say is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Config {
+pub(super) struct Config {
     /// The file's name.
-    pub file: String,
+    pub(super) file: String,
     /// Each key's line, the last where a key is there twice: that one holds in the simulators.
     lines: BTreeMap<String, usize>,
     /// Values as they are written.
     texts: BTreeMap<String, String>,
     /// TOPOLOGY_FILE, FLOW_FILE, TRACE_FILE, as written.
-    pub files: BTreeMap<&'static str, String>,
+    pub(super) files: BTreeMap<&'static str, String>,
     /// Switches of the simulator and other whole numbers.
-    pub numbers: BTreeMap<&'static str, u64>,
+    pub(super) numbers: BTreeMap<&'static str, u64>,
     /// DCQCN's timers, in microseconds as written.
-    pub timers: BTreeMap<&'static str, Span>,
+    pub(super) timers: BTreeMap<&'static str, Span>,
     /// Instants, in seconds as written.
-    pub instants: BTreeMap<&'static str, Span>,
+    pub(super) instants: BTreeMap<&'static str, Span>,
     /// Rates.
-    pub rates: BTreeMap<&'static str, BitRate>,
+    pub(super) rates: BTreeMap<&'static str, BitRate>,
     /// Shares, in units of 10^-9.
-    pub shares: BTreeMap<&'static str, u64>,
+    pub(super) shares: BTreeMap<&'static str, u64>,
     /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, each by the link's rate: as many pairs as the first number says.
-    pub maps: BTreeMap<&'static str, BTreeMap<BitRate, u64>>,
+    pub(super) maps: BTreeMap<&'static str, BTreeMap<BitRate, u64>>,
     /// The rates of the pairs that maps have beyond their first number.
-    pub uncounted: BTreeMap<&'static str, BTreeSet<BitRate>>,
+    pub(super) uncounted: BTreeMap<&'static str, BTreeSet<BitRate>>,
     /// LINK_DOWN, if there is one: when, since 2 s of the simulation, and the nodes at its ends.
-    pub link_down: Option<(Span, [u32; 2])>,
+    pub(super) link_down: Option<(Span, [u32; 2])>,
 }
 
 const FILES: &[&str] = &["TOPOLOGY_FILE", "FLOW_FILE", "TRACE_FILE"];
@@ -91,7 +91,7 @@ impl Config {
     ///
     /// # Errors
     /// All lines that are no key with a value, and values of keys that are used which are wrong.
-    pub fn parse(source: &Source) -> Result<Config, ImportErrors> {
+    pub(super) fn parse(source: &Source) -> Result<Config, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut config = Config { file: source.name.clone(), ..Config::default() };
         for line in lines(&source.text) {
@@ -169,12 +169,12 @@ impl Config {
     }
 
     /// A key's line.
-    pub fn line(&self, key: &str) -> Option<usize> {
+    pub(super) fn line(&self, key: &str) -> Option<usize> {
         self.lines.get(key).copied()
     }
 
     /// Whether the file has this key.
-    pub fn has(&self, key: &str) -> bool {
+    pub(super) fn has(&self, key: &str) -> bool {
         self.lines.contains_key(key)
     }
 
@@ -184,12 +184,12 @@ impl Config {
     }
 
     /// What a key is, as it is written.
-    pub fn text(&self, key: &str) -> Option<&str> {
+    pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.texts.get(key).map(String::as_str)
     }
 
     /// Whether a switch of the simulator is on; `default` where the file does not say.
-    pub fn is_on(&self, key: &str, default: bool) -> bool {
+    pub(super) fn is_on(&self, key: &str, default: bool) -> bool {
         self.numbers.get(key).map_or(default, |value| *value != 0)
     }
 
@@ -199,7 +199,7 @@ impl Config {
     }
 
     /// Keys that are not known here, in the file's order.
-    pub fn unknown(&self) -> Vec<&str> {
+    pub(super) fn unknown(&self) -> Vec<&str> {
         self.keys(|key| !is_of_output(key) && !is_used(key) && !OTHERS.contains(&key))
     }
 

@@ -5,7 +5,7 @@ use super::text::{Line, decimal, lines};
 
 /// The simulators' kinds of input files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FileKind {
+pub(super) enum FileKind {
     /// Keys and values.
     Config,
     /// Nodes and links.
@@ -20,7 +20,7 @@ pub enum FileKind {
 
 impl FileKind {
     /// In words.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             FileKind::Config => "a configuration",
             FileKind::Topology => "a topology",
@@ -38,7 +38,7 @@ pub(super) const EXPECTED: &str = "a configuration begins with a key and a value
 
 /// The kind of a text, by how it begins; `None` if it begins like none. Where a short list of flows or of traced nodes could be
 /// both, the file's name decides.
-pub fn detect(name: &str, text: &str) -> Option<FileKind> {
+pub(super) fn detect(name: &str, text: &str) -> Option<FileKind> {
     let mut lines = lines(text);
     let first = lines.next()?;
     if first.fields.len() > 1 && is_key(first.fields[0]) {

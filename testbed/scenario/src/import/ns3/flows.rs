@@ -9,39 +9,39 @@ use crate::workload::SizeCdf;
 
 /// Flows by their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FlowList {
+pub(super) struct FlowList {
     /// The flows.
-    pub flows: Vec<Flow>,
+    pub(super) flows: Vec<Flow>,
     /// Lines after the last flow, which the simulators do not read.
-    pub left_over: usize,
+    pub(super) left_over: usize,
 }
 
 /// A flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Flow {
+pub(super) struct Flow {
     /// The node that sends.
-    pub from: u32,
+    pub(super) from: u32,
     /// The node that receives.
-    pub to: u32,
+    pub(super) to: u32,
     /// Its priority group, which is its class: 1 to 7.
-    pub pg: u8,
+    pub(super) pg: u8,
     /// Its destination port, by which the simulators tell kinds of flows apart; ConWeave's lists have none.
-    pub dport: Option<u32>,
+    pub(super) dport: Option<u32>,
     /// Payload.
-    pub size: Bytes,
+    pub(super) size: Bytes,
     /// When it starts, since the simulation's beginning.
-    pub start: Span,
+    pub(super) start: Span,
     /// Its line, from 1.
-    pub line: usize,
+    pub(super) line: usize,
 }
 
 /// Nodes whose packets the simulator traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TraceList {
+pub(super) struct TraceList {
     /// The nodes that there are.
-    pub nodes: Vec<u32>,
+    pub(super) nodes: Vec<u32>,
     /// Numbers that are no node's, which the simulator passes over.
-    pub unknown: Vec<u32>,
+    pub(super) unknown: Vec<u32>,
 }
 
 const FLOW_EXAMPLE: &str = "write `source destination pg dport bytes start`, like `0 5 3 100 64000 2.0`, \
@@ -53,7 +53,7 @@ impl FlowList {
     ///
     /// # Errors
     /// All lines that are wrong, and flows that do not join two hosts of the topology.
-    pub fn parse(source: &Source, topology: &Topology) -> Result<FlowList, ImportErrors> {
+    pub(super) fn parse(source: &Source, topology: &Topology) -> Result<FlowList, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut lines = lines(&source.text);
         let mut list = FlowList { flows: Vec::new(), left_over: 0 };
@@ -131,7 +131,7 @@ impl TraceList {
     ///
     /// # Errors
     /// All that is no number, and fewer nodes than announced.
-    pub fn parse(source: &Source, topology: &Topology) -> Result<TraceList, ImportErrors> {
+    pub(super) fn parse(source: &Source, topology: &Topology) -> Result<TraceList, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut list = TraceList { nodes: Vec::new(), unknown: Vec::new() };
         let mut fields =

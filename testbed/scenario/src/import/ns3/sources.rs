@@ -13,19 +13,19 @@ use crate::import::{ImportErrors, Note};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     /// The configuration, if there is one.
-    pub config: Option<Config>,
+    pub(super) config: Option<Config>,
     /// The topology.
-    pub topology: Source,
+    pub(super) topology: Source,
     /// The flow list, if there is one.
-    pub flows: Option<Source>,
+    pub(super) flows: Option<Source>,
     /// The traced nodes, if they are listed.
-    pub trace: Option<Source>,
+    pub(super) trace: Option<Source>,
     /// A distribution of flow sizes, if there is one.
-    pub sizes: Option<Source>,
+    pub(super) sizes: Option<Source>,
     /// α of each queue, if a command line names its file.
-    pub alphas: Option<Source>,
+    pub(super) alphas: Option<Source>,
     /// Files that were passed over, and why.
-    pub left: Vec<Note>,
+    pub(super) left: Vec<Note>,
 }
 
 /// A file that was looked at.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use weir_units::{Span, Time};
 
-use super::config::Config;
+use super::detect::detect;
 use super::*;
 use crate::import::ImportError;
 

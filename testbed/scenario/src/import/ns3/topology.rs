@@ -11,47 +11,47 @@ use crate::topology::PORTS_MAX;
 
 /// A topology: of nodes 0 and on some are switches, and the others hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Topology {
+pub(super) struct Topology {
     /// How many nodes there are.
-    pub nodes: u32,
+    pub(super) nodes: u32,
     /// Which of them are switches, in order.
-    pub switches: Vec<u32>,
+    pub(super) switches: Vec<u32>,
     /// The links. Each joins two switches, or a switch and a host; each host has one, see `Topology::part_nics`.
-    pub links: Vec<Link>,
+    pub(super) links: Vec<Link>,
     /// Nodes that stand for another NIC of a host: whose, and which, the second being 2. They come after all nodes of the file.
-    pub nics: BTreeMap<u32, (u32, usize)>,
+    pub(super) nics: BTreeMap<u32, (u32, usize)>,
     /// Hosts that are left out.
-    pub left_out: BTreeSet<u32>,
+    pub(super) left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
-    pub is_extended: bool,
+    pub(super) is_extended: bool,
     /// What inet-tub's first line has more.
-    pub tiers: Option<Tiers>,
+    pub(super) tiers: Option<Tiers>,
     /// Lines after the last link, which the simulators do not read.
-    pub left_over: usize,
+    pub(super) left_over: usize,
 }
 
 /// A link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Link {
+pub(super) struct Link {
     /// The nodes at its ends.
-    pub ends: [u32; 2],
+    pub(super) ends: [u32; 2],
     /// Its rate.
-    pub rate: BitRate,
+    pub(super) rate: BitRate,
     /// Its propagation delay, one way.
-    pub delay: Span,
+    pub(super) delay: Span,
     /// Packets in 10^9 that are lost, in each direction.
-    pub loss_ppb: u64,
+    pub(super) loss_ppb: u64,
     /// Its line, from 1.
-    pub line: usize,
+    pub(super) line: usize,
 }
 
 /// What inet-tub's first line says besides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tiers {
+pub(super) struct Tiers {
     /// How many of the switches have hosts: the first ones.
-    pub tors: u32,
+    pub(super) tors: u32,
     /// The rates of links to hosts, and between switches, if they are there.
-    pub rates: Option<[BitRate; 2]>,
+    pub(super) rates: Option<[BitRate; 2]>,
 }
 
 /// More nodes than hosts and switches can be numbered.
@@ -64,7 +64,7 @@ impl Topology {
     ///
     /// # Errors
     /// All lines that are wrong, and hosts that are linked to each other.
-    pub fn parse(source: &Source) -> Result<Topology, ImportErrors> {
+    pub(super) fn parse(source: &Source) -> Result<Topology, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut lines = lines(&source.text);
         let topology = Topology::read(&mut lines, &mut complaints);
@@ -121,12 +121,12 @@ impl Topology {
     }
 
     /// Whether a node is a switch.
-    pub fn is_switch(&self, node: u32) -> bool {
+    pub(super) fn is_switch(&self, node: u32) -> bool {
         self.switches.binary_search(&node).is_ok()
     }
 
     /// The hosts, in order.
-    pub fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
+    pub(super) fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.nodes).filter(|node| !self.is_switch(*node) && !self.left_out.contains(node))
     }
 
@@ -163,7 +163,7 @@ impl Topology {
     }
 
     /// The nodes of a host's NICs, its own first.
-    pub fn nics_of(&self, host: u32) -> Vec<u32> {
+    pub(super) fn nics_of(&self, host: u32) -> Vec<u32> {
         std::iter::once(host)
             .chain(self.nics.iter().filter(|(_, (of, _))| *of == host).map(|(node, _)| *node))
             .collect()
@@ -209,7 +209,7 @@ impl Topology {
     }
 
     /// The links at all switches' ports: one between switches counts twice.
-    pub fn ports(&self) -> impl Iterator<Item = &Link> + '_ {
+    pub(super) fn ports(&self) -> impl Iterator<Item = &Link> + '_ {
         let ends = |link: &Link| link.ends.iter().filter(|node| self.is_switch(**node)).count();
         self.links.iter().flat_map(move |link| std::iter::repeat_n(link, ends(link)))
     }

@@ -4,7 +4,34 @@ use proptest::prelude::*;
 use weir_units::{BitRate, Span};
 
 use super::*;
-use crate::topology::{Clos, FatTree, LeafSpine, Ring, SingleSwitch, cycle_of_paths};
+use crate::topology::dependencies::cycle_of_paths;
+use crate::topology::{Clos, FatTree, LeafSpine, Ring, SingleSwitch};
+
+impl Routes {
+    /// How many shortest ways there are from one host to another; parallel links count as ways of their own.
+    ///
+    /// # Panics
+    /// If the two are one host, or there is no such host.
+    fn path_count(&self, from: usize, to: usize) -> u64 {
+        assert!(from != to, "host {from} to itself");
+        let [from, to] = [from, to].map(|host| self.hosts[host].switch);
+        let row = self.row(to);
+        let mut ways = vec![0; self.wiring.switch_count()];
+        ways[from] = 1;
+        for switch in row.farthest_first() {
+            for next in self.next_switches(row, switch) {
+                ways[next] += ways[switch];
+            }
+        }
+        ways[to]
+    }
+
+    /// The switches behind these ports, one for each.
+    fn next_switches(&self, row: &Row, switch: usize) -> impl Iterator<Item = usize> {
+        let places = self.ports_in(row, switch).iter().map(move |port| PortPlace { switch, port: usize::from(*port) });
+        places.filter_map(|place| self.wiring.next_switch(place))
+    }
+}
 
 fn routed(fabric: &Fabric) -> Routes {
     Routes::shortest(fabric).unwrap()
