@@ -52,7 +52,7 @@ impl Backend {
 }
 
 /// How many cores this process may use.
-pub fn cores() -> usize {
+pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 

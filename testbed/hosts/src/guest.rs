@@ -19,7 +19,7 @@ pub use fleet::{Fleet, Running, State};
 pub use image::{Image, store};
 pub use machine::{GuestPlan, Life};
 pub use memory::refuse_more_than_fits;
-pub use shell::{Ended, Shell};
+pub use shell::Ended;
 
 use std::io;
 use std::path::PathBuf;

@@ -11,7 +11,7 @@ const ARP: u16 = 0x0806;
 
 /// What a frame carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Network {
+pub(crate) enum Network {
     /// An IP packet.
     Ip(Ip),
     /// ARP for IPv4 over Ethernet, whose body begins there.
@@ -22,24 +22,24 @@ pub enum Network {
 
 /// An IP packet in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ip {
+pub(crate) struct Ip {
     /// Where the header begins.
-    pub start: usize,
+    pub(crate) start: usize,
     /// Where the packet ends, without the frame's padding.
-    pub end: usize,
+    pub(crate) end: usize,
     /// Source and destination.
-    pub addresses: [IpAddr; 2],
+    pub(crate) addresses: [IpAddr; 2],
     /// Differentiated services code point.
-    pub dscp: u8,
+    pub(crate) dscp: u8,
     /// Whether it is a fragment with no transport header.
-    pub is_later_fragment: bool,
+    pub(crate) is_later_fragment: bool,
     /// The transport header.
-    pub transport: Transport,
+    pub(crate) transport: Transport,
 }
 
 /// The transport header of an IP packet, by where it begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transport {
+pub(crate) enum Transport {
     /// TCP.
     Tcp(usize),
     /// UDP.
@@ -51,7 +51,7 @@ pub enum Transport {
 }
 
 /// Reads a frame.
-pub fn network(frame: &[u8]) -> Network {
+pub(crate) fn network(frame: &[u8]) -> Network {
     let mut at = TYPE_AT;
     for _ in 0..2 {
         if word(frame, at).is_some_and(|kind| TAGS.contains(&kind)) {

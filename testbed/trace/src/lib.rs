@@ -39,7 +39,6 @@ mod rewrite;
 mod schedule;
 
 pub use capture::{Capture, CaptureError, Captured, Choice, LeftOut, Stamp};
-pub use headers::{Ip, Network, Transport, network};
 pub use messages::{Recording, Sent};
 pub use rewrite::{Mapping, Rewriting, RewritingError};
 pub use schedule::{Due, LineLimit, Schedule};

@@ -16,7 +16,7 @@ pub struct Ended {
 
 /// A connection to a shell, which runs one command after the other.
 #[derive(Debug)]
-pub struct Shell {
+pub(super) struct Shell {
     stream: UnixStream,
     commands: u64,
 }
@@ -33,7 +33,7 @@ impl Shell {
     ///
     /// # Errors
     /// `TimedOut` if it does not answer within this time; `UnexpectedEof` if its QEMU ends.
-    pub fn connect(socket: &Path, within: Duration) -> io::Result<Shell> {
+    pub(super) fn connect(socket: &Path, within: Duration) -> io::Result<Shell> {
         let stream = UnixStream::connect(socket)?;
         let mut shell = Shell { stream, commands: 0 };
         let deadline = Instant::now() + within;
@@ -55,7 +55,7 @@ impl Shell {
     ///
     /// # Errors
     /// `TimedOut`, and the command goes on; `UnexpectedEof` if the guest's QEMU has ended.
-    pub fn run(&mut self, command: &str, within: Duration, shown: &mut dyn FnMut(&[u8])) -> io::Result<i32> {
+    pub(super) fn run(&mut self, command: &str, within: Duration, shown: &mut dyn FnMut(&[u8])) -> io::Result<i32> {
         self.commands += 1;
         let mark = format!("<{}.{} ended ", std::process::id(), self.commands);
         // In two pieces, so that an echo of the command is not taken for its end.
@@ -91,7 +91,8 @@ impl Shell {
     ///
     /// # Errors
     /// As [`Shell::run`].
-    pub fn output(&mut self, command: &str, within: Duration) -> io::Result<Ended> {
+    #[cfg(test)]
+    fn output(&mut self, command: &str, within: Duration) -> io::Result<Ended> {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece))?;
         Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
