@@ -3,6 +3,7 @@
 //! | module | measures |
 //! |---|---|
 //! | [`forwarding`] | packets per CPU-second of one lcore and of several, between ports that need no NIC |
+//! | [`bursts`] | what a packet takes of an lcore where few come at a time |
 //! | [`rfc2544`] | throughput, latency and longest bursts between two ports of a switch file |
 //! | [`pause`] | how long a PAUSE takes to be sent and to be obeyed |
 //! | [`idle`] | CPU time of an lcore without work, and what that adds to the latency of a lone frame |
@@ -28,6 +29,7 @@
 #![forbid(unsafe_code)]
 
 mod bed;
+pub mod bursts;
 pub mod cabled;
 mod error;
 pub mod forwarding;
