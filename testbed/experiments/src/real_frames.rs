@@ -125,8 +125,8 @@ pub struct RunArguments {
     /// Keep a record of the run in this directory: time series, events, pauses, captures and results, as `weir report` reads them.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// How often the record samples counters, thresholds and queues.
-    #[arg(long, value_name = "TIME", default_value = "1s", requires = "output")]
+    /// How often the record samples counters, thresholds and queues: 1ms or longer.
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "output", value_parser = sampling_of)]
     pub sample_every: Span,
     /// Capture all flow-control frames of this port and its first data frames; SWITCH.PORT where there are several switches. May
     /// be given more than once.
@@ -173,6 +173,12 @@ pub enum LogFormat {
     Text,
     /// An object a line.
     Json,
+}
+
+/// From one sample to the next. The control thread asks all lcores for each.
+fn sampling_of(text: &str) -> Result<Span, String> {
+    let every: Span = text.parse().map_err(|_| "this is no time; write for example 100ms".to_owned())?;
+    if every < Span::from_millis(1) { Err("write 1ms or more".to_owned()) } else { Ok(every) }
 }
 
 /// A time with its unit; a bare number counts seconds.

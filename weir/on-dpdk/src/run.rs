@@ -40,8 +40,10 @@ use crate::supervisor::Supervisor;
 
 /// How long what is held may take to leave when the switch is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
-/// How often the control thread looks at signals and links.
+/// How often the control thread looks at links, storms and losses; at signals, too, at least.
 const TICK: Duration = Duration::from_millis(20);
+/// Time of each round in which clients are answered, at least, however short `--sample-every` is.
+const FOR_CLIENTS: Duration = Duration::from_micros(500);
 /// How often the record's files are written out: kill -9 costs no more than what came since.
 const WRITE_OUT_EVERY: Duration = Duration::from_millis(500);
 
@@ -166,6 +168,7 @@ impl Session<'_> {
         let (switches, placement) = (self.switches, self.placement);
         let mut interval = self.stats_interval();
         let mut printing = Timer::new(interval);
+        let mut look_at = Instant::now() + TICK;
         let mut sampling = Timer::new(Duration::from_nanos(self.arguments.sample_every.as_nanos()));
         let mut writing = Timer::new(WRITE_OUT_EVERY);
         let mut last = running.reports()?;
@@ -178,27 +181,26 @@ impl Session<'_> {
         let (mut losses, mut nics) = (LossLog::new(switches, running), NicLog::new(switches));
         while !self.signals.stop() && !self.is_over() {
             let asked = Asked { switches, placement, running, losses: &losses };
-            self.control.answer_until(Instant::now() + TICK, asked);
+            let next = if self.record.is_some() { look_at.min(sampling.next) } else { look_at };
+            self.control.answer_until(next.max(Instant::now() + FOR_CLIENTS), asked);
             self.supervisor.beat(running);
             if running.has_failed() {
                 return Ok(());
             }
-            netdevs::tell(switches, running);
-            for (index, port, up) in running.update_links() {
-                let name = &running.shared(index).ports()[port.index()].name;
-                tracing::info!(switch = %switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
-                let kind = if up { EventKind::LinkUp } else { EventKind::LinkDown };
-                self.note(running, &mut |note| note(index, port, None, kind));
+            if Instant::now() >= look_at {
+                netdevs::tell(switches, running);
+                self.follow_links(running);
+                tell_guests(switches, running);
+                if is_replaying && running.replay_is_done() == Some(true) {
+                    is_replaying = false;
+                    tracing::info!("all traces have been replayed");
+                }
+                let configs = self.control.configs();
+                self.note(running, &mut |note| storms.tell(&configs, running, note));
+                rates.tell(switches, placement, running);
+                self.note(running, &mut |note| losses.tell(switches, running, note));
+                look_at = Instant::now() + TICK;
             }
-            tell_guests(switches, running);
-            if is_replaying && running.replay_is_done() == Some(true) {
-                is_replaying = false;
-                tracing::info!("all traces have been replayed");
-            }
-            let configs = self.control.configs();
-            self.note(running, &mut |note| storms.tell(&configs, running, note));
-            rates.tell(switches, placement, running);
-            self.note(running, &mut |note| losses.tell(switches, running, note));
             if let Some(record) = &mut self.record {
                 record.collect();
             }
@@ -250,6 +252,16 @@ impl Session<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Logs and notes the links that have come up or gone down.
+    fn follow_links(&mut self, running: &RunningSwitches) {
+        for (index, port, up) in running.update_links() {
+            let name = &running.shared(index).ports()[port.index()].name;
+            tracing::info!(switch = %self.switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
+            let kind = if up { EventKind::LinkUp } else { EventKind::LinkDown };
+            self.note(running, &mut |note| note(index, port, None, kind));
+        }
     }
 
     /// How often rates are printed: the shortest of the switches'.
