@@ -1,3 +1,5 @@
+mod page;
+
 use std::time::UNIX_EPOCH;
 
 use tempfile::TempDir;

@@ -1,0 +1,146 @@
+//! `docs/RUN_DIRECTORY.md` has each column and each key of a run's files, and no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::run_dir::series::{FLOW_COLUMNS, QUEUE_COLUMNS};
+use crate::run_dir::{EventWriter, FctWriter, QueueWriter};
+
+const PAGE: &str = include_str!("../../../../../docs/RUN_DIRECTORY.md");
+const EVENTS: &str = include_str!("../events.rs");
+
+/// What holds the types that JSON files are written from.
+const SOURCES: [&str; 8] = [
+    include_str!("../summary.rs"),
+    include_str!("../summary/flows.rs"),
+    include_str!("../summary/switches.rs"),
+    include_str!("../summary/windows.rs"),
+    include_str!("../real_hosts.rs"),
+    include_str!("../provenance.rs"),
+    include_str!("../topology.rs"),
+    include_str!("../speed.rs"),
+];
+
+/// Headings of the page, and the types whose keys stand below them.
+const OF_TYPES: [(&str, &str); 35] = [
+    ("The whole run", "Summary"),
+    ("`deadlock`", "DeadlockSummary"),
+    ("`flow_control`", "FlowControlSummary"),
+    ("`traffic`", "TrafficSummary"),
+    ("`traffic.bins`", "BinSummary"),
+    ("Distributions", "Distribution"),
+    ("`frames`", "FrameSummary"),
+    ("`flows`", "FlowSummary"),
+    ("`flows.fct`", "MessageTimes"),
+    ("`flows.gauges`", "FlowGauge"),
+    ("`flows.tool`", "ToolSummary"),
+    ("`flows.tool.connection`", "ConnectionSummary"),
+    ("`ports`", "PortSummary"),
+    ("`ports.messages`", "MessageSummary"),
+    ("`ports.classes`", "ClassSummary"),
+    ("`hosts`", "HostSummary"),
+    ("`hosts.classes`", "HostClassSummary"),
+    ("`real_hosts`", "RealHostSummary"),
+    ("`switches`", "SwitchSummary"),
+    ("Pools", "PoolSummary"),
+    ("`off_queues`", "OffQueuesSummary"),
+    ("`links`", "LaneSummary"),
+    ("`links.feedback`", "FeedbackSummary"),
+    ("`windows`", "Window"),
+    ("`windows.flows`", "FlowWindow"),
+    ("`windows.ports`", "PortWindow"),
+    ("`provenance.json`", "Provenance"),
+    ("`machine`", "Machine"),
+    ("`topology.json`", "Topology"),
+    ("`topology.hosts`", "HostPlace"),
+    ("`topology.links`", "SwitchLink"),
+    ("`topology.ports`", "PortName"),
+    ("`topology.outages`", "OutageTimes"),
+    ("`speed.json`", "Speed"),
+    ("`speed.checkpoints`", "CheckpointSpeed"),
+];
+
+/// The words between backticks in the first cells of the table below each heading.
+fn told() -> BTreeMap<&'static str, BTreeSet<String>> {
+    let sections =
+        PAGE.split("\n### ").skip(1).map(|section| section.split_once('\n').expect("a text below its heading"));
+    let rows = |text: &'static str| text.lines().filter(|line| line.starts_with("| `"));
+    let words = |row: &'static str| {
+        let cell = row.split('|').nth(1).expect("a cell");
+        cell.split('`').skip(1).step_by(2).map(str::to_owned)
+    };
+    sections.map(|(heading, text)| (heading, rows(text).flat_map(words).collect())).collect()
+}
+
+/// The keys of each type that is written, but for flattened ones, whose names are the policies'.
+fn keys_of_types() -> BTreeMap<&'static str, BTreeSet<String>> {
+    let mut types = BTreeMap::new();
+    for source in SOURCES {
+        for (before, rest) in source.match_indices("\npub struct ").map(|(at, start)| source.split_at(at + start.len()))
+        {
+            let derives = before.rsplit("\n\n").next().expect("what stands before the type");
+            if !derives.contains("Serialize") {
+                continue;
+            }
+            let (name, body) = rest.split_once(" {\n").expect("fields");
+            let body = body.split("\n}").next().expect("an end");
+            let lines = body.lines().map(str::trim);
+            let mut is_flattened = false;
+            let mut keys = BTreeSet::new();
+            for line in lines {
+                if let Some(field) = line.strip_prefix("pub ") {
+                    let key = field.split(':').next().expect("a name");
+                    if !std::mem::take(&mut is_flattened) {
+                        keys.insert(key.to_owned());
+                    }
+                } else {
+                    is_flattened |= line == "#[serde(flatten)]";
+                }
+            }
+            types.insert(name, keys);
+        }
+    }
+    types
+}
+
+/// The words of a table's first line.
+fn header(csv: &[u8]) -> BTreeSet<String> {
+    let text = std::str::from_utf8(csv).expect("a text");
+    text.lines().next().expect("a header").split(',').map(str::to_owned).collect()
+}
+
+#[test]
+fn the_page_has_each_key_of_each_type() {
+    let (mut told, types) = (told(), keys_of_types());
+    for (heading, name) in OF_TYPES {
+        let keys = types.get(name).unwrap_or_else(|| panic!("there is no type {name}"));
+        assert_eq!(told.remove(heading).as_ref(), Some(keys), "{heading}, {name}");
+    }
+    let listed: BTreeSet<&str> = OF_TYPES.into_iter().map(|(_, name)| name).collect();
+    assert_eq!(types.into_keys().collect::<BTreeSet<_>>(), listed, "types that the page has");
+    let tables: BTreeSet<&str> = ["`series.csv`", "`events.csv`", "Events", "`fct.csv`", "`queues.csv`"].into();
+    assert_eq!(told.into_keys().collect::<BTreeSet<_>>(), tables, "other headings of the page");
+}
+
+#[test]
+fn the_page_has_each_column_of_each_table() {
+    let told = told();
+    let flows = FLOW_COLUMNS.into_iter().chain(["GAUGE"]).map(|column| format!("FLOW.{column}"));
+    let queues = QUEUE_COLUMNS.into_iter().chain(["GAUGE"]).map(|column| format!("PORT.CLASS.{column}"));
+    let pools = ["POOL.used_bytes", "POOL.capacity_bytes"].map(str::to_owned);
+    let series: BTreeSet<String> = flows.chain(queues).chain(pools).chain(["t_us".to_owned()]).collect();
+    assert_eq!(told["`series.csv`"], series);
+    let [mut events, mut messages, mut queues] = [const { Vec::new() }; 3];
+    EventWriter::new(&mut events).unwrap();
+    FctWriter::new(&mut messages).unwrap();
+    QueueWriter::new(&mut queues).unwrap();
+    assert_eq!(told["`events.csv`"], header(&events));
+    assert_eq!(told["`fct.csv`"], header(&messages));
+    assert_eq!(told["`queues.csv`"], header(&queues));
+}
+
+#[test]
+fn the_page_has_each_event() {
+    let names = EVENTS.lines().map(str::trim).filter(|line| line.starts_with("EventKind::"));
+    let names = names.filter_map(|line| line.split_once(" => \"")?.1.strip_suffix("\","));
+    assert_eq!(told()["Events"], names.map(str::to_owned).collect());
+}
