@@ -4,7 +4,7 @@
 
 use proptest::prelude::*;
 use weir_config::Layout;
-use weir_flowctl::CatchUp;
+use weir_flowctl::{CatchUp, FLOW_CONTROLS};
 use weir_switch_core::Surroundings;
 use weir_units::{CLASSES, Class, ClassSet, Span, Time};
 use weir_wire::mac_control::{ControlFrame, CreditFrame, QueueFrame};
@@ -13,8 +13,10 @@ use crate::common::{Bench, TestFrame, control, frame, introduce, pfc};
 
 const PORTS: u16 = 3;
 
-/// Flow controls of all ports, with what holds frames back by itself: a pause, a rate, credit.
-const FLOW_CONTROLS: [&str; 6] = ["none", "pfc", "gfc-buffer", "gfc-conceptual", "gfc-time", "cbfc"];
+/// A flow control of all ports, each with what holds frames back by itself: a pause, a rate, credit.
+fn flow_controls() -> impl Strategy<Value = &'static str> {
+    prop::sample::select(FLOW_CONTROLS.names().collect::<Vec<_>>())
+}
 
 /// Limits of the queues of two classes.
 const RATES: [&str; 2] = ["", "rate = \"2Gbps\""];
@@ -55,6 +57,7 @@ fn message(flow_control: &str, classes: u8, number: u16, before: usize) -> TestF
     let enabled = ClassSet::from_bits(classes);
     let number_of_blocks = u32::from(number) + 20 * before as u32;
     match flow_control {
+        "pause" => control(ControlFrame::Pause(number)),
         // Stages are told in the place of quanta.
         "gfc-buffer" => pfc(enabled, number % 6),
         "gfc-conceptual" => {
@@ -151,7 +154,7 @@ proptest! {
     #[test]
     fn rows_and_frames_come_to_the_same(
         arrivals in arrivals(),
-        flow_control in prop::sample::select(FLOW_CONTROLS.to_vec()),
+        flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
         layout in prop::sample::select(vec![Layout::Single, Layout::RxTx]),
         steps_us in prop::sample::select(vec![[20; 3], [1, 5, 40], [2; 3]]),
@@ -176,7 +179,7 @@ proptest! {
     #[test]
     fn past_queues_each_class_comes_to_the_same(
         arrivals in arrivals(),
-        flow_control in prop::sample::select(FLOW_CONTROLS.to_vec()),
+        flow_control in flow_controls(),
         rate in prop::sample::select(RATES.to_vec()),
         come in prop::sample::select(vec![3, 10]),
     ) {

@@ -3,9 +3,13 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use weir_arbitration::ARBITRATIONS;
 use weir_flowctl::cbfc::Advertiser;
 use weir_flowctl::gfc::{buffer_based_b1_max, feedback_delay_max, time_based_b0_max};
 use weir_flowctl::wire_bytes;
+use weir_mmu::policy::{self, HeadroomNeeds, POLICIES};
+use weir_nic::host::congestion;
+use weir_nic::tcp;
 use weir_scenario::Scenario;
 use weir_scenario::file::parse;
 use weir_scenario::topology::{Cable, Fabric};
@@ -33,6 +37,12 @@ pub(crate) fn between(rng: &mut Rng, from: u64, to: u64) -> u64 {
     from + rng.below(to - from + 1)
 }
 
+/// Whether a policy with its defaults keeps Φ for every lossless ingress queue.
+fn has_whole_headroom(policy: &str) -> bool {
+    let settings = policy::settings(policy, "").unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    settings.needs().headroom == HeadroomNeeds::PerQueue
+}
+
 pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
     rng.below(100) < percent
 }
@@ -41,6 +51,10 @@ pub(crate) fn chance(rng: &mut Rng, percent: u64) -> bool {
 const FRAMES: u64 = 3_000;
 /// Sizes of messages: those of distributions that have no huge ones.
 const SIZES: [&str; 9] = ["1B", "1KB", "8KB", "20KB", "64KB", "150KB", "google-rpc", "google-rpc", "web-server"];
+/// Policies whose keys are drawn too.
+const POLICIES_IN_PARTS: [&str; 12] =
+    ["static", "dt", "dt", "spfc", "sih", "oversubscribed", "adaptive", "dsh", "dsh", "sonic", "abm", "reverie"];
+/// Congestion controls that are drawn often.
 const PRESETS: [&str; 13] = [
     "none",
     "none",
@@ -56,6 +70,14 @@ const PRESETS: [&str; 13] = [
     "powertcp",
     "theta-powertcp",
 ];
+
+/// What some seeds draw in place of those above and of [`POLICIES_IN_PARTS`]: whatever else there is, with its defaults.
+const OTHERS_PERCENT: u64 = 20;
+
+/// Names that a list does not have yet.
+fn others(names: impl Iterator<Item = &'static str>, known: &[&str]) -> Vec<&'static str> {
+    names.filter(|name| !known.contains(name)).collect()
+}
 
 /// The case of a seed: where it would be too long, with a shorter load.
 pub(crate) fn draw(seed: u64) -> Case {
@@ -77,6 +99,8 @@ struct Drawing {
     rng: Rng,
     /// Draws what was added later, so that seeds stay what they were but for that.
     further: Rng,
+    /// Draws whether there is something of [`others`].
+    others: Rng,
     seed: u64,
     fabric: Fabric,
     speaks: Speaks,
@@ -124,6 +148,7 @@ impl Drawing {
         Drawing {
             rng,
             further: Rng::stream(seed, 0x66_75_72_74_68),
+            others: Rng::stream(seed, 0x6f_74_68_65_72),
             seed,
             fabric,
             speaks,
@@ -152,6 +177,7 @@ impl Drawing {
         ));
         let (policy, has_headroom) = self.buffer();
         let preset = one_of(&mut self.rng, &PRESETS);
+        let preset = self.other(congestion::presets().map(|(name, _)| name), &PRESETS).unwrap_or(preset);
         self.classes(preset);
         let quanta = one_of(&mut self.rng, &[65_535, 65_535, 5_000, 1_000]);
         self.line(format!("[switch.pfc]\nreaction = \"0s\"\nquanta = {quanta}"));
@@ -247,23 +273,12 @@ impl Drawing {
             (size, "static", format!("threshold = \"{threshold}B\""), true)
         } else {
             let size = headroom + private * 8 * ports + spare;
-            let policies = [
-                "static",
-                "dt",
-                "dt",
-                "spfc",
-                "sih",
-                "oversubscribed",
-                "adaptive",
-                "dsh",
-                "dsh",
-                "sonic",
-                "abm",
-                "reverie",
-            ];
-            let policy = one_of(&mut self.rng, &policies);
+            let policy = one_of(&mut self.rng, &POLICIES_IN_PARTS);
             let (table, has_headroom) = self.policy(policy, alpha, spare);
-            (size, policy, table, has_headroom)
+            match self.other(POLICIES.names(), &POLICIES_IN_PARTS) {
+                Some(other) => (size, other, String::new(), has_whole_headroom(other)),
+                None => (size, policy, table, has_headroom),
+            }
         };
         let lossy_alpha = if kind.starts_with("gfc") || kind == "cbfc" { "1/4" } else { lossy_alpha };
         self.line(format!(
@@ -272,6 +287,13 @@ impl Drawing {
             self.cell
         ));
         (policy, has_headroom)
+    }
+
+    /// One of these names that the list does not have, now and then.
+    fn other(&mut self, names: impl Iterator<Item = &'static str>, known: &[&str]) -> Option<&'static str> {
+        let others = others(names, known);
+        let is_drawn = !others.is_empty() && chance(&mut self.others, OTHERS_PERCENT);
+        is_drawn.then(|| one_of(&mut self.others, &others))
     }
 
     fn policy(&mut self, policy: &str, alpha: &str, spare: u64) -> (String, bool) {
@@ -341,12 +363,14 @@ impl Drawing {
             self.classes
         ));
         for class in [0, 3, 4] {
-            let arbitration = one_of(&mut self.rng, &["arrival", "round-robin", "random"]);
-            let mut text = format!("[[switch.classes.queues]]\nclass = {class}\narbitration = \"{arbitration}\"");
-            if arbitration != "arrival" {
+            let arbitration = one_of(&mut self.rng, ARBITRATIONS.all());
+            let mut text =
+                format!("[[switch.classes.queues]]\nclass = {class}\narbitration = \"{}\"", arbitration.name());
+            if arbitration.keys().iter().any(|key| key.name == "arbitration_burst") {
                 text += &format!("\narbitration_burst = {}", between(&mut self.rng, 1, 8));
             }
-            if preset.starts_with("dcqcn") || chance(&mut self.rng, 30) {
+            let goes_by_marks = ["dcqcn", "dctcp"].iter().any(|name| preset.starts_with(name));
+            if goes_by_marks || chance(&mut self.rng, 30) {
                 let kmin = between(&mut self.rng, 2, 60);
                 let kmax = kmin + between(&mut self.rng, 0, 200);
                 text += &format!("\necn = {{ kmin = \"{kmin}KB\", kmax = \"{kmax}KB\", pmax = 0.2 }}");
@@ -493,7 +517,8 @@ impl Drawing {
         let class = if class.is_empty() { 0 } else { one_of(&mut self.rng, class) };
         // TCP wants frames of its MSS.
         if chance(&mut self.rng, 15) {
-            let transport = one_of(&mut self.rng, &["tcp-cubic", "tcp-dctcp", "tcp-reno"]);
+            let kinds: Vec<&str> = tcp::kinds().map(|kind| kind.name()).collect();
+            let transport = one_of(&mut self.rng, &kinds);
             return format!("class = {class}\ntransport = \"{transport}\"");
         }
         self.is_lossy |= class == 0;
