@@ -193,7 +193,11 @@ fn comparison(ended: &[Ended]) -> Table {
     let head = std::iter::once("").chain(ended.iter().map(|run| run.name.as_str()));
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Ended) -> String| {
-        table.row(std::iter::once(name.to_owned()).chain(ended.iter().map(cell)));
+        let cells: Vec<String> = ended.iter().map(cell).collect();
+        // What no run has, such as rates set to peers where all speak PFC, needs no row.
+        if cells.iter().any(|cell| cell != "-") {
+            table.row(std::iter::once(name.to_owned()).chain(cells));
+        }
     };
     row("deadlock", &|run| match &run.summary.deadlock {
         Some(deadlock) if deadlock.dissolved_ns.is_none() => format!("from {:.1} ms", deadlock.since_ns as f64 / 1e6),
