@@ -175,8 +175,8 @@ pub trait PacketStore<P> {
     /// A MAC control frame from `source`; `None` if there is no memory for it.
     fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<P>;
 
-    /// A MAC control frame that is to be sent is for an arrival at `crossed`, after which the peer is to slow down. Called before it is
-    /// sent, in virtual time as on lcores.
+    /// A MAC control frame tells the peer to slow down because of an arrival at `crossed`. Called before the frame is sent, in virtual
+    /// time as on lcores.
     #[inline]
     fn note_crossed(&mut self, _packet: &mut P, _crossed: Time) {}
 

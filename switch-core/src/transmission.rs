@@ -54,7 +54,7 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) manner: M,
 }
 
-/// The classes among these that mark what leaves a queue.
+/// The markers that mark frames as they leave their queue; `None` for the classes of the others.
 pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
     markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
 }

@@ -139,8 +139,8 @@ enum Command {
     Record(record::RecordArguments),
     /// Many runs of a scenario in virtual time, with parameters varied, as one table.
     ///
-    /// Each point is a run in a process of its own, and all cores are at work. A call that was stopped is gone on with by the same
-    /// call. The exit code is 1 if a point failed, or some are left.
+    /// Each point is a run in a process of its own, and all cores are at work. Repeat the command to resume a sweep that was
+    /// stopped. The exit code is 1 if a point failed, or some are left.
     Sweep(sweep::SweepArguments),
     /// A paper's figure, by one command: the paper's numbers beside Weir's, the figure, and whether the findings hold.
     ///

@@ -118,7 +118,7 @@ impl Known {
     }
 }
 
-/// What the name of a table has after that of a table that it is below.
+/// The part of a table's name after its parent's: `spfc` of `buffer.spfc` below `buffer`.
 fn below<'n>(name: &'n str, table: &str) -> Option<&'n str> {
     name.strip_prefix(table)?.strip_prefix('.')
 }

@@ -15,7 +15,7 @@ use weir_units::{Span, Time};
 
 use crate::{Failure, progress, real_frames};
 
-/// What runs scenarios.
+/// The backend that runs scenarios.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Backend {

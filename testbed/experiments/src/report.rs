@@ -27,7 +27,7 @@ use crate::{Failure, has_color};
 /// Arguments of `weir report`.
 #[derive(clap::Args)]
 pub struct ReportArguments {
-    /// Directories of runs, as `weir testbed run`, `weir demo` and `weir sweep` leave them, or folders of several such.
+    /// Directories of runs, as `weir run -o`, `weir testbed run`, `weir demo` and `weir sweep` leave them, or folders of several such.
     #[arg(required = true, value_name = "DIR")]
     directories: Vec<PathBuf>,
     /// The page's file; by default report.html. With --text or --json, the file of that in place of standard output.

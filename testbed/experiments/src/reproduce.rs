@@ -178,7 +178,10 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
         return Ok(());
     }
     if arguments.dry_run {
-        planned.iter().for_each(|(experiment, plan)| println!("{}: {} runs", experiment.id, plan.points.len()));
+        for (experiment, plan) in &planned {
+            let count = plan.points.len();
+            println!("{}: {count} run{}", experiment.id, if count == 1 { "" } else { "s" });
+        }
         return Ok(());
     }
     let (mut outcomes, mut told, version) = (Vec::new(), Vec::new(), version()?);
@@ -498,7 +501,7 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
     }
 }
 
-/// The version, with what tells this very build: runs that another build has left are not gone on with.
+/// The version, with what tells this very build: runs that another build has left are not resumed.
 fn version() -> Result<String, Failure> {
     let build = match weir_sim::own_build_id() {
         Some(id) => id,

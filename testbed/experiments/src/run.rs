@@ -293,7 +293,7 @@ impl RunArguments {
         Ok(())
     }
 
-    /// A run's directory: to be written anew, or to be gone on with where it is resumed. None where it has its results.
+    /// A run's directory: to be written anew, or to be written on where the run is resumed. None where it has its results.
     fn run_dir(&self, directory: &Path, text: &str) -> Result<Option<RunDir>, RunDirError> {
         if self.resume && RunDir::has_checkpoint(directory) {
             return RunDir::resume(directory).map(Some);
@@ -334,7 +334,7 @@ fn refuse_checkpoints(arguments: &RunArguments, backend: Backend) -> Result<(), 
     let option = if arguments.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
     match backend {
         Backend::Dpdk | Backend::Hosts if arguments.checkpoint.is_some() || arguments.resume => Err(Failure::Argument(
-            format!("{option}: only runs in virtual time can be gone on with; add --backend sim, or leave it out"),
+            format!("{option}: only runs in virtual time can be resumed; add --backend sim, or leave it out"),
         )),
         _ => Ok(()),
     }

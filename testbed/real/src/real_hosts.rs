@@ -88,7 +88,7 @@ impl RealHosts {
         Ok(Some(RealHosts { session, seen: seen(scenario) }))
     }
 
-    /// Has what still runs end soon.
+    /// Tells the programs that still run to end; does not wait for them.
     pub(super) fn stop(&self) {
         self.session.stop();
     }
@@ -103,7 +103,7 @@ impl RealHosts {
         self.session.is_done()
     }
 
-    /// How far the flow of this place is, as the switches have counted; `None` of one that they can't tell from others.
+    /// The progress of the flow of this index, by the switches' counters; `None` if they can't tell it from others.
     pub(super) fn sample(&self, flow: usize, reports: &[Report]) -> Option<FlowSample> {
         let seen = self.seen[flow]?;
         let class = |place: PortPlace| &reports[place.switch].ports[place.port].classes[seen.class];

@@ -105,7 +105,7 @@ pub struct RunDir {
     path: PathBuf,
     /// The files that are written while the run goes on.
     files: Mutex<Vec<RunFile>>,
-    /// Whether files that are there are gone on with.
+    /// Whether existing files are written on, as when a run is resumed.
     is_resumed: bool,
 }
 
@@ -197,7 +197,7 @@ impl RunDir {
         path.join(CHECKPOINT).is_file()
     }
 
-    /// Whether files that are there are gone on with.
+    /// Whether existing files are written on, as when a run is resumed.
     pub fn is_resumed(&self) -> bool {
         self.is_resumed
     }
@@ -354,7 +354,7 @@ impl RunDir {
     }
 
     /// Opens all files that are written while the run goes on anew, as after a log rotation: a new file begins with its header,
-    /// one that is there is gone on with. Writers with buffers of their own are flushed first.
+    /// an existing one is appended to. Writers with buffers of their own are flushed first.
     ///
     /// # Errors
     /// As [`RunDir::flush`].

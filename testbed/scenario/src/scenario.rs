@@ -21,8 +21,8 @@ use crate::topology::Routes;
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 pub use traffic::{Sends, TrafficPlan};
 
-/// What a flow to a real host waits for an acknowledgement that it has no word of: the timeout 18 of a queue pair, as perftest is
-/// given it for real hosts' own flows.
+/// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, which perftest is given for real hosts' own
+/// flows.
 const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
 
 /// An experiment.

@@ -119,20 +119,20 @@ pub use weir_results::record::Progress;
 pub struct Sim {
     /// All nodes, some in each part.
     parts: Parts,
-    /// Who runs parts beside the caller's thread.
+    /// The threads that run parts beside the caller's.
     crew: Crew,
     pace: Pace,
     fabric: Fabric,
     connections: Connections,
     links: Links,
-    /// What a node does reaches no other earlier than after this.
+    /// The shortest time in which what a node does reaches another one.
     lookahead: Span,
     now: Time,
     /// How far the nodes of each side have got.
     clocks: [Time; 2],
-    /// The window that the hosts are in, or were last: so many lookaheads long as there are sides, from the start.
+    /// Index of the hosts' current (or last) window. A window is `sides.count()` lookaheads long.
     window: Option<u64>,
-    /// Windows that were looked at, in debug builds.
+    /// Windows whose nodes were audited, in debug builds.
     audited: u64,
 }
 

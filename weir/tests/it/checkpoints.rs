@@ -110,6 +110,6 @@ fn checkpoints_are_of_virtual_time() {
         command.args(["testbed", "run", "lab.toml", "--backend", "hosts"]).args(option).current_dir(lab.0.path());
         let Output { status, stderr, .. } = command.output().unwrap();
         let said = String::from_utf8_lossy(&stderr).into_owned();
-        assert!(status.code() == Some(2) && said.contains("only runs in virtual time can be gone on with"), "{said}");
+        assert!(status.code() == Some(2) && said.contains("only runs in virtual time can be resumed"), "{said}");
     }
 }

@@ -311,6 +311,8 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
     };
     let of = |verdict: Verdict| entries.iter().filter(|entry| verdict_of(entry) == Some(verdict)).count();
     let (holds, in_part, not) = (of(Verdict::Holds), of(Verdict::HoldsInPart), of(Verdict::DoesNotHold));
+    let hold = |count: usize| if count == 1 { "holds" } else { "hold" };
+    let do_not = if not == 1 { "does" } else { "do" };
     let not_judged = match of(Verdict::NotJudged) {
         0 => String::new(),
         1 => ", 1 is not judged".to_owned(),
@@ -323,8 +325,10 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
     };
     let _ = writeln!(
         text,
-        "{} experiments: {holds} hold,{arithmetic} {in_part} hold in part, {not} do not hold{not_judged}.",
-        entries.len()
+        "{} experiments: {holds} {},{arithmetic} {in_part} {} in part, {not} {do_not} not hold{not_judged}.",
+        entries.len(),
+        hold(holds),
+        hold(in_part)
     );
 }
 

@@ -80,7 +80,7 @@ impl Session {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Has what still runs end soon.
+    /// Tells the programs that still run to end; does not wait for them.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }

@@ -35,7 +35,7 @@ impl RunFile {
         Ok(RunFile::of(path, File::create(path)?))
     }
 
-    /// Opens a file that is gone on with; [`RunFile::cut_back`] says from where.
+    /// Opens an existing file to write on; [`RunFile::cut_back`] says from where.
     pub(super) fn resume(path: &Path) -> io::Result<RunFile> {
         let file = File::options().write(true).create(true).truncate(false).open(path)?;
         Ok(RunFile::of(path, file))
@@ -91,8 +91,8 @@ impl RunFile {
         self.inner().is_header = false;
     }
 
-    /// Opens the file of that name anew, as after a log rotation: a new one begins with the header, one that is there is gone on
-    /// with. What a file that was moved away does not take is lost.
+    /// Opens the file of that name anew, as after a log rotation: a new one begins with the header, an existing one is
+    /// appended to. What a file that was moved away does not take is lost.
     pub(super) fn reopen(&self) -> io::Result<()> {
         let mut inner = self.inner();
         let written = inner.write_out();
@@ -213,7 +213,7 @@ mod tests {
         file.flush().unwrap();
         assert_eq!(fs::read_to_string(folder.path().join("events.csv.1")).unwrap(), "header\n1\n");
         assert_eq!(fs::read_to_string(&path).unwrap(), "header\n2\n");
-        // Nobody has moved it: it is gone on with.
+        // Nobody has moved it: it is appended to.
         file.reopen().unwrap();
         file.write_all(b"3\n").unwrap();
         file.flush().unwrap();

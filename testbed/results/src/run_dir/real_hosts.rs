@@ -41,7 +41,7 @@ pub struct ConnectionSummary {
     pub rtt_mean_ns: u64,
     /// and at most.
     pub rtt_max_ns: u64,
-    /// Segments sent again by the last sample.
+    /// Segments retransmitted up to the last sample.
     pub retransmits: u64,
 }
 

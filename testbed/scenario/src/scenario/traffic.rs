@@ -88,7 +88,7 @@ impl TrafficPlan {
         before(self.messages(), end)
     }
 
-    /// What the connection of one of its messages carries. Who has its ends is up to whoever opens it.
+    /// The connection that carries one of its messages. Its ends are left open: the backend that opens it names the two hosts.
     pub fn flow(&self, message: &Message) -> FlowConfig {
         FlowConfig {
             message: message.size,

@@ -21,7 +21,7 @@ pub enum CheckpointError {
     /// Something of the scenario does not show its state.
     #[error("--checkpoint: {0} can't be taken down; its `checkpoint` says how, or leave --checkpoint out")]
     Refused(String),
-    /// The file is none, or not as it was written.
+    /// The file is no checkpoint, or is damaged.
     #[error("{}: this is no checkpoint, or a damaged one; to begin anew, leave --resume out", .0.display())]
     Damaged(PathBuf),
     /// Another program wrote it, or another version.

@@ -11,7 +11,7 @@ use weir_units::{BitRate, Bytes, Class, ClassSet, MacAddr, PortId, QueueId, Time
 
 use super::Setup;
 
-/// How often a static address is entered again that an lcore has written over, before something is wrong.
+/// Attempts to enter a static address that an lcore has overwritten meanwhile.
 const TRIES: usize = 5;
 
 /// Tells a switch's lcores what differs from before: these keys. Says what follows, a sentence each.

@@ -54,7 +54,7 @@ fn rest_of_the_longest(rate: BitRate, refresh_percent: u8) -> Span {
     (Quantum::at(rate).times(u16::MAX) * u64::from(100 - refresh_percent)).divided_by(100)
 }
 
-/// A watchdog that needs a PAUSE between two looks, and looks more often than a peer repeats it.
+/// Warns of a watchdog that polls more often than a peer repeats its PAUSE: it needs one between two polls to see a storm.
 fn unseen(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
     let watchdog = switch.pfc_watchdog.as_ref()?;
     let is_pfc = switch.ports.iter().any(|port| port.flow_control.tells() == Tells::Pfc && port.rate == Some(rate));
