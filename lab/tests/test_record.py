@@ -4,6 +4,7 @@ disk is full, or nobody reads the terminal. Needs no root: frames come from a ca
 import csv
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from conftest import need
 from pfc import Stream
 from scapy.utils import wrpcap
 
-from weirlab.switch import Switch, weir_binary
+from weirlab.switch import REPOSITORY, Switch, weir_binary
 from weirlab.waiting import until
 
 # Much, for machines that do much else; nothing waits for it to pass.
@@ -73,6 +74,15 @@ def rows(path):
     return list(csv.DictReader(text[: text.rfind("\n") + 1].splitlines()))
 
 
+def keys(value):
+    """Keys of objects in a JSON value, but for those of maps, which are reasons, causes and parameters."""
+    if isinstance(value, list):
+        return set().union(*map(keys, value))
+    if not isinstance(value, dict):
+        return set()
+    return set(value).union(*(keys(below) for key, below in value.items() if key not in ("drops", "by_cause", "parameters")))
+
+
 def report(*arguments):
     return subprocess.run([weir_binary(), "report", *map(str, arguments)], capture_output=True, text=True)
 
@@ -97,6 +107,10 @@ def test_a_record_has_what_happened(recorded, tmp_path):
     assert at_in["classes"][0]["pauses_sent"] == finished.traffic_class("in", 3)["pauses_tx"] > 0
     assert json.loads((directory / "provenance.json").read_text())["format"] == "weir-run-2"
     assert json.loads((directory / "switches.json").read_text()) == finished.summary
+    explained = set(re.findall(r"`(\w+)`", (REPOSITORY / "docs/RUN_DIRECTORY.md").read_text()))
+    for file in ("summary.json", "switches.json", "provenance.json", "topology.json"):
+        untold = keys(json.loads((directory / file).read_text())) - explained
+        assert not untold, f"docs/RUN_DIRECTORY.md does not have these keys of {file}: {untold}"
     assert not list(directory.glob("summary.json.*")), "the results so far are gone when there are whole ones"
     page = tmp_path / "report.html"
     made = report(directory, "-o", page)

@@ -1,4 +1,5 @@
-//! `docs/RUN_DIRECTORY.md` has each column and each key of a run's files, and no other.
+//! `docs/RUN_DIRECTORY.md` has each column and each key of a run's files, and no other. What a lab switch leaves besides is written
+//! elsewhere, and `lab/tests/test_record.py` looks for it on the page.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -61,8 +62,9 @@ const OF_TYPES: [(&str, &str); 35] = [
 
 /// The words between backticks in the first cells of the table below each heading.
 fn told() -> BTreeMap<&'static str, BTreeSet<String>> {
-    let sections =
-        PAGE.split("\n### ").skip(1).map(|section| section.split_once('\n').expect("a text below its heading"));
+    let page = PAGE.split("\n## A lab switch's own").next().expect("a page");
+    let sections = page.split("\n### ").skip(1);
+    let sections = sections.map(|section| section.split_once('\n').expect("a text below its heading"));
     let rows = |text: &'static str| text.lines().filter(|line| line.starts_with("| `"));
     let words = |row: &'static str| {
         let cell = row.split('|').nth(1).expect("a cell");
