@@ -70,7 +70,12 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
             let id = QueueId::new(port, class);
             let (is, should) = (mmu.ingress_use(id, model.now), &model.queues[id.index()]);
             let levels = [is.private, is.shared, is.headroom, is.headroom_limit].map(Bytes::get);
-            prop_assert_eq!(levels, [should.private, should.shared, should.headroom, should.limit], "{:?}", id);
+            prop_assert_eq!(
+                levels,
+                [should.private, should.shared, should.headroom, should.limit],
+                "{:?}; the rule of each policy stands in reference/model.rs",
+                id
+            );
             let off = should.off || (model.is_dsh() && class != LOSSY && model.port_off[port.index()]);
             prop_assert_eq!(is.off, off, "{:?}", id);
             prop_assert_eq!(before.contains(class), off, "{:?}: what the transmitter believes", id);

@@ -186,7 +186,8 @@ impl<'a> Recording<'a> {
         let Some(at) = reports.first().map(|report| self.since_began(report.at)) else { return };
         self.attempt(|record| {
             record.flush()?;
-            let failures = vec!["the run did not end: these are its results so far".to_owned()];
+            let failures =
+                vec!["the run did not end, or could not write its results: these are those so far".to_owned()];
             let summary = record.summary(at, reports, failures, true);
             record.run.write_so_far(&summary).map_err(io::Error::other)
         });

@@ -222,7 +222,7 @@ fn files_that_are_missing_or_wrong_are_named() {
     assert!(said.contains("dt-script-b: provenance.json is missing, so this is not a whole run"), "{said}");
     fs::write(file("provenance.json"), provenance).unwrap();
     fs::remove_file(file("summary.json")).unwrap();
-    assert!(lab.refused(&["report", FIRST]).contains("dt-script-b: summary.json is missing, as the run did not end"));
+    assert!(lab.refused(&["report", FIRST]).contains("dt-script-b: summary.json is missing: the run did not end"));
     let text = lab.good(&["report", "runs", "--text"]);
     assert!(
         text.contains("left out: runs/dt-script-b: summary.json is missing") && text.contains("incast: static"),

@@ -162,7 +162,8 @@ fn kind(directory: &Path) -> DirectoryKind {
             DirectoryKind::Unfinished(format!("the sweep's point has no summary.json: {reason}"))
         }
         Err(_) if has("provenance.json") => DirectoryKind::Unfinished(
-            "summary.json is missing, as the run did not end; run it again, or leave it out".to_owned(),
+            "summary.json is missing: the run did not end, or could not write it; run it again, or leave it out"
+                .to_owned(),
         ),
         Err(_) => DirectoryKind::Other,
     }
