@@ -29,7 +29,7 @@ impl NicModelConfig {
     /// `xoff` where neither it nor `receive_buffer` is given.
     pub(crate) const XOFF_DEFAULT: Bytes = Bytes::kb(64);
     /// No buffer of a NIC is larger.
-    pub const BUFFER_MAX: Bytes = Bytes::mb(16);
+    pub(crate) const BUFFER_MAX: Bytes = Bytes::mb(16);
     /// Frames that the switch may send at once after a poll that came late: as many as the link to the NIC takes. The receive buffer
     /// has room for them above its headroom by default.
     pub const BURST_FRAMES: u32 = 256;

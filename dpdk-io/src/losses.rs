@@ -335,11 +335,6 @@ impl LossMeter {
         })
     }
 
-    /// The driver's row.
-    pub fn knowledge(&self) -> &'static DriverKnowledge {
-        self.knowledge
-    }
-
     fn take(&mut self, reading: &Reading) -> DeviceLosses {
         for ((is_receive, counter, cause), last) in self.knowledge.counters().zip(&mut self.last) {
             let losses = if is_receive { &mut self.losses.receive } else { &mut self.losses.transmit };

@@ -115,7 +115,7 @@ impl NicFacts {
 
     /// What keeps it from being used. `has_hugepages` is whether the free ones hold the packet memory, `hugepages` how
     /// many of 2 MiB would.
-    pub fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<Finding> {
+    pub(crate) fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<Finding> {
         let address = &self.address;
         let finding = |message: String, help: String| Some(Finding { message, help });
         let Some(driver) = &self.driver else {

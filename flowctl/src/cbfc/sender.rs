@@ -141,13 +141,13 @@ impl Sender {
     }
 
     /// Messages ignored, in whole or in part, as older than one received before.
-    pub fn stale(&self) -> u64 {
+    pub(crate) fn stale(&self) -> u64 {
         self.stale.load(Ordering::Relaxed)
     }
 
     /// Messages with credit for more than a buffer has, ignored or cut: forged, or of a peer that was restarted or has another
     /// buffer.
-    pub fn excessive(&self) -> u64 {
+    pub(crate) fn excessive(&self) -> u64 {
         self.excessive.load(Ordering::Relaxed)
     }
 

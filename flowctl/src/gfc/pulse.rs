@@ -59,7 +59,7 @@ impl Arrivals {
 
     /// What a frame of this length (without FCS) counts.
     #[inline]
-    pub fn bytes_of(&self, frame_bytes: u32) -> u32 {
+    pub(crate) fn bytes_of(&self, frame_bytes: u32) -> u32 {
         wire_bytes(frame_bytes, self.link_overhead).get() as u32
     }
 

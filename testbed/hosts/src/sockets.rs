@@ -34,11 +34,11 @@ pub struct ConnectionSample {
 
 impl ConnectionSample {
     /// The names of [`ConnectionSample::row`].
-    pub const COLUMNS: &str =
+    pub(crate) const COLUMNS: &str =
         "time_us,cwnd_segments,ssthresh_segments,rtt_us,rttvar_us,bytes_sent,bytes_acked,retransmits,delivered_ce";
 
     /// As CSV has it.
-    pub fn row(&self) -> String {
+    pub(crate) fn row(&self) -> String {
         let ConnectionSample { at_us, cwnd, ssthresh, bytes_sent, bytes_acked, retransmits, delivered_ce, .. } = self;
         let us = |ns: u64| format!("{}.{:03}", ns / 1_000, ns % 1_000);
         let ssthresh = ssthresh.map_or_else(String::new, |segments| segments.to_string());

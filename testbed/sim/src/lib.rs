@@ -386,7 +386,7 @@ impl Sim {
     ///
     /// # Panics
     /// If there is no such set.
-    pub fn use_routes(&mut self, set: usize) {
+    pub(crate) fn use_routes(&mut self, set: usize) {
         (0..self.parts.switches()).for_each(|switch| self.shared(switch).fdb.use_routes(set));
     }
 

@@ -22,7 +22,7 @@ pub(crate) const GID_OF_IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0x
 
 impl Keys {
     /// Bytes of the message: text, and a zero.
-    pub const BYTES: usize = 108;
+    pub(crate) const BYTES: usize = 108;
 
     /// With the GID of an IPv4 address.
     pub fn with_ip(self, ip: Ipv4Addr) -> Keys {
