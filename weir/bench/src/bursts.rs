@@ -19,7 +19,7 @@ use crate::machine::kept_from_cpu;
 use crate::tester::{End, fresh};
 
 const PORTS: [&str; 2] = ["left", "right"];
-/// Of the lossless class by the preset `roce`.
+/// The preset `roce` has a lossless class for it.
 const DSCP: u8 = 26;
 const LENGTH: u16 = FRAME_BYTES_MIN as u16 - FCS_BYTES as u16;
 /// How long frames that are on their way may take to leave.
@@ -95,7 +95,7 @@ fn burst(prepared: &PreparedSwitches<'_>, port: u8, frames: usize) -> Result<Bat
 /// The other ends of both ports' cables, which hand each frame that comes over to the other port.
 struct Shuttle {
     left: End,
-    /// What is to come to the left port.
+    /// Frames that are to come to the left port.
     to_left: Batch,
     right: End,
     to_right: Batch,
