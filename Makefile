@@ -195,9 +195,10 @@ BESIDE_SIMULATORS = $(STEP) "virtual time beside other simulators" scripts/besid
 bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; built and run where WEIR_HPCC=PATH, WEIR_HTSIM=PATH name their sources
 	@$(BESIDE_SIMULATORS)
 
-bench-peers: setup ## Forwarding beside testpmd, l3fwd and Open vSwitch on the same ports in turn; gets what is missing of them into target/peers
+bench-peers: setup ## Forwarding and latency beside testpmd, l3fwd and Open vSwitch on the same ports in turn; gets what is missing of them into target/peers
 	@$(STEP) "peers" scripts/peers $(TARGET)/peers
 	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --peers
+	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "latency beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --latency
 
 clean: ## Remove what was built and the Python environment
 	@$(CARGO) clean

@@ -5,16 +5,21 @@
 //! `cargo bench -p weir-bench --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
 //! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
 //! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
-//! a profiler wants it; with `-- --cold` it is measured what packet memory costs that has left the cache; with `-- --instructions` it runs
-//! under callgrind, and a packet's instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`;
-//! alone also `mixed`) leave the others out, `--rounds N` takes so many rounds.
+//! a profiler wants it; with `-- --cold` it is measured what packet memory costs that has left the cache; with `-- --latency` how long
+//! frames take from port to port, through l3fwd and testpmd too; with `-- --instructions` it runs under callgrind, and a packet's
+//! instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`; alone also `mixed`) leave
+//! the others out, and so do those of peers (`l3fwd`, `io`, `macswap`) of latencies; `--rounds N` takes so many rounds.
 
 #[path = "forwarding/cold.rs"]
 mod cold;
+#[path = "forwarding/ground.rs"]
+mod ground;
 #[path = "forwarding/hugepages.rs"]
 mod hugepages;
 #[path = "forwarding/l3fwd.rs"]
 mod l3fwd;
+#[path = "forwarding/latency.rs"]
+mod latency;
 #[path = "forwarding/openvswitch.rs"]
 mod openvswitch;
 #[path = "forwarding/peers.rs"]
@@ -29,6 +34,7 @@ mod testpmd;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use ground::Ground;
 use hugepages::Reserved;
 use weir_alone::{Counted, Part, hold_all};
 use weir_bench::forwarding::{CASES, Case, Forwarded, OF_TWO_PORTS, Setup, Until, forward};
@@ -38,7 +44,7 @@ use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
 
-use peers::{Ground, Peer};
+use peers::Peer;
 use table::Table;
 
 /// The program that runs under callgrind, one lcore with two ports or as many as the case takes.
@@ -111,8 +117,11 @@ fn main() {
     }
     let some_are_named = CASES.iter().any(|case| is_asked(case.name));
     let takes_part = |case: &Case| !some_are_named || is_asked(case.name);
-    let dir = tempfile::tempdir().expect("a temporary directory");
     let lcore = *cpu::allowed().last().expect("a CPU");
+    if let Some(socket) = std::env::args().skip_while(|argument| argument != latency::SWITCH).nth(1) {
+        latency::be_a_switch(lcore, socket.as_ref());
+    }
+    let dir = tempfile::tempdir().expect("a temporary directory");
     if let Some(run) = RUNS.iter().find(|run| is_asked(run.argument)) {
         return println!("packets {}", counted(run, lcore, dir.path()));
     }
@@ -123,6 +132,9 @@ fn main() {
     let rounds = rounds.map_or(ROUNDS, |rounds| rounds.parse().expect("a number of rounds"));
     if is_asked("--cold") {
         return cold::measure(lcore, dir.path(), hugepages.available(), rounds);
+    }
+    if is_asked("--latency") {
+        return latency::measure(lcore, dir.path(), hugepages.available(), rounds);
     }
     let (captures, switches): (Vec<Vec<PathBuf>>, Vec<SwitchConfig>) = CASES
         .iter()
@@ -154,9 +166,9 @@ fn main() {
         let taking_part = captures.iter().zip(&switches).zip(&mut tables).zip(&CASES);
         for ((files, switch), table) in taking_part.filter(|(_, case)| takes_part(case)).map(|(all, _)| all) {
             let weir = weir_rate(&runtime, switch, span);
-            let files = files.as_slice().try_into().expect("two ports");
-            let ground = Ground { captures: files, lcore, hugepages: hugepages.available(), span };
-            table.add(weir, peers.iter().map(|peer| peer.rate(&ground)));
+            let files: &[PathBuf; 2] = files.as_slice().try_into().expect("two ports");
+            let ground = Ground { ports: &ground::replaying(files), lcore, hugepages: hugepages.available() };
+            table.add(weir, peers.iter().map(|peer| peer.rate(&ground, span)));
         }
     }
     let named = || tables.iter().zip(&CASES).filter(|(_, case)| takes_part(case));

@@ -5,10 +5,11 @@
 //! | [`forwarding`] | packets per CPU-second of one lcore and of several, between ports that need no NIC |
 //! | [`bursts`] | what a packet takes of an lcore where few come at a time |
 //! | [`rfc2544`] | throughput, latency and longest bursts between two ports of a switch file |
+//! | [`memif_tester`] | rate and latency of a forwarder in another process |
 //! | [`pause`] | how long a PAUSE takes to be sent and to be obeyed |
 //! | [`idle`] | CPU time of an lcore without work, and what that adds to the latency of a lone frame |
 //!
-//! The last three have a generator on a CPU of its own. It is part of this crate: numbered frames at a rate, told apart by
+//! The last four have a generator on a CPU of its own. It is part of this crate: numbered frames at a rate, told apart by
 //! their numbers when they come back. [`search`] finds the highest rate that is carried.
 //!
 //! No figure is told without the machine that it was taken on ([`machine`]), and what others took of its CPUs meanwhile.
@@ -38,6 +39,7 @@ pub mod idle;
 mod interrupted;
 pub mod latency;
 pub mod machine;
+pub mod memif_tester;
 pub mod pause;
 pub mod rfc2544;
 pub mod search;

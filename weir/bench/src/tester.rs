@@ -43,6 +43,8 @@ pub(crate) enum End {
     Ring(RingEnd),
     /// A device that is cabled to a switch's port.
     Device(RxQueue, TxQueue),
+    /// Memory that is shared with another process.
+    Memif(RxQueue, TxQueue),
 }
 
 impl End {
@@ -50,7 +52,7 @@ impl End {
     pub(crate) fn receive(&mut self, batch: &mut Batch) -> usize {
         match self {
             End::Ring(ring) => ring.receive(batch, MAX_BURST),
-            End::Device(rx, _) => rx.receive(batch, MAX_BURST),
+            End::Device(rx, _) | End::Memif(rx, _) => rx.receive(batch, MAX_BURST),
         }
     }
 
@@ -58,7 +60,7 @@ impl End {
     pub(crate) fn send(&mut self, batch: &mut Batch) -> usize {
         match self {
             End::Ring(ring) => ring.send(batch),
-            End::Device(_, tx) => tx.send(batch),
+            End::Device(_, tx) | End::Memif(_, tx) => tx.send(batch),
         }
     }
 
@@ -66,6 +68,8 @@ impl End {
     fn away_from(&self) -> Span {
         match self {
             End::Ring(_) => Span::from_micros(10),
+            // Frames are copied, out of another CPU's cache.
+            End::Memif(..) => Span::from_micros(50),
             // A burst takes system calls.
             End::Device(..) => Span::from_micros(500),
         }
@@ -276,8 +280,8 @@ impl Tester {
     }
 }
 
-/// The stations at the two ends of a circuit.
-const STATIONS: [Station; 2] = [Station { port: 0xf1, number: 0xbe }, Station { port: 0xf2, number: 0xbe }];
+/// The stations at the two ends of a circuit. By default l3fwd, DPDK's example, has routes to them by its first two ports.
+const STATIONS: [Station; 2] = [Station { port: 0, number: 0xbe }, Station { port: 1, number: 0xbe }];
 
 impl Outcome {
     fn new() -> Outcome {

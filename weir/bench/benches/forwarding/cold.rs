@@ -11,6 +11,7 @@ use weir_config::SwitchConfig;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
 use weir_units::Bytes;
 
+use crate::ground::{self, Ground};
 use crate::testpmd;
 
 /// What stands in the queues, in frames of 64 B.
@@ -42,6 +43,7 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
     let (_, switch) = prepared(INCAST);
     let (captures, _) = prepared(CASES[0]);
     let captures: [PathBuf; 2] = captures.try_into().expect("two ports");
+    let ground = Ground { ports: &ground::replaying(&captures), lcore, hugepages };
     let memory_mb = Memory::of(std::slice::from_ref(&switch), 1, 0).megabytes();
     let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
     let runtime = Runtime::start("forwarding", lcores, &[], &options).expect("DPDK");
@@ -51,7 +53,7 @@ pub(crate) fn measure(lcore: u32, directory: &Path, hugepages: bool, rounds: usi
         let (weir, peers) = rows.split_first_mut().expect("Weir");
         weir.rounds.push([Bytes::ZERO, STANDING].map(|standing| weir_rate(&runtime, &switch, standing)));
         for (row, mode) in peers.iter_mut().zip(MODES) {
-            let rate = |buffers| testpmd::rate_with(mode, &captures, lcore, hugepages, Some(buffers), SPAN);
+            let rate = |buffers| testpmd::rate_with(mode, &ground, SPAN, Some(buffers));
             row.rounds.extend(rate(FEW).zip(rate(MANY)).map(|(hot, cold)| [hot, cold]));
         }
     }

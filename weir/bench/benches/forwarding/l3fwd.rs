@@ -9,37 +9,53 @@ use std::time::Duration;
 use rustix::fd::OwnedFd;
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketType, connect, recv, send, socket};
 
+use crate::ground::Ground;
 use crate::processes::{self, Daemon};
 
-/// Packets per CPU-second of its forwarding thread; `None` if it is not built or does not run. Frames to 198.18.N.0/24 leave by port N.
-pub(crate) fn rate(folder: &Path, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
-    let examples = folder.join("l3fwd");
-    let prefix = format!("weir-l3fwd-{}", std::process::id());
-    let mut command = Command::new(examples.join("build/l3fwd"));
-    command.args(["-l", &lcore.to_string(), "--no-pci", "--file-prefix", &prefix]);
-    command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "600"] });
-    for (n, file) in captures.iter().enumerate() {
-        command.arg(format!("--vdev=net_pcap{n},rx_pcap={},infinite_rx=1", file.display()));
-    }
-    let queues = format!("--config=(0,0,{lcore}),(1,0,{lcore})");
-    command.args(["--", "-p", "0x3", "-P", "--parse-ptype", "--lookup=lpm", &queues]);
-    for (key, file) in [("--rule_ipv4", "lpm_default_v4.cfg"), ("--rule_ipv6", "lpm_default_v6.cfg")] {
-        command.arg(format!("{key}={}", examples.join(file).display()));
-    }
-    let daemon = Daemon::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
-    let measured = measure(daemon, &prefix, span);
-    let _ = fs::remove_dir_all(runtime_folder(&prefix));
-    measured
+/// A running l3fwd, until this is dropped. Frames to 198.18.N.0/24 leave by port N.
+pub(crate) struct L3fwd {
+    pub(crate) daemon: Daemon,
+    prefix: String,
 }
 
-/// Ends the process, too.
-fn measure(mut daemon: Daemon, prefix: &str, span: Duration) -> Option<f64> {
-    let address = SocketAddrUnix::new(runtime_folder(prefix).join("dpdk_telemetry.v2")).ok()?;
-    let telemetry = daemon.wait_until(|| Telemetry::connect(&address))?;
-    // Its tables are made, and its ports started, after telemetry answers.
-    daemon.wait_until(|| telemetry.sent().filter(|sent| *sent > 0))?;
-    // The main thread forwards.
-    processes::rate_over(span, || Some((telemetry.sent()?, processes::cpu_time_of_main_ns(daemon.pid())?)))
+/// Packets per CPU-second of its forwarding thread; `None` if it is not built or does not run.
+pub(crate) fn rate(folder: &Path, ground: &Ground, span: Duration) -> Option<f64> {
+    L3fwd::start(folder, ground)?.measure(span)
+}
+
+impl L3fwd {
+    pub(crate) fn start(folder: &Path, &Ground { ports, lcore, hugepages }: &Ground) -> Option<L3fwd> {
+        let examples = folder.join("l3fwd");
+        let prefix = format!("weir-l3fwd-{}", std::process::id());
+        let mut command = Command::new(examples.join("build/l3fwd"));
+        command.args(["-l", &lcore.to_string(), "--no-pci", "--file-prefix", &prefix]);
+        command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "600"] });
+        command.args(ports.iter().map(|port| format!("--vdev={port}")));
+        let queues = format!("--config=(0,0,{lcore}),(1,0,{lcore})");
+        command.args(["--", "-p", "0x3", "-P", "--parse-ptype", "--lookup=lpm", &queues]);
+        for (key, file) in [("--rule_ipv4", "lpm_default_v4.cfg"), ("--rule_ipv6", "lpm_default_v6.cfg")] {
+            command.arg(format!("{key}={}", examples.join(file).display()));
+        }
+        let daemon = Daemon::start(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))?;
+        Some(L3fwd { daemon, prefix })
+    }
+
+    fn measure(&mut self, span: Duration) -> Option<f64> {
+        let address = SocketAddrUnix::new(runtime_folder(&self.prefix).join("dpdk_telemetry.v2")).ok()?;
+        let telemetry = self.daemon.wait_until(|| Telemetry::connect(&address))?;
+        // Its tables are made, and its ports started, after telemetry answers.
+        self.daemon.wait_until(|| telemetry.sent().filter(|sent| *sent > 0))?;
+        // The main thread forwards.
+        let pid = self.daemon.pid();
+        processes::rate_over(span, || Some((telemetry.sent()?, processes::cpu_time_of_main_ns(pid)?)))
+    }
+}
+
+impl Drop for L3fwd {
+    fn drop(&mut self) {
+        self.daemon.end();
+        let _ = fs::remove_dir_all(runtime_folder(&self.prefix));
+    }
 }
 
 /// Where DPDK keeps a process's files.

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
+use crate::ground::Ground;
 use crate::processes::{self, Daemon};
 
 /// How long flows get to be learned before anything is counted.
 const LEARN: Duration = Duration::from_millis(200);
 
 /// Packets per CPU-second of its forwarding thread; `None` if it is not unpacked or does not run.
-pub(crate) fn rate(folder: &Path, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
-    OpenVswitch::start(folder.join("openvswitch"), captures, lcore, hugepages)?.measure(span)
+pub(crate) fn rate(folder: &Path, ground: &Ground, span: Duration) -> Option<f64> {
+    OpenVswitch::start(folder, ground)?.measure(span)
 }
 
 /// A running Open vSwitch. What ends it comes before the folder of its files.
@@ -25,15 +26,15 @@ struct OpenVswitch {
 }
 
 impl OpenVswitch {
-    fn start(programs: PathBuf, captures: &[PathBuf; 2], lcore: u32, hugepages: bool) -> Option<OpenVswitch> {
-        let at = Places { programs, home: tempfile::tempdir().ok()? };
+    fn start(folder: &Path, ground: &Ground) -> Option<OpenVswitch> {
+        let at = Places { programs: folder.join("openvswitch"), home: tempfile::tempdir().ok()? };
         let schema = at.programs.join("usr/share/openvswitch/vswitch.ovsschema");
         succeed(at.command("usr/bin/ovsdb-tool").arg("create").arg(at.file("conf.db")).arg(schema))?;
         let mut database = at.daemon("usr/sbin/ovsdb-server", "db");
         database.arg(format!("--remote=p{}", at.database())).arg(at.file("conf.db"));
         let mut database = Daemon::start(&mut database)?;
         database.wait_until(|| at.file("db.sock").exists().then_some(()))?;
-        at.configure(captures, lcore, hugepages)?;
+        at.configure(ground)?;
         let mut switch = at.daemon("usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk", "switch");
         let switch = Daemon::start(switch.arg(at.database()))?;
         Some(OpenVswitch { switch, _database: database, at })
@@ -97,7 +98,7 @@ impl Places {
     }
 
     /// Writes what the switch is to do into its database: one bridge, two ports, one forwarding thread.
-    fn configure(&self, captures: &[PathBuf; 2], lcore: u32, hugepages: bool) -> Option<()> {
+    fn configure(&self, &Ground { ports, lcore, hugepages }: &Ground) -> Option<()> {
         let memory = if hugepages { "--in-memory" } else { "--no-huge --legacy-mem --no-shconf -m 600" };
         let other = u32::from(lcore == 0);
         let mut command = self.command("usr/bin/ovs-vsctl");
@@ -109,10 +110,10 @@ impl Places {
         // Else it takes a quarter of a million buffers for all ports.
         command.arg("other_config:per-port-memory=true");
         command.args(["--", "add-br", "bench", "--", "set", "Bridge", "bench", "datapath_type=netdev"]);
-        for (n, file) in captures.iter().enumerate() {
+        for (n, device) in ports.iter().enumerate() {
             let port = format!("p{n}");
             command.args(["--", "add-port", "bench", &port, "--", "set", "Interface", &port, "type=dpdk"]);
-            command.arg(format!("options:dpdk-devargs=\"net_pcap{n},rx_pcap={},infinite_rx=1\"", file.display()));
+            command.arg(format!("options:dpdk-devargs=\"{device}\""));
         }
         succeed(&mut command)
     }

@@ -3,15 +3,10 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::{l3fwd, openvswitch, testpmd};
-
-/// What all programs have in common: the frames that their ports receive, their CPU, their memory, and their time.
-pub(crate) struct Ground<'a> {
-    pub(crate) captures: &'a [PathBuf; 2],
-    pub(crate) lcore: u32,
-    pub(crate) hugepages: bool,
-    pub(crate) span: Duration,
-}
+use crate::ground::Ground;
+use crate::l3fwd::{self, L3fwd};
+use crate::processes::Daemon;
+use crate::{openvswitch, testpmd};
 
 /// Another program that forwards between two ports.
 #[derive(Clone, Copy, PartialEq)]
@@ -36,15 +31,22 @@ impl Peer {
     }
 
     /// Packets per CPU-second of its forwarding thread; `None` if it is not there or does not run.
-    pub(crate) fn rate(self, ground: &Ground) -> Option<f64> {
-        let &Ground { captures, lcore, hugepages, span } = ground;
-        // Where scripts/peers put programs.
-        let folder = || std::env::var_os("WEIR_PEERS").map(PathBuf::from);
+    pub(crate) fn rate(self, ground: &Ground, span: Duration) -> Option<f64> {
         match self {
-            Peer::Testpmd(mode) => testpmd::rate(mode, captures, lcore, hugepages, span),
-            Peer::L3fwd => l3fwd::rate(&folder()?, captures, lcore, hugepages, span),
-            Peer::OpenVswitch => openvswitch::rate(&folder()?, captures, lcore, hugepages, span),
+            Peer::Testpmd(mode) => testpmd::rate(mode, ground, span),
+            Peer::L3fwd => l3fwd::rate(&folder()?, ground, span),
+            Peer::OpenVswitch => openvswitch::rate(&folder()?, ground, span),
         }
+    }
+
+    /// Starts it between two memif ports; `None` if it is not there.
+    pub(crate) fn start(self, ground: &Ground) -> Option<Forwarder> {
+        Some(match self {
+            Peer::Testpmd(mode) => Forwarder::Plain(testpmd::start(mode, ground)?),
+            Peer::L3fwd => Forwarder::L3fwd(L3fwd::start(&folder()?, ground)?),
+            // It takes memif ports, and forwards nothing between them.
+            Peer::OpenVswitch => return None,
+        })
     }
 
     /// What to do where it does not run.
@@ -54,6 +56,28 @@ impl Peer {
             Peer::L3fwd | Peer::OpenVswitch => {
                 "is it there? (`make bench-peers` gets it and says what is missing; or scripts/peers FOLDER, and WEIR_PEERS=FOLDER)"
             }
+        }
+    }
+}
+
+/// Where `scripts/peers` put programs.
+fn folder() -> Option<PathBuf> {
+    std::env::var_os("WEIR_PEERS").map(PathBuf::from)
+}
+
+/// A program that forwards until this is dropped.
+pub(crate) enum Forwarder {
+    /// One that leaves nothing behind.
+    Plain(Daemon),
+    L3fwd(L3fwd),
+}
+
+impl Forwarder {
+    /// The process that forwards.
+    pub(crate) fn process(&mut self) -> &mut Daemon {
+        match self {
+            Forwarder::Plain(daemon) => daemon,
+            Forwarder::L3fwd(l3fwd) => &mut l3fwd.daemon,
         }
     }
 }

@@ -20,10 +20,21 @@ impl Daemon {
         self.0.id()
     }
 
+    /// Whether it has ended by itself.
+    pub(crate) fn has_ended(&mut self) -> bool {
+        !matches!(self.0.try_wait(), Ok(None))
+    }
+
+    /// Ends it, if it has not ended.
+    pub(crate) fn end(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+
     /// Waits until there is what is asked for, or the process has ended.
     pub(crate) fn wait_until<T>(&mut self, there: impl Fn() -> Option<T>) -> Option<T> {
         let start = Instant::now();
-        while start.elapsed() < START && self.0.try_wait().ok()?.is_none() {
+        while start.elapsed() < START && !self.has_ended() {
             if let Some(found) = there() {
                 return Some(found);
             }
@@ -35,8 +46,7 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        self.end();
     }
 }
 
@@ -46,6 +56,13 @@ pub(crate) fn rate_over(span: Duration, mut now: impl FnMut() -> Option<(u64, u6
     std::thread::sleep(span);
     let after = now()?;
     Some((after.0 - before.0) as f64 * 1e9 / (after.1 - before.1) as f64)
+}
+
+/// How long threads of the process were ready to run, and others had their CPUs.
+pub(crate) fn kept_from_cpu(pid: u32) -> Option<Duration> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten();
+    let waited = threads.filter_map(|thread| schedule_ns(&thread.path(), WAITED));
+    Some(Duration::from_nanos(waited.sum()))
 }
 
 /// CPU time of the main thread.
@@ -61,5 +78,13 @@ pub(crate) fn cpu_time_ns(pid: u32, is_it: impl Fn(&str) -> bool) -> Option<u64>
 }
 
 fn cpu_time_at(thread: &Path) -> Option<u64> {
-    fs::read_to_string(thread.join("schedstat")).ok()?.split_whitespace().next()?.parse().ok()
+    schedule_ns(thread, RAN)
+}
+
+/// Columns of a thread's `schedstat`.
+const RAN: usize = 0;
+const WAITED: usize = 1;
+
+fn schedule_ns(thread: &Path, column: usize) -> Option<u64> {
+    fs::read_to_string(thread.join("schedstat")).ok()?.split_whitespace().nth(column)?.parse().ok()
 }

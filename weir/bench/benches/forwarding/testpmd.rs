@@ -1,26 +1,39 @@
 //! `dpdk-testpmd` on the same ports, as the figure to compare with.
 
 use std::io::{BufRead, BufReader, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
-use crate::processes;
+use crate::ground::Ground;
+use crate::processes::{self, Daemon};
 
 /// Packets per CPU-second of testpmd's forwarding thread in this mode; `None` if it is not installed or does not run.
-pub(crate) fn rate(mode: &str, captures: &[PathBuf; 2], lcore: u32, hugepages: bool, span: Duration) -> Option<f64> {
-    rate_with(mode, captures, lcore, hugepages, None, span)
+pub(crate) fn rate(mode: &str, ground: &Ground, span: Duration) -> Option<f64> {
+    rate_with(mode, ground, span, None)
 }
 
 /// As [`rate`]. With a number of packet buffers they come in turn, each after all others, since no lcore keeps those that it used last.
-pub(crate) fn rate_with(
-    mode: &str,
-    captures: &[PathBuf; 2],
-    lcore: u32,
-    hugepages: bool,
-    buffers: Option<u32>,
-    span: Duration,
-) -> Option<f64> {
+pub(crate) fn rate_with(mode: &str, ground: &Ground, span: Duration, buffers: Option<u32>) -> Option<f64> {
+    let mut command = command(mode, ground);
+    command.arg("--interactive");
+    if let Some(buffers) = buffers {
+        command.args([&format!("--total-num-mbufs={buffers}"), "--mbcache=0"]);
+    }
+    let mut child = command.stdout(Stdio::piped()).spawn().ok()?;
+    let measured = measure(&mut child, ground.lcore, span);
+    if measured.is_none() {
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+    measured
+}
+
+/// Starts it, forwarding in this mode; `None` if it is not installed.
+pub(crate) fn start(mode: &str, ground: &Ground) -> Option<Daemon> {
+    Daemon::start(command(mode, ground).arg("--auto-start").stdout(Stdio::null()))
+}
+
+fn command(mode: &str, &Ground { ports, lcore, hugepages }: &Ground) -> Command {
     let main = if lcore == 0 { 1 } else { 0 };
     // testpmd buffers what it prints when it prints into a pipe.
     let mut command = Command::new("stdbuf");
@@ -34,20 +47,11 @@ pub(crate) fn rate_with(
         "--no-pci",
     ]);
     command.args(if hugepages { vec!["--in-memory"] } else { vec!["--no-huge", "-m", "1000", "--no-shconf"] });
-    for (n, file) in captures.iter().enumerate() {
-        command.arg(format!("--vdev=net_pcap{n},rx_pcap={},infinite_rx=1", file.display()));
-    }
-    command.args(["--", "-i", &format!("--forward-mode={mode}"), "--nb-cores=1"]);
-    if let Some(buffers) = buffers {
-        command.args([&format!("--total-num-mbufs={buffers}"), "--mbcache=0"]);
-    }
-    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()?;
-    let measured = measure(&mut child, lcore, span);
-    if measured.is_none() {
-        let _ = child.kill();
-    }
-    let _ = child.wait();
-    measured
+    command.args(ports.iter().map(|port| format!("--vdev={port}")));
+    command.args(["--", &format!("--forward-mode={mode}"), "--nb-cores=1"]);
+    // It ends where there is nothing to read.
+    command.stdin(Stdio::piped()).stderr(Stdio::null());
+    command
 }
 
 fn measure(child: &mut Child, lcore: u32, span: Duration) -> Option<f64> {

@@ -3,3 +3,4 @@
 mod bursts;
 mod forwarding;
 mod generator;
+mod memif_tester;

@@ -1,0 +1,160 @@
+//! The generator at the two interfaces of a memif socket, whose other ends are those of a forwarder in another process: Weir, or any
+//! program on DPDK.
+//!
+//! The order of calls: [`MemifTester::start`], then the forwarder, [`MemifTester::wait_until_forwarded`], trials, [`MemifTester::stop`],
+//! and only then the forwarder's end, since DPDK's memif unmaps memory of a peer that is gone while it is polled.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use weir_config::{Device, SocketAccess};
+use weir_dpdk_driver::{Memory, Placement, PreparedSwitches, Runtime};
+use weir_units::{FCS_BYTES, FRAME_BYTES_MIN, Span};
+
+use crate::bed::{Bed, Seats, THROUGH};
+use crate::error::BenchError;
+use crate::latency::Latency;
+use crate::tester::{End, Interval, MBUFS, Order, Outcome};
+
+/// Ids of the two interfaces on the socket. Frames go from the first to the second.
+pub const INTERFACES: [u32; 2] = [0, 1];
+const MTU: u16 = 1_500;
+const LENGTH: u16 = FRAME_BYTES_MIN as u16 - FCS_BYTES as u16;
+/// How long is waited for the last frames of a trial.
+const WAIT: Span = Span::from_millis(50);
+/// Frames by which it is found out whether there is a forwarder, and how long they are waited for.
+const KNOCKS: u32 = 10;
+const KNOCKED_FOR: Span = Span::from_millis(20);
+
+/// A generator of frames of 64 B of a lossy class, which times them as they come back.
+pub struct MemifTester {
+    bed: Bed,
+}
+
+/// The rate that a forwarder has while more is offered than it takes.
+#[derive(Clone, Copy, Debug)]
+pub struct OwnRate {
+    /// Frames a second that came.
+    pub fps: f64,
+    /// The share of frames that had to wait until the forwarder took some.
+    pub held: f64,
+    /// The share of frames that the forwarder took and that did not come. If this and the share of those held are small, the rate is
+    /// the generator's.
+    pub lost: f64,
+}
+
+/// What became of frames sent at some rate.
+#[derive(Clone, Debug)]
+pub struct Timed {
+    /// From handing a frame to the port, or the time at which the port was to take it, to its receipt.
+    pub latency: Latency,
+    /// Frames that were due.
+    pub due: u64,
+    /// Frames that were lost, or that the port did not take in time.
+    pub missing: u64,
+    /// Frames not timed, since the generator was away from its CPU while they were on their way.
+    pub untimed: u64,
+}
+
+impl MemifTester {
+    /// The memory that it needs of DPDK.
+    pub fn memory(socket: &Path) -> Memory {
+        Memory::of_tasks(&devices(socket), usize::from(MTU), MBUFS)
+    }
+
+    /// Listens on a new socket, and has the generator wait on this CPU for trials.
+    ///
+    /// # Errors
+    /// A port can't be opened.
+    pub fn start(runtime: &Runtime, cpu: u32, socket: &Path) -> Result<MemifTester, BenchError> {
+        let mut prepared = PreparedSwitches::without_switches(runtime, &[cpu], &MemifTester::memory(socket))?;
+        let mut open = |device: &Device| {
+            let (rx, tx) = prepared.open_device(device, MTU)?;
+            Ok::<_, BenchError>(End::Memif(rx, tx))
+        };
+        let [first, second] = devices(socket);
+        let ends = [open(&first)?, open(&second)?];
+        let placement = Placement { cpus: vec![cpu], switches: Vec::new(), replayer: None };
+        let seats = Seats { placement, tester: 0, warnings: Vec::new() };
+        Ok(MemifTester { bed: Bed::start(prepared, &seats, ends, MTU)? })
+    }
+
+    /// Sends some frames now and then until one comes back; false if none does within that time.
+    ///
+    /// # Errors
+    /// The generator's lcore has ended.
+    pub fn wait_until_forwarded(&mut self, patience: Duration) -> Result<bool, BenchError> {
+        let started = Instant::now();
+        while started.elapsed() < patience {
+            let outcome = self.try_it(Order { wait: KNOCKED_FOR, ..order(KNOCKS, Interval::NONE, KNOCKED_FOR) })?;
+            if outcome.came.received > 0 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Offers as many frames as the port takes, for so long.
+    ///
+    /// # Errors
+    /// The generator's lcore has ended.
+    pub fn own_rate(&mut self, time: Span) -> Result<OwnRate, BenchError> {
+        let outcome = self.try_it(order(u32::MAX, Interval::NONE, time))?;
+        let sent = outcome.sent.max(1) as f64;
+        Ok(OwnRate {
+            // While the generator is away the forwarder goes on with what it has.
+            fps: outcome.came.received as f64 / (outcome.took + outcome.away).as_secs_f64().max(1e-9),
+            held: outcome.late as f64 / sent,
+            lost: outcome.lost() as f64 / sent,
+        })
+    }
+
+    /// Sends lone frames for so long, with this time between them on average, at uneven times.
+    ///
+    /// # Errors
+    /// The generator's lcore has ended.
+    pub fn lone_frames(&mut self, interval: Span, time: Span) -> Result<Timed, BenchError> {
+        let frames = time.as_picos() / interval.as_picos().max(1);
+        self.timed(frames, Interval::Uneven(interval))
+    }
+
+    /// Sends frames for so long, at this rate.
+    ///
+    /// # Errors
+    /// The generator's lcore has ended.
+    pub fn at_rate(&mut self, fps: f64, time: Span) -> Result<Timed, BenchError> {
+        self.timed((fps * time.as_secs_f64()) as u64, Interval::of_rate(fps))
+    }
+
+    /// Closes the ports.
+    ///
+    /// # Errors
+    /// The generator's lcore does not end.
+    pub fn stop(self) -> Result<(), BenchError> {
+        self.bed.stop().map(drop)
+    }
+
+    fn timed(&mut self, frames: u64, interval: Interval) -> Result<Timed, BenchError> {
+        let frames = frames.clamp(1, u64::from(u32::MAX)) as u32;
+        let outcome = self.try_it(Order { is_timed: true, ..order(frames, interval, Span::from_secs(60)) })?;
+        Ok(Timed {
+            latency: Latency::of(&outcome.latencies),
+            due: outcome.sent + outcome.refused,
+            missing: outcome.lost() + outcome.refused,
+            untimed: outcome.untimed,
+        })
+    }
+
+    fn try_it(&mut self, order: Order) -> Result<Outcome, BenchError> {
+        Ok(self.bed.carry_out(order)?.outcome)
+    }
+}
+
+fn order(frames: u32, interval: Interval, at_most: Span) -> Order {
+    Order { circuit: THROUGH, length: LENGTH, dscp: 0, frames, interval, wait: WAIT, at_most, is_timed: false }
+}
+
+fn devices(socket: &Path) -> [Device; 2] {
+    let socket = socket.display().to_string();
+    INTERFACES.map(|id| Device::Memif { socket: socket.clone(), id, server: true, access: SocketAccess::default() })
+}
