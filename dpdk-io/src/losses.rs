@@ -3,6 +3,8 @@
 //! What a driver's counters mean is known here alone, in [`DRIVERS`]: which of
 //! them count lost frames, and whether that is all that its device can lose.
 
+use std::time::Duration;
+
 use crate::device::PortStats;
 use crate::netlink::{Interface, InterfaceCounters};
 use crate::port::Port;
@@ -136,6 +138,9 @@ enum Counter {
 
 /// Nothing is lost: what there is no room for stays with the sender.
 const NOTHING: Direction = Direction { counters: &[], untold: None };
+
+/// How long an lcore that has CPU time takes to count a frame that the kernel refused, with room for others that have its CPU.
+const REFUSAL_IS_COUNTED_WITHIN: Duration = Duration::from_millis(5);
 
 const MISSED: (Counter, LossCause) = (Counter::Missed, LossCause::ReceiveFull);
 const DAMAGED: (Counter, LossCause) = (Counter::Errors, LossCause::Damaged);
@@ -318,20 +323,39 @@ impl LossMeter {
     /// Reads the device's counters: every second at least, or those of some NICs stick at their highest value. Takes some
     /// system calls, and is no matter for an lcore. Returns what was lost since the start.
     pub fn read(&mut self, port: &Port) -> DeviceLosses {
-        let row = self.knowledge;
-        let interface = || self.interface.as_deref().and_then(|name| Interface::by_name(name).ok().flatten());
-        self.take(&Reading {
+        let (row, interface) = (self.knowledge, self.interface.clone());
+        let interface = || interface.as_deref().and_then(|name| Interface::by_name(name).ok().flatten());
+        self.read_by(|| Reading {
             stats: port.stats().ok(),
-            extended: if row.reads(|counter| matches!(counter, Counter::Extended(_) | Counter::InterfaceSilent(_))) {
-                port.xstats().unwrap_or_default()
-            } else {
-                Vec::new()
-            },
+            // Before the driver's own, so that a frame refused meanwhile is not among those that it was not told of.
             interface: if row.reads(|counter| matches!(counter, Counter::Interface(_) | Counter::InterfaceSilent(_))) {
                 interface().map(|interface| interface.counters)
             } else {
                 None
             },
+            extended: if row.reads(|counter| matches!(counter, Counter::Extended(_) | Counter::InterfaceSilent(_))) {
+                port.xstats().unwrap_or_default()
+            } else {
+                Vec::new()
+            },
+        })
+    }
+
+    /// Takes a reading, and another one in its place where the first may tell of a loss too many: of a frame that the interface
+    /// refused, and whose sender had no CPU yet to count it.
+    fn read_by(&mut self, mut reading: impl FnMut() -> Reading) -> DeviceLosses {
+        let mut read = reading();
+        if self.tells_of_silent_losses(&read) {
+            std::thread::sleep(REFUSAL_IS_COUNTED_WITHIN);
+            read = reading();
+        }
+        self.take(&read)
+    }
+
+    fn tells_of_silent_losses(&self, reading: &Reading) -> bool {
+        self.knowledge.counters().zip(&self.last).any(|((_, counter, _), last)| {
+            matches!(counter, Counter::InterfaceSilent(_))
+                && matches!((reading.value(counter), last), (Some(now), Some(before)) if now > *before)
         })
     }
 
@@ -433,6 +457,23 @@ mod tests {
         meter.take(&reading(0, 0, 0));
         let losses = meter.take(&with(1));
         assert_eq!(losses.transmit.causes().collect::<Vec<_>>(), [(LossCause::InterfaceTransmit, 3)]);
+    }
+
+    #[test]
+    fn a_refused_frame_that_its_sender_counts_late_is_not_lost() {
+        let with = |tx_dropped, tx_busy| Reading {
+            interface: Some(InterfaceCounters { tx_dropped, ..InterfaceCounters::default() }),
+            extended: vec![("tx_busy".to_owned(), tx_busy)],
+            ..reading(0, 0, 0)
+        };
+        let mut meter = LossMeter::of(driver_knowledge("af_packet"), Some("veth0"));
+        let mut readings = [with(0, 0), with(5, 4), with(6, 6), with(7, 6), with(7, 6)].into_iter();
+        let mut lost = || meter.read_by(|| readings.next().unwrap()).transmit.told();
+        assert_eq!(
+            [lost(), lost(), lost()],
+            [0, 0, 1],
+            "the interface was ahead for a moment, and then dropped one in silence"
+        );
     }
 
     #[test]

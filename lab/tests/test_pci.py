@@ -186,9 +186,13 @@ def check_obeys(sender, receiver):
     lasts 3.3 s."""
     sent = 0
     receiver.clear()
+    sender.clear()
     receiver.send(pfc({3: LONGEST}))
-    # Long against the way into the guest.
-    time.sleep(0.5)
+    # Once a frame behind it has come through, the switch in its guest has had the message.
+    behind = frame(1, 2, 300, sent)
+    receiver.send(behind)
+    assert sender.wait_for(1) == [behind]
+    sender.clear()
     start = time.monotonic()
     while time.monotonic() < start + 1:
         for dscp in (ROCE_DSCP, 0):
