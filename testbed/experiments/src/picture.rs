@@ -1,4 +1,4 @@
-//! A figure's files: SVG, and PNG and PDF that are drawn from it.
+//! Drawings that are made as SVG: places in them, and a figure's files, SVG, and PNG and PDF that are drawn from it.
 //!
 //! Here and not beside the SVG, so that no feature changes `weir-results`: virtual time stands on it, and is compiled once for every
 //! command.
@@ -6,6 +6,13 @@
 use std::path::{Path, PathBuf};
 
 use weir_results::plot::{PlotError, write_file};
+
+/// A place in a drawing.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Point {
+    pub(crate) x: f64,
+    pub(crate) y: f64,
+}
 
 /// Writes an SVG as `BASE.svg`, and as PNG and PDF beside it where these are built in; returns the files.
 pub(crate) fn write_all(svg: &str, base: &Path) -> Result<Vec<PathBuf>, PlotError> {

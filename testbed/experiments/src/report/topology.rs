@@ -10,7 +10,8 @@ use weir_units::Span;
 
 use super::html::escaped;
 use super::input::Run;
-use layout::{Layout, Node, Point, rate_words};
+use crate::picture::Point;
+use layout::{Layout, Node, rate_words};
 
 /// A drawing, and the runs that it is of.
 pub(super) struct Drawing {

@@ -6,6 +6,8 @@ use std::f64::consts::TAU;
 use weir_results::run_dir::{HostPlace, Topology};
 use weir_units::BitRate;
 
+use crate::picture::Point;
+
 /// Places of all nodes.
 pub(super) struct Layout {
     pub width: f64,
@@ -13,13 +15,6 @@ pub(super) struct Layout {
     /// As the topology has them.
     pub switches: Vec<Node>,
     pub hosts: Vec<Hosts>,
-}
-
-/// A place in a drawing.
-#[derive(Clone, Copy, Default)]
-pub(super) struct Point {
-    pub x: f64,
-    pub y: f64,
 }
 
 /// A box, by its middle.

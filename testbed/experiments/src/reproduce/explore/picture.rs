@@ -10,6 +10,7 @@ use weir_results::plot;
 use super::analysis::Count;
 use super::map::{ClaimMap, Line, LineKind, Slice};
 use crate::Failure;
+use crate::picture::Point;
 
 const MARGIN: f64 = 16.0;
 const CELL_WIDTH: f64 = 34.0;
@@ -140,13 +141,6 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
         }
         left += width + 2.0 * GAP;
     }
-}
-
-/// A place in the picture.
-#[derive(Clone, Copy)]
-struct Point {
-    x: f64,
-    y: f64,
 }
 
 /// An SVG in the making.
