@@ -94,7 +94,7 @@ impl BufferLayout {
     /// Sets the pools of the four-pool model: the ingress pool, which is the shared segment here, and the egress lossy
     /// pool, which counts lossy packets a second time. The egress lossless pool is the whole buffer and bounds nothing
     /// (reverie, heuristic 2).
-    pub fn with_pools(self, ingress: Bytes, egress_lossy: Bytes) -> Result<BufferLayout, LayoutError> {
+    pub(crate) fn with_pools(self, ingress: Bytes, egress_lossy: Bytes) -> Result<BufferLayout, LayoutError> {
         if ingress > self.shared || ingress == Bytes::ZERO {
             return Err(LayoutError::IngressPool { pool: ingress, room: self.shared });
         }

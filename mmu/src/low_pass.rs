@@ -34,7 +34,7 @@ impl LowPass {
     ///
     /// # Panics
     /// If γ is 1 or more: q̂ would never move.
-    pub fn with_gamma_ppb(gamma_ppb: u32) -> LowPass {
+    pub(crate) fn with_gamma_ppb(gamma_ppb: u32) -> LowPass {
         const BILLION: u64 = 1_000_000_000;
         assert!(u64::from(gamma_ppb) < BILLION, "γ is below 1");
         let weight = ((BILLION - u64::from(gamma_ppb)) << 32).div_ceil(BILLION);
@@ -43,17 +43,17 @@ impl LowPass {
     }
 
     /// Whether arrivals are no steps.
-    pub fn at_departures_only(self, departures_only: bool) -> LowPass {
+    pub(crate) fn at_departures_only(self, departures_only: bool) -> LowPass {
         LowPass { arrival_weight: if departures_only { 0 } else { self.weight }, ..self }
     }
 
     /// Whether a departure leaves no q̂ above q.
-    pub fn cut_to_length(self, is_cut: bool) -> LowPass {
+    pub(crate) fn cut_to_length(self, is_cut: bool) -> LowPass {
         LowPass { uncut: if is_cut { 0 } else { u64::MAX }, ..self }
     }
 
     /// Whether headroom counts in q of a lossless ingress queue.
-    pub fn with_headroom(self, counts_headroom: bool) -> LowPass {
+    pub(crate) fn with_headroom(self, counts_headroom: bool) -> LowPass {
         LowPass { headroom: if counts_headroom { u32::MAX } else { 0 }, ..self }
     }
 

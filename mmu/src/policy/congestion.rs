@@ -74,7 +74,8 @@ impl CongestedQueues {
     }
 
     /// n_p of a class, at least 1, in whole queues, rounded down.
-    pub fn count(&self, class: Class) -> u64 {
+    #[cfg(test)]
+    pub(crate) fn count(&self, class: Class) -> u64 {
         let sum = self.sum[class.index()].load(Ordering::Relaxed) as i32;
         (sum.max(WHOLE as i32) as u32 / WHOLE).into()
     }

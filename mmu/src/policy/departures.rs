@@ -31,7 +31,7 @@ struct Counts {
 ///
 /// Nobody looks at the queue when a window ends: the first event in the next one finds what the last event before it left.
 #[derive(Debug, Default, SharedState)]
-pub struct LengthAtEnd(AtomicU64);
+pub(crate) struct LengthAtEnd(AtomicU64);
 
 impl LengthAtEnd {
     /// Lengths are kept up to that.
@@ -39,7 +39,7 @@ impl LengthAtEnd {
 
     /// The queue has this length after an event. Relaxed: it orders nothing.
     #[inline]
-    pub fn note(&self, windows: Windows, now: Time, length: u64) {
+    pub(crate) fn note(&self, windows: Windows, now: Time, length: u64) {
         let number = windows.number(now);
         let mut word = self.0.load(Ordering::Relaxed);
         loop {
@@ -55,7 +55,7 @@ impl LengthAtEnd {
 
     /// The length at the end of the last whole window before now; 16 MiB for any that is more.
     #[inline]
-    pub fn before(&self, windows: Windows, now: Time) -> u64 {
+    pub(crate) fn before(&self, windows: Windows, now: Time) -> u64 {
         let counts = Counts::unpack(self.0.load(Ordering::Relaxed));
         u64::from(if counts.window == windows.number(now) { counts.last } else { counts.current })
     }
@@ -72,7 +72,7 @@ impl Windows {
     }
 
     /// The longest that departs in a window and is still counted: beyond, counts stay at this.
-    pub const BYTES_MAX: u64 = Counts::MAX as u64;
+    pub(crate) const BYTES_MAX: u64 = Counts::MAX as u64;
 
     #[inline]
     fn number(self, now: Time) -> u16 {
@@ -99,13 +99,13 @@ impl Departures {
 
     /// Bytes that departed in the last whole window before now.
     #[inline]
-    pub fn in_last_window(&self, windows: Windows, now: Time) -> u64 {
+    pub(crate) fn in_last_window(&self, windows: Windows, now: Time) -> u64 {
         u64::from(Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now)).last)
     }
 
     /// Bytes that departed in the last whole window before now, or in the one under way so far, whichever is more.
     #[inline]
-    pub fn in_last_window_or_this(&self, windows: Windows, now: Time) -> u64 {
+    pub(crate) fn in_last_window_or_this(&self, windows: Windows, now: Time) -> u64 {
         let counts = Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now));
         u64::from(counts.last.max(counts.current))
     }

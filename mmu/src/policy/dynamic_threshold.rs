@@ -46,7 +46,7 @@ impl DynamicThreshold {
     }
 
     /// This, but where a port has an α of its own.
-    pub fn with_alphas(self, alphas: &[Option<Alpha>]) -> DynamicThreshold {
+    pub(crate) fn with_alphas(self, alphas: &[Option<Alpha>]) -> DynamicThreshold {
         if alphas.iter().all(Option::is_none) {
             return self;
         }

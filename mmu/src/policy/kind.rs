@@ -209,7 +209,7 @@ pub(super) fn size_or_none(table: &Table<'_>, key: &Key) -> Bytes {
 
 impl FileFacts<'_> {
     /// For a policy whose headroom the rule sets: notes that the file gives one all the same. `policy` says what the policy does.
-    pub fn refuse_given_headroom(&self, policy: &str) {
+    pub(crate) fn refuse_given_headroom(&self, policy: &str) {
         let Some(size) = self.headroom else { return };
         let message = format!("`policy` {policy}, but `headroom` is {size}");
         let help = "write headroom = \"auto\", or policy = \"dt\" with the headroom given";

@@ -68,7 +68,7 @@ impl Spfc {
     }
 
     /// The count of IRC: C·TC / K_spfc, what departs from a victim in a window at least.
-    pub fn victim_bytes(rate: BitRate, k_spfc: u32, tc: Span) -> u64 {
+    pub(crate) fn victim_bytes(rate: BitRate, k_spfc: u32, tc: Span) -> u64 {
         rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc.max(1)))
     }
 

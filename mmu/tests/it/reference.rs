@@ -112,14 +112,17 @@ fn release_by_port(mmu: &Mmu, gone: &mut Gone, now: Time, burst: &[Arrival]) {
     mmu.release_gone(now, gone);
 }
 
-fn run(
-    name: &'static str,
-    (is_own, has_private): (bool, bool),
-    operations: &[(u64, Operation)],
-) -> Result<(), TestCaseError> {
-    let bounds = bounds(has_private);
+/// An MMU that is of one lcore, and queues with private memory, or not.
+#[derive(Clone, Copy)]
+struct Form {
+    is_own: bool,
+    has_private: bool,
+}
+
+fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
+    let bounds = bounds(form.has_private);
     let mmu = policies::mmu(name, &bounds, XON, Alpha::ONE);
-    let mmu = if is_own { mmu.for_one_lcore() } else { mmu };
+    let mmu = if form.is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
     let mut model = Model::new(name, policies::layout(name, &bounds), bounds.rate, XON);
     let (mut held, mut advertised, mut gone) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize], mmu.gone());
@@ -180,10 +183,11 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
     fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool, has_private: bool) {
+        let form = Form { is_own, has_private };
         // The table form of DSH's estimate is compared with the exact one beside its code; ABM as in the public simulator has
         // examples there.
         for name in policies::all().into_iter().filter(|name| !["dsh-table", "abm-simulator"].contains(name)) {
-            run(name, (is_own, has_private), &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
+            run(name, form, &operations).map_err(|error| TestCaseError::fail(format!("{name}: {error}")))?;
         }
     }
 }
