@@ -16,6 +16,7 @@ from scapy.layers.l2 import Ether
 from scapy.utils import RawPcapReader, wrpcap
 
 from weirlab.switch import REPOSITORY, Switch, check_balance, weir_binary
+from weirlab.waiting import until
 
 NOBODY = 65534
 TIMEOUT_S = 60
@@ -136,16 +137,16 @@ def test_a_summary_that_cannot_be_written_is_told_before_the_start(tmp_path):
 def test_a_signal_ends_a_run_with_a_summary(tmp_path, number):
     (tmp_path / "switch.toml").write_text(SMALL)
     with Switch(tmp_path / "switch.toml") as switch:
-        time.sleep(1.2)
+        # One each second, and later where the machine has no CPU for the switch.
+        until(lambda: switch.has_printed("kpps"), "a line of rates")
         finished = switch.stop(number)
     check_no_panic(finished)
     finished.check_sound()
     assert finished.switch["name"] == "switch"
-    assert finished.summary["ran_for_s"] > 1
+    assert finished.summary["ran_for_s"] >= 1
     balance = finished.switch["balance"]
     assert balance["sent"] > 0
-    # A line of rates each second, and the summary as people read it.
-    assert "kpps" in finished.stdout
+    # The summary as people read it.
     assert f"sent {balance['sent']:,} + dropped {balance['dropped']:,} + held 0" in finished.stdout
 
 

@@ -147,6 +147,10 @@ class Switch:
         """Whether it has logged a line with this text."""
         return any(text in line for line in self._lines["stderr"])
 
+    def has_printed(self, text):
+        """Whether it has printed a line with this text."""
+        return any(text in line for line in list(self._lines["stdout"]))
+
     def times_said(self, text):
         """In how many lines of its log this text is."""
         return sum(text in line for line in list(self._lines["stderr"]))
