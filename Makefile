@@ -31,7 +31,7 @@ AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-simulators bench-peers clean
+.PHONY: help setup venv build pgo deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-simulators bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -41,6 +41,9 @@ setup: ## Install what is missing of DPDK, build tools and network tools (root o
 
 build: setup ## The release binary
 	@$(STEP) "release build" $(CARGO) build --release -p weir
+
+pgo: setup ## The release build, optimised by what its own runs take often, into target/pgo (rustup component add llvm-tools; three times as long as build)
+	@$(STEP) "build by profiles of runs" scripts/pgo $(TARGET)/pgo
 
 deb: build ## A Debian package in target/debian: programs, unit, man pages, completions (docs/PACKAGING.md)
 	@$(STEP) "Debian package" scripts/deb $(TARGET)/release
