@@ -72,7 +72,7 @@ impl Windows {
     }
 
     /// The longest that departs in a window and is still counted: beyond, counts stay at this.
-    pub(crate) const BYTES_MAX: u64 = Counts::MAX as u64;
+    pub const BYTES_MAX: u64 = Counts::MAX as u64;
 
     #[inline]
     fn number(self, now: Time) -> u16 {
