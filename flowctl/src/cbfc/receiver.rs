@@ -83,7 +83,7 @@ impl Receiver {
     /// - at once if the peer sent more than came, by no more than the buffer: such blocks were lost, and are credit again;
     /// - after [`CONFIRMATIONS`] messages in a row with one difference else. This end was restarted, if the peer sent more than it
     ///   had credit for, and the peer, if more came than it sent. One such message may be forged, or just late.
-    pub(crate) fn handle_sent_total(&self, class: Class, sent: u32, uncounted: u32) -> bool {
+    pub fn handle_sent_total(&self, class: Class, sent: u32, uncounted: u32) -> bool {
         let account = &self.classes[class.index()];
         let received = account.received.load(Ordering::Relaxed).wrapping_add(uncounted);
         let confirmed = match sent.wrapping_sub(received) {

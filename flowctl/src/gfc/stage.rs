@@ -98,7 +98,7 @@ pub struct Adjuster {
 
 /// No table has more stages: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
 /// of 2^63 B the last length after 64. A longer time is a pause that a peer asks for that speaks PFC.
-pub(crate) const STAGES_MAX: u16 = 64;
+pub const STAGES_MAX: u16 = 64;
 
 impl Adjuster {
     /// All classes in stage 0, on a link with pauses of this quantum. The table must be that of the peer; of its thresholds only

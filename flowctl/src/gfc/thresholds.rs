@@ -104,7 +104,7 @@ impl StageTable {
 
     /// These stages and one more, N + 1, which begins at B_m and stops the sender: rates that a limiter is too coarse for are made
     /// of its least one and of none (gfc 7, the granularity of rate limiting), so hold and wait may come back.
-    pub(crate) fn with_stop(self) -> StageTable {
+    pub fn with_stop(self) -> StageTable {
         StageTable { stops: true, ..self }
     }
 

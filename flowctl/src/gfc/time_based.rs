@@ -43,7 +43,7 @@ impl Adjuster {
     }
 
     /// A frame needs credit, as under CBFC: a queue of B_m stops its sender, and so does a peer that has told none yet.
-    pub(crate) fn with_stop(self) -> Adjuster {
+    pub fn with_stop(self) -> Adjuster {
         Adjuster { stops: true, ..self }
     }
 

@@ -53,7 +53,7 @@ impl Gate {
     }
 
     /// Pauses that come from now on count in these quanta. One under way keeps its end. From any thread.
-    pub(crate) fn set_quantum(&self, quantum: Quantum) {
+    pub fn set_quantum(&self, quantum: Quantum) {
         self.quantum.store(quantum.to_bits(), Ordering::Relaxed);
     }
 

@@ -49,7 +49,7 @@ impl Generator {
 
     /// The link has another rate from `now` on. A PAUSE that is out is due again at once: what the peer still has of it may be
     /// shorter than it was, or gone with the link.
-    pub(crate) fn set_quantum(&mut self, now: Time, quantum: Quantum) {
+    pub fn set_quantum(&mut self, now: Time, quantum: Quantum) {
         self.refresh = share(quantum, self.quanta, self.refresh_percent);
         if !self.advertised.is_empty() {
             self.refresh_at = self.refresh_at.min(now);
