@@ -9,14 +9,21 @@ use weir_units::Time;
 
 use super::part::PartBox;
 
-/// Threads beside the caller's. Each turn a part goes to each, and comes back when it has had its turn: whoever has a part has
+/// Threads beside the caller's. Each turn some parts go to each, and come back when they have had their turn: whoever has a part has
 /// it for itself, so that nothing is locked. The threads wait for each other at the end of a turn alone.
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     hands: Vec<Hand>,
+    /// By thread, the caller's first: memory for what each runs in a turn.
+    shares: Vec<Share>,
+    /// Memory in which parts come back to their places.
+    back: Vec<Option<PartBox>>,
     /// For how long who waits looks again and again before it sleeps.
     looks_for: Duration,
 }
+
+/// Parts with their places among all.
+type Share = Vec<(u32, PartBox)>;
 
 #[derive(Debug)]
 struct Hand {
@@ -29,15 +36,15 @@ struct Hand {
 
 #[derive(Debug)]
 enum Order {
-    /// To have the part's nodes of a side do what they have to do up to an instant; and for how long to look for the next order.
-    Turn(PartBox, usize, Time, Duration),
+    /// To have the parts' nodes of a side do what they have to do up to an instant; and for how long to look for the next order.
+    Turn(Share, usize, Time, Duration),
     /// To tell for how long it was on a CPU.
     CpuTime,
 }
 
 #[derive(Debug)]
 enum Done {
-    Turn(PartBox),
+    Turn(Share),
     CpuTime(Option<Duration>),
 }
 
@@ -78,28 +85,38 @@ impl Crew {
         self.looks_for = if self.hands.len() < cpus { LOOKS_FOR } else { Duration::ZERO };
     }
 
-    /// Has each part take its turn: the first on this thread.
+    /// Has each part take its turn on the thread that is named for it; 0 is this one.
     ///
     /// # Panics
     /// If one panics.
-    pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, side: usize, limit: Time) {
-        let mut waiting = parts.drain(1..);
-        let mut given = 0;
-        for part in &mut waiting {
-            if self.hands[given].orders.send(Order::Turn(part, side, limit, self.looks_for)).is_err() {
-                self.fails(given);
-            }
-            given += 1;
+    pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, threads: &[u32], side: usize, limit: Time) {
+        self.shares.resize_with(self.hands.len() + 1, Vec::new);
+        self.back.resize_with(parts.len(), || None);
+        for ((part, at), thread) in parts.drain(..).zip(0..).zip(threads) {
+            self.shares[*thread as usize].push((at, part));
         }
-        drop(waiting);
-        parts[0].take_turn(side, limit);
-        for hand in 0..given {
+        for hand in 0..self.hands.len() {
+            let share = std::mem::take(&mut self.shares[hand + 1]);
+            let is_idle = share.is_empty();
+            if !is_idle && self.hands[hand].orders.send(Order::Turn(share, side, limit, self.looks_for)).is_err() {
+                self.fails(hand);
+            }
+        }
+        take_turns(&mut self.shares[0], side, limit);
+        for hand in 0..self.hands.len() {
+            if !threads.contains(&(hand as u32 + 1)) {
+                continue;
+            }
             let Hand { done, patience, .. } = &mut self.hands[hand];
             match patience.receive(done, self.looks_for) {
-                Ok(Done::Turn(part)) => parts.push(part),
+                Ok(Done::Turn(share)) => self.shares[hand + 1] = share,
                 _ => self.fails(hand),
             }
         }
+        for (at, part) in self.shares.iter_mut().flat_map(|share| share.drain(..)) {
+            self.back[at as usize] = Some(part);
+        }
+        parts.extend(self.back.drain(..).flatten());
     }
 
     /// How long they were on a CPU together; `None` if the system does not tell.
@@ -140,10 +157,10 @@ fn work(orders: &Receiver<Order>, done: &SyncSender<Done>) {
     let (mut looks_for, mut patience) = (Duration::ZERO, Patience::default());
     while let Ok(order) = patience.receive(orders, looks_for) {
         let did = match order {
-            Order::Turn(mut part, side, limit, looks) => {
+            Order::Turn(mut share, side, limit, looks) => {
                 looks_for = looks;
-                part.take_turn(side, limit);
-                Done::Turn(part)
+                take_turns(&mut share, side, limit);
+                Done::Turn(share)
             }
             Order::CpuTime => Done::CpuTime(cpu_time()),
         };
@@ -151,6 +168,10 @@ fn work(orders: &Receiver<Order>, done: &SyncSender<Done>) {
             return;
         }
     }
+}
+
+fn take_turns(share: &mut Share, side: usize, limit: Time) {
+    share.iter_mut().for_each(|(_, part)| part.take_turn(side, limit));
 }
 
 impl Patience {

@@ -77,6 +77,7 @@ mod partition;
 mod parts;
 mod post;
 mod roster;
+mod shares;
 mod sides;
 #[cfg(test)]
 mod tests;
@@ -103,6 +104,7 @@ use node::{SimHost, SimSwitch};
 use pace::Pace;
 use partition::Fabric;
 use parts::Parts;
+use shares::Shares;
 use sides::Sides;
 use wire::Wire;
 
@@ -121,6 +123,7 @@ pub struct Sim {
     parts: Parts,
     /// The threads that run parts beside the caller's.
     crew: Crew,
+    shares: Shares,
     pace: Pace,
     fabric: Fabric,
     connections: Connections,
@@ -192,6 +195,7 @@ impl Sim {
         Ok(Sim {
             parts,
             crew: Crew::default(),
+            shares: Shares::of(1, 1),
             pace: Pace::default(),
             fabric: Fabric::of(scenario),
             connections,
@@ -207,8 +211,8 @@ impl Sim {
     /// How many threads run it from now on, the caller's among them; only that one before the first call. The results are the
     /// same for any number.
     pub fn set_threads(&mut self, threads: Threads) {
-        self.pace.set_threads(threads, self.fabric.most_parts());
-        if let Some(count) = self.pace.at_once(self.parts.count()) {
+        self.pace.set_threads(threads, self.fabric.most_threads());
+        if let Some(count) = self.pace.at_once(self.shares.threads()) {
             self.deal(count);
         }
     }
@@ -255,33 +259,34 @@ impl Sim {
 
     /// Has all nodes of a side do what they have to do up to `limit`, each part on a thread of its own.
     fn take_turn(&mut self, side: usize, limit: Time) {
-        let Sim { parts, crew, connections, pace, .. } = self;
+        let Sim { parts, crew, shares, connections, pace, .. } = self;
         match parts.all_mut() {
             [all] => all.run_side(side, limit),
             _ => {
                 parts.let_go(side, limit);
-                crew.run(parts.as_crew(), side, limit);
-                parts.exchange();
-                pace.note_turn(parts.took());
+                crew.run(parts.as_crew(), shares.threads_of(side), side, limit);
+                pace.note_turn(shares.note(side, parts.took()));
             }
         }
         for part in parts.all_mut() {
             connections.note_completed(part.completed.drain(..));
         }
         if pace.is_review_due() {
-            let (count, woken) = (parts.count(), parts.woken());
-            if let Some(count) = pace.review(count, woken) {
-                self.deal(count);
+            let (threads, woken) = (shares.threads(), parts.woken());
+            if let Some(threads) = pace.review(threads, woken) {
+                self.deal(threads);
             }
             self.parts.level_memory();
         }
     }
 
-    /// Deals all nodes out anew to so many parts, by what each has had to do since the last time.
-    fn deal(&mut self, count: usize) {
+    /// Deals all nodes out anew, to parts for so many threads, by what each has had to do since the last time.
+    fn deal(&mut self, threads: usize) {
+        let count = self.fabric.parts_for(threads);
         let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
         self.parts.deal(&plan, count);
-        self.crew.grow_to(count - 1);
+        self.shares = Shares::of(count, threads);
+        self.crew.grow_to(threads - 1);
     }
 
     /// Goes over all that changes, between two calls of [`Sim::run_until`]: an archive takes it down, or has what is here overwritten
@@ -300,6 +305,7 @@ impl Sim {
             window,
             // Built from the scenario, or of this machine and this moment.
             crew: _,
+            shares: _,
             pace: _,
             fabric: _,
             links: _,

@@ -10,7 +10,7 @@ use weir_units::{SetOfPorts, Span, Time, WidePortSet};
 use weir_wire::mac_control::ControlFrame;
 
 use super::frame::{Frame, Spare};
-use super::post::{Away, Post};
+use super::post::Post;
 use super::roster::Roster;
 use super::sides::Sides;
 use super::wire::{FarEnd, Wire};
@@ -107,10 +107,9 @@ pub(super) fn lookahead(wires: &[Wire], frame_bytes_min: u32) -> Span {
 }
 
 impl Network {
-    /// The wires of a part in their order, the near halves with where they lead; its nodes by side, and the number of parts.
-    /// Nobody is to be woken.
-    pub(super) fn new(wires: Box<[Wire]>, away: Vec<Away>, sides: Sides, parts: usize) -> Network {
-        let inner = wires.len() - away.len();
+    /// The wires of a part in their order, the last of which are near halves; its nodes by side. Nobody is to be woken.
+    pub(super) fn new(wires: Box<[Wire]>, post: Post, sides: Sides) -> Network {
+        let inner = wires.len() - post.near_halves();
         debug_assert!(wires[..inner].is_sorted_by_key(|wire| wire.to()));
         let mut inboxes: Box<[(u32, u32)]> = vec![(0, 0); sides.nodes()].into();
         for (number, wire) in (0..).zip(&wires[..inner]) {
@@ -128,15 +127,15 @@ impl Network {
             sides,
             rosters,
             spare: Spare::default(),
-            post: Post::new(inner, away, parts),
+            post,
             hops: 0,
             told: None,
         }
     }
 
-    /// When the first node is to be woken, by what has come from other parts too.
+    /// When the first node is to be woken, of other parts too by what was sent to them.
     pub(super) fn first_due(&mut self) -> Time {
-        self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER).min(self.post.due())
+        self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER).min(self.post.first_sent())
     }
 
     /// When a node is to be woken.
@@ -170,10 +169,10 @@ impl Network {
         self.sides.of(self.wires[wire as usize].to().node as usize)
     }
 
-    /// Has what lies on near halves of wires ready for the parts that they lead to.
+    /// Hands over what lies on near halves of wires to the parts that they lead to.
     pub(super) fn hand_over(&mut self) {
         let Network { wires, post, .. } = self;
-        post.collect(wires);
+        post.hand_over(wires);
     }
 
     /// Lists the nodes of a side that are to be woken by `limit`.

@@ -12,14 +12,14 @@ pub enum Threads {
     Exactly(NonZeroUsize),
 }
 
-/// Watches how long turns take, and says how many parts there should be.
+/// Watches how long turns take, and says how many threads there should be.
 ///
 /// One thread begins, and is measured. If its turns are long enough to be shared out, they are; and if that is not faster, one
 /// thread goes on, and others are tried again later, as load comes and goes.
 #[derive(Debug)]
 pub(super) struct Pace {
     threads: Threads,
-    /// The most parts that the fabric has.
+    /// The most threads that the fabric has work for.
     most: usize,
     /// When time began that counts; `None` outside of turns.
     since: Option<Instant>,
@@ -27,7 +27,7 @@ pub(super) struct Pace {
     wall: Duration,
     turns: u64,
     woken: u64,
-    /// For turns of several parts: the longest part's time, and all parts' together.
+    /// For turns of several threads: the longest one's time, and all together.
     longest: Duration,
     all: Duration,
     /// Time in all.
@@ -65,7 +65,7 @@ const COUNTED: u32 = 4;
 const GAIN_MIN: f64 = 1.08;
 /// After a vain trial one thread goes on for so long, twice as long each time up to this.
 const ALONE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(4)];
-/// Parts that wait for the longest lose so much, and nodes are dealt out anew.
+/// Threads that wait for the longest lose so much, and nodes are dealt out anew.
 const WAITING_MAX: f64 = 0.04;
 /// That is not done more often than this, and twice as seldom each time up to this.
 const DEAL: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(640)];
@@ -124,17 +124,17 @@ impl Default for Threads {
 }
 
 impl Pace {
-    /// For a fabric that has so many parts at most.
+    /// For a fabric that has work for so many at most.
     pub(super) fn set_threads(&mut self, threads: Threads, most: usize) {
         (self.threads, self.most, self.trial) = (threads, most.max(1), None);
     }
 
-    /// How many parts there must be, if there are not.
-    pub(super) fn at_once(&self, parts: usize) -> Option<usize> {
+    /// How many threads there must be, if there are not.
+    pub(super) fn at_once(&self, threads: usize) -> Option<usize> {
         let count = self.threads.most().min(self.most);
         let is_due = match self.threads {
-            Threads::Exactly(_) => parts != count,
-            Threads::UpTo(_) => parts > count,
+            Threads::Exactly(_) => threads != count,
+            Threads::UpTo(_) => threads > count,
         };
         is_due.then_some(count)
     }
@@ -155,7 +155,7 @@ impl Pace {
         self.threads.most().min(self.most) > 1
     }
 
-    /// How long a turn of several parts took: the longest, and all together.
+    /// How long a turn of several threads took: the longest, and all together.
     #[inline]
     pub(super) fn note_turn(&mut self, [longest, all]: [Duration; 2]) {
         self.longest += longest;
@@ -169,9 +169,9 @@ impl Pace {
         self.turns.is_multiple_of(LOOK_EVERY) && self.is_watching()
     }
 
-    /// Looks at what has been since the last time. There are so many parts, and so many nodes have been woken from the start.
-    /// Returns how many parts there should be, if nodes are to be dealt out anew.
-    pub(super) fn review(&mut self, parts: usize, woken: u64) -> Option<usize> {
+    /// Looks at what has been since the last time. There are so many threads, and so many nodes have been woken from the start.
+    /// Returns how many threads there should be, if nodes are to be dealt out anew.
+    pub(super) fn review(&mut self, threads: usize, woken: u64) -> Option<usize> {
         let done = woken - self.woken;
         if done < WOKEN {
             return None;
@@ -185,12 +185,12 @@ impl Pace {
         self.woken = woken;
         self.now += wall;
         let turn = wall.div_f64(turns as f64);
-        let wanted = match (self.threads, parts) {
+        let wanted = match (self.threads, threads) {
             (Threads::UpTo(_), 1) => self.more(turn, wall.as_nanos() as f64 / done as f64),
-            (Threads::UpTo(_), _) => self.fewer(turn * parts as u32, wall, done),
+            (Threads::UpTo(_), _) => self.fewer(turn * threads as u32, wall, done),
             (Threads::Exactly(_), _) => None,
         };
-        wanted.or_else(|| self.uneven(parts, longest, all).then_some(parts))
+        wanted.or_else(|| self.uneven(threads, longest, all).then_some(threads))
     }
 
     /// One thread runs all: whether more may be faster, and how many.
@@ -233,10 +233,10 @@ impl Pace {
         Some(1)
     }
 
-    /// Whether parts wait too long for the longest.
-    fn uneven(&mut self, parts: usize, longest: Duration, all: Duration) -> bool {
-        let mean = all.as_secs_f64() / parts as f64;
-        let is_due = parts > 1 && self.now >= self.deal_after && longest.as_secs_f64() > mean * (1.0 + WAITING_MAX);
+    /// Whether threads wait too long for the longest.
+    fn uneven(&mut self, threads: usize, longest: Duration, all: Duration) -> bool {
+        let mean = all.as_secs_f64() / threads as f64;
+        let is_due = threads > 1 && self.now >= self.deal_after && longest.as_secs_f64() > mean * (1.0 + WAITING_MAX);
         if is_due {
             self.deal_every = (self.deal_every * 2).min(DEAL[1]);
             self.deal_after = self.now + self.deal_every;
@@ -254,7 +254,7 @@ mod tests {
     /// Each review is of 1,000 turns, in which 40 nodes are woken.
     struct Run {
         pace: Pace,
-        parts: usize,
+        threads: usize,
         woken: u64,
     }
 
@@ -262,28 +262,28 @@ mod tests {
         fn new(threads: Threads) -> Run {
             let mut pace = Pace::default();
             pace.set_threads(threads, 16);
-            Run { pace, parts: 1, woken: 0 }
+            Run { pace, threads: 1, woken: 0 }
         }
 
-        /// For turns that take so long by so many parts, of which one takes longer than the mean by this.
+        /// For turns that take so long by so many threads, of which one takes longer than the mean by this.
         fn review(&mut self, turn: impl Fn(usize) -> Duration, uneven: f64) -> usize {
-            let turn = turn(self.parts);
+            let turn = turn(self.threads);
             self.woken += 40_000;
             (self.pace.wall, self.pace.turns) = (turn * 1_000, 1_000);
-            (self.pace.longest, self.pace.all) = (turn * 1_000, (turn * 1_000 * self.parts as u32).div_f64(uneven));
-            if let Some(parts) = self.pace.review(self.parts, self.woken) {
-                self.parts = parts;
+            (self.pace.longest, self.pace.all) = (turn * 1_000, (turn * 1_000 * self.threads as u32).div_f64(uneven));
+            if let Some(threads) = self.pace.review(self.threads, self.woken) {
+                self.threads = threads;
             }
-            self.parts
+            self.threads
         }
     }
 
     #[test]
     fn threads_that_gain_stay() {
         let mut run = Run::new(Threads::up_to(4));
-        let turn = |parts: usize| 200 * US / parts as u32;
-        let parts: Vec<usize> = (0..20).map(|_| run.review(turn, 1.0)).collect();
-        assert_eq!(parts, [4; 20]);
+        let turn = |threads: usize| 200 * US / threads as u32;
+        let threads: Vec<usize> = (0..20).map(|_| run.review(turn, 1.0)).collect();
+        assert_eq!(threads, [4; 20]);
     }
 
     #[test]
@@ -304,9 +304,9 @@ mod tests {
     }
 
     #[test]
-    fn uneven_parts_are_dealt_out_anew_now_and_then() {
+    fn uneven_threads_are_dealt_out_anew_now_and_then() {
         let mut run = Run::new(Threads::exactly(2));
-        run.parts = 2;
+        run.threads = 2;
         let mut dealt = 0;
         for _ in 0..100 {
             run.woken += 40_000;

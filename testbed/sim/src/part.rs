@@ -23,7 +23,7 @@ pub(super) struct Part {
     pub(super) work: Box<[u64]>,
     /// Instants at which any did.
     pub(super) woken: u64,
-    /// How long turns took, one after the other.
+    /// How long its last turn took.
     pub(super) took: Duration,
     /// Memory for the nodes that are due in a turn.
     due: Vec<u32>,

@@ -11,12 +11,12 @@ use super::frame::Spare;
 use super::network::{Network, Told};
 use super::node::{SimHost, SimSwitch};
 use super::part::{Part, PartBox};
-use super::post::{Away, exchange};
+use super::post::{Away, Post};
 use super::sides::Sides;
 use super::wire::Wire;
 
 /// One part, which has all, or several. In each turn of several: [`Parts::let_go`]; [`Part::take_turn`] of each, in any order
-/// or at once; [`Parts::exchange`].
+/// or at once.
 #[derive(Debug)]
 pub(super) struct Parts {
     parts: Vec<PartBox>,
@@ -161,20 +161,9 @@ impl Parts {
         }
     }
 
-    /// Has all parts hand each other what they have for each other.
-    pub(super) fn exchange(&mut self) {
-        for one in 0..self.parts.len() {
-            for other in one + 1..self.parts.len() {
-                let [of_one, of_other] = self.parts.get_disjoint_mut([one, other]).expect("two parts");
-                exchange([(one, &mut of_one.network.post), (other, &mut of_other.network.post)]);
-            }
-        }
-    }
-
-    /// How long the parts took for their last turn: the longest, and all together.
-    pub(super) fn took(&self) -> [Duration; 2] {
-        let took = self.parts.iter().map(|part| part.took);
-        [took.clone().max().unwrap_or(Duration::ZERO), took.sum()]
+    /// How long each part took for its last turn.
+    pub(super) fn took(&self) -> impl Iterator<Item = Duration> {
+        self.parts.iter().map(|part| part.took)
     }
 
     /// Evens out the memory for frames, which goes along with those that are sent from one part to another.
@@ -424,9 +413,11 @@ impl Parts {
         let leaving = laid.leaving(&self.ends, &part_of);
         let (mut switches, mut hosts) = (switches, hosts);
         let share = spare.len() / count;
-        for (part, (nodes, wires)) in nodes.iter().zip(laid.parts).enumerate() {
-            let OfPart { wires, names, away } = wires;
-            let mut network = Network::new(wires.into(), away, self.sides.of_part(nodes), count);
+        let of_part = |part: &mut OfPart| (part.wires.len() - part.away.len(), std::mem::take(&mut part.away));
+        let posts = Post::of_parts(laid.parts.iter_mut().map(of_part).collect());
+        for (part, ((nodes, wires), post)) in nodes.iter().zip(laid.parts).zip(posts).enumerate() {
+            let OfPart { wires, names, .. } = wires;
+            let mut network = Network::new(wires.into(), post, self.sides.of_part(nodes));
             let kept = spare.len().saturating_sub(if part + 1 == count { spare.len() } else { share });
             network.spare.take_from(&mut spare, kept);
             network.told = tells.then(Vec::new);

@@ -1,10 +1,14 @@
-//! Frames that go from one part of a fabric to another, which another thread has.
+//! Frames that go from one part of a fabric to another, which another thread may have.
 //!
 //! A wire between two parts has two halves. What was put on its near half in a turn goes to the far half before the next turn,
 //! in which some of it may arrive: the ring buffers in which frames wait on wires change hands, and no frame is touched. Buffers
 //! that have become empty go back the same way, so that nothing is allocated in the long run.
+//!
+//! Parts leave such buffers for each other in pigeonholes, of which each pair has two, for every other turn: while one is filled, the
+//! other is emptied. So each has its lock for itself whenever it takes it, and the threads that run parts hand over all at once.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use weir_units::Time;
 
@@ -19,20 +23,38 @@ pub(super) struct Away {
 }
 
 /// What a part has for others, and has from them. In each turn: [`Post::deliver`]; [`Post::note`] each near half on which the
-/// first frame was put; [`Post::collect`]. Between turns [`exchange`] with each other part.
+/// first frame was put; [`Post::hand_over`].
 #[derive(Debug)]
 pub(super) struct Post {
+    /// Its part's number.
+    part: usize,
     /// Number of the first near half.
     first: u32,
     away: Box<[Away]>,
     /// Near halves that have frames.
     leaving: Vec<u32>,
-    /// By part.
+    /// Parts from which wires lead to this one.
+    from: Box<[u32]>,
+    /// What is handed over next, by part.
     out: Box<[Bag]>,
-    inside: Box<[Bag]>,
-    /// When the first frame arrives that has come, but was not delivered.
-    due: Time,
+    holes: Arc<Pigeonholes>,
+    /// Turns that were taken: others have taken as many, whenever a part takes none.
+    turns: u64,
+    /// When the first frame arrives of those that were handed over last.
+    first_sent: Time,
 }
+
+/// By receiving part, sending part, and whether the turn's number is odd.
+#[derive(Debug)]
+struct Pigeonholes {
+    holes: Box<[Pigeonhole]>,
+    parts: usize,
+}
+
+// In a cache line of its own: two threads touch it, and others its neighbours.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+struct Pigeonhole(Mutex<Bag>);
 
 /// What one part has for another one.
 #[derive(Debug)]
@@ -52,11 +74,34 @@ struct Parcel {
 }
 
 impl Post {
-    /// A part's, whose first near half has this number, with where these lead.
-    pub(super) fn new(first: usize, away: Vec<Away>, parts: usize) -> Post {
-        let bags = || (0..parts).map(|_| Bag { parcels: Vec::new(), filled: 0, first: Time::NEVER }).collect();
-        let leaving = Vec::with_capacity(away.len());
-        Post { first: first as u32, away: away.into(), leaving, out: bags(), inside: bags(), due: Time::NEVER }
+    /// Those of all parts, of each of which is told the number of its first near half, and where these lead.
+    pub(super) fn of_parts(parts: Vec<(usize, Vec<Away>)>) -> Vec<Post> {
+        let count = parts.len();
+        let holes = (0..2 * count * count).map(|_| Pigeonhole::default()).collect();
+        let holes = Arc::new(Pigeonholes { holes, parts: count });
+        let leads_to = |from: usize, to: usize| parts[from].1.iter().any(|away| away.part as usize == to);
+        let from = |to: usize| (0..count).filter(|from| leads_to(*from, to)).map(|from| from as u32).collect();
+        let sources: Vec<Box<[u32]>> = (0..count).map(from).collect();
+        let mut posts = Vec::with_capacity(count);
+        for (part, ((first, away), from)) in parts.into_iter().zip(sources).enumerate() {
+            posts.push(Post {
+                part,
+                first: first as u32,
+                leaving: Vec::with_capacity(away.len()),
+                away: away.into(),
+                from,
+                out: (0..count).map(|_| Bag::default()).collect(),
+                holes: holes.clone(),
+                turns: 0,
+                first_sent: Time::NEVER,
+            });
+        }
+        posts
+    }
+
+    /// How many near halves there are.
+    pub(super) fn near_halves(&self) -> usize {
+        self.away.len()
     }
 
     /// A frame was put on a near half on which there was none.
@@ -65,8 +110,9 @@ impl Post {
         self.leaving.push(wire);
     }
 
-    /// Takes what lies on near halves. What faults may still hold back is not collected: [`Parts::let_go`](super::parts::Parts::let_go) does it.
-    pub(super) fn collect(&mut self, wires: &mut [Wire]) {
+    /// Takes what lies on near halves, and leaves it for the parts that they lead to. What faults may still hold back is not taken:
+    /// [`Parts::let_go`](super::parts::Parts::let_go) does it.
+    pub(super) fn hand_over(&mut self, wires: &mut [Wire]) {
         for number in self.leaving.drain(..) {
             let wire = &mut wires[number as usize];
             if !wire.is_faulty() {
@@ -74,28 +120,42 @@ impl Post {
                 self.out[part as usize].fill(far, wire);
             }
         }
+        self.first_sent = Time::NEVER;
+        for (to, out) in self.out.iter_mut().enumerate().filter(|(_, out)| out.filled > 0) {
+            self.first_sent = out.first.min(self.first_sent);
+            let mut hole = self.holes.of(to, self.part, self.turns);
+            debug_assert_eq!(hole.filled, 0, "what was there was delivered");
+            std::mem::swap(out, &mut *hole);
+        }
+        self.turns += 1;
     }
 
-    /// Hands out what has come, wire by wire, which leave empty memory.
+    /// Hands out what others have left in the turn before, wire by wire, which leave empty memory.
     pub(super) fn deliver(&mut self, mut put: impl FnMut(u32, &mut VecDeque<(Time, Frame)>)) {
-        self.due = Time::NEVER;
-        for bag in &mut self.inside {
-            for parcel in &mut bag.parcels[..bag.filled] {
+        // Before the first turn there is nothing.
+        let Some(before) = self.turns.checked_sub(1) else { return };
+        for from in &self.from {
+            let mut bag = self.holes.of(self.part, *from as usize, before);
+            let Bag { parcels, filled, first } = &mut *bag;
+            for parcel in &mut parcels[..std::mem::take(filled)] {
                 put(parcel.wire, &mut parcel.frames);
             }
-            (bag.filled, bag.first) = (0, Time::NEVER);
+            *first = Time::NEVER;
         }
     }
 
-    /// When the first frame arrives that has come, but was not delivered; [`Time::NEVER`] if there is none.
-    pub(super) fn due(&self) -> Time {
-        self.due
+    /// When the first frame arrives of those that were handed over last; [`Time::NEVER`] if there was none.
+    pub(super) fn first_sent(&self) -> Time {
+        self.first_sent
     }
 
     /// Frames that have come, but were not delivered.
     pub(super) fn under_way(&self) -> usize {
-        let parcels = self.inside.iter().flat_map(|bag| &bag.parcels[..bag.filled]);
-        parcels.map(|parcel| parcel.frames.len()).sum()
+        let holes = (0..2 * self.holes.parts).map(|hole| self.holes.of(self.part, hole / 2, hole as u64));
+        let of_bag = |bag: MutexGuard<'_, Bag>| {
+            bag.parcels[..bag.filled].iter().map(|parcel| parcel.frames.len()).sum::<usize>()
+        };
+        holes.map(of_bag).sum()
     }
 
     /// Where a near half leads.
@@ -109,19 +169,19 @@ impl Post {
     }
 }
 
-/// Has two parts, of these numbers, hand each other what they have for each other.
-pub(super) fn exchange([(one, of_one), (other, of_other)]: [(usize, &mut Post); 2]) {
-    hand_on(&mut of_one.out[other], &mut of_other.inside[one], &mut of_other.due);
-    hand_on(&mut of_other.out[one], &mut of_one.inside[other], &mut of_one.due);
+impl Pigeonholes {
+    /// Where a part leaves in a turn what is for another one.
+    #[inline]
+    fn of(&self, to: usize, from: usize, turn: u64) -> MutexGuard<'_, Bag> {
+        let hole = &self.holes[2 * (to * self.parts + from) + (turn % 2) as usize];
+        hole.0.lock().expect("all parts take their turns")
+    }
 }
 
-fn hand_on(out: &mut Bag, inside: &mut Bag, due: &mut Time) {
-    if out.filled == 0 {
-        return;
+impl Default for Bag {
+    fn default() -> Bag {
+        Bag { parcels: Vec::new(), filled: 0, first: Time::NEVER }
     }
-    debug_assert_eq!(inside.filled, 0, "what came before was delivered");
-    std::mem::swap(out, inside);
-    *due = inside.first.min(*due);
 }
 
 impl Bag {

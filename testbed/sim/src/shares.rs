@@ -1,0 +1,139 @@
+//! Which thread runs which parts.
+//!
+//! There are more parts than threads, so that what one thread has less to do than another can go along with a part. What a part
+//! takes in a turn it takes about in the next one, since messages last for many.
+
+use std::time::Duration;
+
+/// The thread of each part, on each side's turns.
+#[derive(Debug, Default)]
+pub(super) struct Shares {
+    sides: [OfSide; 2],
+    /// Memory for the threads' times.
+    load: Vec<u64>,
+}
+
+#[derive(Debug, Default)]
+struct OfSide {
+    /// By part.
+    thread: Vec<u32>,
+    /// What each takes about, in nanoseconds.
+    takes: Vec<u64>,
+}
+
+/// How much of the mean of what lies before counts beside what a part took last: so many parts of eight.
+const OF_BEFORE: u64 = 4;
+/// A part moves if that makes the longest share shorter by more than so many thousandths of the mean.
+const GAIN_MIN: u64 = 10;
+
+impl Shares {
+    /// As many parts for each thread, in turn: those with hosts come first.
+    pub(super) fn of(parts: usize, threads: usize) -> Shares {
+        let thread: Vec<u32> = (0..parts).map(|part| (part % threads) as u32).collect();
+        let of_side = || OfSide { thread: thread.clone(), takes: vec![0; parts] };
+        Shares { sides: [of_side(), of_side()], load: vec![0; threads] }
+    }
+
+    /// How many threads there are.
+    pub(super) fn threads(&self) -> usize {
+        self.load.len()
+    }
+
+    /// The thread of each part in the next turn of a side.
+    pub(super) fn threads_of(&self, side: usize) -> &[u32] {
+        &self.sides[side].thread
+    }
+
+    /// Takes down what each part took in a side's turn, and shares them out for the next one. Returns how long the threads took: the
+    /// longest, and all together.
+    pub(super) fn note(&mut self, side: usize, took: impl Iterator<Item = Duration>) -> [Duration; 2] {
+        let Shares { sides, load } = self;
+        let OfSide { thread, takes } = &mut sides[side];
+        load.fill(0);
+        for ((took, takes), thread) in took.zip(&mut *takes).zip(&*thread) {
+            let took = took.as_nanos() as u64;
+            load[*thread as usize] += took;
+            *takes = (OF_BEFORE * *takes + (8 - OF_BEFORE) * took) / 8;
+        }
+        let [longest, all] = [load.iter().copied().max().unwrap_or(0), load.iter().sum()];
+        level(thread, takes, load);
+        [longest, all].map(Duration::from_nanos)
+    }
+}
+
+/// Moves parts from the thread with most to do to that with least, or exchanges two, while that gains something.
+fn level(thread: &mut [u32], takes: &[u64], load: &mut [u64]) {
+    load.fill(0);
+    thread.iter().zip(takes).for_each(|(thread, takes)| load[*thread as usize] += takes);
+    let all: u64 = load.iter().sum();
+    for _ in 0..load.len() {
+        let by_load = |of: &usize| load[*of];
+        let (Some(most), Some(least)) = ((0..load.len()).max_by_key(by_load), (0..load.len()).min_by_key(by_load))
+        else {
+            return;
+        };
+        let (high, low) = (load[most], load[least]);
+        // What moves is half of the difference at best: then both have as much.
+        let mut best: Option<(usize, Option<usize>, u64)> = None;
+        for one in (0..thread.len()).filter(|part| thread[*part] as usize == most) {
+            let others = (0..thread.len()).filter(|part| thread[*part] as usize == least).map(Some);
+            for other in others.chain([None]) {
+                let Some(moves) = takes[one].checked_sub(other.map_or(0, |other| takes[other])) else { continue };
+                let longest = (high - moves).max(low + moves);
+                if best.is_none_or(|(_, _, least)| longest < least) {
+                    best = Some((one, other, longest));
+                }
+            }
+        }
+        let Some((one, other, longest)) = best else { return };
+        let gain = high.saturating_sub(longest) * load.len() as u64 * 1_000;
+        if gain <= all * GAIN_MIN {
+            return;
+        }
+        let moves = takes[one] - other.map_or(0, |other| takes[other]);
+        (load[most], load[least]) = (high - moves, low + moves);
+        thread[one] = least as u32;
+        if let Some(other) = other {
+            thread[other] = most as u32;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn turns(shares: &mut Shares, turns: usize, takes: &[u64]) -> [Duration; 2] {
+        let took = || takes.iter().map(|us| Duration::from_micros(*us));
+        (0..turns).map(|_| shares.note(0, took())).last().unwrap()
+    }
+
+    #[test]
+    fn each_thread_has_as_many_parts_at_first() {
+        assert_eq!(Shares::of(6, 2).threads_of(1), [0, 1, 0, 1, 0, 1]);
+        assert_eq!(Shares::of(3, 3).threads_of(0), [0, 1, 2]);
+        assert_eq!(Shares::of(5, 2).threads_of(0), [0, 1, 0, 1, 0]);
+    }
+
+    #[test]
+    fn parts_go_where_less_is_to_do() {
+        let mut shares = Shares::of(6, 2);
+        let of = |longest, all| [longest, all].map(Duration::from_micros);
+        let busy = [60, 10, 20, 10, 20, 20];
+        assert_eq!(turns(&mut shares, 1, &busy), of(100, 140));
+        assert_eq!(turns(&mut shares, 1, &busy), of(70, 140));
+        assert_eq!(shares.threads_of(1), [0, 1, 0, 1, 0, 1], "the other side's turns are others");
+        // Load moves on.
+        assert_eq!(turns(&mut shares, 8, &[10, 10, 20, 60, 20, 20]), of(70, 140));
+    }
+
+    #[test]
+    fn what_gains_nothing_stays() {
+        let mut shares = Shares::of(4, 2);
+        turns(&mut shares, 10, &[1_000, 1_000, 1_004, 1_002]);
+        assert_eq!(shares.threads_of(0), [0, 1, 0, 1]);
+        let mut one_each = Shares::of(3, 3);
+        turns(&mut one_each, 10, &[100, 200, 900]);
+        assert_eq!(one_each.threads_of(0), [0, 1, 2], "no part can be halved");
+    }
+}
