@@ -97,8 +97,10 @@ impl Crew {
         }
         for hand in 0..self.hands.len() {
             let share = std::mem::take(&mut self.shares[hand + 1]);
-            let is_idle = share.is_empty();
-            if !is_idle && self.hands[hand].orders.send(Order::Turn(share, side, limit, self.looks_for)).is_err() {
+            if share.is_empty() {
+                continue;
+            }
+            if self.hands[hand].orders.send(Order::Turn(share, side, limit, self.looks_for)).is_err() {
                 self.fails(hand);
             }
         }
