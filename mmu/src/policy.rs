@@ -36,7 +36,7 @@ use crate::layout::BufferLayout;
 pub use crate::low_pass::LowPass;
 pub use crate::one_writer::{PortWords, PortWriter, QueueWords};
 pub use crate::pool::PoolLevel;
-pub use abm::{Abm, AbmSettings, DrainOf};
+pub use abm::{Abm, AbmSettings, DrainOf, DrainPorts};
 pub use adaptive_headroom::{AdaptiveHeadroom, AdaptiveSettings};
 pub use dsh::{Dsh, DshParameters, DshSettings, Estimator};
 pub use dynamic_threshold::{DtSettings, DynamicThreshold};

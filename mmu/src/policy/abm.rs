@@ -100,6 +100,9 @@ impl Abm {
     /// μ in units of 2^-16, at most 1 unless it is not capped.
     #[inline]
     fn drain_share(&self, queue: &QueueView) -> u64 {
+        if self.settings.drain_ports == DrainPorts::ButLast && self.is_last(queue.queue.port()) {
+            return ONE;
+        }
         let drain = &self.side(queue).departures[queue.queue.index()];
         let is_judged = match self.settings.drain_of {
             DrainOf::Congested => queue.length >= self.settings.congested.get(),
@@ -116,6 +119,11 @@ impl Abm {
                 if self.settings.drain_cap { share.min(ONE) } else { share }
             }
         }
+    }
+
+    #[inline]
+    fn is_last(&self, port: PortId) -> bool {
+        port.index() + 1 == self.reciprocal.len()
     }
 
     /// Takes note of whether a queue is congested.
@@ -236,6 +244,8 @@ pub struct AbmSettings {
     pub drain_of: DrainOf,
     /// `drain_cap`: whether μ is 1 at most.
     pub drain_cap: bool,
+    /// `drain_ports`: the ports whose queues' μ is measured.
+    pub drain_ports: DrainPorts,
 }
 
 /// The queues whose μ counts; it is 1 for all others.
@@ -247,6 +257,15 @@ pub enum DrainOf {
     CongestedAtEnd,
 }
 
+/// The ports whose queues' μ is measured; it is 1 at others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainPorts {
+    /// All.
+    All,
+    /// All but the switch's last one: the public simulator numbers ports from 1, and measures those below their number.
+    ButLast,
+}
+
 const INTERVAL: Key = Key::new("interval", "25us", "the time over which μ, a queue's drain rate, is measured");
 
 const DRAIN_OF: Key = Key::new(
@@ -255,6 +274,11 @@ const DRAIN_OF: Key = Key::new(
     "whose μ counts: of queues congested now, or at the interval's end (congested-at-end)",
 );
 const DRAIN_CAP: Key = Key::new("drain_cap", "true", "whether μ is 1 at most");
+const DRAIN_PORTS: Key = Key::new(
+    "drain_ports",
+    "all",
+    "the ports whose queues' μ is measured: all, or all but the last one (but-last), where it is 1",
+);
 
 impl Named for Kind {
     fn name(&self) -> &'static str {
@@ -273,6 +297,7 @@ impl Named for Kind {
             INTERVAL,
             DRAIN_OF,
             DRAIN_CAP,
+            DRAIN_PORTS,
         ]
     }
 }
@@ -291,6 +316,7 @@ impl PolicyKind for Kind {
                 &[("congested", DrainOf::Congested), ("congested-at-end", DrainOf::CongestedAtEnd)],
             ),
             drain_cap: table.boolean_or(&DRAIN_CAP),
+            drain_ports: table.choice_or(&DRAIN_PORTS, &[("all", DrainPorts::All), ("but-last", DrainPorts::ButLast)]),
         })
     }
 }
@@ -328,8 +354,18 @@ impl AbmSettings {
     /// The usual, with these parameters.
     pub fn paper(alpha: Alpha, pools: Pools, congested: Bytes, interval: Span) -> AbmSettings {
         let (congested_partly, congested_at) = (false, CongestedAt::Events);
-        let (drain_of, drain_cap) = (DrainOf::Congested, true);
-        AbmSettings { alpha, pools, congested, congested_partly, congested_at, interval, drain_of, drain_cap }
+        let (drain_of, drain_cap, drain_ports) = (DrainOf::Congested, true, DrainPorts::All);
+        AbmSettings {
+            alpha,
+            pools,
+            congested,
+            congested_partly,
+            congested_at,
+            interval,
+            drain_of,
+            drain_cap,
+            drain_ports,
+        }
     }
 
     /// Deviations from the usual, as the public simulator has them.
@@ -339,6 +375,7 @@ impl AbmSettings {
             (self.congested_at == CongestedAt::Arrivals, "a queue counts as it did at its last arrival"),
             (self.drain_of == DrainOf::CongestedAtEnd, "μ is of queues that were congested at the interval's end"),
             (!self.drain_cap, "μ may exceed 1"),
+            (self.drain_ports == DrainPorts::ButLast, "μ of the last port's queues is 1"),
         ];
         parts.into_iter().filter(|(is_so, _)| *is_so).map(|(_, what)| what).collect()
     }
@@ -450,6 +487,22 @@ mod tests {
         // Long at 75 us and ever since, without anything that would have told it.
         depart(&abm, &long(74), 78_125);
         assert!(threshold(76).abs_diff(2_000_000) <= 2_000);
+    }
+
+    #[test]
+    fn the_last_port_may_go_unmeasured() {
+        let abm = abm_with(|settings| AbmSettings { drain_ports: DrainPorts::ButLast, ..settings });
+        for port in [2, 3] {
+            depart(&abm, &at(port, 10), 78_125);
+        }
+        // Two queues are congested; a quarter of the line departs of each.
+        assert!(abm.threshold(&at(2, 30)).xoff.abs_diff(1_000_000) <= 1_000);
+        assert_eq!(abm.threshold(&at(3, 30)), Threshold::at(4_000_000));
+        let lossy = QueueView { lossless: false, egress_lossy_pool: at(3, 0).shared_pool, ..at(3, 10) };
+        depart(&abm, &lossy, 78_125);
+        let later = QueueView { now: at(3, 30).now, ..lossy };
+        assert_eq!(abm.lossy_threshold(&later, Alpha::ONE), 8_000_000);
+        assert!(abm.describe()[2].ends_with("μ of the last port's queues is 1"));
     }
 
     #[test]

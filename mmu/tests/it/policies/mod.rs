@@ -16,7 +16,11 @@ const FORMS: [(&str, &str, &str); 7] = [
     ("dsh-table", "dsh", "estimator = \"table\""),
     ("dsh-no-insurance", "dsh", "insurance = false"),
     ("dsh-no-shared", "dsh", "shared_headroom = false"),
-    ("abm-simulator", "abm", "congested_partly = true\ndrain_of = \"congested-at-end\"\ndrain_cap = false"),
+    (
+        "abm-simulator",
+        "abm",
+        "congested_partly = true\ndrain_of = \"congested-at-end\"\ndrain_cap = false\ndrain_ports = \"but-last\"",
+    ),
     (
         "reverie-simulator",
         "reverie",

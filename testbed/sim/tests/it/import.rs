@@ -16,8 +16,12 @@ fn here(path: &str) -> PathBuf {
 }
 
 fn imported(folder: &str) -> Imported {
-    let line = fs::read_to_string(here(folder).join("arguments")).ok();
-    let arguments = line.map(|line| Arguments::parse(&line).unwrap_or_else(|errors| panic!("{errors}")));
+    imported_by(folder, fs::read_to_string(here(folder).join("arguments")).ok().as_deref())
+}
+
+/// By this command line.
+fn imported_by(folder: &str, line: Option<&str>) -> Imported {
+    let arguments = line.map(|line| Arguments::parse(line).unwrap_or_else(|errors| panic!("{errors}")));
     let sources = Sources::find_for(&[here(folder)], arguments.as_ref()).unwrap_or_else(|errors| panic!("{errors}"));
     let options = Options { stem: folder.to_owned(), arguments, ..Options::default() };
     import(&sources, &options).unwrap_or_else(|errors| panic!("{errors}"))
@@ -52,6 +56,33 @@ fn each_experiment_becomes_its_scenario() {
             check(name, text);
         }
     }
+}
+
+#[test]
+fn abm_is_as_the_program_has_it() {
+    let line = fs::read_to_string(here("reverie/arguments")).unwrap();
+    let line = line.replace("--bufferModel=reverie", "--bufferModel=sonic").replace("=111", "=110");
+    let imported = imported_by("reverie", Some(&line));
+    let scenario: toml::Table = imported.scenario.parse().unwrap();
+    let buffer = &scenario["switch"]["buffer"];
+    assert_eq!(buffer["policy"].as_str(), Some("abm"));
+    let keys = r#"
+        alpha = "1.0"
+        congested_partly = true
+        congested_at = "arrivals"
+        interval = "17280ns"
+        drain_of = "congested-at-end"
+        drain_cap = false
+        drain_ports = "but-last"
+    "#;
+    assert_eq!(buffer["abm"].as_table(), Some(&keys.parse().unwrap()));
+    // The last port is that of the topology's last link.
+    let beside = TempDir::new().unwrap();
+    imported.beside.iter().for_each(|(name, text)| fs::write(beside.path().join(name), text).unwrap());
+    let runs = parse(&beside.path().join("x.toml"), &imported.scenario)
+        .unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+    let last = |switch: usize| runs[0].scenario.switches[switch].ports.last().unwrap().name.as_str();
+    assert_eq!([0, 1, 2].map(last), ["to-S6", "to-S6", "to-S5"]);
 }
 
 #[test]

@@ -127,6 +127,7 @@ pub(super) fn policy(
             ("interval", quoted(exact_span(trips.base_rtt))),
             ("drain_of", quoted("congested-at-end")),
             ("drain_cap", "false".to_owned()),
+            ("drain_ports", quoted("but-last")),
         ]);
         "abm"
     } else {
