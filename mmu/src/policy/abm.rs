@@ -23,7 +23,8 @@ use crate::sync::{AtomicU64, Ordering};
 ///
 /// μ is what departed in the last interval. It counts for queues that are congested and drained more than 2 KiB in it;
 /// for others it is 1, as in the public simulator, since a queue that had nothing to drain would never get a share. Which queues
-/// are congested is seen when a threshold is asked for, or at the interval's end, as there.
+/// are congested is seen when a threshold is asked for, or at the interval's end, as there. At a switch's last port it may be left
+/// unmeasured ([`DrainPorts`]).
 #[derive(Debug, SharedState)]
 pub struct Abm {
     alpha: LiveAlpha,
@@ -262,7 +263,7 @@ pub enum DrainOf {
 pub enum DrainPorts {
     /// All.
     All,
-    /// All but the switch's last one: the public simulator numbers ports from 1, and measures those below their number.
+    /// All but the last one in the switch file's order: the public simulator numbers ports from 1, and measures those below their number.
     ButLast,
 }
 

@@ -10,7 +10,7 @@ use weir_units::Time;
 use super::part::PartBox;
 
 /// Threads beside the caller's. Each turn some parts go to each, and come back when they have had their turn: whoever has a part has
-/// it for itself, so that nothing is locked. The threads wait for each other at the end of a turn alone.
+/// it for itself, so that nothing of it is locked. The threads wait for each other at the end of a turn alone.
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     hands: Vec<Hand>,
@@ -90,16 +90,17 @@ impl Crew {
     /// # Panics
     /// If one panics.
     pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, threads: &[u32], side: usize, limit: Time) {
+        debug_assert_eq!(parts.len(), threads.len(), "each part has a thread");
         self.shares.resize_with(self.hands.len() + 1, Vec::new);
         self.back.resize_with(parts.len(), || None);
         for ((part, at), thread) in parts.drain(..).zip(0..).zip(threads) {
             self.shares[*thread as usize].push((at, part));
         }
         for hand in 0..self.hands.len() {
-            let share = std::mem::take(&mut self.shares[hand + 1]);
-            if share.is_empty() {
+            if self.shares[hand + 1].is_empty() {
                 continue;
             }
+            let share = std::mem::take(&mut self.shares[hand + 1]);
             if self.hands[hand].orders.send(Order::Turn(share, side, limit, self.looks_for)).is_err() {
                 self.fails(hand);
             }

@@ -257,7 +257,7 @@ impl Sim {
         self.now = until;
     }
 
-    /// Has all nodes of a side do what they have to do up to `limit`, each part on a thread of its own.
+    /// Has all nodes of a side do what they have to do up to `limit`, each part on the thread that has it in this turn.
     fn take_turn(&mut self, side: usize, limit: Time) {
         let Sim { parts, crew, shares, connections, pace, .. } = self;
         match parts.all_mut() {

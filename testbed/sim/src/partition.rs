@@ -73,7 +73,7 @@ impl Fabric {
     /// How many parts there are for so many threads: more, so that what is uneven can be shared out evenly, but no more than switches.
     pub(super) fn parts_for(&self, threads: usize) -> usize {
         let several = (PARTS_EACH * threads).min(PARTS_EACH_OF_MANY * threads.max(MANY));
-        if threads == 1 { 1 } else { several.min(self.neighbours.len()).max(threads) }
+        if threads == 1 { 1 } else { several.min(self.neighbours.len()) }
     }
 
     /// The part of each switch, of `count`, by the work of each node: switches, then hosts.
@@ -123,7 +123,7 @@ impl Draft<'_> {
         dealt.into_iter().for_each(|(switch, part)| self.put(switch, part as u32));
     }
 
-    /// Switches without hosts, those that are nearer to hosts first.
+    /// Switches without hosts, those that are nearer to hosts first. A part may be left without any, where these have little to do.
     fn deal_the_others(&mut self) {
         let mean: Vec<f64> = (0..2).map(|side| self.work.iter().map(|work| work[side]).sum::<f64>()).collect();
         let mean: Vec<f64> = mean.iter().map(|all| all / self.load.len() as f64).collect();

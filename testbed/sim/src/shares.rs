@@ -21,7 +21,7 @@ struct OfSide {
     takes: Vec<u64>,
 }
 
-/// How much of the mean of what lies before counts beside what a part took last: so many parts of eight.
+/// How much the mean of what lies before counts beside what a part took last, in eighths.
 const OF_BEFORE: u64 = 4;
 /// A part moves if that makes the longest share shorter by more than so many thousandths of the mean.
 const GAIN_MIN: u64 = 10;
