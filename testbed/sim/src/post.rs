@@ -35,7 +35,7 @@ pub(super) struct Post {
     leaving: Vec<u32>,
     /// Parts from which wires lead to this one.
     from: Box<[u32]>,
-    /// What is handed over next, by part.
+    /// By part, what is to be handed over.
     out: Box<[Bag]>,
     holes: Arc<Pigeonholes>,
     /// Turns that were taken: others have taken as many, whenever a part takes none.
@@ -74,7 +74,7 @@ struct Parcel {
 }
 
 impl Post {
-    /// Those of all parts, of each of which is told the number of its first near half, and where these lead.
+    /// All parts' posts, by the number of each one's first near half and where its near halves lead.
     pub(super) fn of_parts(parts: Vec<(usize, Vec<Away>)>) -> Vec<Post> {
         let count = parts.len();
         let holes = (0..2 * count * count).map(|_| Pigeonhole::default()).collect();
