@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use weir_units::Time;
 
 use super::part::PartBox;
+use super::shares::Shares;
 
 /// Threads beside the caller's. Each turn some parts go to each, and come back when they have had their turn: whoever has a part has
 /// it for itself, so that nothing of it is locked. The threads wait for each other at the end of a turn alone.
@@ -15,7 +16,7 @@ use super::part::PartBox;
 pub(super) struct Crew {
     hands: Vec<Hand>,
     /// By thread, the caller's first: memory for what each runs in a turn.
-    shares: Vec<Share>,
+    given: Vec<Share>,
     /// Memory in which parts come back to their places.
     back: Vec<Option<PartBox>>,
     /// For how long who waits looks again and again before it sleeps.
@@ -85,38 +86,33 @@ impl Crew {
         self.looks_for = if self.hands.len() < cpus { LOOKS_FOR } else { Duration::ZERO };
     }
 
-    /// Has each part take its turn on the thread that is named for it; 0 is this one.
+    /// Has each part take its turn on the thread that it is shared out to; 0 is this one. Each thread has a part.
     ///
     /// # Panics
     /// If one panics.
-    pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, threads: &[u32], side: usize, limit: Time) {
+    pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, shares: &Shares, side: usize, limit: Time) {
+        let threads = shares.threads_of(side);
         debug_assert_eq!(parts.len(), threads.len(), "each part has a thread");
-        self.shares.resize_with(self.hands.len() + 1, Vec::new);
+        self.given.resize_with(shares.threads(), Vec::new);
         self.back.resize_with(parts.len(), || None);
         for ((part, at), thread) in parts.drain(..).zip(0..).zip(threads) {
-            self.shares[*thread as usize].push((at, part));
+            self.given[*thread as usize].push((at, part));
         }
-        for hand in 0..self.hands.len() {
-            if self.shares[hand + 1].is_empty() {
-                continue;
-            }
-            let share = std::mem::take(&mut self.shares[hand + 1]);
+        for hand in 0..self.given.len() - 1 {
+            let share = std::mem::take(&mut self.given[hand + 1]);
             if self.hands[hand].orders.send(Order::Turn(share, side, limit, self.looks_for)).is_err() {
                 self.fails(hand);
             }
         }
-        take_turns(&mut self.shares[0], side, limit);
-        for hand in 0..self.hands.len() {
-            if !threads.contains(&(hand as u32 + 1)) {
-                continue;
-            }
+        take_turns(&mut self.given[0], side, limit);
+        for hand in 0..self.given.len() - 1 {
             let Hand { done, patience, .. } = &mut self.hands[hand];
             match patience.receive(done, self.looks_for) {
-                Ok(Done::Turn(share)) => self.shares[hand + 1] = share,
+                Ok(Done::Turn(share)) => self.given[hand + 1] = share,
                 _ => self.fails(hand),
             }
         }
-        for (at, part) in self.shares.iter_mut().flat_map(|share| share.drain(..)) {
+        for (at, part) in self.given.iter_mut().flat_map(|share| share.drain(..)) {
             self.back[at as usize] = Some(part);
         }
         parts.extend(self.back.drain(..).flatten());

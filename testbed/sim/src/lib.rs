@@ -212,8 +212,8 @@ impl Sim {
     /// same for any number.
     pub fn set_threads(&mut self, threads: Threads) {
         self.pace.set_threads(threads, self.fabric.most_threads());
-        if let Some(count) = self.pace.at_once(self.shares.threads()) {
-            self.deal(count);
+        if let Some(threads) = self.pace.at_once(self.shares.threads()) {
+            self.deal(threads);
         }
     }
 
@@ -264,7 +264,7 @@ impl Sim {
             [all] => all.run_side(side, limit),
             _ => {
                 parts.let_go(side, limit);
-                crew.run(parts.as_crew(), shares.threads_of(side), side, limit);
+                crew.run(parts.as_crew(), shares, side, limit);
                 pace.note_turn(shares.note(side, parts.took()));
             }
         }

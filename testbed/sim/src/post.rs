@@ -57,13 +57,11 @@ struct Pigeonholes {
 struct Pigeonhole(Mutex<Bag>);
 
 /// What one part has for another one.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Bag {
     /// In the first ones are frames, in the others is memory for such.
     parcels: Vec<Parcel>,
     filled: usize,
-    /// When the first of these frames arrives.
-    first: Time,
 }
 
 #[derive(Debug)]
@@ -79,9 +77,15 @@ impl Post {
         let count = parts.len();
         let holes = (0..2 * count * count).map(|_| Pigeonhole::default()).collect();
         let holes = Arc::new(Pigeonholes { holes, parts: count });
-        let leads_to = |from: usize, to: usize| parts[from].1.iter().any(|away| away.part as usize == to);
-        let from = |to: usize| (0..count).filter(|from| leads_to(*from, to)).map(|from| from as u32).collect();
-        let sources: Vec<Box<[u32]>> = (0..count).map(from).collect();
+        let mut sources: Vec<Vec<u32>> = vec![Vec::new(); count];
+        for (from, (_, away)) in (0..).zip(&parts) {
+            for Away { part, .. } in away {
+                let sources = &mut sources[*part as usize];
+                if sources.last() != Some(&from) {
+                    sources.push(from);
+                }
+            }
+        }
         let mut posts = Vec::with_capacity(count);
         for (part, ((first, away), from)) in parts.into_iter().zip(sources).enumerate() {
             posts.push(Post {
@@ -89,7 +93,7 @@ impl Post {
                 first: first as u32,
                 leaving: Vec::with_capacity(away.len()),
                 away: away.into(),
-                from,
+                from: from.into(),
                 out: (0..count).map(|_| Bag::default()).collect(),
                 holes: holes.clone(),
                 turns: 0,
@@ -113,16 +117,16 @@ impl Post {
     /// Takes what lies on near halves, and leaves it for the parts that they lead to. What faults may still hold back is not taken:
     /// [`Parts::let_go`](super::parts::Parts::let_go) does it.
     pub(super) fn hand_over(&mut self, wires: &mut [Wire]) {
+        self.first_sent = Time::NEVER;
         for number in self.leaving.drain(..) {
             let wire = &mut wires[number as usize];
             if !wire.is_faulty() {
                 let Away { part, wire: far } = self.away[(number - self.first) as usize];
+                self.first_sent = wire.next_arrival().min(self.first_sent);
                 self.out[part as usize].fill(far, wire);
             }
         }
-        self.first_sent = Time::NEVER;
         for (to, out) in self.out.iter_mut().enumerate().filter(|(_, out)| out.filled > 0) {
-            self.first_sent = out.first.min(self.first_sent);
             let mut hole = self.holes.of(to, self.part, self.turns);
             debug_assert_eq!(hole.filled, 0, "what was there was delivered");
             std::mem::swap(out, &mut *hole);
@@ -132,16 +136,18 @@ impl Post {
 
     /// Hands out what others have left in the turn before, wire by wire, which leave empty memory.
     pub(super) fn deliver(&mut self, mut put: impl FnMut(u32, &mut VecDeque<(Time, Frame)>)) {
-        // Before the first turn there is nothing.
-        let Some(before) = self.turns.checked_sub(1) else { return };
-        for from in &self.from {
-            let mut bag = self.holes.of(self.part, *from as usize, before);
-            let Bag { parcels, filled, first } = &mut *bag;
+        for mut bag in self.inside() {
+            let Bag { parcels, filled } = &mut *bag;
             for parcel in &mut parcels[..std::mem::take(filled)] {
                 put(parcel.wire, &mut parcel.frames);
             }
-            *first = Time::NEVER;
         }
+    }
+
+    /// What others have left in the turn before. The other pigeonholes are being filled, or empty.
+    fn inside(&self) -> impl Iterator<Item = MutexGuard<'_, Bag>> {
+        // The next turn's, of two that alternate.
+        self.from.iter().map(|from| self.holes.of(self.part, *from as usize, self.turns + 1))
     }
 
     /// When the first frame arrives of those that were handed over last; [`Time::NEVER`] if there was none.
@@ -151,11 +157,10 @@ impl Post {
 
     /// Frames that have come, but were not delivered.
     pub(super) fn under_way(&self) -> usize {
-        let holes = (0..2 * self.holes.parts).map(|hole| self.holes.of(self.part, hole / 2, hole as u64));
         let of_bag = |bag: MutexGuard<'_, Bag>| {
             bag.parcels[..bag.filled].iter().map(|parcel| parcel.frames.len()).sum::<usize>()
         };
-        holes.map(of_bag).sum()
+        self.inside().map(of_bag).sum()
     }
 
     /// Where a near half leads.
@@ -178,12 +183,6 @@ impl Pigeonholes {
     }
 }
 
-impl Default for Bag {
-    fn default() -> Bag {
-        Bag { parcels: Vec::new(), filled: 0, first: Time::NEVER }
-    }
-}
-
 impl Bag {
     #[inline]
     fn fill(&mut self, far: u32, wire: &mut Wire) {
@@ -192,7 +191,6 @@ impl Bag {
         }
         let parcel = &mut self.parcels[self.filled];
         parcel.wire = far;
-        self.first = self.first.min(wire.next_arrival());
         wire.hand_over(&mut parcel.frames);
         self.filled += 1;
     }

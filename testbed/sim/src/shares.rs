@@ -21,10 +21,8 @@ struct OfSide {
     takes: Vec<u64>,
 }
 
-/// How much the mean of what lies before counts beside what a part took last, in eighths.
-const OF_BEFORE: u64 = 4;
-/// A part moves if that makes the longest share shorter by more than so many thousandths of the mean.
-const GAIN_MIN: u64 = 10;
+/// A part moves if that makes the longest share shorter by more than one in so many of the mean.
+const GAIN_MIN: u64 = 100;
 
 impl Shares {
     /// As many parts for each thread, in turn: those with hosts come first.
@@ -53,7 +51,8 @@ impl Shares {
         for ((took, takes), thread) in took.zip(&mut *takes).zip(&*thread) {
             let took = took.as_nanos() as u64;
             load[*thread as usize] += took;
-            *takes = (OF_BEFORE * *takes + (8 - OF_BEFORE) * took) / 8;
+            // What comes last counts as much as all before it.
+            *takes = (*takes + took) / 2;
         }
         let [longest, all] = [load.iter().copied().max().unwrap_or(0), load.iter().sum()];
         level(thread, takes, load);
@@ -74,23 +73,21 @@ fn level(thread: &mut [u32], takes: &[u64], load: &mut [u64]) {
         };
         let (high, low) = (load[most], load[least]);
         // What moves is half of the difference at best: then both have as much.
+        let longest = |moves: u64| (high - moves).max(low + moves);
         let mut best: Option<(usize, Option<usize>, u64)> = None;
         for one in (0..thread.len()).filter(|part| thread[*part] as usize == most) {
             let others = (0..thread.len()).filter(|part| thread[*part] as usize == least).map(Some);
             for other in others.chain([None]) {
                 let Some(moves) = takes[one].checked_sub(other.map_or(0, |other| takes[other])) else { continue };
-                let longest = (high - moves).max(low + moves);
-                if best.is_none_or(|(_, _, least)| longest < least) {
-                    best = Some((one, other, longest));
+                if best.is_none_or(|(_, _, best)| longest(moves) < longest(best)) {
+                    best = Some((one, other, moves));
                 }
             }
         }
-        let Some((one, other, longest)) = best else { return };
-        let gain = high.saturating_sub(longest) * load.len() as u64 * 1_000;
-        if gain <= all * GAIN_MIN {
+        let Some((one, other, moves)) = best else { return };
+        if high.saturating_sub(longest(moves)) * load.len() as u64 * GAIN_MIN <= all {
             return;
         }
-        let moves = takes[one] - other.map_or(0, |other| takes[other]);
         (load[most], load[least]) = (high - moves, low + moves);
         thread[one] = least as u32;
         if let Some(other) = other {
