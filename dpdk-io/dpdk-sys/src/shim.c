@@ -419,7 +419,8 @@ int weir_port_close(uint16_t port, int remove)
 	struct rte_device *device = ret == 0 ? info.device : NULL;
 
 	vhost_unwatch(port);
-	ret = rte_eth_dev_close(port);
+	/* ixgbe_dev_close and i40e_dev_close return how many interrupt callbacks they removed. */
+	ret = RTE_MIN(rte_eth_dev_close(port), 0);
 	if (!remove || device == NULL)
 		return ret;
 	if (rte_eth_find_next_of(0, device) < RTE_MAX_ETHPORTS)

@@ -208,6 +208,13 @@ impl Devices {
     }
 }
 
+/// Closes a port. All is counted by then, so that an error of its driver is a line in the log and no result is lost to it.
+pub(crate) fn close(port: Port) {
+    if let Err(error) = port.close() {
+        tracing::warn!("{error}");
+    }
+}
+
 /// Ring, pcap and null ports have no MTU to set; a netdev keeps its own.
 fn device_mtu(device: &Device, mtu: u16) -> Option<u16> {
     matches!(device, Device::Pci(_)).then_some(mtu)

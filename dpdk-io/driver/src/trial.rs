@@ -10,7 +10,7 @@ use weir_units::{ClassSet, MacAddr};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::device_pause::DevicePause;
-use crate::devices::{Devices, OpenPort};
+use crate::devices::{Devices, OpenPort, close};
 use crate::error::DriverError;
 use crate::memory::{CACHE, Memory, pool};
 use crate::poll_gap;
@@ -161,7 +161,7 @@ pub fn try_ports(
     };
     for OpenPort { rx, tx, more, port } in [a, b] {
         drop((rx, tx, more));
-        port.close()?;
+        close(port);
     }
     Ok(report)
 }

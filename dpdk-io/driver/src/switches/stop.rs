@@ -8,6 +8,7 @@ use weir_nic::model::ModelReport;
 use weir_switch_core::report::Report;
 
 use super::{RunningSwitches, Stopped};
+use crate::devices::close;
 use crate::error::DriverError;
 use crate::task::Phase;
 
@@ -48,7 +49,7 @@ impl RunningSwitches {
         let mut kept_max = 0;
         for port in ports.chain(others) {
             kept_max += port.mbufs_kept_max();
-            port.close()?;
+            close(port);
         }
         let mbufs_missing = self.store.data.in_use().saturating_sub(kept_max) + self.store.control.in_use();
         Ok(Stopped { reports: reports?, lcores, mbufs_missing, devices, replay })
