@@ -24,14 +24,17 @@ SIM_PROFILE ?= release
 SIM_WEIR = $(SIM_TARGET)/$(SIM_PROFILE:dev=debug)/weir
 # Wire tests that run at a time.
 WIRE_WORKERS ?= 3
-WIRE_TESTS = WEIR_BIN=$(WEIR_OF_TESTS)
+WIRE_TESTS = WEIR_BIN=$(WEIR_OF_TESTS) WEIR_EMULATED_NIC=$(NIC_MODEL)
+# What stands below DPDK's drivers in tests, where there is no NIC.
+NIC_MODEL := $(abspath $(TARGET))/emulated-nic/emulated-nic.so
+NIC_MODEL_FLAGS := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -shared -pthread
 PYTEST = $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
 
 # Cargo uses all cores by itself, and the order of the checks is the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup venv build pgo deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test slurm-test lab bench bench-simulators bench-peers clean
+.PHONY: help setup venv build pgo deb deb-test demo sim quick test lint deny docs site unit papers beside beside-unit beside-without-assertions by-the-clock by-the-clock-on-one-cpu by-the-clock-alone command-of-tests sim-test loom release-build release-tests release-tests-together release-tests-by-the-clock conservation examples examples-build instructions wire-tests wire-tests-together wire-tests-of-that wire-tests-by-the-clock pci-test nic-test nic-model slurm-test lab bench bench-simulators bench-peers clean
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
@@ -157,7 +160,7 @@ instructions: setup ## What a packet-hop in virtual time and a packet on DPDK ta
 
 wire-tests: wire-tests-together wire-tests-by-the-clock ## Frames judged by other programs: scapy, tshark, Linux
 
-command-of-tests: setup
+command-of-tests: setup nic-model
 	@$(STEP) "build of tests" $(CARGO) test --workspace --no-run
 	@mkdir -p $(dir $(WEIR_OF_TESTS)) && cp $(TARGET)/debug/weir $(TARGET)/debug/weir-dpdk $(dir $(WEIR_OF_TESTS))
 
@@ -171,6 +174,18 @@ wire-tests-by-the-clock: venv command-of-tests
 
 pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian's packages make (no root; part of wire-tests)
 	@WEIR_BIN=$(WEIR) $(STEP) "PCI NICs in a guest" $(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_pci.py
+
+nic-test: build venv nic-model ## DPDK's drivers for 82599, 82576 and I225 on emulated NICs (x86-64; root or user namespaces; part of wire-tests)
+	@WEIR_BIN=$(WEIR) WEIR_EMULATED_NIC=$(NIC_MODEL) $(STEP) "drivers on emulated NICs" \
+		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_nic_driver.py
+
+# It decodes instructions of x86-64 alone; elsewhere its tests are skipped.
+nic-model: setup
+	@if [ "$$(uname -m)" = x86_64 ]; then $(MAKE) --no-print-directory $(NIC_MODEL); fi
+
+$(NIC_MODEL): $(wildcard dpdk-io/emulated-nic/*.[ch])
+	@mkdir -p $(dir $@)
+	@$(STEP) "emulated NICs" $(CC) $(NIC_MODEL_FLAGS) -o $@ $(filter %.c,$^)
 
 slurm-test: setup ## A sweep, a farm and a map as job arrays on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
 	@WEIR_SLURM=1 $(STEP) "a sweep, a farm and a map on Slurm" $(CARGO) test -p weir --test commands sweep_slurm::

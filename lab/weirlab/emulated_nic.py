@@ -1,0 +1,195 @@
+"""Emulated NICs under an unchanged `weir`: DPDK's own drivers on the registers that dpdk-io/emulated-nic models.
+
+    nics = cleanup.enter_context(EmulatedNics(place, [Nic(), Nic()], namespace("nics")))    # two 82599s, each with a tap
+    file.write_text(HEAD + nics.ports())
+    with Switch(file, namespace=nics) as switch, Wire(nics.namespace, nics[0].tap) as host:
+        nics.down(0); nics.up(0); nics.speed(0, 1000); nics.counters(0)["rx_frames"]; nics.events("control_sent")
+    nics.counters(0)    # as they were at exit
+
+Without a namespace no root is needed, and ports are joined in pairs; `nics.run("check", "--try", str(file))` is a command to its end.
+A port that is `paced` sends at its link's speed, and one that is `held` only what `nics.release(0, frames)` lets pass: so that there is
+a backlog. Counters are described by dpdk-io/emulated-nic/control.c.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import platform
+import shutil
+import socket
+import subprocess
+
+from weirlab.switch import REPOSITORY, weir_binary
+
+# Vendor and device; which of these the driver asks for more than one function of.
+DEVICES = {"82599": 0x10FB, "82576": 0x10C9, "i225": 0x15F2}
+RATES = {"82599": "10Gbps", "82576": "1Gbps", "i225": "2.5Gbps"}
+SYSFS = "/sys/bus/pci/devices"
+FIRST_GROUP = 100
+# Longer than any frame of these NICs.
+TAP_MTU = 16_000
+TAP_FRAMES = 16_384
+ANSWER_S = 30
+
+
+def library():
+    """The model: `WEIR_EMULATED_NIC`, or where `make nic-model` leaves it."""
+    return os.environ.get("WEIR_EMULATED_NIC") or str(REPOSITORY / "target" / "emulated-nic" / "emulated-nic.so")
+
+
+def why_not(with_root=True):
+    """The reason why it can't run here; None if it can."""
+    if platform.machine() != "x86_64":
+        return "emulated NICs decode instructions of x86-64 alone"
+    if not os.path.isdir(SYSFS):
+        return f"there is no {SYSFS} to mount a folder over"
+    if not os.path.exists(library()):
+        return f"there is no {library()}; build it with: make nic-model"
+    unshare = ["unshare", "-m"] if with_root else ["unshare", "-Urm"]
+    done = subprocess.run([*unshare, "mount", "--bind", SYSFS, SYSFS], capture_output=True, text=True)
+    if done.returncode != 0:
+        return f"mount namespaces are not possible here: {done.stderr.strip()}"
+    return None
+
+
+@dataclasses.dataclass
+class Nic:
+    """A port: its kind, and options of its line in the model's file, for example "paced" or "held"."""
+
+    kind: str = "82599"
+    options: str = ""
+    address: str = ""
+    tap: str = ""
+
+
+class EmulatedNics:
+    """NICs for the programs that are started by it, as `namespace` of a `Switch` or by `run`.
+
+    In a network namespace each port has a tap device there; without one port 0 is cabled to port 1, port 2 to port 3.
+    """
+
+    def __init__(self, place, nics, namespace=None, mutant=None):
+        self.place, self.namespace, self.mutant = pathlib.Path(place) / "nics", namespace, mutant
+        self._nics = nics
+        for number, nic in enumerate(nics):
+            nic.address = f"0000:e1:{number // 8:02x}.{number % 8}"
+            nic.tap = f"nic{number}" if namespace else ""
+
+    def __enter__(self):
+        self.place.mkdir()
+        for number, nic in enumerate(self._nics):
+            self._make_device(number, nic)
+            if self.namespace:
+                self.namespace.ip("tuntap", "add", "dev", nic.tap, "mode", "tap")
+                self.namespace.ip("link", "set", nic.tap, "mtu", str(TAP_MTU), "txqueuelen", str(TAP_FRAMES), "up")
+        cable = lambda number, nic: f"tap {nic.tap}" if nic.tap else f"peer {self._nics[number ^ 1].address}"
+        lines = [f"nic {nic.address} {nic.kind} {cable(number, nic)} {nic.options}" for number, nic in enumerate(self._nics)]
+        lines += [f"{what} {self._file(what)}" for what in ("control", "counters", "events")]
+        self._file("set-up").write_text("\n".join(lines) + "\n")
+        return self
+
+    def __exit__(self, *_):
+        shutil.rmtree(self.place)
+
+    def __getitem__(self, number):
+        return self._nics[number]
+
+    def _file(self, name):
+        return self.place / name
+
+    def _make_device(self, number, nic):
+        """Its folder, as Linux has it of a device that is bound to vfio-pci and alone in its IOMMU group."""
+        device = self.place / "devices" / nic.address
+        device.mkdir(parents=True)
+        files = {
+            "vendor": "0x8086",
+            "device": f"{DEVICES[nic.kind]:#06x}",
+            "subsystem_vendor": "0x8086",
+            "subsystem_device": "0x0003",
+            "class": "0x020000",
+            "numa_node": "-1",
+            "resource": "\n".join(["0x00000000e0000000 0x00000000e001ffff 0x0000000000040200"] + ["0x0 0x0 0x0"] * 5),
+        }
+        for name, text in files.items():
+            (device / name).write_text(text + "\n")
+        (device / "driver").symlink_to("../../../bus/pci/drivers/vfio-pci")
+        group = self.place / "groups" / str(FIRST_GROUP + number)
+        (group / "devices").mkdir(parents=True)
+        (group / "devices" / nic.address).symlink_to(device)
+        (device / "iommu_group").symlink_to(group)
+
+    def command(self, *command):
+        """The command line that runs `command` with these NICs. Each part replaces itself, so that the process keeps its id."""
+        settings = [f"LD_PRELOAD={library()}", f"EMULATED_NICS={self._file('set-up')}"]
+        if self.mutant:
+            settings.append(f"EMULATED_NIC_MUTANT={self.mutant}")
+        mount = f'mount --bind "{self.place}/devices" {SYSFS} && exec "$@"'
+        unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
+        inside = [*unshare, "sh", "-c", mount, "sh", "env", *settings, *command]
+        return self.namespace.command(*inside) if self.namespace else inside
+
+    def run(self, *arguments, timeout=ANSWER_S):
+        """Runs `weir` to its end."""
+        return subprocess.run(
+            self.command(weir_binary(), *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
+        )
+
+    def ports(self, more=""):
+        """A `[[ports]]` for each, p0, p1 and so on, with further lines."""
+        port = '[[ports]]\nname = "p{}"\npci = "{}"\nrate = "{}"\n{}\n'
+        return "".join(port.format(number, nic.address, RATES[nic.kind], more) for number, nic in enumerate(self._nics))
+
+    def ask(self, line):
+        """A command of the model's socket, and its answer."""
+        with socket.socket(socket.AF_UNIX) as connection:
+            connection.settimeout(ANSWER_S)
+            connection.connect(str(self._file("control")))
+            connection.sendall(line.encode() + b"\n")
+            answer = json.loads(connection.makefile().readline())
+        assert "error" not in answer, f"{line}: {answer['error']}"
+        return answer
+
+    def counters(self, number):
+        """A port's counters: now, or at exit where the program has ended."""
+        try:
+            told = self.ask("counters")
+        except (ConnectionRefusedError, FileNotFoundError):
+            told = json.loads(self._file("counters").read_text())
+        return told[self._nics[number].address]
+
+    def events(self, kind):
+        """Events of one kind so far: control_sent, tx_damaged, dma_fault."""
+        file = self._file("events")
+        known = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+        return [event for event in known if event["event"] == kind]
+
+    def down(self, number):
+        """Takes the link of a port down, at both ends of its cable."""
+        self._tell(number, "down")
+
+    def up(self, number):
+        self._tell(number, "up")
+
+    def speed(self, number, mbps):
+        """A new speed of the link, which is down for a moment."""
+        self._tell(number, f"speed {mbps}")
+
+    def hold(self, number):
+        """Nothing leaves any more."""
+        self._tell(number, "hold")
+
+    def release(self, number, frames=None):
+        """So many frames may leave; all from now on without a number."""
+        self._tell(number, f"release {frames}" if frames is not None else "release")
+
+    def request_removal(self, number):
+        """Asks for the device, as Linux does before it unbinds one that is in use."""
+        self._tell(number, "request-removal")
+
+    def remove(self, number):
+        """Pulls the device out: its registers read as all ones."""
+        self._tell(number, "remove")
+
+    def _tell(self, number, verb):
+        self.ask(f"{self._nics[number].address} {verb}")
