@@ -22,7 +22,7 @@ enum mutant mutant;
 static char control_path[108], counters_path[256], events_path[256];
 static int events_file = -1;
 
-static const struct chip *const CHIPS[] = { &chip_82599 };
+static const struct chip *const CHIPS[] = { &chip_82599, &chip_82576, &chip_i225 };
 
 /* Messages */
 

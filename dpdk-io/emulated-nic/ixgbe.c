@@ -63,9 +63,6 @@ enum {
 	MCSTCTRL = 0x05090,
 	MTA = 0x05200,
 	RAL_UP_TO_15 = 0x05400,
-	MRQC = 0x05818,
-	RETA = 0x05C00,
-	RSSRK = 0x05C80,
 	TX_BLOCKS = 0x06000,
 	MTQC = 0x08120,
 	TQSM = 0x08600,
@@ -459,19 +456,7 @@ static bool accepts(struct nic *nic, const uint8_t *frame, uint32_t length)
 
 static unsigned int rx_queue(struct nic *nic, const uint8_t *frame, uint32_t length)
 {
-	uint32_t mrqc = reg(nic, MRQC), hash = 0;
-	uint8_t key[40];
-
-	if ((mrqc & MRQC_MRQE) != MRQC_RSS)
-		return 0;
-	for (unsigned int i = 0; i < sizeof(key); i++)
-		key[i] = (uint8_t)(reg(nic, RSSRK + (i & ~3u)) >> 8 * (i & 3));
-	unsigned int fields = (mrqc >> 16 & 1 ? RSS_IPV4_TCP : 0) | (mrqc >> 17 & 1 ? RSS_IPV4 : 0) | (mrqc >> 20 & 1 ? RSS_IPV6 : 0)
-		| (mrqc >> 21 & 1 ? RSS_IPV6_TCP : 0) | (mrqc >> 22 & 1 ? RSS_IPV4_UDP : 0) | (mrqc >> 23 & 1 ? RSS_IPV6_UDP : 0);
-	if (!rss_hash(key, fields, frame, length, &hash))
-		return 0;
-	unsigned int entry = hash & 0x7F;
-	return reg(nic, RETA + (entry & ~3u)) >> 8 * (entry & 3) & 0xF;
+	return (reg(nic, MRQC) & MRQC_MRQE) == MRQC_RSS ? rss_queue(nic, frame, length) & 0xF : 0;
 }
 
 static uint32_t rx_packet_buffer(struct nic *nic)
@@ -496,8 +481,9 @@ static unsigned int stat_counter(struct nic *nic, uint32_t map, unsigned int que
 	return reg(nic, map + (queue & ~3u)) >> 8 * (queue & 3) & (STAT_COUNTERS - 1);
 }
 
-static void count_received(struct nic *nic, unsigned int queue, uint32_t length)
+static void count_received(struct nic *nic, unsigned int queue, const uint8_t *frame, uint32_t length)
 {
+	(void)frame;
 	unsigned int counter = stat_counter(nic, RQSMR, queue);
 	add_reg(nic, QPRC(counter), 1);
 	add_octets(nic, QBRC_L(counter), QBRC_H(counter), counted_bytes(nic, length));

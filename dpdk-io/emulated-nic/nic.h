@@ -110,7 +110,7 @@ struct chip {
 	unsigned int (*traffic_class)(struct nic *, unsigned int queue);
 	/* Whether a class is served before all lower ones. */
 	bool (*strict)(struct nic *, unsigned int traffic_class);
-	void (*count_received)(struct nic *, unsigned int queue, uint32_t length);
+	void (*count_received)(struct nic *, unsigned int queue, const uint8_t *frame, uint32_t length);
 	void (*count_no_descriptor)(struct nic *, unsigned int queue);
 	void (*count_buffer_full)(struct nic *);
 	void (*count_sent)(struct nic *, unsigned int queue, const uint8_t *frame, uint32_t length);
@@ -237,9 +237,9 @@ void cable_open(struct nic *nic);
 bool cable_send(struct nic *nic, const uint8_t *frame, uint32_t length);
 
 /* rss.c */
-/* The hash of a frame's addresses and ports (82599 7.1.2.8.1); false where it has none of the enabled kinds. */
-enum rss_fields { RSS_IPV4 = 1, RSS_IPV4_TCP = 2, RSS_IPV4_UDP = 4, RSS_IPV6 = 8, RSS_IPV6_TCP = 16, RSS_IPV6_UDP = 32 };
-bool rss_hash(const uint8_t key[40], unsigned int fields, const uint8_t *frame, uint32_t length, uint32_t *hash);
+#define MRQC 0x05818
+/* The queue by the hash of a frame's addresses and ports; 0 of a frame that has none. */
+unsigned int rss_queue(struct nic *nic, const uint8_t *frame, uint32_t length);
 
 /* sfp.c */
 void nvm_init_82599(struct nic *nic);

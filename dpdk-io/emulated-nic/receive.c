@@ -115,7 +115,7 @@ static void deliver(struct nic *nic)
 			count(&nic->counters.rx_bytes, note.length);
 			count(&nic->counters.rx_control_frames, note.control);
 			count(&nic->counters.rx_queue_frames[note.queue], 1);
-			nic->chip->count_received(nic, note.queue, note.length);
+			nic->chip->count_received(nic, note.queue, nic->rx_frame, note.length);
 		} else if (nic->chip->drops_without_descriptor(nic, note.queue) != (mutant == MUTANT_DROP_EN_INVERTED)) {
 			count(&nic->counters.rx_no_descriptor, 1);
 			count(&nic->counters.rx_queue_no_descriptor[note.queue], 1);
