@@ -104,7 +104,7 @@ static void write_queues(FILE *out, const char *name, const _Atomic uint64_t *qu
 	fprintf(out, "]");
 }
 
-/* The frames that fetched and not yet sent, or received and not yet delivered. */
+/* Bytes of frames that were fetched and not yet sent, or received and not yet delivered. */
 static uint32_t held_bytes(struct nic *nic, bool to_wire)
 {
 	uint32_t bytes = 0;
@@ -215,6 +215,8 @@ static const char *command(struct nic *nic, const char *verb, const char *argume
 		if (!nic->has_thread)
 			return "the cable takes no time: write paced, rate or held on the line of the NIC";
 		set_held(nic, verb[0] == 'h' || argument != NULL, number);
+	} else if (strcmp(verb, "stop-descriptors") == 0 || strcmp(verb, "resume-descriptors") == 0) {
+		receive_stop_tails(nic, verb[0] == 's');
 	} else if (strcmp(verb, "request-removal") == 0) {
 		request_removal(nic);
 	} else if (strcmp(verb, "remove") == 0) {

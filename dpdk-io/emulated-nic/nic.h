@@ -23,7 +23,9 @@
  *   counters PATH     gets the counters at exit
  *   events PATH       gets a line of JSON for each event
  *
- * Commands: counters | ADDRESS up | down | speed MBIT_PER_S | hold | release [FRAMES] | request-removal | remove.
+ * Commands: counters | ADDRESS up | down | speed MBIT_PER_S | hold | release [FRAMES] | stop-descriptors | resume-descriptors |
+ * request-removal | remove. Between stop-descriptors and resume-descriptors the NIC has no receive descriptors but those that it had
+ * before, as if the program did not poll.
  * EMULATED_NIC_MUTANT makes the model wrong on purpose, to test tests: pmcf-ignored, drop-en-inverted, one-kib-less.
  *
  * Sources: the drivers in DPDK 22.11.11 (drivers/net/ixgbe, e1000, igc), and the datasheets by section: "82599" is Intel 82599
@@ -169,6 +171,8 @@ struct nic {
 	pthread_mutex_t rx_lock;
 	struct frame_store rx_store;
 	uint8_t *rx_frame;
+	bool rx_stopped;
+	uint32_t stopped_tail[MAX_QUEUES];
 
 	/* Transmit */
 	pthread_mutex_t tx_lock;
@@ -220,6 +224,8 @@ void trap_install(void);
 void receive(struct nic *nic, const uint8_t *frame, uint32_t length);
 /* Descriptors were added, or a queue was enabled. */
 void receive_pending(struct nic *nic);
+/* The tails of receive queues stay where they are, until they are not stopped any more. */
+void receive_stop_tails(struct nic *nic, bool stopped);
 /* With the lock of receive. */
 void receive_reset(struct nic *nic);
 

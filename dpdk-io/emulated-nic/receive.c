@@ -81,7 +81,8 @@ static bool to_descriptors(struct nic *nic, unsigned int queue, const uint8_t *f
 
 	if (!(reg(nic, block + RING_CONTROL) & RING_ENABLE) || size == 0 || buffer == 0)
 		return false;
-	uint32_t free_descriptors = (reg(nic, block + RING_TAIL) + size - head) % size;
+	uint32_t tail = nic->rx_stopped ? nic->stopped_tail[queue] : reg(nic, block + RING_TAIL);
+	uint32_t free_descriptors = (tail + size - head) % size;
 	if (free_descriptors < (length + buffer - 1) / buffer)
 		return false;
 	_Atomic uint64_t *ring = dma(nic, ring_address(nic, block), size * DESCRIPTOR_BYTES);
@@ -134,9 +135,20 @@ void receive_pending(struct nic *nic)
 	pthread_mutex_unlock(&nic->rx_lock);
 }
 
+void receive_stop_tails(struct nic *nic, bool stopped)
+{
+	pthread_mutex_lock(&nic->rx_lock);
+	nic->rx_stopped = stopped;
+	for (unsigned int queue = 0; queue < nic->chip->rx_queues; queue++)
+		nic->stopped_tail[queue] = reg(nic, nic->chip->rx_block(queue) + RING_TAIL);
+	deliver(nic);
+	pthread_mutex_unlock(&nic->rx_lock);
+}
+
 void receive_reset(struct nic *nic)
 {
 	nic->rx_store.head = nic->rx_store.tail = nic->rx_store.used = 0;
+	nic->rx_stopped = false;
 }
 
 void receive(struct nic *nic, const uint8_t *frame, uint32_t length)

@@ -38,7 +38,7 @@ def library():
     return os.environ.get("WEIR_EMULATED_NIC") or str(REPOSITORY / "target" / "emulated-nic" / "emulated-nic.so")
 
 
-def why_not(with_root=True):
+def why_not():
     """The reason why it can't run here; None if it can."""
     if platform.machine() != "x86_64":
         return "emulated NICs decode instructions of x86-64 alone"
@@ -46,7 +46,7 @@ def why_not(with_root=True):
         return f"there is no {SYSFS} to mount a folder over"
     if not os.path.exists(library()):
         return f"there is no {library()}; build it with: make nic-model"
-    unshare = ["unshare", "-m"] if with_root else ["unshare", "-Urm"]
+    unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
     done = subprocess.run([*unshare, "mount", "--bind", SYSFS, SYSFS], capture_output=True, text=True)
     if done.returncode != 0:
         return f"mount namespaces are not possible here: {done.stderr.strip()}"
@@ -69,8 +69,9 @@ class EmulatedNics:
     In a network namespace each port has a tap device there; without one port 0 is cabled to port 1, port 2 to port 3.
     """
 
-    def __init__(self, place, nics, namespace=None, mutant=None):
-        self.place, self.namespace, self.mutant = pathlib.Path(place) / "nics", namespace, mutant
+    def __init__(self, place, nics, namespace=None, mutant=None, user=None):
+        """`user` is the number of another user that programs run as; `mutant` breaks a rule of the NICs (nic.h)."""
+        self.place, self.namespace, self.mutant, self.user = pathlib.Path(place) / "nics", namespace, mutant, user
         self._nics = nics
         for number, nic in enumerate(nics):
             nic.address = f"0000:e1:{number // 8:02x}.{number % 8}"
@@ -78,6 +79,8 @@ class EmulatedNics:
 
     def __enter__(self):
         self.place.mkdir()
+        if self.user:
+            os.chown(self.place, self.user, self.user)
         for number, nic in enumerate(self._nics):
             self._make_device(number, nic)
             if self.namespace:
@@ -125,8 +128,9 @@ class EmulatedNics:
         if self.mutant:
             settings.append(f"EMULATED_NIC_MUTANT={self.mutant}")
         mount = f'mount --bind "{self.place}/devices" {SYSFS} && exec "$@"'
-        unshare = ["unshare", "-m"] if os.geteuid() == 0 else ["unshare", "-Urm"]
-        inside = [*unshare, "sh", "-c", mount, "sh", "env", *settings, *command]
+        become = ["setpriv", f"--reuid={self.user}", f"--regid={self.user}", "--clear-groups"] if self.user else []
+        unshare = ["unshare", "-m"] if os.geteuid() == 0 and not self.user else ["unshare", "-Urm"]
+        inside = [*become, *unshare, "sh", "-c", mount, "sh", "env", *settings, *command]
         return self.namespace.command(*inside) if self.namespace else inside
 
     def run(self, *arguments, timeout=ANSWER_S):
@@ -135,10 +139,11 @@ class EmulatedNics:
             self.command(weir_binary(), *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
         )
 
-    def ports(self, more=""):
-        """A `[[ports]]` for each, p0, p1 and so on, with further lines."""
-        port = '[[ports]]\nname = "p{}"\npci = "{}"\nrate = "{}"\n{}\n'
-        return "".join(port.format(number, nic.address, RATES[nic.kind], more) for number, nic in enumerate(self._nics))
+    def ports(self, rated=True, more=""):
+        """A `[[ports]]` for each, p0, p1 and so on, with its link's rate where it is `rated`, and with further lines."""
+        rate = lambda nic: f'rate = "{RATES[nic.kind]}"\n' if rated else ""
+        port = lambda number, nic: f'[[ports]]\nname = "p{number}"\npci = "{nic.address}"\n{rate(nic)}{more}\n'
+        return "".join(port(number, nic) for number, nic in enumerate(self._nics))
 
     def ask(self, line):
         """A command of the model's socket, and its answer."""
@@ -182,6 +187,13 @@ class EmulatedNics:
     def release(self, number, frames=None):
         """So many frames may leave; all from now on without a number."""
         self._tell(number, f"release {frames}" if frames is not None else "release")
+
+    def stop_descriptors(self, number):
+        """The NIC gets no more receive descriptors, as if the program did not poll."""
+        self._tell(number, "stop-descriptors")
+
+    def resume_descriptors(self, number):
+        self._tell(number, "resume-descriptors")
 
     def request_removal(self, number):
         """Asks for the device, as Linux does before it unbinds one that is in use."""
