@@ -155,7 +155,8 @@ struct nic {
 	int interrupts[MSIX_VECTORS];
 	int removal_request;
 	_Atomic(uint8_t *) bar;
-	int group;
+	/* Of its IOMMU group. */
+	bool is_open, in_container;
 	atomic_bool removed, removal_requested;
 
 	/* Registers, by offset / 4. */

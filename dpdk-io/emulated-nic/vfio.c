@@ -42,7 +42,6 @@ static struct mapping mappings[MAX_MAPPINGS];
 static unsigned int mapping_count;
 static pthread_rwlock_t mappings_lock = PTHREAD_RWLOCK_INITIALIZER;
 static atomic_bool has_iommu_type;
-static atomic_uint groups_in_container;
 
 static enum file_kind kind_of(int fd)
 {
@@ -126,6 +125,22 @@ static int unmap_dma(struct vfio_iommu_type1_dma_unmap *unmap)
 	return 0;
 }
 
+/* With its last group a container loses its IOMMU, and all mappings. */
+static void leave_container(struct nic *nic)
+{
+	bool is_used = false;
+
+	nic->in_container = false;
+	for (unsigned int i = 0; i < nic_count; i++)
+		is_used = is_used || nics[i]->in_container;
+	if (is_used)
+		return;
+	pthread_rwlock_wrlock(&mappings_lock);
+	mapping_count = 0;
+	pthread_rwlock_unlock(&mappings_lock);
+	atomic_store(&has_iommu_type, false);
+}
+
 /* Interrupts */
 
 static void ring_bell(int fd)
@@ -204,24 +219,22 @@ static int group_request(struct file *file, unsigned long request, void *argumen
 	switch (request) {
 	case VFIO_GROUP_GET_STATUS: {
 		struct vfio_group_status *status = argument;
-		status->flags = VFIO_GROUP_FLAGS_VIABLE | (nic->group ? VFIO_GROUP_FLAGS_CONTAINER_SET : 0);
+		status->flags = VFIO_GROUP_FLAGS_VIABLE | (nic->in_container ? VFIO_GROUP_FLAGS_CONTAINER_SET : 0);
 		return 0;
 	}
 	case VFIO_GROUP_SET_CONTAINER:
 		if (kind_of(*(int *)argument) != FILE_CONTAINER)
 			return error(EINVAL);
-		if (!nic->group)
-			atomic_fetch_add(&groups_in_container, 1);
-		nic->group = true;
+		nic->in_container = true;
 		return 0;
 	case VFIO_GROUP_UNSET_CONTAINER:
-		if (nic->group)
-			atomic_fetch_sub(&groups_in_container, 1);
-		nic->group = false;
+		leave_container(nic);
 		return 0;
 	case VFIO_GROUP_GET_DEVICE_FD:
 		if (strcmp(argument, nic->address) != 0 || atomic_load(&nic->removed))
 			return error(ENODEV);
+		if (!nic->in_container || !atomic_load(&has_iommu_type))
+			return error(EINVAL);
 		start_all();
 		return new_file(FILE_DEVICE, nic);
 	default:
@@ -282,7 +295,12 @@ static int open_emulated(const char *path)
 	long group = strtol(path, NULL, 10) - FIRST_GROUP;
 	if (group < 0 || group >= (long)nic_count)
 		return error(ENOENT);
-	return new_file(FILE_GROUP, nics[group]);
+	/* A group can be opened once. */
+	if (nics[group]->is_open)
+		return error(EBUSY);
+	int fd = new_file(FILE_GROUP, nics[group]);
+	nics[group]->is_open = fd >= 0;
+	return fd;
 }
 
 static int do_open(int folder, const char *path, int flags, mode_t mode)
@@ -354,9 +372,9 @@ int close(int fd)
 		atomic_store(&files[fd].kind, FILE_OTHER);
 		if (kind == FILE_DEVICE)
 			device_closed(nic);
-		if (kind == FILE_GROUP && nic->group) {
-			nic->group = false;
-			atomic_fetch_sub(&groups_in_container, 1);
+		if (kind == FILE_GROUP) {
+			leave_container(nic);
+			nic->is_open = false;
 		}
 	}
 	return (int)syscall(SYS_close, fd);

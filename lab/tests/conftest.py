@@ -11,7 +11,7 @@ import tempfile
 
 import pytest
 
-from weirlab import machine, netns, switch
+from weirlab import emulated_nic, machine, netns, switch
 from weirlab.guest import packages
 from weirlab.wire import Wire
 
@@ -132,6 +132,31 @@ def cables(namespace, cleanup):
         return here, {port: cleanup.enter_context(Wire(here, f"host-{port}")) for port in ports}
 
     return lay
+
+
+@pytest.fixture
+def emulated_nics(place, cleanup):
+    """Makes emulated NICs; skips where they can't be had, with the reason."""
+
+    def make(*nics, **options):
+        if reason := emulated_nic.why_not():
+            pytest.skip(reason)
+        return cleanup.enter_context(emulated_nic.EmulatedNics(place, list(nics), **options))
+
+    return make
+
+
+@pytest.fixture
+def wired_nics(emulated_nics, namespace, cleanup):
+    """Makes two emulated NICs of a kind, or those that are given, in a silent namespace, and a host's wire at each."""
+
+    def make(kind="82599", *nics, mutant=None):
+        here = namespace("nics")
+        here.be_silent()
+        made = emulated_nics(*(nics or [emulated_nic.Nic(kind), emulated_nic.Nic(kind)]), namespace=here, mutant=mutant)
+        return made, [cleanup.enter_context(Wire(here, nic.tap)) for nic in made]
+
+    return make
 
 
 def need_guest():

@@ -12,11 +12,10 @@ import time
 import pytest
 from pfc import LONGEST, Stream, is_control, pfc
 
-from weirlab import emulated_nic
-from weirlab.emulated_nic import EmulatedNics, Nic
+from weirlab.emulated_nic import Nic
 from weirlab.switch import Switch, check_balance, weir_binary
 from weirlab.waiting import until
-from weirlab.wire import Recorder, Wire
+from weirlab.wire import Recorder
 
 DRIVERS = {"82599": ("net_ixgbe", 10_000), "82576": ("net_e1000_igb", 1_000), "i225": ("net_igc", 2_500)}
 KINDS = list(DRIVERS)
@@ -55,31 +54,6 @@ def configuration(nics, rated=True, threshold="1MB"):
     stations = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "p{number}"\n' for number, mac in enumerate(STATIONS))
     file.write_text(HEAD.format(threshold=threshold) + nics.ports(rated) + stations)
     return file
-
-
-@pytest.fixture
-def emulated(place, cleanup):
-    """Makes emulated NICs; skips where they can't be had, with the reason."""
-
-    def make(*nics, **options):
-        if reason := emulated_nic.why_not():
-            pytest.skip(reason)
-        return cleanup.enter_context(EmulatedNics(place, list(nics), **options))
-
-    return make
-
-
-@pytest.fixture
-def cabled(emulated, namespace, cleanup):
-    """Makes two NICs of a kind with a host's wire at each."""
-
-    def make(kind, mutant=None):
-        here = namespace("nics")
-        here.be_silent()
-        nics = emulated(Nic(kind), Nic(kind), namespace=here, mutant=mutant)
-        return nics, [cleanup.enter_context(Wire(here, nics[number].tap)) for number in range(2)]
-
-    return make
 
 
 def frame(number, length, to, tag=b""):
@@ -149,16 +123,16 @@ def check_tried(nics, kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_cabled_ports_are_tried(emulated, kind):
-    check_tried(emulated(Nic(kind), Nic(kind)), kind)
+def test_cabled_ports_are_tried(emulated_nics, kind):
+    check_tried(emulated_nics(Nic(kind), Nic(kind)), kind)
 
 
 @pytest.mark.root
-def test_no_root_is_needed(emulated, place):
+def test_no_root_is_needed(emulated_nics, place):
     reachable = all(part.stat().st_mode & 1 for part in pathlib.Path(weir_binary()).parents) and shutil.which("setpriv")
     if not reachable:
         pytest.skip(f"user {NOBODY} can't run {weir_binary()}, or there is no setpriv")
-    nics = emulated(Nic(), Nic(), user=NOBODY)
+    nics = emulated_nics(Nic(), Nic(), user=NOBODY)
     os.chown(place, NOBODY, NOBODY)
     check_tried(nics, "82599")
 
@@ -196,8 +170,8 @@ def check_backlog(nics, wires):
 
 @pytest.mark.root
 @pytest.mark.parametrize("kind", KINDS)
-def test_frames_and_pfc_both_ways(cabled, kind):
-    nics, wires = cabled(kind)
+def test_frames_and_pfc_both_ways(wired_nics, kind):
+    nics, wires = wired_nics(kind)
     with Switch(configuration(nics, threshold="20KB"), namespace=nics) as switch:
         check_backlog(nics, wires)
         paused = nics.counters(1)["rx_control_frames"]
@@ -212,8 +186,8 @@ def test_frames_and_pfc_both_ways(cabled, kind):
 
 @pytest.mark.root
 @pytest.mark.parametrize("kind", KINDS)
-def test_links_are_followed(cabled, kind):
-    nics, wires = cabled(kind)
+def test_links_are_followed(wired_nics, kind):
+    nics, wires = wired_nics(kind)
     mbps, now, before = SLOWER[kind]
     with Switch(configuration(nics, rated=False), namespace=nics) as switch:
         assert switch.times_said(f"the port has its link's rate, {before}") == 2, switch.has_said
@@ -239,8 +213,8 @@ def test_links_are_followed(cabled, kind):
 
 
 @pytest.mark.root
-def test_a_killed_switch_starts_again(cabled):
-    nics, wires = cabled("82599")
+def test_a_killed_switch_starts_again(wired_nics):
+    nics, wires = wired_nics("82599")
     file = configuration(nics)
     with Switch(file, namespace=nics) as switch:
         check_identical(wires, 50)
@@ -270,8 +244,8 @@ def check_waits_for_descriptors(nics, wires):
 
 @pytest.mark.root
 @pytest.mark.parametrize("kind", KINDS)
-def test_frames_wait_for_descriptors(cabled, kind):
-    nics, wires = cabled(kind)
+def test_frames_wait_for_descriptors(wired_nics, kind):
+    nics, wires = wired_nics(kind)
     with Switch(configuration(nics), namespace=nics) as switch:
         check_waits_for_descriptors(nics, wires)
         time.sleep(QUIET_S)
@@ -291,9 +265,9 @@ MUTANTS = {
 @pytest.mark.root
 @pytest.mark.parametrize("mutant", [None, *MUTANTS])
 @pytest.mark.parametrize("kind", ["82599"])
-def test_a_broken_rule_is_found(cabled, kind, mutant):
+def test_a_broken_rule_is_found(wired_nics, kind, mutant):
     """Without a mutant all checks pass; with one the check of its rule does not."""
-    nics, wires = cabled(kind, mutant)
+    nics, wires = wired_nics(kind, mutant=mutant)
     with Switch(configuration(nics), namespace=nics):
         for broken, check in MUTANTS.items():
             if mutant is None:

@@ -1,14 +1,16 @@
 """Emulated NICs under an unchanged `weir`: DPDK's own drivers on the registers that dpdk-io/emulated-nic models.
 
-    nics = cleanup.enter_context(EmulatedNics(place, [Nic(), Nic()], namespace("nics")))    # two 82599s, each with a tap
+    nics, wires = wired_nics("82599")    # a fixture: two NICs, each with a tap in a namespace and a Wire on it
     file.write_text(HEAD + nics.ports())
-    with Switch(file, namespace=nics) as switch, Wire(nics.namespace, nics[0].tap) as host:
+    with Switch(file, namespace=nics) as switch:
+        wires[0].send(frame)
         nics.down(0); nics.up(0); nics.speed(0, 1000); nics.counters(0)["rx_frames"]; nics.events("control_sent")
     nics.counters(0)    # as they were at exit
 
-Without a namespace no root is needed, and ports are joined in pairs; `nics.run("check", "--try", str(file))` is a command to its end.
-A port that is `paced` sends at its link's speed, and one that is `held` only what `nics.release(0, frames)` lets pass: so that there is
-a backlog. Counters are described by dpdk-io/emulated-nic/control.c.
+Without a namespace (fixture `emulated_nics`) no root is needed, and ports are joined in pairs. `nics.run("check", "--try", str(file))`
+runs a command to its end. A port `Nic("82599", "paced")` sends at its link's speed, `Nic("82599", "held")` only what
+`nics.release(0, frames)` lets pass, so that there is a backlog: an event `control_sent` says of each MAC control frame what left ahead of it.
+dpdk-io/emulated-nic/nic.h describes what can be set up, and the counters.
 """
 
 import dataclasses
@@ -22,7 +24,7 @@ import subprocess
 
 from weirlab.switch import REPOSITORY, weir_binary
 
-# Vendor and device; which of these the driver asks for more than one function of.
+# PCI device IDs of Intel's.
 DEVICES = {"82599": 0x10FB, "82576": 0x10C9, "i225": 0x15F2}
 RATES = {"82599": "10Gbps", "82576": "1Gbps", "i225": "2.5Gbps"}
 SYSFS = "/sys/bus/pci/devices"
@@ -97,6 +99,9 @@ class EmulatedNics:
 
     def __getitem__(self, number):
         return self._nics[number]
+
+    def __iter__(self):
+        return iter(self._nics)
 
     def _file(self, name):
         return self.place / name
