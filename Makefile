@@ -27,7 +27,8 @@ WIRE_WORKERS ?= 3
 WIRE_TESTS = WEIR_BIN=$(WEIR_OF_TESTS) WEIR_EMULATED_NIC=$(NIC_MODEL)
 # What stands below DPDK's drivers in tests, where there is no NIC.
 NIC_MODEL := $(abspath $(TARGET))/emulated-nic/emulated-nic.so
-NIC_MODEL_FLAGS := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wconversion -Werror -fPIC -shared -pthread
+NIC_RULES := $(dir $(NIC_MODEL))rules
+NIC_MODEL_FLAGS := -std=c11 -O2 -g -Wall -Wextra -Wshadow -Wconversion -Werror -pthread
 PYTEST = $(PYTHON) -m pytest -c lab/pytest.ini lab/tests
 # Network namespaces need root.
 AS_ROOT := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -181,11 +182,15 @@ nic-test: build venv nic-model ## DPDK's drivers for 82599, 82576 and I225 on em
 
 # It decodes instructions of x86-64 alone; elsewhere its tests are skipped.
 nic-model: setup
-	@if [ "$$(uname -m)" = x86_64 ]; then $(MAKE) --no-print-directory $(NIC_MODEL); fi
+	@if [ "$$(uname -m)" = x86_64 ]; then $(MAKE) --no-print-directory $(NIC_MODEL) $(NIC_RULES); fi
 
 $(NIC_MODEL): $(wildcard dpdk-io/emulated-nic/*.[ch])
 	@mkdir -p $(dir $@)
-	@$(STEP) "emulated NICs" $(CC) $(NIC_MODEL_FLAGS) -o $@ $(filter %.c,$^)
+	@$(STEP) "emulated NICs" $(CC) $(NIC_MODEL_FLAGS) -fPIC -shared -o $@ $(filter %.c,$^)
+
+$(NIC_RULES): $(wildcard dpdk-io/emulated-nic/*.[ch] dpdk-io/emulated-nic/tests/*.c)
+	@mkdir -p $(dir $@)
+	@$(STEP) "rules of emulated NICs" $(CC) $(NIC_MODEL_FLAGS) -o $@ $(filter %.c,$^)
 
 slurm-test: setup ## A sweep, a farm and a map as job arrays on a Slurm cluster of one node, this machine (root; apt-get install slurm-wlm)
 	@WEIR_SLURM=1 $(STEP) "a sweep, a farm and a map on Slurm" $(CARGO) test -p weir --test commands sweep_slurm::

@@ -37,7 +37,7 @@
 void transmit_reset(struct nic *nic)
 {
 	for (unsigned int i = 0; i < MAX_CLASSES; i++)
-		nic->tx_store[i].head = nic->tx_store[i].tail = nic->tx_store[i].used = 0;
+		nic->tx_store[i].head = nic->tx_store[i].tail = nic->tx_store[i].used = nic->next_queue[i] = 0;
 	for (unsigned int queue = 0; queue < nic->chip->tx_queues; queue++) {
 		nic->tx[queue].posted_head = nic->tx[queue].posted_tail = 0;
 		nic->tx[queue].searched = 0;
@@ -189,20 +189,33 @@ static bool fetch(struct nic *nic, unsigned int queue)
 	return true;
 }
 
-/* Fetches what there is room for, a frame of each queue in turn. */
-static void fetch_all(struct nic *nic, unsigned int traffic_class)
+static bool may_send(struct nic *nic)
+{
+	return nic->chip->tx_enabled(nic) && atomic_load(&nic->link_up) && !atomic_load(&nic->removed);
+}
+
+/* Fetches a frame of a class, of each queue in turn. */
+static bool fetch_next(struct nic *nic, unsigned int traffic_class)
 {
 	unsigned int queues = nic->chip->tx_queues;
-	for (bool found = true; found;) {
-		found = false;
-		for (unsigned int i = 0; i < queues && !found; i++) {
-			unsigned int queue = (nic->next_queue[traffic_class] + i) % queues;
-			if (nic->chip->traffic_class(nic, queue) != traffic_class || !fetch(nic, queue))
-				continue;
-			nic->next_queue[traffic_class] = (queue + 1) % queues;
-			found = true;
-		}
+	for (unsigned int i = 0; i < queues; i++) {
+		unsigned int queue = (nic->next_queue[traffic_class] + i) % queues;
+		if (nic->chip->traffic_class(nic, queue) != traffic_class || !fetch(nic, queue))
+			continue;
+		nic->next_queue[traffic_class] = (queue + 1) % queues;
+		return true;
 	}
+	return false;
+}
+
+/* Fetches what there is room for. */
+static void fetch_all(struct nic *nic)
+{
+	if (!may_send(nic))
+		return;
+	for (unsigned int i = 0; i < MAX_CLASSES; i++)
+		while (nic->chip->tx_packet_buffer(nic, i) != 0 && fetch_next(nic, i))
+			;
 }
 
 /* Sending */
@@ -223,11 +236,6 @@ static int next_class(struct nic *nic)
 	return -1;
 }
 
-static bool may_send(struct nic *nic)
-{
-	return nic->chip->tx_enabled(nic) && atomic_load(&nic->link_up) && !atomic_load(&nic->removed);
-}
-
 /* Sends a frame, if there is one. The bytes that it took on the wire, or 0. */
 static uint32_t send_one(struct nic *nic)
 {
@@ -236,9 +244,7 @@ static uint32_t send_one(struct nic *nic)
 
 	if (!may_send(nic))
 		return 0;
-	for (unsigned int i = 0; i < MAX_CLASSES; i++)
-		if (i == 0 || nic->chip->tx_packet_buffer(nic, i) != 0)
-			fetch_all(nic, i);
+	fetch_all(nic);
 	int from = next_class(nic);
 	if (from < 0)
 		return 0;
@@ -300,6 +306,7 @@ void transmit_work(struct nic *nic, unsigned int queue)
 
 void transmit_again(struct nic *nic)
 {
+	fetch_all(nic);
 	if (nic->has_thread)
 		pthread_cond_signal(&nic->tx_work);
 	else

@@ -7,11 +7,13 @@ The model's rules are those of datasheets and drivers; each that a result here h
 import os
 import pathlib
 import shutil
+import subprocess
 import time
 
 import pytest
 from pfc import LONGEST, Stream, is_control, pfc
 
+from weirlab import emulated_nic
 from weirlab.emulated_nic import Nic
 from weirlab.switch import Switch, check_balance, weir_binary
 from weirlab.waiting import until
@@ -252,6 +254,17 @@ def test_frames_wait_for_descriptors(wired_nics, kind):
         finished = switch.stop()
     finished.check_sound()
     check_counts(nics, finished)
+
+
+@pytest.mark.parametrize("mutant", [None, "pmcf-ignored", "drop-en-inverted", "one-kib-less"])
+def test_the_models_rules(emulated_nics, mutant):
+    """By registers and descriptors alone, without DPDK (dpdk-io/emulated-nic/tests/rules.c)."""
+    nics = emulated_nics(Nic(options="held"), Nic())
+    environment = os.environ | {"EMULATED_NICS": str(nics.place / "set-up")} | ({"EMULATED_NIC_MUTANT": mutant} if mutant else {})
+    program = pathlib.Path(emulated_nic.library()).with_name("rules")
+    done = subprocess.run([program], env=environment, capture_output=True, text=True, timeout=WITHIN_S)
+    assert (done.returncode == 0) == (mutant is None), done.stderr
+    assert mutant is None or "not so" in done.stderr, done.stderr
 
 
 # What breaks a rule of the NIC's, and the check above that finds it.
