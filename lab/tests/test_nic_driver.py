@@ -24,14 +24,18 @@ KINDS = list(DRIVERS)
 # Another speed, as links report it and as the switch writes it.
 SLOWER = {"82599": (1_000, "1Gbps", "10Gbps"), "82576": (100, "100Mbps", "1Gbps"), "i225": (1_000, "1Gbps", "2.5Gbps")}
 STATIONS = ["02:00:00:00:00:01", "02:00:00:00:00:02"]
-ROCE_DSCP, LOSSY_DSCP = 26, 0
+ROCE_DSCP = 26
 LOSSLESS_CLASS = 3
+# A rate at which a pause lasts 336 ms at most.
+SLOW = "100Mbps"
 MTU = 1_500
 TAG = bytes.fromhex("81006064")
 # More than a receive queue of these NICs has, and in what steps they are used up.
 MOST_DESCRIPTORS, BATCH = 5_000, 500
 QUIET_S = 0.3
-WITHIN_S = 20
+WITHIN_S = 60
+# What has not come by then is taken for lost.
+RECEIVE_S = 5
 NOBODY = 65_534
 
 HEAD = f"""
@@ -51,10 +55,10 @@ preset = "roce"
 """
 
 
-def configuration(nics, rated=True, threshold="1MB"):
+def configuration(nics, rate=None, threshold="1MB"):
     file = nics.place.parent / "switch.toml"
     stations = "".join(f'[[static_macs]]\nmac = "{mac}"\nport = "p{number}"\n' for number, mac in enumerate(STATIONS))
-    file.write_text(HEAD.format(threshold=threshold) + nics.ports(rated) + stations)
+    file.write_text(HEAD.format(threshold=threshold) + nics.ports(rate) + stations)
     return file
 
 
@@ -76,7 +80,7 @@ def frames(count, to):
 def receive_all(wire, count):
     """The next frames that are no MAC control frames, in order; fewer where no more come."""
     received = []
-    while len(received) < count and (one := wire.receive_until(lambda data: not is_control(data), 2)):
+    while len(received) < count and (one := wire.receive_until(lambda data: not is_control(data), RECEIVE_S)):
         received.append(one[1])
     return received
 
@@ -157,7 +161,6 @@ def check_backlog(nics, wires):
         for number, data in enumerate(sent):
             wires[0].send(data)
             if number % 10 == 9:
-                # A pause at 10 Gb/s lasts 3.4 ms.
                 wires[1].send(pfc({LOSSLESS_CLASS: LONGEST}))
         until(lambda: nics.counters(0)["tx_control_frames"] > 0, lambda: nics.counters(0), WITHIN_S)
         wires[1].send(pfc({LOSSLESS_CLASS: 0}))
@@ -174,7 +177,7 @@ def check_backlog(nics, wires):
 @pytest.mark.parametrize("kind", KINDS)
 def test_frames_and_pfc_both_ways(wired_nics, kind):
     nics, wires = wired_nics(kind)
-    with Switch(configuration(nics, threshold="20KB"), namespace=nics) as switch:
+    with Switch(configuration(nics, SLOW, threshold="20KB"), namespace=nics) as switch:
         check_backlog(nics, wires)
         paused = nics.counters(1)["rx_control_frames"]
         check_identical(wires)
@@ -191,8 +194,8 @@ def test_frames_and_pfc_both_ways(wired_nics, kind):
 def test_links_are_followed(wired_nics, kind):
     nics, wires = wired_nics(kind)
     mbps, now, before = SLOWER[kind]
-    with Switch(configuration(nics, rated=False), namespace=nics) as switch:
-        assert switch.times_said(f"the port has its link's rate, {before}") == 2, switch.has_said
+    with Switch(configuration(nics, rate=""), namespace=nics) as switch:
+        until(lambda: switch.times_said(f"the port has its link's rate, {before}") == 2, "both rates", WITHIN_S)
         check_identical(wires, 20)
         nics.down(1)
         until(lambda: switch.has_said("link down"), "the link is down", WITHIN_S)
@@ -201,6 +204,10 @@ def test_links_are_followed(wired_nics, kind):
         time.sleep(QUIET_S)
         nics.up(1)
         until(lambda: switch.has_said("link up"), "the link is up", WITHIN_S)
+        # Those that a busy machine kept back until now.
+        late = 0
+        while wires[1].receive(QUIET_S):
+            late += 1
         check_identical(wires, 20)
         nics.speed(1, mbps)
         until(lambda: switch.has_said(f"the port has its link's new rate, {now} (was {before})"), "the new speed", WITHIN_S)
@@ -210,7 +217,7 @@ def test_links_are_followed(wired_nics, kind):
     assert finished.code == 0, finished.stderr
     check_balance(finished.switch)
     check_counts(nics, finished)
-    assert finished.switch["drops"] == {"port_down": 50}
+    assert late < 50 and finished.switch["drops"] == {"port_down": 50 - late}
     assert finished.port("p1")["link_up"]
 
 

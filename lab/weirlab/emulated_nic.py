@@ -144,11 +144,15 @@ class EmulatedNics:
             self.command(weir_binary(), *arguments), stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=timeout
         )
 
-    def ports(self, rated=True, more=""):
-        """A `[[ports]]` for each, p0, p1 and so on, with its link's rate where it is `rated`, and with further lines."""
-        rate = lambda nic: f'rate = "{RATES[nic.kind]}"\n' if rated else ""
-        port = lambda number, nic: f'[[ports]]\nname = "p{number}"\npci = "{nic.address}"\n{rate(nic)}{more}\n'
-        return "".join(port(number, nic) for number, nic in enumerate(self._nics))
+    def ports(self, rate=None, more=""):
+        """A `[[ports]]` for each, p0, p1 and so on, with further lines. `rate` is the link's where none is given; "" for a port without one."""
+        lines = []
+        for number, nic in enumerate(self._nics):
+            lines += ["[[ports]]", f'name = "p{number}"', f'pci = "{nic.address}"']
+            if rate != "":
+                lines.append(f'rate = "{rate or RATES[nic.kind]}"')
+            lines.append(more)
+        return "\n".join(lines) + "\n"
 
     def ask(self, line):
         """A command of the model's socket, and its answer."""
