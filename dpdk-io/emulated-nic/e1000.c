@@ -1,6 +1,6 @@
 /*
  * Registers of the 82576 (net_e1000_igb) and of the I225 (net_igc), by their names in e1000_regs.h and igc_regs.h. The two differ in
- * places of the NVM's registers, in the PHY, in speeds, in packet buffers, and in what clears the counter RQDPC.
+ * the PHY, in speeds, in packet buffers, and in what clears the counter RQDPC.
  */
 #include <string.h>
 
@@ -353,8 +353,8 @@ static bool rx_enabled(struct nic *nic)
 }
 
 /*
- * With its FCS. Long packets: RLPML is the length with all tags (82576 8.10.2). Others: 1,518 B, 4 B more for a tag, and for a second
- * one where the NIC knows of it.
+ * With its FCS. RCTL.LPE: RLPML, all tags included (Linux adds 4 B for one). Else 1,518 B, 4 B more for a tag, and 4 B for a second
+ * one with CTRL_EXT.EXTENDED_VLAN.
  */
 static uint32_t longest(struct nic *nic, const uint8_t *frame)
 {
@@ -371,7 +371,7 @@ static uint32_t longest(struct nic *nic, const uint8_t *frame)
 	return bytes + (is_tagged ? TAG_BYTES : 0);
 }
 
-/* Whether a MAC control frame reaches software (RCTL.PMCF, RCTL.DPF; 82576 8.10.1). */
+/* Whether a MAC control frame reaches software (RCTL.PMCF, RCTL.DPF). */
 static bool passes_control(struct nic *nic, const uint8_t *frame)
 {
 	uint32_t rctl = reg(nic, RCTL);

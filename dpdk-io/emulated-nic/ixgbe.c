@@ -1,4 +1,4 @@
-/* Registers of the 82599, by their names in ixgbe_type.h and in chapter 8 of the datasheet. */
+/* Registers of the 82599, by their names in ixgbe_type.h and in the datasheet. */
 #include <string.h>
 
 #include "nic.h"
@@ -89,7 +89,7 @@ enum {
 #define SRRCTL 0x14
 #define SRRCTL_BSIZEPACKET 0x1Fu
 #define SRRCTL_DROP_EN (1u << 28)
-/* Counters of RQSMR's and TQSM's numbers are in the blocks of the first queues. */
+/* The counters that RQSMR and TQSM number are in the blocks of the first queues. */
 #define QPRC(i) (RX_BLOCKS + 0x40 * (i) + 0x30)
 #define QBRC_L(i) (RX_BLOCKS + 0x40 * (i) + 0x34)
 #define QBRC_H(i) (RX_BLOCKS + 0x40 * (i) + 0x38)
@@ -177,7 +177,7 @@ static uint32_t one_address(uint32_t offset)
 	return offset;
 }
 
-/* Statistics are cleared by being read (82599 8.2.3.23). */
+/* Statistics are cleared by being read. */
 static bool is_statistic(uint32_t offset)
 {
 	const struct {
@@ -357,8 +357,8 @@ static bool rx_enabled(struct nic *nic)
 }
 
 /*
- * MAXFRS (8.2.3.22.13): the longest frame with its FCS and without a VLAN tag; one with a tag may be 4 B longer, and with
- * CTRL_EXT.EXTENDED_VLAN any frame 8 B.
+ * MAXFRS.MFS: the longest frame with its FCS and without a VLAN tag. One with a tag of VLNCTRL.VET may be 4 B longer (Linux writes
+ * mtu + 18, and its interfaces take tagged frames of the full MTU); with CTRL_EXT.EXTENDED_VLAN any frame may be 8 B longer.
  */
 static uint32_t longest(struct nic *nic, uint16_t type)
 {
@@ -368,7 +368,7 @@ static uint32_t longest(struct nic *nic, uint16_t type)
 	return bytes + (type == (reg(nic, VLNCTRL) & VLNCTRL_VET) ? TAG_BYTES : 0);
 }
 
-/* Whether a MAC control frame reaches software (MFLCN, 8.2.3.22.34). */
+/* Whether a MAC control frame reaches software (MFLCN). */
 static bool passes_control(struct nic *nic, const uint8_t *frame)
 {
 	uint32_t mflcn = reg(nic, MFLCN);
@@ -511,7 +511,7 @@ static uint32_t tx_packet_buffer(struct nic *nic, unsigned int traffic_class)
 	return reg(nic, TXPBSIZE + 4 * traffic_class);
 }
 
-/* With traffic classes each has a range of queues (MTQC, 8.2.3.9.15; table 7-27). */
+/* With traffic classes each has a range of queues (MTQC; ixgbe_dev_get_dcb_info). */
 static unsigned int traffic_class(struct nic *nic, unsigned int queue)
 {
 	const uint8_t first_of_8[8] = { 0, 32, 64, 80, 96, 104, 112, 120 }, first_of_4[4] = { 0, 64, 96, 112 };

@@ -3,20 +3,20 @@
  *
  * The library is preloaded into a program that uses DPDK. It answers DPDK's requests to vfio-pci in place of Linux: a container
  * (an IOMMU), groups, devices, register memory and interrupts. EAL, the PCI bus and the driver of the NIC are DPDK's own and
- * unchanged, and so is the program. No structure of DPDK is used, so that every version of DPDK will do. A folder that is
- * mounted over /sys/bus/pci/devices names the devices (lab/weirlab/emulated_nic.py makes it).
+ * unchanged, and so is the program. The interface is Linux's, and no structure of DPDK's is used: DPDK's version does not matter. A
+ * folder that is mounted over /sys/bus/pci/devices names the devices (lab/weirlab/emulated_nic.py makes it).
  *
  *   vfio.c         open, ioctl, mmap, pread, pwrite, close and stat of vfio, and the IOMMU
  *   trap.c         register accesses: the memory of a BAR can't be read or written, and each access is decoded and carried out
  *   ixgbe.c        registers of the 82599 (net_ixgbe); sfp.c: its SFP+ module and its NVM
  *   e1000.c        registers of the 82576 (net_e1000_igb) and of the I225 (net_igc)
  *   rss.c          the hash that chooses a receive queue
- *   receive.c      receive filters' results to the packet buffer, and from there to descriptors
+ *   receive.c      frames that a NIC accepts, to the packet buffer, and from there to descriptors
  *   transmit.c     transmit descriptors to the transmit packet buffer, and from there to the cable
  *   cable.c        another port of this process, or a tap device
  *   control.c      the file of the set-up, a socket for commands, counters as JSON, events
  *
- * The file that EMULATED_NICS names has a line for each of:
+ * The file that EMULATED_NICS names has lines of these kinds:
  *
  *   nic ADDRESS 82599|82576|i225 peer ADDRESS | tap NAME      options: paced, rate BITS_PER_S, held, down, speed MBIT_PER_S
  *   control PATH      unix socket (SOCK_STREAM); a line is a command, a line of JSON the answer
@@ -28,10 +28,17 @@
  * before, as if the program did not poll.
  * EMULATED_NIC_MUTANT makes the model wrong on purpose, to test tests: pmcf-ignored, drop-en-inverted, one-kib-less.
  *
- * Sources: the drivers in DPDK 22.11.11 (drivers/net/ixgbe, e1000, igc), and the datasheets by section: "82599" is Intel 82599
- * 10 GbE Controller Datasheet (331520), "82576" Intel 82576EB (320961). Nothing here was compared with silicon. Not modelled:
- * checksum, TSO, RSC, header split, VLAN stripping and insertion, flow director, VFs, Rx queue interrupts, MACsec, timestamps,
- * the time that DMA takes, and the granularity in which packet buffers hold frames.
+ * Sources: the drivers of DPDK 22.11.11 (drivers/net/ixgbe, e1000, igc), Linux's drivers, and the datasheets of the 82599 and 82576, whose
+ * rules are named by their registers. Nothing here was compared with silicon. Not modelled: checksum, TSO, RSC, header split, VLAN
+ * stripping and insertion, flow director, VFs, Rx queue interrupts, MACsec, timestamps, the time that DMA takes, the weights of traffic
+ * classes, and the granularity in which packet buffers hold frames.
+ *
+ * Counters, by port: rx_wire_frames came by the cable. Of these rx_frames went to descriptors, rx_control_frames of them MAC control
+ * frames. The others: rx_link_down, rx_disabled, rx_too_long (ROC), rx_too_short (RUC), rx_control_filtered, rx_not_accepted (address or
+ * VLAN), rx_buffer_full (RXMPC, MPC), rx_no_descriptor (QPRDC, RQDPC). rx_pauses_obeyed: messages that the NIC would have obeyed itself.
+ * tx_frames left, tx_control_frames of them MAC control frames, with the most frames and bytes that left ahead of one after it had been
+ * posted. tx_damaged: PAYLEN is not the sum of the lengths. tx_unsupported: an offload that is not modelled. dma_faults: accesses that the
+ * IOMMU stopped. Lists are by queue.
  */
 #ifndef EMULATED_NIC_H
 #define EMULATED_NIC_H
@@ -65,16 +72,16 @@ struct frame_store {
 	uint32_t capacity, head, tail, used;
 };
 
-/* What a stored frame brings along. */
+/* A stored frame's length and place; its bytes follow. */
 struct frame_note {
 	uint32_t length;
 	uint16_t queue, traffic_class;
 	bool damaged, control;
-	/* Of a MAC control frame: what had been sent when its descriptor was posted. */
+	/* Of a MAC control frame: frames and bytes that had been sent when its descriptor was posted. */
 	uint64_t posted_ns, frames_before, bytes_before;
 };
 
-/* What happened to frames; read from any thread. */
+/* Frames by what happened to them; read from any thread. */
 struct counters {
 	_Atomic uint64_t rx_wire_frames, rx_wire_bytes, rx_link_down, rx_disabled, rx_too_long, rx_too_short, rx_control_filtered,
 		rx_pauses_obeyed, rx_not_accepted, rx_buffer_full, rx_no_descriptor, rx_frames, rx_bytes, rx_control_frames,
@@ -84,7 +91,7 @@ struct counters {
 		tx_queue_bytes[MAX_QUEUES];
 };
 
-/* A kind of NIC: what the rest of the model asks of its registers. */
+/* A kind of NIC: questions that the rest of the model asks of its registers. */
 struct chip {
 	const char *name;
 	uint16_t vendor, device;
@@ -101,13 +108,13 @@ struct chip {
 	uint32_t (*tx_block)(unsigned int queue);
 	bool (*rx_enabled)(struct nic *);
 	bool (*tx_enabled)(struct nic *);
-	/* Whether a frame passes the MAC and the filters. Counts what does not. */
+	/* Whether a frame passes the MAC and the filters. Counts those that do not. */
 	bool (*accepts)(struct nic *, const uint8_t *frame, uint32_t length);
 	unsigned int (*rx_queue)(struct nic *, const uint8_t *frame, uint32_t length);
 	uint32_t (*rx_packet_buffer)(struct nic *);
 	uint32_t (*rx_buffer)(struct nic *, unsigned int queue);
 	bool (*drops_without_descriptor)(struct nic *, unsigned int queue);
-	/* Bytes that transmit packet buffer of a traffic class holds. */
+	/* Bytes that the transmit packet buffer of a traffic class holds. */
 	uint32_t (*tx_packet_buffer)(struct nic *, unsigned int traffic_class);
 	unsigned int (*traffic_class)(struct nic *, unsigned int queue);
 	/* Whether a class is served before all lower ones. */
@@ -206,7 +213,7 @@ void say(const char *format, ...) __attribute__((format(printf, 1, 2)));
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void event(const char *format, ...) __attribute__((format(printf, 1, 2)));
 void nic_reset(struct nic *nic);
-/* Starts what runs by itself: cables, the command socket. Once, when the first device is opened. */
+/* Starts cables and the command socket, once: when the first device is opened. */
 void start_all(void);
 uint64_t now_ns(void);
 

@@ -1,14 +1,13 @@
 /*
  * Receive: a frame that the chip accepts goes to the packet buffer, and from its head to the descriptors of its queue. At the
- * head a frame without descriptors is dropped where its queue has Drop_En, and otherwise waits, with all behind it (82599 7.1.4.1,
- * SRRCTL.Drop_En in 8.2.3.8.7).
+ * head a frame without descriptors is dropped where its queue has SRRCTL.Drop_En, and otherwise waits, with all behind it.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "nic.h"
 
-/* Advanced receive descriptor, written back: the lowest bits of status (82599 7.1.6.2). */
+/* Advanced receive descriptor, written back: the lowest bits of status */
 #define STATUS_DD 1u
 #define STATUS_EOP 2u
 

@@ -1,4 +1,4 @@
-/* Receive-side scaling: the Toeplitz hash over a frame's addresses and ports chooses its queue (82599 7.1.2.8). */
+/* Receive-side scaling: the Toeplitz hash over a frame's addresses and ports chooses its queue. */
 #include <string.h>
 
 #include "nic.h"

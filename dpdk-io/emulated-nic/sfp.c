@@ -1,7 +1,7 @@
 /* An 82599's NVM, as far as the driver reads it, and its SFP+ module: a direct-attach copper cable (SFF-8472). */
 #include "nic.h"
 
-/* Words of the NVM (ixgbe_type.h; 82599 6). */
+/* Words of the NVM (ixgbe_type.h). */
 enum {
 	NVM_PCIE_ANALOG = 0x03,
 	NVM_FIRMWARE = 0x0F,
@@ -89,7 +89,7 @@ static bool i2c_byte(struct i2c *i2c)
 		i2c->state = I2C_WRITE;
 		return true;
 	case I2C_WRITE:
-		/* Nothing of it can be written. */
+		/* It can't be written. */
 		return true;
 	default:
 		return false;

@@ -1,7 +1,7 @@
 /*
  * Transmit: frames are fetched from the queues, one of each in turn, to the transmit packet buffer of their traffic class, and
- * leave from its head. A descriptor that asks for it (RS) is written back once its frame has been fetched. What has been fetched
- * can't be overtaken by another queue of its class: without traffic classes there is one buffer for all queues (82599 7.2.1.2).
+ * leave from its head. A descriptor that asks for it (RS) is written back once its frame has been fetched. A fetched frame can't be
+ * overtaken by another queue of its class: without traffic classes there is one buffer for all queues (TXPBSIZE).
  *
  * A cable that takes no time empties the buffer at once. One that is paced, or holds frames, is served by a thread.
  */
@@ -17,10 +17,10 @@
 #define STORE_BYTES (1u << 20)
 /* Preamble, start of frame and interpacket gap. */
 #define WIRE_OVERHEAD 20u
-/* A sleep may last longer by as much; what it was too long is made up for. */
+/* A sleep that lasted longer, by as much as this, is made up for. */
 #define LATE_NS 2000000u
 
-/* Fields of transmit descriptors (82599 7.2.3.2; 82576 7.2.2): in the upper 64 bits. */
+/* Fields of transmit descriptors (advanced, and legacy where DEXT is 0): in the upper 64 bits. */
 #define DTYP(d) ((unsigned int)((d) >> 20) & 0xF)
 #define DTYP_CONTEXT 2
 #define DTYP_DATA 3
@@ -54,7 +54,7 @@ static void search_control(struct nic *nic, unsigned int queue, uint32_t block, 
 
 	for (; tx->searched != tail; tx->searched = (tx->searched + 1) % size) {
 		uint64_t fields = atomic_load_explicit(&ring[2 * (uint64_t)tx->searched + 1], memory_order_acquire);
-		/* A descriptor within a frame has any data: what looks like a control frame there is not, and is forgotten. */
+		/* In the middle of a frame any data may look like a control frame: note_control forgets it. */
 		if ((fields & DCMD_DEXT && DTYP(fields) != DTYP_DATA) || DTALEN(fields) < ETHER_HEADER)
 			continue;
 		const uint8_t *data = dma(nic, atomic_load_explicit(&ring[2 * (uint64_t)tx->searched], memory_order_relaxed), ETHER_HEADER);
@@ -157,7 +157,7 @@ static bool fetch(struct nic *nic, unsigned int queue)
 	}
 	if (!is_complete)
 		return false;
-	/* PAYLEN is the sum of the lengths of the frame's descriptors; what the chip does where it is not is not specified. */
+	/* PAYLEN has to be the sum of the lengths of the frame's descriptors. Where it is not, the chip's behaviour is not specified. */
 	note.damaged = !is_whole || note.length != announced;
 	if (is_whole && note.length >= ETHER_HEADER && ether_type(nic->tx_frame) == MAC_CONTROL_TYPE)
 		note_control(&nic->tx[queue], first, &note);
@@ -208,7 +208,7 @@ static bool fetch_next(struct nic *nic, unsigned int traffic_class)
 	return false;
 }
 
-/* Fetches what there is room for. */
+/* Fetches as many as there is room for. */
 static void fetch_all(struct nic *nic)
 {
 	if (!may_send(nic))

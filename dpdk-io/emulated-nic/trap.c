@@ -110,7 +110,7 @@ static void on_fault(int number, siginfo_t *info, void *context)
 	bool gone = atomic_load(&nic->removed);
 	count(&nic->counters.register_accesses, 1);
 	if (access.kind == ACCESS_LOAD || access.kind == ACCESS_LOAD_SIGNED) {
-		/* All ones come from a device that is gone (PCI Express Base Specification, 2.3.2: completion timeout). */
+		/* Reads of a device that is gone time out, and the root complex answers all ones. */
 		uint32_t value = gone ? UINT32_MAX : nic->chip->read(nic, offset);
 		registers[access.reg] = access.kind == ACCESS_LOAD_SIGNED ? (greg_t)(int32_t)value : (greg_t)value;
 	} else if (!gone) {

@@ -1,6 +1,7 @@
 /*
  * vfio as Linux offers it (linux/vfio.h): a container with an IOMMU of type 1, groups of one device, and devices of vfio-pci.
- * Each of these is a file descriptor of an eventfd, and the C library's functions are in front of the kernel's for these alone.
+ * Each of these is a file descriptor of an eventfd. This file's functions stand before the C library's, and all other files and paths
+ * are the kernel's.
  */
 #define _GNU_SOURCE
 #include <errno.h>
