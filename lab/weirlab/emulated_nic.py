@@ -14,6 +14,7 @@ dpdk-io/emulated-nic/nic.h describes what can be set up, and the counters.
 """
 
 import dataclasses
+import itertools
 import json
 import os
 import pathlib
@@ -29,6 +30,7 @@ DEVICES = {"82599": 0x10FB, "82576": 0x10C9, "i225": 0x15F2}
 RATES = {"82599": "10Gbps", "82576": "1Gbps", "i225": "2.5Gbps"}
 SYSFS = "/sys/bus/pci/devices"
 FIRST_GROUP = 100
+BUSES = itertools.count()
 # Longer than any frame of these NICs.
 TAP_MTU = 16_000
 TAP_FRAMES = 16_384
@@ -75,8 +77,10 @@ class EmulatedNics:
         """`user` is the number of another user that programs run as; `mutant` breaks a rule of the NICs (nic.h)."""
         self.place, self.namespace, self.mutant, self.user = pathlib.Path(place) / "nics", namespace, mutant, user
         self._nics = nics
+        # Weir locks a device for the whole machine, so that others' have other addresses: a domain for each process, and a bus for each set.
+        domain, bus = 1 + os.getpid() % 0xFFFE, next(BUSES) % 256
         for number, nic in enumerate(nics):
-            nic.address = f"0000:e1:{number // 8:02x}.{number % 8}"
+            nic.address = f"{domain:04x}:{bus:02x}:00.{number}"
             nic.tap = f"nic{number}" if namespace else ""
 
     def __enter__(self):
