@@ -213,8 +213,9 @@ class EmulatedNics:
         self._tell(number, "request-removal")
 
     def remove(self, number):
-        """Pulls the device out: its registers read as all ones."""
+        """Pulls the device out: its registers read as all ones, and its folder is gone."""
         self._tell(number, "remove")
+        shutil.rmtree(self.place / "devices" / self._nics[number].address)
 
     def _tell(self, number, verb):
         self.ask(f"{self._nics[number].address} {verb}")
