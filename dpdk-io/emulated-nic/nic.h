@@ -33,8 +33,8 @@
  * stripping and insertion, flow director, VFs, Rx queue interrupts, MACsec, timestamps, the time that DMA takes, the weights of traffic
  * classes, and the granularity in which packet buffers hold frames.
  *
- * Counters, by port: rx_wire_frames came by the cable. Of these rx_frames went to descriptors, rx_control_frames of them MAC control
- * frames. The others: rx_link_down, rx_disabled, rx_too_long (ROC), rx_too_short (RUC), rx_control_filtered, rx_not_accepted (address or
+ * Counters, by port: rx_wire_frames came by the cable, and rx_frames of them went to descriptors, rx_control_frames among these being MAC
+ * control frames. The others: rx_link_down, rx_disabled, rx_too_long (ROC), rx_too_short (RUC), rx_control_filtered, rx_not_accepted (address or
  * VLAN), rx_buffer_full (RXMPC, MPC), rx_no_descriptor (QPRDC, RQDPC). rx_pauses_obeyed: messages that the NIC would have obeyed itself.
  * tx_frames left, tx_control_frames of them MAC control frames, with the most frames and bytes that left ahead of one after it had been
  * posted. tx_damaged: PAYLEN is not the sum of the lengths. tx_unsupported: an offload that is not modelled. dma_faults: accesses that the
@@ -77,7 +77,7 @@ struct frame_note {
 	uint32_t length;
 	uint16_t queue, traffic_class;
 	bool damaged, control;
-	/* Of a MAC control frame: frames and bytes that had been sent when its descriptor was posted. */
+	/* Frames and bytes that had been sent when the descriptor of a MAC control frame was posted. */
 	uint64_t posted_ns, frames_before, bytes_before;
 };
 
@@ -162,7 +162,7 @@ struct nic {
 	int interrupts[MSIX_VECTORS];
 	int removal_request;
 	_Atomic(uint8_t *) bar;
-	/* Of its IOMMU group. */
+	/* State of its IOMMU group. */
 	bool is_open, in_container;
 	atomic_bool removed, removal_requested;
 

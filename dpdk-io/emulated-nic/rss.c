@@ -3,7 +3,7 @@
 
 #include "nic.h"
 
-/* The same addresses in all these NICs. */
+/* Addresses that all these NICs share. */
 #define RETA 0x05C00u
 #define RETA_ENTRIES 128u
 #define RSSRK 0x05C80u

@@ -204,7 +204,7 @@ def test_links_are_followed(wired_nics, kind):
         time.sleep(QUIET_S)
         nics.up(1)
         until(lambda: switch.has_said("link up"), "the link is up", WITHIN_S)
-        # Those that a busy machine kept back until now.
+        # A busy machine may have kept some of the frames back until now.
         late = 0
         while wires[1].receive(QUIET_S):
             late += 1
