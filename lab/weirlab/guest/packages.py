@@ -71,10 +71,15 @@ class Parts:
         return command + [word for name in folders for word in ("-L", str(share / name))], environment
 
     def has_device(self, name):
-        """Whether the emulator knows a device."""
+        """Whether the emulator knows a device, by its name or an alias. `-device NAME,help` says so by its exit code in some versions alone."""
+        return f'"{name}"' in self._devices
+
+    @functools.cached_property
+    def _devices(self):
+        """The names and aliases of all devices, as QEMU lists them: `name "igb", bus PCI, alias ...`."""
         command, environment = self.qemu()
-        asked = subprocess.run([*command, "-device", f"{name},help"], env=environment, capture_output=True, text=True)
-        return asked.returncode == 0
+        listed = subprocess.run([*command, "-device", "help"], env=environment, capture_output=True, text=True, check=True)
+        return set(re.findall(r'(?:name|alias) ("[^"]+")', listed.stdout))
 
 
 @functools.cache
