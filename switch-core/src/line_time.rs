@@ -8,7 +8,7 @@ use weir_units::archive::SharedState;
 
 /// Line time of one port. Its transmitter writes, anybody reads; each number stands alone, so that Relaxed suffices.
 #[derive(Debug, Default, SharedState)]
-pub(crate) struct LineTally(CachePadded<[AtomicU64; 4]>);
+pub(crate) struct LineTally(CachePadded<[AtomicU64; 5]>);
 
 /// The line time of a shaped port, on the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -21,6 +21,8 @@ pub struct LineTime {
     pub lost_refused: Span,
     /// The most that one poll had to make up: a burst of so much time's frames.
     pub burst_max: Span,
+    /// Line time that waited before, and could still be made up or lost at the last poll that frames waited for.
+    pub pending: Span,
 }
 
 impl LineTime {
@@ -29,18 +31,21 @@ impl LineTime {
         self.lost_late + self.lost_refused
     }
 
-    /// How far below its rate the port was served while frames waited, in percent.
+    /// How far below its rate the port was served while frames waited, in percent, 0 to 100. Of [`LineTime::since`] the time that was
+    /// pending at its beginning counts too: what is lost of it waited before.
     pub fn percent_below_rate(&self) -> f64 {
-        self.lost().as_picos() as f64 * 100.0 / self.waited.as_picos().max(1) as f64
+        let at_stake = self.waited + self.pending;
+        self.lost().as_picos() as f64 * 100.0 / at_stake.as_picos().max(1) as f64
     }
 
-    /// What came since `before`. The longest burst is no sum: it stays.
+    /// What came since `before`, with what was pending then. The longest burst is no sum: it stays.
     pub fn since(&self, before: &LineTime) -> LineTime {
         LineTime {
             waited: self.waited.saturating_sub(before.waited),
             lost_late: self.lost_late.saturating_sub(before.lost_late),
             lost_refused: self.lost_refused.saturating_sub(before.lost_refused),
             burst_max: self.burst_max,
+            pending: before.pending,
         }
     }
 }
@@ -50,11 +55,14 @@ impl LineTally {
     const LATE: usize = 1;
     const REFUSED: usize = 2;
     const BURST_MAX: usize = 3;
+    const PENDING: usize = 4;
 
-    /// Frames waited for so long, and a poll has so much to make up.
+    /// Frames waited for so long, and a poll has so much to make up, beyond what it gives up.
     #[inline]
-    pub(crate) fn note_waited(&self, waited: Span, to_make_up: Span) {
+    pub(crate) fn note_waited(&self, waited: Span, to_make_up: Span, given_up: Span) {
         self.add(Self::WAITED, waited);
+        // With what is given up: whoever reads before it is counted as lost has it pending.
+        self.0[Self::PENDING].store((to_make_up + given_up).as_picos(), Ordering::Relaxed);
         if to_make_up.as_picos() > self.0[Self::BURST_MAX].load(Ordering::Relaxed) {
             self.0[Self::BURST_MAX].store(to_make_up.as_picos(), Ordering::Relaxed);
         }
@@ -71,8 +79,8 @@ impl LineTally {
     }
 
     pub(crate) fn read(&self) -> LineTime {
-        let [waited, lost_late, lost_refused, burst_max] =
+        let [waited, lost_late, lost_refused, burst_max, pending] =
             std::array::from_fn(|n| Span::from_picos(self.0[n].load(Ordering::Relaxed)));
-        LineTime { waited, lost_late, lost_refused, burst_max }
+        LineTime { waited, lost_late, lost_refused, burst_max, pending }
     }
 }

@@ -22,7 +22,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             return Span::ZERO;
         }
         if let Some(tally) = self.shared.port(port.id).line_tally() {
-            tally.note_waited(self.manner.late.gap(), now.since(port.shaper.free_at()));
+            tally.note_waited(self.manner.late.gap(), now.since(port.shaper.free_at()), given_up);
         }
         given_up
     }

@@ -251,6 +251,27 @@ fn a_device_that_takes_nothing_is_told_apart() {
 }
 
 #[test]
+fn what_waited_before_a_window_and_is_lost_in_it_is_no_more_than_all() {
+    let mut late = Late::new(BitRate::mbps(60), FOLLOWING);
+    late.cycle(Span::from_millis(20), Span::from_millis(90));
+    // 90 ms are to be made up, and the device takes nothing from here on.
+    late.poll();
+    late.bench.world.accepts = Some(0);
+    let mut lost_beyond = Span::ZERO;
+    for _ in 0..3 {
+        let before = late.line_time();
+        for _ in 0..1_000 {
+            late.bench.now += Span::from_millis(1);
+            late.poll();
+        }
+        let window = late.line_time().since(&before);
+        lost_beyond = lost_beyond.max(window.lost().saturating_sub(window.waited));
+        assert!(window.percent_below_rate() <= 100.0, "{} % of {window:?}", window.percent_below_rate());
+    }
+    assert!(lost_beyond > Span::from_millis(80), "{lost_beyond}");
+}
+
+#[test]
 fn a_device_that_takes_a_burst_slowly_still_gets_all_of_it() {
     let mut late = Late::new(BitRate::gbps(1), FOLLOWING);
     late.cycle(Span::from_millis(40), Span::ZERO);

@@ -77,7 +77,9 @@ pub(super) struct AttachedHost {
     board: Arc<Board>,
     notes: Producer<Note>,
     tap: Option<Tap>,
+    /// The time of the last poll, and of the scenario's end: what comes after it is no part of the run.
     polled: Time,
+    end: Time,
     /// Line time lost to late polls.
     late: Span,
     gap_max: Span,
@@ -93,6 +95,8 @@ pub(super) struct HostEnd {
     pub(super) instants: PortInstants,
     pub(super) attachment: Attachment,
     pub(super) door: Option<Door>,
+    /// The scenario's end.
+    pub(super) end: Time,
 }
 
 impl AttachedHost {
@@ -104,7 +108,7 @@ impl AttachedHost {
         board: Arc<Board>,
         capture: Option<&CapturePlan>,
     ) -> (AttachedHost, Reader) {
-        let HostEnd { number, host, port, instants, attachment, door } = end;
+        let HostEnd { number, host, port, instants, attachment, door, end } = end;
         let plan = |plan: &CapturePlan| TapPlan { data_from: plan.data_from, data_frames: plan.data_frames };
         let (tap, captured) = capture.map(plan).map(tap).unzip();
         let (notes, reader) = notes(Some(number), captured);
@@ -126,6 +130,7 @@ impl AttachedHost {
             notes,
             tap,
             polled: Time::ZERO,
+            end,
             late: Span::ZERO,
             gap_max: Span::ZERO,
             has_left: false,
@@ -279,7 +284,7 @@ impl Task for AttachedHost {
             self.leave(now);
             return 0;
         }
-        let gap = now.since(self.polled);
+        let gap = now.min(self.end).since(self.polled.min(self.end));
         self.gap_max = self.gap_max.max(gap);
         self.late += gap.saturating_sub(self.host.config().slack);
         self.polled = now;

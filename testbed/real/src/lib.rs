@@ -266,7 +266,8 @@ impl DpdkBackend {
             let capture = scenario.capture.as_ref().filter(|plan| plan.host == n);
             let (shape, pool) = (host_link(scenario, plan), prepared.store().data.clone());
             let (port, instants) = (plan.place(), instants(&prepared, plan.place()));
-            let end = HostEnd { number: n, host, port, instants, attachment, door: doors.doors[n].take() };
+            let (door, end) = (doors.doors[n].take(), scenario.end);
+            let end = HostEnd { number: n, host, port, instants, attachment, door, end };
             let (attached, reader) = AttachedHost::new(end, shape, pool, board.clone(), capture);
             prepared.add_task(cpu(n), Box::new(attached));
             readers.push(reader);

@@ -109,8 +109,8 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     if let Some(real) = real {
         real_hosts::add(&mut summary, real, end.since(Time::ZERO));
     }
-    let (late, gap) =
-        lateness(scenario, stopped, &machine, left.iter().flatten().map(|left| (left.last.late, left.last.gap_max)));
+    let of_hosts = left.iter().flatten().map(|left| (left.last.late, left.last.gap_max));
+    let (late, gap) = lateness(&machine, u64::from(scenario.time_dilation()), end.since(Time::ZERO), of_hosts);
     Summary {
         traffic,
         wall_ms: Some(wall.as_millis() as u64),
@@ -120,24 +120,25 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     }
 }
 
-/// The line time that a host or a switch's port lost at most, and the longest time that one of them was not polled, beyond what
-/// `hosts` tell of themselves.
+/// The line time that a host or a switch's port lost at most, and the longest time that one of them was not polled, both within the
+/// run's `duration`. `hosts` are such pairs too.
 fn lateness(
-    scenario: &Scenario,
-    stopped: &Stopped,
     machine: &Machine,
+    dilation: u64,
+    duration: Span,
     hosts: impl Iterator<Item = (Span, Span)>,
 ) -> (Span, Span) {
     let lines = |reports: &[Report]| -> Vec<LineTime> {
         reports.iter().flat_map(|report| &report.ports).map(|port| port.line_time.unwrap_or_default()).collect()
     };
     let mut before = lines(&machine.before).into_iter();
-    let end = if machine.after.is_empty() { &stopped.reports } else { &machine.after };
-    let since = lines(end).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
+    let since = lines(&machine.after).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
     let of_ports = since.map(|line| line.lost_late).max().unwrap_or_default();
     // In real time, as CPUs have it.
-    let of_lcores = machine.gap_max.divided_by(u64::from(scenario.time_dilation()));
-    hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)))
+    let of_lcores = machine.gap_max.divided_by(dilation);
+    let (late, gap) = hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)));
+    // A gap may begin before the run, and ports are read a moment after its end.
+    (late.min(duration), gap.min(duration))
 }
 
 /// What a host's NIC left.
@@ -170,4 +171,18 @@ fn machine_notes(scenario: &Scenario, stopped: &Stopped, machine: &Machine) -> V
         notes.push(format!("{} packet buffers were not given back", stopped.mbufs_missing));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_machine_takes_no_more_of_a_run_than_all_of_it() {
+        let ms = Span::from_millis;
+        let machine = Machine { gap_max: ms(5_870), ..Machine::default() };
+        let taken = |hosts: &[(Span, Span)]| lateness(&machine, 100, ms(50), hosts.iter().copied());
+        assert_eq!(taken(&[]), (Span::ZERO, ms(50)), "a gap of 58.7 ms on the scenario's clock");
+        assert_eq!(taken(&[(ms(7), ms(2)), (ms(68), ms(9))]), (ms(50), ms(50)));
+    }
 }

@@ -89,20 +89,19 @@ impl Run<'_> {
         let reports = || real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports());
         let before = reports()?;
         self.gap_since_last();
-        let came_to = self.sample_all(real.as_ref(), &before, recorder, observe)?;
-        let machine = Machine { before, after: reports()?, gap_max: self.gap_since_last() };
+        let (came_to, machine) = self.sample_all(real.as_ref(), before, recorder, observe)?;
         let is_interrupted = came_to != CameTo::End || recorder.is_deadlocked();
         Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
     }
 
-    /// The samples of a scenario that begins now.
+    /// The samples of a scenario that begins now, and what the machine did to the switches by its end.
     fn sample_all(
         &self,
         real: Option<&RealHosts>,
-        before: &[Report],
+        before: Vec<Report>,
         recorder: &mut Recorder<'_>,
         observe: &mut dyn FnMut(&Progress),
-    ) -> Result<CameTo, BackendError> {
+    ) -> Result<(CameTo, Machine), BackendError> {
         let Run { scenario, running, software, board, stop } = *self;
         let mut progress = ProgressOf::default();
         let dilation = u64::from(scenario.time_dilation());
@@ -113,7 +112,7 @@ impl Run<'_> {
             let Some(real) = real else { return };
             running.update_links();
             for flow in 0..scenario.flows.len() {
-                let [Some(now), Some(start)] = [reports, before].map(|reports| real.sample(flow, reports)) else {
+                let [Some(now), Some(start)] = [reports, &before].map(|reports| real.sample(flow, reports)) else {
                     continue;
                 };
                 let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
@@ -124,16 +123,19 @@ impl Run<'_> {
                 board.set_flow(flow, from.then_some(sent), to.then_some(received));
             }
         };
-        for next in recorder.schedule() {
+        // The end need not be a sample's time.
+        let times = recorder.schedule().into_iter().map(Some).chain([None]);
+        for next in times {
             loop {
-                let left = next.since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
+                let left = next.unwrap_or(scenario.end).since(board.scenario_time(running.now()).unwrap_or(Time::ZERO));
                 if left == Span::ZERO {
                     break;
                 }
                 if stop.load(Ordering::Relaxed) {
                     let (now, reports) = self.reports()?;
                     recorder.sample(now, &reports)?;
-                    return Ok(CameTo::Interruption(now));
+                    let machine = Machine { before, after: reports, gap_max: self.gap_since_last() };
+                    return Ok((CameTo::Interruption(now), machine));
                 }
                 let left = Duration::from_nanos((left * dilation).as_nanos().max(1_000));
                 std::thread::park_timeout(left.min(COLLECT_EVERY));
@@ -142,7 +144,7 @@ impl Run<'_> {
             if running.has_failed() {
                 return Err(BackendError::LcoreFailed);
             }
-            if recorder.is_due(next) {
+            if next.is_some_and(|next| recorder.is_due(next)) {
                 let (now, reports) = self.reports()?;
                 publish(&reports);
                 recorder.sample(now, &reports)?;
@@ -150,6 +152,8 @@ impl Run<'_> {
                 observe(&progress.at(now, &flows, &reports));
             }
         }
+        let after = running.reports()?;
+        let machine = Machine { before, after, gap_max: self.gap_since_last() };
         let deadline = Instant::now() + FINISH_WITHIN;
         // Real hosts end by themselves.
         let are_awaited =
@@ -176,7 +180,7 @@ impl Run<'_> {
         // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
         let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
         std::thread::park_timeout(settle + Duration::from_millis(10));
-        Ok(CameTo::End)
+        Ok((CameTo::End, machine))
     }
 
     /// The longest time between two polls of an lcore since the last call, in real time.

@@ -148,6 +148,7 @@ mod tests {
             lost_late: Span::from_millis(late),
             lost_refused: Span::from_millis(refused),
             burst_max: Span::ZERO,
+            pending: Span::ZERO,
         }
     }
 
