@@ -224,11 +224,15 @@ fn measure(
     let [mut peer, mut own] = [Way::In, Way::Out].map(|way| Watch::new(way, rate, hold));
     let (mut incomplete, mut in_vain) = (0, 0);
     while peer.samples.len() < arguments.samples as usize && in_vain < IN_VAIN && !stop.load(Ordering::Relaxed) {
+        let (lcores, begun) = session.lcores()?;
         let seen = session.pause_once(port, class, rate, arguments.hold)?;
+        let gaps = Gaps::between(&lcores, &session.lcores()?.0, begun.elapsed().as_millis() as u64);
         let had = peer.samples.len();
         if seen.missed > 0 {
             incomplete += 1;
         } else {
+            peer.away(gaps.away());
+            own.away(gaps.away());
             for frame in seen.frames {
                 peer.see(frame);
                 own.see(frame);
@@ -279,7 +283,12 @@ impl Report {
         let mut doubts = Vec::new();
         for link in &mut links {
             let samples = &link.peer_stops.samples;
-            let Some(all) = Spread::over(samples.iter()) else { continue };
+            let Some(all) = Spread::over(samples.iter()) else {
+                if let Some(doubt) = machine.unpolled(link.peer_stops.left_out.unpolled) {
+                    doubts.push(format!("port {}: {doubt}", link.port));
+                }
+                continue;
+            };
             match machine.doubt(all.pauses, all.p50_ns, all.max_ns) {
                 Some(doubt) => doubts.push(format!("port {}: {doubt}", link.port)),
                 None if link.peer_stops.left_out.never_stopped > 0 => {}
@@ -323,14 +332,14 @@ impl Report {
         let mut faults = Vec::new();
         let has_samples = self.links.iter().any(|link| !link.peer_stops.samples.is_empty());
         for Link { port, class, peer_stops, incomplete, .. } in &self.links {
-            let LeftOut { idle, never_stopped, .. } = peer_stops.left_out;
+            let LeftOut { idle, never_stopped, unpolled, .. } = peer_stops.left_out;
             if never_stopped > 0 {
                 faults.push(format!(
                     "port {port}: frames of class {class} kept coming through {never_stopped} pauses of {} ms: its peer does not obey \
                      PFC for that class, or takes longer (--hold)",
                     self.hold_ms
                 ));
-            } else if peer_stops.samples.is_empty() && !was_stopped && (self.are_named || !has_samples) {
+            } else if peer_stops.samples.is_empty() && unpolled == 0 && !was_stopped && (self.are_named || !has_samples) {
                 faults.push(if idle > 0 {
                     format!("port {port}: no frames of class {class} came, so that nothing could stop; have its host send some")
                 } else if *incomplete > 0 {

@@ -110,7 +110,12 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
 
 /// Reads captures, with a bar on the terminal.
 fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
-    let choice = Choice { frame_bytes_max: usize::MAX, memory_bytes_max: MEMORY_BYTES_MAX, ..Choice::default() };
+    let choice = Choice {
+        headers_suffice: true,
+        frame_bytes_max: usize::MAX,
+        memory_bytes_max: MEMORY_BYTES_MAX,
+        ..Choice::default()
+    };
     let bytes = files.iter().filter_map(|file| fs::metadata(file).ok()).map(|of| of.len()).sum();
     let bar = progress::bar(bytes, 0, "reading captures [{bar:32}] {bytes} of {total_bytes}, {left} left");
     let read = |file: &PathBuf| Capture::read_telling(file, &choice, &mut |bytes| bar.inc(bytes));

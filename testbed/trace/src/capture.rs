@@ -11,7 +11,10 @@ use pcap_file::pcapng::blocks::interface_description::{InterfaceDescriptionBlock
 use pcap_file::pcapng::{Block, PcapNgReader};
 use pcap_file::{DataLink, PcapError, TsResolution};
 use weir_config::{ReplayDirection, ReplayPace};
+use weir_units::Span;
 use weir_wire::mac_control::ControlFrame;
+
+use crate::headers;
 
 /// When a frame was captured: picoseconds since 1970, as fine as the file has it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -35,6 +38,8 @@ pub struct Captured {
     pub at: Stamp,
     /// Which way it passed whoever captured it, where the file tells.
     pub direction: Option<ReplayDirection>,
+    /// Its length without FCS: more than its bytes if the file has only its headers ([`Choice::headers_suffice`]).
+    pub length: usize,
     /// Where its bytes, without FCS, are in those of the capture.
     pub(crate) bytes: Range<usize>,
 }
@@ -48,6 +53,9 @@ pub struct Choice {
     pub interface: Option<u32>,
     /// PAUSE, PFC and other MAC control frames too. They belong to the link that they were captured on.
     pub with_mac_control: bool,
+    /// Frames of which the file has only the beginning too (a snapshot length), if it has the headers up to RoCEv2's BTH or TCP's. Such
+    /// frames can't be sent.
+    pub headers_suffice: bool,
     /// The longest frame, without FCS, that can be sent.
     pub frame_bytes_max: usize,
     /// Frames take no more memory than this.
@@ -61,7 +69,7 @@ pub struct LeftOut {
     pub others: u64,
     /// MAC control frames.
     pub mac_control: u64,
-    /// Frames of which the file has only the beginning (a snapshot length).
+    /// Frames of which the file has only the beginning (a snapshot length), and too little of it.
     pub cut_short: Refused,
     /// Frames longer than can be sent.
     pub too_long: Refused,
@@ -69,8 +77,10 @@ pub struct LeftOut {
     pub too_short: Refused,
     /// Taken frames that were shorter than Ethernet's least, and got zeros behind.
     pub padded: u64,
-    /// Taken frames that stood in the file behind a later one.
+    /// Taken frames that stood in the file behind a later one, by more than [`STEP_BACK_MAX`].
     pub out_of_order: u64,
+    /// Taken frames that stood there by no more: they stay behind it and have its time.
+    pub stepped_back: u64,
     /// Taken frames without a time: simple packets of pcapng.
     pub without_time: u64,
     /// Whether the file ends in the middle of a frame.
@@ -141,9 +151,13 @@ pub enum CaptureError {
     },
 }
 
+/// Largest step back of a clock, as when it is disciplined, or read by the cores of several receive queues. The file then has the frames of
+/// a flow in their order, and their times have not. Larger steps are those of files that were put behind each other.
+pub const STEP_BACK_MAX: Span = Span::from_micros(100);
 /// Shortest frame without FCS.
 const FRAME_BYTES_MIN: usize = 60;
 const ETHERNET_BYTES: usize = 14;
+const FCS_BYTES: usize = 4;
 /// Numbers of frames that are told.
 const NAMED: usize = 5;
 const PICOS_A_SECOND: i128 = 1_000_000_000_000;
@@ -205,10 +219,23 @@ impl Capture {
         if capture.frames.is_empty() {
             return Err(CaptureError::Nothing { path: name(), what: capture.left_out.told() });
         }
-        let is_behind = |pair: &[Captured]| pair[1].at < pair[0].at;
-        capture.left_out.out_of_order = capture.frames.windows(2).filter(|pair| is_behind(pair)).count() as u64;
-        capture.frames.sort_by_key(|frame| frame.at);
+        capture.put_in_order();
         Ok(capture)
+    }
+
+    /// Orders the frames by their times, but for those that a clock's small step back has put before the frame that they stand behind.
+    fn put_in_order(&mut self) {
+        let mut before = self.frames[0].at;
+        for frame in &mut self.frames {
+            let back = before.0 - frame.at.0;
+            if (1..=i128::from(STEP_BACK_MAX.as_picos())).contains(&back) {
+                self.left_out.stepped_back += 1;
+                frame.at = before;
+            }
+            self.left_out.out_of_order += u64::from(frame.at < before);
+            before = frame.at;
+        }
+        self.frames.sort_by_key(|frame| frame.at);
     }
 
     /// The file.
@@ -301,9 +328,9 @@ impl Capture {
                     });
                     // The crate takes all units for nanoseconds.
                     let at = Some(interface.stamp(packet.timestamp.as_nanos()));
-                    let original = packet.original_len as usize;
+                    let (data, original) = interface.without_fcs(&packet.data, packet.original_len);
                     let seen = Seen { number, at, direction, interface: place as u32, original };
-                    self.add(&seen, interface.without_fcs(&packet.data), choice)?;
+                    self.add(&seen, data, choice)?;
                 }
                 Block::SimplePacket(packet) => {
                     number += 1;
@@ -311,9 +338,9 @@ impl Capture {
                     self.check_link(interface.link)?;
                     // The block is padded, and does not say by how much but where the whole frame is there.
                     let data = &packet.data[..packet.data.len().min(packet.original_len as usize)];
-                    let original = packet.original_len as usize;
+                    let (data, original) = interface.without_fcs(data, packet.original_len);
                     let seen = Seen { number, at: None, direction: None, interface: section as u32, original };
-                    self.add(&seen, interface.without_fcs(data), choice)?;
+                    self.add(&seen, data, choice)?;
                 }
                 Block::Packet(packet) => {
                     number += 1;
@@ -321,9 +348,9 @@ impl Capture {
                     let Some(interface) = interfaces.get(place) else { continue };
                     self.check_link(interface.link)?;
                     let at = Some(interface.stamp(u128::from(packet.timestamp)));
-                    let original = packet.original_len as usize;
+                    let (data, original) = interface.without_fcs(&packet.data, packet.original_len);
                     let seen = Seen { number, at, direction: None, interface: place as u32, original };
-                    self.add(&seen, interface.without_fcs(&packet.data), choice)?;
+                    self.add(&seen, data, choice)?;
                 }
                 _ => {}
             }
@@ -343,8 +370,9 @@ impl Capture {
             left.mac_control += 1;
             return Ok(());
         }
-        // A frame check sequence that the file has was taken off; the length that was told has it.
-        if data.len() + 4 < seen.original || (data.len() < seen.original && seen.original - data.len() != 4) {
+        // Some capture frames without their FCS, and count it in the length all the same.
+        let is_cut = seen.original > data.len() && seen.original - data.len() != FCS_BYTES;
+        if is_cut && !(choice.headers_suffice && headers::are_there(data, seen.original)) {
             left.cut_short.note(seen.number, seen.original);
             return Ok(());
         }
@@ -352,11 +380,13 @@ impl Capture {
             left.too_short.note(seen.number, data.len());
             return Ok(());
         }
-        if data.len() > choice.frame_bytes_max {
-            left.too_long.note(seen.number, data.len());
+        let whole = if is_cut { seen.original } else { data.len() };
+        if whole > choice.frame_bytes_max {
+            left.too_long.note(seen.number, whole);
             return Ok(());
         }
-        let length = data.len().max(FRAME_BYTES_MIN);
+        // Nothing stands for what the file does not have.
+        let length = if is_cut { data.len() } else { data.len().max(FRAME_BYTES_MIN) };
         let taken = (self.bytes.len() + length) as u64 + ((self.frames.len() + 1) * size_of::<Captured>()) as u64;
         if taken > choice.memory_bytes_max {
             let path = self.path.display().to_string();
@@ -370,7 +400,7 @@ impl Capture {
         // One without a time comes with the frame before.
         let at = seen.at.unwrap_or_else(|| self.frames.last().map_or(Stamp::default(), |frame| frame.at));
         let (number, direction) = (seen.number, seen.direction);
-        self.frames.push(Captured { number, at, direction, bytes: start..start + length });
+        self.frames.push(Captured { number, at, direction, length: whole.max(FRAME_BYTES_MIN), bytes: start..start + length });
         Ok(())
     }
 
@@ -396,6 +426,7 @@ struct Seen {
     at: Option<Stamp>,
     direction: Option<ReplayDirection>,
     interface: u32,
+    /// Its length, without the FCS where the file has one.
     original: usize,
 }
 
@@ -430,9 +461,11 @@ impl Interface {
         Stamp(units as i128 * self.picos.0 / self.picos.1 + self.offset)
     }
 
-    fn without_fcs<'d>(&self, data: &'d [u8]) -> &'d [u8] {
-        // Where frames are told to have one of Ethernet's.
-        if self.fcs_bytes == 4 { &data[..data.len().saturating_sub(4)] } else { data }
+    /// A frame's bytes and its length on the link, both without the FCS that the interface says its frames have.
+    fn without_fcs<'d>(&self, data: &'d [u8], original: u32) -> (&'d [u8], usize) {
+        let original = original as usize;
+        let length = if self.fcs_bytes == FCS_BYTES { original.saturating_sub(FCS_BYTES) } else { original };
+        (&data[..data.len().min(length)], length)
     }
 }
 
@@ -490,6 +523,7 @@ impl LeftOut {
             counted(self.others, "of the other direction or another interface"),
             counted(self.padded, "padded to 60 B"),
             counted(self.out_of_order, "put into the order of their times"),
+            counted(self.stepped_back, "at the time of the frame before, as the clock went back by up to 100 us"),
             self.file_is_cut.then(|| "the file ends in the middle of a frame".to_owned()),
         ];
         let told = all.into_iter().flatten().collect::<Vec<_>>().join("; ");
@@ -505,6 +539,7 @@ pub(crate) mod tests {
         direction: None,
         interface: None,
         with_mac_control: false,
+        headers_suffice: false,
         frame_bytes_max: 9_014,
         memory_bytes_max: 1 << 30,
     };

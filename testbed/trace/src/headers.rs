@@ -3,11 +3,17 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
 
+use weir_wire::rocev2::UDP_PORT;
+
 const TYPE_AT: usize = 12;
 const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: u16 = 0x0806;
+/// UDP's header and the BTH of RoCEv2 (IBA 9.2.1).
+pub(crate) const UDP_AND_BTH_BYTES: usize = 20;
+/// TCP's header without options.
+const TCP_BYTES: usize = 20;
 
 /// What a frame carries.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,21 +56,49 @@ pub(crate) enum Transport {
     Other,
 }
 
-/// Reads a frame.
-pub(crate) fn network(frame: &[u8]) -> Network {
+/// Whether the beginning of a frame of this length has the headers up to RoCEv2's BTH, or TCP's. Frames of something else need no more
+/// than what says that they are.
+pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
+    let at = type_at(frame);
+    let ip_bytes = match word(frame, at) {
+        None => return false,
+        Some(IPV4) => 20,
+        Some(IPV6) => 40,
+        Some(_) => return true,
+    };
+    if frame.len() < at + 2 + ip_bytes {
+        return false;
+    }
+    let Network::Ip(ip) = network(frame, length) else { return true };
+    match ip.transport {
+        Transport::Udp(start) if word(frame, start + 2).is_some_and(|port| port != UDP_PORT) => true,
+        Transport::Udp(start) => frame.len() >= start + UDP_AND_BTH_BYTES,
+        Transport::Tcp(start) => frame.len() >= start + TCP_BYTES,
+        Transport::IcmpV6(_) | Transport::Other => true,
+    }
+}
+
+/// Reads a frame of this length, of which the headers are there.
+pub(crate) fn network(frame: &[u8], length: usize) -> Network {
+    let at = type_at(frame);
+    let body = at + 2;
+    match word(frame, at) {
+        Some(IPV4) => ipv4(frame, body, length).map_or(Network::Other, Network::Ip),
+        Some(IPV6) => ipv6(frame, body, length).map_or(Network::Other, Network::Ip),
+        Some(ARP) if frame.len() >= body + 28 && frame[body..body + 6] == [0, 1, 8, 0, 6, 4] => Network::Arp(body),
+        _ => Network::Other,
+    }
+}
+
+/// Where the type is, behind up to two VLAN tags.
+fn type_at(frame: &[u8]) -> usize {
     let mut at = TYPE_AT;
     for _ in 0..2 {
         if word(frame, at).is_some_and(|kind| TAGS.contains(&kind)) {
             at += 4;
         }
     }
-    let body = at + 2;
-    match word(frame, at) {
-        Some(IPV4) => ipv4(frame, body).map_or(Network::Other, Network::Ip),
-        Some(IPV6) => ipv6(frame, body).map_or(Network::Other, Network::Ip),
-        Some(ARP) if frame.len() >= body + 28 && frame[body..body + 6] == [0, 1, 8, 0, 6, 4] => Network::Arp(body),
-        _ => Network::Other,
-    }
+    at
 }
 
 impl Ip {
@@ -76,14 +110,14 @@ impl Ip {
     }
 }
 
-fn ipv4(frame: &[u8], start: usize) -> Option<Ip> {
+fn ipv4(frame: &[u8], start: usize, length: usize) -> Option<Ip> {
     let header = frame.get(start..start + 20)?;
     let bytes = usize::from(header[0] & 0x0f) * 4;
     if header[0] >> 4 != 4 || bytes < 20 {
         return None;
     }
     let end = start + usize::from(word(frame, start + 2)?);
-    if end > frame.len() || end < start + bytes {
+    if end > length || end < start + bytes {
         return None;
     }
     let address = |at: usize| -> Option<IpAddr> {
@@ -95,13 +129,13 @@ fn ipv4(frame: &[u8], start: usize) -> Option<Ip> {
     Some(Ip { start, end, addresses, dscp: header[1] >> 2, is_later_fragment, transport })
 }
 
-fn ipv6(frame: &[u8], start: usize) -> Option<Ip> {
+fn ipv6(frame: &[u8], start: usize, length: usize) -> Option<Ip> {
     let header = frame.get(start..start + 40)?;
     if header[0] >> 4 != 6 {
         return None;
     }
     let end = start + 40 + usize::from(word(frame, start + 4)?);
-    if end > frame.len() {
+    if end > length {
         return None;
     }
     let address = |at: usize| -> Option<IpAddr> {
@@ -116,7 +150,7 @@ fn ipv6(frame: &[u8], start: usize) -> Option<Ip> {
 
 fn transport(protocol: u8, at: usize, end: usize, is_v6: bool) -> Transport {
     match protocol {
-        6 if at + 20 <= end => Transport::Tcp(at),
+        6 if at + TCP_BYTES <= end => Transport::Tcp(at),
         17 if at + 8 <= end => Transport::Udp(at),
         58 if is_v6 && at + 4 <= end => Transport::IcmpV6(at),
         _ => Transport::Other,

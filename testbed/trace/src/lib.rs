@@ -38,7 +38,7 @@ mod messages;
 mod rewrite;
 mod schedule;
 
-pub use capture::{Capture, CaptureError, Captured, Choice, LeftOut, Stamp};
+pub use capture::{Capture, CaptureError, Captured, Choice, LeftOut, STEP_BACK_MAX, Stamp};
 pub use messages::{Recording, Sent};
 pub use rewrite::{Mapping, Rewriting, RewritingError};
 pub use schedule::{Due, LineLimit, Schedule};

@@ -55,6 +55,13 @@ pub struct Recording {
     pub last: Stamp,
 }
 
+/// The transport's part of a packet: what the capture has of it, from its header on, and its length.
+#[derive(Clone, Copy)]
+struct Segment<'f> {
+    head: &'f [u8],
+    bytes: usize,
+}
+
 /// What a transport makes of a packet.
 enum Seen {
     /// Data, and whether it was sent before.
@@ -76,8 +83,8 @@ impl Recording {
         let mut connections = Connections { idle, ..Connections::default() };
         for (at, place, number) in frames {
             let capture = &captures[place];
-            let frame = capture.bytes(&capture.frames()[number]);
-            connections.note(frame, at, place, &mut recording);
+            let frame = &capture.frames()[number];
+            connections.note(network(capture.bytes(frame), frame.length), capture.bytes(frame), at, place, &mut recording);
         }
         connections.finish(&mut recording);
         recording.sent.sort_by_key(|sent| (sent.at, sent.connection));
@@ -115,13 +122,13 @@ struct Way {
 }
 
 impl Connections {
-    fn note(&mut self, frame: &[u8], at: Stamp, place: usize, recording: &mut Recording) {
-        let Network::Ip(ip) = network(frame) else {
+    fn note(&mut self, network: Network, frame: &[u8], at: Stamp, place: usize, recording: &mut Recording) {
+        let Network::Ip(ip) = network else {
             recording.others += 1;
             return;
         };
         let [from, to] = ip.addresses;
-        let body = |start: usize| &frame[start..ip.end];
+        let body = |start: usize| Segment { head: &frame[start..ip.end.min(frame.len())], bytes: ip.end - start };
         let (key, is_rdma) = match ip.transport {
             Transport::Udp(start) => match rdma::queue_pair(body(start)) {
                 Some(queue_pair) => ((from, to, u64::from(queue_pair), false), true),
@@ -130,7 +137,7 @@ impl Connections {
                     return;
                 }
             },
-            Transport::Tcp(start) => ((from, to, tcp::ports(body(start)), true), false),
+            Transport::Tcp(start) => ((from, to, tcp::ports(body(start).head), true), false),
             _ => {
                 recording.others += 1;
                 return;

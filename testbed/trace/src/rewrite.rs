@@ -48,7 +48,7 @@ impl Rewriting {
         if self.is_empty() {
             return;
         }
-        match network(frame) {
+        match network(frame, frame.len()) {
             Network::Ip(ip) => self.apply_ip(frame, &ip),
             Network::Arp(body) => {
                 for station in [body + 8, body + 18] {

@@ -59,6 +59,30 @@ impl Gaps {
         gaps
     }
 
+    /// For how long lcores were away, in all.
+    pub(super) fn away(&self) -> Span {
+        Span::from_nanos((self.away_ms * 1e6) as u64)
+    }
+
+    /// Why a peer that never seemed to stop is not named: in so many pauses lcores were away; `None` where there is none.
+    pub(super) fn unpolled(&self, pauses: u64) -> Option<String> {
+        (pauses > 0).then(|| {
+            format!(
+                "frames came through {pauses} pauses, for half of which or more lcores did not poll{}: frames of a peer that stopped would \
+                 have waited as long",
+                self.who()
+            )
+        })
+    }
+
+    /// Who had the CPUs, in brackets; nothing where the kernel does not tell.
+    fn who(&self) -> String {
+        let had = [("others had its CPUs", self.cpu_waited_ms), ("a hypervisor had them", self.cpu_stolen_ms)];
+        let had = had.into_iter().filter_map(|(who, ms)| Some(format!("{who} for {} ms", ms.filter(|ms| *ms > 0)?)));
+        let had = had.collect::<Vec<_>>().join(", ");
+        if had.is_empty() { had } else { format!(" ({had})") }
+    }
+
     /// Why pauses that took `median_ns` in the middle, and `longest_ns` at most, can't be told from what the machine did; `None` where
     /// they can.
     pub(super) fn doubt(&self, pauses: u64, median_ns: u64, longest_ns: u64) -> Option<String> {
@@ -75,13 +99,7 @@ impl Gaps {
         if touched < 1.0 {
             return None;
         }
-        let mut who = Vec::new();
-        for (who_had, ms) in
-            [("others had its CPUs", self.cpu_waited_ms), ("a hypervisor had them", self.cpu_stolen_ms)]
-        {
-            who.extend(ms.filter(|ms| *ms > 0).map(|ms| format!("{who_had} for {ms} ms")));
-        }
-        let who = if who.is_empty() { String::new() } else { format!(" ({})", who.join(", ")) };
+        let who = self.who();
         Some(format!(
             "in {:.1} s lcores did not poll for up to {} at a time, {times} times for more than {}{who}: that touched about {:.0} of \
              {pauses} pauses, so that the longest may be the machine's and not the link's",
@@ -146,5 +164,13 @@ mod tests {
         let short = gaps.doubt(60, 20_000, 50_000).unwrap();
         assert!(short.contains("1000 times") && short.contains("200us"), "{short}");
         assert_eq!(Gaps { time_ms: 1, ..Gaps::default() }.doubt(60, 1, 1), None);
+    }
+
+    #[test]
+    fn the_machine_is_named_before_a_peer_is() {
+        let gaps = Gaps::between(&[lcore(0, &[], Some(0))], &[lcore(0, &[(9_000_000, 3)], Some(21))], 100);
+        assert_eq!((gaps.away(), gaps.unpolled(0)), (Span::from_millis(27), None));
+        let told = gaps.unpolled(20).unwrap();
+        assert!(told.starts_with("frames came through 20 pauses") && told.contains("others had its CPUs for 21 ms"), "{told}");
     }
 }

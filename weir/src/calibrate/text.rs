@@ -65,11 +65,12 @@ impl fmt::Display for Report {
 impl Link {
     fn left_out(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (who, Stops { left_out, .. }) in [("its peer", &self.peer_stops), ("the switch", &self.switch_stops)] {
-            let LeftOut { idle, too_short, never_stopped } = *left_out;
+            let LeftOut { idle, too_short, never_stopped, unpolled } = *left_out;
             let parts = [
                 (idle, "nothing had been sent before"),
                 (too_short, "it ended too early to tell, or its end was not seen"),
                 (never_stopped, "frames never stopped"),
+                (unpolled, "frames never stopped, and lcores did not poll for half of the pause or more"),
             ];
             let parts: Vec<String> = parts
                 .iter()

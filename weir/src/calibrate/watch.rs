@@ -57,6 +57,8 @@ pub(super) struct LeftOut {
     pub(super) too_short: u64,
     /// It was to stop for as long as a pause is held, and did not.
     pub(super) never_stopped: u64,
+    /// As above, and lcores were away for so long meanwhile that frames of a sender that had stopped would have come as late.
+    pub(super) unpolled: u64,
 }
 
 /// One class, one way.
@@ -66,6 +68,8 @@ pub(super) struct Watch {
     rate: BitRate,
     /// Who does not stop for so long does not obey.
     held: Span,
+    /// For how long lcores were away while the frames that come now passed.
+    away: Span,
     /// Frames before the pause: when, and how long on the wire they are.
     before: VecDeque<(u64, u64)>,
     pause: Option<Pause>,
@@ -101,11 +105,17 @@ impl Watch {
             data_goes,
             rate,
             held,
+            away: Span::ZERO,
             before: VecDeque::with_capacity(BEFORE),
             pause: None,
             samples: Vec::new(),
             left_out: LeftOut::default(),
         }
+    }
+
+    /// Says for how long lcores were away, in all, while the frames passed that are handed over next, up to [`Watch::end`].
+    pub(super) fn away(&mut self, away: Span) {
+        self.away = away;
     }
 
     /// Takes the next frame.
@@ -186,7 +196,13 @@ impl Watch {
         };
         if end_ns.saturating_sub(pause.last_ns) < pause.silent_ns {
             let held = end_ns.saturating_sub(pause.at_ns) >= self.held.as_nanos();
-            let count = if held { &mut self.left_out.never_stopped } else { &mut self.left_out.too_short };
+            // Frames that wait for a poll have its time. Without half of the pause, the sender took half of it at least.
+            let left_out = &mut self.left_out;
+            let count = match (held, self.away * 2 >= self.held) {
+                (false, _) => &mut left_out.too_short,
+                (true, false) => &mut left_out.never_stopped,
+                (true, true) => &mut left_out.unpolled,
+            };
             *count += 1;
             return;
         }
@@ -267,8 +283,15 @@ mod tests {
             "its end is not seen"
         );
         let deaf = (0..6_000).map(data).take(10).chain([told(10, Said::Pause(LONG))]);
-        let deaf = deaf.chain((11..6_000).map(data)).chain([told(6_000, Said::Resume)]).collect();
-        assert_eq!(left_out(deaf), LeftOut { never_stopped: 1, ..LeftOut::default() });
+        let deaf: Vec<Passed> = deaf.chain((11..6_000).map(data)).chain([told(6_000, Said::Resume)]).collect();
+        assert_eq!(left_out(deaf.clone()), LeftOut { never_stopped: 1, ..LeftOut::default() });
+        for (away_us, never_stopped, unpolled) in [(2_400, 1, 0), (2_500, 0, 1)] {
+            let mut watch = Watch::new(Way::In, RATE, Span::from_millis(5));
+            watch.away(Span::from_micros(away_us));
+            deaf.iter().for_each(|frame| watch.see(*frame));
+            watch.end();
+            assert_eq!(watch.left_out, LeftOut { never_stopped, unpolled, ..LeftOut::default() }, "{away_us} us");
+        }
     }
 
     #[test]

@@ -58,6 +58,7 @@ impl<'c> Trace<'c> {
     /// See [`CaptureError`]. A trace that is to be replayed by its times, and has frames without any, is one too.
     pub fn read(&self) -> Result<Capture, CaptureError> {
         let choice = Choice {
+            headers_suffice: false,
             direction: self.config.direction,
             interface: None,
             with_mac_control: self.config.with_mac_control,

@@ -1,15 +1,15 @@
 //! Messages of RoCEv2, by opcodes and packet sequence numbers (IBA 9.2.1, 9.7).
 //!
-//! A message's size is what its RETH says; of SEND and READ responses, which have none, what its sequence numbers come to.
+//! A message's size is what its RETH says; of SEND and READ responses, which have none, and where the capture has not that much of the
+//! frame, what its sequence numbers come to.
 
 use weir_wire::rocev2::{Psn, UDP_PORT};
 
-use super::{Recording, Seen, Sent, Way};
+use super::{Recording, Seen, Segment, Sent, Way};
 use crate::capture::Stamp;
-use crate::headers::word;
+use crate::headers::{UDP_AND_BTH_BYTES, word};
 
 const UDP_BYTES: usize = 8;
-const BTH_BYTES: usize = 12;
 const ICRC_BYTES: usize = 4;
 
 /// The messages of one sender to one queue pair.
@@ -44,10 +44,10 @@ enum Part {
 }
 
 /// The queue pair that a datagram goes to, if it is of RoCEv2.
-pub(super) fn queue_pair(udp: &[u8]) -> Option<u32> {
-    let is_roce = word(udp, 2)? == UDP_PORT && udp.len() >= UDP_BYTES + BTH_BYTES + ICRC_BYTES;
-    let version = udp.get(UDP_BYTES + 1)? & 0x0f;
-    (is_roce && version == 0).then(|| word24(udp, UDP_BYTES + 5))
+pub(super) fn queue_pair(udp: Segment<'_>) -> Option<u32> {
+    let is_roce = word(udp.head, 2)? == UDP_PORT && udp.bytes >= UDP_AND_BTH_BYTES + ICRC_BYTES;
+    let bth = udp.head.get(UDP_BYTES..UDP_AND_BTH_BYTES)?;
+    (is_roce && bth[1] & 0x0f == 0).then(|| word24(bth, 5))
 }
 
 /// The part of a message that an opcode stands for, and the bytes of headers behind the BTH; `None` where it has no data. The transport
@@ -80,13 +80,14 @@ fn part(opcode: u8) -> Option<(Part, usize)> {
 }
 
 impl Flow {
-    pub(super) fn note(&mut self, udp: &[u8], at: Stamp, dscp: u8, way: Way, recording: &mut Recording) -> Seen {
-        let opcode = udp[UDP_BYTES];
+    pub(super) fn note(&mut self, udp: Segment<'_>, at: Stamp, dscp: u8, way: Way, recording: &mut Recording) -> Seen {
+        let bth = &udp.head[UDP_BYTES..UDP_AND_BTH_BYTES];
+        let opcode = bth[0];
         let Some((part, header_bytes)) = part(opcode) else { return Seen::Answer };
-        let psn = Psn::new(word24(udp, UDP_BYTES + 9));
-        let padding = usize::from(udp[UDP_BYTES + 1] >> 4 & 0b11);
-        let around = UDP_BYTES + BTH_BYTES + header_bytes + ICRC_BYTES + padding;
-        let Some(payload) = udp.len().checked_sub(around).map(|bytes| bytes as u64) else { return Seen::Answer };
+        let psn = Psn::new(word24(bth, 9));
+        let padding = usize::from(bth[1] >> 4 & 0b11);
+        let around = UDP_AND_BTH_BYTES + header_bytes + ICRC_BYTES + padding;
+        let Some(payload) = udp.bytes.checked_sub(around).map(|bytes| bytes as u64) else { return Seen::Answer };
         // Datagrams have numbers that say nothing of a loss.
         let is_connected = opcode >> 5 < 2;
         if let Some(highest) = self.highest.filter(|_| is_connected) {
@@ -100,7 +101,7 @@ impl Flow {
             }
         }
         self.highest = Some(psn);
-        let told = (header_bytes >= 16).then(|| u64::from(long(udp, UDP_BYTES + BTH_BYTES + 12)));
+        let told = if header_bytes >= 16 { long(udp.head, UDP_AND_BTH_BYTES + 12).map(u64::from) } else { None };
         if matches!(part, Part::First | Part::Only) {
             self.finish_before(psn, way, recording);
         }
@@ -169,6 +170,6 @@ fn word24(bytes: &[u8], at: usize) -> u32 {
     u32::from_be_bytes([0, bytes[at], bytes[at + 1], bytes[at + 2]])
 }
 
-fn long(bytes: &[u8], at: usize) -> u32 {
-    bytes.get(at..at + 4).map_or(0, |four| u32::from_be_bytes([four[0], four[1], four[2], four[3]]))
+fn long(bytes: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(bytes.get(at..at + 4)?.try_into().ok()?))
 }

@@ -2,6 +2,7 @@ use weir_units::MacAddr;
 use weir_wire::rocev2::{Dscp, Ecn, Operation, Part, Psn, QueuePair, Repr, Reth};
 
 use super::*;
+use crate::capture::Choice;
 use crate::capture::tests::{ALL, pcap};
 
 const MTU: usize = 256;
@@ -46,14 +47,17 @@ fn tcp(sequence: u32, payload: usize, flags: u8) -> Vec<u8> {
 }
 
 fn recorded(captures: &[Vec<(u32, Vec<u8>)>]) -> Recording {
-    let read = |frames: &Vec<(u32, Vec<u8>)>| {
-        let frames: Vec<_> = frames.iter().map(|(us, frame)| (0, *us, frame.len() as u32, frame.clone())).collect();
-        let file = tempfile::NamedTempFile::new().unwrap();
-        std::fs::write(file.path(), pcap(0xa1b2_c3d4, &frames)).unwrap();
-        Capture::read(file.path(), &ALL).unwrap()
-    };
-    let captures: Vec<Capture> = captures.iter().map(read).collect();
+    let captures: Vec<Capture> = captures.iter().map(|frames| captured(frames, usize::MAX)).collect();
     Recording::of(&captures, Span::from_millis(1))
+}
+
+/// The frames as a capture has them whose frames are cut at `snaplen`.
+fn captured(frames: &[(u32, Vec<u8>)], snaplen: usize) -> Capture {
+    let cut = |frame: &Vec<u8>| frame[..frame.len().min(snaplen)].to_vec();
+    let frames: Vec<_> = frames.iter().map(|(us, frame)| (0, *us, frame.len() as u32, cut(frame))).collect();
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), pcap(0xa1b2_c3d4, &frames)).unwrap();
+    Capture::read(file.path(), &Choice { headers_suffice: true, ..ALL }).unwrap()
 }
 
 fn told(recording: &Recording) -> Vec<(i128, u64, bool)> {
@@ -110,6 +114,49 @@ fn messages_without_a_reth_have_the_bytes_of_their_packets() {
     // The capture began in the middle, and ended before the end.
     assert_eq!(told(&recorded(&[frames[1..].to_vec()])), [(2, 256 + 40, false), (4, 12, true)]);
     assert_eq!(told(&recorded(&[frames[..2].to_vec()])), [(1, 512, false)]);
+}
+
+#[test]
+fn headers_alone_tell_all_bytes() {
+    let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
+    let mut frames = two_writes();
+    frames.extend([(21, send(5, 0x00, MTU)), (22, send(6, 0x02, 40)), (23, tcp(1, 0, SYN)), (24, tcp(2, 900, 0x10))]);
+    let sent = [(10, 600, true), (20, 100, true), (21, 256 + 40, true), (24, 900, true)];
+    assert_eq!(told(&recorded(std::slice::from_ref(&frames))), sent);
+    // 64 B end in the RETH, before the length of its message.
+    for snaplen in [128, 70, 64] {
+        let capture = captured(&frames, snaplen);
+        assert_eq!((capture.left_out().refused(), capture.frames()[0].length), (0, frames[0].1.len()));
+        assert_eq!(told(&Recording::of(&[capture], Span::from_millis(1))), sent, "cut at {snaplen} B");
+    }
+    // The BTH ends at 54 B: longer frames lack it then, and are named.
+    let capture = captured(&[vec![(1, vec![2; 60])], frames].concat(), 53);
+    assert_eq!(capture.left_out().cut_short.first[0], (2, two_writes()[0].1.len()));
+    assert_eq!(capture.frames().len(), 1);
+}
+
+#[test]
+fn a_clock_that_goes_back_a_little_loses_nothing() {
+    let send = |psn, opcode, payload| as_send(write(9, psn, Part::Middle, payload), opcode);
+    // Two messages, of which the second begins before the first ends, by their times.
+    let frames = vec![
+        (10, send(5, 0x00, MTU)),
+        (17, send(6, 0x02, 40)),
+        (12, send(7, 0x00, MTU)),
+        (13, send(8, 0x01, MTU)),
+        (18, send(9, 0x02, 52)),
+    ];
+    let recording = recorded(std::slice::from_ref(&frames));
+    assert_eq!(told(&recording), [(10, 256 + 40, true), (17, 2 * 256 + 52, true)]);
+    assert_eq!((recording.sent_again, recording.missing), (0, 0));
+    let left = captured(&frames, usize::MAX).left_out().clone();
+    assert_eq!((left.stepped_back, left.out_of_order), (2, 0));
+    assert!(left.told().contains("2 at the time of the frame before"), "{}", left.told());
+    // Files that were put behind each other have the order of their times.
+    let later: Vec<_> = two_writes().into_iter().map(|(us, frame)| (us + 1_000, frame)).collect();
+    let appended = captured(&[later, frames].concat(), usize::MAX);
+    assert_eq!((appended.left_out().out_of_order, appended.left_out().stepped_back), (1, 2));
+    assert_eq!(appended.frames()[0].number, 5);
 }
 
 #[test]
