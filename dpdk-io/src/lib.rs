@@ -104,7 +104,7 @@ pub use mempool::{
     DEFAULT_DATA_ROOM, Mempool, MempoolConfig, PIECED_MAX, Placement, Whereabouts, data_room_for, mempool_bytes,
 };
 pub use naps::Naps;
-pub use netdev::{NetdevOptions, netdev_speed_mbps, ring_slots};
+pub use netdev::{NetdevOptions, netdev_ring_bytes, netdev_speed_mbps, ring_slots};
 pub use netlink::{Interface, InterfaceCounters, NetdevEvent, NetdevEvents};
 pub use pdump::pdump_init;
 pub use port::{PORTS_MAX, PeerQueues, Port, PortEntry, QueueSet};

@@ -57,6 +57,11 @@ pub fn ring_slots(rate_bps: u64, gap_ms: u32, mtu: u16) -> u32 {
     wanted.clamp(u64::from(RING_SLOTS_MIN), most.max(u64::from(RING_SLOTS_MIN))) as u32
 }
 
+/// Bytes that the kernel keeps for a receive ring of so many slots.
+pub fn netdev_ring_bytes(mtu: u16, slots: u32) -> u64 {
+    u64::from(ring::slot_bytes(mtu)) * u64::from(slots)
+}
+
 const RING_SLOTS_MIN: u32 = 2048;
 const RING_FRAME_BYTES: u64 = 256;
 const RING_BYTES_MAX: u64 = 32 << 20;

@@ -14,10 +14,10 @@ use crate::replayer::{AS_IT_IS, Trace};
 use crate::socket::check_access;
 
 /// A capability (linux/capability.h): its bit and name.
-type Capability = (u32, &'static str);
+pub(crate) type Capability = (u32, &'static str);
 const CAP_NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
 const CAP_NET_RAW: Capability = (13, "CAP_NET_RAW");
-const CAP_IPC_LOCK: Capability = (14, "CAP_IPC_LOCK");
+pub(crate) const CAP_IPC_LOCK: Capability = (14, "CAP_IPC_LOCK");
 const CAP_SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
 /// What DPDK's driver for AF_XDP was found to need: to load and attach its program, to open sockets, to lock memory.
 const AF_XDP: [Capability; 4] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN];
@@ -183,9 +183,18 @@ fn check_parent(file: &str) -> Option<Finding> {
 /// Whether the process lacks capabilities, and what to do. An `af_packet` port needs no other than CAP_NET_RAW: neither
 /// promiscuous mode nor the way past the queueing discipline asks for CAP_NET_ADMIN.
 fn needs(device: &str, needed: &[Capability]) -> Option<Finding> {
+    lacks(device, needed, effective_capabilities()?)
+}
+
+/// Whether this process has a capability; true where that can't be read.
+pub(crate) fn has_capability((bit, _): Capability) -> bool {
+    effective_capabilities().is_none_or(|effective| effective >> bit & 1 == 1)
+}
+
+fn effective_capabilities() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?;
-    lacks(device, needed, u64::from_str_radix(effective.trim(), 16).ok()?)
+    u64::from_str_radix(effective.trim(), 16).ok()
 }
 
 fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<Finding> {

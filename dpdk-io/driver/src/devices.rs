@@ -16,6 +16,7 @@ use weir_units::{BitRate, Span};
 use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 use crate::device_pause::DevicePause;
 use crate::error::DriverError;
+use crate::nics::System;
 use crate::socket::{self, OpenError};
 
 /// memif's ring has this power of two of places.
@@ -136,8 +137,7 @@ impl Devices {
         let devargs = match device {
             Device::Pci(pci) => pci.with_devargs(),
             Device::AfPacket(netdev) => {
-                let rate = rate.unwrap_or(RATE_UNKNOWN);
-                let ring_slots = ring_slots(rate.as_bps(), NETDEV_GAP_MS, mtu);
+                let ring_slots = ring_slots_of(rate, mtu);
                 return Port::attach_netdev(netdev, NetdevOptions { mtu, ring_slots });
             }
             Device::AfXdp(netdev) => vdev::af_xdp(&name, netdev, 1)?,
@@ -180,8 +180,12 @@ impl Devices {
         port: &mut Port,
     ) -> Result<(), DriverError> {
         let report = port.take_over_flow_control();
-        if matches!(config.device, Device::Pci(_)) {
+        if let Device::Pci(pci) = &config.device {
             tracing::info!(switch = %switch.name, port = %config.name, "flow control taken over: {report}");
+            let facts = System::here().nic(&pci.address);
+            if let Some(found) = facts.and_then(|facts| facts.virtual_function(&port.driver_name())) {
+                tracing::warn!(switch = %switch.name, port = %config.name, "{}; {}", found.message, found.help);
+            }
         } else {
             tracing::debug!(switch = %switch.name, port = %config.name, "flow control: {report}");
         }
@@ -213,6 +217,11 @@ pub(crate) fn close(port: Port) {
     if let Err(error) = port.close() {
         tracing::warn!("{error}");
     }
+}
+
+/// Slots of the receive ring of an interface with this rate.
+pub(crate) fn ring_slots_of(rate: Option<BitRate>, mtu: u16) -> u32 {
+    ring_slots(rate.unwrap_or(RATE_UNKNOWN).as_bps(), NETDEV_GAP_MS, mtu)
 }
 
 /// Ring, pcap and null ports have no MTU to set; a netdev keeps its own.

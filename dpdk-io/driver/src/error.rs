@@ -4,6 +4,8 @@ use weir_config::ConfigErrors;
 use weir_dpdk_io::{EalError, LcorePanic, MempoolError, PortError};
 use weir_switch_core::burst::PlanError;
 
+use crate::nics::Finding;
+
 /// Why switches do not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -14,6 +16,9 @@ pub enum DriverError {
     /// A device that is no switch's port is another process's, or can't be locked.
     #[error("{0}")]
     Taken(String),
+    /// Memory, or a limit of this process, is too small; each with what ends that.
+    #[error("{}", told(.0))]
+    Lacks(Vec<Finding>),
     /// DPDK does not start.
     #[error("DPDK does not start: {0}")]
     Eal(#[from] EalError),
@@ -32,4 +37,8 @@ pub enum DriverError {
     /// An lcore did not answer in time.
     #[error("an lcore does not answer: {0}")]
     Stuck(String),
+}
+
+fn told(findings: &[Finding]) -> String {
+    findings.iter().map(|found| format!("{}; {}", found.message, found.help)).collect::<Vec<_>>().join("\n")
 }

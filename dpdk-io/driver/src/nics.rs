@@ -33,6 +33,10 @@ pub struct NicFacts {
     pub may_open: bool,
     /// Whether vfio goes without an IOMMU here.
     pub no_iommu: bool,
+    /// The PCI class code, such as 0x020000 of an Ethernet controller.
+    pub class: Option<u32>,
+    /// The address of the physical function, of a virtual one that this machine has made (SR-IOV). A guest is not told.
+    pub physical_function: Option<String>,
 }
 
 /// How DPDK reaches a NIC.
@@ -55,6 +59,10 @@ pub struct Finding {
     pub help: String,
 }
 
+/// Base class of network controllers (PCI Code and ID Assignment Specification, 1.3).
+const NETWORK: u32 = 0x02;
+/// DPDK's drivers of virtual functions; mlx5 and others have one for both kinds.
+const VF_DRIVERS: [&str; 3] = ["net_ixgbe_vf", "net_e1000_igb_vf", "net_iavf"];
 const VFIO: &str = "vfio-pci";
 const UIO: [&str; 2] = ["uio_pci_generic", "igb_uio"];
 const SHARED: [&str; 3] = ["mlx5_core", "mlx4_core", "hv_netvsc"];
@@ -88,6 +96,8 @@ impl System {
             slot: slot(&device),
             carrier: carrier.map(|text| text == "1"),
             netdev,
+            class: read(&device.join("class")).and_then(|class| u32::from_str_radix(class.strip_prefix("0x")?, 16).ok()),
+            physical_function: fs::read_link(device.join("physfn")).ok().and_then(|link| Some(link.file_name()?.to_str()?.to_owned())),
             may_open: group.is_none_or(|group| may_open(&self.dev.join("vfio").join(group.to_string()))),
             no_iommu,
         })
@@ -118,6 +128,12 @@ impl NicFacts {
     pub(crate) fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<Finding> {
         let address = &self.address;
         let finding = |message: String, help: String| Some(Finding { message, help });
+        if let Some(class) = self.class.filter(|class| class >> 16 != NETWORK) {
+            return finding(
+                format!("PCI device {address} is no NIC: its class is 0x{class:06x}, and NICs have 0x02...."),
+                "name a NIC; dpdk-devbind.py --status-dev net lists them".to_owned(),
+            );
+        }
         let Some(driver) = &self.driver else {
             return finding(
                 format!("PCI device {address} has no driver"),
@@ -168,7 +184,7 @@ impl NicFacts {
     /// What slows it down, or may surprise. `cpu_nodes` are the NUMA nodes of the CPUs in use.
     pub fn warnings(&self, cpu_nodes: &[u32]) -> Vec<Finding> {
         let address = &self.address;
-        let mut found = Vec::new();
+        let mut found: Vec<Finding> = self.virtual_function("").into_iter().collect();
         if let Some(node) = self.node
             && !cpu_nodes.is_empty()
             && !cpu_nodes.contains(&node)
@@ -193,6 +209,26 @@ impl NicFacts {
             });
         }
         found
+    }
+}
+
+impl NicFacts {
+    /// What a virtual function can't do; `None` for a NIC that is none, by the system or by DPDK's driver of it.
+    pub(crate) fn virtual_function(&self, driver: &str) -> Option<Finding> {
+        if self.physical_function.is_none() && !VF_DRIVERS.contains(&driver) {
+            return None;
+        }
+        let of = self.physical_function.as_ref().map_or(String::new(), |of| format!(" of {of}"));
+        Some(Finding {
+            message: format!(
+                "PCI device {} is a virtual function{of}: many NICs drop the PFC and PAUSE frames that it sends, and pass it none; its link \
+                 and its MTU are the physical function's; it gets frames of its own MAC address and VLANs alone, unless it is trusted",
+                self.address
+            ),
+            help: "use the physical function for lossless ports; or, for what this one may: ip link set PF vf N trust on spoofchk off, \
+                   and weir check --try FILE"
+                .to_owned(),
+        })
     }
 }
 
@@ -311,6 +347,39 @@ mod tests {
         fs::remove_file(machine.device("0000:81:00.1").join("driver")).unwrap();
         assert_eq!(machine.problem(false), "", "an IOMMU needs no hugepages");
         assert_eq!((machine.facts().group, machine.facts().access()), (Some(17), Some(Access::Iommu)));
+    }
+
+    #[test]
+    fn what_is_no_nic_is_refused_whatever_its_driver() {
+        let machine = Machine::new();
+        for driver in ["", "i801_smbus", VFIO] {
+            let _ = fs::remove_file(machine.device(NIC).join("driver"));
+            if !driver.is_empty() {
+                machine.bind(NIC, driver);
+            }
+            machine.write("class", "0x0c0500\n");
+            let text = machine.problem(true);
+            assert!(text.starts_with("PCI device 0000:81:00.0 is no NIC: its class is 0x0c0500"), "{text}");
+            assert!(!text.contains("--bind"), "{text}");
+        }
+        // InfiniBand's, as ConnectX may have it.
+        machine.write("class", "0x020700\n");
+        assert!(machine.problem(true).contains("no IOMMU is on"));
+    }
+
+    #[test]
+    fn a_virtual_function_is_told_with_what_it_can_not_do() {
+        let machine = Machine::new();
+        assert_eq!((machine.facts().warnings(&[]), machine.facts().virtual_function("net_ixgbe")), (Vec::new(), None));
+        symlink("../0000:80:00.1", machine.device(NIC).join("physfn")).unwrap();
+        let told = &machine.facts().warnings(&[])[0].message;
+        assert!(told.contains("is a virtual function of 0000:80:00.1: many NICs drop the PFC"), "{told}");
+        // A guest sees its driver alone.
+        let guest = NicFacts { address: NIC.to_owned(), ..NicFacts::default() };
+        assert!(guest.virtual_function("net_ixgbe_vf").unwrap().message.contains("a virtual function: many"));
+        for (dpdk, is_virtual) in [("net_iavf", true), ("net_e1000_igb_vf", true), ("net_e1000_igb", false), ("mlx5_pci", false)] {
+            assert_eq!(guest.virtual_function(dpdk).is_some(), is_virtual, "{dpdk}");
+        }
     }
 
     #[test]

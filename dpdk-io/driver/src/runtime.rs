@@ -4,6 +4,7 @@ use weir_config::{Device, SwitchConfig};
 use weir_dpdk_io::{Clock, Eal, EalArgs, IoAddresses, MemoryMode, cpu};
 
 use crate::error::DriverError;
+use crate::limits::Needs;
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
@@ -28,12 +29,19 @@ pub struct Runtime {
 
 impl Runtime {
     /// Starts DPDK with one worker lcore on each of `cpus`. Once a process.
+    ///
+    /// # Errors
+    /// [`DriverError::Lacks`] before anything is started: DPDK ends the process where it has too few files, and the kernel where it has
+    /// too little memory.
     pub fn start(
         program: &str,
         cpus: &[u32],
         pci: &[String],
         options: &RuntimeOptions,
     ) -> Result<Runtime, DriverError> {
+        let address = |pci: &String| pci.split(',').next().unwrap_or_default().to_owned();
+        let addresses: Vec<String> = pci.iter().map(address).collect();
+        Needs::of_dpdk(options.memory_mb, addresses.iter().map(String::as_str)).check()?;
         let allowed = cpu::allowed();
         // The main lcore only waits and reports; its pinning is undone below.
         let main = allowed.first().copied().unwrap_or(0);

@@ -28,6 +28,7 @@ impl From<DriverError> for Fault {
         Fault(match error {
             DriverError::Config(errors) => return errors.into(),
             DriverError::Taken(message) => Failure::Unavailable(message),
+            error @ DriverError::Lacks(_) => Failure::Unavailable(error.to_string()),
             error => Failure::Run(error.to_string()),
         })
     }

@@ -54,6 +54,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     // Until the ports are closed.
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
+    weir_dpdk_driver::check_limits(&switches, placement.cpus.len())?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
     let places = Places {
         socket: control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?,

@@ -57,13 +57,14 @@ fn memory(memory: &PacketMemory) -> String {
 }
 
 fn nics(nics: &[NicFound]) -> Table {
-    let mut table = Table::new(["Port", "NIC", "Driver", "IOMMU group", "NUMA node", "Interface", "Reaches memory by"]);
+    let mut table = Table::new(["Port", "NIC", "Driver", "Virtual function of", "IOMMU group", "NUMA node", "Interface", "Reaches memory by"]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for nic in nics {
         table.row([
             nic.port.clone(),
             nic.address.clone(),
             or_dash(nic.driver.clone()),
+            or_dash(nic.virtual_function_of.clone()),
             or_dash(nic.iommu_group.map(|group| group.to_string())),
             or_dash(nic.numa_node.map(|node| node.to_string())),
             or_dash(nic.interface.clone()),

@@ -93,6 +93,8 @@ pub struct NicFound {
     pub address: String,
     /// The driver that it is bound to.
     pub driver: Option<String>,
+    /// The physical function's address, of a virtual one.
+    pub virtual_function_of: Option<String>,
     /// Its IOMMU group.
     pub iommu_group: Option<u32>,
     /// Its NUMA node.

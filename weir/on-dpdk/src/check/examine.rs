@@ -115,6 +115,10 @@ fn of_files(switches: &[SwitchConfig], findings: &mut Vec<Finding>) {
         Ok(placement) => findings.push(Finding::good("lcores", format!("on CPUs {:?}", placement.cpus))),
         Err(error) => findings.extend(lacking("lcores", error)),
     }
+    match weir_dpdk_driver::check_limits(switches, cpus.len().max(1)) {
+        Ok(()) => findings.push(Finding::good("memory and limits", "enough memory, locked memory, addresses and open files")),
+        Err(error) => findings.extend(lacking("memory and limits", error)),
+    }
     let checked = weir_dpdk_driver::check_machine(switches).map_err(DriverError::from);
     match checked {
         Ok(()) => findings.push(Finding::good("devices", "all that the files name are here, and may be used")),
@@ -153,6 +157,9 @@ fn lacking(about: &str, error: DriverError) -> Vec<Finding> {
     };
     match error {
         DriverError::Config(errors) => of_configs(&errors),
+        DriverError::Lacks(short) => {
+            short.into_iter().map(|found| Finding::bad(Health::Lacking, about, found.message, found.help)).collect()
+        }
         other => vec![Finding::bad(Health::Lacking, about, other.to_string(), "see weir check FILE")],
     }
 }

@@ -42,6 +42,7 @@ impl real_frames::Machine for Machine {
             Err(error) => (None, Some(error.to_string())),
         };
         let machine = weir_dpdk_driver::check_machine(switches).err();
+        let limits = weir_dpdk_driver::check_limits(switches, cpus.len().max(1)).err().map(|error| error.to_string());
         MachineFindings {
             packet_memory: packet_memory(switches, memory),
             nics: nics.nics,
@@ -49,7 +50,7 @@ impl real_frames::Machine for Machine {
             warnings: nics.warnings,
             left_sockets,
             lacks: ConfigErrors::joined([placement, machine, devices].into_iter().flatten()),
-            misfit,
+            misfit: misfit.or(limits),
         }
     }
 }

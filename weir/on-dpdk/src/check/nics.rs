@@ -54,6 +54,7 @@ pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> 
             address: address.to_owned(),
             reaches_memory_by: known.access().map(|access| addresses(access, memory)),
             driver: known.driver,
+            virtual_function_of: known.physical_function,
             iommu_group: known.group,
             numa_node: known.node,
             interface: known.netdev,

@@ -1,0 +1,324 @@
+//! Memory, locked memory, address space and open files: what a run takes of them, and what this process may have.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use rustix::process::{Resource, getrlimit};
+use weir_config::{Device, PortConfig, SwitchConfig};
+use weir_dpdk_io::{free_hugepage_bytes, netdev_ring_bytes};
+
+use crate::checks::{CAP_IPC_LOCK, has_capability};
+use crate::devices::ring_slots_of;
+use crate::error::DriverError;
+use crate::memory::Memory;
+use crate::nics::{Access, Finding, System};
+
+/// What a run takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Bytes of DPDK's memory: `-m`.
+    pub(crate) memory: u64,
+    /// Whether that is to lie in hugepages.
+    pub(crate) in_hugepages: bool,
+    /// Whether NICs get at it through an IOMMU or the kernel's driver, which lock it (VFIO, ibverbs).
+    pub(crate) is_locked: bool,
+    /// Bytes of receive rings of network interfaces, which the kernel keeps.
+    pub(crate) rings: u64,
+    /// Open files.
+    pub(crate) files: u64,
+}
+
+/// What this process may have. `None` is no limit, or one that can't be read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Limits {
+    /// Bytes that can be had without swapping (`MemAvailable`).
+    available: Option<u64>,
+    /// Control groups with a limit of memory, from the process's own up: each with its file and the bytes that are left below it.
+    groups: Vec<(PathBuf, u64)>,
+    /// RLIMIT_MEMLOCK, which holds for a process without CAP_IPC_LOCK.
+    locked: Option<u64>,
+    /// RLIMIT_AS.
+    addresses: Option<u64>,
+    /// RLIMIT_NOFILE.
+    files: Option<u64>,
+    /// Bytes of addresses that DPDK reserves for hugepages.
+    hugepage_addresses: u64,
+}
+
+/// Files of a process with one lcore and no port that is measured: 17; and as many as clients, a record and a restart may open besides.
+const FILES: u64 = 17 + 32;
+/// Addresses of programs, libraries and threads. A run with 114 MiB of DPDK's memory and 64 MiB of rings starts with 439 MiB.
+const ADDRESSES: u64 = 256 << 20;
+/// Addresses that DPDK reserves for each size of hugepages on each NUMA node (RTE_MAX_MEM_MB_PER_TYPE).
+const HUGEPAGE_ADDRESSES: u64 = 64 << 30;
+
+/// Checks that this machine and the limits of this process leave these switches, on so many lcores, what they take.
+///
+/// # Errors
+/// [`DriverError::Lacks`] names each shortage, and what ends it.
+pub fn check_limits(switches: &[SwitchConfig], lcores: usize) -> Result<(), DriverError> {
+    let ports = || switches.iter().flat_map(|switch| &switch.ports);
+    let nics = ports().filter_map(|port| if let Device::Pci(pci) = &port.device { Some(&*pci.address) } else { None });
+    let needs = Needs {
+        rings: switches.iter().flat_map(|switch| switch.ports.iter().map(|port| ring_bytes(switch, port))).sum(),
+        files: FILES + ports().map(|port| files_of(&port.device)).sum::<u64>(),
+        ..Needs::of_dpdk(Memory::of(switches, lcores, 0).megabytes(), nics)
+    };
+    needs.check()
+}
+
+impl Needs {
+    /// What DPDK takes with so much memory and these NICs, before any port is opened.
+    pub(crate) fn of_dpdk<'a>(memory_mb: u32, mut nics: impl Iterator<Item = &'a str>) -> Needs {
+        let memory = u64::from(memory_mb) << 20;
+        let system = System::here();
+        let is_locked = nics.any(|address| {
+            let access = system.nic(address).and_then(|facts| facts.access());
+            matches!(access, Some(Access::Iommu | Access::Shared))
+        });
+        Needs { memory, in_hugepages: free_hugepage_bytes() >= memory, is_locked, rings: 0, files: FILES }
+    }
+
+    /// Compares with what this process may have.
+    pub(crate) fn check(&self) -> Result<(), DriverError> {
+        let shortages = self.shortages(&Limits::here());
+        if shortages.is_empty() { Ok(()) } else { Err(DriverError::Lacks(shortages)) }
+    }
+
+    fn shortages(&self, limits: &Limits) -> Vec<Finding> {
+        // Hugepages are kept apart from what is available, and no group's memory.
+        let ordinary = if self.in_hugepages { 0 } else { self.memory };
+        let mut short = Vec::new();
+        let mut compare = |needs: u64, has: Option<u64>, finding: &dyn Fn(u64, u64) -> Finding| {
+            short.extend(has.filter(|has| needs > *has).map(|has| finding(needs, has)));
+        };
+        let smaller = "make [buffer] size smaller, or mean_frame or cell_bytes larger";
+        compare(ordinary + self.rings, limits.available, &|needs, has| Finding {
+            message: format!("packet memory takes {} MiB, and {} MiB are available on this machine", mib(needs), mib(has)),
+            help: format!("{smaller}; or end what has the memory: ps -eo rss,pid,comm --sort -rss | head"),
+        });
+        for (file, left) in &limits.groups {
+            compare(ordinary, Some(*left), &|needs, has| Finding {
+                message: format!(
+                    "packet memory takes {} MiB, and the control group's limit leaves {} MiB ({})",
+                    mib(needs),
+                    mib(has),
+                    file.display()
+                ),
+                help: format!(
+                    "{smaller}; or raise the limit: MemoryMax= of a unit, --memory of a container, or write it into {}",
+                    file.display()
+                ),
+            });
+        }
+        let locked = if self.is_locked { self.memory } else { 0 };
+        compare(locked, limits.locked, &|needs, has| Finding {
+            message: format!(
+                "NICs read and write packet memory, so that {} MiB have to be locked, and this process may lock {} KiB (ulimit -l)",
+                mib(needs),
+                has >> 10
+            ),
+            help: "for this shell: sudo prlimit --pid $$ --memlock=unlimited; for a user: `USER - memlock unlimited` in \
+                   /etc/security/limits.conf, and log in anew; for a unit of systemd: LimitMEMLOCK=infinity"
+                .to_owned(),
+        });
+        let of_memory = if self.in_hugepages { limits.hugepage_addresses } else { self.memory };
+        compare(ADDRESSES + self.rings + of_memory, limits.addresses, &|needs, has| Finding {
+            message: format!("a run takes {} MiB of addresses, and this process may have {} MiB (ulimit -v)", mib(needs), mib(has)),
+            help: "ulimit -v unlimited, in the shell; LimitAS=infinity in a unit of systemd".to_owned(),
+        });
+        compare(self.files, limits.files, &|needs, has| Finding {
+            message: format!("a run has up to {needs} files open, and this process may have {has} (ulimit -n)"),
+            help: format!("ulimit -n {needs}, in the shell; LimitNOFILE={needs} in a unit of systemd"),
+        });
+        short
+    }
+}
+
+impl Limits {
+    fn here() -> Limits {
+        let soft = |resource| getrlimit(resource).current;
+        let locked = if has_capability(CAP_IPC_LOCK) { None } else { soft(Resource::Memlock) };
+        let sizes = entries("/sys/kernel/mm/hugepages", "hugepages-");
+        let nodes = entries("/sys/devices/system/node", "node").max(1);
+        Limits {
+            available: fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:")).map(|kb| kb << 10),
+            groups: groups(Path::new("/")),
+            locked,
+            addresses: soft(Resource::As),
+            files: soft(Resource::Nofile),
+            hugepage_addresses: HUGEPAGE_ADDRESSES * sizes * nodes,
+        }
+    }
+}
+
+/// Bytes of the receive ring that the kernel keeps for a port.
+fn ring_bytes(switch: &SwitchConfig, port: &PortConfig) -> u64 {
+    let mtu = switch.mtu.get() as u16;
+    if matches!(port.device, Device::AfPacket(_)) { netdev_ring_bytes(mtu, ring_slots_of(port.rate, mtu)) } else { 0 }
+}
+
+/// Open files of a port's device, as measured: of vhost-user with a guest of one queue pair, of a NIC with vfio's group, device and
+/// interrupts.
+fn files_of(device: &Device) -> u64 {
+    match device {
+        Device::AfPacket(_) => 4,
+        Device::Tap(_) => 7,
+        Device::VhostUser(_) => 12,
+        Device::Pci(_) | Device::AfXdp(_) | Device::Memif { .. } => 8,
+        Device::Pcap { .. } => 2,
+        Device::Null { .. } | Device::Ring(_) | Device::Replay(_) | Device::CloneOf(_) => 0,
+    }
+}
+
+/// Limits of memory of the process's control groups, of either version, below a root: each with the bytes that are left. Page cache
+/// counts as left, since the kernel drops it first.
+fn groups(root: &Path) -> Vec<(PathBuf, u64)> {
+    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
+    let (own, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
+    let mut found = Vec::new();
+    for line in mounts.lines() {
+        // ID PARENT MAJOR:MINOR ROOT MOUNTPOINT OPTIONS... - TYPE SOURCE SUPEROPTIONS.
+        let Some((mount, kind)) = line.split_once(" - ") else { continue };
+        let (mount, kind): (Vec<&str>, Vec<&str>) = (mount.split(' ').collect(), kind.split(' ').collect());
+        let [_, _, _, from, at, ..] = mount[..] else { continue };
+        let has_memory = kind.get(2).is_some_and(|options| options.split(',').any(|option| option == "memory"));
+        let (is_own, names): (fn(&str) -> bool, [&str; 4]) = match kind[0] {
+            "cgroup2" => (str::is_empty, ["memory.max", "memory.current", "inactive_file", "active_file"]),
+            "cgroup" if has_memory => (
+                |controllers| controllers.split(',').any(|controller| controller == "memory"),
+                ["memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file", "total_active_file"],
+            ),
+            _ => continue,
+        };
+        // HIERARCHY:CONTROLLERS:PATH.
+        let path = own.lines().find_map(|line| {
+            let (controllers, path) = line.split_once(':')?.1.split_once(':')?;
+            is_own(controllers).then_some(path)
+        });
+        let Some(path) = path else { continue };
+        let top = root.join(at.trim_start_matches('/'));
+        let below = Path::new(path).strip_prefix(from).unwrap_or(Path::new(""));
+        found.extend(top.join(below).ancestors().take_while(|group| group.starts_with(&top)).filter_map(|group| left(group, names)));
+    }
+    found
+}
+
+/// The file with a group's limit, and the bytes that it leaves; `None` without a limit.
+fn left(group: &Path, [limit, usage, inactive, active]: [&str; 4]) -> Option<(PathBuf, u64)> {
+    let file = group.join(limit);
+    let number = |file: &Path| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
+    let limit = number(&file)?;
+    let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
+    let cache = [inactive, active].into_iter().filter_map(|name| field(&stat, name)).sum();
+    let used = number(&group.join(usage)).unwrap_or(0).saturating_sub(cache);
+    Some((file, limit.saturating_sub(used)))
+}
+
+/// A number behind a name, at the beginning of a line.
+fn field(text: &str, name: &str) -> Option<u64> {
+    let mut lines = text.lines().map(str::split_whitespace);
+    lines.find_map(|mut words| if words.next()? == name { words.next()?.parse().ok() } else { None })
+}
+
+/// How many entries of a folder have a name that begins so and goes on with a digit.
+fn entries(folder: &str, begins: &str) -> u64 {
+    let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_meant = |name: &str| name.strip_prefix(begins).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    names.filter(|name| name.to_str().is_some_and(is_meant)).count() as u64
+}
+
+/// MiB, rounded up.
+fn mib(bytes: u64) -> u64 {
+    bytes.div_ceil(1 << 20)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GIB: u64 = 1 << 30;
+    const NEEDS: Needs = Needs { memory: 56 * GIB, in_hugepages: false, is_locked: false, rings: GIB, files: 60 };
+
+    fn short(needs: &Needs, limits: &Limits) -> Vec<String> {
+        let told = |found: Finding| format!("{} -> {}", found.message, found.help);
+        needs.shortages(limits).into_iter().map(told).collect()
+    }
+
+    #[test]
+    fn memory_is_what_is_available_and_hugepages_are_apart() {
+        let limits = Limits { available: Some(22 * GIB), ..Limits::default() };
+        let told = short(&NEEDS, &limits);
+        assert!(told.len() == 1 && told[0].contains("takes 58368 MiB, and 22528 MiB are available"), "{told:?}");
+        assert!(told[0].contains("make [buffer] size smaller"), "{told:?}");
+        assert_eq!(short(&NEEDS, &Limits { available: Some(57 * GIB), ..Limits::default() }), [""; 0]);
+        assert_eq!(short(&Needs { in_hugepages: true, ..NEEDS }, &limits), [""; 0]);
+    }
+
+    #[test]
+    fn locked_memory_counts_where_nics_lock_it() {
+        let limits = Limits { locked: Some(8192 << 10), ..Limits::default() };
+        assert_eq!(short(&NEEDS, &limits), [""; 0]);
+        for in_hugepages in [false, true] {
+            let told = short(&Needs { is_locked: true, in_hugepages, ..NEEDS }, &limits);
+            assert!(told.len() == 1 && told[0].contains("57344 MiB have to be locked"), "{told:?}");
+            assert!(told[0].contains("may lock 8192 KiB (ulimit -l)"), "{told:?}");
+            for command in ["prlimit --pid $$ --memlock", "limits.conf", "LimitMEMLOCK=infinity"] {
+                assert!(told[0].contains(command), "{command}: {told:?}");
+            }
+        }
+        assert_eq!(short(&Needs { is_locked: true, ..NEEDS }, &Limits::default()), [""; 0]);
+    }
+
+    #[test]
+    fn addresses_and_files_are_counted() {
+        let limits = Limits { addresses: Some(2 * GIB), files: Some(59), ..Limits::default() };
+        let told = short(&NEEDS, &limits);
+        assert!(told[0].contains("58624 MiB of addresses, and this process may have 2048 MiB (ulimit -v)"), "{told:?}");
+        assert!(told[1].contains("up to 60 files open, and this process may have 59") && told[1].contains("ulimit -n 60"), "{told:?}");
+        let small = Needs { memory: GIB / 2, rings: 0, files: 59, ..NEEDS };
+        assert_eq!(short(&small, &limits), [""; 0]);
+        let reserved = Limits { hugepage_addresses: 64 * GIB, ..limits };
+        assert!(short(&Needs { in_hugepages: true, ..small }, &reserved)[0].contains("65792 MiB of addresses"));
+    }
+
+    #[test]
+    fn a_groups_parents_limit_it_too() {
+        let root = tempfile::tempdir().unwrap();
+        let write = |path: &str, text: &str| {
+            let file = root.path().join(path);
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text).unwrap();
+        };
+        write("proc/self/cgroup", "4:cpu,memory:/a/b\n1:name=systemd:/a\n0::/top/own\n");
+        write(
+            "proc/self/mountinfo",
+            "35 31 0:32 / /cg/memory rw - cgroup cgroup rw,cpu,memory\n36 31 0:33 / /cg/pids rw - cgroup cgroup rw,pids\n\
+             37 31 0:34 / /cg2 rw - cgroup2 none rw\n",
+        );
+        write("cg/memory/a/b/memory.limit_in_bytes", "9223372036854771712\n");
+        write("cg/memory/a/memory.limit_in_bytes", "1000000\n");
+        write("cg/memory/a/memory.usage_in_bytes", "900000\n");
+        write("cg/memory/a/memory.stat", "inactive_file 1\ntotal_inactive_file 200000\ntotal_active_file 50000\n");
+        write("cg2/top/own/memory.max", "max\n");
+        write("cg2/top/memory.max", "500\n");
+        write("cg2/top/memory.current", "700\n");
+        let found = groups(root.path());
+        let left: Vec<u64> = found.iter().map(|(_, left)| *left).collect();
+        assert_eq!(left, [9_223_372_036_854_771_712, 350_000, 0], "{found:?}");
+        let limits = Limits { groups: found, ..Limits::default() };
+        let told = short(&NEEDS, &limits);
+        assert!(told.len() == 2 && told[1].contains("leaves 0 MiB") && told[1].contains("cg2/top/memory.max"), "{told:?}");
+        assert!(told[1].contains("MemoryMax="), "{told:?}");
+    }
+
+    #[test]
+    fn a_small_switch_has_what_it_takes_here() {
+        let text = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"1Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n";
+        let switch = |buffer: &str| weir_config::parse("lab", &format!("[buffer]\nsize = \"{buffer}\"\n{text}")).unwrap();
+        let Needs { memory, rings, files, .. } = Needs::of_dpdk(Memory::of(&[switch("1MB")], 1, 0).megabytes(), [].into_iter());
+        assert!(memory > 64 << 20 && memory < GIB / 2 && rings == 0 && files == FILES);
+        let told = check_limits(&[switch("30000GB")], 1).map_err(|error| error.to_string());
+        assert!(told.as_ref().is_err_and(|told| told.contains("are available on this machine")), "{told:?}");
+    }
+}
