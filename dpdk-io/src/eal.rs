@@ -59,6 +59,11 @@ impl Eal {
             return Err(EalError::Init { errno: Errno::last(), arguments: joined.join(" ") });
         }
 
+        // SAFETY: EAL runs; once a process, by STARTED. The handlers write to static memory alone.
+        let ret = unsafe { sys::weir_removals_watch() };
+        if ret != 0 {
+            tracing::warn!(error = %Errno::from_return(ret), "devices that are taken away are not noticed");
+        }
         let runtime = Arc::new(Runtime::new(args.iter().map(AsRef::as_ref), lcore::workers()));
         *lock(&CURRENT) = Arc::downgrade(&runtime);
         Ok(Eal { runtime, _this_thread_only: PhantomData })

@@ -1,6 +1,8 @@
 //! Ethernet devices: found or attached, configured, started, closed.
 
+use std::cell::Cell;
 use std::ffi::{CString, c_int};
+use std::marker::PhantomData;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -36,6 +38,8 @@ pub struct Port {
     pub(crate) shared: Arc<PortShared>,
     /// Whether the device's own PFC was switched off.
     pub(crate) priority_pause: PauseState,
+    /// One thread at a time asks the device and closes it.
+    pub(crate) _one_thread: PhantomData<Cell<()>>,
 }
 
 /// Ports that this DPDK can have in a process; it is built with the number (`RTE_MAX_ETHPORTS`).
@@ -159,6 +163,7 @@ impl Port {
                 runtime,
             }),
             priority_pause: PauseState::Unknown,
+            _one_thread: PhantomData,
         }
     }
 
@@ -190,6 +195,7 @@ impl Port {
                 runtime,
             }),
             priority_pause: PauseState::Unknown,
+            _one_thread: PhantomData,
         })
     }
 
@@ -287,6 +293,25 @@ impl Port {
         self.no_queues_held("close")?;
         let ret = self.shared.close();
         self.check("close", ret)
+    }
+
+    /// Whether the device is taken away: the kernel asks for it, as its NIC is unplugged or given to another driver, or its driver
+    /// says that it is gone. Never of a netdev port.
+    pub fn is_removed(&self) -> bool {
+        self.shared.is_removed()
+    }
+
+    /// Closes a device that is taken away, and gives it back to the kernel. False as long as queues are held; true from when it is
+    /// closed on. Nothing else can be asked of the port then.
+    ///
+    /// # Errors
+    /// The driver's; the port is closed all the same.
+    pub fn release(&self) -> Result<bool, PortError> {
+        if !self.is_removed() || self.shared.queues_are_held() {
+            return Ok(false);
+        }
+        let ret = self.shared.close();
+        self.check("release", ret).map(|()| true)
     }
 
     /// Mbufs that the device may keep for good when it is closed, at most: DPDK's

@@ -43,6 +43,12 @@ impl PortShared {
         self.started.load(Ordering::Acquire)
     }
 
+    /// Whether the device is taken away from the process.
+    pub(crate) fn is_removed(&self) -> bool {
+        // SAFETY: reads a word of a table that has a place for each of DPDK's ports.
+        self.netdev.is_none() && unsafe { sys::weir_port_is_removed(self.id) } != 0
+    }
+
     /// The queue pairs, one bit each, that the guest of a vhost port uses.
     pub(crate) fn guest_queues(&self, guest_sends: bool) -> u64 {
         // SAFETY: reads a word of a table that has a place for each port.
@@ -86,8 +92,10 @@ impl PortShared {
         if self.netdev.is_some() {
             return stopped;
         }
+        // The kernel waits for a device that it takes away, whoever probed it.
+        let detach = self.detach || self.is_removed();
         // SAFETY: the port is ours, nobody polls it, and this is its end.
-        let closed = unsafe { sys::weir_port_close(self.id, c_int::from(self.detach)) };
+        let closed = unsafe { sys::weir_port_close(self.id, c_int::from(detach)) };
         self.runtime.release_port(self.id);
         if closed != 0 { closed } else { stopped }
     }

@@ -52,6 +52,11 @@ impl RxQueue {
         n
     }
 
+    /// Whether its device is taken away. The queue is to be dropped then, so that the port can be released.
+    pub fn is_removed(&self) -> bool {
+        self.port.is_removed()
+    }
+
     /// What tells that a frame is there, for a thread that sleeps until then; `None` where only polling does: kernel
     /// interfaces and TAP ports have it.
     pub fn arrival(&self) -> Option<Arrival> {
@@ -112,6 +117,11 @@ impl TxQueue {
         // SAFETY: the device owns the front `n` mbufs now.
         unsafe { batch.consume(n) };
         n
+    }
+
+    /// As [`RxQueue::is_removed`].
+    pub fn is_removed(&self) -> bool {
+        self.port.is_removed()
     }
 
     /// Whether what is sent here can get anywhere: a guest at a vhost port

@@ -410,6 +410,40 @@ int weir_port_attach(const char *devargs, uint16_t *port, int *attached)
 	return find_port(devargs, port);
 }
 
+/* By port, written by DPDK's interrupt thread and read by any. */
+static uint8_t removed[RTE_MAX_ETHPORTS];
+
+static void device_event(const char *name, enum rte_dev_event_type event, void *arg)
+{
+	uint16_t port;
+
+	(void)arg;
+	if (event == RTE_DEV_EVENT_REMOVE && rte_eth_dev_get_port_by_name(name, &port) == 0)
+		__atomic_store_n(&removed[port], 1, __ATOMIC_RELAXED);
+}
+
+static int removal_event(uint16_t port, enum rte_eth_event_type type, void *arg, void *ret)
+{
+	(void)type;
+	(void)arg;
+	(void)ret;
+	__atomic_store_n(&removed[port], 1, __ATOMIC_RELAXED);
+	return 0;
+}
+
+int weir_removals_watch(void)
+{
+	int ret = rte_dev_event_callback_register(NULL, device_event, NULL);
+
+	return ret != 0 ? ret : rte_eth_dev_callback_register(RTE_ETH_ALL, RTE_ETH_EVENT_INTR_RMV,
+			removal_event, NULL);
+}
+
+int weir_port_is_removed(uint16_t port)
+{
+	return __atomic_load_n(&removed[port], __ATOMIC_RELAXED);
+}
+
 static void vhost_unwatch(uint16_t port);
 
 int weir_port_close(uint16_t port, int remove)

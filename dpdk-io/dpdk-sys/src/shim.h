@@ -180,6 +180,11 @@ int weir_port_attach(const char *devargs, uint16_t *port, int *attached);
 /** Stops and closes the port; with `remove`, detaches the device too, unless
  * another port still belongs to it. 0 or a negative errno. */
 int weir_port_close(uint16_t port, int remove);
+
+/* Notes from now on which devices are taken away. Once a process. */
+int weir_removals_watch(void);
+/* Whether a port's device was: the kernel asks for it (vfio's request interrupt), or its driver says that it is gone. */
+int weir_port_is_removed(uint16_t port);
 int weir_port_info(uint16_t port, struct weir_port_info *info);
 /** Configures the port and all its queues. `conf` comes back with the
  * descriptor counts chosen. Returns 0 or a negative errno with *step set. */

@@ -103,6 +103,6 @@ pub use placement::{Placement, SwitchPlacement};
 pub use poll_gaps::{GapCounts, GapReport, PollGaps};
 pub use runtime::{Runtime, RuntimeOptions, pci_addresses, pci_addresses_of};
 pub use socket::{check_access, let_in};
-pub use switches::{DeviceReport, PortTap, PreparedSwitches, RunningSwitches, Stopped, TapPlans};
+pub use switches::{DeviceReport, PortTap, PreparedSwitches, Removal, RunningSwitches, Stopped, TapPlans};
 pub use tap::{Tap, TapPlan, Tapped, TappedFrame, tap};
 pub use task::{Phase, Task};

@@ -49,7 +49,7 @@ struct Input {
 #[derive(Debug)]
 struct World {
     store: FrameStore,
-    /// By port; `None` for ports that other lcores transmit on.
+    /// By port; `None` for ports that other lcores transmit on, and for those whose device was taken away.
     tx: Vec<Option<Output>>,
     batch: Batch,
     /// Whether any port that this lcore transmits on has a tap.
@@ -229,6 +229,10 @@ impl Task for SwitchLcore {
     fn attend(&mut self) {
         let World { captures, tx, is_tapped, is_watched, .. } = &mut self.world;
         captures.attend();
+        self.rx.retain(|input| !input.queue.is_removed());
+        for output in tx.iter_mut() {
+            *output = output.take().filter(|output| !output.queue.is_removed());
+        }
         for input in &mut self.rx {
             input.is_watched = input.tap.is_some() || captures.want_inbound(input.port);
         }
@@ -270,7 +274,7 @@ impl PacketStore<Frame> for World {
 impl PortOutput<Frame> for World {
     #[inline]
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
-        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        let Some(output) = &mut self.tx[port.index()] else { return 0 };
         let limit = burst.len();
         let sent = if output.is_watched {
             let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
@@ -286,7 +290,7 @@ impl PortOutput<Frame> for World {
 
     #[inline]
     fn transmit_rows(&mut self, port: PortId, rows: &mut impl Rows<Frame>) -> usize {
-        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        let Some(output) = &mut self.tx[port.index()] else { return 0 };
         if output.is_watched {
             return transmit_rows_as_burst(rows, |burst| self.transmit(port, burst));
         }
@@ -302,7 +306,7 @@ impl PortOutput<Frame> for World {
     }
 
     fn transmit_by(&mut self, port: PortId, queue: u8, burst: &mut Burst<Frame>, limit: usize) -> usize {
-        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        let Some(output) = &mut self.tx[port.index()] else { return 0 };
         let own = usize::from(queue).checked_sub(1).map(|after_first| &mut output.more[after_first]);
         let (by, is_fallback) = match own {
             Some(own) if own.is_enabled() => (own, false),

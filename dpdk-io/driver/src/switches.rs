@@ -1,9 +1,10 @@
 //! All switches of the process, running: [`prepared`] opens their ports, [`running`] asks them what there is, [`links`] and
-//! [`captures`] do what comes up meanwhile, [`stop`] ends them.
+//! [`captures`] and [`removals`] do what comes up meanwhile, [`stop`] ends them.
 
 mod captures;
 mod links;
 mod prepared;
+mod removals;
 mod reports;
 mod running;
 mod stop;
@@ -26,6 +27,8 @@ use crate::replayer::ReplayBoard;
 use crate::switch_lcore::DeviceBacklog;
 use captures::Posts;
 pub use prepared::{PortTap, PreparedSwitches, TapPlans};
+pub use removals::Removal;
+use removals::Removals;
 pub use reports::{DeviceReport, Stopped};
 
 /// Switches running.
@@ -35,6 +38,7 @@ pub struct RunningSwitches {
     netdevs: Netdevs,
     rates: LinkRates,
     guests: GuestWatch,
+    removals: Removals,
     lcores: Vec<(u32, LcoreHandle, Arc<LcoreStats>)>,
     switches: Vec<RunningSwitch>,
     other_ports: Vec<Port>,

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use weir_config::{PortConfig, SwitchConfig};
 use weir_dpdk_driver::{
-    DriverError, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
+    DriverError, Memory, Placement, PreparedSwitches, Removal, RunningSwitches, Runtime, RuntimeOptions, Stopped,
 };
 use weir_experiments::Failure;
 use weir_experiments::files::json_text;
@@ -190,6 +190,7 @@ impl Session<'_> {
             }
             if Instant::now() >= look_at {
                 netdevs::tell(switches, running);
+                self.follow_removals(running);
                 self.follow_links(running);
                 tell_guests(switches, running);
                 if is_replaying && running.replay_is_done() == Some(true) {
@@ -262,6 +263,27 @@ impl Session<'_> {
             tracing::info!(switch = %self.switches[index].name, port = %name, "link {}", if up { "up" } else { "down" });
             let kind = if up { EventKind::LinkUp } else { EventKind::LinkDown };
             self.note(running, &mut |note| note(index, port, None, kind));
+        }
+    }
+
+    /// Logs and notes the devices that are taken away.
+    fn follow_removals(&mut self, running: &RunningSwitches) {
+        for (index, port, removal) in running.removals() {
+            let (switch, config) = (&self.switches[index].name, &self.switches[index].ports[port.index()]);
+            let (port_name, device) = (&config.name, &config.device);
+            match removal {
+                Removal::Requested => {
+                    tracing::error!(
+                        switch = %switch, port = %port_name,
+                        "{device} is taken away: frames for the port are dropped as port_down; start weir again to use it anew"
+                    );
+                    self.note(running, &mut |note| note(index, port, None, EventKind::DeviceRemoved));
+                }
+                Removal::Released => tracing::info!(switch = %switch, port = %port_name, "{device} is released"),
+                Removal::Failed(error) => {
+                    tracing::error!(switch = %switch, port = %port_name, "{device} can't be released: {error}");
+                }
+            }
         }
     }
 

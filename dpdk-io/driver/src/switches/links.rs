@@ -1,7 +1,7 @@
 //! Links, interfaces and guests of running switches' ports, which come, go and change.
 
 use weir_config::Device;
-use weir_dpdk_io::{NetdevEvent, Port};
+use weir_dpdk_io::{Link, NetdevEvent, Port};
 use weir_units::PortId;
 
 use super::RunningSwitches;
@@ -38,7 +38,9 @@ impl RunningSwitches {
         self.netdevs.look();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
-                let Some(Ok(mut link)) = port.as_ref().map(Port::link) else { continue };
+                let gone = Link { up: false, speed_mbps: None, full_duplex: false };
+                let link = port.as_ref().map(|port| if port.is_removed() { Ok(gone) } else { port.link() });
+                let Some(Ok(mut link)) = link else { continue };
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
                 // Each port's carrier is told by one alone, as two do not tell of a change at the same time: DPDK's driver for AF_XDP
                 // says that every link is up, and there it is netlink.

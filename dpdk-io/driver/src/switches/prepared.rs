@@ -11,6 +11,7 @@ use weir_switch_core::{Shared, Surroundings, Switch};
 use weir_units::{PortId, Span};
 
 use super::captures::Posts;
+use super::removals::Removals;
 use super::{RunningSwitch, RunningSwitches};
 use crate::capture::captures;
 use crate::catch_up::catch_up;
@@ -311,6 +312,7 @@ impl<'a> PreparedSwitches<'a> {
             netdevs: Netdevs::new(self.switches.iter().map(|switch| switch.interfaces.clone()).collect()),
             rates: LinkRates::default(),
             guests: GuestWatch::default(),
+            removals: Removals::default(),
             lcores: Vec::new(),
             switches: self.switches,
             other_ports: self.other_ports,

@@ -59,6 +59,8 @@ pub enum EventKind<'a> {
         /// How many.
         frames: u64,
     },
+    /// `device_removed`: the port's device was taken away, as a NIC that is unplugged.
+    DeviceRemoved,
     /// `deadlock`: queues were found to wait for each other without end; detail: the cycle.
     Deadlock(&'a str),
     /// `mark`: the scenario reached a point; detail: its name.
@@ -104,6 +106,7 @@ impl EventKind<'_> {
             EventKind::StormDetected(_) => "storm_detected",
             EventKind::StormRestored(_) => "storm_restored",
             EventKind::DeviceLost { .. } => "device_lost",
+            EventKind::DeviceRemoved => "device_removed",
             EventKind::Deadlock(_) => "deadlock",
             EventKind::Mark(_) => "mark",
         }
@@ -118,9 +121,11 @@ impl EventKind<'_> {
             | EventKind::StageSent(number)
             | EventKind::StageReceived(number) => number.to_string(),
             EventKind::StormDetected(number) | EventKind::StormRestored(number) => number.to_string(),
-            EventKind::ResumeSent | EventKind::ResumeReceived | EventKind::LinkUp | EventKind::LinkDown => {
-                String::new()
-            }
+            EventKind::ResumeSent
+            | EventKind::ResumeReceived
+            | EventKind::LinkUp
+            | EventKind::LinkDown
+            | EventKind::DeviceRemoved => String::new(),
             EventKind::Drop { reason, frames } | EventKind::DeviceLost { cause: reason, frames } => {
                 format!("{reason} {frames}")
             }

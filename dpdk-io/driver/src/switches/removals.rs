@@ -1,0 +1,55 @@
+//! Devices that are taken away while switches run: unplugged NICs, and those that the kernel gives to another driver.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use weir_dpdk_io::PortError;
+use weir_units::PortId;
+
+use super::RunningSwitches;
+
+/// A step of a device's way out.
+#[derive(Debug)]
+pub enum Removal {
+    /// It is taken away: its port has no link from now on, and lcores let go of it.
+    Requested,
+    /// DPDK has closed it, and the kernel has it back.
+    Released,
+    /// It can't be closed in order.
+    Failed(PortError),
+}
+
+/// By switch and port: the devices that are taken away, and whether they are released.
+#[derive(Debug, Default)]
+pub(super) struct Removals(Mutex<BTreeMap<(usize, usize), bool>>);
+
+impl RunningSwitches {
+    /// Has lcores let go of devices that are taken away, and releases them; returns what has become of which since the last call. A
+    /// port with a NIC in front of its host keeps its device, which is not released before the end.
+    pub fn removals(&self) -> Vec<(usize, PortId, Removal)> {
+        let mut known = self.removals.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut news = Vec::new();
+        for (index, switch) in self.switches.iter().enumerate() {
+            for (number, port) in switch.ports.iter().enumerate() {
+                let Some(port) = port.as_ref().filter(|port| port.is_removed()) else { continue };
+                let id = PortId(number as u16);
+                match known.get(&(index, number)) {
+                    Some(true) => {}
+                    Some(false) => match port.release() {
+                        Ok(false) => {}
+                        done => {
+                            known.insert((index, number), true);
+                            news.push((index, id, done.map_or_else(Removal::Failed, |_| Removal::Released)));
+                        }
+                    },
+                    None => {
+                        known.insert((index, number), false);
+                        self.control.call();
+                        news.push((index, id, Removal::Requested));
+                    }
+                }
+            }
+        }
+        news
+    }
+}
