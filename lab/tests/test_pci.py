@@ -317,6 +317,30 @@ def test_a_port_without_a_rate_has_its_links(guest, nics):
     assert 300_000 <= paused <= 335_539 + 33_554 + 1, paused
 
 
+def test_a_nic_that_is_taken_away_is_released(guest, nics):
+    names = ["e1000e0", "e1000e1", "igb0"]
+    cables = nics(names, hugepages=HUGEPAGES)
+    away = guest.address("igb0")
+    with GuestSwitch(guest, config(guest, names, mtu=1_500)) as switch:
+        teach(cables)
+        # It waits until who has the device has given it back.
+        guest.must_run(f"( echo 1 > /sys/bus/pci/devices/{away}/remove; echo done > /tmp/removed ) & true")
+        try:
+            until(lambda: guest.run("cat /tmp/removed")[1].strip() == "done", switch.log)
+        finally:
+            guest.must_run("rm -f /tmp/removed; echo 1 > /sys/bus/pci/rescan")
+        log = [line for line in switch.log().splitlines() if "port=igb0" in line]
+        told = [n for n, line in enumerate(log) if f"{away}\" is taken away: frames for the port are dropped as port_down" in line]
+        assert len(told) == 1, log
+        assert any("is released" in line for line in log[told[0] :]) and any("link down" in line for line in log[told[0] :]), log
+        events = guest.must_run("weir show events -p igb0")
+        assert events.count("device_removed") == 1 and "link_down" in events, events
+        # The others go on.
+        check_identical(*cables[:2], 20, 1_500)
+        finished = switch.stop()
+    assert finished.code == 0, finished.stderr
+
+
 def check_output(guest, text):
     guest.write("/root/check.toml", text)
     return guest.run("weir check check.toml 2>&1")
@@ -338,6 +362,33 @@ def test_check_tells_what_is_missing(guest, nics):
     nics(names)
     code, output = check_output(guest, text)
     assert code == 0 and "IOMMU, in ordinary pages" in output and "receive descriptors cover" in output, output
+
+
+def test_check_refuses_what_is_no_nic(guest, nics):
+    names = ["e1000e0", "e1000e1"]
+    nics(names)
+    classes = guest.must_run("cd /sys/bus/pci/devices; grep -l 0x0c0500 */class || grep -l 0x060100 */class").split()
+    other = classes[0].split("/")[0]
+    code, output = check_output(guest, config(guest, names).replace(guest.address(names[1]), other))
+    assert code == 3 and f"PCI device {other} is no NIC: its class is 0x0" in output, output
+    assert "--bind" not in output, output
+
+
+def test_locked_memory_and_files_are_checked_before_the_start(guest, nics):
+    names = ["e1000e0", "e1000e1"]
+    nics(names)
+    guest.write("/root/limits.toml", config(guest, names))
+    for command in ("check", "run"):
+        code, output = guest.run(f"ulimit -n 20; weir {command} limits.toml 2>&1")
+        assert code == 3 and "this process may have 20 (ulimit -n)" in output and "LimitNOFILE=" in output, output
+    # A user without capabilities who has the groups' files, and the kernel's usual limit.
+    guest.must_run("grep -q ^olga: /etc/passwd || echo olga:x:1000:1000::/tmp:/bin/sh >> /etc/passwd; cp /root/limits.toml /tmp; chmod 644 /tmp/limits.toml")
+    for name in names:
+        guest.must_run(f"chown 1000 /dev/vfio/$(basename $(readlink /sys/bus/pci/devices/{guest.address(name)}/iommu_group))")
+    for command in ("check", "run", "doctor"):
+        code, output = guest.run(f"ulimit -l 8192; su olga -c 'weir {command} /tmp/limits.toml 2>&1'")
+        assert code == (1 if command == "doctor" else 3), output
+        assert "this process may lock 8192 KiB (ulimit -l)" in output and "LimitMEMLOCK=infinity" in output, output
 
 
 def test_without_hugepages_uio_is_refused(guest, nics):

@@ -339,7 +339,8 @@ impl Report {
                      PFC for that class, or takes longer (--hold)",
                     self.hold_ms
                 ));
-            } else if peer_stops.samples.is_empty() && unpolled == 0 && !was_stopped && (self.are_named || !has_samples) {
+            } else if peer_stops.samples.is_empty() && unpolled == 0 && !was_stopped && (self.are_named || !has_samples)
+            {
                 faults.push(if idle > 0 {
                     format!("port {port}: no frames of class {class} came, so that nothing could stop; have its host send some")
                 } else if *incomplete > 0 {

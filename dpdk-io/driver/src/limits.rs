@@ -94,7 +94,11 @@ impl Needs {
         };
         let smaller = "make [buffer] size smaller, or mean_frame or cell_bytes larger";
         compare(ordinary + self.rings, limits.available, &|needs, has| Finding {
-            message: format!("packet memory takes {} MiB, and {} MiB are available on this machine", mib(needs), mib(has)),
+            message: format!(
+                "packet memory takes {} MiB, and {} MiB are available on this machine",
+                mib(needs),
+                mib(has)
+            ),
             help: format!("{smaller}; or end what has the memory: ps -eo rss,pid,comm --sort -rss | head"),
         });
         for (file, left) in &limits.groups {
@@ -118,13 +122,18 @@ impl Needs {
                 mib(needs),
                 has >> 10
             ),
-            help: "for this shell: sudo prlimit --pid $$ --memlock=unlimited; for a user: `USER - memlock unlimited` in \
+            help:
+                "for this shell: sudo prlimit --pid $$ --memlock=unlimited; for a user: `USER - memlock unlimited` in \
                    /etc/security/limits.conf, and log in anew; for a unit of systemd: LimitMEMLOCK=infinity"
-                .to_owned(),
+                    .to_owned(),
         });
         let of_memory = if self.in_hugepages { limits.hugepage_addresses } else { self.memory };
         compare(ADDRESSES + self.rings + of_memory, limits.addresses, &|needs, has| Finding {
-            message: format!("a run takes {} MiB of addresses, and this process may have {} MiB (ulimit -v)", mib(needs), mib(has)),
+            message: format!(
+                "a run takes {} MiB of addresses, and this process may have {} MiB (ulimit -v)",
+                mib(needs),
+                mib(has)
+            ),
             help: "ulimit -v unlimited, in the shell; LimitAS=infinity in a unit of systemd".to_owned(),
         });
         compare(self.files, limits.files, &|needs, has| Finding {
@@ -142,7 +151,10 @@ impl Limits {
         let sizes = entries("/sys/kernel/mm/hugepages", "hugepages-");
         let nodes = entries("/sys/devices/system/node", "node").max(1);
         Limits {
-            available: fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemAvailable:")).map(|kb| kb << 10),
+            available: fs::read_to_string("/proc/meminfo")
+                .ok()
+                .and_then(|text| field(&text, "MemAvailable:"))
+                .map(|kb| kb << 10),
             groups: groups(Path::new("/")),
             locked,
             addresses: soft(Resource::As),
@@ -199,7 +211,12 @@ fn groups(root: &Path) -> Vec<(PathBuf, u64)> {
         let Some(path) = path else { continue };
         let top = root.join(at.trim_start_matches('/'));
         let below = Path::new(path).strip_prefix(from).unwrap_or(Path::new(""));
-        found.extend(top.join(below).ancestors().take_while(|group| group.starts_with(&top)).filter_map(|group| left(group, names)));
+        found.extend(
+            top.join(below)
+                .ancestors()
+                .take_while(|group| group.starts_with(&top))
+                .filter_map(|group| left(group, names)),
+        );
     }
     found
 }
@@ -224,7 +241,8 @@ fn field(text: &str, name: &str) -> Option<u64> {
 /// How many entries of a folder have a name that begins so and goes on with a digit.
 fn entries(folder: &str, begins: &str) -> u64 {
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
-    let is_meant = |name: &str| name.strip_prefix(begins).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    let is_meant =
+        |name: &str| name.strip_prefix(begins).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
     names.filter(|name| name.to_str().is_some_and(is_meant)).count() as u64
 }
 
@@ -275,7 +293,10 @@ mod tests {
         let limits = Limits { addresses: Some(2 * GIB), files: Some(59), ..Limits::default() };
         let told = short(&NEEDS, &limits);
         assert!(told[0].contains("58624 MiB of addresses, and this process may have 2048 MiB (ulimit -v)"), "{told:?}");
-        assert!(told[1].contains("up to 60 files open, and this process may have 59") && told[1].contains("ulimit -n 60"), "{told:?}");
+        assert!(
+            told[1].contains("up to 60 files open, and this process may have 59") && told[1].contains("ulimit -n 60"),
+            "{told:?}"
+        );
         let small = Needs { memory: GIB / 2, rings: 0, files: 59, ..NEEDS };
         assert_eq!(short(&small, &limits), [""; 0]);
         let reserved = Limits { hugepage_addresses: 64 * GIB, ..limits };
@@ -308,15 +329,20 @@ mod tests {
         assert_eq!(left, [9_223_372_036_854_771_712, 350_000, 0], "{found:?}");
         let limits = Limits { groups: found, ..Limits::default() };
         let told = short(&NEEDS, &limits);
-        assert!(told.len() == 2 && told[1].contains("leaves 0 MiB") && told[1].contains("cg2/top/memory.max"), "{told:?}");
+        assert!(
+            told.len() == 2 && told[1].contains("leaves 0 MiB") && told[1].contains("cg2/top/memory.max"),
+            "{told:?}"
+        );
         assert!(told[1].contains("MemoryMax="), "{told:?}");
     }
 
     #[test]
     fn a_small_switch_has_what_it_takes_here() {
         let text = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"1Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n";
-        let switch = |buffer: &str| weir_config::parse("lab", &format!("[buffer]\nsize = \"{buffer}\"\n{text}")).unwrap();
-        let Needs { memory, rings, files, .. } = Needs::of_dpdk(Memory::of(&[switch("1MB")], 1, 0).megabytes(), [].into_iter());
+        let switch =
+            |buffer: &str| weir_config::parse("lab", &format!("[buffer]\nsize = \"{buffer}\"\n{text}")).unwrap();
+        let Needs { memory, rings, files, .. } =
+            Needs::of_dpdk(Memory::of(&[switch("1MB")], 1, 0).megabytes(), [].into_iter());
         assert!(memory > 64 << 20 && memory < GIB / 2 && rings == 0 && files == FILES);
         let told = check_limits(&[switch("30000GB")], 1).map_err(|error| error.to_string());
         assert!(told.as_ref().is_err_and(|told| told.contains("are available on this machine")), "{told:?}");

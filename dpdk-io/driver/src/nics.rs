@@ -96,8 +96,11 @@ impl System {
             slot: slot(&device),
             carrier: carrier.map(|text| text == "1"),
             netdev,
-            class: read(&device.join("class")).and_then(|class| u32::from_str_radix(class.strip_prefix("0x")?, 16).ok()),
-            physical_function: fs::read_link(device.join("physfn")).ok().and_then(|link| Some(link.file_name()?.to_str()?.to_owned())),
+            class: read(&device.join("class"))
+                .and_then(|class| u32::from_str_radix(class.strip_prefix("0x")?, 16).ok()),
+            physical_function: fs::read_link(device.join("physfn"))
+                .ok()
+                .and_then(|link| Some(link.file_name()?.to_str()?.to_owned())),
             may_open: group.is_none_or(|group| may_open(&self.dev.join("vfio").join(group.to_string()))),
             no_iommu,
         })
@@ -377,7 +380,9 @@ mod tests {
         // A guest sees its driver alone.
         let guest = NicFacts { address: NIC.to_owned(), ..NicFacts::default() };
         assert!(guest.virtual_function("net_ixgbe_vf").unwrap().message.contains("a virtual function: many"));
-        for (dpdk, is_virtual) in [("net_iavf", true), ("net_e1000_igb_vf", true), ("net_e1000_igb", false), ("mlx5_pci", false)] {
+        for (dpdk, is_virtual) in
+            [("net_iavf", true), ("net_e1000_igb_vf", true), ("net_e1000_igb", false), ("mlx5_pci", false)]
+        {
             assert_eq!(guest.virtual_function(dpdk).is_some(), is_virtual, "{dpdk}");
         }
     }

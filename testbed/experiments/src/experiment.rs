@@ -91,14 +91,21 @@ pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {
     RunDir::create(path, &provenance)
 }
 
-/// How many runs these are, and how long they take: `3 runs, about 64 s in all.`
+/// The time that guests take to boot without KVM, on two CPUs, however many they are.
+pub(crate) const GUEST_BOOT: Duration = Duration::from_secs(30);
+
+/// How many runs these are, and how long they take: `3 runs, about 64 s in all.` Guests boot once for all of them.
 pub fn outlook(scenarios: &[Scenario]) -> String {
     let seconds: f64 = scenarios
         .iter()
         .map(|scenario| scenario.end.as_nanos() as f64 * 1e-9 * f64::from(scenario.time_dilation()))
         .sum();
     let runs = if scenarios.len() == 1 { "One run".to_owned() } else { format!("{} runs", scenarios.len()) };
-    format!("{runs}, about {seconds:.0} s in all.")
+    if !scenarios.iter().any(Scenario::boots_guests) {
+        return format!("{runs}, about {seconds:.0} s in all.");
+    }
+    let boot = GUEST_BOOT.as_secs();
+    format!("{runs}, about {:.0} s in all, {boot} s of it for guests to boot (without KVM).", seconds + boot as f64)
 }
 
 /// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`. `run` hands
@@ -125,4 +132,32 @@ fn progress_bar(name: &str, width: usize, length: Span) -> ProgressBar {
     let bar = progress::bar(length.as_micros(), 0, &template);
     bar.set_prefix(name.to_owned());
     bar
+}
+
+#[cfg(test)]
+mod tests {
+    use weir_scenario::RealPorts;
+    use weir_scenario::file::load;
+
+    use super::*;
+
+    #[test]
+    fn guests_boot_once_for_all_runs() {
+        let file = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/rdma-beside-tcp-pools.toml"));
+        let runs = load(file).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+        let ports = RealPorts { folder: "/run/weir".into(), process: 1 };
+        let real: Vec<Scenario> = runs.iter().map(|run| run.with_real_hosts(10, &ports).unwrap()).collect();
+        let seconds = |text: &str| -> u64 {
+            let after = text.split("about ").nth(1).unwrap_or_else(|| panic!("{text}"));
+            after.split(' ').next().unwrap().parse().unwrap()
+        };
+        let emulated: Vec<Scenario> = real.iter().map(|scenario| Scenario { real: None, ..scenario.clone() }).collect();
+        let (with, without) = (outlook(&real), outlook(&emulated));
+        assert!(
+            with.starts_with(&format!("{} runs, about ", runs.len())) && with.contains("30 s of it for guests to boot"),
+            "{with}"
+        );
+        assert_eq!(seconds(&with), seconds(&without) + 30);
+        assert!(without.ends_with(" s in all."), "{without}");
+    }
 }

@@ -319,6 +319,12 @@ impl Scenario {
         self.real.as_ref().is_some_and(|real| real.is_real(host))
     }
 
+    /// Whether guests are booted for it.
+    pub fn boots_guests(&self) -> bool {
+        let mut real = self.real.iter().flat_map(|real| real.hosts.iter().flatten());
+        real.any(|host| matches!(host.reach, Reach::Vm { .. }))
+    }
+
     /// What sends the flow of this place where an end of it is real, and what the other one speaks.
     pub fn tool(&self, flow: usize) -> FlowTool {
         self.real.as_ref().and_then(|real| real.flows.get(flow)).copied().unwrap_or_default()

@@ -400,7 +400,13 @@ impl Capture {
         // One without a time comes with the frame before.
         let at = seen.at.unwrap_or_else(|| self.frames.last().map_or(Stamp::default(), |frame| frame.at));
         let (number, direction) = (seen.number, seen.direction);
-        self.frames.push(Captured { number, at, direction, length: whole.max(FRAME_BYTES_MIN), bytes: start..start + length });
+        self.frames.push(Captured {
+            number,
+            at,
+            direction,
+            length: whole.max(FRAME_BYTES_MIN),
+            bytes: start..start + length,
+        });
         Ok(())
     }
 

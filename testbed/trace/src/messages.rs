@@ -84,7 +84,13 @@ impl Recording {
         for (at, place, number) in frames {
             let capture = &captures[place];
             let frame = &capture.frames()[number];
-            connections.note(network(capture.bytes(frame), frame.length), capture.bytes(frame), at, place, &mut recording);
+            connections.note(
+                network(capture.bytes(frame), frame.length),
+                capture.bytes(frame),
+                at,
+                place,
+                &mut recording,
+            );
         }
         connections.finish(&mut recording);
         recording.sent.sort_by_key(|sent| (sent.at, sent.connection));

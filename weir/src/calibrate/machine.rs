@@ -171,6 +171,9 @@ mod tests {
         let gaps = Gaps::between(&[lcore(0, &[], Some(0))], &[lcore(0, &[(9_000_000, 3)], Some(21))], 100);
         assert_eq!((gaps.away(), gaps.unpolled(0)), (Span::from_millis(27), None));
         let told = gaps.unpolled(20).unwrap();
-        assert!(told.starts_with("frames came through 20 pauses") && told.contains("others had its CPUs for 21 ms"), "{told}");
+        assert!(
+            told.starts_with("frames came through 20 pauses") && told.contains("others had its CPUs for 21 ms"),
+            "{told}"
+        );
     }
 }

@@ -57,7 +57,16 @@ fn memory(memory: &PacketMemory) -> String {
 }
 
 fn nics(nics: &[NicFound]) -> Table {
-    let mut table = Table::new(["Port", "NIC", "Driver", "Virtual function of", "IOMMU group", "NUMA node", "Interface", "Reaches memory by"]);
+    let mut table = Table::new([
+        "Port",
+        "NIC",
+        "Driver",
+        "Virtual function of",
+        "IOMMU group",
+        "NUMA node",
+        "Interface",
+        "Reaches memory by",
+    ]);
     let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
     for nic in nics {
         table.row([

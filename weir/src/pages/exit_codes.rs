@@ -25,7 +25,7 @@ pub(super) const EXIT_CODES: [ExitCode; 4] = [
     ExitCode {
         code: 3,
         means: "nothing is wrong with the files, but this machine, or this build, lacks what they ask for, or another process has it: \
-                CPUs, interfaces, NICs, permissions, DPDK; nothing was started",
+                CPUs, memory, limits of the process, interfaces, NICs, permissions, DPDK; nothing was started",
         then: "do what the message says, or try again later, or elsewhere",
     },
 ];

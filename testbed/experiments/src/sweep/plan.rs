@@ -22,7 +22,7 @@ use super::path::Path;
 use super::point_file::Point;
 use super::policies;
 use crate::Failure;
-use crate::experiment::Backend;
+use crate::experiment::{Backend, GUEST_BOOT};
 use crate::plot;
 use crate::run::{fastest, fitting, real_device, slug};
 
@@ -130,14 +130,13 @@ impl SweepPlan {
     /// How long one run takes. What fits this machine is measured once for each rate.
     fn real_time_of(&self, run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) -> Result<Duration, Failure> {
         let (dilation, besides) = match self.backend {
-            // Guests that boot without KVM take longest.
-            Backend::Hosts if run.boots_guests() => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 35),
             Backend::Hosts if run.has_machines() => (1, 5),
             Backend::Hosts => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 5),
             // DPDK's start and end, and what is under way at a run's end.
             _ => (run.time_dilation.map_or_else(|| fitting_once(run, fits), Ok)?, 3),
         };
-        Ok(Duration::from_nanos(run.scenario.end.as_nanos()) * dilation + Duration::from_secs(besides))
+        let boot = if self.backend == Backend::Hosts && run.boots_guests() { GUEST_BOOT } else { Duration::ZERO };
+        Ok(Duration::from_nanos(run.scenario.end.as_nanos()) * dilation + Duration::from_secs(besides) + boot)
     }
 
     /// Each combination, for each seed, in each run.

@@ -116,7 +116,9 @@ fn of_files(switches: &[SwitchConfig], findings: &mut Vec<Finding>) {
         Err(error) => findings.extend(lacking("lcores", error)),
     }
     match weir_dpdk_driver::check_limits(switches, cpus.len().max(1)) {
-        Ok(()) => findings.push(Finding::good("memory and limits", "enough memory, locked memory, addresses and open files")),
+        Ok(()) => {
+            findings.push(Finding::good("memory and limits", "enough memory, locked memory, addresses and open files"))
+        }
         Err(error) => findings.extend(lacking("memory and limits", error)),
     }
     let checked = weir_dpdk_driver::check_machine(switches).map_err(DriverError::from);

@@ -157,7 +157,13 @@ fn classes_that_the_peer_slows_down_are_told_even_without_traffic() {
 fn a_port_below_its_rate_is_told_with_the_cause() {
     let mut report = report();
     let (ms, us) = (Span::from_millis, Span::from_micros);
-    let line = LineTime { waited: ms(200), lost_late: ms(50), lost_refused: us(1_250), burst_max: ms(20), pending: Span::ZERO };
+    let line = LineTime {
+        waited: ms(200),
+        lost_late: ms(50),
+        lost_refused: us(1_250),
+        burst_max: ms(20),
+        pending: Span::ZERO,
+    };
     report.ports[1].line_time = Some(line);
     report.ports[2].line_time = Some(LineTime { lost_late: Span::ZERO, lost_refused: Span::ZERO, ..line });
     let late = |port: PortId| (port.0 == 1).then(|| Lateness { cpu: 7, gap_max: ms(30), ..Lateness::default() });
