@@ -295,7 +295,7 @@ impl Port {
         self.check("close", ret)
     }
 
-    /// Whether the device is taken away: the kernel asks for it, as its NIC is unplugged or given to another driver, or its driver
+    /// Returns whether the device is taken away: the kernel asks for it, as its NIC is unplugged or given to another driver, or its driver
     /// says that it is gone. Never of a netdev port.
     pub fn is_removed(&self) -> bool {
         self.shared.is_removed()

@@ -43,7 +43,7 @@ impl PortShared {
         self.started.load(Ordering::Acquire)
     }
 
-    /// Whether the device is taken away from the process.
+    /// Returns whether the device is taken away from the process.
     pub(crate) fn is_removed(&self) -> bool {
         // SAFETY: reads a word of a table that has a place for each of DPDK's ports.
         self.netdev.is_none() && unsafe { sys::weir_port_is_removed(self.id) } != 0

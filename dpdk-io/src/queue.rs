@@ -52,7 +52,7 @@ impl RxQueue {
         n
     }
 
-    /// Whether its device is taken away. The queue is to be dropped then, so that the port can be released.
+    /// Returns whether the device is taken away. The queue is to be dropped then, so that the port can be released.
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }
@@ -119,7 +119,7 @@ impl TxQueue {
         n
     }
 
-    /// As [`RxQueue::is_removed`].
+    /// Returns whether the device is taken away, as [`RxQueue::is_removed`].
     pub fn is_removed(&self) -> bool {
         self.port.is_removed()
     }

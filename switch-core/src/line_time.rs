@@ -31,14 +31,14 @@ impl LineTime {
         self.lost_late + self.lost_refused
     }
 
-    /// How far below its rate the port was served while frames waited, in percent, 0 to 100. Of [`LineTime::since`] the time that was
+    /// Computes how far below its rate the port was served while frames waited, in percent, 0 to 100. Of [`LineTime::since`] the time that was
     /// pending at its beginning counts too: what is lost of it waited before.
     pub fn percent_below_rate(&self) -> f64 {
         let at_stake = self.waited + self.pending;
         self.lost().as_picos() as f64 * 100.0 / at_stake.as_picos().max(1) as f64
     }
 
-    /// What came since `before`, with what was pending then. The longest burst is no sum: it stays.
+    /// Subtracts what was counted by `before`, and keeps what was pending then. The longest burst is no sum: it stays.
     pub fn since(&self, before: &LineTime) -> LineTime {
         LineTime {
             waited: self.waited.saturating_sub(before.waited),

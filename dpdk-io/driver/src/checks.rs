@@ -186,7 +186,7 @@ fn needs(device: &str, needed: &[Capability]) -> Option<Finding> {
     lacks(device, needed, effective_capabilities()?)
 }
 
-/// Whether this process has a capability; true where that can't be read.
+/// Returns whether this process has a capability; true where that can't be read.
 pub(crate) fn has_capability((bit, _): Capability) -> bool {
     effective_capabilities().is_none_or(|effective| effective >> bit & 1 == 1)
 }

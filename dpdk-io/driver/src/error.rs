@@ -17,7 +17,7 @@ pub enum DriverError {
     #[error("{0}")]
     Taken(String),
     /// Memory, or a limit of this process, is too small; each with what ends that.
-    #[error("{}", told(.0))]
+    #[error("{}", lines(.0))]
     Lacks(Vec<Finding>),
     /// DPDK does not start.
     #[error("DPDK does not start: {0}")]
@@ -39,6 +39,7 @@ pub enum DriverError {
     Stuck(String),
 }
 
-fn told(findings: &[Finding]) -> String {
+/// Joins findings, one in each line.
+fn lines(findings: &[Finding]) -> String {
     findings.iter().map(|found| format!("{}; {}", found.message, found.help)).collect::<Vec<_>>().join("\n")
 }

@@ -13,14 +13,14 @@ use crate::error::DriverError;
 use crate::memory::Memory;
 use crate::nics::{Access, Finding, System};
 
-/// What a run takes.
+/// Resources that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Needs {
     /// Bytes of DPDK's memory: `-m`.
     pub(crate) memory: u64,
-    /// Whether that is to lie in hugepages.
+    /// Placement of that memory in hugepages.
     pub(crate) in_hugepages: bool,
-    /// Whether NICs get at it through an IOMMU or the kernel's driver, which lock it (VFIO, ibverbs).
+    /// Locking of that memory: by VFIO for an IOMMU, or by the kernel's driver (ibverbs).
     pub(crate) is_locked: bool,
     /// Bytes of receive rings of network interfaces, which the kernel keeps.
     pub(crate) rings: u64,
@@ -28,7 +28,7 @@ pub(crate) struct Needs {
     pub(crate) files: u64,
 }
 
-/// What this process may have. `None` is no limit, or one that can't be read.
+/// Limits of this process and machine. `None` is no limit, or one that can't be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Limits {
     /// Bytes that can be had without swapping (`MemAvailable`).
@@ -57,18 +57,24 @@ const HUGEPAGE_ADDRESSES: u64 = 64 << 30;
 /// # Errors
 /// [`DriverError::Lacks`] names each shortage, and what ends it.
 pub fn check_limits(switches: &[SwitchConfig], lcores: usize) -> Result<(), DriverError> {
-    let ports = || switches.iter().flat_map(|switch| &switch.ports);
-    let nics = ports().filter_map(|port| if let Device::Pci(pci) = &port.device { Some(&*pci.address) } else { None });
-    let needs = Needs {
-        rings: switches.iter().flat_map(|switch| switch.ports.iter().map(|port| ring_bytes(switch, port))).sum(),
-        files: FILES + ports().map(|port| files_of(&port.device)).sum::<u64>(),
-        ..Needs::of_dpdk(Memory::of(switches, lcores, 0).megabytes(), nics)
-    };
-    needs.check()
+    Needs::of_switches(switches, lcores).check()
 }
 
 impl Needs {
-    /// What DPDK takes with so much memory and these NICs, before any port is opened.
+    /// Counts what these switches take on so many lcores.
+    fn of_switches(switches: &[SwitchConfig], lcores: usize) -> Needs {
+        let ports = || switches.iter().flat_map(|switch| &switch.ports);
+        let nics =
+            ports().filter_map(|port| if let Device::Pci(pci) = &port.device { Some(&*pci.address) } else { None });
+        let rings = switches.iter().flat_map(|switch| switch.ports.iter().map(|port| ring_bytes(switch, port)));
+        Needs {
+            rings: rings.sum(),
+            files: FILES + ports().map(|port| files_of(&port.device)).sum::<u64>(),
+            ..Needs::of_dpdk(Memory::of(switches, lcores, 0).megabytes(), nics)
+        }
+    }
+
+    /// Counts what DPDK takes with so much memory and these NICs, before any port is opened.
     pub(crate) fn of_dpdk<'a>(memory_mb: u32, mut nics: impl Iterator<Item = &'a str>) -> Needs {
         let memory = u64::from(memory_mb) << 20;
         let system = System::here();
@@ -238,7 +244,7 @@ fn field(text: &str, name: &str) -> Option<u64> {
     lines.find_map(|mut words| if words.next()? == name { words.next()?.parse().ok() } else { None })
 }
 
-/// How many entries of a folder have a name that begins so and goes on with a digit.
+/// Counts the entries of a folder whose name begins so and goes on with a digit.
 fn entries(folder: &str, begins: &str) -> u64 {
     let names = fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.file_name());
     let is_meant =
@@ -337,14 +343,23 @@ mod tests {
     }
 
     #[test]
-    fn a_small_switch_has_what_it_takes_here() {
-        let text = "[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"1Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"1Gbps\"\n";
-        let switch =
-            |buffer: &str| weir_config::parse("lab", &format!("[buffer]\nsize = \"{buffer}\"\n{text}")).unwrap();
-        let Needs { memory, rings, files, .. } =
-            Needs::of_dpdk(Memory::of(&[switch("1MB")], 1, 0).megabytes(), [].into_iter());
-        assert!(memory > 64 << 20 && memory < GIB / 2 && rings == 0 && files == FILES);
-        let told = check_limits(&[switch("30000GB")], 1).map_err(|error| error.to_string());
-        assert!(told.as_ref().is_err_and(|told| told.contains("are available on this machine")), "{told:?}");
+    fn needs_follow_the_buffer_and_the_ports() {
+        let needs = |buffer: &str, device: &str| {
+            let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\n{device} = \"{name}\"\nrate = \"1Gbps\"\n");
+            let text = format!("[buffer]\n{buffer}\n{}{}", port("a"), port("b"));
+            Needs::of_switches(&[weir_config::parse("lab", &text).unwrap()], 1)
+        };
+        let small = needs("size = \"1MB\"", "ring");
+        assert!(small.memory > 64 << 20 && small.memory < GIB / 2, "{small:?}");
+        assert_eq!((small.rings, small.files, small.is_locked), (0, FILES, false));
+        let interfaces = needs("size = \"1MB\"", "af_packet");
+        // 20,000 slots of 1.6 KB at 1 Gb/s.
+        assert!(interfaces.rings > 60 << 20 && interfaces.rings <= 64 << 20, "{interfaces:?}");
+        assert_eq!(interfaces.files, FILES + 8);
+        let large = needs("size = \"2000MB\"\nmean_frame = \"exact\"", "ring");
+        assert!(large.memory > 56 * GIB, "{large:?}");
+        let told =
+            short(&Needs { in_hugepages: false, ..large }, &Limits { available: Some(24 * GIB), ..Limits::default() });
+        assert!(told.len() == 1 && told[0].contains("24576 MiB are available"), "{told:?}");
     }
 }

@@ -216,7 +216,7 @@ impl NicFacts {
 }
 
 impl NicFacts {
-    /// What a virtual function can't do; `None` for a NIC that is none, by the system or by DPDK's driver of it.
+    /// Names what a virtual function can't do; `None` for another NIC, by the system and by DPDK's driver of it.
     pub(crate) fn virtual_function(&self, driver: &str) -> Option<Finding> {
         if self.physical_function.is_none() && !VF_DRIVERS.contains(&driver) {
             return None;
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn a_virtual_function_is_told_with_what_it_can_not_do() {
+    fn a_virtual_function_is_named_with_its_limits() {
         let machine = Machine::new();
         assert_eq!((machine.facts().warnings(&[]), machine.facts().virtual_function("net_ixgbe")), (Vec::new(), None));
         symlink("../0000:80:00.1", machine.device(NIC).join("physfn")).unwrap();

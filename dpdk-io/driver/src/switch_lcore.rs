@@ -49,7 +49,7 @@ struct Input {
 #[derive(Debug)]
 struct World {
     store: FrameStore,
-    /// By port; `None` for ports that other lcores transmit on, and for those whose device was taken away.
+    /// Outputs by port; `None` for ports that other lcores transmit on, and for those whose device was taken away.
     tx: Vec<Option<Output>>,
     batch: Batch,
     /// Whether any port that this lcore transmits on has a tap.

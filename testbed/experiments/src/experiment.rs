@@ -94,7 +94,7 @@ pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {
 /// The time that guests take to boot without KVM, on two CPUs, however many they are.
 pub(crate) const GUEST_BOOT: Duration = Duration::from_secs(30);
 
-/// How many runs these are, and how long they take: `3 runs, about 64 s in all.` Guests boot once for all of them.
+/// Describes how many runs these are, and how long they take: `3 runs, about 64 s in all.` Guests boot once for all of them.
 pub fn outlook(scenarios: &[Scenario]) -> String {
     let seconds: f64 = scenarios
         .iter()

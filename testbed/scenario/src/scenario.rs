@@ -319,7 +319,7 @@ impl Scenario {
         self.real.as_ref().is_some_and(|real| real.is_real(host))
     }
 
-    /// Whether guests are booted for it.
+    /// Returns whether guests are booted for it.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.real.iter().flat_map(|real| real.hosts.iter().flatten());
         real.any(|host| matches!(host.reach, Reach::Vm { .. }))

@@ -38,7 +38,7 @@ pub struct Captured {
     pub at: Stamp,
     /// Which way it passed whoever captured it, where the file tells.
     pub direction: Option<ReplayDirection>,
-    /// Its length without FCS: more than its bytes if the file has only its headers ([`Choice::headers_suffice`]).
+    /// Length without FCS, in bytes: more than its bytes if the file has only its headers ([`Choice::headers_suffice`]).
     pub length: usize,
     /// Where its bytes, without FCS, are in those of the capture.
     pub(crate) bytes: Range<usize>,
@@ -432,7 +432,7 @@ struct Seen {
     at: Option<Stamp>,
     direction: Option<ReplayDirection>,
     interface: u32,
-    /// Its length, without the FCS where the file has one.
+    /// Length on the wire in bytes, without the FCS where the file has one.
     original: usize,
 }
 

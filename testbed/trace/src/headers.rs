@@ -56,7 +56,7 @@ pub(crate) enum Transport {
     Other,
 }
 
-/// Whether the beginning of a frame of this length has the headers up to RoCEv2's BTH, or TCP's. Frames of something else need no more
+/// Returns whether the beginning of a frame of this length has the headers up to RoCEv2's BTH, or TCP's. Frames of something else need no more
 /// than what says that they are.
 pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
     let at = type_at(frame);
@@ -90,7 +90,7 @@ pub(crate) fn network(frame: &[u8], length: usize) -> Network {
     }
 }
 
-/// Where the type is, behind up to two VLAN tags.
+/// Finds the EtherType, behind up to two VLAN tags.
 fn type_at(frame: &[u8]) -> usize {
     let mut at = TYPE_AT;
     for _ in 0..2 {

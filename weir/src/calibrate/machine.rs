@@ -59,12 +59,12 @@ impl Gaps {
         gaps
     }
 
-    /// For how long lcores were away, in all.
+    /// Sums the time for which lcores were away.
     pub(super) fn away(&self) -> Span {
         Span::from_nanos((self.away_ms * 1e6) as u64)
     }
 
-    /// Why a peer that never seemed to stop is not named: in so many pauses lcores were away; `None` where there is none.
+    /// Explains why a peer that never seemed to stop is not named: in so many pauses lcores were away. `None` where there is none.
     pub(super) fn unpolled(&self, pauses: u64) -> Option<String> {
         (pauses > 0).then(|| {
             format!(
@@ -75,7 +75,7 @@ impl Gaps {
         })
     }
 
-    /// Who had the CPUs, in brackets; nothing where the kernel does not tell.
+    /// Names who had the CPUs, in brackets; empty where the kernel does not count it.
     fn who(&self) -> String {
         let had = [("others had its CPUs", self.cpu_waited_ms), ("a hypervisor had them", self.cpu_stolen_ms)];
         let had = had.into_iter().filter_map(|(who, ms)| Some(format!("{who} for {} ms", ms.filter(|ms| *ms > 0)?)));

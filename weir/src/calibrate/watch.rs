@@ -57,7 +57,7 @@ pub(super) struct LeftOut {
     pub(super) too_short: u64,
     /// It was to stop for as long as a pause is held, and did not.
     pub(super) never_stopped: u64,
-    /// As above, and lcores were away for so long meanwhile that frames of a sender that had stopped would have come as late.
+    /// Pauses through which frames came, while lcores were away for so long that those of a sender that had stopped would have come as late.
     pub(super) unpolled: u64,
 }
 
@@ -68,7 +68,7 @@ pub(super) struct Watch {
     rate: BitRate,
     /// Who does not stop for so long does not obey.
     held: Span,
-    /// For how long lcores were away while the frames that come now passed.
+    /// Time for which lcores were away while the frames that come now passed.
     away: Span,
     /// Frames before the pause: when, and how long on the wire they are.
     before: VecDeque<(u64, u64)>,

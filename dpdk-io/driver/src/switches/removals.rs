@@ -11,15 +11,15 @@ use super::RunningSwitches;
 /// A step of a device's way out.
 #[derive(Debug)]
 pub enum Removal {
-    /// It is taken away: its port has no link from now on, and lcores let go of it.
+    /// The device is taken away: its port has no link from now on, and lcores let go of it.
     Requested,
     /// DPDK has closed it, and the kernel has it back.
     Released,
-    /// It can't be closed in order.
+    /// DPDK failed to close it; the port is closed all the same.
     Failed(PortError),
 }
 
-/// By switch and port: the devices that are taken away, and whether they are released.
+/// Devices that are taken away, by switch and port, and whether they are released.
 #[derive(Debug, Default)]
 pub(super) struct Removals(Mutex<BTreeMap<(usize, usize), bool>>);
 
