@@ -106,4 +106,6 @@ pub struct PfcConfig {
     /// How long the switch itself may take from a frame's arrival at the device to a PAUSE that leaves it: polling,
     /// and what the device has queued. The headroom rule adds what arrives meanwhile.
     pub reaction: Span,
+    /// `obey = "all"`: a peer's PFC pauses lossy classes too, and is not ignored for them.
+    pub obeys_for_lossy: bool,
 }

@@ -58,7 +58,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
         "`ecn` of [[classes.queues]]",
         &["kmin", "kmax", "pmax", "at_rate", "mark_on"],
     ),
-    KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction"]),
+    KnownTable::table("pfc", &["quanta", "refresh_percent", "reaction", "obey"]),
     KnownTable::table("pfc_watchdog", &["action", "detection_time", "restoration_time", "poll_interval", "condition"]),
     KnownTable::array(
         "ports",
@@ -90,7 +90,7 @@ const AFTER_BUFFER: &[KnownTable] = &[
         ],
     ),
     KnownTable::inline("ports.pci", "`pci` of [[ports]]", &["address", "devargs"]),
-    KnownTable::inline("ports.device_flow_control", "`device_flow_control` of [[ports]]", &["require"]),
+    KnownTable::inline("ports.device_flow_control", "`device_flow_control` of [[ports]]", &["require", "sends"]),
     KnownTable::inline(
         "ports.vhost_user",
         "`vhost_user` of [[ports]]",

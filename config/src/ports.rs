@@ -63,14 +63,13 @@ impl PortState {
     }
 }
 
-/// What a port makes of a device that pauses, or is paused, by itself.
+/// Conditions for a device's part in flow control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum DeviceFlowControl {
-    /// Tells of it, and goes on.
-    #[default]
-    Warn,
-    /// `device_flow_control = { require = "off" }`: does not start.
-    RequireOff,
+pub struct DeviceFlowControl {
+    /// `require = "off"`: a device that pauses, or is paused, by itself is refused. Otherwise it is a warning.
+    pub requires_off: bool,
+    /// `sends = true`: MAC control frames leave the device, although its driver is known for dropping them.
+    pub sends: bool,
 }
 
 /// A NIC on the PCI bus.

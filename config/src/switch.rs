@@ -52,6 +52,12 @@ impl SwitchConfig {
         self.mtu + Bytes::new(Self::FRAME_OVERHEAD_BYTES)
     }
 
+    /// The longest frame that is forwarded, with FCS: [`SwitchConfig::frame_bytes_max`] and a second VLAN tag. Thresholds and the
+    /// headroom rule count one tag.
+    pub fn tagged_frame_bytes_max(&self) -> Bytes {
+        self.frame_bytes_max() + Bytes::new(4)
+    }
+
     /// The number of lossless classes.
     pub fn lossless_classes(&self) -> u32 {
         self.classes.lossless.len() as u32

@@ -2,6 +2,8 @@
 
 use std::ffi::{CStr, c_char};
 
+use crate::mempool::FRAME_OVERHEAD;
+
 /// What a device is and can do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
@@ -17,11 +19,48 @@ pub struct DeviceInfo {
     pub rx_desc: (u32, u32),
     /// Descriptors of a transmit queue, least and most.
     pub tx_desc: (u32, u32),
-    /// Smallest and largest MTU.
+    /// Smallest and largest MTU that the driver takes.
     pub mtu: (u16, u16),
+    /// Bytes of the longest frame under an MTU beside that MTU, FCS included. Drivers count different tags: ixgbe none (18), igb one
+    /// (22), igc and i40e two (26).
+    pub mtu_overhead: u32,
+    /// Smallest receive buffer, in bytes.
+    pub receive_buffer_min: u32,
     /// Index of the kernel's interface behind the port, if there is one.
     pub if_index: Option<u32>,
 }
+
+impl DeviceInfo {
+    /// The MTU to set for frames of a payload of `mtu` bytes and two VLAN tags; the device's largest where that is less.
+    pub fn mtu_with_tags(&self, mtu: u16) -> u16 {
+        let tags = (FRAME_OVERHEAD + FCS_BYTES).saturating_sub(self.mtu_overhead) as u16;
+        let with_tags = mtu.saturating_add(tags);
+        // Up to the ordinary MTU, Intel's drivers leave the device at ordinary frames, whatever they reckon with tags.
+        let is_long = mtu > ORDINARY_MTU - TWO_TAGS;
+        if is_long { with_tags.max(ORDINARY_MTU + 1) } else { with_tags }.min(self.mtu.1)
+    }
+
+    /// The longest frame, in bytes without FCS, that the device takes with this MTU set.
+    pub fn frame_bytes_max(&self, mtu: u16) -> u32 {
+        u32::from(mtu) + self.mtu_overhead.saturating_sub(FCS_BYTES)
+    }
+
+    /// Reads the limits as `rte_eth_dev_configure` does (`eth_dev_get_overhead_len`): a driver without a largest MTU has none but that
+    /// of its longest frame.
+    pub(crate) fn limits(min_mtu: u16, max_mtu: u16, max_rx_pktlen: u32) -> ((u16, u16), u32) {
+        let overhead = match max_rx_pktlen.checked_sub(u32::from(max_mtu)) {
+            Some(overhead) if max_mtu != u16::MAX => overhead,
+            _ => 14 + FCS_BYTES,
+        };
+        let largest = max_rx_pktlen.saturating_sub(overhead).min(u32::from(max_mtu)) as u16;
+        ((min_mtu, if max_rx_pktlen == 0 { max_mtu } else { largest }), overhead)
+    }
+}
+
+const FCS_BYTES: u32 = 4;
+/// `RTE_ETHER_MTU`, above which drivers have their devices take long frames.
+const ORDINARY_MTU: u16 = 1_500;
+const TWO_TAGS: u16 = 8;
 
 /// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +108,8 @@ pub struct PortStats {
     pub oerrors: u64,
     /// Frames dropped because the receive pool was empty.
     pub rx_nombuf: u64,
+    /// Frames dropped at receive queues, as drivers count them by queue.
+    pub q_errors: u64,
 }
 
 /// A C array up to its NUL, or all of it.
@@ -77,4 +118,58 @@ pub(crate) fn text(bytes: &[c_char]) -> String {
     let bytes = unsafe { std::slice::from_raw_parts(bytes.as_ptr().cast::<u8>(), bytes.len()) };
     CStr::from_bytes_until_nul(bytes)
         .map_or_else(|_| String::from_utf8_lossy(bytes).into_owned(), |text| text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Limits as drivers of DPDK 22.11 report them.
+    fn info(max_mtu: u16, max_rx_pktlen: u32) -> DeviceInfo {
+        let (mtu, mtu_overhead) = DeviceInfo::limits(68, max_mtu, max_rx_pktlen);
+        DeviceInfo {
+            driver: String::new(),
+            bus: "pci".to_owned(),
+            max_rx_queues: 1,
+            max_tx_queues: 1,
+            rx_desc: (32, 4_096),
+            tx_desc: (32, 4_096),
+            mtu,
+            mtu_overhead,
+            receive_buffer_min: 1_024,
+            if_index: None,
+        }
+    }
+
+    #[test]
+    fn two_tags_pass_at_the_full_mtu() {
+        // ixgbe_dev_info_get, eth_igb_infos_get, eth_igc_infos_get, i40e_dev_info_get.
+        for (driver, max_mtu, max_rx_pktlen, overhead) in [
+            ("ixgbe", 15_854, 15_872, 18),
+            ("igb", 16_361, 16_383, 22),
+            ("igc", 9_702, 9_728, 26),
+            ("i40e", 9_702, 9_728, 26),
+        ] {
+            let device = info(max_mtu, max_rx_pktlen);
+            assert_eq!((device.mtu.1, device.mtu_overhead), (max_mtu, overhead), "{driver}");
+            for mtu in [1_500, 3_000, 9_000, 9_216] {
+                let set = device.mtu_with_tags(mtu);
+                let longest = device.frame_bytes_max(set);
+                assert!(longest == u32::from(mtu) + 22 || (set, longest) == (1_501, 1_523), "{driver}: {set}");
+                assert!(set > 1_500, "{driver}: the device is left at ordinary frames");
+            }
+        }
+    }
+
+    #[test]
+    fn a_device_with_less_takes_what_it_can() {
+        // eth_em_infos_get gives no largest MTU; 82574.
+        let device = info(u16::MAX, 0x2412);
+        assert_eq!((device.mtu.1, device.mtu_overhead), (9_216, 18));
+        assert_eq!(device.frame_bytes_max(device.mtu_with_tags(9_000)), 9_022);
+        assert_eq!(device.frame_bytes_max(device.mtu_with_tags(9_216)), 9_230, "untagged at the full MTU");
+        // virtio: what its frames have beside the MTU is no matter of tags.
+        let device = info(1_500, 9_728);
+        assert_eq!(device.mtu_with_tags(1_500), 1_500);
+    }
 }

@@ -2,6 +2,8 @@
 
 use std::ffi::c_int;
 use std::fmt;
+use std::fs;
+use std::path::Path;
 
 use weir_dpdk_sys as sys;
 
@@ -42,8 +44,7 @@ pub enum FlowControlStep {
 pub enum MacControlTransmit {
     /// They do.
     Sent,
-    /// The driver's initialisation makes the NIC drop them (i40e): this port
-    /// cannot pause its neighbour.
+    /// The driver has the NIC drop them: this port cannot pause its neighbour.
     DroppedByDevice,
     /// Not known for this driver: try it on the wire.
     Unknown,
@@ -175,14 +176,24 @@ impl Port {
     /// Whether frames of EtherType 0x8808 that the program sends leave the
     /// port, by what is known of its driver.
     pub fn sends_mac_control(&self) -> MacControlTransmit {
-        mac_control_of(&self.driver_name())
+        let nic = || InterfaceNic::of(Path::new("/sys"), &self.interface()?);
+        let of_driver = mac_control_of(&self.driver_name());
+        // What the driver sends goes through a NIC's below the interface, if there is one.
+        match of_driver {
+            MacControlTransmit::Sent => nic().map_or(of_driver, |nic| nic.sends_mac_control()),
+            _ => of_driver,
+        }
+    }
+
+    /// The kernel's interface that the port is, or stands on.
+    fn interface(&self) -> Option<String> {
+        self.device_info().ok()?.if_index.and_then(kernel_pause::interface_name)
     }
 
     /// Reads back what the device does by itself. Links that come up may
     /// negotiate anew, so ask again then.
     pub fn device_flow_control(&self) -> DeviceFlowControl {
-        let interface = self.device_info().ok().and_then(|info| info.if_index).and_then(kernel_pause::interface_name);
-        if let Some(interface) = interface {
+        if let Some(interface) = self.interface() {
             return DeviceFlowControl {
                 link: kernel_pause::link_pause(&interface),
                 priority: kernel_pause::priority_pause(&interface),
@@ -235,6 +246,60 @@ impl Port {
     }
 }
 
+/// The NIC of a kernel interface.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InterfaceNic {
+    /// The kernel's driver, e.g. `ixgbe`.
+    pub driver: String,
+    /// PCI vendor and device; `None` on another bus.
+    pci: Option<(u16, u16)>,
+}
+
+impl InterfaceNic {
+    /// The NIC of an interface, or of one below it (bond, bridge port, VLAN), as `sys`, which is `/sys`, has it. `None` where there
+    /// is none.
+    pub fn of(sys: &Path, interface: &str) -> Option<InterfaceNic> {
+        let folder = sys.join("class/net").join(interface);
+        let device = folder.join("device");
+        let Ok(driver) = fs::read_link(device.join("driver")) else {
+            let entries = fs::read_dir(&folder).ok()?.flatten();
+            let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
+            let below: Vec<InterfaceNic> =
+                names.filter_map(|name| InterfaceNic::of(sys, name.strip_prefix("lower_")?)).collect();
+            // Of several, one that drops decides.
+            let drops = |nic: &&InterfaceNic| nic.sends_mac_control() == MacControlTransmit::DroppedByDevice;
+            return below.iter().find(drops).or(below.first()).cloned();
+        };
+        let number =
+            |file| u16::from_str_radix(fs::read_to_string(device.join(file)).ok()?.trim().strip_prefix("0x")?, 16).ok();
+        Some(InterfaceNic {
+            driver: driver.file_name()?.to_string_lossy().into_owned(),
+            pci: number("vendor").zip(number("device")),
+        })
+    }
+
+    /// Whether frames of EtherType 0x8808 leave the interface, from the drivers' sources (Linux 6.1).
+    pub fn sends_mac_control(&self) -> MacControlTransmit {
+        match self.driver.as_str() {
+            // i40e_add_filter_to_drop_tx_flow_control_frames.
+            "i40e" => MacControlTransmit::DroppedByDevice,
+            // ice_fltr_add_eth: ETH_P_PAUSE, ICE_FLTR_TX, ICE_DROP_PACKET.
+            "ice" => MacControlTransmit::DroppedByDevice,
+            // The physical function's ETQF_FILTER_FC with TX_ANTISPOOF, set while `spoofchk` is on.
+            "ixgbevf" if self.is_x550_function() => MacControlTransmit::DroppedByDevice,
+            "ixgbe" | "ixgbevf" | "igb" | "igc" | "e1000" | "e1000e" | "vmxnet3" | "virtio_net" => {
+                MacControlTransmit::Sent
+            }
+            _ => MacControlTransmit::Unknown,
+        }
+    }
+
+    /// Virtual functions of X550, X550EM_X and X550EM_A, and as Hyper-V has them.
+    fn is_x550_function(&self) -> bool {
+        matches!(self.pci, Some((0x8086, 0x1564 | 0x1565 | 0x15a8 | 0x15a9 | 0x15b4 | 0x15c5)))
+    }
+}
+
 /// Drivers of devices that are memory: they can't pause a peer, nor be paused.
 const HAVE_NO_PAUSE: [&str; 11] = [
     "af_packet",
@@ -275,6 +340,38 @@ fn mac_control_of(driver: &str) -> MacControlTransmit {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An interface's folder as `/sys` has it.
+    fn interface(sys: &Path, name: &str, driver: &str, device: &str) {
+        let nic = sys.join("class/net").join(name).join("device");
+        fs::create_dir_all(&nic).unwrap();
+        std::os::unix::fs::symlink(format!("../drivers/{driver}"), nic.join("driver")).unwrap();
+        fs::write(nic.join("vendor"), "0x8086\n").unwrap();
+        fs::write(nic.join("device"), format!("{device}\n")).unwrap();
+    }
+
+    #[test]
+    fn interfaces_whose_driver_drops_control_frames_are_known() {
+        let sys = tempfile::tempdir().unwrap();
+        for (name, driver, device, expected) in [
+            ("xl710", "i40e", "0x1583", MacControlTransmit::DroppedByDevice),
+            ("e810", "ice", "0x1593", MacControlTransmit::DroppedByDevice),
+            ("x550vf", "ixgbevf", "0x1565", MacControlTransmit::DroppedByDevice),
+            ("82599vf", "ixgbevf", "0x10ed", MacControlTransmit::Sent),
+            ("82599", "ixgbe", "0x10fb", MacControlTransmit::Sent),
+            ("cx5", "mlx5_core", "0x1017", MacControlTransmit::Unknown),
+        ] {
+            interface(sys.path(), name, driver, device);
+            let nic = InterfaceNic::of(sys.path(), name).unwrap();
+            assert_eq!((nic.driver.as_str(), nic.sends_mac_control()), (driver, expected));
+        }
+        let bond = sys.path().join("class/net/bond0");
+        fs::create_dir_all(bond.join("lower_82599")).unwrap();
+        fs::create_dir_all(bond.join("lower_e810")).unwrap();
+        assert_eq!(InterfaceNic::of(sys.path(), "bond0").map(|nic| nic.driver), Some("ice".to_owned()));
+        fs::create_dir_all(sys.path().join("class/net/veth0")).unwrap();
+        assert_eq!(InterfaceNic::of(sys.path(), "veth0"), None);
+    }
 
     #[test]
     fn i40e_is_recognised() {

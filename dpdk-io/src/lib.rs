@@ -96,7 +96,7 @@ pub use device::{DeviceInfo, Link, PauseState, PortStats};
 pub use eal::{BUILT_FOR, Eal, IoAddresses, version};
 pub use eal_args::{EalArgs, MemoryMode, free_hugepage_bytes};
 pub use error::{EalError, Errno, MempoolError, PdumpError, PortError};
-pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, MacControlTransmit};
+pub use flow_control::{DeviceFlowControl, FlowControlReport, FlowControlStep, InterfaceNic, MacControlTransmit};
 pub use lcore::{Lcore, LcoreHandle, LcorePanic};
 pub use losses::{DeviceLosses, DriverKnowledge, LossCause, LossMeter, Losses, driver_knowledge};
 pub use mbuf::{HEADROOM, Mbuf};

@@ -98,6 +98,13 @@ impl Mbuf {
         unsafe { sys::weir_mbuf_trim(self.0.as_ptr(), n) == 0 }
     }
 
+    /// Moves a frame's segments into the first; false (and nothing changed) if that has no room.
+    pub fn join_segments(&mut self) -> bool {
+        debug_assert_eq!(self.reference_count(), 1, "somebody else reads this mbuf");
+        // SAFETY: the mbuf is ours; the call checks the room behind the data.
+        unsafe { sys::weir_mbuf_linearize(self.0.as_ptr()) == 0 }
+    }
+
     /// Sets the length of a frame of one segment; new bytes hold whatever was
     /// in the buffer. False (and nothing changed) if they do not fit or there
     /// are several segments.

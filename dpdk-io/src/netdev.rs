@@ -214,6 +214,8 @@ impl Netdev {
             rx_desc: slots,
             tx_desc: (1, u32::from(u16::MAX)),
             mtu: (68, MTU_MAX),
+            mtu_overhead: crate::mempool::FRAME_OVERHEAD + 4,
+            receive_buffer_min: 0,
             if_index: Some(self.interface.index()),
         }
     }
@@ -244,7 +246,7 @@ impl Netdev {
     /// The kernel forgets its counters when they are read, so they are added up here.
     fn count_missed(&self) {
         if let Some(socket) = &*lock(&self.receiving) {
-            self.counters.add_missed(ring::dropped_since_last(socket.as_raw_fd()));
+            self.counters.add_from_kernel(ring::counted_since_last(socket.as_raw_fd()));
         }
     }
 }

@@ -157,6 +157,7 @@ impl Port {
                 is_vhost: false,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
+                scatters: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
                 xdp: Mutex::default(),
                 rings: None,
@@ -189,6 +190,7 @@ impl Port {
                 is_vhost,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
+                scatters: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
                 xdp: Mutex::default(),
                 rings,
@@ -223,7 +225,7 @@ impl Port {
             tx_queues: config.tx_queues,
             rx_desc: config.rx_desc,
             tx_desc: config.tx_desc,
-            mtu: config.mtu.unwrap_or(0),
+            mtu: config.mtu.map_or(0, |mtu| info.mtu_with_tags(mtu)),
         };
         let mut step: c_int = 0;
         if self.shared.is_vhost {
@@ -263,9 +265,12 @@ impl Port {
             // SAFETY: the port is ours; its queues do not call DPDK before `started`.
             let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
             self.check("start", ret)?;
+            // SAFETY: the port is ours, and has a receive queue.
+            let scatters = unsafe { sys::weir_port_scatters(self.id()) != 0 };
+            self.shared.scatters.store(scatters, Ordering::Relaxed);
         }
         // Release: pairs with the Acquire in the queues' `is_started`, so that
-        // they see the burst functions that the start installed.
+        // they see `scatters`, and the burst functions that the start installed.
         self.shared.started.store(true, Ordering::Release);
         Ok(())
     }
@@ -364,6 +369,7 @@ impl Port {
             return Ok(netdev.info());
         }
         let info = raw_info(self.id()).map_err(|errno| self.failed("device information", errno))?;
+        let (mtu, mtu_overhead) = DeviceInfo::limits(info.min_mtu, info.max_mtu, info.max_rx_pktlen);
         Ok(DeviceInfo {
             driver: text(&info.driver),
             bus: text(&info.bus),
@@ -371,7 +377,9 @@ impl Port {
             max_tx_queues: info.max_tx_queues,
             rx_desc: (info.min_rx_desc, info.max_rx_desc),
             tx_desc: (info.min_tx_desc, info.max_tx_desc),
-            mtu: (info.min_mtu, info.max_mtu),
+            mtu,
+            mtu_overhead,
+            receive_buffer_min: info.min_rx_bufsize,
             if_index: (info.if_index != 0).then_some(info.if_index),
         })
     }
@@ -470,6 +478,11 @@ impl Port {
         Ok(mtu)
     }
 
+    /// The longest frame, in bytes without FCS, that the device takes by its limits; `None` where it tells none.
+    pub fn frame_bytes_max(&self) -> Option<u32> {
+        Some(self.device_info().ok()?.frame_bytes_max(self.mtu().ok()?))
+    }
+
     /// Whether frames to any address are received.
     pub fn promiscuous(&self) -> bool {
         if let Some(netdev) = self.netdev() {
@@ -514,7 +527,8 @@ impl Port {
         if mtu < info.mtu.0 || mtu > info.mtu.1 {
             return Err(PortError::Mtu { port: self.name().to_owned(), mtu, min: info.mtu.0, max: info.mtu.1 });
         }
-        let needed = u32::from(mtu) + FRAME_OVERHEAD + u32::from(crate::mbuf::HEADROOM);
+        let frame = (u32::from(mtu) + FRAME_OVERHEAD).max(info.receive_buffer_min);
+        let needed = frame + u32::from(crate::mbuf::HEADROOM);
         let data_room = config.rx_pool.data_room();
         if needed > u32::from(data_room) {
             return Err(PortError::DataRoom { port: self.name().to_owned(), mtu, needed, data_room });

@@ -2,9 +2,10 @@
 
 use crate::mempool::Mempool;
 
-/// Configuration of a [`crate::Port`]: always without RX and TX offloads, and
-/// with frames dropped at a receive queue that is full (`rx_drop_en`) rather
-/// than the whole port blocked, where the driver has the choice.
+/// Configuration of a [`crate::Port`]: always without RX and TX offloads. Where
+/// the driver has the choice, frames are dropped at a full receive queue
+/// (`rx_drop_en`) only of a port with several, and otherwise wait in the NIC's
+/// packet buffer.
 #[derive(Clone, Debug)]
 pub struct PortConfig<'a> {
     /// Receive queues; frames are spread over them by RSS where the device can.
@@ -17,7 +18,8 @@ pub struct PortConfig<'a> {
     /// there are out of the program's sight: keep it short.
     pub tx_desc: u16,
     /// Bytes of payload in a frame, the 14-byte header, VLAN tags and FCS not
-    /// counted; `None` leaves the driver's, mostly 1500.
+    /// counted; `None` leaves the driver's, mostly 1500. The device's own limit
+    /// is set for two tags beside it, as far as it can: [`DeviceInfo::mtu_with_tags`](crate::DeviceInfo::mtu_with_tags).
     pub mtu: Option<u16>,
     /// Whether frames to other addresses are received.
     pub promiscuous: bool,

@@ -26,6 +26,8 @@ pub(crate) struct PortShared {
     pub(crate) is_vhost: bool,
     pub(crate) closed: AtomicBool,
     pub(crate) started: AtomicBool,
+    /// Whether frames may come in several mbufs each, as of the last start.
+    pub(crate) scatters: AtomicBool,
     /// Pools that the driver may take mbufs from; declared, and so dropped,
     /// before the runtime.
     pub(crate) pools: Mutex<Vec<Mempool>>,
@@ -47,6 +49,13 @@ impl PortShared {
     pub(crate) fn is_removed(&self) -> bool {
         // SAFETY: reads a word of a table that has a place for each of DPDK's ports.
         self.netdev.is_none() && unsafe { sys::weir_port_is_removed(self.id) } != 0
+    }
+
+    /// For receive queues, after [`PortShared::is_started`].
+    #[inline(always)]
+    pub(crate) fn scatters(&self) -> bool {
+        // Relaxed: written before `started`.
+        self.scatters.load(Ordering::Relaxed)
     }
 
     /// The queue pairs, one bit each, that the guest of a vhost port uses.

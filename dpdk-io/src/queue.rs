@@ -7,6 +7,7 @@ use weir_dpdk_sys as sys;
 
 use crate::arrivals::Arrival;
 use crate::batch::{Batch, MAX_BURST};
+use crate::mbuf::Mbuf;
 use crate::netdev;
 use crate::port_shared::PortShared;
 
@@ -31,7 +32,8 @@ impl RxQueue {
 
     /// Appends up to `max` received frames to the batch, as many as it has room
     /// for, and returns how many: 0 if there are none or the port is not
-    /// started. Frames of several segments are left as they are.
+    /// started. A frame that came in several segments is put into one, as drivers that send one segment each, such as ixgbe's by
+    /// vectors, send no other whole. Only a frame that is longer than an mbuf stays in several: longer than the port's MTU.
     #[inline]
     pub fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let wanted = max.min(batch.room());
@@ -41,6 +43,7 @@ impl RxQueue {
         if let Some(netdev) = &mut self.netdev {
             return netdev.receive(batch, wanted);
         }
+        let before = batch.len();
         let slots = batch.spare(wanted);
         // SAFETY: the port is started and this queue was set up on it; nobody
         // else polls it (`&mut self`, no clones), and the port cannot be
@@ -49,6 +52,9 @@ impl RxQueue {
         assert!(n <= wanted, "the driver gave more frames than were asked for");
         // SAFETY: `n` mbufs, ours alone, were just written to the spare slots.
         unsafe { batch.grow(n) };
+        if self.port.scatters() {
+            join_segments(&mut batch.as_mut_slice()[before..]);
+        }
         n
     }
 
@@ -150,6 +156,14 @@ impl TxQueue {
     /// This queue's number in its port.
     pub fn queue_id(&self) -> u16 {
         self.queue
+    }
+}
+
+/// Out of line: few drivers receive in pieces.
+#[inline(never)]
+fn join_segments(frames: &mut [Mbuf]) {
+    for mbuf in frames.iter_mut().filter(|mbuf| mbuf.segment_count() > 1) {
+        mbuf.join_segments();
     }
 }
 

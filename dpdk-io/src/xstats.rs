@@ -29,6 +29,7 @@ impl Port {
             ierrors: stats.ierrors,
             oerrors: stats.oerrors,
             rx_nombuf: stats.rx_nombuf,
+            q_errors: stats.q_errors,
         };
         lock(&self.shared.xdp).complete(&mut stats);
         Ok(stats)

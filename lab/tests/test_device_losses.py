@@ -1,15 +1,18 @@
 """Frames lost before and behind the switch: counted, told, and a failed run where they may have been lossless."""
 
 import contextlib
+import json
+import re
 import signal
 import subprocess
 import threading
 import time
 
 import pytest
-from pfc import Stream
+from pfc import LONGEST, Stream, pfc, stamp_of
 
 from weirlab.switch import Switch, check_balance, weir_binary
+from weirlab.waiting import until
 from weirlab.wire import SOL_PACKET, Wire
 
 pytestmark = pytest.mark.root
@@ -103,6 +106,73 @@ def test_lossless_frames_that_are_all_lost_before_one_came_fail_the_run(cables, 
     lost = losses(finished, "p0", "receive")
     assert (received(finished, "p0"), lost["frames"], lost["lossless_at_most"]) == (100, 100, 100), lost
     check_told(finished, "p0", "receive")
+
+
+def test_frames_with_two_tags_that_all_arrive_are_no_losses(cables, tmp_path):
+    """The kernel counts them as dropped, since none of its protocols takes what is behind the outer tag."""
+    here, wires = cables("tags", MACS)
+    tags = bytes.fromhex("88a8606481006065")
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP)
+    with Switch(config(tmp_path, "af_packet"), namespace=here) as switch:
+        for _ in range(400):
+            plain = stream.next()
+            wires["p0"].send(plain[:12] + tags + plain[12:])
+            assert wires["p1"].receive_until(lambda data: data[12:20] == tags, WITHIN_S)
+        dropped = int(here.must_run("cat", "/sys/class/net/sw-p0/statistics/rx_dropped"))
+        assert dropped >= 400, "the kernel counts them"
+        # The device is read once a second.
+        time.sleep(1.2)
+        finished = switch.stop()
+    finished.check_sound()
+    lost = losses(finished, "p0", "receive")
+    assert (received(finished, "p0"), lost["frames"], lost["complete"]) == (400, 0, True), lost
+
+
+def test_pfc_for_a_lossy_class_stops_nothing(cables, tmp_path):
+    """It is counted, and ignored; lossless classes of the same frame are paused."""
+    here, wires = cables("lossy-pfc", MACS)
+    file = config(tmp_path, "af_packet", "[classes]\nlossless = [3]\n")
+    lossy, lossless = (Stream(MACS["p0"], MACS["p1"], dscp) for dscp in (LOSSY_DSCP, LOSSLESS_DSCP))
+    with Switch(file, namespace=here) as switch:
+        for _ in range(100):
+            wires["p1"].send(pfc({0: LONGEST, 1: LONGEST, 2: LONGEST}))
+            wires["p0"].send(lossy.next())
+            assert wires["p1"].receive_until(lambda data: stamp_of(data) is not None, WITHIN_S)
+        wires["p1"].send(pfc({1: LONGEST, 3: LONGEST}))
+        time.sleep(0.2)
+        wires["p1"].send(pfc({3: 0}))
+        wires["p0"].send(lossless.next())
+        assert wires["p1"].receive_until(lambda data: stamp_of(data) is not None, WITHIN_S)
+        time.sleep(1.2)
+        told = switch.times_said("classes that are lossy here")
+        finished = switch.stop()
+    finished.check_sound()
+    port = finished.port("p1")
+    assert (port["pfc_rx"], port["pfc_rx_lossy"], told) == (102, 101, 1), port
+    assert finished.traffic_class("p1", 1)["paused_rx_us"] == 0 and finished.traffic_class("p1", 3)["paused_rx_us"] > 0
+
+
+def test_lossless_frames_that_the_switch_drops_are_told_while_it_goes_on(cables, tmp_path, place):
+    """A peer that does not obey PFC: each burst of it is in the log, and among the events."""
+    here, wires = cables("drops", MACS)
+    file = config(tmp_path, "af_packet", 'policy = "static"\nheadroom = "10KB"\n[buffer.static]\nthreshold = "20KB"\n')
+    file.write_text(file.read_text().replace('"12MB"', '"500KB"').replace('sw-p1"\nrate = "1Gbps"', 'sw-p1"\nrate = "1Mbps"'))
+    stream = Stream(MACS["p0"], MACS["p1"], LOSSLESS_DSCP, length=1400)
+    with Switch(file, namespace=here, arguments=["--control", str(place / "control")]) as switch:
+        for burst in (1, 2):
+            for _ in range(100):
+                wires["p0"].send(stream.next())
+            until(lambda: switch.times_said("lossless frames dropped (headroom_violation)") >= burst, f"burst {burst}", WITHIN_S)
+            time.sleep(1.2)
+        command = [weir_binary(), "show", "events", "--socket", str(place / "control"), "--json"]
+        events = json.loads(subprocess.run(command, capture_output=True, text=True, check=True, timeout=WITHIN_S).stdout)["events"]
+        finished = switch.stop()
+    dropped = finished.switch["drops"]["headroom_violation"]
+    told = [int(number) for number in re.findall(r"(\d+) lossless frames dropped \(headroom_violation\)", finished.stderr)]
+    assert len(told) >= 2 and sum(told) == dropped, (told, dropped)
+    noted = [event["detail"].split() for event in events if event["event"] == "drop"]
+    assert sum(int(frames) for reason, frames in noted if reason == "headroom_violation") == dropped, noted
+    assert finished.code == 1
 
 
 def test_what_a_tap_device_had_no_room_for(cables, tmp_path):

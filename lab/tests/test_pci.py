@@ -158,13 +158,14 @@ def check_identical(left, right, count, mtu=JUMBO_MTU, first=1, second=2, within
         cable.clear()
 
 
-def check_tags(left, right):
-    """One tag, a service tag, and both, pass unchanged."""
+def check_tags(left, right, mtu):
+    """One tag, a service tag, and both, pass unchanged, in frames up to the full MTU."""
     for tags in (bytes.fromhex("81006064"), bytes.fromhex("88a86064"), bytes.fromhex("88a8606481000065")):
-        sent = frame(2, 1, 200, tags=tags)
-        left.send(sent)
-        assert right.wait_for(1) == [sent], f"tags {tags.hex()}"
-        right.clear()
+        for length in (200, 14 + len(tags) + mtu):
+            sent = frame(2, 1, length, tags=tags)
+            left.send(sent)
+            assert right.wait_for(1) == [sent], f"tags {tags.hex()}, {length} B"
+            right.clear()
 
 
 def check_pauses(sender, receiver, count=450):
@@ -234,7 +235,7 @@ def test_behind_the_iommu(guest, nics, kind, hugepages, mtu):
         teach(cables)
         check_flow_control_off(guest, names)
         check_identical(left, right, 100, mtu)
-        check_tags(left, right)
+        check_tags(left, right, mtu)
         for up in (False, True):
             seen = link_changes(switch, names[1], up)
             guest.set_link(names[1], up)

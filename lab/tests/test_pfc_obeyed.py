@@ -34,6 +34,8 @@ CONFIG = """
 layout = "single"
 [buffer]
 size = "4MB"
+[pfc]
+obey = "all"
 [classes.dscp]
 0 = 0
 1 = 1

@@ -1,7 +1,7 @@
 //! MAC control frames that a port receives: obeyed, or counted and ignored.
 
 use weir_units::{PortId, Time};
-use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError};
+use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError, PfcFrame};
 
 use crate::counters::{Counters, port_stat};
 use crate::shared::Shared;
@@ -12,7 +12,7 @@ pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
 }
 
 /// Obeys a MAC control frame that `port` received, or counts why not. A port obeys the one flow control it speaks; the
-/// others are counted and ignored.
+/// others are counted and ignored. PFC pauses lossless classes: a lossy queue that a peer stops would hold buffer for it.
 pub(crate) fn handle_control(
     shared: &Shared,
     counters: &mut Counters,
@@ -20,7 +20,7 @@ pub(crate) fn handle_control(
     port: PortId,
     control: Result<ControlFrame, DecodeError>,
 ) {
-    let frame = match control {
+    let mut frame = match control {
         Ok(frame) => frame,
         Err(DecodeError::Truncated | DecodeError::Destination | DecodeError::Tagged | DecodeError::NoClass) => {
             return counters.add_port(port, port_stat::MALFORMED, 1);
@@ -35,10 +35,14 @@ pub(crate) fn handle_control(
         ControlFrame::Pfc(_) if !state.regulator.rated_classes().is_empty() => {
             counters.add_port(port, port_stat::PFC, 1)
         }
-        ControlFrame::Pfc(frame) => {
+        ControlFrame::Pfc(pfc) => {
             counters.add_port(port, port_stat::PFC, 1);
-            frame.paused().iter().for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
-            frame.resumed().iter().for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
+            pfc.paused().iter().for_each(|class| counters.add_port(port, port_stat::XOFF + class.index(), 1));
+            pfc.resumed().iter().for_each(|class| counters.add_port(port, port_stat::XON + class.index(), 1));
+            if !(pfc.paused() - shared.obeyed).is_empty() {
+                counters.add_port(port, port_stat::LOSSY_PAUSES, 1);
+            }
+            frame = ControlFrame::Pfc(PfcFrame { enabled: pfc.enabled & shared.obeyed, ..pfc });
         }
         ControlFrame::Pause(_) => counters.add_port(port, port_stat::PAUSE, 1),
         ControlFrame::Credit(_) | ControlFrame::Queue(_) => counters.add_port(port, port_stat::CREDIT, 1),

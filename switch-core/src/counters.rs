@@ -12,7 +12,7 @@ use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, PortId, QueueId};
 
 /// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum DropReason {
     /// A lossless frame found its headroom full: a violation, the peer ignored PAUSE or headroom is too small.
@@ -144,8 +144,10 @@ pub(crate) mod port_stat {
     pub(crate) const OWN: usize = AGED + 1;
     /// Control frames that were due and had no memory (sent side), each time that one was.
     pub(crate) const PUT_OFF: usize = OWN + 1;
+    /// PFC frames received that pause a class which is lossy here, and are ignored for it.
+    pub(crate) const LOSSY_PAUSES: usize = PUT_OFF + 1;
     /// Numbers in a row.
-    pub(crate) const WIDTH: usize = PUT_OFF + 1;
+    pub(crate) const WIDTH: usize = LOSSY_PAUSES + 1;
 }
 
 /// Told by a transmitter about itself, after the rows.

@@ -193,6 +193,8 @@ pub struct ControlReport {
     pub malformed: u64,
     /// To be sent: how often one was due and had no memory. It is due again in the next round.
     pub put_off: u64,
+    /// PFC frames received that pause a class which is lossy here: ignored for it, and for it alone.
+    pub lossy_pauses: u64,
 }
 
 impl ControlReport {
@@ -257,6 +259,7 @@ impl Reporter {
                     ignored: came(port_stat::IGNORED),
                     malformed: came(port_stat::MALFORMED),
                     put_off: 0,
+                    lossy_pauses: came(port_stat::LOSSY_PAUSES),
                 },
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
@@ -266,6 +269,7 @@ impl Reporter {
                     ignored: 0,
                     malformed: 0,
                     put_off: transmitted.port(port, port_stat::PUT_OFF),
+                    lossy_pauses: 0,
                 },
                 odd_messages: state.regulator.odd_messages(),
                 accord: Accord {

@@ -44,6 +44,9 @@ pub struct Shared {
     /// The longest frame that is forwarded, without FCS.
     #[state(same)]
     pub(crate) frame_bytes_max: u32,
+    /// Classes that a peer's PFC pauses.
+    #[state(same)]
+    pub(crate) obeyed: ClassSet,
     /// What a frame takes on a link beyond its length without FCS.
     #[state(same)]
     pub(crate) link_overhead: Bytes,

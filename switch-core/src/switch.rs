@@ -8,7 +8,7 @@ use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
 use weir_flowctl::{CatchUp, ClassLimits, MessageGenerator, Shaper};
 use weir_mmu::policy::PolicySettings;
 use weir_mmu::{Charge, Mmu, Policy};
-use weir_units::{BitRate, FCS_BYTES, MacAddr, PortId};
+use weir_units::{BitRate, ClassSet, FCS_BYTES, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
 use crate::build_error::BuildError;
@@ -47,7 +47,7 @@ impl Switch {
         };
         let rates: Vec<BitRate> = real_ports.iter().map(|port| link_rate(*port).get()).collect();
         let policy = buffer_policy(config, &layout, &rates)?;
-        let frame_bytes_max = config.frame_bytes_max().get() - FCS_BYTES;
+        let frame_bytes_max = config.tagged_frame_bytes_max().get() - FCS_BYTES;
         let fdb = ForwardingTable::new(surroundings.stations, config.mac_ageing);
         for (address, port) in &config.static_macs {
             if !fdb.insert_static(*address, PortId(*port as u16)) {
@@ -80,6 +80,7 @@ impl Switch {
             charge: Charge::in_cells(config.buffer.cell_bytes),
             unbuffered: surroundings.unbuffered,
             frame_bytes_max: frame_bytes_max as u32,
+            obeyed: if config.pfc.obeys_for_lossy { ClassSet::ALL } else { config.classes.lossless },
             link_overhead: surroundings.link_overhead,
             stamps: config.telemetry || surroundings.digest.is_some(),
             digester: surroundings.digest.map(Digester::new),

@@ -66,6 +66,7 @@ pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConf
         reaction: pfc
             .quantity("reaction", &TIME, Span::ZERO..=Span::from_secs(1))
             .unwrap_or(REACTION_DEFAULT.divided_by(u64::from(time_dilation))),
+        obeys_for_lossy: pfc.choice("obey", &[("lossless", false), ("all", true)]).unwrap_or(false),
     };
     (classes, pfc)
 }

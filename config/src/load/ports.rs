@@ -74,7 +74,10 @@ fn port(table: &Table<'_>, mtu: u64) -> PortConfig {
 
 fn device_flow_control(port: &Table<'_>) -> DeviceFlowControl {
     let table = port.table("device_flow_control", "ports.device_flow_control");
-    table.choice("require", &[("off", DeviceFlowControl::RequireOff)]).unwrap_or_default()
+    DeviceFlowControl {
+        requires_off: table.choice("require", &[("off", true)]).unwrap_or(false),
+        sends: table.boolean("sends").unwrap_or(false),
+    }
 }
 
 /// Other devices than NICs have rings of their own.

@@ -154,7 +154,7 @@ flow_control = \"pause\"
 [[ports]]
 name = \"b\"
 pci = { address = \"81:00.1\", devargs = \"a=1,b=2\" }
-device_flow_control = { require = \"off\" }
+device_flow_control = { require = \"off\", sends = true }
 rx_descriptors = 2048
 mac = \"02:00:00:00:00:02\"
 [[static_macs]]
@@ -185,7 +185,7 @@ port = \"b\"
         config.ports[1].device,
         Device::Pci(PciDevice { address: "0000:81:00.1".into(), devargs: Some("a=1,b=2".into()) })
     );
-    assert_eq!(config.ports[1].device_flow_control, DeviceFlowControl::RequireOff);
+    assert_eq!(config.ports[1].device_flow_control, DeviceFlowControl { requires_off: true, sends: true });
     assert_eq!((config.ports[1].rx_descriptors, config.ports[0].rx_descriptors), (Some(2_048), None));
     assert_eq!(config.static_macs, [(MacAddr([2, 0, 0, 0, 0, 9]), 1)]);
 }

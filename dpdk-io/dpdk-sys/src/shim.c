@@ -317,6 +317,11 @@ int weir_mbuf_trim(struct rte_mbuf *m, uint16_t len)
 	return rte_pktmbuf_trim(m, len);
 }
 
+int weir_mbuf_linearize(struct rte_mbuf *m)
+{
+	return rte_pktmbuf_linearize(m);
+}
+
 /* Queues and rings */
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n)
@@ -484,6 +489,8 @@ int weir_port_info(uint16_t port, struct weir_port_info *out)
 	out->max_mac_addrs = info.max_mac_addrs;
 	out->if_index = info.if_index;
 	out->speed_capa = info.speed_capa;
+	out->max_rx_pktlen = info.max_rx_pktlen;
+	out->min_rx_bufsize = info.min_rx_bufsize;
 	out->min_mtu = info.min_mtu;
 	out->max_mtu = info.max_mtu;
 	return 0;
@@ -525,7 +532,10 @@ int weir_port_configure(uint16_t port, struct weir_port_conf *conf,
 	for (uint16_t queue = 0; queue < conf->rx_queues; queue++) {
 		struct rte_eth_rxconf rx = info.default_rxconf;
 		rx.offloads = 0;
-		rx.rx_drop_en = 1; /* or one slow queue blocks the whole port */
+		/* With one queue, frames that find no descriptor wait in the NIC's packet buffer, and `imissed` counts those that
+		 * find that full (RXMPC, MPC). Dropped at the queue they would be counted where drivers do not look (igb, igc) or
+		 * apart (ixgbe: q_errors). With several, one that is not polled would block the others. */
+		rx.rx_drop_en = conf->rx_queues > 1;
 		ret = rte_eth_rx_queue_setup(port, queue, conf->rx_desc, socket, &rx, rx_pool);
 		if (ret == -EINVAL || ret == -ENOTSUP) {
 			rx.rx_drop_en = info.default_rxconf.rx_drop_en;
@@ -611,6 +621,14 @@ uint64_t weir_vhost_queues(uint16_t port, int guest_sends)
 	return __atomic_load_n(&vhost_queues[port][guest_sends != 0], __ATOMIC_RELAXED);
 }
 
+int weir_port_scatters(uint16_t port)
+{
+	struct rte_eth_rxq_info queue;
+
+	memset(&queue, 0, sizeof(queue));
+	return rte_eth_rx_queue_info_get(port, 0, &queue) == 0 && queue.scattered_rx != 0;
+}
+
 int weir_port_stats(uint16_t port, struct weir_port_stats *out)
 {
 	struct rte_eth_stats stats;
@@ -627,6 +645,8 @@ int weir_port_stats(uint16_t port, struct weir_port_stats *out)
 	out->ierrors = stats.ierrors;
 	out->oerrors = stats.oerrors;
 	out->rx_nombuf = stats.rx_nombuf;
+	for (unsigned int queue = 0; queue < RTE_DIM(stats.q_errors); queue++)
+		out->q_errors += stats.q_errors[queue];
 	return 0;
 }
 

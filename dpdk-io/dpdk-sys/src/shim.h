@@ -96,6 +96,8 @@ uint8_t *weir_mbuf_append(struct rte_mbuf *m, uint16_t len);
 uint8_t *weir_mbuf_prepend(struct rte_mbuf *m, uint16_t len);
 /** Cuts from the end of the last segment; -1 where that is shorter. */
 int weir_mbuf_trim(struct rte_mbuf *m, uint16_t len);
+/** Moves all segments into the first; -1 and nothing changed where that has no room. */
+int weir_mbuf_linearize(struct rte_mbuf *m);
 
 uint16_t weir_rx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
 uint16_t weir_tx_burst(uint16_t port, uint16_t queue, struct rte_mbuf **mbufs, uint16_t n);
@@ -122,6 +124,9 @@ struct weir_port_info {
 	uint32_t max_mac_addrs;
 	uint32_t if_index;
 	uint32_t speed_capa;
+	/** Largest frame, with FCS, and smallest receive buffer, in bytes. */
+	uint32_t max_rx_pktlen;
+	uint32_t min_rx_bufsize;
 	uint16_t min_mtu;
 	uint16_t max_mtu;
 };
@@ -154,6 +159,8 @@ struct weir_port_stats {
 	uint64_t ierrors;
 	uint64_t oerrors;
 	uint64_t rx_nombuf;
+	/** Sum over queues. */
+	uint64_t q_errors;
 };
 
 struct weir_link {
@@ -190,6 +197,9 @@ int weir_port_info(uint16_t port, struct weir_port_info *info);
  * descriptor counts chosen. Returns 0 or a negative errno with *step set. */
 int weir_port_configure(uint16_t port, struct weir_port_conf *conf,
 		struct rte_mempool *rx_pool, int *step);
+/** Whether a started port may receive a frame in several mbufs: 0 or 1; 0 too
+ * where its driver does not say, as such drivers use all of an mbuf. */
+int weir_port_scatters(uint16_t port);
 int weir_port_stats(uint16_t port, struct weir_port_stats *stats);
 int weir_port_link(uint16_t port, struct weir_link *link);
 int weir_port_mac(uint16_t port, uint8_t mac[6]);

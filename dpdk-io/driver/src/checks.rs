@@ -4,9 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use weir_config::{ConfigErrors, Device, PortConfig, SwitchConfig, VhostUser};
-use weir_dpdk_io::PORTS_MAX;
+use weir_dpdk_io::{InterfaceNic, PORTS_MAX};
 use weir_units::FCS_BYTES;
 
+use crate::device_pause::mute;
 use crate::memory::Memory;
 use crate::nics::{Finding, System};
 use crate::replay::{FRAMES_MAX, Replay};
@@ -50,6 +51,7 @@ pub fn check_machine(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
             let problem = check_device(&port.device, memory)
                 .or_else(|| check_replay(&port.device, &memory))
                 .or_else(|| check_length(&port.device, switch))
+                .or_else(|| check_sends(switch, port))
                 .or_else(|| check_trace(switch, index))?;
             let key = format!("ports[{index}].{}", port.device.key());
             Some(switch.error_at(&key, problem.message, problem.help))
@@ -129,9 +131,15 @@ fn check_replay(device: &Device, memory: &Memory) -> Option<Finding> {
     }
 }
 
+/// A kernel interface whose driver drops PFC and PAUSE that it is to send. Of a PCI device this is known once DPDK has its driver.
+fn check_sends(switch: &SwitchConfig, port: &PortConfig) -> Option<Finding> {
+    let nic = InterfaceNic::of(Path::new("/sys"), port.device.netdev()?)?;
+    mute(switch, port, nic.sends_mac_control(), &nic.driver)
+}
+
 /// DPDK's driver never takes a frame that is longer than its bound: all behind it would wait for ever.
 fn check_length(device: &Device, switch: &SwitchConfig) -> Option<Finding> {
-    let longest = switch.frame_bytes_max().get() - FCS_BYTES;
+    let longest = switch.tagged_frame_bytes_max().get() - FCS_BYTES;
     let is_too_long = matches!(device, Device::Tap(_)) && longest > TAP_FRAME_BYTES_MAX;
     is_too_long.then(|| Finding {
         message: format!(
@@ -220,6 +228,8 @@ fn lacks(device: &str, needed: &[Capability], effective: u64) -> Option<Finding>
 
 #[cfg(test)]
 mod tests {
+    use weir_dpdk_io::MacControlTransmit;
+
     use super::*;
 
     fn problem(port: &str) -> String {
@@ -303,6 +313,25 @@ mod tests {
     }
 
     #[test]
+    fn lossless_ports_whose_pauses_never_leave_are_refused() {
+        let found = |classes: &str, port: &str, sends| {
+            let text = format!(
+                "[classes]\nlossless = [{classes}]\n[buffer]\nheadroom = \"10KB\"\n[[ports]]\nname = \"a\"\naf_packet = \"x\"\n{port}\n\
+                 [[ports]]\nname = \"b\"\nring = \"b\"\n"
+            );
+            let config = weir_config::parse("test.toml", &text).unwrap();
+            mute(&config, &config.ports[0], sends, "ice").map(|found| found.message)
+        };
+        let drops = MacControlTransmit::DroppedByDevice;
+        let told = found("3", "", drops).expect("refused");
+        assert!(told.contains("port a: PFC will not be sent: the ice driver"), "{told}");
+        assert_eq!(found("3", "device_flow_control = { sends = true }", drops), None);
+        assert_eq!(found("3", "flow_control = \"none\"", drops), None);
+        assert_eq!(found("", "", drops), None);
+        assert_eq!(found("3", "", MacControlTransmit::Unknown), None);
+    }
+
+    #[test]
     fn a_tap_has_no_jumbo_frames() {
         let checked = |mtu: u32, device: &str| {
             let port = |n: u32| format!("[[ports]]\nname = \"p{n}\"\n{device} = \"a{n}\"\nrate = \"1Gbps\"\n");
@@ -310,8 +339,8 @@ mod tests {
             let config = weir_config::parse("test.toml", &text).unwrap();
             check_length(&config.ports[1].device, &config).map(|found| format!("{}; {}", found.message, found.help))
         };
-        assert_eq!((checked(1_504, "tap"), checked(9_000, "af_packet")), (None, None));
-        let told = checked(1_505, "tap").expect("too long");
-        assert!(told.contains("1522 B") && told.contains("up to 1523 B") && told.contains("(at most 1504)"), "{told}");
+        assert_eq!((checked(1_500, "tap"), checked(9_000, "af_packet")), (None, None));
+        let told = checked(1_501, "tap").expect("too long");
+        assert!(told.contains("1522 B") && told.contains("up to 1523 B") && told.contains("(at most 1500)"), "{told}");
     }
 }

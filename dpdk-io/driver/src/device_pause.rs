@@ -1,8 +1,31 @@
 //! What a device's own flow control is after the start, and what it means for the port.
 
 use weir_config::{PortConfig, SwitchConfig};
-use weir_dpdk_io::{DeviceFlowControl, PauseState, Port};
+use weir_dpdk_io::{DeviceFlowControl, MacControlTransmit, PauseState, Port};
 use weir_flowctl::Tells;
+
+use crate::nics::Finding;
+
+/// A port whose flow control cannot leave its device: its driver drops MAC control frames that it is to send.
+pub(crate) fn mute(
+    switch: &SwitchConfig,
+    port: &PortConfig,
+    sends: MacControlTransmit,
+    driver: &str,
+) -> Option<Finding> {
+    let speaks = !switch.classes.lossless.is_empty() && port.flow_control.tells() != Tells::Nothing;
+    let is_mute = sends == MacControlTransmit::DroppedByDevice && !port.device_flow_control.sends;
+    (speaks && is_mute).then(|| Finding {
+        message: format!(
+            "port {}: {} will not be sent: the {driver} driver has its NIC drop every MAC control frame (EtherType 0x8808)",
+            port.name,
+            port.flow_control.name()
+        ),
+        help: "use another NIC for lossless ports, or write flow_control = \"none\" here; where the NIC's filter is off: \
+               device_flow_control = { sends = true }"
+            .to_owned(),
+    })
+}
 
 /// A port's device, as it was found. Weir pauses peers and obeys them by itself; a device that does so too does it for all
 /// classes, or behind the buffer's back.

@@ -3,20 +3,19 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use weir_config::{Device, DeviceFlowControl, PortConfig, SwitchConfig};
+use weir_config::{Device, PortConfig, SwitchConfig};
 use weir_dpdk_io::vdev::{self, MemifRole};
 use weir_dpdk_io::{
-    MacControlTransmit, Mempool, NetdevOptions, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue,
-    TxQueue, ring_port, ring_slots,
+    Mempool, NetdevOptions, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue, TxQueue, ring_port,
+    ring_slots,
 };
-use weir_flowctl::Tells;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
-use weir_units::{BitRate, Span};
+use weir_units::{BitRate, FCS_BYTES, Span};
 
 use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
-use crate::device_pause::DevicePause;
+use crate::device_pause::{self, DevicePause};
 use crate::error::DriverError;
-use crate::nics::System;
+use crate::nics::{Finding, System};
 use crate::socket::{self, OpenError};
 
 /// memif's ring has this power of two of places.
@@ -83,6 +82,9 @@ impl Devices {
                 error.help,
             )),
         })?;
+        if let Some(least) = too_short(config, switch, &open.port) {
+            tracing::warn!(switch = %switch.name, port = %config.name, "{least}");
+        }
         self.take_over_flow_control(switch, config, &key, &mut open.port)?;
         if let Device::AfPacket(netdev) = &config.device
             && let Ok(interface_mtu) = open.port.mtu()
@@ -191,25 +193,29 @@ impl Devices {
         }
         let found = DevicePause::read(switch, config, port);
         found.tell(&switch.name);
-        if config.device_flow_control == DeviceFlowControl::RequireOff
+        if config.device_flow_control.requires_off
             && let Some(danger) = found.danger()
         {
             let key = key.replace(config.device.key(), "device_flow_control");
             return Err(switch.error_at(&key, danger, found.help()).into());
         }
-        if config.flow_control.tells() != Tells::Nothing
-            && report.control_frames_sent == MacControlTransmit::DroppedByDevice
-        {
-            let message = format!(
-                "port {}: the {} driver drops every MAC control frame it is to send",
-                config.name,
-                port.driver_name()
-            );
-            let help = "use another NIC for lossless ports, or write flow_control = \"none\" here".to_owned();
-            return Err(switch.error_at(key, message, help).into());
-        }
-        Ok(())
+        let sends = report.control_frames_sent;
+        device_pause::mute(switch, config, sends, &port.driver_name())
+            .map_or(Ok(()), |Finding { message, help }| Err(switch.error_at(key, message, help).into()))
     }
+}
+
+/// What a NIC takes, where that is less than the switch's longest frame.
+fn too_short(config: &PortConfig, switch: &SwitchConfig, port: &Port) -> Option<String> {
+    let takes = port.frame_bytes_max().filter(|_| matches!(config.device, Device::Pci(_)))?;
+    let longest = (switch.tagged_frame_bytes_max().get() - FCS_BYTES) as u32;
+    (takes < longest).then(|| {
+        format!(
+            "the device takes frames of up to {takes} B without FCS, the switch's with two VLAN tags have {longest} B: such tagged \
+             frames pass up to mtu = {}",
+            switch.mtu.get() - u64::from(longest - takes)
+        )
+    })
 }
 
 /// Closes a port. All is counted by then, so that an error of its driver is a line in the log and no result is lost to it.

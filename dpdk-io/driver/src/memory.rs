@@ -2,12 +2,12 @@
 
 use weir_config::{Device, PortConfig, SwitchConfig};
 use weir_dpdk_io::{
-    DEFAULT_DATA_ROOM, MAX_BURST, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for, free_hugepage_bytes,
-    mempool_bytes,
+    DEFAULT_DATA_ROOM, HEADROOM, MAX_BURST, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for,
+    free_hugepage_bytes, mempool_bytes,
 };
 use weir_switch_core::BURST_MAX;
 use weir_switch_core::burst::{RECEIVED_MAX, frames_held_max};
-use weir_units::Bytes;
+use weir_units::{Bytes, FCS_BYTES};
 
 use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
 use crate::error::DriverError;
@@ -25,8 +25,13 @@ pub(crate) const CONTROL_CACHE: u32 = 32;
 /// For each lcore of switches with clones: a burst that is to be copied, one clone's copies of it that wait to be admitted,
 /// and two in hand while one is flooded.
 const COPYING: u32 = 2 * BURST_MAX as u32 + 2;
-/// Bytes that some drivers put before a received frame (virtio 12).
-const DRIVER_HEADER: u32 = 16;
+/// Bytes that drivers want beside a frame with two tags: virtio puts 12 before it; igb, which wants most, counts the FCS, a tag more,
+/// and two tags again when it compares an MTU's frame with a buffer (`eth_igb_rx_init`).
+const OF_DRIVERS: u32 = 16;
+/// NICs (ixgbe, igb, igc: `SRRCTL.BSIZEPACKET`) receive into whole KiB of an mbuf. A longer frame takes two.
+const NIC_ROOM_UNIT: u32 = 1_024;
+/// AF_XDP and NICs of small MTUs receive into this, at least.
+const NIC_ROOM_MIN: u32 = (DEFAULT_DATA_ROOM - HEADROOM) as u32;
 /// Mbufs for flow-control frames, for each port.
 const CONTROL_FRAMES: u32 = 64;
 /// Bytes of an mbuf for a flow-control frame, behind DPDK's headroom.
@@ -75,12 +80,13 @@ impl Memory {
         // In an lcore's cache, and in its hands while it looks for the last ones.
         let per_lcore = CACHE * 3 / 2 + PIECED_MAX + handed_over + if clones > 0 { COPYING } else { 0 };
         let in_flight = at_ports + (lcores as u32 + 1) * per_lcore + extra;
-        let frame_max = switches.iter().map(|switch| switch.frame_bytes_max().get()).max().unwrap_or(0);
-        let for_frames = data_room_for(frame_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX);
-        // NICs receive into as many whole KiB as an mbuf has, and AF_XDP into 2 KiB. Others in the process may have such devices.
+        let frame_max =
+            switches.iter().map(|switch| switch.tagged_frame_bytes_max().get() - FCS_BYTES).max().unwrap_or(0) as u32;
+        // Others in the process may have such devices.
         let receives_alone = |port: &PortConfig| matches!(port.device, Device::Pci(_) | Device::AfXdp(_));
         let has_receiving = switches.iter().flat_map(|switch| &switch.ports).any(receives_alone);
-        let data_room = if has_receiving || extra > 0 { for_frames.max(DEFAULT_DATA_ROOM) } else { for_frames };
+        let data_room =
+            if has_receiving || extra > 0 { nic_data_room(frame_max) } else { software_data_room(frame_max) };
         Memory {
             buffered: buffered.sum::<u64>().min(u64::from(u32::MAX / 2)) as u32,
             in_flight,
@@ -94,7 +100,6 @@ impl Memory {
 
     /// The memory for tasks with devices of their own, and no switch: `mbufs` frames, of this length at most (without FCS).
     pub fn of_tasks(devices: &[Device], frame_bytes_max: usize, mbufs: u32) -> Memory {
-        let room = data_room_for(frame_bytes_max as u32 + DRIVER_HEADER).unwrap_or(u16::MAX);
         let of = |device: &Device| u32::from(TX_DESCRIPTORS) + u32::from(default_descriptors(device));
         let own = |device: &Device| if matches!(device, Device::AfXdp(_)) { AF_XDP_MBUFS } else { 0 };
         let at_devices: u32 = devices.iter().map(|device| of(device) + own(device) + 2 * MAX_BURST as u32).sum();
@@ -102,7 +107,7 @@ impl Memory {
             buffered: mbufs,
             in_flight: at_devices + 2 * CACHE,
             replayed: 0,
-            data_room: room.max(DEFAULT_DATA_ROOM),
+            data_room: nic_data_room(frame_bytes_max as u32),
             control: CONTROL_FRAMES + control_kept(1),
             for_devices: devices.iter().any(|device| matches!(device, Device::Pci(_))),
         }
@@ -148,6 +153,17 @@ impl Memory {
         let rings = u64::from(self.replayed) * 2 * size_of::<usize>() as u64;
         Bytes::new(data + rings + mempool_bytes(self.control, self.control_data_room(), placement))
     }
+}
+
+/// The data room for frames of up to so many bytes, without FCS, that drivers copy, or receive into all of an mbuf.
+fn software_data_room(frame_bytes_max: u32) -> u16 {
+    data_room_for(frame_bytes_max + OF_DRIVERS).unwrap_or(u16::MAX)
+}
+
+/// The data room for frames of up to so many bytes, without FCS, each in one mbuf of a NIC's.
+fn nic_data_room(frame_bytes_max: u32) -> u16 {
+    let room = (frame_bytes_max + OF_DRIVERS).next_multiple_of(NIC_ROOM_UNIT).max(NIC_ROOM_MIN);
+    data_room_for(room).unwrap_or(u16::MAX)
 }
 
 /// Control mbufs that lie in the caches of lcores, and of one more that runs tasks: so many never keep a transmitter from a message.
@@ -224,6 +240,26 @@ mod tests {
         assert!((1_518..1_700).contains(&software), "{software}");
         assert_eq!(room("pci = \"81:00.0\""), 2_048);
         assert_eq!(room("af_xdp = \"eth0\""), 2_048);
+    }
+
+    /// By the drivers' own sums: `ixgbe_dev_rx_init`, `eth_igb_rx_init`, `igc_rx_init` of DPDK 22.11.
+    #[test]
+    fn nics_receive_the_longest_frame_into_one_mbuf() {
+        for mtu in [1_500, 3_000, 4_200, 9_000, 9_216, 16_000] {
+            let text = format!(
+                "[switch]\nmtu = {mtu}\n[buffer]\nsize = \"16MB\"\nheadroom = \"100KB\"\n[[ports]]\nname = \"a\"\npci = \"81:00.0\"\n\
+                 [[ports]]\nname = \"b\"\nring = \"b\"\n"
+            );
+            let memory = Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0);
+            let buffer = memory.frame_bytes_max() >> 10 << 10;
+            let tags = 8;
+            // The MTU that the device is set to, less by the tags that its driver counts by itself.
+            let ixgbe = mtu + tags + 18 + tags;
+            let igb = mtu + (tags - 4) + 22 + tags;
+            let igc = (mtu + 26).max(1_527);
+            assert!(buffer >= ixgbe.max(igb).max(igc), "{mtu}: {buffer}");
+            assert!(buffer < mtu + 38 + 1_024 || buffer == 2_048, "{mtu}: {buffer} is no more than needed");
+        }
     }
 
     #[test]

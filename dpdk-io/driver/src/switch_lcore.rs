@@ -341,7 +341,7 @@ fn note_received(now: Time, port: PortId, tap: &mut Option<Tap>, captures: &mut 
 
 /// Sends up to `limit` frames from the front of the burst, and leaves the rest there; returns how many went.
 #[inline]
-fn send(queue: &mut TxQueue, batch: &mut Batch, burst: &mut Burst<Frame>, limit: usize) -> usize {
+pub(crate) fn send(queue: &mut TxQueue, batch: &mut Batch, burst: &mut Burst<Frame>, limit: usize) -> usize {
     const { assert!(BURST_MAX <= weir_dpdk_io::MAX_BURST) };
     batch.take_from(burst, limit);
     let sent = queue.send(batch);

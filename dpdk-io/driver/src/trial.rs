@@ -1,23 +1,34 @@
-//! Two ports that are cabled to each other, tried without a switch: do frames pass as they are, do control frames pass, does
-//! the device pause by itself, does it count what it takes and gives?
+//! Two ports that are cabled to each other, tried: do frames pass as they are, also those that a switch forwards from one device to
+//! the other, do control frames pass, does the device pause by itself, does it count what it takes and gives?
+//!
+//! ```text
+//! program ──► A ══ cable ══► B ──► switch ──► A ══ cable ══► B ──► program
+//! ```
 
 use std::fmt;
 use std::time::{Duration, Instant};
 
 use weir_config::SwitchConfig;
-use weir_dpdk_io::{Batch, IoAddresses, Link, MAX_BURST, Mbuf, Mempool, PauseState, PortStats};
-use weir_units::{ClassSet, MacAddr};
+use weir_dpdk_io::{Batch, Clock, IoAddresses, Link, MAX_BURST, Mbuf, PauseState, PortStats, TxQueue};
+use weir_flowctl::CatchUp;
+use weir_switch_core::single::Pipeline;
+use weir_switch_core::{Burst, PacketStore, PortFacts, PortOutput, Surroundings, Switch};
+use weir_units::{ClassSet, MacAddr, PortId, PortSet, Time};
 use weir_wire::mac_control::{ControlFrame, PfcFrame};
 
 use crate::device_pause::DevicePause;
 use crate::devices::{Devices, OpenPort, close};
 use crate::error::DriverError;
-use crate::memory::{CACHE, Memory, pool};
+use crate::frame::{Frame, FrameStore};
+use crate::memory::{CACHE, CONTROL_CACHE, Memory, pool};
 use crate::poll_gap;
 use crate::runtime::Runtime;
+use crate::switch_lcore::send;
 
-/// Frames sent each way.
+/// Frames of each kind of tags sent each way, of lengths up to the MTU's.
 const FRAMES: usize = 200;
+/// Devices receive into buffers of whole KiB: lengths about these are tried.
+const BUFFER_UNIT: usize = 1_024;
 /// How long a link may take to come up.
 const LINK_WITHIN: Duration = Duration::from_secs(10);
 /// How long frames may be on their way.
@@ -31,7 +42,7 @@ const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 8] = b"weir-try";
 /// Marks a frame that a PAUSE is to hold back: it may come much later, when the other way is tried.
 const ANSWER: &[u8; 8] = b"weir-ans";
-/// Tags of each kind that switches pass on: a customer's, a service's, both.
+/// Tags of each kind that switches forward: a customer's, a service's, both.
 const TAGS: [&[u8]; 3] =
     [&[0x81, 0, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64, 0x81, 0, 0, 0x65]];
 
@@ -46,6 +57,8 @@ pub struct TrialReport {
     pub hugepages: bool,
     /// By which addresses devices reach it.
     pub addresses: IoAddresses,
+    /// The longest frame without a tag, in bytes without FCS.
+    pub longest_untagged: usize,
 }
 
 /// One of the two devices.
@@ -85,14 +98,10 @@ pub struct Counted {
 /// What became of frames one way.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
-    /// Plain frames sent, of all lengths up to the MTU's.
-    pub sent: usize,
-    /// Frames among these that arrived as they were, in order.
-    pub identical: usize,
-    /// Lengths of the first few that did not.
-    pub wrong: Vec<usize>,
-    /// Whether a customer's tag, a service's, and both were kept.
-    pub tags: [bool; 3],
+    /// Frames without tags.
+    pub untagged: Kept,
+    /// Frames with a customer's tag, a service's, and both.
+    pub tagged: [Kept; 3],
     /// Whether a PFC frame arrived.
     pub pfc: bool,
     /// Whether it was, byte for byte, as it left.
@@ -103,13 +112,59 @@ pub struct Passed {
     pub obeys: Option<bool>,
 }
 
+/// What became of frames of one kind, of all lengths up to the MTU's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kept {
+    /// Frames sent.
+    pub sent: usize,
+    /// Frames that arrived at the other device as they left, in order.
+    pub identical: usize,
+    /// Frames among these that a switch then forwarded to the first device, and that arrived again as they left.
+    pub forwarded: usize,
+    /// Lengths of the first few frames that did not.
+    pub wrong: Vec<usize>,
+    /// From this length on none did, and below it all; `None` if all lengths did, or it is not so simple.
+    pub too_long: Option<usize>,
+}
+
+impl Kept {
+    /// Whether all frames arrived as they left, both times.
+    pub fn is_whole(&self) -> bool {
+        self.identical == self.sent && self.forwarded == self.sent
+    }
+
+    /// Judges frames in the order of their lengths, each with whether it arrived and whether it was forwarded.
+    fn of(frames: &[(usize, bool, bool)]) -> Kept {
+        let is_right = |frame: &&(usize, bool, bool)| frame.1 && frame.2;
+        let first_wrong = frames.iter().position(|frame| !is_right(&frame));
+        let rest_is_wrong = |first: usize| !frames[first..].iter().any(|frame| is_right(&frame));
+        Kept {
+            sent: frames.len(),
+            identical: frames.iter().filter(|frame| frame.1).count(),
+            forwarded: frames.iter().filter(is_right).count(),
+            wrong: frames.iter().filter(|frame| !is_right(frame)).map(|frame| frame.0).take(5).collect(),
+            too_long: first_wrong.filter(|first| *first > 0 && rest_is_wrong(*first)).map(|first| frames[first].0),
+        }
+    }
+}
+
+impl Passed {
+    /// Whether all frames passed, tagged ones so far as they are no longer than the longest without a tag: what a device takes beyond
+    /// that is told apart.
+    fn is_whole(&self, longest_untagged: usize) -> bool {
+        let is_kept = |kept: &Kept| kept.is_whole() || kept.too_long.is_some_and(|length| length > longest_untagged);
+        self.untagged.is_whole() && self.tagged.iter().all(is_kept)
+    }
+}
+
 impl TrialReport {
     /// Whether the devices are fit for lossless ports.
     pub fn is_fit(&self) -> bool {
         self.passed.len() == 2
-            && self.passed.iter().all(|way| {
-                way.identical == way.sent && way.tags == [true; 3] && way.pfc_identical && way.obeys != Some(true)
-            })
+            && self
+                .passed
+                .iter()
+                .all(|way| way.is_whole(self.longest_untagged) && way.pfc_identical && way.obeys != Some(true))
             && self.devices.iter().all(|device| device.pause != PauseState::On)
     }
 }
@@ -122,13 +177,18 @@ pub fn try_ports(
     goes_on: &dyn Fn() -> bool,
 ) -> Result<TrialReport, DriverError> {
     let memory = Memory::of(std::slice::from_ref(switch), 1, 0);
-    let frames = pool("weir_try", memory.mbufs(), CACHE, memory.data_room, memory.for_devices)?;
+    let store = FrameStore {
+        data: pool("weir_try", memory.mbufs(), CACHE, memory.data_room, memory.for_devices)?,
+        control: pool("weir_control", memory.control, CONTROL_CACHE, memory.control_data_room(), memory.for_devices)?,
+    };
     let mut devices = Devices::new(poll_gap::measure(cpus, poll_gap::LONG_ENOUGH));
-    let mut a = devices.open(switch, 0, &frames)?;
-    let mut b = devices.open(switch, 1, &frames)?;
+    let mut a = devices.open(switch, 0, &store.data)?;
+    let mut b = devices.open(switch, 1, &store.data)?;
     wait_for_links(&[&a, &b], goes_on);
     let before = [stats(&a), stats(&b)];
-    let mut bench = Bench { frames, longest: switch.mtu.get() as usize + 14, moved: [[0; 2]; 2] };
+    let longest = switch.mtu.get() as usize + 14;
+    let pipeline = pipeline(switch)?;
+    let mut bench = Bench { store, pipeline, clock: runtime.clock, longest, moved: [[0; 2]; 2] };
     bench.forget(&mut a, &mut b);
     let mut passed = Vec::new();
     for way in 0..2 {
@@ -158,6 +218,7 @@ pub fn try_ports(
         passed,
         hugepages: runtime.eal().has_hugepages(),
         addresses: runtime.eal().io_addresses(),
+        longest_untagged: longest,
     };
     for OpenPort { rx, tx, more, port } in [a, b] {
         drop((rx, tx, more));
@@ -191,9 +252,59 @@ fn counted(before: Option<PortStats>, after: Option<PortStats>, [given, taken]: 
     }
 }
 
-/// The pool of frames to send, and what was moved: for each port, the frames given to it and taken from it.
+/// The switch with its first two ports, between which frames for [`DESTINATIONS`] pass.
+fn pipeline(switch: &SwitchConfig) -> Result<Pipeline<Frame>, DriverError> {
+    let mut config = switch.clone();
+    config.static_macs = vec![(DESTINATIONS[0], 0), (DESTINATIONS[1], 1)];
+    let facts = vec![PortFacts::default(); config.ports.len()];
+    let made =
+        Switch::new(&config, &facts, Surroundings::real_time(CatchUp::NONE)).map_err(|error| error.at_line(switch))?;
+    let pipeline = made.into_pipeline::<Frame, PortSet>();
+    for port in BOTH.iter() {
+        pipeline.shared().set_link_up(port, true);
+    }
+    Ok(pipeline)
+}
+
+/// The ports that are tried.
+const BOTH: PortSet = PortSet::of(&[PortId(0), PortId(1)]);
+
+/// The switch's way out while a frame that came by one device leaves by the other.
+struct Output<'a> {
+    store: &'a mut FrameStore,
+    port: PortId,
+    queue: &'a mut TxQueue,
+    batch: Batch,
+    sent: usize,
+}
+
+impl PacketStore<Frame> for Output<'_> {
+    fn copy(&mut self, packet: &Frame) -> Option<Frame> {
+        self.store.copy(packet)
+    }
+
+    fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<Frame> {
+        self.store.control(frame, source)
+    }
+}
+
+impl PortOutput<Frame> for Output<'_> {
+    fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
+        if port != self.port {
+            return 0;
+        }
+        let limit = burst.len();
+        let sent = send(self.queue, &mut self.batch, burst, limit);
+        self.sent += sent;
+        sent
+    }
+}
+
+/// Memory, the switch, and what was moved: for each port, the frames given to it and taken from it.
 struct Bench {
-    frames: Mempool,
+    store: FrameStore,
+    pipeline: Pipeline<Frame>,
+    clock: Clock,
     /// The longest untagged frame, without FCS.
     longest: usize,
     moved: [[u64; 2]; 2],
@@ -211,35 +322,68 @@ impl Bench {
     }
 
     fn try_way(&mut self, from: &mut OpenPort, to: &mut OpenPort, way: usize) -> Passed {
-        let lengths = (0..FRAMES).map(|n| match n {
-            0 => 60,
-            1 => self.longest,
-            n => 60 + n * 1_237 % (self.longest - 59),
-        });
-        let sent: Vec<Vec<u8>> = lengths.enumerate().map(|(n, length)| frame(n, length, &[])).collect();
-        let arrived = self.pass(from, to, way, &sent, is_ours);
-        let wrong = sent.iter().zip(arrived.iter().map(Some).chain(std::iter::repeat(None)));
-        let wrong: Vec<usize> =
-            wrong.filter(|(sent, arrived)| Some(*sent) != *arrived).map(|(sent, _)| sent.len()).collect();
-        let wrong_all = wrong.len() == sent.len();
-        let tags = TAGS.map(|tags| {
-            let tagged = [frame(FRAMES, 200, tags)];
-            self.pass(from, to, way, &tagged, is_ours) == tagged
-        });
+        let untagged = self.try_kind(from, to, way, &[]);
+        let tagged = TAGS.map(|tags| self.try_kind(from, to, way, tags));
+        let is_dead = untagged.identical == 0;
         // Resumes all classes, which nobody minds.
         let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [0; 8] }).encode(SOURCE).to_vec();
         let pause = ControlFrame::Pause(0).encode(SOURCE).to_vec();
         let pfc_arrived = self.pass(from, to, way, std::slice::from_ref(&pfc), is_control);
         Passed {
-            sent: sent.len(),
-            identical: sent.len() - wrong.len(),
-            wrong: wrong.into_iter().take(5).collect(),
-            tags,
+            untagged,
+            tagged,
             pfc: !pfc_arrived.is_empty(),
             pfc_identical: pfc_arrived == [pfc],
             pause: !self.pass(from, to, way, &[pause], is_control).is_empty(),
-            obeys: if wrong_all { None } else { self.stops_for_pause(from, to, way) },
+            obeys: if is_dead { None } else { self.stops_for_pause(from, to, way) },
         }
+    }
+
+    /// Sends frames with these tags, of all lengths: to `to`, and what came there through the switch to `from` and back to `to`.
+    fn try_kind(&mut self, from: &mut OpenPort, to: &mut OpenPort, way: usize, tags: &[u8]) -> Kept {
+        let mut lengths = lengths(self.longest + tags.len());
+        lengths.sort_unstable();
+        let sent: Vec<Vec<u8>> =
+            lengths.iter().enumerate().map(|(n, length)| frame(DESTINATIONS[way], n, *length, tags)).collect();
+        let mut judged = Vec::new();
+        for some in sent.chunks(AT_ONCE) {
+            let due = self.give(from, way, some);
+            let came = self.take_frames(to, 1 - way, due);
+            let arrived = in_order(some, &came.iter().map(bytes).collect::<Vec<_>>());
+            let due = self.forward(from, way, came);
+            let came = self.take_frames(to, 1 - way, due);
+            let forwarded = in_order(some, &came.iter().map(bytes).collect::<Vec<_>>());
+            let lengths = some.iter().map(Vec::len);
+            judged
+                .extend(lengths.zip(arrived).zip(forwarded).map(|((length, arrived), again)| (length, arrived, again)));
+            // Where nothing passes the rest need not be waited for.
+            if !judged.iter().any(|frame| frame.1) {
+                break;
+            }
+        }
+        let waiting = sent[judged.len()..].iter();
+        judged.extend(waiting.map(|frame| (frame.len(), false, false)));
+        Kept::of(&judged)
+    }
+
+    /// Has the switch forward frames that came by the other device out of `from`; returns how many left.
+    fn forward(&mut self, from: &mut OpenPort, port: usize, came: Vec<Mbuf>) -> usize {
+        let Bench { store, pipeline, clock, .. } = self;
+        let (came_by, leaves_by) = (PortId(1 - port as u16), PortId(port as u16));
+        let mut output = Output { store, port: leaves_by, queue: &mut from.tx, batch: Batch::new(), sent: 0 };
+        let now = || Time::from_picos(clock.now_ps());
+        let deadline = Instant::now() + FRAMES_WITHIN;
+        for mbuf in came {
+            let before = output.sent;
+            pipeline.handle(now(), came_by, Frame(mbuf), false, &mut output);
+            // One by one, so that a small buffer takes all.
+            while output.sent == before && Instant::now() < deadline {
+                pipeline.run_ports(now(), BOTH, &mut output);
+            }
+        }
+        let sent = output.sent;
+        self.moved[port][0] += sent as u64;
+        sent
     }
 
     /// Whether `to` holds back what it is given while a PAUSE from `from` lasts: in each of a few tries.
@@ -250,7 +394,7 @@ impl Bench {
             let pause = ControlFrame::Pause(u16::MAX).encode(SOURCE).to_vec();
             self.give(from, way, &[pause]);
             let start = Instant::now();
-            let answer = [marked(ANSWER, attempt, 60, &[])];
+            let answer = [marked(DESTINATIONS[way], ANSWER, attempt, 60, &[])];
             let arrived = self.pass(to, from, 1 - way, &answer, is_answer);
             let held = arrived != answer || start.elapsed() > pause_time * 9 / 10;
             let resume = ControlFrame::Pause(0).encode(SOURCE).to_vec();
@@ -262,7 +406,7 @@ impl Bench {
         Some(true)
     }
 
-    /// Sends frames, a few at a time, and returns those that arrive and are meant.
+    /// Sends a few frames, and returns those that arrive and are meant.
     fn pass(
         &mut self,
         from: &mut OpenPort,
@@ -271,28 +415,20 @@ impl Bench {
         frames: &[Vec<u8>],
         is_meant: fn(&[u8]) -> bool,
     ) -> Vec<Vec<u8>> {
-        let mut arrived = Vec::new();
-        let mut due = 0;
-        for some in frames.chunks(AT_ONCE) {
-            let before = arrived.len();
-            due += self.give(from, way, some);
-            let deadline = Instant::now() + FRAMES_WITHIN;
-            while arrived.len() < due && Instant::now() < deadline {
-                self.take(to, 1 - way, &mut arrived, is_meant);
-            }
-            // Where nothing passes the rest need not be waited for.
-            if arrived.len() == before {
-                break;
-            }
-        }
-        arrived
+        let due = self.give(from, way, frames);
+        let arrived = self.take(to, 1 - way, due, is_meant);
+        arrived.iter().map(bytes).collect()
+    }
+
+    fn take_frames(&mut self, to: &mut OpenPort, port: usize, due: usize) -> Vec<Mbuf> {
+        self.take(to, port, due, is_ours)
     }
 
     /// Gives frames to a port; returns how many it took.
     fn give(&mut self, from: &mut OpenPort, port: usize, frames: &[Vec<u8>]) -> usize {
         let mut batch = Batch::new();
         for bytes in frames {
-            let Some(mut mbuf) = self.frames.alloc() else { break };
+            let Some(mut mbuf) = self.store.data.alloc() else { break };
             let Some(room) = mbuf.append(bytes.len() as u16) else { break };
             room.copy_from_slice(bytes);
             if batch.push(mbuf).is_err() {
@@ -308,28 +444,51 @@ impl Bench {
         given
     }
 
-    fn take(&mut self, to: &mut OpenPort, port: usize, arrived: &mut Vec<Vec<u8>>, is_meant: fn(&[u8]) -> bool) {
+    /// Takes frames that are meant, until so many have come or the time is over.
+    fn take(&mut self, to: &mut OpenPort, port: usize, due: usize, is_meant: fn(&[u8]) -> bool) -> Vec<Mbuf> {
+        let mut arrived = Vec::new();
         let mut batch = Batch::new();
-        self.moved[port][1] += to.rx.receive(&mut batch, MAX_BURST) as u64;
-        for mbuf in batch.drain() {
-            let bytes = bytes(&mbuf);
-            if is_meant(&bytes) {
-                arrived.push(bytes);
-            }
+        let deadline = Instant::now() + FRAMES_WITHIN;
+        while arrived.len() < due && Instant::now() < deadline {
+            self.moved[port][1] += to.rx.receive(&mut batch, MAX_BURST) as u64;
+            arrived.extend(batch.drain().filter(|mbuf| is_meant(mbuf.data())));
         }
+        arrived
     }
 }
 
-const SOURCE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
-const DESTINATION: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x02]);
-
-/// A frame of this length, whose every byte hangs on its number.
-fn frame(number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
-    marked(MARK, number, length, tags)
+/// Which of `sent` are among `arrived`, in order.
+fn in_order(sent: &[Vec<u8>], arrived: &[Vec<u8>]) -> Vec<bool> {
+    let mut rest = arrived;
+    let is_there = |frame: &Vec<u8>| match rest.iter().position(|other| other == frame) {
+        Some(at) => {
+            rest = &rest[at + 1..];
+            true
+        }
+        None => false,
+    };
+    sent.iter().map(is_there).collect()
 }
 
-fn marked(mark: &[u8], number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
-    let mut bytes = [&DESTINATION.0[..], &SOURCE.0, tags, &ETHERTYPE, mark].concat();
+/// Lengths from 60 B to the longest: both, those about whole buffers, and others between.
+fn lengths(longest: usize) -> Vec<usize> {
+    let buffers = (1..).map(|n| n * BUFFER_UNIT).take_while(|buffer| *buffer < longest);
+    let edges = buffers.flat_map(|buffer| [buffer - 1, buffer, buffer + 1]).chain([60, longest - 1, longest]);
+    let between = (1..).map(|n| 60 + n * 1_237 % (longest - 59));
+    edges.filter(|length| *length <= longest).chain(between).take(FRAMES).collect()
+}
+
+const SOURCE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
+/// Behind the first port and the second one, so that the switch forwards what came by the other.
+const DESTINATIONS: [MacAddr; 2] = [MacAddr([0x02, 0, 0, 0, 0, 0x02]), MacAddr([0x02, 0, 0, 0, 0, 0x03])];
+
+/// A frame of this length, whose every byte hangs on its number.
+fn frame(to: MacAddr, number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
+    marked(to, MARK, number, length, tags)
+}
+
+fn marked(to: MacAddr, mark: &[u8], number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
+    let mut bytes = [&to.0[..], &SOURCE.0, tags, &ETHERTYPE, mark].concat();
     bytes.extend((bytes.len()..length).map(|at| (number * 131 + at * 7) as u8));
     bytes
 }

@@ -4,6 +4,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::device::PortStats;
+use crate::netdev::ring;
 use crate::runtime::lock;
 
 /// A counter with one writer.
@@ -37,6 +38,9 @@ pub(super) struct RxCounters {
     pub too_long: Counter,
     /// With a checksum left to the device that is no sum of 16 bits (SCTP's), or outside of the frame: dropped.
     pub bad_checksums: Counter,
+    /// Frames that no protocol of the kernel's takes once it has taken their VLAN tag off: received here, and among the interface's
+    /// `rx_dropped`.
+    pub no_protocol: Counter,
     /// Polls that found a frame, and no free mbuf for it. The frame waits in the ring.
     pub no_mbuf: Counter,
 }
@@ -66,6 +70,8 @@ pub(super) const ADVICE: usize = 5;
 pub(super) struct Counters {
     pub rx: RxCounters,
     pub tx: TxCounters,
+    /// Frames that the kernel has put into the ring. Any thread adds.
+    ringed: AtomicU64,
     /// Frames that found the ring full, as the kernel counts them. Any thread adds.
     missed: AtomicU64,
     /// What was there at the last reset.
@@ -73,8 +79,16 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn add_missed(&self, n: u32) {
-        self.missed.fetch_add(u64::from(n), Ordering::Relaxed);
+    pub(super) fn add_from_kernel(&self, counted: ring::Counted) {
+        self.ringed.fetch_add(u64::from(counted.ringed), Ordering::Relaxed);
+        self.missed.fetch_add(u64::from(counted.missed), Ordering::Relaxed);
+    }
+
+    /// Frames in the ring, or a few more: those that are taken out while this looks count. To be read before `no_protocol`.
+    fn in_ring(&self) -> u64 {
+        let rx = &self.rx;
+        let taken = rx.frames.get() + rx.superframes.get() + rx.too_long.get() + rx.bad_checksums.get();
+        self.ringed.load(Ordering::Relaxed).saturating_sub(taken)
     }
 
     pub(super) fn port_stats(&self) -> PortStats {
@@ -89,6 +103,7 @@ impl Counters {
             ierrors: all.ierrors - base.ierrors,
             oerrors: all.oerrors - base.oerrors,
             rx_nombuf: 0,
+            q_errors: 0,
         }
     }
 
@@ -109,6 +124,7 @@ impl Counters {
             oerrors: tx.too_long.get() + tx.refused.get() + tx.failed.get(),
             // Frames wait in the ring for mbufs: if any is lost, then as missed.
             rx_nombuf: 0,
+            q_errors: 0,
         }
     }
 
@@ -152,6 +168,8 @@ impl Counters {
             ("rx_too_long", rx.too_long.get()),
             ("rx_bad_checksums", rx.bad_checksums.get()),
             ("rx_checksums_completed", rx.checksums.get()),
+            ("rx_in_ring", self.in_ring()),
+            ("rx_no_protocol", rx.no_protocol.get()),
             ("rx_waits_for_mbufs", rx.no_mbuf.get()),
             ("tx_good_packets", tx.frames.get()),
             ("tx_good_bytes", tx.bytes.get()),

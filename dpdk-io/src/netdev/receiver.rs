@@ -84,6 +84,9 @@ fn fill(mbuf: &mut Mbuf, received: &Received<'_>, counters: &Counters) -> bool {
     }
     let data = mbuf.data_mut();
     if let Some([tag_type, control]) = received.tag {
+        if !has_protocol(control, bytes) {
+            counters.rx.no_protocol.add(1);
+        }
         data[..ADDRESSES_BYTES].copy_from_slice(&bytes[..ADDRESSES_BYTES]);
         data[ADDRESSES_BYTES..][..2].copy_from_slice(&tag_type.to_be_bytes());
         data[ADDRESSES_BYTES + 2..][..2].copy_from_slice(&control.to_be_bytes());
@@ -101,13 +104,55 @@ fn fill(mbuf: &mut Mbuf, received: &Received<'_>, counters: &Counters) -> bool {
     true
 }
 
+/// Whether the kernel has a protocol for a frame without its outer tag, whose control word is given: IPv4, IPv6 and ARP are always there.
+/// Behind the outer tag of VLAN 0 it takes the next one off too.
+fn has_protocol(mut control: u16, untagged: &[u8]) -> bool {
+    let word = |at: usize| untagged.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
+    let mut at = ADDRESSES_BYTES;
+    while control & VLAN_ID == 0
+        && let (Some(0x8100 | 0x88a8), Some(next)) = (word(at), word(at + 2))
+    {
+        (control, at) = (next, at + TAG_BYTES);
+    }
+    matches!(word(at), Some(0x0800 | 0x0806 | 0x86dd))
+}
+
 #[inline(always)]
 fn fits(mbuf: &mut Mbuf, len: usize) -> bool {
     u16::try_from(len).is_ok_and(|len| mbuf.set_len(len))
 }
 
+/// The bits of a tag's control word that name the VLAN.
+const VLAN_ID: u16 = 0xfff;
 /// Destination and source.
 const ADDRESSES_BYTES: usize = 12;
 const TAG_BYTES: usize = 4;
 /// Where SCTP has its CRC-32C; TCP and UDP have their sums at 16 and 6.
 const SCTP_OFFSET: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_behind_two_tags_have_no_protocol() {
+        let frame = |words: &[u16]| {
+            let mut bytes = vec![0; ADDRESSES_BYTES];
+            bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+            bytes
+        };
+        for (control, words, expected) in [
+            (5, &[0x0800][..], true),
+            (5, &[0x86dd], true),
+            (5, &[0x88b5], false),
+            (5, &[0x8100, 5, 0x0800], false),
+            (0, &[0x8100, 5, 0x0800], true),
+            (0x6000, &[0x88a8, 0, 0x8100, 7, 0x0806], true),
+            (0, &[0x8100, 7, 0x8100, 7, 0x0806], false),
+            (0, &[0x8100], false),
+            (5, &[], false),
+        ] {
+            assert_eq!(has_protocol(control, &frame(words)), expected, "{control} {words:x?}");
+        }
+    }
+}

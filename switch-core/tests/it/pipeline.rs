@@ -118,6 +118,35 @@ fn a_paused_class_stops_alone_and_for_its_time() {
 }
 
 #[test]
+fn pfc_for_a_lossy_class_is_counted_and_ignored() {
+    for (keys, sent, ignored) in [("", &[460][..], 1), ("[pfc]\nobey = \"all\"\n", &[], 0)] {
+        let mut bench = Bench::new(&toml(2, keys), Layout::Single);
+        introduce(&mut bench);
+        bench.arrive(1, pfc(ClassSet::from_bits(1 << 3 | 1 << 5), u16::MAX));
+        bench.run(4, STEP);
+        bench.arrive(0, frame(0, 1, 3, 300));
+        bench.arrive(0, frame(0, 1, 46, 460));
+        bench.run(10, STEP);
+        assert_eq!(bench.data_sent(1), sent, "class 3 is paused, class 5 is lossy");
+        let control = bench.report().ports[1].control_rx;
+        assert_eq!((control.pfc, control.lossy_pauses, control.ignored), (1, ignored, 0));
+    }
+}
+
+/// Two tags at the full MTU are no longer than the switch forwards.
+#[test]
+fn frames_with_two_tags_pass_at_the_full_mtu() {
+    let mut bench = Bench::new(&toml(2, ""), Layout::Single);
+    introduce(&mut bench);
+    for (number, frame_bytes) in [(1, 1_500 + 14 + 8), (2, 1_500 + 14 + 8 + 1)] {
+        bench.arrive(0, TestFrame { frame_bytes, ..frame(0, 1, 3, number) });
+        bench.run(10, STEP);
+    }
+    assert_eq!(bench.data_sent(1), [1]);
+    assert_eq!(bench.report().dropped(DropReason::Oversize), 1);
+}
+
+#[test]
 fn global_pause_is_ignored_on_a_pfc_port() {
     let mut bench = Bench::new(&toml(2, ""), Layout::Single);
     introduce(&mut bench);

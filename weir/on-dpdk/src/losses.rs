@@ -1,4 +1,5 @@
-//! Frames that ports' devices lost: told in the log while they grow, judged at the end.
+//! Lost frames: those that ports' devices lost, judged at the end, and lossless ones that a switch dropped. Both are in the log, at
+//! most once a second, for as long as their counts grow.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -9,9 +10,12 @@ use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::{DeviceLosses, Losses};
 use weir_experiments::table::{Table, count};
 use weir_results::run_dir::EventKind;
-use weir_units::PortId;
+use weir_switch_core::Report;
+use weir_switch_core::counters::DropReason;
+use weir_units::{Class, PortId};
 
 use crate::note::Note;
+use crate::packet_memory;
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -97,6 +101,73 @@ impl LossLog {
         let is_complete = all().all(|(_, losses)| losses.untold.is_none());
         format!("  lost at devices {}", amount(since, is_complete))
     }
+}
+
+/// Logs lossless frames that switches dropped, once a second.
+pub(crate) struct DropLog {
+    next: Instant,
+    /// By switch, port, class and reason, as last told.
+    told: BTreeMap<(usize, usize, Class, DropReason), u64>,
+}
+
+/// Reasons for which no frame of a lossless class should be dropped. The others keep frames away from a port, lossless ones too.
+const LOSSES: [DropReason; 3] = [DropReason::HeadroomViolation, DropReason::PoolEmpty, DropReason::NoMemory];
+
+impl DropLog {
+    /// Nothing was dropped yet.
+    pub(crate) fn new() -> DropLog {
+        DropLog { next: Instant::now() + INTERVAL, told: BTreeMap::new() }
+    }
+
+    /// Whether a second has passed; then the next has begun.
+    pub(crate) fn is_due(&mut self) -> bool {
+        let now = Instant::now();
+        let is_due = now >= self.next;
+        if is_due {
+            self.next = now + INTERVAL;
+        }
+        is_due
+    }
+
+    /// Logs and notes what was dropped since the last call.
+    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], reports: &[Report], note: Note<'_>) {
+        for (index, (config, report)) in switches.iter().zip(reports).enumerate() {
+            for (number, port, class, reason, frames) in lossless_drops(config, report) {
+                let all = self.told.entry((index, number, class, reason)).or_default();
+                let new = frames - std::mem::replace(all, frames).min(frames);
+                if new == 0 {
+                    continue;
+                }
+                note(index, PortId(number as u16), Some(class), EventKind::Drop { reason: reason.name(), frames: new });
+                let why = match reason {
+                    DropReason::PoolEmpty => packet_memory::cause(config),
+                    DropReason::HeadroomViolation => {
+                        let (what, look_at) = config.ports[number].flow_control.overrun();
+                        format!("{what}; {look_at}")
+                    }
+                    _ => "no packet memory".to_owned(),
+                };
+                tracing::error!(
+                    switch = %config.name, port = %port, class = class.index(),
+                    "{new} lossless frames dropped ({}), {frames} since the start: {why}", reason.name()
+                );
+            }
+        }
+    }
+}
+
+/// The lossless frames that a switch dropped so far: port, its name, class, reason, frames.
+fn lossless_drops<'r>(
+    config: &'r SwitchConfig,
+    report: &'r Report,
+) -> impl Iterator<Item = (usize, &'r str, Class, DropReason, u64)> {
+    report.ports.iter().enumerate().flat_map(move |(number, port)| {
+        config.classes.lossless.iter().flat_map(move |class| {
+            let dropped =
+                move |reason| (number, &*port.name, class, reason, port.classes[class.index()].dropped(reason));
+            LOSSES.into_iter().map(dropped)
+        })
+    })
 }
 
 /// What a port's device lost, in the summary.

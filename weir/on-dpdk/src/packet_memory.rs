@@ -1,5 +1,5 @@
-//! Frames that found no packet memory: told once of each switch while it runs, and a fault of the run if lossless ones were lost. And
-//! messages of flow control that had none and came late, which should not be.
+//! Frames that found no packet memory: a fault of the run if lossless ones were lost, and otherwise one line in the log. And messages
+//! of flow control that had none and came late, which should not be.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::Report;
@@ -40,16 +40,10 @@ impl MemoryLog {
                 "messages of flow control had no packet memory in {put_off} rounds of lcores, and came late: a bug"
             );
         }
-        let [lossless, lossy] = [true, false].map(|lossless| frames_without(config, report, lossless));
-        if lossless + lossy == 0 || self.told.contains(&index) {
-            return;
-        }
-        self.told.push(index);
-        let cause = cause(config);
-        if lossless > 0 {
-            tracing::error!(switch = %config.name, "{lossless} lossless frames dropped (pool_empty): {cause}");
-        } else {
-            tracing::warn!(switch = %config.name, "{lossy} frames dropped (pool_empty): {cause}");
+        let lossy = frames_without(config, report, false);
+        if lossy > 0 && !self.told.contains(&index) {
+            self.told.push(index);
+            tracing::warn!(switch = %config.name, "{lossy} frames dropped (pool_empty): {}", cause(config));
         }
     }
 }

@@ -20,6 +20,8 @@ struct Told {
     excessive_at: Option<Time>,
     resyncs_at: Option<Time>,
     aged_at: Option<Time>,
+    lossy_pauses: u64,
+    lossy_pauses_at: Option<Time>,
     is_silent: bool,
 }
 
@@ -67,6 +69,17 @@ impl Told {
             news.push((
                 true,
                 format!("the peer did not repeat what it told last: back to the line rate ({times} times so far)"),
+            ));
+        }
+        let (lossy, before) = (port.control_rx.lossy_pauses, self.lossy_pauses);
+        self.lossy_pauses = lossy;
+        if is_due(&mut self.lossy_pauses_at, now, lossy > before && flow_control.tells() == Tells::Pfc) {
+            news.push((
+                true,
+                format!(
+                    "the peer pauses classes that are lossy here: ignored for them ({lossy} PFC frames so far); make them lossless at \
+                     both ends, or at neither, or write obey = \"all\" in [pfc]"
+                ),
             ));
         }
         let follows = flow_control.without_messages();

@@ -18,14 +18,13 @@ use weir_mmu::policy::{Gauges, Unit};
 use weir_results::run_dir::EventKind;
 use weir_scenario::PortPlace;
 use weir_switch_core::Report;
-use weir_switch_core::counters::DropReason;
 use weir_switch_core::report::PortReport;
 use weir_units::{BitRate, Bytes};
 
 use crate::below_rate::{self, RateLog};
 use crate::control::{self, Asked, Control, Places};
 use crate::fault::Fault;
-use crate::losses::LossLog;
+use crate::losses::{DropLog, LossLog};
 use crate::netdevs;
 use crate::nics::NicLog;
 use crate::note::Note;
@@ -176,10 +175,11 @@ impl Session<'_> {
         if let Some(record) = &mut self.record {
             record.write_out(&last);
         }
-        let (mut warned, mut is_replaying) = (false, running.replay_is_done().is_some());
+        let mut is_replaying = running.replay_is_done().is_some();
         let (mut storms, mut peers, mut memory) = (StormLog::default(), PeerLog::default(), MemoryLog::default());
         let mut rates = RateLog::new();
-        let (mut losses, mut nics) = (LossLog::new(switches, running), NicLog::new(switches));
+        let (mut losses, mut drops) = (LossLog::new(switches, running), DropLog::new());
+        let mut nics = NicLog::new(switches);
         while !self.signals.stop() && !self.is_over() {
             let asked = Asked { switches, placement, running, losses: &losses };
             let next = if self.record.is_some() { look_at.min(sampling.next) } else { look_at };
@@ -201,6 +201,13 @@ impl Session<'_> {
                 self.note(running, &mut |note| storms.tell(&configs, running, note));
                 rates.tell(switches, placement, running);
                 self.note(running, &mut |note| losses.tell(switches, running, note));
+                if drops.is_due() {
+                    let reports = running.reports()?;
+                    // The record has drops of its own.
+                    drops.tell(switches, &reports, &mut |switch, port, class, kind| {
+                        self.control.note(&switches[switch], port, class, &kind);
+                    });
+                }
                 look_at = Instant::now() + TICK;
             }
             if let Some(record) = &mut self.record {
@@ -234,14 +241,6 @@ impl Session<'_> {
                 if !self.arguments.quiet {
                     let line = format!("{}{}\n", rates_line(&switches[index], last, &report), losses.in_line(index));
                     self.screen.print(&line);
-                }
-                if !warned && let Some((port, violations)) = overrun_port(&report) {
-                    warned = true;
-                    let (what, look_at) = switches[index].ports[port].flow_control.overrun();
-                    tracing::error!(
-                        switch = %switches[index].name, port = %report.ports[port].name,
-                        "{violations} lossless frames dropped: {what}; {look_at}"
-                    );
                 }
                 self.control.note_rates(index, last, &report);
                 peers.tell(index, &configs[index], &report);
@@ -385,13 +384,6 @@ fn tell_guests(switches: &[SwitchConfig], running: &RunningSwitches) {
             tracing::info!(%switch, %port, "{guest}");
         }
     }
-}
-
-/// The port at which most lossless frames found no room, if any did, and how many.
-fn overrun_port(report: &Report) -> Option<(usize, u64)> {
-    let dropped =
-        |port: &PortReport| port.classes.iter().map(|class| class.dropped(DropReason::HeadroomViolation)).sum();
-    report.ports.iter().map(dropped).enumerate().max_by_key(|(_, n)| *n).filter(|(_, n)| *n > 0)
 }
 
 /// `lab  rx 1.2 Mpps 9.8 Gb/s  tx …  held 12  PAUSE sent 3 received 3  dropped 0`

@@ -132,6 +132,7 @@ struct PortSummary {
     /// How often a class went back to the line rate, as the peer did not repeat what it told last (GFC).
     rates_aged: u64,
     control_ignored: u64,
+    pfc_rx_lossy: u64,
     control_malformed: u64,
     /// How often a message was due and had no memory: it went in a later round of the lcore.
     control_put_off: u64,
@@ -468,6 +469,7 @@ fn port_summary(
         credit_resyncs: port.accord.resyncs,
         rates_aged: port.accord.aged,
         control_ignored: port.control_rx.ignored,
+        pfc_rx_lossy: port.control_rx.lossy_pauses,
         control_malformed: port.control_rx.malformed,
         control_put_off: port.control_tx.put_off,
         device_missed: device.stats.map_or(0, |stats| stats.imissed),

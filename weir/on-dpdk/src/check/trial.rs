@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use weir_config::{Device, SwitchConfig};
-use weir_dpdk_driver::trial::{DeviceTried, Passed, TrialReport, try_ports};
+use weir_dpdk_driver::trial::{DeviceTried, Kept, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{Memory, Placement, Runtime, RuntimeOptions, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
 use weir_experiments::files::json_text;
@@ -28,6 +28,9 @@ const HEAD: [&str; 10] = [
     "Obeys PAUSE by itself",
     "Counters",
 ];
+
+/// Kinds of tagged frames, as people read them.
+const TAGGED: [&str; 3] = ["with an 802.1Q tag", "with an 802.1ad tag", "with both tags"];
 
 /// Tries the first two ports of a file.
 pub(crate) fn try_devices(files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Fault> {
@@ -74,8 +77,8 @@ pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Findin
             (_, true) => Finding::bad(Health::Lacking, &about, "a PFC frame arrived, but not as it left", cable),
             (_, false) => Finding::bad(Health::Lacking, &about, "a PFC frame did not arrive", cable),
         });
-        let said = format!("{} of {} frames of 60 B and longer arrived as they left", way.identical, way.sent);
-        findings.push(match way.identical == way.sent {
+        let said = format!("{} of frames of 60 B and longer arrived as they left", share(&way.untagged));
+        findings.push(match way.untagged.is_whole() {
             true => Finding::good(&about, said),
             false => Finding::bad(Health::Lacking, &about, said, cable),
         });
@@ -122,15 +125,22 @@ fn as_json(report: &TrialReport) -> Value {
             })),
         })
     };
+    let kept = |kept: &Kept| {
+        json!({
+            "frames": kept.sent,
+            "identical": kept.identical,
+            "forwarded": kept.forwarded,
+            "lengths_that_were_not": kept.wrong,
+            "too_long_from": kept.too_long,
+        })
+    };
     let way = |(way, [from, to]): (&Passed, [usize; 2])| {
-        let [customer, service, both] = way.tags;
+        let [customer, service, both] = way.tagged.each_ref().map(kept);
         json!({
             "from": report.devices[from].port,
             "to": report.devices[to].port,
-            "frames": way.sent,
-            "identical": way.identical,
-            "lengths_that_were_not": way.wrong,
-            "tags_kept": { "802.1Q": customer, "802.1ad": service, "both": both },
+            "untagged": kept(&way.untagged),
+            "tagged": { "802.1Q": customer, "802.1ad": service, "both": both },
             "pfc_arrives": way.pfc,
             "pfc_identical": way.pfc_identical,
             "pause_arrives": way.pause,
@@ -147,14 +157,13 @@ fn as_json(report: &TrialReport) -> Value {
 
 fn print(report: &TrialReport) {
     for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
-        if way.identical < way.sent {
-            let lengths = way.wrong.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        let kinds = [("without a tag", &way.untagged)].into_iter().chain(TAGGED.into_iter().zip(&way.tagged));
+        for (kind, kept) in kinds.filter(|(_, kept)| !kept.is_whole()) {
+            let lengths = kept.wrong.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
             println!(
-                "{} to {}: {} of {} frames did not arrive as they were; the first have {lengths} B",
-                report.devices[from].port,
-                report.devices[to].port,
-                way.sent - way.identical,
-                way.sent
+                "{} to {}: of {} frames {kind}, {} arrived as they left, and {} again once a switch had forwarded them; the first that \
+                 did not have {lengths} B",
+                report.devices[from].port, report.devices[to].port, kept.sent, kept.identical, kept.forwarded,
             );
         }
     }
@@ -162,7 +171,7 @@ fn print(report: &TrialReport) {
         for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
             let (from, to) = (&report.devices[from].port, &report.devices[to].port);
             let pfc = if way.pfc_identical { "a PFC frame did too" } else { "a PFC frame did not" };
-            println!("{from} to {to}: {} of {} frames arrived as they left; {pfc}", way.identical, way.sent);
+            println!("{from} to {to}: {} of frames arrived as they left; {pfc}", share(&way.untagged));
         }
         return;
     };
@@ -186,17 +195,30 @@ fn row(report: &TrialReport, [there, back]: [&Passed; 2]) -> [String; 10] {
         of_devices(|device| device.driver.clone()),
         format!("{pages}, {addresses} addresses"),
         of_devices(link),
-        of_ways(|way| format!("{} of {}", way.identical, way.sent)),
+        of_ways(|way| share(&way.untagged)),
         of_ways(|way| {
-            let kept = |kept: bool, name: &'static str| if kept { name } else { "-" };
-            let [customer, service, both] = way.tags;
-            [kept(customer, "802.1Q"), kept(service, "802.1ad"), kept(both, "both")].join(", ")
+            let named = ["802.1Q", "802.1ad", "both"].into_iter().zip(&way.tagged);
+            named.map(|(name, kept)| tags_kept(name, kept)).collect::<Vec<_>>().join(", ")
         }),
         of_ways(|way| format!("{} / {}", yes(way.pfc), yes(way.pause))),
         of_devices(|device| device.pause.to_string()),
         of_ways(|way| way.obeys.map_or("unknown", yes).to_owned()),
         of_devices(|device| device.counted.to_string()),
     ]
+}
+
+/// `200 of 200`: frames that arrived as they left, both times.
+fn share(kept: &Kept) -> String {
+    format!("{} of {}", kept.forwarded, kept.sent)
+}
+
+/// Whether frames with tags arrived as they left, or up to which length.
+fn tags_kept(name: &str, kept: &Kept) -> String {
+    match kept.too_long {
+        _ if kept.is_whole() => name.to_owned(),
+        Some(length) => format!("{name} below {length} B"),
+        None => "-".to_owned(),
+    }
 }
 
 fn once(first: String, second: String) -> String {
