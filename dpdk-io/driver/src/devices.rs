@@ -255,3 +255,27 @@ fn help_for(device: &Device) -> &'static str {
         _ => "DPDK's own messages stand above; is the driver installed (dpdk-pmdinfo.py, /usr/lib/*/dpdk/pmds-*)?",
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_frames_have_a_queue_where_all_nics_of_a_driver_have_several() {
+        let has = |driver: &str, max_tx_queues| {
+            has_control_queue(&DeviceInfo {
+                driver: driver.to_owned(),
+                bus: "pci".to_owned(),
+                max_rx_queues: 1,
+                max_tx_queues,
+                rx_desc: (32, 4_096),
+                tx_desc: (32, 4_096),
+                mtu: (68, 9_216),
+                if_index: None,
+            })
+        };
+        assert!(has("net_ixgbe", 64) && has("mlx5_pci", 1_024));
+        assert!(!has("net_ixgbe", 1), "one that has no other");
+        assert!(!has("net_e1000_em", 2) && !has("net_virtio", 8) && !has("net_vhost", 4));
+    }
+}

@@ -257,6 +257,17 @@ mod tests {
     }
 
     #[test]
+    fn a_nics_queue_of_control_frames_keeps_what_it_sent() {
+        let control = |device: &str| {
+            let text = format!(
+                "[[ports]]\nname = \"a\"\n{device}\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+            );
+            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0).control
+        };
+        assert_eq!(control("pci = \"81:00.0\"") - control("tap = \"a\""), u32::from(TX_DESCRIPTORS));
+    }
+
+    #[test]
     fn clones_take_only_the_copies_of_a_burst() {
         let plain = switch("size = \"16MB\"");
         let text = "[buffer]\nsize = \"16MB\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
