@@ -141,14 +141,19 @@ impl LatePolls {
 }
 
 impl Peak {
-    /// The limiter of a line of this rate, under [`CatchUp::base`]. `nic` has the link's speed, on the switch's clock.
-    pub fn new(rate: BitRate, base: Span, nic: Option<(TxBacklog, BitRate)>) -> Peak {
+    /// Limits a line of this rate from now on, under [`CatchUp::base`]; one without a rate not at all. `nic` has the link's speed, on
+    /// the switch's clock.
+    pub fn set(&mut self, rate: Option<BitRate>, base: Span, nic: Option<(TxBacklog, BitRate)>) {
+        let Some(rate) = rate else {
+            (self.serialiser, self.burst) = (None, Span::ZERO);
+            return;
+        };
         let (mut peak, mut burst) = (rate * CATCH_UP_PEAK, rate.bytes_in(base));
         if let Some((backlog, link)) = nic {
             peak = peak.min(TxBacklog::least_rate(link));
             burst = burst.min(backlog.room(link));
         }
-        Peak { serialiser: Some(Serialiser::new(peak)), burst: peak.time_for(burst), free_at: Time::ZERO }
+        (self.serialiser, self.burst) = (Some(Serialiser::new(peak)), peak.time_for(burst));
     }
 
     /// To be called at the beginning of each poll.
@@ -218,7 +223,8 @@ mod tests {
     #[test]
     fn a_peak_lets_the_base_go_at_once_and_then_eight_times_the_rate() {
         // 10 us each.
-        let (mut peak, frame) = (Peak::new(BitRate::gbps(1), RULE.base, None), Bytes::new(1_250));
+        let (mut peak, frame) = (Peak::default(), Bytes::new(1_250));
+        peak.set(Some(BitRate::gbps(1)), RULE.base, None);
         let mut sent = |now: Time| {
             peak.poll(now);
             let mut frames = 0;
@@ -240,7 +246,8 @@ mod tests {
         for (rate, link) in [(10, 10), (10, 1), (1, 10), (4, 10)] {
             let (rate, link) = (BitRate::gbps(rate), BitRate::gbps(link));
             let backlog = TxBacklog { time: Span::from_micros(50), frame_max, dilation: 1 };
-            let mut peak = Peak::new(rate, RULE.base, Some((backlog, link)));
+            let mut peak = Peak::default();
+            peak.set(Some(rate), RULE.base, Some((backlog, link)));
             let (mut now, mut wire, mut most) = (ms(500), Time::ZERO, Span::ZERO);
             for poll in 1..20_000u64 {
                 // Mostly 1 us, now and then up to 20 ms.

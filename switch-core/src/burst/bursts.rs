@@ -72,16 +72,12 @@ pub(crate) struct BurstPort<P> {
 impl<P> BurstPort<P> {
     /// Takes over the rate that the port is shaped to, and its link's speed.
     fn set_rates(&mut self, state: &PortState) {
-        let Some(rate) = state.rate.shaped_to() else {
-            (self.peak, self.at_line_rate) = (Peak::default(), false);
-            return;
-        };
-        let nic = self.tx_backlog.map(|backlog| {
-            // While nobody told the link's speed it is taken to be the rate.
-            (backlog, state.rate.of_link().map_or(rate, |link| backlog.on_clock(link)))
-        });
-        self.peak = Peak::new(rate, self.base, nic);
-        self.at_line_rate = nic.is_some_and(|(_, link)| link <= rate);
+        let rate = state.rate.shaped_to();
+        // While nobody told the link's speed it is taken to be the rate.
+        let link = |backlog: TxBacklog| state.rate.of_link().map(|link| backlog.on_clock(link)).or(rate);
+        let nic = self.tx_backlog.and_then(|backlog| Some((backlog, link(backlog)?)));
+        self.peak.set(rate, self.base, nic);
+        self.at_line_rate = nic.is_some_and(|(_, link)| rate.is_some_and(|rate| link <= rate));
     }
 }
 
@@ -104,7 +100,7 @@ impl<P> Bursts<P> {
             // One more, for what is taken frame by frame behind rows that a port did not take.
             spare: (0..=ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
-            base: catch_up.base,
+            base: catch_up.base.min(catch_up.most),
             is_behind: false,
             picked: Box::new([const { None }; BURST_MAX]),
             gone,

@@ -6,7 +6,7 @@ use weir_flowctl::CatchUp;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
 use weir_switch_core::{PortFacts, Surroundings};
-use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
+use weir_units::{BitRate, Bytes, ClassSet, PortId, Span, Time};
 
 use crate::common::*;
 
@@ -315,6 +315,11 @@ fn a_late_poll_fills_no_nics_ring_beyond_its_bound() {
             late.cycle(Span::from_millis(1), Span::from_micros(gap));
             late.poll_at_once();
         }
+        // A link that is slower for a moment carries off no more.
+        late.bench.shared.set_link_rate(PortId(1), BitRate::bps(link.as_bps() / 2));
+        late.poll_at_once();
+        late.bench.shared.set_link_rate(PortId(1), link);
+        late.poll_at_once();
         let most = late.ring_max(link);
         assert!(most <= bound(link), "{rate} on a link of {link}: {most} in the ring, {} at most", bound(link));
         // Nor does the link run dry while polls come in time.
