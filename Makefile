@@ -178,7 +178,7 @@ pci-test: build venv ## NICs behind an IOMMU, in a guest under QEMU that Debian'
 
 nic-test: build venv nic-model ## DPDK's drivers for 82599, 82576 and I225 on emulated NICs (x86-64; root or user namespaces; part of wire-tests)
 	@WEIR_BIN=$(WEIR) WEIR_EMULATED_NIC=$(NIC_MODEL) $(STEP) "drivers on emulated NICs" \
-		$(PYTHON) -m pytest -c lab/pytest.ini lab/tests/test_nic_driver.py lab/tests/test_nic_frames.py lab/tests/test_nic_losses.py
+		$(PYTHON) -m pytest -c lab/pytest.ini $(addprefix lab/tests/test_nic_,driver.py frames.py losses.py pfc_on_time.py)
 
 # It decodes instructions of x86-64 alone; elsewhere its tests are skipped.
 nic-model: setup

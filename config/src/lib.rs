@@ -44,6 +44,7 @@ mod ports;
 mod replay;
 mod switch;
 mod together;
+mod tx_backlog;
 
 pub use buffer::{BufferConfig, Headroom, RateConfig, headroom_by_rule};
 pub use classes::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Trust};
@@ -56,6 +57,7 @@ pub use ports::{Device, DeviceFlowControl, PciDevice, PortConfig, PortState, Soc
 pub use replay::{ReplayConfig, ReplayDirection, ReplayPace, WhenPaused};
 pub use switch::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, SwitchConfig};
 pub use together::check_together;
+pub use tx_backlog::TX_DESCRIPTORS;
 pub use weir_arbitration::Arbitration;
 pub use weir_flowctl::FlowControl;
 pub use weir_flowctl::pfc::{StormCondition, WatchdogAction, WatchdogConfig};

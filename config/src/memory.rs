@@ -50,12 +50,13 @@ impl SwitchConfig {
         self.buffer.rates.iter().find(|of| of.rate == rate)
     }
 
-    /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts, in whole cells; `None` where
-    /// the port has no rate to reckon with.
+    /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts and a NIC's transmit backlog leaves, in
+    /// whole cells; `None` where the port has no rate to reckon with.
     pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
         let rate = port.rate?;
         let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
-        Some(headroom_in_cells(wire, self.buffer.cell_bytes))
+        let ahead = self.tx_backlog_bytes(port).unwrap_or(Bytes::ZERO);
+        Some(headroom_in_cells(wire + ahead, self.buffer.cell_bytes))
     }
 
     /// Bytes kept apart as headroom, clones counting as ports, by what the policy needs of the layout: Σ Φ over all lossless

@@ -1,6 +1,8 @@
 //! How far a poll that comes late may catch up on a rate.
 
-use weir_units::{Span, Time};
+use weir_units::{BitRate, Bytes, Serialiser, Span, Time};
+
+use crate::TxBacklog;
 
 /// How many times faster than its rate a line sends while it catches up, at most: a loop that runs for an eighth of the time
 /// keeps up.
@@ -34,15 +36,20 @@ pub struct LatePolls {
     longest: [Span; 2],
     turns_at: Time,
     bound: Span,
-    /// How far a peak may lag: the base, at the peak's rate.
-    peak_floor: Time,
     /// For what waited; for what waited and gets no more than the base; for what did not wait.
     floors: [Time; 3],
 }
 
-/// Keeps a line that catches up from sending faster than [`CATCH_UP_PEAK`] times its rate, the base apart.
+/// A second limiter of a line that catches up: no more than a burst at once, and the rest at a peak rate.
+///
+/// The peak rate is [`CATCH_UP_PEAK`] times the line's, and the burst is what the rate brings in [`CatchUp::base`]. A NIC is handed
+/// over no more than its link carries, so that its [transmit backlog](TxBacklog) stays within its bound.
 #[derive(Clone, Debug, Default)]
 pub struct Peak {
+    /// `None` lets everything pass.
+    serialiser: Option<Serialiser>,
+    /// At the peak rate.
+    burst: Span,
     free_at: Time,
 }
 
@@ -77,7 +84,6 @@ impl LatePolls {
             longest: [Span::ZERO; 2],
             turns_at: Time::ZERO,
             bound: if rule.memory.is_some() { rule.base.min(rule.most) } else { rule.most },
-            peak_floor: Time::ZERO,
             floors: [Time::ZERO; 3],
         }
     }
@@ -92,7 +98,6 @@ impl LatePolls {
         }
         let base = self.rule.base.min(self.rule.most);
         let based = now.saturating_sub(base);
-        self.peak_floor = now.saturating_sub(base.divided_by(CATCH_UP_PEAK));
         self.floors = [now.saturating_sub(self.bound), based, based.max(polled)];
     }
 
@@ -136,10 +141,31 @@ impl LatePolls {
 }
 
 impl Peak {
+    /// Limits a line of this rate from now on, under [`CatchUp::base`]; one without a rate not at all. `nic` has the link's speed, on
+    /// the switch's clock.
+    pub fn set(&mut self, rate: Option<BitRate>, base: Span, nic: Option<(TxBacklog, BitRate)>) {
+        let Some(rate) = rate else {
+            (self.serialiser, self.burst) = (None, Span::ZERO);
+            return;
+        };
+        let (mut peak, mut burst) = (rate * CATCH_UP_PEAK, rate.bytes_in(base));
+        if let Some((backlog, link)) = nic {
+            peak = peak.min(TxBacklog::least_rate(link));
+            burst = burst.min(backlog.room(link));
+        }
+        (self.serialiser, self.burst) = (Some(Serialiser::new(peak)), peak.time_for(burst));
+    }
+
     /// To be called at the beginning of each poll.
     #[inline]
-    pub fn poll(&mut self, late: &LatePolls) {
-        self.free_at = self.free_at.max(late.peak_floor);
+    pub fn poll(&mut self, now: Time) {
+        self.free_at = self.free_at.max(self.floor(now));
+    }
+
+    /// What was not sent before this instant is no part of the burst.
+    #[inline]
+    pub fn floor(&self, now: Time) -> Time {
+        now.saturating_sub(self.burst)
     }
 
     /// Whether a frame may go at `now`.
@@ -148,10 +174,12 @@ impl Peak {
         self.free_at <= now
     }
 
-    /// Counts a frame that takes so long at the line's rate.
+    /// Counts a frame that takes so much on the wire.
     #[inline]
-    pub fn send(&mut self, line_time: Span) {
-        self.free_at += line_time.divided_by(CATCH_UP_PEAK);
+    pub fn send(&mut self, wire: Bytes) {
+        if let Some(serialiser) = self.serialiser {
+            self.free_at += serialiser.time_for(wire);
+        }
     }
 }
 
@@ -194,10 +222,11 @@ mod tests {
 
     #[test]
     fn a_peak_lets_the_base_go_at_once_and_then_eight_times_the_rate() {
-        let (mut polls, mut peak, frame) = (LatePolls::new(RULE), Peak::default(), Span::from_micros(10));
+        // 10 us each.
+        let (mut peak, frame) = (Peak::default(), Bytes::new(1_250));
+        peak.set(Some(BitRate::gbps(1)), RULE.base, None);
         let mut sent = |now: Time| {
-            polls.poll(now);
-            peak.poll(&polls);
+            peak.poll(now);
             let mut frames = 0;
             while peak.is_free(now) {
                 peak.send(frame);
@@ -208,6 +237,33 @@ mod tests {
         assert_eq!([sent(ms(500)), sent(ms(500)), sent(ms(501))], [21, 0, 21]);
         let soon: u32 = (1..=100).map(|us| sent(ms(501) + Span::from_micros(us))).sum();
         assert_eq!(soon, 80, "of 10 us each in 100 us");
+    }
+
+    /// A NIC whose ring is polled at any instants: what stands in it, as its link carries it off.
+    #[test]
+    fn a_nics_ring_holds_no_more_than_its_bound() {
+        let frame_max = Bytes::new(1_542);
+        for (rate, link) in [(10, 10), (10, 1), (1, 10), (4, 10)] {
+            let (rate, link) = (BitRate::gbps(rate), BitRate::gbps(link));
+            let backlog = TxBacklog { time: Span::from_micros(50), frame_max, dilation: 1 };
+            let mut peak = Peak::default();
+            peak.set(Some(rate), RULE.base, Some((backlog, link)));
+            let (mut now, mut wire, mut most) = (ms(500), Time::ZERO, Span::ZERO);
+            for poll in 1..20_000u64 {
+                // Mostly 1 us, now and then up to 20 ms.
+                now += Span::from_micros(if poll % 97 == 0 { poll * poll % 20_000 } else { 1 });
+                peak.poll(now);
+                while peak.is_free(now) {
+                    let frame = Bytes::new(84 + poll * 131 % 1_459);
+                    peak.send(frame);
+                    wire = wire.max(now) + link.time_for(frame);
+                    most = most.max(wire.since(now));
+                }
+            }
+            let bound = backlog.bound(link);
+            let catch_up = link.time_for(rate.bytes_in(RULE.base) + frame_max);
+            assert!(most <= bound.min(catch_up) && most * 2 > bound.min(catch_up), "{rate} of {link}: {most}");
+        }
     }
 
     #[test]

@@ -52,6 +52,7 @@ mod shaper;
 mod sides;
 mod sync;
 mod tells;
+mod tx_backlog;
 
 #[cfg(all(test, loom))]
 mod loom_models;
@@ -73,4 +74,5 @@ pub use regulator::Regulator;
 pub use shaper::{Shaper, wire_bytes};
 pub use sides::{Demand, Downstream, Upstream};
 pub use tells::Tells;
+pub use tx_backlog::TxBacklog;
 pub use weir_reader::{Gauge, Gauges};

@@ -6,7 +6,7 @@ mod tests;
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_flowctl::kinds::{NoFlowControl, PauseKind, PfcKind};
 use weir_flowctl::{ControlledPort, Mechanism, Settings};
-use weir_units::{BitRate, Bytes};
+use weir_units::{BitRate, Bytes, Span};
 
 use crate::build_error::BuildError;
 
@@ -46,10 +46,12 @@ pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<M
 
 /// What a port's flow control is made for.
 pub fn controlled_port(config: &SwitchConfig, port: usize, rate: BitRate) -> ControlledPort {
+    let backlog = config.tx_backlog_bytes(&config.ports[port]);
     ControlledPort {
         rate,
         delay: config.ports[port].delay,
         reaction: config.pfc.reaction,
+        tx_backlog: backlog.map_or(Span::ZERO, |bytes| rate.time_for(bytes)),
         frame_max: config.frame_bytes_max(),
         cell_bytes: config.buffer.cell_bytes,
         quanta: config.pfc.quanta,

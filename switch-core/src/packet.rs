@@ -211,6 +211,12 @@ pub trait PortOutput<P> {
         unreachable!("port {} of this driver has one transmit queue, and no queue {queue}", port.0)
     }
 
+    /// [`PortOutput::transmit`] of control frames, which may overtake what the port accepted before: where it has a transmit queue for them.
+    /// They stay in order among themselves.
+    fn transmit_control(&mut self, port: PortId, burst: &mut Burst<P>) -> usize {
+        self.transmit(port, burst)
+    }
+
     /// Sends one packet; returns it if the port does not accept it now.
     #[inline]
     fn transmit_one(&mut self, port: PortId, packet: P) -> Result<(), P> {

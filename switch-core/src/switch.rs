@@ -203,7 +203,8 @@ impl Switch {
             }
             let watched = config.pfc_watchdog.as_ref().filter(|_| state.storms().is_some());
             let watchdogs = PortWatchdogs::new(watched, config.classes.lossless);
-            let own = manner.port(state, config.ports[id.index()].queues());
+            let port = &config.ports[id.index()];
+            let own = manner.port(state, port.queues(), config.tx_backlog(port));
             let pace = Pace { shaper, limits, scheduler: scheduler.clone() };
             OutPort::new(state, shared.clones_of(*id), pace, generator, watchdogs, own)
         });

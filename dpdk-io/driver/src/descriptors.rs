@@ -14,8 +14,6 @@ pub(crate) const POLL_GAP_MAX: Span = Span::from_secs(1);
 const RX_FRAME: Bytes = Bytes::new(512);
 /// Receive descriptors of an AF_XDP port.
 pub(crate) const AF_XDP_RX_DESCRIPTORS: u16 = 2048;
-/// Transmit descriptors of a port. Frames in there are out of the MMU's sight, so there are few.
-pub(crate) const TX_DESCRIPTORS: u16 = 128;
 /// Places in each direction of a link inside the process: what is "on the wire".
 pub(crate) const RING_SLOTS: u32 = 256;
 /// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use weir_config::{Device, PortConfig, SwitchConfig};
+use weir_config::{Device, PortConfig, SwitchConfig, TX_DESCRIPTORS};
 use weir_dpdk_io::vdev::{self, MemifRole};
 use weir_dpdk_io::{
     Mempool, NetdevOptions, Port, PortConfig as DpdkPortConfig, PortError, RingEnd, RxQueue, TxQueue, ring_port,
@@ -12,7 +12,7 @@ use weir_dpdk_io::{
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, FCS_BYTES, Span};
 
-use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
+use crate::descriptors::{NETDEV_GAP_MS, RING_SLOTS, default_descriptors, rx_descriptors};
 use crate::device_pause::{self, DevicePause};
 use crate::error::DriverError;
 use crate::nics::{Finding, System};
@@ -42,6 +42,8 @@ pub(crate) struct OpenPort {
     pub(crate) tx: TxQueue,
     /// The port's queue pairs after the first; only vhost-user ports have any.
     pub(crate) more: Vec<(RxQueue, TxQueue)>,
+    /// Transmits control frames, where the device has a queue for them.
+    pub(crate) control: Option<TxQueue>,
     /// The port itself, for link, statistics and closing.
     pub(crate) port: Port,
 }
@@ -237,12 +239,28 @@ fn device_mtu(device: &Device, mtu: u16) -> Option<u16> {
 
 fn start(mut port: Port, pool: &Mempool, device: &Device, mtu: u16, rx_desc: u16) -> Result<OpenPort, PortError> {
     let (mtu, queues) = (device_mtu(device, mtu), u16::from(device.queues()));
-    let counts = DpdkPortConfig { rx_queues: queues, tx_queues: queues, ..DpdkPortConfig::new(pool) };
-    let (rx, tx) = port.configure(DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..counts })?;
+    let info = port.device_info()?;
+    let has_control = has_control_queue(&info.driver, info.max_tx_queues);
+    let tx_queues = queues + u16::from(has_control);
+    let counts = DpdkPortConfig { rx_queues: queues, tx_queues, ..DpdkPortConfig::new(pool) };
+    let (rx, mut tx) = port.configure(DpdkPortConfig { rx_desc, tx_desc: TX_DESCRIPTORS, mtu, ..counts })?;
     port.start()?;
+    let control = if has_control { tx.pop() } else { None };
     let mut pairs = rx.into_iter().zip(tx);
     let (rx, tx) = pairs.next().ok_or_else(|| PortError::NotFound("queue 0".to_owned()))?;
-    Ok(OpenPort { rx, tx, more: pairs.collect(), port })
+    Ok(OpenPort { rx, tx, more: pairs.collect(), control, port })
+}
+
+/// DPDK's drivers whose NICs send by several queues, and need not receive by as many. All NICs of a driver named here have them.
+///
+/// Not here: `net_e1000_em`, which says two for NICs with one too (82540; em_ethdev.c `eth_em_infos_get`); `net_virtio`, which has the
+/// other end send to as many queues as there are (virtio_ethdev.c `virtio_dev_start`).
+const CONTROL_QUEUE_DRIVERS: [&str; 7] =
+    ["net_ixgbe", "net_e1000_igb", "net_igc", "net_i40e", "net_ice", "mlx5_pci", "net_vmxnet3"];
+
+/// Whether control frames have a transmit queue of their own, so that they wait for no data that the device has not fetched yet.
+fn has_control_queue(driver: &str, tx_queues: u32) -> bool {
+    tx_queues > 1 && CONTROL_QUEUE_DRIVERS.contains(&driver)
 }
 
 fn help_for(device: &Device) -> &'static str {
@@ -251,5 +269,21 @@ fn help_for(device: &Device) -> &'static str {
         Device::AfXdp(_) => "is the driver librte_net_af_xdp installed, and the interface up?",
         Device::AfPacket(_) => "is the interface there, and is there kernel memory for its receive ring?",
         _ => "DPDK's own messages stand above; is the driver installed (dpdk-pmdinfo.py, /usr/lib/*/dpdk/pmds-*)?",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_frames_have_a_queue_where_all_nics_of_a_driver_have_several() {
+        assert!(has_control_queue("net_ixgbe", 64) && has_control_queue("mlx5_pci", 1_024));
+        assert!(!has_control_queue("net_ixgbe", 1), "one that has no other");
+        assert!(
+            !has_control_queue("net_e1000_em", 2)
+                && !has_control_queue("net_virtio", 8)
+                && !has_control_queue("net_vhost", 4)
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
 
-use weir_config::{Device, PortConfig, SwitchConfig};
+use weir_config::{Device, PortConfig, SwitchConfig, TX_DESCRIPTORS};
 use weir_dpdk_io::{
     DEFAULT_DATA_ROOM, HEADROOM, MAX_BURST, Mempool, MempoolConfig, PIECED_MAX, Placement, data_room_for,
     free_hugepage_bytes, mempool_bytes,
@@ -9,7 +9,7 @@ use weir_switch_core::BURST_MAX;
 use weir_switch_core::burst::{RECEIVED_MAX, frames_held_max};
 use weir_units::{Bytes, FCS_BYTES};
 
-use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, TX_DESCRIPTORS, default_descriptors, rx_descriptors};
+use crate::descriptors::{POLL_GAP_MAX, RING_SLOTS, default_descriptors, rx_descriptors};
 use crate::error::DriverError;
 use crate::nic;
 use crate::replay::replayed;
@@ -72,6 +72,9 @@ impl Memory {
         let ports = all - clones;
         let with_nics = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.nic.is_some()).count();
         let own = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_none());
+        // Drivers free what was sent when they need the descriptors, and these come round with control frames alone.
+        let nic_ports = own.clone().filter(|port| matches!(port.device, Device::Pci(_))).count();
+        let in_control_queues = nic_ports as u32 * u32::from(TX_DESCRIPTORS);
         let nics: u32 =
             switches.iter().flat_map(|switch| switch.real_ports().map(|port| nic::mbufs(switch, port))).sum();
         let at_ports: u32 = own.map(at_port).sum::<u32>() + nics;
@@ -93,7 +96,7 @@ impl Memory {
             replayed: replayed(switches).min(u64::from(u32::MAX / 4)) as u32,
             data_room,
             // A NIC in front of a host sends some too.
-            control: (ports + with_nics) as u32 * CONTROL_FRAMES + control_kept(lcores),
+            control: (ports + with_nics) as u32 * CONTROL_FRAMES + in_control_queues + control_kept(lcores),
             for_devices: has_nics(switches),
         }
     }
@@ -287,6 +290,17 @@ mod tests {
             let kept = (lcores as u32 + 1) * (CONTROL_CACHE + CONTROL_CACHE / 2);
             assert!(memory.control >= kept + 2 * CONTROL_FRAMES, "{lcores} lcores: {memory:?}");
         }
+    }
+
+    #[test]
+    fn a_nics_queue_of_control_frames_keeps_what_it_sent() {
+        let control = |device: &str| {
+            let text = format!(
+                "[[ports]]\nname = \"a\"\n{device}\nrate = \"10Gbps\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
+            );
+            Memory::of(&[weir_config::parse("test.toml", &text).unwrap()], 1, 0).control
+        };
+        assert_eq!(control("pci = \"81:00.0\"") - control("tap = \"a\""), u32::from(TX_DESCRIPTORS));
     }
 
     #[test]

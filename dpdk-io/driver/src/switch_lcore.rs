@@ -68,12 +68,23 @@ struct Output {
     queue: TxQueue,
     /// Queue 1 and those after it.
     more: Box<[TxQueue]>,
+    /// For control frames, if not queue 0.
+    control: Option<TxQueue>,
     /// Whether the device tells of its backlog.
     has_backlog: bool,
     told: Arc<DeviceBacklog>,
     tap: Option<Tap>,
     /// Whether frames are looked at: for its tap, or a capture.
     is_watched: bool,
+}
+
+/// A port's transmit queues.
+#[derive(Debug, Default)]
+pub(crate) struct TxQueues {
+    /// Those of data: more than one only at a vhost-user port.
+    pub(crate) data: Vec<TxQueue>,
+    /// That of control frames, where they have their own.
+    pub(crate) control: Option<TxQueue>,
 }
 
 /// What becomes of frames at a device's own transmit queues, where no counter of the MMU sees them.
@@ -108,12 +119,12 @@ impl DeviceBacklog {
 }
 
 impl Output {
-    fn new(mut queues: Vec<TxQueue>, told: &Arc<DeviceBacklog>, tap: Option<Tap>) -> Output {
-        assert!(!queues.is_empty(), "a port that is transmitted on has a queue");
-        let more = queues.split_off(1).into();
-        let queue = queues.remove(0);
+    fn new(TxQueues { mut data, control }: TxQueues, told: &Arc<DeviceBacklog>, tap: Option<Tap>) -> Output {
+        assert!(!data.is_empty(), "a port that is transmitted on has a queue");
+        let more = data.split_off(1).into();
+        let queue = data.remove(0);
         let is_watched = tap.is_some();
-        Output { has_backlog: queue.backlog().is_some(), queue, more, told: told.clone(), tap, is_watched }
+        Output { has_backlog: queue.backlog().is_some(), queue, more, control, told: told.clone(), tap, is_watched }
     }
 }
 
@@ -124,7 +135,7 @@ impl SwitchLcore {
     pub(crate) fn new(
         lcore: Lcore<Frame>,
         rx: Vec<(PortId, Vec<RxQueue>)>,
-        tx: Vec<(PortId, Vec<TxQueue>)>,
+        tx: Vec<(PortId, TxQueues)>,
         backlogs: &[Arc<DeviceBacklog>],
         store: FrameStore,
         captures: Captures,
@@ -286,6 +297,18 @@ impl PortOutput<Frame> for World {
             output.told.note(output.queue.backlog().unwrap_or(0));
         }
         sent
+    }
+
+    fn transmit_control(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
+        let Some(output) = &mut self.tx[port.index()] else { unreachable!("a port transmitted on elsewhere") };
+        let Some(queue) = &mut output.control else { return self.transmit(port, burst) };
+        let limit = burst.len();
+        if output.is_watched {
+            let watched = Watched { port, now: self.now, tap: &mut output.tap, captures: &mut self.captures };
+            send_watched(queue, watched, &mut self.batch, burst, limit)
+        } else {
+            send(queue, &mut self.batch, burst, limit)
+        }
     }
 
     #[inline]

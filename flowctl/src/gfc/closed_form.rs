@@ -52,6 +52,8 @@ pub struct FeedbackDelay {
     pub wire: Span,
     /// `[pfc] reaction`: how long a message takes to be made and obeyed.
     pub reaction: Span,
+    /// [`ControlledPort::tx_backlog`].
+    pub tx_backlog: Span,
     /// How long a change may wait for its message: P, with a peer that only knows PFC; T, the shortest time between two
     /// messages, of conceptual GFC.
     pub period: Span,
@@ -66,13 +68,14 @@ impl FeedbackDelay {
             frames: port.rate.time_for(frame) * 2,
             wire: port.delay * 2,
             reaction: port.reaction,
+            tx_backlog: port.tx_backlog,
             period,
         }
     }
 
-    /// What the rule gives, without the period: `2·MTU/C + 2·D_prop + reaction`.
+    /// What the rule gives, without the period: `2·MTU/C + 2·D_prop + reaction`, and at a NIC its transmit backlog.
     pub fn by_rule(&self) -> Span {
-        self.frames + self.wire + self.reaction
+        self.frames + self.wire + self.reaction + self.tx_backlog
     }
 
     /// τ, with the period.
@@ -82,7 +85,10 @@ impl FeedbackDelay {
 
     /// τ with its terms; `period` is what the paper or Weir calls the last one.
     fn shown(&self, period: &str) -> String {
-        let rule = format!("2 MTU/C {} + 2 D_prop {} + reaction {}", self.frames, self.wire, self.reaction);
+        let mut rule = format!("2 MTU/C {} + 2 D_prop {} + reaction {}", self.frames, self.wire, self.reaction);
+        if self.tx_backlog > Span::ZERO {
+            rule += &format!(" + transmit backlog {}", self.tx_backlog);
+        }
         let waits = if self.period > Span::ZERO { format!(" + {period} {}", self.period) } else { String::new() };
         match self.given {
             None => format!("τ = {} by the rule: {rule}{waits}", self.total()),

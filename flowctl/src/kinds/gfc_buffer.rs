@@ -65,7 +65,7 @@ impl FlowControlKind for GfcBufferKind {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GfcBufferSettings {
     /// `tau`: τ, the feedback delay at most; without the period of pulses, which adds to it. `None` is by the rule
-    /// `2 MTU/C + 2 D_prop + [pfc] reaction`.
+    /// `2 MTU/C + 2 D_prop + [pfc] reaction`, and at a NIC its transmit backlog.
     pub tau: Option<Span>,
     /// `b_m`: B_m, the length that a queue never passes. `None` is what the buffer keeps for a queue less a frame.
     pub b_m: Option<Bytes>,

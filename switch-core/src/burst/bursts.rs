@@ -1,9 +1,9 @@
 //! Frames that leave in bursts: what a port is offered of them, and how late the lcore's polls are.
 
 use arrayvec::ArrayVec;
-use weir_flowctl::{CatchUp, LatePolls, Peak};
+use weir_flowctl::{CatchUp, LatePolls, Peak, TxBacklog};
 use weir_mmu::{Departure, Gone};
-use weir_units::{Class, ClassSet, PortSet, Span};
+use weir_units::{Bytes, Class, ClassSet, PortSet, Span};
 
 use super::bypass::Bypass;
 use super::chunks::Chunks;
@@ -25,6 +25,8 @@ pub(crate) struct Bursts<P> {
     pub(super) spare: Vec<Box<Staged<P>>>,
     /// How late this poll is.
     pub(super) late: LatePolls,
+    /// [`CatchUp::base`].
+    base: Span,
     /// Whether the last poll left a port frames that were to have left by now.
     pub(super) is_behind: bool,
     /// Places of a burst whose packets are picked out for several ports: `None` but meanwhile.
@@ -59,8 +61,24 @@ pub(crate) struct BurstPort<P> {
     pub(super) waits: Waits,
     /// The classes that had a frame then which neither a pause nor credit held back; of a port with limits.
     pub(super) open: ClassSet,
-    /// Whether the device is no faster than the rate, so that nothing can be made up.
+    /// Of a NIC's port: what bounds the data in its transmit ring.
+    tx_backlog: Option<TxBacklog>,
+    /// Whether the port is a NIC's whose link is no faster than its rate, so that nothing can be made up but what the NIC's ring holds.
     pub(super) at_line_rate: bool,
+    /// [`CatchUp::base`].
+    base: Span,
+}
+
+impl<P> BurstPort<P> {
+    /// Takes over the rate that the port is shaped to, and its link's speed.
+    fn set_rates(&mut self, state: &PortState) {
+        let rate = state.rate.shaped_to();
+        // While nobody told the link's speed it is taken to be the rate.
+        let link = |backlog: TxBacklog| state.rate.of_link().map(|link| backlog.on_clock(link)).or(rate);
+        let nic = self.tx_backlog.and_then(|backlog| Some((backlog, link(backlog)?)));
+        self.peak.set(rate, self.base, nic);
+        self.at_line_rate = nic.is_some_and(|(_, link)| rate.is_some_and(|rate| link <= rate));
+    }
 }
 
 /// What a poll left of a port's frames.
@@ -82,6 +100,7 @@ impl<P> Bursts<P> {
             // One more, for what is taken frame by frame behind rows that a port did not take.
             spare: (0..=ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
+            base: catch_up.base.min(catch_up.most),
             is_behind: false,
             picked: Box::new([const { None }; BURST_MAX]),
             gone,
@@ -103,8 +122,8 @@ impl<P> Manner<P> for Bursts<P> {
     type Queues = Chunks<P>;
     type Ports = PortSet;
 
-    fn port(&self, state: &PortState, tx_queues: u8) -> BurstPort<P> {
-        BurstPort {
+    fn port(&self, state: &PortState, tx_queues: u8, tx_backlog: Option<TxBacklog>) -> BurstPort<P> {
+        let mut port = BurstPort {
             staged: None,
             bypass: Box::default(),
             peak: Peak::default(),
@@ -113,8 +132,12 @@ impl<P> Manner<P> for Bursts<P> {
             blocked: ClassSet::EMPTY,
             waits: Waits::Nothing,
             open: ClassSet::EMPTY,
-            at_line_rate: state.rate.is_the_links(),
-        }
+            tx_backlog,
+            at_line_rate: false,
+            base: self.base,
+        };
+        port.set_rates(state);
+        port
     }
 
     #[inline]
@@ -167,7 +190,11 @@ impl<P> Manner<P> for Bursts<P> {
     const IS_STEERED: bool = true;
 
     fn note_rate(port: &mut BurstPort<P>, state: &PortState) {
-        port.at_line_rate = state.rate.is_the_links();
+        port.set_rates(state);
+    }
+
+    fn note_control(port: &mut BurstPort<P>, wire: Bytes) {
+        port.peak.send(wire);
     }
 
     fn note_message(&mut self, delay: Span) {

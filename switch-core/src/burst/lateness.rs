@@ -16,8 +16,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         if !port.limits.are_none() {
             port.limits.poll(&self.manner.late, port.own.open);
         }
-        port.own.peak.poll(&self.manner.late);
-        let given_up = port.shaper.give_up_before(self.manner.late.floor(port.own.claim()));
+        port.own.peak.poll(now);
+        let mut floor = self.manner.late.floor(port.own.claim());
+        if port.own.at_line_rate {
+            floor = floor.max(port.own.peak.floor(now));
+        }
+        let given_up = port.shaper.give_up_before(floor);
         if port.own.waits == Waits::Nothing {
             return Span::ZERO;
         }
@@ -50,8 +54,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             (None, ClassSet::EMPTY) => Waits::Nothing,
             (None, _) => Waits::Wire,
         };
-        self.manner.is_behind |=
-            port.own.waits == Waits::Wire && port.shaper.is_free(now) && self.manner.late.makes_up();
+        // A NIC whose ring holds all that it may is not behind: its link has enough to carry.
+        let may_go = if port.own.at_line_rate { port.may_send(now) } else { port.shaper.is_free(now) };
+        self.manner.is_behind |= port.own.waits == Waits::Wire && may_go && self.manner.late.makes_up();
     }
 
     #[cold]
@@ -82,7 +87,6 @@ impl<P> BurstPort<P> {
     fn claim(&self) -> Claim {
         match self.waits {
             Waits::Nothing => Claim::Idle,
-            _ if self.at_line_rate => Claim::Base,
             _ => Claim::Bound,
         }
     }

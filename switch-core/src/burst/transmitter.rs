@@ -297,10 +297,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             let Transmission { shared, queues, ports, link_overhead, .. } = self;
             let port = &mut ports[index];
             if !port.in_rows.contains(class) {
-                let free_at = port.shaper.free_at();
                 let Some(queued) = self.take_of(now, index, class, &mut ready) else { break };
-                let port = &mut self.ports[index];
-                port.own.peak.send(port.shaper.free_at().since(free_at));
+                self.ports[index].own.peak.send(wire_bytes(queued.frame_bytes, self.link_overhead));
                 staged.get_or_insert_with(|| self.manner.take_spare()).push(queued);
                 left -= 1;
                 continue;
@@ -501,9 +499,9 @@ impl<P: Packet> OutPort<BurstPort<P>> {
                     break;
                 }
             }
-            let (free_at, wire) = (shaper.free_at(), wire_bytes(*frame_bytes, link_overhead));
+            let wire = wire_bytes(*frame_bytes, link_overhead);
             shaper.send(now, wire);
-            peak.send(shaper.free_at().since(free_at));
+            peak.send(wire);
             if LIMITED {
                 if self.counts_sent {
                     regulator.handle_sent(class, *frame_bytes);
@@ -555,7 +553,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         let (count, bytes) = (others + 1, bytes + first);
         let wire = Bytes::new(u64::from(bytes) + link_overhead.get() * count as u64);
         shaper.send(now, wire);
-        peak.send(shaper.free_at().since(self.shaper.free_at()));
+        peak.send(wire);
         if !shaper.is_free(now) || !peak.is_free(now) {
             return None;
         }

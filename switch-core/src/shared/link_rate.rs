@@ -115,11 +115,6 @@ impl LinkRate {
     pub(crate) fn shaped_to(&self) -> Option<BitRate> {
         if self.follows() { self.of_link().filter(|_| self.shaped) } else { Some(self.get()) }
     }
-
-    /// Whether the link is known to be no faster than C, so that nothing can be made up.
-    pub(crate) fn is_the_links(&self) -> bool {
-        self.of_link().is_some_and(|link| link <= self.get())
-    }
 }
 
 fn bps(rate: Option<BitRate>) -> u64 {

@@ -3,6 +3,7 @@
 use std::marker::PhantomData;
 use std::slice::from_ref;
 
+use weir_flowctl::TxBacklog;
 use weir_flowctl::cbfc::blocks;
 use weir_mmu::Departure;
 use weir_units::{Class, ClassSet, SetOfPorts, Time};
@@ -34,8 +35,8 @@ impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     type Queues = Queues<P>;
     type Ports = S;
 
-    /// All classes leave by one queue, whatever the device of that name would have.
-    fn port(&self, _state: &PortState, _tx_queues: u8) -> Refused<P> {
+    /// All classes leave by one queue, whatever the device of that name would have, and no poll hands over more than the wire carries.
+    fn port(&self, _state: &PortState, _tx_queues: u8, _tx_backlog: Option<TxBacklog>) -> Refused<P> {
         None
     }
 

@@ -1,7 +1,8 @@
 //! How frames leave: in bursts on an lcore, one by one in virtual time.
 
+use weir_flowctl::TxBacklog;
 use weir_mmu::{Departure, Mmu};
-use weir_units::{Class, SetOfPorts, Span, Time};
+use weir_units::{Bytes, Class, SetOfPorts, Span, Time};
 
 use crate::counters::Counters;
 use crate::egress::EgressQueues;
@@ -24,8 +25,8 @@ pub(crate) trait Manner<P> {
     /// Whether a control thread may give queues other limits while the switch runs, so that there is to be room for them.
     const IS_STEERED: bool = false;
 
-    /// A port that is offered nothing. Its device has so many transmit queues.
-    fn port(&self, state: &PortState, tx_queues: u8) -> Self::Port;
+    /// A port that is offered nothing. Its device has so many transmit queues for data; a NIC's transmit backlog has a bound.
+    fn port(&self, state: &PortState, tx_queues: u8, tx_backlog: Option<TxBacklog>) -> Self::Port;
 
     /// Whether a port is offered frames.
     fn is_offering(port: &Self::Port) -> bool;
@@ -52,6 +53,9 @@ pub(crate) trait Manner<P> {
 
     /// Takes note of the rate that a port was given, or that its link has now.
     fn note_rate(_port: &mut Self::Port, _state: &PortState) {}
+
+    /// Takes note of a control frame that was sent, and takes so much on the wire.
+    fn note_control(_port: &mut Self::Port, _wire: Bytes) {}
 
     /// Takes note of how long ago the arrival was that a message, just sent, tells of.
     fn note_message(&mut self, _delay: Span) {}

@@ -76,15 +76,22 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if let Some(crossed) = crossed {
             driver.note_crossed(&mut packet, crossed);
         }
-        let frame_bytes = packet.frame_bytes();
+        let wire = wire_bytes(packet.frame_bytes(), self.link_overhead);
         let mut burst = Burst::new();
         burst.push(packet);
-        if driver.transmit(port.id, &mut burst) == 0 {
+        // What was counted as sent is ahead of a message that says how much was (FCTBS).
+        let accepted = if port.counts_sent {
+            driver.transmit(port.id, &mut burst)
+        } else {
+            driver.transmit_control(port.id, &mut burst)
+        };
+        if accepted == 0 {
             // The port takes nothing now; the generator will ask again at the next poll.
             return 0;
         }
         // A control frame is not held back by the shaper, but its time on the wire is the port's.
-        port.shaper.send(now, wire_bytes(frame_bytes, self.link_overhead));
+        port.shaper.send(now, wire);
+        M::note_control(&mut port.own, wire);
         if let Some(crossed) = crossed {
             state.note_slowed(crossed);
             if slows {

@@ -1,6 +1,7 @@
 //! Ports whose device has several transmit queues: classes part, and one queue that takes nothing stops its classes alone.
 
 use weir_config::Layout;
+use weir_switch_core::Packet;
 use weir_switch_core::burst::queue_of_class;
 use weir_switch_core::counters::DropReason;
 use weir_units::{Class, ClassSet, PortId};
@@ -128,5 +129,38 @@ fn a_port_without_link_gives_up_what_a_full_queue_was_offered() {
         let report = bench.report();
         assert!(report.balance.holds);
         assert_eq!((report.dropped(DropReason::Shutdown), report.balance.held()), (100, 0));
+    }
+}
+
+/// A message may overtake data, unless it says how much data was sent before it.
+#[test]
+fn messages_have_a_queue_of_their_own_if_they_do_not_count_what_was_sent() {
+    for (kind, has_own) in [
+        ("\"pfc\"", true),
+        ("\"pause\"", true),
+        ("\"gfc-buffer\"", true),
+        ("{ kind = \"gfc-conceptual\", b_m = \"100KB\" }", true),
+        ("\"cbfc\"", false),
+        ("\"gfc-time\"", false),
+    ] {
+        let ports = |n: u8, rate: &str| {
+            format!("[[ports]]\nname = \"{n}\"\nring = \"{n}\"\nrate = \"{rate}\"\nflow_control = {kind}\n")
+        };
+        let toml = format!(
+            "[pfc]\nreaction = \"0s\"\n[classes]\nlossless = [3]\n[buffer]\nsize = \"4MB\"\nheadroom = \"60KB\"\npolicy = \"static\"\n\
+             [buffer.static]\nthreshold = \"60KB\"\n{}{}",
+            ports(0, "10Gbps"),
+            ports(1, "1Gbps")
+        );
+        let mut bench = Bench::new(&toml, Layout::Single);
+        introduce(&mut bench);
+        bench.world.sent_as_control = 0;
+        for _ in 0..40 {
+            arrive(&mut bench, &[3], 2);
+            bench.run(10, STEP);
+        }
+        let sent = bench.world.sent.iter().flatten().filter(|frame| frame.is_control()).count();
+        assert!(sent > 0, "{kind}");
+        assert_eq!(bench.world.sent_as_control, if has_own { sent } else { 0 }, "{kind}");
     }
 }

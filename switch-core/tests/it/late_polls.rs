@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 use weir_config::Layout;
 use weir_flowctl::CatchUp;
-use weir_switch_core::Surroundings;
 use weir_switch_core::counters::DropReason;
 use weir_switch_core::line_time::LineTime;
-use weir_units::{BitRate, Bytes, ClassSet, Span, Time};
+use weir_switch_core::{PortFacts, Surroundings};
+use weir_units::{BitRate, Bytes, ClassSet, PortId, Span, Time};
 
 use crate::common::*;
 
@@ -35,12 +35,22 @@ struct Late {
 
 impl Late {
     fn new(rate: BitRate, catch_up: CatchUp) -> Late {
+        Late::at_device("ring = \"b\"", rate, None, catch_up)
+    }
+
+    /// The port is of a NIC with a link of this speed.
+    fn at_nic(rate: BitRate, link: BitRate, catch_up: CatchUp) -> Late {
+        Late::at_device("pci = \"81:00.0\"", rate, Some(link), catch_up)
+    }
+
+    fn at_device(device: &str, rate: BitRate, link: Option<BitRate>, catch_up: CatchUp) -> Late {
         let toml = format!(
             "[buffer]\nsize = \"60MB\"\n[classes]\nlossless = [3]\n\
              [[ports]]\nname = \"in\"\nring = \"a\"\nrate = \"100Gbps\"\n\
-             [[ports]]\nname = \"out\"\nring = \"b\"\nrate = \"{rate}\"\n"
+             [[ports]]\nname = \"out\"\n{device}\nrate = \"{rate}\"\n"
         );
-        let mut bench = Bench::with(&toml, Layout::Single, Surroundings::real_time(catch_up));
+        let facts = PortFacts { rate: link, ..PortFacts::default() };
+        let mut bench = Bench::with_facts(&toml, Layout::Single, Surroundings::real_time(catch_up), facts);
         bench.now = Time::ZERO + Span::from_secs(1);
         introduce(&mut bench);
         Late { bench, rate, backlog: Span::from_millis(200), offered: 0, sent: Vec::new(), ends: Vec::new() }
@@ -100,6 +110,17 @@ impl Late {
     fn dropped(&mut self) -> u64 {
         let report = self.bench.report();
         report.balance.dropped - report.dropped(DropReason::SamePort)
+    }
+
+    /// The most bytes that stood in the port's ring, as a link of this speed carries them off.
+    fn ring_max(&self, link: BitRate) -> Bytes {
+        let (mut free_at, mut before, mut most) = (Time::ZERO, 0, Span::ZERO);
+        for (now, sent) in &self.sent {
+            free_at = free_at.max(*now) + link.time_for(Bytes::new((sent - before) * WIRE));
+            before = *sent;
+            most = most.max(free_at.since(*now));
+        }
+        link.bytes_in(most)
     }
 
     fn line_time(&self) -> LineTime {
@@ -300,6 +321,60 @@ fn a_catch_up_is_no_faster_than_eight_times_the_rate() {
     late.poll_for(Span::from_millis(7));
     assert!(!is_behind(&late), "caught up");
     assert_eq!(late.line_time().lost(), Span::ZERO);
+}
+
+/// A NIC's ring takes a late poll's frames as fast as they come, and its link carries them no faster than it does.
+#[test]
+fn a_late_poll_fills_no_nics_ring_beyond_its_bound() {
+    // 50 us, or two frames of the greatest length.
+    let bound = |link: BitRate| link.bytes_in(Span::from_micros(50)).max(Bytes::new(2 * 1_542));
+    for (rate, link) in [(10_000, 10_000), (1_000, 1_000), (5_000, 10_000), (1_000, 10_000), (1_000, 100), (100, 100)] {
+        let (rate, link) = (BitRate::mbps(rate), BitRate::mbps(link));
+        let mut late = Late::at_nic(rate, link, FOLLOWING);
+        late.backlog = Span::from_millis(20);
+        for gap in [0, 20, 150, 1_000, 20_000] {
+            late.cycle(Span::from_millis(1), Span::from_micros(gap));
+            late.poll_at_once();
+        }
+        // A link that is slower for a moment carries off no more.
+        late.bench.shared.set_link_rate(PortId(1), BitRate::bps(link.as_bps() / 2));
+        late.poll_at_once();
+        late.bench.shared.set_link_rate(PortId(1), link);
+        late.poll_at_once();
+        let most = late.ring_max(link);
+        assert!(most <= bound(link), "{rate} on a link of {link}: {most} in the ring, {} at most", bound(link));
+        // Nor does the link run dry while polls come in time.
+        let (began, from) = (late.bench.now, late.sent_frames());
+        late.cycle(Span::from_millis(20), Span::ZERO);
+        let carried = BitRate::of(Bytes::new((late.sent_frames() - from) * WIRE), late.bench.now.since(began)).unwrap();
+        assert!(carried.as_bps() * 100 > rate.min(link).as_bps() * 99, "{rate} on a link of {link}: {carried}");
+    }
+}
+
+/// What the ring of a NIC does not hold when a poll is late is lost, and said so; nobody spins for it.
+#[test]
+fn a_nic_at_its_links_speed_makes_up_what_its_ring_holds() {
+    let rate = BitRate::gbps(1);
+    let mut late = Late::at_nic(rate, rate, FOLLOWING);
+    late.cycle(Span::from_millis(40), Span::from_millis(10));
+    let before = late.line_time();
+    assert_eq!(late.poll_at_once(), 4, "of 50 us, with the one on the wire");
+    let lost = late.line_time().since(&before).lost_late;
+    let beyond = Span::from_millis(10) - Span::from_micros(50);
+    assert!(lost >= beyond && lost < beyond + POLL * 2, "{lost}");
+    assert!(!late.bench.lcores[0].is_behind(), "its link has enough to carry");
+}
+
+#[test]
+fn a_faster_link_and_a_device_without_one_hold_no_catch_up_back() {
+    let burst = |late: &mut Late| {
+        late.cycle(Span::from_millis(40), Span::from_millis(10));
+        late.poll_for(Span::from_millis(2))
+    };
+    let of_ring = burst(&mut Late::new(BitRate::gbps(1), FOLLOWING));
+    let of_nic = burst(&mut Late::at_nic(BitRate::gbps(1), BitRate::gbps(10), FOLLOWING));
+    assert_eq!(of_ring, of_nic, "a link that is ten times as fast holds nothing back");
+    assert!(of_ring * WIRE > BitRate::gbps(1).bytes_in(Span::from_millis(11)).get(), "{of_ring}");
 }
 
 proptest! {

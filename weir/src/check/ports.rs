@@ -21,6 +21,8 @@ pub(super) struct PortChecked {
     flow_control: String,
     headroom_bytes: u64,
     headroom_by_rule_bytes: Option<u64>,
+    /// What the rule counts of a NIC's transmit backlog.
+    tx_backlog_bytes: Option<u64>,
 }
 
 /// All ports of a switch.
@@ -36,6 +38,7 @@ pub(super) fn ports(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<PortChe
         flow_control: port.flow_control.name().to_owned(),
         headroom_bytes: of_layout.headroom.iter().copied().max().unwrap_or(Bytes::ZERO).get(),
         headroom_by_rule_bytes: switch.headroom_by_rule(port).map(Bytes::get),
+        tx_backlog_bytes: switch.tx_backlog_bytes(port).map(Bytes::get),
     });
     port.collect()
 }
@@ -48,9 +51,14 @@ pub(super) fn table(ports: &[PortChecked], buffer: &Partition) -> Table {
         HeadroomFrom::Port => "Insurance B",
         HeadroomFrom::None => "Φ B, not kept",
     };
-    let mut table = Table::new(["Port", "Device", "Rate", "Delay", "Flow control", headroom, "By rule B"]);
+    let mut columns = vec!["Port", "Device", "Rate", "Delay", "Flow control", headroom, "By rule B"];
+    let has_nics = ports.iter().any(|port| port.tx_backlog_bytes.is_some());
+    if has_nics {
+        columns.push("of which transmit backlog B");
+    }
+    let mut table = Table::new(columns);
     for port in ports {
-        table.row([
+        let mut row = vec![
             port.name.clone(),
             port.device.clone(),
             port.rate.clone().unwrap_or_else(|| "device's".to_owned()),
@@ -58,7 +66,11 @@ pub(super) fn table(ports: &[PortChecked], buffer: &Partition) -> Table {
             port.flow_control.clone(),
             count(port.headroom_bytes),
             port.headroom_by_rule_bytes.map_or("-".to_owned(), count),
-        ]);
+        ];
+        if has_nics {
+            row.push(port.tx_backlog_bytes.map_or("-".to_owned(), count));
+        }
+        table.row(row);
     }
     table
 }

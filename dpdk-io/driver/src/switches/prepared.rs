@@ -29,7 +29,7 @@ use crate::placement::{Placement, SwitchPlacement};
 use crate::poll_gap;
 use crate::replayer::{AS_IT_IS, FarEnd, Lane, ReplayBoard, Replayer, Trace, TraceEnd, lanes};
 use crate::runtime::Runtime;
-use crate::switch_lcore::{DeviceBacklog, SwitchLcore};
+use crate::switch_lcore::{DeviceBacklog, SwitchLcore, TxQueues};
 use crate::tap::{TapPlan, Tapped, tap};
 use crate::task::{Phase, Task};
 
@@ -182,14 +182,15 @@ impl<'a> PreparedSwitches<'a> {
         let backlogs: Vec<_> = open.iter().map(|_| Arc::new(DeviceBacklog::default())).collect();
         let (mut rx, mut tx, mut ports, mut nics) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for (number, open) in open.into_iter().enumerate() {
-            let (mut receive, mut transmit, mut port, mut nic) = (Vec::new(), Vec::new(), None, None);
+            let (mut receive, mut transmit, mut port, mut nic) = (Vec::new(), TxQueues::default(), None, None);
             if let Some(open) = open {
                 let mut queues: Vec<_> = std::iter::once((open.rx, open.tx)).chain(open.more).collect();
                 if let Some(on) = placed.nics[number] {
                     let (at_switch, board) = self.add_nic(config, number, on, queues, &shared, &backlogs[number])?;
                     (queues, nic) = (vec![at_switch], Some(board));
                 }
-                (receive, transmit) = queues.into_iter().unzip();
+                (receive, transmit.data) = queues.into_iter().unzip();
+                transmit.control = open.control;
                 port = Some(open.port);
             }
             rx.push(receive);
@@ -378,6 +379,6 @@ fn waits_or_wakes(device: &Device) -> bool {
     !matches!(device, Device::Pci(_) | Device::AfXdp(_))
 }
 
-fn take_queues<Q>(ports: &[PortId], queues: &mut [Vec<Q>]) -> Vec<(PortId, Vec<Q>)> {
+fn take_queues<Q: Default>(ports: &[PortId], queues: &mut [Q]) -> Vec<(PortId, Q)> {
     ports.iter().map(|port| (*port, std::mem::take(&mut queues[port.index()]))).collect()
 }

@@ -155,7 +155,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         let wire = Bytes::new(u64::from(frame_bytes) + link_overhead.get() * len as u64);
         let (mut shaper, mut peak) = (self.shaper.clone(), self.own.peak.clone());
         shaper.send(now, wire);
-        peak.send(shaper.free_at().since(self.shaper.free_at()));
+        peak.send(wire);
         if !shaper.is_free(now) || !peak.is_free(now) {
             return false;
         }

@@ -84,6 +84,8 @@ pub(crate) struct World {
     pub by_queue: Vec<(u16, u8, u64)>,
     /// Transmit queues that take nothing, one bit each.
     pub full_queues: u8,
+    /// How many frames ports sent by a queue that is for control frames alone.
+    pub sent_as_control: usize,
 }
 
 impl PacketStore<TestFrame> for World {
@@ -100,6 +102,12 @@ impl PortOutput<TestFrame> for World {
         let n = burst.len().min(self.accepts.unwrap_or(usize::MAX));
         self.sent[port.index()].extend(burst.drain(..n));
         n
+    }
+
+    fn transmit_control(&mut self, port: PortId, burst: &mut Burst<TestFrame>) -> usize {
+        let sent = self.transmit(port, burst);
+        self.sent_as_control += sent;
+        sent
     }
 
     fn transmit_by(&mut self, port: PortId, queue: u8, burst: &mut Burst<TestFrame>, limit: usize) -> usize {
