@@ -90,7 +90,7 @@ const PARTS: [Part; 3] = [
     },
     Part {
         name: "admission",
-        functions: &["::forwarding::", "mmu::admission", "mmu::whole", "MemoryShare"],
+        functions: &["::forwarding::", "mmu::admission", "mmu::whole"],
         most: 17.0,
     },
     Part {
