@@ -101,7 +101,11 @@ mod tests {
             config.charge_per_mbuf().of(60)
         };
         assert_eq!(shortest("size = \"12MB\"", ""), 256, "a chip's cell where nothing is said");
-        assert_eq!(shortest("size = \"32MB\"\nmean_frame = 1000", ""), 960, "a multiple of what the shortest are charged");
+        assert_eq!(
+            shortest("size = \"32MB\"\nmean_frame = 1000", ""),
+            960,
+            "a multiple of what the shortest are charged"
+        );
         assert_eq!(shortest("size = \"16MB\"\nmean_frame = 1000", ""), 448, "32,768 frames have memory at any rate");
         assert_eq!(shortest("size = \"2MB\"", ""), 64, "a small buffer: an mbuf for each shortest frame");
         assert_eq!(shortest("size = \"16MB\"\nmean_frame = \"exact\"", ""), 64);

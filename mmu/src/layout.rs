@@ -244,6 +244,20 @@ mod tests {
     }
 
     #[test]
+    fn headroom_alone_has_room_for_what_short_frames_are_charged() {
+        let charge = Charge::in_cells(1).at_least_shortest(4);
+        for (from, headroom) in
+            [(Headroom::PerQueue, 16_000), (Headroom::Pool(Bytes::kb(5)), 5_000), (Headroom::PerPort, 2_000)]
+        {
+            let layout = BufferLayout::new(Bytes::mb(1), ports(2, 0, 1_000), from).unwrap();
+            let charged = layout.clone().charged_by(charge);
+            assert_eq!((charged.shared(), charged.headroom()), (layout.shared(), Bytes::new(headroom)));
+            assert_eq!(layout.charges_max(), Bytes::mb(1));
+            assert_eq!(charged.charges_max(), Bytes::new(1_000_000 + 3 * headroom));
+        }
+    }
+
+    #[test]
     fn segments_that_do_not_fit_are_refused() {
         let error = BufferLayout::new(Bytes::mb(1), ports(8, 10_000, 10_000), Headroom::PerQueue).unwrap_err();
         assert!(error.to_string().contains("nothing is left to share"), "{error}");

@@ -102,11 +102,7 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
 }
 
 impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        ports: &[PortId],
-        counters: Counters,
-    ) -> Forwarding<P, S> {
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P, S> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();

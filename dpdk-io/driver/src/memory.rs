@@ -204,7 +204,8 @@ mod tests {
     #[test]
     fn mbufs_for_the_buffer_follow_the_mean_frame() {
         let memory = |mean_frame: &str, lossless: &str| {
-            let keys = format!("size = \"16MB\"\nheadroom = \"100KB\"\n{mean_frame}\n[classes]\nlossless = [{lossless}]");
+            let keys =
+                format!("size = \"16MB\"\nheadroom = \"100KB\"\n{mean_frame}\n[classes]\nlossless = [{lossless}]");
             Memory::of(&[switch(&keys)], 1, 0)
         };
         let exact = memory("mean_frame = \"exact\"", "3, 4");
@@ -262,8 +263,8 @@ mod tests {
 
     #[test]
     fn clones_take_only_the_copies_of_a_burst() {
-        let plain = switch("size = \"16MB\"");
-        let text = "[buffer]\nsize = \"16MB\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
+        let plain = switch("size = \"16MB\"\nmean_frame = \"exact\"");
+        let text = "[buffer]\nsize = \"16MB\"\nmean_frame = \"exact\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
                     [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
         let clones: String = (0..5).map(|n| format!("[[ports]]\nname = \"c{n}\"\nclone_of = \"a\"\n")).collect();
         let cloned = weir_config::parse("test.toml", &format!("{text}{clones}")).unwrap();

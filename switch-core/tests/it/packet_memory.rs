@@ -131,10 +131,7 @@ fn short_lossless_frames_are_paused_for() {
 #[test]
 fn short_lossy_frames_leave_a_lossless_flow_its_memory() {
     for layout in LAYOUTS {
-        let mut senders = [
-            Sender::new(0, LOSSLESS, &[1_000], 6_000),
-            Sender::new(1, LOSSY, &[SHORTEST], 60_000),
-        ];
+        let mut senders = [Sender::new(0, LOSSLESS, &[1_000], 6_000), Sender::new(1, LOSSY, &[SHORTEST], 60_000)];
         let config = "[buffer]\nsize = \"12MB\"\nlossy_alpha = \"16\"\n";
         let run = run(config, layout, 9_000, &mut senders);
         assert_eq!(run.dropped(0, LOSSLESS), 0, "{layout:?}");
