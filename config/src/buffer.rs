@@ -16,8 +16,8 @@ pub struct BufferConfig {
     pub size: Bytes,
     /// Accounting unit: a frame takes a whole number of cells. 1 accounts in bytes.
     pub cell_bytes: u32,
-    /// The mean length of frames, charged, that packet memory holds the whole buffer full of; `None` is the smallest frames, so that
-    /// packet memory never runs out before the buffer. For switches on DPDK.
+    /// The length of frames, charged, that packet memory holds the whole buffer full of: shorter ones are charged as much. `None` is the
+    /// shortest frames. For switches on DPDK.
     pub mean_frame: Option<Bytes>,
     /// ρ: private buffer of each ingress queue.
     pub private: Bytes,
@@ -49,27 +49,15 @@ pub struct RateConfig {
 }
 
 impl BufferConfig {
-    /// The mean length of frames that packet memory is made for where nothing is said.
-    pub(crate) const MEAN_FRAME: Bytes = Bytes::new(512);
+    /// The length of frames that packet memory is made for where nothing is said: about a cell of a switch chip.
+    pub(crate) const MEAN_FRAME: Bytes = Bytes::new(256);
 
     /// Frames that there is packet memory for whatever `mean_frame` says, or for all that the buffer holds.
     pub(crate) const FRAMES_ALWAYS: u64 = 32_768;
 
-    /// Frames that packet memory on DPDK holds: as many as the buffer holds of the mean length. Where 32,768 are
-    /// more, these; and never more than the buffer holds of the smallest.
-    pub fn frames_max(&self) -> u64 {
-        let mean = |bytes: Bytes| (self.size.get() / bytes.get()).max(Self::FRAMES_ALWAYS);
-        self.mean_frame.map_or(u64::MAX, mean).min(self.smallest_frames_max())
-    }
-
-    /// The mean length of frames, charged, below which packet memory runs out before the buffer; `None` if it never does.
-    pub fn least_mean_frame(&self) -> Option<Bytes> {
-        let frames = self.frames_max();
-        (frames < self.smallest_frames_max()).then(|| Bytes::new(self.size.get().div_ceil(frames)))
-    }
-
-    fn smallest_frames_max(&self) -> u64 {
-        Charge::in_cells(self.cell_bytes).frames_max(self.size)
+    /// What frames are charged by their lengths alone, in whole cells.
+    pub fn charge(&self) -> Charge {
+        Charge::in_cells(self.cell_bytes)
     }
 }
 
@@ -103,20 +91,34 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packet_memory_follows_the_mean_frame() {
-        let frames = |keys: &str| {
+    fn short_frames_are_charged_the_mean_frame() {
+        let shortest = |buffer: &str, port: &str| {
             let text = format!(
-                "[buffer]\n{keys}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
+                "[buffer]\n{buffer}\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n{port}\n\
                  [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n"
             );
-            crate::parse("test.toml", &text).unwrap().buffer.frames_max()
+            let config = crate::parse("test.toml", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
+            config.charge_per_mbuf().of(60)
         };
-        assert_eq!(frames("size = \"32MB\""), 62_500, "512 B where nothing is said");
-        assert_eq!(frames("size = \"32MB\"\nmean_frame = 1000"), 32_768, "no fewer than always");
-        assert_eq!(frames("size = \"1MB\""), 15_625, "a small buffer: one for each smallest frame");
-        assert_eq!(frames("size = \"16MB\"\nmean_frame = 64"), 250_000);
-        assert_eq!(frames("size = \"16MB\"\nmean_frame = \"exact\""), 250_000);
-        assert_eq!(frames("size = \"16MB\"\ncell_bytes = 1024"), 15_625, "each frame takes a cell");
+        assert_eq!(shortest("size = \"12MB\"", ""), 256, "a chip's cell where nothing is said");
+        assert_eq!(
+            shortest("size = \"32MB\"\nmean_frame = 1000", ""),
+            960,
+            "a multiple of what the shortest are charged"
+        );
+        assert_eq!(shortest("size = \"16MB\"\nmean_frame = 1000", ""), 448, "32,768 frames have memory at any rate");
+        assert_eq!(shortest("size = \"2MB\"", ""), 64, "a small buffer: an mbuf for each shortest frame");
+        assert_eq!(shortest("size = \"16MB\"\nmean_frame = \"exact\"", ""), 64);
+        assert_eq!(shortest("size = \"16MB\"\ncell_bytes = 208", ""), 208, "a cell");
+        assert_eq!(shortest("size = \"16MB\"\ncell_bytes = 208\nmean_frame = 480", ""), 416);
+        assert_eq!(shortest("size = \"1900MB\"\nmean_frame = 16384", ""), 1_472, "no more than the longest");
+        let huge = "size = \"1900MB\"\nheadroom = \"400MB\"\n[classes]\nlossless = [3]";
+        assert_eq!(shortest(huge, ""), 256);
+        let reserved = "size = \"2000MB\"\nmean_frame = 1500\nheadroom = \"400MB\"\n[classes]\nlossless = [3]";
+        assert_eq!(shortest(reserved, ""), 320, "a queue counts 2 GiB of headroom");
+        let by_bytes = "policy = \"static\"\nheadroom = \"10KB\"";
+        assert_eq!(shortest(by_bytes, "flow_control = \"cbfc\""), 64, "both ends count the same");
+        assert_eq!(shortest(by_bytes, ""), 256);
     }
 
     #[test]

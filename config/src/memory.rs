@@ -1,10 +1,10 @@
 //! How the buffer is cut: private buffers, headroom, and what is shared.
 
-use weir_mmu::Xon;
+use weir_mmu::{BufferLayout, Charge, Xon};
 use weir_units::{Alpha, Bytes};
 
 use crate::buffer::headroom_in_cells;
-use crate::{Headroom, PortConfig, RateConfig, SwitchConfig, headroom_by_rule};
+use crate::{BufferConfig, Headroom, PortConfig, RateConfig, SwitchConfig, headroom_by_rule};
 
 impl SwitchConfig {
     /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule
@@ -76,6 +76,25 @@ impl SwitchConfig {
     /// The pool that lossy classes have at their egress queues; `None` under a policy without pools.
     pub fn egress_lossy_pool(&self) -> Option<Bytes> {
         self.buffer.policy.needs().egress_lossy_size(self.shared_size())
+    }
+
+    /// What frames are charged on DPDK, where each takes an mbuf however short it is. A frame is charged `mean_frame` at least, rounded
+    /// down to a multiple of the shortest frame's charge; so the buffer is full before its mbufs are used up, whatever frames
+    /// it holds. No more than the longest frame, and no more than leaves 32,768 mbufs.
+    ///
+    /// It is the bytes of the frame, in cells, where a port's flow control counts bytes of the buffer as its peer does.
+    pub fn charge_per_mbuf(&self) -> Charge {
+        let (charge, frame_max) = (self.buffer.charge(), self.frame_bytes_max());
+        if self.ports.iter().any(|port| port.flow_control.limit().is_some()) {
+            return charge;
+        }
+        let spared = self.buffer.size.divided_by(BufferConfig::FRAMES_ALWAYS);
+        let least = self.buffer.mean_frame.unwrap_or_default().min(spared).min(frame_max);
+        // Headroom holds so many times its bytes.
+        let headroom = (0..self.ports.len()).filter_map(|port| self.headroom(port)).max().unwrap_or_default();
+        let most = BufferLayout::SIZE_MAX.get().checked_div(headroom.get()).unwrap_or(u64::MAX);
+        let times = (least.get() / u64::from(charge.of(0))).min(most);
+        charge.at_least_shortest(u32::try_from(times).unwrap_or(u32::MAX).max(1))
     }
 
     /// δ: RESUME below Xoff less this; as configured, or two MTU-sized frames.

@@ -2,10 +2,13 @@
 
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
 
-/// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells.
+/// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells. Where a frame takes an mbuf however
+/// short it is, also at least what an mbuf is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     cell_bytes: u32,
+    /// Before whole cells.
+    least: u32,
 }
 
 impl Charge {
@@ -15,21 +18,40 @@ impl Charge {
     /// If `cell_bytes` is zero.
     pub fn in_cells(cell_bytes: u32) -> Charge {
         assert!(cell_bytes > 0, "a cell has at least one byte");
-        Charge { cell_bytes }
+        Charge { cell_bytes, least: FRAME_BYTES_MIN as u32 }
+    }
+
+    /// The same accounting, in which no frame is charged less than the shortest one's charge `times` over: one mbuf for each such
+    /// charge is then enough for all that the buffer holds, and headroom counts [`times`](BufferLayout::charged_by) as many bytes.
+    ///
+    /// # Panics
+    /// If `times` is zero.
+    ///
+    /// [`BufferLayout::charged_by`]: crate::BufferLayout::charged_by
+    pub fn at_least_shortest(self, times: u32) -> Charge {
+        assert!(times > 0, "every frame is charged");
+        Charge { least: Charge::in_cells(self.cell_bytes).of(0) * times, ..self }
+    }
+
+    /// How many times over the shortest frame is charged what its cells are.
+    pub fn times(self) -> u32 {
+        self.of(0) / Charge::in_cells(self.cell_bytes).of(0)
     }
 
     /// The charge of a frame of `frame_bytes` bytes without FCS.
     #[inline(always)]
     pub fn of(self, frame_bytes: u32) -> u32 {
-        let stored = (frame_bytes + FCS_BYTES as u32).max(FRAME_BYTES_MIN as u32);
+        let stored = (frame_bytes + FCS_BYTES as u32).max(self.least);
         if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }
     }
 
     /// The fastest that a link of this rate can fill the buffer. In cells that is faster than it sends: the worst frames
-    /// are the smallest, and those one byte longer than a cell.
+    /// are the smallest, and those one byte longer than a cell. What short frames are charged beyond their cells has room of its own
+    /// and does not count.
     pub fn fill_rate(self, rate: BitRate) -> BitRate {
+        let cells = Charge::in_cells(self.cell_bytes);
         let fill = |frame: u64| {
-            let charged = u64::from(self.of((frame - FCS_BYTES) as u32));
+            let charged = u64::from(cells.of((frame - FCS_BYTES) as u32));
             let bps = u128::from(rate.as_bps()) * u128::from(charged);
             BitRate::bps(bps.div_ceil(u128::from(frame + WIRE_OVERHEAD_BYTES)) as u64)
         };
@@ -91,6 +113,19 @@ mod tests {
         let cells = Charge::in_cells(208);
         assert_eq!(cells.of(60), 208);
         assert_eq!(cells.of(1_514), 1_664);
+    }
+
+    #[test]
+    fn short_frames_are_charged_an_mbuf() {
+        let mbufs = Charge::in_cells(1).at_least_shortest(4);
+        assert_eq!([60, 252, 253, 1_514].map(|bytes| mbufs.of(bytes)), [256, 256, 257, 1_518]);
+        assert_eq!((mbufs.times(), mbufs.frames_max(Bytes::mb(16))), (4, 62_500));
+        let cells = Charge::in_cells(208).at_least_shortest(2);
+        assert_eq!([60, 412, 413].map(|bytes| cells.of(bytes)), [416, 416, 624]);
+        assert_eq!((cells.times(), Charge::in_cells(208).times()), (2, 1));
+        for link in [10, 100].map(BitRate::gbps) {
+            assert_eq!(cells.fill_rate(link), Charge::in_cells(208).fill_rate(link));
+        }
     }
 
     #[test]

@@ -4,6 +4,8 @@ use std::fmt;
 
 use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId};
 
+use crate::charge::Charge;
+
 /// The buffer's partition, checked: the segments fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferLayout {
@@ -12,6 +14,8 @@ pub struct BufferLayout {
     egress_lossy: Option<Bytes>,
     headroom: Headroom,
     ports: Vec<PortLayout>,
+    /// Bytes of charges that each byte of headroom holds.
+    headroom_times: u32,
 }
 
 /// What one port's ingress queues have for themselves.
@@ -80,7 +84,8 @@ impl BufferLayout {
         if size > Self::SIZE_MAX {
             return Err(LayoutError::TooLarge(size));
         }
-        let mut layout = BufferLayout { size, shared: Bytes::ZERO, egress_lossy: None, headroom, ports };
+        let mut layout =
+            BufferLayout { size, shared: Bytes::ZERO, egress_lossy: None, headroom, ports, headroom_times: 1 };
         let (private, headroom) = (layout.private(), layout.headroom());
         match size.checked_sub(private + headroom) {
             Some(shared) if shared > Bytes::ZERO => {
@@ -102,6 +107,34 @@ impl BufferLayout {
             return Err(LayoutError::EgressLossyPool { pool: egress_lossy, ingress });
         }
         Ok(BufferLayout { shared: ingress, egress_lossy: Some(egress_lossy), ..self })
+    }
+
+    /// The partition for frames that are charged like this. Where short ones are charged more than their cells, headroom has room for
+    /// these charges beside the whole buffer: it holds every frame that it holds without them, and as much of the shortest ones as ever.
+    /// Private buffer and the shared segment keep their bytes.
+    ///
+    /// # Panics
+    /// If a queue's headroom is then more than it [counts](Self::SIZE_MAX).
+    pub fn charged_by(self, charge: Charge) -> BufferLayout {
+        let layout = BufferLayout { headroom_times: charge.times(), ..self };
+        let most = layout.ports.iter().map(PortLayout::headroom_max).max().unwrap_or_default();
+        assert!(layout.in_headroom(most) <= Self::SIZE_MAX, "more headroom than a queue counts");
+        layout
+    }
+
+    /// The charges that fit so many bytes of headroom.
+    pub(crate) fn in_headroom(&self, bytes: Bytes) -> Bytes {
+        Bytes::new(bytes.get().saturating_mul(u64::from(self.headroom_times)))
+    }
+
+    /// The bytes of headroom that such charges take.
+    pub(crate) fn of_headroom(&self, charges: Bytes) -> Bytes {
+        charges.divided_by(u64::from(self.headroom_times))
+    }
+
+    /// The most that all frames held are charged: the whole buffer, and beside it what headroom holds of short frames' charges.
+    pub fn charges_max(&self) -> Bytes {
+        self.size + self.in_headroom(self.headroom()).saturating_sub(self.headroom())
     }
 
     /// B: the whole buffer.
@@ -208,6 +241,20 @@ mod tests {
         assert_eq!(layout(Headroom::PerPort).headroom(), Bytes::new(32 * 21_840));
         assert_eq!(layout(Headroom::Uninsured).headroom(), Bytes::ZERO);
         assert_eq!(layout(Headroom::Pool(Bytes::mb(4))).shared(), Bytes::new(12 << 20) - Bytes::mb(4));
+    }
+
+    #[test]
+    fn headroom_alone_has_room_for_what_short_frames_are_charged() {
+        let charge = Charge::in_cells(1).at_least_shortest(4);
+        for (from, headroom) in
+            [(Headroom::PerQueue, 16_000), (Headroom::Pool(Bytes::kb(5)), 5_000), (Headroom::PerPort, 2_000)]
+        {
+            let layout = BufferLayout::new(Bytes::mb(1), ports(2, 0, 1_000), from).unwrap();
+            let charged = layout.clone().charged_by(charge);
+            assert_eq!((charged.shared(), charged.headroom()), (layout.shared(), Bytes::new(headroom)));
+            assert_eq!(layout.charges_max(), Bytes::mb(1));
+            assert_eq!(charged.charges_max(), Bytes::new(1_000_000 + 3 * headroom));
+        }
     }
 
     #[test]

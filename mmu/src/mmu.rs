@@ -158,7 +158,7 @@ impl Mmu {
             let own = &layout.ports()[port.index()];
             Limits {
                 private: own.private[class.index()].get() as u32,
-                headroom: own.headroom[class.index()].get() as u32,
+                headroom: layout.in_headroom(own.headroom[class.index()]).get() as u32,
                 lossless: layout.is_lossless(port, class),
             }
         };
@@ -171,7 +171,7 @@ impl Mmu {
         Mmu {
             shared: pool(layout.shared()),
             headroom: match layout.headroom_from() {
-                Headroom::Pool(size) => Some(pool(size)),
+                Headroom::Pool(size) => Some(pool(layout.in_headroom(size))),
                 _ => None,
             },
             egress_lossy: layout.egress_lossy().map(pool),
@@ -388,7 +388,7 @@ impl IngressPort {
             levels: AtomicLevels::default(),
             off_at: Instant::default(),
             insurance: match layout.headroom_from() {
-                Headroom::PerPort => port.headroom_max().get() as u32,
+                Headroom::PerPort => layout.in_headroom(port.headroom_max()).get() as u32,
                 _ => 0,
             },
             lossless: port.lossless,

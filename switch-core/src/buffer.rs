@@ -2,7 +2,7 @@
 
 use weir_config::SwitchConfig;
 use weir_mmu::policy::BuildContext;
-use weir_mmu::{BufferLayout, Charge, Policy, PortLayout};
+use weir_mmu::{BufferLayout, Policy, PortLayout};
 use weir_units::{Alpha, BitRate, Bytes, Class, FCS_BYTES};
 
 use crate::build_error::BuildError;
@@ -27,7 +27,7 @@ pub fn buffer_policy(
     layout: &BufferLayout,
     rates: &[BitRate],
 ) -> Result<Box<dyn Policy>, BuildError> {
-    let charge = Charge::in_cells(config.buffer.cell_bytes);
+    let charge = config.buffer.charge();
     // Headroom covers what the worst frames waste of their cells, so beside it stands the rate at which those fill the buffer.
     let fill_rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
     let frame_max = charge.of((config.frame_bytes_max().get() - FCS_BYTES) as u32);

@@ -33,8 +33,6 @@ pub enum DropReason {
     PortDown,
     /// The egress queue, or the ingress queue that it came by, is in a PFC storm.
     PfcWatchdog,
-    /// The switch holds as many frames as it has packet memory for: they are smaller than `mean_frame` says.
-    PoolEmpty,
     /// No packet memory for a copy, or for what was admitted: a fault of the set-up, since the pool is sized for the buffer.
     NoMemory,
     /// Still held when the switch was stopped.
@@ -43,7 +41,7 @@ pub enum DropReason {
 
 impl DropReason {
     /// All of them.
-    pub const ALL: [DropReason; 12] = [
+    pub const ALL: [DropReason; 11] = [
         DropReason::HeadroomViolation,
         DropReason::EgressThreshold,
         DropReason::SharedFull,
@@ -53,7 +51,6 @@ impl DropReason {
         DropReason::SamePort,
         DropReason::PortDown,
         DropReason::PfcWatchdog,
-        DropReason::PoolEmpty,
         DropReason::NoMemory,
         DropReason::Shutdown,
     ];
@@ -70,7 +67,6 @@ impl DropReason {
             DropReason::SamePort => "same_port",
             DropReason::PortDown => "port_down",
             DropReason::PfcWatchdog => "pfc_watchdog",
-            DropReason::PoolEmpty => "pool_empty",
             DropReason::NoMemory => "no_memory",
             DropReason::Shutdown => "shutdown",
         }

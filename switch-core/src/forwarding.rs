@@ -15,7 +15,6 @@ use crate::counters::{Counters, DropReason, Published, queue_stat};
 use crate::ecmp;
 use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, Queued};
-use crate::packet_memory::MemoryShare;
 use crate::shared::Shared;
 
 /// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
@@ -38,8 +37,6 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
-    /// Places for what is admitted in bursts.
-    memory: MemoryShare,
     /// The clones of each port that is forwarded here; none for most.
     clones: Box<[Box<[PortId]>]>,
     /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
@@ -89,7 +86,6 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
             cloned: _,
             dropping,
             counters,
-            memory,
             clones: _,
             arrived,
             staged,
@@ -99,7 +95,6 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
         stirred.state(archive);
         dropping.state(archive);
         counters.state(archive);
-        memory.state(archive);
         arrived.state(archive);
         // Between two instants nothing is on its way to the MMU.
         archive.expect(staged.len());
@@ -107,12 +102,7 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
 }
 
 impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
-    pub(crate) fn new(
-        shared: Arc<Shared>,
-        ports: &[PortId],
-        counters: Counters,
-        memory: MemoryShare,
-    ) -> Forwarding<P, S> {
+    pub(crate) fn new(shared: Arc<Shared>, ports: &[PortId], counters: Counters) -> Forwarding<P, S> {
         let is_here = |port: PortId| ports.contains(&port);
         let writer = |port: PortId| if is_here(port) { shared.mmu.writer(port) } else { None };
         let clones_of = |port: PortId| shared.clones_of(port).filter(|_| is_here(port)).collect();
@@ -126,7 +116,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
             shared,
             writers,
             counters,
-            memory,
             staged: Burst::new(),
             intake: Box::default(),
             clones,
@@ -538,10 +527,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         onward: &mut impl Onward<P>,
     ) {
         debug_assert_eq!(packets.len(), self.intake.len());
-        let places = self.memory.take(packets.len());
-        if places < packets.len() {
-            self.drop_beyond(now, places, packets, store);
-        }
         let Forwarding { shared, counters, intake, .. } = self;
         let writer = self.writers[port.index()].as_mut().expect(FORWARDED_HERE);
         let state = shared.port(port);
@@ -562,19 +547,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.intake.clear();
     }
 
-    /// Drops the packets of a burst that there is no packet memory for: all after the first `places`.
-    #[cold]
-    #[inline(never)]
-    fn drop_beyond(&mut self, now: Time, places: usize, packets: &mut Burst<P>, store: &mut impl PacketStore<P>) {
-        let arrivals: ArrayVec<Arrival, BURST_MAX> = self.intake.packets().collect();
-        self.intake.clear();
-        let kept = arrivals[..places].iter().zip(&**packets);
-        kept.for_each(|(arrival, packet)| self.intake.push(*arrival, packet.frame_bytes()));
-        for (packet, arrival) in packets.drain(places..).zip(&arrivals[places..]) {
-            self.drop_packet(now, &packet, arrival.ingress, DropReason::PoolEmpty, store);
-        }
-    }
-
     /// Hands on what is kept of a burst, and drops the rest; `has_storm` says whether a class of its port is in one.
     #[inline(never)]
     fn sort_out(
@@ -585,7 +557,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         store: &mut impl PacketStore<P>,
         onward: &mut impl Onward<P>,
     ) {
-        let Forwarding { shared, counters, memory, intake, .. } = self;
+        let Forwarding { shared, counters, intake, .. } = self;
         let kept = Queued::all(packets, intake).enumerate().filter_map(|(n, queued)| match intake.verdict(n) {
             Verdict::Keep(_) => {
                 let ingress = queued.charged.ingress;
@@ -599,7 +571,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
                 let (ingress, reason) = (queued.charged.ingress, reason.into());
                 store.note_drop(now, &queued.packet, ingress, Direction::Inbound, reason);
                 drop_arrived(shared, counters, ingress, reason);
-                memory.give(1);
                 None
             }
         });

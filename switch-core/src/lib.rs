@@ -61,7 +61,6 @@ pub mod flow_control;
 mod forwarding;
 pub mod line_time;
 pub mod packet;
-mod packet_memory;
 mod queues;
 mod random;
 pub mod report;

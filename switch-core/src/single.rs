@@ -23,7 +23,6 @@ use weir_wire::ethernet::Parsed;
 use crate::counters::{Counters, queue_stat};
 use crate::forwarding::{Forwarding, Way};
 use crate::packet::{Burst, Packet, PacketStore, PortOutput};
-use crate::packet_memory::MemoryShare;
 use crate::report::{Report, Reporter};
 use crate::shared::Shared;
 use crate::switch::Switch;
@@ -60,7 +59,7 @@ impl Switch {
         let ports: Vec<PortId> = (0..shared.ports().len() as u16).map(PortId).collect();
         let sent: Vec<PortId> = ports.iter().copied().filter(|port| shared.port(*port).real_port == *port).collect();
         let counters = || Counters::as_needed(ports.len());
-        let forwarding = Forwarding::new(shared.clone(), &ports, counters(), MemoryShare::unlimited());
+        let forwarding = Forwarding::new(shared.clone(), &ports, counters());
         let transmission = switch.transmission(&sent, switch.packets_max() + 1, 0, counters(), OneByOne::default());
         let reporter = Reporter::new(shared, Vec::new(), Vec::new(), Vec::new());
         Pipeline { seen: ClassSet::EMPTY, forwarding, transmission, reporter }

@@ -28,6 +28,9 @@ pub struct Surroundings {
     pub frame_times: FrameTimes,
     /// By what frames are digested that ask for it; `None` leaves them as they are.
     pub digest: Option<DigestConfig>,
+    /// Whether each frame takes an mbuf however short it is, as on DPDK, so that short ones are charged as much as one is worth
+    /// ([`SwitchConfig::charge_per_mbuf`](weir_config::SwitchConfig::charge_per_mbuf)). In virtual time memory is taken as it is needed.
+    pub takes_mbufs: bool,
     /// Classes whose frames the buffer does not count: they are kept whatever it holds, and cause neither drop nor PAUSE. In virtual
     /// time, where memory is taken as it is needed.
     pub unbuffered: ClassSet,
@@ -58,6 +61,7 @@ impl Surroundings {
             link_overhead: LINK_OVERHEAD,
             frame_times: FrameTimes::Exact,
             digest: None,
+            takes_mbufs: true,
             unbuffered: ClassSet::EMPTY,
             unscheduled_alpha: None,
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicU64;
 use weir_config::{BufferConfig, EcnConfig, SwitchConfig};
 use weir_flowctl::{CatchUp, ClassLimits, MessageGenerator, Shaper};
 use weir_mmu::policy::PolicySettings;
-use weir_mmu::{Charge, Mmu, Policy};
+use weir_mmu::{Mmu, Policy};
 use weir_units::{BitRate, ClassSet, FCS_BYTES, MacAddr, PortId};
 
 use crate::buffer::{buffer_layout, buffer_policy};
@@ -38,7 +38,8 @@ impl Switch {
     /// A switch of this configuration. `facts` are the driver's, one for each port (a clone's are not looked at).
     pub fn new(config: &SwitchConfig, facts: &[PortFacts], surroundings: Surroundings) -> Result<Switch, BuildError> {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
-        let layout = buffer_layout(config)?;
+        let charge = if surroundings.takes_mbufs { config.charge_per_mbuf() } else { config.buffer.charge() };
+        let layout = buffer_layout(config)?.charged_by(charge);
         // A clone is on its port's link.
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
         let link_rate = |port: usize| match (config.ports[port].rate, facts[port]) {
@@ -77,7 +78,7 @@ impl Switch {
                 .with_unscheduled_alpha(surroundings.unscheduled_alpha),
             fdb,
             classifier: Classifier::new(&config.classes, config.ports.iter().map(|port| port.priority)),
-            charge: Charge::in_cells(config.buffer.cell_bytes),
+            charge,
             unbuffered: surroundings.unbuffered,
             frame_bytes_max: frame_bytes_max as u32,
             obeyed: if config.pfc.obeys_for_lossy { ClassSet::ALL } else { config.classes.lossless },
@@ -158,14 +159,9 @@ impl Switch {
         &self.shared
     }
 
-    /// The most packets that the MMU keeps, if all are as small as they can be.
+    /// The most packets that the MMU keeps: all may be as short as they can be.
     pub(crate) fn packets_max(&self) -> usize {
-        self.shared.charge.frames_max(self.config.buffer.size) as usize
-    }
-
-    /// The frames that there is packet memory for, on lcores.
-    pub(crate) fn frames_max(&self) -> usize {
-        self.config.buffer.frames_max() as usize
+        self.shared.charge.frames_max(self.shared.mmu.layout().charges_max()) as usize
     }
 
     pub(crate) fn surroundings(&self) -> &Surroundings {

@@ -218,7 +218,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     #[cold]
     pub(crate) fn give_up(&mut self, now: Time, queued: &Queued<P>) {
         self.counters.drop(queued.charged.egress, DropReason::NoMemory);
-        self.manner.release(&self.shared.mmu, now, &[queued.charged]);
+        self.shared.mmu.release(now, &[queued.charged]);
     }
 
     /// Tells a port's peer what is to be told, obeys it, and gives up frames that can't be sent. Returns how many frames moved,

@@ -81,7 +81,7 @@ impl WordOr {
 }
 
 fn mean_frame(table: &Table<'_>) -> Option<Bytes> {
-    let key = WordOr { key: "mean_frame", word: "exact", quantity: "a number of bytes", example: "512" };
+    let key = WordOr { key: "mean_frame", word: "exact", quantity: "a number of bytes", example: "256" };
     if key.is_word(table) {
         return None;
     }

@@ -1,6 +1,6 @@
 //! Admission: arrivals are placed by the rule of [`placement`](super::placement), and what is kept is charged.
 
-use weir_units::{Alpha, ClassSet, QueueId, Time, bits};
+use weir_units::{Alpha, Bytes, ClassSet, QueueId, Time, bits};
 
 use super::intake::{INTAKE_MAX, Intake, mask};
 use super::placement::{Asking, LosslessQueue, LossyQueue, PausedPort, Placed, Room, bring_up_to_date, place};
@@ -455,23 +455,25 @@ impl Mmu {
         }
     }
 
-    /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference.
+    /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference, in bytes of the buffer.
     ///
     /// On the lcore that admits, so that nothing takes headroom meanwhile.
     fn adapt_headroom(&self, id: QueueId) {
         let queue = &*self.ingress[id.index()];
         let levels = queue.levels.load();
-        let wanted = self.policy.headroom(id).get().min(u64::from(queue.limits.headroom)) as u32;
+        let most = u64::from(queue.limits.headroom);
+        let wanted = self.layout.in_headroom(self.policy.headroom(id)).get().min(most) as u32;
         let limit = queue.headroom_limit();
         if wanted == limit || !queue.limits.lossless || levels.off || levels.headroom > 0 {
             return;
         }
+        let of_buffer = |charges: u32| self.layout.of_headroom(Bytes::new(u64::from(charges))).get();
         if wanted < limit {
             queue.set_headroom_limit(wanted);
-            self.shared.gain(u64::from(limit - wanted));
+            self.shared.gain(of_buffer(limit - wanted));
         } else {
-            let ceded = self.shared.cede(u64::from(wanted - limit)) as u32;
-            queue.set_headroom_limit(limit + ceded);
+            let ceded = Bytes::new(self.shared.cede(of_buffer(wanted - limit)));
+            queue.set_headroom_limit(limit + self.layout.in_headroom(ceded).get() as u32);
         }
     }
 }

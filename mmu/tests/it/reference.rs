@@ -3,7 +3,7 @@
 mod model;
 
 use proptest::prelude::*;
-use weir_mmu::{Arrival, Bundle, DropReason, Gone, Mmu, PortWriter, Verdict, Xon};
+use weir_mmu::{Arrival, Bundle, Charge, DropReason, Gone, Mmu, PortWriter, Verdict, Xon};
 use weir_units::{Alpha, BitRate, Bytes, Class, ClassSet, PortId, QueueId, Span, Time};
 
 use crate::policies::{self, Bounds};
@@ -27,7 +27,7 @@ fn bounds(has_private: bool) -> Bounds {
 
 #[derive(Clone, Debug)]
 enum Operation {
-    /// Packets of one port, as a burst brings them: port of departure, class, bytes.
+    /// Packets of one port, as a burst brings them: port of departure, class, bytes with FCS.
     Admit(u16, Vec<(u16, Class, u32)>),
     /// Packets that are held, by their places, as a burst sends them; or, where that may be, as several ports send them in one poll.
     Release(Vec<prop::sample::Index>, bool),
@@ -90,9 +90,9 @@ fn check(mmu: &Mmu, model: &Model, advertised: &mut [ClassSet]) -> Result<(), Te
             }
         }
     }
-    let size = mmu.layout().size().get();
+    let most = mmu.layout().charges_max().get();
     let held: u64 = model.queues.iter().map(|queue| queue.private + queue.shared + queue.headroom).sum();
-    prop_assert!(held <= size, "{} B in a buffer of {} B", held, size);
+    prop_assert!(held <= most, "{} B in a buffer of {} B", held, most);
     prop_assert_eq!(held, model.egress.iter().map(|queue| queue.length).sum::<u64>());
     Ok(())
 }
@@ -112,19 +112,22 @@ fn release_by_port(mmu: &Mmu, gone: &mut Gone, now: Time, burst: &[Arrival]) {
     mmu.release_gone(now, gone);
 }
 
-/// An MMU that is of one lcore, and queues with private memory, or not.
+/// An MMU that is of one lcore, and queues with private memory, or not; and how many times over the shortest frame is charged.
 #[derive(Clone, Copy)]
 struct Form {
     is_own: bool,
     has_private: bool,
+    times: u32,
 }
 
 fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Result<(), TestCaseError> {
     let bounds = bounds(form.has_private);
-    let mmu = policies::mmu(name, &bounds, XON, Alpha::ONE);
+    let charge = Charge::in_cells(1).at_least_shortest(form.times);
+    let layout = policies::layout(name, &bounds).charged_by(charge);
+    let mmu = policies::mmu_over(layout, name, &bounds, XON, Alpha::ONE);
     let mmu = if form.is_own { mmu.for_one_lcore() } else { mmu };
     let mut writers: Vec<PortWriter> = (0..PORTS).map(|port| mmu.writer(PortId(port)).unwrap()).collect();
-    let mut model = Model::new(name, policies::layout(name, &bounds), bounds.rate, XON);
+    let mut model = Model::new(name, policies::layout(name, &bounds), u64::from(form.times), bounds.rate, XON);
     let (mut held, mut advertised, mut gone) = (Vec::new(), [ClassSet::EMPTY; PORTS as usize], mmu.gone());
     for (pause, operation) in operations {
         model.now += Span::from_nanos(*pause);
@@ -135,7 +138,7 @@ fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Resul
                     .map(|(to, class, bytes)| Arrival {
                         ingress: QueueId::new(PortId(*port), *class),
                         egress: QueueId::new(PortId(*to), *class),
-                        bytes: *bytes,
+                        bytes: charge.of(bytes - 4),
                     })
                     .collect();
                 let mut verdicts = vec![Verdict::Drop(DropReason::SharedFull); arrivals.len()];
@@ -182,8 +185,13 @@ fn run(name: &'static str, form: Form, operations: &[(u64, Operation)]) -> Resul
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn as_the_rules_say(operations in prop::collection::vec(operation(), 1..80), is_own: bool, has_private: bool) {
-        let form = Form { is_own, has_private };
+    fn as_the_rules_say(
+        operations in prop::collection::vec(operation(), 1..80),
+        is_own: bool,
+        has_private: bool,
+        times in prop::sample::select(vec![1u32, 1, 4, 11]),
+    ) {
+        let form = Form { is_own, has_private, times };
         // The table form of DSH's estimate is compared with the exact one beside its code; ABM as in the public simulator has
         // examples there.
         for name in policies::all().into_iter().filter(|name| !["dsh-table", "abm-simulator"].contains(name)) {

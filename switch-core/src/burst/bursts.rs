@@ -14,7 +14,6 @@ use super::staged::Staged;
 use crate::counters::{Counters, gauge};
 use crate::egress::EgressQueues;
 use crate::packet::{BURST_MAX, Burst, Packet};
-use crate::packet_memory::MemoryShare;
 use crate::shared::PortState;
 use crate::transmission::Manner;
 
@@ -33,8 +32,6 @@ pub(crate) struct Bursts<P> {
     pub(super) picked: Box<[Option<P>; BURST_MAX]>,
     /// What left in this poll and is yet to be released.
     pub(super) gone: Gone,
-    /// Gets back the places of frames that left.
-    memory: MemoryShare,
     /// From the arrival that crossed a threshold to the message handed to the port.
     message_delays: Delays,
     /// From the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
@@ -95,7 +92,7 @@ pub(super) enum Waits {
 
 impl<P> Bursts<P> {
     /// For so many ports. All memory is taken now, that for what left too.
-    pub(super) fn new(ports: usize, catch_up: CatchUp, gone: Gone, memory: MemoryShare) -> Bursts<P> {
+    pub(super) fn new(ports: usize, catch_up: CatchUp, gone: Gone) -> Bursts<P> {
         Bursts {
             // One more, for what is taken frame by frame behind rows that a port did not take.
             spare: (0..=ports).map(|_| Box::default()).collect(),
@@ -104,7 +101,6 @@ impl<P> Bursts<P> {
             is_behind: false,
             picked: Box::new([const { None }; BURST_MAX]),
             gone,
-            memory,
             message_delays: Delays::new(),
             reactions: Delays::new(),
         }
@@ -203,11 +199,6 @@ impl<P> Manner<P> for Bursts<P> {
 
     fn note_reaction(&mut self, delay: Span) {
         self.reactions.note(delay);
-    }
-
-    #[inline(always)]
-    fn note_released(&mut self, frames: usize) {
-        self.memory.give(frames);
     }
 
     fn set_gauges(&self, counters: &mut Counters) {

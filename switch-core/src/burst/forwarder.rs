@@ -10,7 +10,6 @@ use super::handoff::{FromReceiver, ToTransmitter};
 use crate::counters::{Counters, DropReason, Published};
 use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
-use crate::packet_memory::MemoryShare;
 use crate::shared::Shared;
 
 /// RX and FWD on one lcore: forwards what its ports received.
@@ -44,9 +43,9 @@ pub(super) struct Rings<P, const OBEYS_CONTROL: bool> {
 
 impl<P: Packet> RxForwarder<P> {
     /// `ports` are those that are forwarded here, clones among them.
-    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId], memory: MemoryShare) -> RxForwarder<P> {
+    pub(super) fn new(shared: Arc<Shared>, ports: &[PortId]) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        RxForwarder { forwarding: Forwarding::new(shared, ports, counters, memory), known: ExactMatch::new() }
+        RxForwarder { forwarding: Forwarding::new(shared, ports, counters), known: ExactMatch::new() }
     }
 
     /// Forwards what `port` received at `now`, and empties the burst.
@@ -85,12 +84,11 @@ impl<P: Packet> Forwarder<P> {
     pub(super) fn new(
         shared: Arc<Shared>,
         ports: &[PortId],
-        memory: MemoryShare,
         input: FromReceiver<P>,
         rings: Rings<P, false>,
     ) -> Forwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
-        let forwarding = Forwarding::new(shared, ports, counters, memory);
+        let forwarding = Forwarding::new(shared, ports, counters);
         Forwarder { forwarding, known: ExactMatch::new(), input, rings, burst: Burst::new() }
     }
 

@@ -1,6 +1,5 @@
 //! What each lcore of a plan runs.
 
-use std::sync::Arc;
 use std::vec::IntoIter;
 
 use rtrb::RingBuffer;
@@ -14,9 +13,9 @@ use super::own_ports::OwnPorts;
 use super::plan::{LcorePlan, LcoreRole};
 use super::receiver::Receiver;
 use super::transmitter::Transmitter;
+use crate::buffer::buffer_layout;
 use crate::counters::{Counters, DropReason};
 use crate::packet::{Burst, Packet, PacketStore, PortOutput};
-use crate::packet_memory::PacketMemory;
 use crate::report::Reporter;
 use crate::switch::Switch;
 
@@ -86,9 +85,11 @@ impl Switch {
 /// More packets in an lcore's queues than pass through in a few rounds: the memory of as many leaves a core's own cache.
 const STANDING_MIN: usize = 4_096;
 
-/// The most frames that a switch holds when up to so many lcores run it: packet memory for its buffer has this many mbufs.
-pub fn frames_held_max(config: &SwitchConfig, lcores: usize) -> usize {
-    PacketMemory::places(config.buffer.frames_max() as usize, lcores)
+/// The most frames that a switch holds in its buffer, which packet memory has an mbuf for each of: the MMU keeps no more, as it charges
+/// each for its mbuf at least and headroom has room for that. None where the buffer can't be cut: there is no switch then.
+pub fn frames_held_max(config: &SwitchConfig) -> usize {
+    let charge = config.charge_per_mbuf();
+    buffer_layout(config).map_or(0, |layout| charge.frames_max(layout.charged_by(charge).charges_max()) as usize)
 }
 
 /// The rings of a plan, dealt out to its lcores in turn.
@@ -101,16 +102,13 @@ struct Cut<P> {
     inputs: IntoIter<Vec<FromForwarder<P>>>,
     /// The transmitter that serves each port.
     output_of: Box<[usize]>,
-    /// Places for what is admitted.
-    memory: Arc<PacketMemory>,
     /// The most packets that the transmitters hold.
     places: usize,
 }
 
 impl<P: Packet> Cut<P> {
     fn new(switch: &Switch, plan: &LcorePlan) -> Cut<P> {
-        let (frames, lcores) = (switch.frames_max(), plan.lcores.len());
-        let places = PacketMemory::places(frames, lcores);
+        let places = switch.packets_max();
         let transmitting: Vec<&LcoreRole> = plan.lcores.iter().filter(|role| !role.transmits.is_empty()).collect();
         let output_of = switch.shared().ports().iter().map(|port| {
             let serves = |role: &&LcoreRole| role.transmits.contains(&port.real_port);
@@ -138,7 +136,6 @@ impl<P: Packet> Cut<P> {
             outputs: outputs.into_iter(),
             inputs: inputs.into_iter(),
             output_of: output_of.collect(),
-            memory: PacketMemory::new(frames, lcores),
             places,
         }
     }
@@ -146,7 +143,7 @@ impl<P: Packet> Cut<P> {
     fn work(&mut self, switch: &Switch, role: &LcoreRole) -> Work<P> {
         let [receives, forwards, transmits] =
             [&role.receives, &role.forwards, &role.transmits].map(|ports| !ports.is_empty());
-        let rx_forwarder = || RxForwarder::new(switch.shared().clone(), &role.forwards, self.memory.share());
+        let rx_forwarder = || RxForwarder::new(switch.shared().clone(), &role.forwards);
         match (receives, forwards, transmits) {
             (true, false, false) => Work::Receive(self.receiver(switch)),
             (false, true, false) => Work::Forward(self.forwarder(switch, role)),
@@ -164,7 +161,7 @@ impl<P: Packet> Cut<P> {
 
     fn forwarder(&mut self, switch: &Switch, role: &LcoreRole) -> Forwarder<P> {
         let input = self.from_receivers.next().expect("a ring for each forwarder");
-        Forwarder::new(switch.shared().clone(), &role.forwards, self.memory.share(), input, self.rings())
+        Forwarder::new(switch.shared().clone(), &role.forwards, input, self.rings())
     }
 
     fn rings<const OBEYS_CONTROL: bool>(&mut self) -> Rings<P, OBEYS_CONTROL> {
@@ -172,12 +169,7 @@ impl<P: Packet> Cut<P> {
     }
 
     fn transmitter(&mut self, switch: &Switch, role: &LcoreRole) -> Transmitter<P> {
-        let bursts = Bursts::new(
-            role.transmits.len(),
-            switch.surroundings().catch_up,
-            switch.shared().mmu.gone(),
-            self.memory.share(),
-        );
+        let bursts = Bursts::new(role.transmits.len(), switch.surroundings().catch_up, switch.shared().mmu.gone());
         let counters = Counters::upfront(switch.shared().ports().len());
         let transmission = switch.transmission(&role.transmits, self.places, self.places, counters, bursts);
         Transmitter::new(transmission, self.inputs.next().expect("rings for each transmitter").into())

@@ -387,7 +387,6 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let Transmission { queues, ports, counters, shared, manner, .. } = self;
         let (port, fifos) = (&mut ports[index], queues.fifos());
         let sent = driver.transmit_rows(port.id, &mut OfferedRows { fifos, rows });
-        manner.note_released(sent);
         let telling = self.off_ports | self.by_length;
         let offered: usize = of_queues.iter().map(|row| row.count).sum();
         let mut left = sent;
@@ -443,13 +442,12 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
     /// Counts the first `sent` frames of what was staged, which went and are yet to be released.
     #[inline]
     pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize, leaving: &mut Leaving) {
-        let Transmission { counters, shared, manner, .. } = self;
+        let Transmission { counters, shared, .. } = self;
         let rows = || staged.front_rows(sent);
         for (row, lengths) in rows() {
             counters.add_row(row.egress, lengths);
             shared.mmu.release_later(now, leaving, row);
         }
-        manner.note_released(sent);
         let telling = self.off_ports | self.by_length;
         if !telling.is_empty() {
             self.stirred |= told_of(shared, telling, rows().flat_map(|(row, _)| row.ingress.iter().copied()));

@@ -24,7 +24,6 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             }
             shared.mmu.release(now, departures);
         });
-        manner.note_released(discarded);
         discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded), note)
     }
 
@@ -52,7 +51,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             {
                 note(&queued.packet, queue);
                 self.counters.drop(queue, reason);
-                self.manner.release(&self.shared.mmu, now, &[queued.charged]);
+                self.shared.mmu.release(now, &[queued.charged]);
                 discarded += 1;
             }
             if self.queues.is_empty(queue) {

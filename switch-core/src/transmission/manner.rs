@@ -1,8 +1,8 @@
 //! How frames leave: in bursts on an lcore, one by one in virtual time.
 
 use weir_flowctl::TxBacklog;
-use weir_mmu::{Departure, Mmu};
-use weir_units::{Bytes, Class, SetOfPorts, Span, Time};
+use weir_mmu::Departure;
+use weir_units::{Bytes, Class, SetOfPorts, Span};
 
 use crate::counters::Counters;
 use crate::egress::EgressQueues;
@@ -62,16 +62,6 @@ pub(crate) trait Manner<P> {
 
     /// Takes note of how long ago a message came that is obeyed from now on.
     fn note_reaction(&mut self, _delay: Span) {}
-
-    /// Takes note that so many frames are in the buffer no more.
-    fn note_released(&mut self, _frames: usize) {}
-
-    /// Has frames leave the buffer.
-    #[inline(always)]
-    fn release(&mut self, mmu: &Mmu, now: Time, departures: &[Departure]) {
-        mmu.release(now, departures);
-        self.note_released(departures.len());
-    }
 
     /// Sets what it tells of itself, before counters are published.
     fn set_gauges(&self, _counters: &mut Counters) {}

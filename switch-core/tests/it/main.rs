@@ -8,6 +8,7 @@ mod lanes;
 mod late_polls;
 mod link_rate;
 mod links;
+mod packet_memory;
 mod passage;
 mod pipeline;
 mod plain;

@@ -340,39 +340,6 @@ fn a_copy_without_memory_is_a_counted_fault() {
     assert!(report.balance.holds);
 }
 
-/// Small frames take all packet memory before the buffer is full: what finds none is dropped by name, control frames still come
-/// in, and when frames have left there is room again.
-#[test]
-fn frames_smaller_than_the_mean_find_no_packet_memory() {
-    const FRAMES: u64 = 40_000;
-    let extra = "[buffer]\nsize = \"4MB\"\nmean_frame = 512\nlossy_alpha = \"16\"\n";
-    for layout in LAYOUTS {
-        let mut bench = Bench::new(&toml(3, extra), layout);
-        introduce(&mut bench);
-        let before = bench.report().balance;
-        for round in 1..=2 {
-            bench.world.accepts = Some(0);
-            for n in 0..FRAMES {
-                bench.arrive(0, TestFrame { frame_bytes: 60, ..frame(0, 1, 0, n) });
-            }
-            bench.run(FRAMES as usize / 16, STEP);
-            bench.arrive(1, pfc(ClassSet::from_bits(1 << 3), 1_000));
-            bench.run(10, STEP);
-            let report = bench.report();
-            let (dropped, held) = (report.dropped(DropReason::PoolEmpty), report.balance.held());
-            assert_eq!(report.ports[1].control_rx.pfc, round, "{layout:?}");
-            assert!(report.balance.holds);
-            // What lcores may have at hand is used too, if it is the forwarder's.
-            assert!((32_768..35_000).contains(&held), "{layout:?}: {held}");
-            let sent = report.balance.sent - before.sent;
-            assert_eq!(dropped, round * FRAMES - sent - held, "{layout:?}");
-            bench.world.accepts = None;
-            bench.run(FRAMES as usize, STEP);
-            assert_eq!(bench.report().balance.held(), 0);
-        }
-    }
-}
-
 #[test]
 fn departing_frames_are_marked_above_kmin_equals_kmax() {
     let extra = "[[classes.queues]]\nclass = 3\necn = { kmin = \"15180B\", kmax = \"15180B\", pmax = 1.0 }\n";

@@ -138,6 +138,7 @@ impl SimSwitch {
                 link_overhead: scenario.link_overhead,
                 frame_times: scenario.frame_times,
                 digest: scenario.digest(),
+                takes_mbufs: false,
                 unbuffered: scenario.unbuffered,
                 unscheduled_alpha: scenario.unscheduled_alpha,
             },

@@ -88,11 +88,7 @@ const PARTS: [Part; 3] = [
         functions: &["SwitchLcore", "burst::plain"],
         most: 76.0,
     },
-    Part {
-        name: "admission",
-        functions: &["::forwarding::", "mmu::admission", "mmu::whole", "MemoryShare"],
-        most: 17.0,
-    },
+    Part { name: "admission", functions: &["::forwarding::", "mmu::admission", "mmu::whole"], most: 17.0 },
     Part {
         name: "gate, shaper, scheduler, release, counters",
         functions: &[

@@ -239,7 +239,7 @@ impl Setup<'_> {
         let mtu = if is_jumbo { format!("mtu = {}\n", self.frame_bytes - 18) } else { String::new() };
         let memory = match (is_jumbo, self.flow_control) {
             // Credit counts in blocks of 64 B, which have to be whole cells.
-            (true, CBFC) => format!("cell_bytes = 64\nmean_frame = \"{} B\"", self.frame_bytes),
+            (true, CBFC) => "cell_bytes = 64".to_owned(),
             (true, _) => "cell_bytes = 256\nmean_frame = \"exact\"".to_owned(),
             (false, _) => "mean_frame = \"exact\"".to_owned(),
         };

@@ -15,7 +15,6 @@ use weir_switch_core::counters::DropReason;
 use weir_units::{Class, PortId};
 
 use crate::note::Note;
-use crate::packet_memory;
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
 const INTERVAL: Duration = Duration::from_secs(1);
@@ -111,7 +110,7 @@ pub(crate) struct DropLog {
 }
 
 /// Reasons for which no frame of a lossless class should be dropped. The others keep frames away from a port, lossless ones too.
-const LOSSES: [DropReason; 3] = [DropReason::HeadroomViolation, DropReason::PoolEmpty, DropReason::NoMemory];
+const LOSSES: [DropReason; 2] = [DropReason::HeadroomViolation, DropReason::NoMemory];
 
 impl DropLog {
     /// Nothing was dropped yet.
@@ -140,7 +139,6 @@ impl DropLog {
                 }
                 note(index, PortId(number as u16), Some(class), EventKind::Drop { reason: reason.name(), frames: new });
                 let why = match reason {
-                    DropReason::PoolEmpty => packet_memory::cause(config),
                     DropReason::HeadroomViolation => {
                         let (what, look_at) = config.ports[number].flow_control.overrun();
                         format!("{what}; {look_at}")

@@ -24,7 +24,6 @@ use weir_units::{BitRate, FRAME_BYTES_MIN, PortId, Span, WIRE_OVERHEAD_BYTES};
 use crate::below_rate::{Lateness, below_rate};
 use crate::losses::LossSummary;
 use crate::nics::NicSummary;
-use crate::packet_memory::{cause, frames_without};
 use crate::replay::ReplaySummary;
 
 /// A finished run. Sizes are in bytes without FCS where frames are counted, as charged where buffers are.
@@ -57,9 +56,6 @@ struct SwitchSummary {
     pause_delay_ns: DelaySummary,
     reaction_delay_ns: DelaySummary,
     ports: Vec<PortSummary>,
-    /// Lossless frames that found no packet memory, and what to do about it.
-    #[serde(skip)]
-    lossless_without_memory: Option<(u64, String)>,
 }
 
 #[derive(Serialize)]
@@ -309,9 +305,6 @@ impl RunSummary {
                 let what = switch.ports.iter().max_by_key(most).map_or("", |port| port.speaks.overrun().0);
                 return Some(format!("{name}: {violations} lossless frames were dropped ({what})"));
             }
-            if let Some((frames, cause)) = &switch.lossless_without_memory {
-                return Some(format!("{name}: {frames} lossless frames were dropped (pool_empty): {cause}"));
-            }
             let without_memory = switch.drops.get(DropReason::NoMemory.name()).copied().unwrap_or(0)
                 + switch.ports.iter().map(|port| port.device_no_mbuf).sum::<u64>();
             if without_memory > 0 {
@@ -409,10 +402,6 @@ fn switch_summary(
         pause_delay_ns: delay(&report.message_delay),
         reaction_delay_ns: delay(&report.reaction),
         ports: ports.collect(),
-        lossless_without_memory: match frames_without(config, report, true) {
-            0 => None,
-            frames => Some((frames, cause(config))),
-        },
     }
 }
 

@@ -7,7 +7,8 @@ use serde::Serialize;
 use weir_config::{Device, SwitchConfig};
 use weir_experiments::table::{Table, count};
 use weir_mmu::policy::{Load, QueueView, SteadyState};
-use weir_mmu::{BufferLayout, Charge, Headroom, Policy, Xon};
+use weir_mmu::{BufferLayout, Headroom, Policy, Xon};
+use weir_switch_core::burst::frames_held_max;
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
@@ -25,6 +26,21 @@ pub(super) struct Partition {
     pub egress_lossy_bytes: Option<u64>,
     pub cell_bytes: u64,
     pub frames_max: u64,
+    pub on_dpdk: OnDpdk,
+}
+
+/// What is otherwise on DPDK, where a frame takes an mbuf however short it is.
+#[derive(Serialize)]
+pub(super) struct OnDpdk {
+    /// The least that a frame is charged.
+    pub charge_min_bytes: u64,
+    /// The most frames that the buffer holds: it has an mbuf for each.
+    pub mbufs: u64,
+    /// Those of them that headroom has.
+    pub headroom_mbufs: u64,
+    /// Whether the least charge is above what the shortest frame's bytes are charged.
+    #[serde(skip)]
+    limits_short_frames: bool,
 }
 
 /// What headroom is taken from.
@@ -52,7 +68,18 @@ pub(super) fn partition(switch: &SwitchConfig, layout: &BufferLayout) -> Partiti
         shared_bytes: layout.shared().get(),
         egress_lossy_bytes: layout.egress_lossy().map(Bytes::get),
         cell_bytes: u64::from(switch.buffer.cell_bytes),
-        frames_max: Charge::in_cells(switch.buffer.cell_bytes).frames_max(layout.size()),
+        frames_max: switch.buffer.charge().frames_max(layout.size()),
+        on_dpdk: on_dpdk(switch, layout),
+    }
+}
+
+fn on_dpdk(switch: &SwitchConfig, layout: &BufferLayout) -> OnDpdk {
+    let charge = switch.charge_per_mbuf();
+    OnDpdk {
+        charge_min_bytes: u64::from(charge.of(0)),
+        mbufs: frames_held_max(switch) as u64,
+        headroom_mbufs: switch.buffer.charge().frames_max(layout.headroom()),
+        limits_short_frames: charge.times() > 1,
     }
 }
 
@@ -81,7 +108,23 @@ impl fmt::Display for Partition {
             1 => "bytes (frames of 64 B at least)".to_owned(),
             cell => format!("cells of {cell} B"),
         };
-        writeln!(f, "{table}  accounted in {unit}; holds at most {} frames", count(self.frames_max))
+        writeln!(f, "{table}  accounted in {unit}; holds at most {} frames", count(self.frames_max))?;
+        self.on_dpdk.fmt(f)
+    }
+}
+
+impl fmt::Display for OnDpdk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mbufs = format!("{} mbufs, {} of them for headroom", count(self.mbufs), count(self.headroom_mbufs));
+        if !self.limits_short_frames {
+            return writeln!(f, "  on DPDK: {mbufs}; the buffer's bytes limit frames of every length");
+        }
+        let least = count(self.charge_min_bytes);
+        writeln!(
+            f,
+            "  on DPDK: {mbufs}; frames of under {least} B with FCS are charged {least} B, so mbufs limit them, and the buffer's bytes limit \
+             longer ones"
+        )
     }
 }
 

@@ -47,9 +47,8 @@ fn memory(memory: &PacketMemory) -> String {
         frames => format!(", {} for the capture files that are replayed without end", count(u64::from(frames))),
     };
     format!(
-        "packet memory: {} mbufs for the buffer ({}), {} on their way in and out{replayed}, {} for control frames: {} MiB in all\n",
+        "packet memory: {} mbufs for what the buffers hold, {} on their way in and out{replayed}, {} for control frames: {} MiB in all\n",
         count(u64::from(memory.buffered_mbufs)),
-        memory.buffered_by,
         count(u64::from(memory.in_flight_mbufs)),
         count(u64::from(memory.control_mbufs)),
         memory.bytes >> 20

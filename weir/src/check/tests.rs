@@ -58,6 +58,23 @@ fn static_threshold() {
 }
 
 #[test]
+fn what_limits_which_frames_on_dpdk() {
+    // 3 MB beside 10 MB for short frames in 1 MB of headroom.
+    check(
+        "",
+        &[
+            "on DPDK: 50,781 mbufs, 15,625 of them for headroom; frames of under 256 B with FCS are charged 256 B, so mbufs limit them, and \
+           the buffer's bytes limit longer ones",
+        ],
+        &[],
+    );
+    let exact = "on DPDK: 156,250 mbufs, 15,625 of them for headroom; the buffer's bytes limit frames of every length";
+    check("mean_frame = \"exact\"", &[exact], &[]);
+    let cells = "on DPDK: 48,076 mbufs, 4,807 of them for headroom; the buffer's bytes limit frames of every length";
+    check("cell_bytes = 208", &[cells], &[]);
+}
+
+#[test]
 fn dynamic_threshold() {
     check(
         "policy = \"dt\"\n[buffer.dt]\nalpha = 1",

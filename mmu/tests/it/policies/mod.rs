@@ -62,7 +62,11 @@ pub(crate) struct Bounds {
 
 /// An MMU of this policy; α = 1 unless the policy has none.
 pub(crate) fn mmu(name: &str, bounds: &Bounds, xon: Xon, lossy_alpha: Alpha) -> Mmu {
-    let layout = layout(name, bounds);
+    mmu_over(layout(name, bounds), name, bounds, xon, lossy_alpha)
+}
+
+/// The same over a partition.
+pub(crate) fn mmu_over(layout: BufferLayout, name: &str, bounds: &Bounds, xon: Xon, lossy_alpha: Alpha) -> Mmu {
     let policy = policy(name, bounds, &layout, xon.offset);
     Mmu::new(layout, policy, xon, lossy_alpha)
 }

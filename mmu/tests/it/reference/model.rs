@@ -11,6 +11,8 @@ pub(crate) struct Model {
     pub name: &'static str,
     pub layout: BufferLayout,
     pub rate: BitRate,
+    /// Bytes of charges that a byte of headroom holds.
+    times: u64,
     xon_offset: u64,
     xon_floor: u64,
     pub now: Time,
@@ -75,11 +77,11 @@ const CONGESTED: u64 = 20_480;
 const GAMMA_WEIGHT: u128 = 4_294_968; // 0.001 in units of 2^-32, rounded up.
 
 impl Model {
-    pub(crate) fn new(name: &'static str, layout: BufferLayout, rate: BitRate, xon: Xon) -> Model {
+    pub(crate) fn new(name: &'static str, layout: BufferLayout, times: u64, rate: BitRate, xon: Xon) -> Model {
         let ports = layout.ports().len();
         let limits = layout.ports().iter().flat_map(|port| port.headroom);
         Model {
-            queues: limits.map(|phi| Queue { limit: phi.get(), ..Queue::default() }).collect(),
+            queues: limits.map(|phi| Queue { limit: phi.get() * times, ..Queue::default() }).collect(),
             egress: vec![Egress::default(); ports * 8],
             port_off: vec![false; ports],
             last_class: vec![(None, Time::ZERO, false); ports],
@@ -87,6 +89,7 @@ impl Model {
             name,
             layout,
             rate,
+            times,
             xon_offset: xon.offset.get(),
             // Reverie resumes where it pauses.
             xon_floor: if name.starts_with("reverie") { 0 } else { xon.floor.get() },
@@ -105,7 +108,7 @@ impl Model {
     /// What the shared segment is and what it holds; adapted headroom makes it larger.
     pub(crate) fn shared(&self) -> (u64, u64) {
         let given: u64 = self.layout.ports().iter().flat_map(|port| port.headroom).map(|phi| phi.get()).sum();
-        let kept: u64 = self.queues.iter().map(|queue| queue.limit).sum();
+        let kept: u64 = self.queues.iter().map(|queue| queue.limit / self.times).sum();
         (self.layout.shared().get() + given - kept, self.queues.iter().map(|queue| queue.shared).sum())
     }
 
@@ -217,10 +220,10 @@ impl Model {
         let within_port = !self.is_dsh() || port_shared + bytes <= port_threshold;
         let room = match self.layout.headroom_from() {
             Headroom::PerQueue => u64::MAX,
-            Headroom::Pool(size) => size.get() - self.headroom_used(),
+            Headroom::Pool(size) => size.get() * self.times - self.headroom_used(),
             Headroom::PerPort => {
                 let used: u64 = self.of_port(port).iter().map(|queue| queue.headroom).sum();
-                self.layout.ports()[port].headroom_max().get() - used
+                self.layout.ports()[port].headroom_max().get() * self.times - used
             }
             Headroom::Uninsured => 0,
         };
@@ -483,9 +486,9 @@ impl Model {
         }
         let in_flight = self.rate.bytes_in(queue.delay.longest).get();
         let wanted = (in_flight + in_flight / 4 + 2 * 1_522).min(phi);
-        let more = wanted.saturating_sub(queue.limit).min(self.free());
-        let queue = &mut self.queues[id.index()];
-        queue.limit = wanted.min(queue.limit + more);
+        let limit = queue.limit / self.times;
+        let more = wanted.saturating_sub(limit).min(self.free());
+        self.queues[id.index()].limit = wanted.min(limit + more) * self.times;
     }
 }
 

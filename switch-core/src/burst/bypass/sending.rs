@@ -10,7 +10,7 @@ use weir_units::{Bytes, ClassSet, Span, Time};
 use super::{Bringing, Bypass};
 use crate::burst::bursts::{BurstPort, Bursts, Waits};
 use crate::packet::{BURST_MAX, Burst, Packet, PortOutput};
-use crate::transmission::{Manner, OutPort, Transmission, told_of};
+use crate::transmission::{OutPort, Transmission, told_of};
 
 /// Ports that a burst's frames may pass by to.
 const PORTS_MAX: usize = 8;
@@ -97,7 +97,6 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let BurstPort { bypass, staged, .. } = &mut port.own;
         port.backlog -= bypass.classes;
         let sent = driver.transmit_rows(id, &mut &mut bypass.packets[..bypass.len]);
-        manner.note_released(sent);
         let are_all = sent == bypass.len;
         if !are_all {
             bypass.stage_rest(sent, staged.get_or_insert_with(|| manner.take_spare()));

@@ -68,10 +68,8 @@ pub struct MachineFindings {
 /// Packet memory, in mbufs.
 #[derive(Clone, Debug, Serialize)]
 pub struct PacketMemory {
-    /// For what the buffer holds.
+    /// For what the buffers hold: one for each frame.
     pub buffered_mbufs: u32,
-    /// By which rule these are counted.
-    pub buffered_by: String,
     /// On their way in and out.
     pub in_flight_mbufs: u32,
     /// For capture files that are replayed without end.

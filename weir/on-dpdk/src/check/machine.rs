@@ -44,7 +44,7 @@ impl real_frames::Machine for Machine {
         let machine = weir_dpdk_driver::check_machine(switches).err();
         let limits = weir_dpdk_driver::check_limits(switches, cpus.len().max(1)).err().map(|error| error.to_string());
         MachineFindings {
-            packet_memory: packet_memory(switches, memory),
+            packet_memory: packet_memory(memory),
             nics: nics.nics,
             poll_gap: nics.poll_gap,
             warnings: nics.warnings,
@@ -64,14 +64,9 @@ fn lcores(placement: &Placement, index: usize, switch: &SwitchConfig) -> Lcores 
     Lcores { layout: layout_name(placed.plan.layout), cpus: roles.chain(nics).collect() }
 }
 
-fn packet_memory(switches: &[SwitchConfig], memory: Memory) -> PacketMemory {
-    let buffered_by = match switches.iter().filter_map(|switch| switch.buffer.least_mean_frame()).max() {
-        None => "as many as the smallest frames fill it with, so it is always full before they run out".to_owned(),
-        Some(mean) => format!("enough for frames of {mean} in the mean; what finds none is dropped as pool_empty"),
-    };
+fn packet_memory(memory: Memory) -> PacketMemory {
     PacketMemory {
         buffered_mbufs: memory.buffered,
-        buffered_by,
         in_flight_mbufs: memory.in_flight,
         replayed_mbufs: memory.replayed,
         control_mbufs: memory.control,
