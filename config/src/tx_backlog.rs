@@ -15,7 +15,12 @@ const TX_BACKLOG: Span = Span::from_micros(50);
 impl SwitchConfig {
     /// The bound on the transmit backlog of a port's device. `None` for what is no NIC: no link of a known speed is behind it.
     pub fn tx_backlog(&self, port: &PortConfig) -> Option<TxBacklog> {
-        matches!(port.device, Device::Pci(_)).then(|| TxBacklog {
+        // A clone's PAUSE leaves by its port.
+        let device = match port.clone_of() {
+            Some(of) => &self.ports.iter().find(|port| port.name == of)?.device,
+            None => &port.device,
+        };
+        matches!(device, Device::Pci(_)).then(|| TxBacklog {
             time: TX_BACKLOG.divided_by(u64::from(self.time_dilation)),
             frame_max: self.frame_bytes_max() + Bytes::new(WIRE_OVERHEAD_BYTES),
             dilation: self.time_dilation,
@@ -39,13 +44,13 @@ mod tests {
     fn sizes(mtu: u32, rate: &str, device: &str) -> (u64, Option<u64>) {
         let text = format!(
             "[switch]\nmtu = {mtu}\n[buffer]\nsize = \"64MB\"\n[pfc]\nreaction = \"0s\"\n\
-             [[ports]]\nname = \"a\"\n{device}\nrate = \"{rate}\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"{rate}\"\n"
+             [[ports]]\nname = \"a\"\n{device}\nrate = \"{rate}\"\n[[ports]]\nname = \"c\"\nclone_of = \"a\"\n[[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"{rate}\"\n"
         );
         let config = crate::parse("lab", &text).unwrap_or_else(|errors| panic!("{}", errors.render(false)));
-        let [a, b] = [0, 1].map(|port| config.headroom(port).unwrap().get());
+        let [a, clone, b] = [0, 1, 2].map(|port| config.headroom(port).unwrap().get());
         let backlog = config.tx_backlog_bytes(&config.ports[0]).map(Bytes::get);
         assert_eq!(a, b + backlog.unwrap_or(0), "a term of the rule, of NICs alone");
-        assert_eq!(config.tx_backlog_bytes(&config.ports[1]), None);
+        assert_eq!((clone, config.tx_backlog_bytes(&config.ports[2])), (a, None));
         (a, backlog)
     }
 
