@@ -31,8 +31,8 @@ impl LineTime {
         self.lost_late + self.lost_refused
     }
 
-    /// Computes how far below its rate the port was served while frames waited, in percent, 0 to 100. Of [`LineTime::since`] the time that was
-    /// pending at its beginning counts too: what is lost of it waited before.
+    /// Computes how far below its rate the port was served while frames waited, in percent, 0 to 100. The time that was pending at the
+    /// beginning of [`LineTime::since`] counts too, since what is lost of it waited before.
     pub fn percent_below_rate(&self) -> f64 {
         let at_stake = self.waited + self.pending;
         self.lost().as_picos() as f64 * 100.0 / at_stake.as_picos().max(1) as f64
