@@ -176,7 +176,7 @@ mod tests {
 
     fn switch(device: &str, more: &str) -> SwitchConfig {
         let text = format!(
-            "[buffer]\nheadroom = \"10KB\"\n{more}[pfc]\nreaction = \"0s\"\n\
+            "[buffer]\nheadroom = \"20KB\"\n{more}[pfc]\nreaction = \"0s\"\n\
              [[ports]]\nname = \"a\"\n{device}\n[[ports]]\nname = \"b\"\nring = \"b\"\n"
         );
         weir_config::parse("test.toml", &text).unwrap()
@@ -214,7 +214,7 @@ mod tests {
         let told = |more, rate| short_headroom(&switch("pci = \"81:00.0\"", more), &port("pci = \"81:00.0\""), rate);
         assert_eq!(told("", BitRate::gbps(1)), None);
         let warning = told("", BitRate::gbps(400)).unwrap();
-        assert!(warning.starts_with("headroom is 10KB, less than the ") && warning.contains("at 400Gbps"), "{warning}");
+        assert!(warning.starts_with("headroom is 20KB, less than the ") && warning.contains("at 400Gbps"), "{warning}");
         assert_eq!(told("[classes]\nlossless = []\n", BitRate::gbps(400)), None);
     }
 
