@@ -174,7 +174,7 @@ fn clones_are_neither_flooded_to_nor_learnt() {
         // To a neighbour on the same link, and what no bridge forwards: not forwarded from any of them.
         bench.arrive(0, frame(0, 0, 0, 4));
         bench.arrive(0, TestFrame { parsed: Parsed::Malformed, ..frame(0, 1, 0, 5) });
-        bench.arrive(0, TestFrame { frame_bytes: 1_519, ..frame(0, 1, 0, 6) });
+        bench.arrive(0, TestFrame { frame_bytes: 1_523, ..frame(0, 1, 0, 6) });
         bench.run(20, STEP);
         let report = bench.report();
         for reason in [DropReason::SamePort, DropReason::Malformed, DropReason::Oversize] {

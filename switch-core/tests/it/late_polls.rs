@@ -45,7 +45,7 @@ impl Late {
 
     fn at_device(device: &str, rate: BitRate, link: Option<BitRate>, catch_up: CatchUp) -> Late {
         let toml = format!(
-            "[buffer]\nsize = \"60MB\"\n[classes]\nlossless = [3]\n\
+            "[buffer]\nsize = \"60MB\"\n[classes]\nlossless = [3]\n[pfc]\nobey = \"all\"\n\
              [[ports]]\nname = \"in\"\nring = \"a\"\nrate = \"100Gbps\"\n\
              [[ports]]\nname = \"out\"\n{device}\nrate = \"{rate}\"\n"
         );

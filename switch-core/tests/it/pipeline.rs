@@ -37,7 +37,7 @@ fn what_a_bridge_must_not_forward_has_a_reason() {
     }
     bench.arrive(0, link_local);
     bench.arrive(0, TestFrame { parsed: Parsed::Malformed, ..frame(0, 1, 0, 2) });
-    bench.arrive(0, TestFrame { frame_bytes: 1_519, ..frame(0, 1, 0, 3) });
+    bench.arrive(0, TestFrame { frame_bytes: 1_523, ..frame(0, 1, 0, 3) });
     bench.arrive(0, frame(9, 0, 0, 4));
     bench.arrive(0, pfc(ClassSet::ALL, 100));
     bench.run(10, STEP);

@@ -202,7 +202,7 @@ fn a_port_that_is_down_neither_sends_nor_receives() {
 #[test]
 fn a_blocked_port_lets_go_what_waits_and_speaks_flow_control() {
     for layout in LAYOUTS {
-        let mut bench = bench(&toml(3, LARGE), layout);
+        let mut bench = bench(&toml(3, &format!("{LARGE}[pfc]\nreaction = \"0s\"\nobey = \"all\"\n")), layout);
         offer(&mut bench, 0, 200);
         leave_in(&mut bench, Span::from_micros(20));
         // Its PAUSE is obeyed: 1,000 quanta are 51.2 us.
