@@ -1,7 +1,7 @@
 //! What a port and its queues share.
 
 use std::ffi::c_int;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::sync::{Arc, Mutex};
 
 use weir_dpdk_sys as sys;
@@ -73,7 +73,11 @@ impl PortShared {
     /// The port holds one reference, each queue one; `&mut Port` makes queues,
     /// and a queue cannot be cloned, so a count of 1 is the truth.
     pub(crate) fn queues_are_held(self: &Arc<Self>) -> bool {
-        Arc::strong_count(self) > 1
+        let are_held = Arc::strong_count(self) > 1;
+        // Acquire: pairs with the Release of dropping a queue, so that what an lcore did with the device was before. The count is read
+        // Relaxed.
+        fence(Ordering::Acquire);
+        are_held
     }
 
     /// Only without queue handles.

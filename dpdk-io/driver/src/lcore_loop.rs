@@ -52,8 +52,8 @@ impl LoopControl {
 
     /// Has all tasks attend, each before its next poll.
     pub(crate) fn call(&self) {
-        // What tasks look for is in rings, which order it by themselves.
-        self.0.fetch_add(CALL, Ordering::Relaxed);
+        // Release: tasks see what the control thread has seen, such as that a device is taken away.
+        self.0.fetch_add(CALL, Ordering::Release);
     }
 }
 
@@ -135,8 +135,9 @@ pub(crate) fn run(
     let started = cpu::thread_time_ns();
     let mut seen = 0;
     loop {
-        // Relaxed: phases only go forward, and an order between them and data is made by the reports' requests.
-        let word = control.0.load(Ordering::Relaxed);
+        // Acquire: pairs with the Release of a call. Phases only go forward, and an order between them and data is made by the reports'
+        // requests.
+        let word = control.0.load(Ordering::Acquire);
         let phase = phase_of(word);
         if word != seen {
             seen = word;
