@@ -405,7 +405,7 @@ impl LossMeter {
                     losses.add(cause, now.checked_sub(before).unwrap_or(now));
                     *last = Some(now);
                 }
-                (Some(now), None) => *last = Some(now),
+                (Some(now), None) => *last = Some(reading.first(counter).unwrap_or(now)),
                 // It is gone for now, with its interface; what it had is kept.
                 (None, Some(_)) => {}
                 (None, None) => losses.untold = losses.untold.or(Some("a counter of the device can't be read")),
@@ -443,6 +443,15 @@ impl Reading {
 }
 
 impl Reading {
+    /// The value that losses are counted from, where that is not [`Reading::value`]. Frames in the ring at the start may have a protocol:
+    /// then they are not among those that were dropped before, and count for none when they leave it.
+    fn first(&self, counter: Counter) -> Option<u64> {
+        match counter {
+            Counter::InterfaceLess(value, _) => self.interface.as_ref().map(value),
+            _ => None,
+        }
+    }
+
     fn extended(&self, name: &str) -> Option<u64> {
         self.extended.iter().find(|(known, _)| known == name).map(|(_, value)| *value)
     }
@@ -525,6 +534,10 @@ mod tests {
         assert_eq!(lost(with(407, 380, 20)), 0, "all arrived, or are in the ring");
         assert_eq!(lost(with(410, 400, 0)), 3, "three more did not");
         assert_eq!(lost(with(410, 400, 5)), 3);
+        // Frames of a protocol stand in the ring at the start, and are taken.
+        let mut meter = LossMeter::of(driver_knowledge("af_packet"), Some("veth0"));
+        let mut lost = |reading: Reading| meter.take(&reading).receive.told();
+        assert_eq!([with(7, 0, 20), with(7, 0, 0), with(9, 0, 0)].map(&mut lost), [0, 0, 2]);
     }
 
     #[test]
