@@ -354,7 +354,12 @@ impl LossMeter {
 
     /// Reads the device's counters: every second at least, or those of some NICs stick at their highest value. Takes some
     /// system calls, and is no matter for an lcore. Returns what was lost since the start.
+    ///
+    /// A device that is taken away is not read: the registers of one that is unplugged are all ones.
     pub fn read(&mut self, port: &Port) -> DeviceLosses {
+        if port.is_removed() {
+            return self.end();
+        }
         let (row, interface) = (self.knowledge, self.interface.clone());
         let interface = || interface.as_deref().and_then(|name| Interface::by_name(name).ok().flatten());
         self.read_by(|| Reading {
@@ -371,6 +376,14 @@ impl LossMeter {
                 Vec::new()
             },
         })
+    }
+
+    /// Returns what was lost, and what can't be known of a device that is taken away.
+    fn end(&mut self) -> DeviceLosses {
+        for losses in [&mut self.losses.receive, &mut self.losses.transmit] {
+            losses.untold = losses.untold.or(Some("what it lost before it was taken away"));
+        }
+        self.losses
     }
 
     /// Takes a reading, and another one in its place where the first may have a loss too many: of a frame that the interface
@@ -553,6 +566,16 @@ mod tests {
             let losses = meter.take(&with(3, 40, 500));
             assert_eq!((losses.receive.told(), losses.receive.untold), (expected, None), "{driver}");
         }
+    }
+
+    #[test]
+    fn a_device_that_is_taken_away_keeps_what_it_lost_and_is_not_complete() {
+        let mut meter = LossMeter::of(driver_knowledge("net_ixgbe"), None);
+        meter.take(&reading(5, 0, 0));
+        meter.take(&reading(15, 0, 0));
+        let losses = meter.end();
+        assert_eq!((losses.receive.told(), losses.transmit.told()), (10, 0));
+        assert!(losses.receive.untold.is_some() && losses.transmit.untold.is_some());
     }
 
     #[test]

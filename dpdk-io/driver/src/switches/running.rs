@@ -120,7 +120,9 @@ impl RunningSwitches {
         let switch = &self.switches[index];
         let report = |(((port, backlog), losses), nic): (((&Option<Port>, &Arc<DeviceBacklog>), _), _)| {
             let frames = backlog.frames_max();
-            let stats = port.as_ref().and_then(|port| port.stats().ok());
+            // The registers of a NIC that is unplugged are all ones.
+            let there = port.as_ref().filter(|port| !port.is_removed());
+            let stats = there.and_then(|port| port.stats().ok());
             let queue_fallbacks = backlog.fallbacks();
             DeviceReport { stats, backlog_max: (frames > 0).then_some(frames), queue_fallbacks, losses, nic }
         };
