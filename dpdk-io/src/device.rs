@@ -37,6 +37,11 @@ impl DeviceInfo {
         let with_tags = mtu.saturating_add(tags);
         // Up to the ordinary MTU, Intel's drivers leave the device at ordinary frames, whatever they reckon with tags.
         let is_long = mtu > ORDINARY_MTU - TWO_TAGS;
+        // The kernel's ixgbe switches off the receiver of a virtual function of an 82599 that asks for more than ordinary frames, unless
+        // it has jumbo frames itself (`ixgbe_set_vf_lpe`). Tags have room of their own there.
+        if self.driver == IXGBE_VF && mtu <= ORDINARY_MTU {
+            return mtu;
+        }
         if is_long { with_tags.max(ORDINARY_MTU + 1) } else { with_tags }.min(self.mtu.1)
     }
 
@@ -61,6 +66,7 @@ const FCS_BYTES: u32 = 4;
 /// `RTE_ETHER_MTU`, above which drivers have their devices take long frames.
 const ORDINARY_MTU: u16 = 1_500;
 const TWO_TAGS: u16 = 8;
+const IXGBE_VF: &str = "net_ixgbe_vf";
 
 /// State of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,6 +174,9 @@ mod tests {
         assert_eq!((device.mtu.1, device.mtu_overhead), (9_216, 18));
         assert_eq!(device.frame_bytes_max(device.mtu_with_tags(9_000)), 9_022);
         assert_eq!(device.frame_bytes_max(device.mtu_with_tags(9_216)), 9_230, "untagged at the full MTU");
+        // ixgbevf_dev_info_get: 9,728 B of frame.
+        let function = DeviceInfo { driver: IXGBE_VF.to_owned(), ..info(9_710, 9_728) };
+        assert_eq!([1_000, 1_500, 1_501].map(|mtu| function.mtu_with_tags(mtu)), [1_000, 1_500, 1_509]);
         // virtio: what its frames have beside the MTU is no matter of tags.
         let device = info(1_500, 9_728);
         assert_eq!(device.mtu_with_tags(1_500), 1_500);
