@@ -190,7 +190,7 @@ fn files_of(device: &Device) -> u64 {
 }
 
 /// Limits of memory of the process's control groups, of either version, below a root: each with the bytes that are left. Page cache
-/// counts as left, since the kernel drops it first.
+/// and caches of the kernel's own count as left, since the kernel drops them first.
 fn groups(root: &Path) -> Vec<(PathBuf, u64)> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();
     let (own, mounts) = (read("proc/self/cgroup"), read("proc/self/mountinfo"));
@@ -233,7 +233,8 @@ fn left(group: &Path, [limit, usage, inactive, active]: [&str; 4]) -> Option<(Pa
     let number = |file: &Path| fs::read_to_string(file).ok()?.trim().parse::<u64>().ok();
     let limit = number(&file)?;
     let stat = fs::read_to_string(group.join("memory.stat")).unwrap_or_default();
-    let cache = [inactive, active].into_iter().filter_map(|name| field(&stat, name)).sum();
+    // Version 1 does not tell the last.
+    let cache = [inactive, active, "slab_reclaimable"].into_iter().filter_map(|name| field(&stat, name)).sum();
     let used = number(&group.join(usage)).unwrap_or(0).saturating_sub(cache);
     Some((file, limit.saturating_sub(used)))
 }
@@ -330,13 +331,16 @@ mod tests {
         write("cg2/top/own/memory.max", "max\n");
         write("cg2/top/memory.max", "500\n");
         write("cg2/top/memory.current", "700\n");
+        write("cg2/memory.max", "500\n");
+        write("cg2/memory.current", "700\n");
+        write("cg2/memory.stat", "inactive_file 100\nactive_file 50\nslab_reclaimable 150\n");
         let found = groups(root.path());
         let left: Vec<u64> = found.iter().map(|(_, left)| *left).collect();
-        assert_eq!(left, [9_223_372_036_854_771_712, 350_000, 0], "{found:?}");
+        assert_eq!(left, [9_223_372_036_854_771_712, 350_000, 0, 100], "{found:?}");
         let limits = Limits { groups: found, ..Limits::default() };
         let told = short(&NEEDS, &limits);
         assert!(
-            told.len() == 2 && told[1].contains("leaves 0 MiB") && told[1].contains("cg2/top/memory.max"),
+            told.len() == 3 && told[1].contains("leaves 0 MiB") && told[1].contains("cg2/top/memory.max"),
             "{told:?}"
         );
         assert!(told[1].contains("MemoryMax="), "{told:?}");
