@@ -21,8 +21,8 @@ pub struct DeviceInfo {
     pub tx_desc: (u32, u32),
     /// Smallest and largest MTU that the driver takes.
     pub mtu: (u16, u16),
-    /// Bytes of the longest frame under an MTU beside that MTU, FCS included. Drivers count different tags: ixgbe none (18), igb one
-    /// (22), igc and i40e two (26).
+    /// Bytes of an MTU's longest frame over that MTU, FCS included. Drivers count different tags: ixgbe none (18), igb one (22), igc
+    /// and i40e two (26).
     pub mtu_overhead: u32,
     /// Smallest receive buffer, in bytes.
     pub receive_buffer_min: u32,
@@ -35,7 +35,7 @@ impl DeviceInfo {
     pub fn mtu_with_tags(&self, mtu: u16) -> u16 {
         let tags = (FRAME_OVERHEAD + FCS_BYTES).saturating_sub(self.mtu_overhead) as u16;
         let with_tags = mtu.saturating_add(tags);
-        // Up to the ordinary MTU, Intel's drivers leave the device at ordinary frames, whatever they reckon with tags.
+        // Up to the ordinary MTU, Intel's drivers leave the device at ordinary frames, even if they count tags.
         let is_long = mtu > ORDINARY_MTU - TWO_TAGS;
         if is_long { with_tags.max(ORDINARY_MTU + 1) } else { with_tags }.min(self.mtu.1)
     }
@@ -168,7 +168,7 @@ mod tests {
         assert_eq!((device.mtu.1, device.mtu_overhead), (9_216, 18));
         assert_eq!(device.frame_bytes_max(device.mtu_with_tags(9_000)), 9_022);
         assert_eq!(device.frame_bytes_max(device.mtu_with_tags(9_216)), 9_230, "untagged at the full MTU");
-        // virtio: what its frames have beside the MTU is no matter of tags.
+        // virtio: the overhead of its frames has nothing to do with tags.
         let device = info(1_500, 9_728);
         assert_eq!(device.mtu_with_tags(1_500), 1_500);
     }

@@ -57,7 +57,7 @@ pub fn ring_slots(rate_bps: u64, gap_ms: u32, mtu: u16) -> u32 {
     wanted.clamp(u64::from(RING_SLOTS_MIN), most.max(u64::from(RING_SLOTS_MIN))) as u32
 }
 
-/// Bytes that the kernel keeps for a receive ring of so many slots.
+/// Bytes that the kernel keeps for a receive ring of `slots` slots.
 pub fn netdev_ring_bytes(mtu: u16, slots: u32) -> u64 {
     u64::from(ring::slot_bytes(mtu)) * u64::from(slots)
 }

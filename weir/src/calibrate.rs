@@ -284,7 +284,7 @@ impl Report {
         for link in &mut links {
             let samples = &link.peer_stops.samples;
             let Some(all) = Spread::over(samples.iter()) else {
-                if let Some(doubt) = machine.unpolled(link.peer_stops.left_out.unpolled) {
+                if let Some(doubt) = machine.late_poll_doubt(link.peer_stops.left_out.unpolled) {
                     doubts.push(format!("port {}: {doubt}", link.port));
                 }
                 continue;

@@ -47,17 +47,17 @@ pub(super) fn set_promiscuous(socket: &OwnedFd, interface: u32, on: bool) -> Res
     set_option(socket, libc::SOL_PACKET, option, &request)
 }
 
-/// What the kernel counted of a ring.
+/// The kernel's counters of a ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
+pub(super) struct RingCounts {
     /// Frames that it put into the ring.
     pub ringed: u32,
     /// Frames that found the ring full.
     pub missed: u32,
 }
 
-/// Counts since this was last asked; the kernel starts from 0 again.
-pub(super) fn counted_since_last(socket: RawFd) -> Counted {
+/// Reads the counts since the last call; the kernel starts from 0 again.
+pub(super) fn counted_since_last(socket: RawFd) -> RingCounts {
     // `struct tpacket_stats` (linux/if_packet.h): frames, those dropped among them.
     let mut statistics = [0u32; 2];
     let mut len = size_of_val(&statistics) as libc::socklen_t;
@@ -67,7 +67,7 @@ pub(super) fn counted_since_last(socket: RawFd) -> Counted {
         libc::getsockopt(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &mut len)
     };
     let [all, missed] = if ret < 0 { [0, 0] } else { statistics };
-    Counted { ringed: all.saturating_sub(missed), missed }
+    RingCounts { ringed: all.saturating_sub(missed), missed }
 }
 
 pub(super) fn set_option<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> Result<(), Errno> {
