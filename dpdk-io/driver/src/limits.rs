@@ -28,7 +28,7 @@ pub(crate) struct ResourceNeeds {
     pub(crate) files: u64,
 }
 
-/// ResourceLimits of this process and machine. `None` is no limit, or one that can't be read.
+/// Limits of this process and machine. `None` is no limit, or one that can't be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ResourceLimits {
     /// Bytes that can be had without swapping (`MemAvailable`).
@@ -190,7 +190,7 @@ fn files_of(device: &Device) -> u64 {
     }
 }
 
-/// ResourceLimits of memory of the process's control groups, of either version, below a root: each with the bytes that are left. Page cache
+/// Limits of memory of the process's control groups, of either version, below a root: each with the bytes that are left. Page cache
 /// counts as left, since the kernel drops it first.
 fn groups(root: &Path) -> Vec<(PathBuf, u64)> {
     let read = |path: &str| fs::read_to_string(root.join(path)).unwrap_or_default();

@@ -11,7 +11,7 @@ use crate::limits::ResourceNeeds;
 pub struct RuntimeOptions {
     /// Arguments for EAL, after Weir's own.
     pub eal_args: Vec<String>,
-    /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. ResourceNeeds hugepages, which are then
+    /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then
     /// shared with them.
     pub file_prefix: Option<String>,
     /// Memory that EAL should have, in MiB; at least what [`Memory::megabytes`](crate::Memory::megabytes) says.
