@@ -137,7 +137,7 @@ enum Counter {
     InterfaceLess(fn(&InterfaceCounters) -> u64, &'static [&'static str]),
 }
 
-/// No losses: frames that find no room stay with the sender.
+/// A direction without losses: frames that find no room stay with the sender.
 const NOTHING: Direction = Direction { counters: &[], uncounted: None };
 
 /// How long an lcore that has CPU time takes to count a frame that the kernel refused, with room for others that have its CPU.

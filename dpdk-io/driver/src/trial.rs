@@ -76,7 +76,7 @@ pub struct DeviceTried {
     pub link: Option<Link>,
     /// Its own flow control, as it says.
     pub pause: PauseState,
-    /// Its counters over the trial, and the frames that passed.
+    /// Counters of the device over the trial.
     pub counted: Counted,
 }
 

@@ -35,8 +35,7 @@ impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     type Queues = Queues<P>;
     type Ports = S;
 
-    /// Makes a port with one queue for all classes and no transmit backlog, whatever its device: no poll hands over more than the
-    /// wire carries.
+    /// Makes a port with one queue for all classes and no transmit backlog: no poll hands over more than the wire carries.
     fn port(&self, _state: &PortState, _tx_queues: u8, _tx_backlog: Option<TxBacklog>) -> Refused<P> {
         None
     }

@@ -177,7 +177,7 @@ pub(crate) struct LossSummary {
 
 #[derive(Serialize)]
 struct DirectionSummary {
-    /// Frames lost, as far as the device counts them; null where it counted none and does not count all.
+    /// Lost frames that the device counted; null where it counted none and does not count all.
     frames: Option<u64>,
     /// Whether the device counts all frames that it loses.
     complete: bool,
@@ -265,7 +265,7 @@ pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSumma
     table
 }
 
-/// Frames lost, as far as the device counts them; `None` where it counted none and does not count all.
+/// Lost frames that the device counted; `None` where it counted none and does not count all.
 pub(crate) fn frames(losses: &Losses) -> Option<u64> {
     let counted = losses.counted();
     (counted > 0 || losses.uncounted.is_none()).then_some(counted)
