@@ -118,10 +118,9 @@ impl SwitchConfig {
         Some(self.private(port) + self.static_threshold()? + headroom)
     }
 
-    /// B_m where the file gives none: what is kept for a queue less one frame of the greatest length for each of the parts,
-    /// private buffer, threshold and headroom. A frame is placed whole, so each may end with nearly a frame free that nothing
-    /// fits, and only so the frame that passes B_m has room for sure. In whole cells, rounded down; zero if no part keeps more
-    /// than a frame. `None` as for [`kept_for_a_queue`](Self::kept_for_a_queue).
+    /// The default of B_m: the bytes kept for a queue, less one frame of the greatest length for each part (private buffer,
+    /// threshold, headroom), since each may end with nearly a frame free. In whole cells, rounded down; zero if no part keeps
+    /// more than a frame. `None` as for [`kept_for_a_queue`](Self::kept_for_a_queue).
     ///
     /// # Panics
     /// If there is no port of this index.

@@ -176,8 +176,7 @@ const UNTRIED_RECEIVE: Direction = Direction { counters: &[MISSED, DAMAGED], unc
 const UNTRIED_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], uncounted: UNTRIED };
 
 /// The counters of each driver, from its sources (DPDK 22.11 to 24.11). `oerrors` is used only where the driver counts frames that it
-/// took: af_xdp, tap and others also count frames that they left with the program. `rx_nombuf` of a NIC counts no lost frame: the
-/// frame waits in its descriptor, and later ones are missed.
+/// took. `rx_nombuf` of a NIC counts no lost frame: the frame waits in its descriptor, and later ones are missed.
 ///
 /// A row is complete only where a test loses frames and finds all of them counted.
 static DRIVERS: &[DriverKnowledge] = &[

@@ -30,10 +30,9 @@ impl RxQueue {
         RxQueue { netdev: Some(Box::new(receiver)), port, queue: 0 }
     }
 
-    /// Appends up to `max` received frames to the batch, as many as it has room
-    /// for, and returns how many: 0 if there are none or the port is not
-    /// started. A frame in several segments is put into one, since drivers that send one segment of a frame, such as ixgbe with vectors,
-    /// send others in part. Only frames longer than an mbuf, and so than the port's MTU, stay in several.
+    /// Appends up to `max` received frames to the batch, as many as it has room for; returns how many. A frame in several
+    /// segments is put into one, since some drivers (ixgbe with vectors) send one segment of a frame. Only frames longer than the
+    /// port's MTU stay in several.
     #[inline]
     pub fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let wanted = max.min(batch.room());

@@ -8,10 +8,10 @@ use crate::TxBacklog;
 /// keeps up.
 pub const CATCH_UP_PEAK: u64 = 8;
 
-/// A rule for it. All spans are on the clock that polls are told.
+/// A rule for catching up. All spans are on the clock of polls.
 ///
-/// A catch-up is a burst. Whoever receives it gets, beyond what the rate C brings, up to C · `most` in all; of that up to
-/// C · `base` as fast as the device sends, and the rest at no more than [`CATCH_UP_PEAK`] · C.
+/// A receiver gets up to C · `most` beyond its rate C: C · `base` of it as fast as the device sends, and the rest at no more than
+/// [`CATCH_UP_PEAK`] · C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUp {
     /// The part of a poll's lateness that is always made up. More is made up only by what waited for its rate when it was last
@@ -40,10 +40,8 @@ pub struct LatePolls {
     floors: [Time; 3],
 }
 
-/// A second limiter of a line that catches up: a burst may leave at once, and the rest at a peak rate.
-///
-/// The peak rate is [`CATCH_UP_PEAK`] times the line's, and the burst is what the rate brings in [`CatchUp::base`]. A NIC is handed
-/// over no more than its link carries, so that its [transmit backlog](TxBacklog) stays within its bound.
+/// A second limiter of a line that catches up: a burst, C · [`CatchUp::base`], may leave at once, and the rest at [`CATCH_UP_PEAK`]
+/// times the rate C. A NIC's peak is at most its link's speed, so that its [transmit backlog](TxBacklog) stays within its bound.
 #[derive(Clone, Debug, Default)]
 pub struct Peak {
     /// `None` lets everything pass.

@@ -2,10 +2,9 @@
 
 use weir_units::{BitRate, Bytes, Span};
 
-/// The bound on a NIC's transmit backlog: data that its transmit queues were handed over and its link has not carried yet.
-///
-/// The backlog leaves ahead of a PAUSE, and no PAUSE of the peer's holds it. It is computed and not read: the data handed over, less
-/// the data that the link carries meanwhile.
+/// The bound on a NIC's transmit backlog: data that its transmit queues were handed over and its link has not carried yet. It leaves
+/// ahead of a PAUSE, and no PAUSE of the peer's holds it. It is computed: the data handed over, less the data that the link carries
+/// meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TxBacklog {
     /// Time of the backlog on the link. Two frames of the greatest length may take longer.
@@ -32,8 +31,8 @@ impl TxBacklog {
         link.bytes_in(self.bound(link)).saturating_sub(self.frame_max)
     }
 
-    /// The lowest rate of a link of this speed: 200 ppm less. IEEE 802.3 lets the NIC's clock be off by 100 ppm, and the machine's may
-    /// be off as much. At a rate that is a little too high, the ring would be full in the end.
+    /// The lowest rate of a link of this speed: 200 ppm less, 100 ppm for each end's clock (IEEE 802.3). At a rate that is a
+    /// little too high, the ring would fill in the end.
     pub(crate) fn least_rate(link: BitRate) -> BitRate {
         BitRate::bps((link.as_bps() - link.as_bps() / 5_000).max(1))
     }

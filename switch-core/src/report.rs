@@ -214,10 +214,9 @@ impl Reporter {
         Reporter { shared, receivers, forwarders, transmitters }
     }
 
-    /// A report as of `now`. `wait` is called while an lcore has not answered yet, and gives up by returning `false`.
+    /// Collects a report as of `now`. `wait` is called while an lcore has not answered, and gives up by returning `false`.
     ///
-    /// The transmitters are asked first and the receivers last: what is counted as sent was then counted as received
-    /// too, and the difference between one half's output and the next one's input is what is in the rings.
+    /// Transmitters are asked first and receivers last, so that frames counted as sent were counted as received too.
     pub fn collect(&self, now: Time, mut wait: impl FnMut() -> bool) -> Option<Report> {
         let sums = [&self.transmitters, &self.forwarders, &self.receivers].map(|halves| {
             let requests: Vec<_> = halves.iter().map(|half| half.request()).collect();

@@ -1,8 +1,7 @@
 //! The receive ring that a packet socket shares with the kernel, `TPACKET_V2`.
 //!
-//! `TPACKET_V3` was left: it hands over whole blocks of frames, when they are full or a timer of milliseconds has run
-//! out, and a switch must see a frame, and a PAUSE above all, when it comes. V2 gives each slot a word that says whose
-//! it is.
+//! `TPACKET_V3` hands over blocks of frames, when they are full or after milliseconds, which is too late for a PAUSE. V2 has a word
+//! in each slot that says who owns it.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

@@ -151,8 +151,8 @@ pub enum CaptureError {
     },
 }
 
-/// Largest step back of a clock that is disciplined, or read by the cores of several receive queues: frames of a flow are then in order
-/// in the file, and only their times are not. Larger steps are those of files that were concatenated.
+/// Largest step back of a clock that is disciplined, or read by several receive queues: the file has a flow's frames in order. Larger
+/// steps are those of concatenated files.
 pub const STEP_BACK_MAX: Span = Span::from_micros(100);
 /// Shortest frame without FCS.
 const FRAME_BYTES_MIN: usize = 60;
