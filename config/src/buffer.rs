@@ -16,8 +16,8 @@ pub struct BufferConfig {
     pub size: Bytes,
     /// Accounting unit: a frame takes a whole number of cells. 1 accounts in bytes.
     pub cell_bytes: u32,
-    /// The length of frames, charged, that packet memory holds the whole buffer full of: shorter ones are charged as much. `None` is the
-    /// shortest frames. For switches on DPDK.
+    /// The least charge of a frame on DPDK: packet memory has an mbuf for each such charge that the buffer holds. `None` is the charge
+    /// of the shortest frame.
     pub mean_frame: Option<Bytes>,
     /// ρ: private buffer of each ingress queue.
     pub private: Bytes,
@@ -49,13 +49,13 @@ pub struct RateConfig {
 }
 
 impl BufferConfig {
-    /// The length of frames that packet memory is made for where nothing is said: about a cell of a switch chip.
+    /// The default of `mean_frame`: about a cell of a switch chip.
     pub(crate) const MEAN_FRAME: Bytes = Bytes::new(256);
 
-    /// Frames that there is packet memory for whatever `mean_frame` says, or for all that the buffer holds.
+    /// Frames that packet memory always has room for, or as many as the buffer holds if these are fewer.
     pub(crate) const FRAMES_ALWAYS: u64 = 32_768;
 
-    /// What frames are charged by their lengths alone, in whole cells.
+    /// The charge of frames by their lengths alone, in whole cells.
     pub fn charge(&self) -> Charge {
         Charge::in_cells(self.cell_bytes)
     }

@@ -50,8 +50,8 @@ impl SwitchConfig {
         self.buffer.rates.iter().find(|of| of.rate == rate)
     }
 
-    /// Φ that the rule asks for on a port, with what arrives while the switch itself reacts and a NIC's transmit backlog leaves, in
-    /// whole cells; `None` where the port has no rate to reckon with.
+    /// The rule's Φ for a port, in whole cells. It has room for the bytes that arrive while the switch reacts and a NIC's transmit
+    /// backlog leaves. `None` for a port without a rate.
     pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
         let rate = port.rate?;
         let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
@@ -78,11 +78,11 @@ impl SwitchConfig {
         self.buffer.policy.needs().egress_lossy_size(self.shared_size())
     }
 
-    /// What frames are charged on DPDK, where each takes an mbuf however short it is. A frame is charged `mean_frame` at least, rounded
-    /// down to a multiple of the shortest frame's charge; so the buffer is full before its mbufs are used up, whatever frames
-    /// it holds. No more than the longest frame, and no more than leaves 32,768 mbufs.
+    /// The charge of frames on DPDK, where each takes an mbuf however short it is. The least charge is `mean_frame`, rounded down to a
+    /// multiple of the shortest frame's charge, so that the buffer is full before its mbufs are used up. It is at most the longest
+    /// frame, and at most the size over 32,768.
     ///
-    /// It is the bytes of the frame, in cells, where a port's flow control counts bytes of the buffer as its peer does.
+    /// Where a port's flow control counts bytes of the buffer as its peer does, frames are charged their bytes, in cells.
     pub fn charge_per_mbuf(&self) -> Charge {
         let (charge, frame_max) = (self.buffer.charge(), self.frame_bytes_max());
         if self.ports.iter().any(|port| port.flow_control.limit().is_some()) {
@@ -90,7 +90,7 @@ impl SwitchConfig {
         }
         let spared = self.buffer.size.divided_by(BufferConfig::FRAMES_ALWAYS);
         let least = self.buffer.mean_frame.unwrap_or_default().min(spared).min(frame_max);
-        // Headroom holds so many times its bytes.
+        // Headroom holds its bytes `times` over.
         let headroom = (0..self.ports.len()).filter_map(|port| self.headroom(port)).max().unwrap_or_default();
         let most = BufferLayout::SIZE_MAX.get().checked_div(headroom.get()).unwrap_or(u64::MAX);
         let times = (least.get() / u64::from(charge.of(0))).min(most);
@@ -118,10 +118,9 @@ impl SwitchConfig {
         Some(self.private(port) + self.static_threshold()? + headroom)
     }
 
-    /// B_m where the file gives none: what is kept for a queue less one frame of the greatest length for each of the parts,
-    /// private buffer, threshold and headroom. A frame is placed whole, so each may end with nearly a frame free that nothing
-    /// fits, and only so the frame that passes B_m has room for sure. In whole cells, rounded down; zero if no part keeps more
-    /// than a frame. `None` as for [`kept_for_a_queue`](Self::kept_for_a_queue).
+    /// The default of B_m: the bytes kept for a queue, less one frame of the greatest length for each part (private buffer,
+    /// threshold, headroom), since each may end with nearly a frame free. In whole cells, rounded down; zero if no part keeps
+    /// more than a frame. `None` as for [`kept_for_a_queue`](Self::kept_for_a_queue).
     ///
     /// # Panics
     /// If there is no port of this index.

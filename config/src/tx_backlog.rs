@@ -1,19 +1,19 @@
-//! What may stand in a NIC's transmit queues, ahead of a PAUSE.
+//! The bound on the data in a NIC's transmit queues, which leaves ahead of a PAUSE.
 
 use weir_flowctl::TxBacklog;
 use weir_units::{Bytes, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::{Device, PortConfig, SwitchConfig};
 
-/// Transmit descriptors of a port's queue. Frames in there are out of the MMU's sight, so there are few.
+/// Transmit descriptors of a port's queue. The MMU does not count the frames in it, so there are few.
 pub const TX_DESCRIPTORS: u16 = 128;
 
-/// How long the link takes for a NIC's backlog at most, in real time: as long as a poll may take by the default of `[pfc] reaction`,
-/// so that the link does not run dry between two polls.
+/// Upper bound on the time that the link takes for a NIC's backlog, in real time. It is the default of `[pfc] reaction`, the longest
+/// poll expected, so that the link does not run dry between two polls.
 const TX_BACKLOG: Span = Span::from_micros(50);
 
 impl SwitchConfig {
-    /// The bound on the transmit backlog of a port's device. `None` for what is no NIC: no link of a known speed is behind it.
+    /// The bound on the transmit backlog of a port's NIC; `None` for other devices, which have no link of a known speed.
     pub fn tx_backlog(&self, port: &PortConfig) -> Option<TxBacklog> {
         // A clone's PAUSE leaves by its port.
         let device = match port.clone_of() {
@@ -27,8 +27,8 @@ impl SwitchConfig {
         })
     }
 
-    /// What arrives at a port of this rate at most while its transmit backlog leaves ahead of a PAUSE: as much as the backlog, which
-    /// no more descriptors hold than there are.
+    /// Upper bound on the bytes that arrive at a port while its transmit backlog leaves ahead of a PAUSE. It is the backlog's bound,
+    /// or the bytes of the longest frames that fill all descriptors if these are fewer.
     pub fn tx_backlog_bytes(&self, port: &PortConfig) -> Option<Bytes> {
         let (rate, backlog) = (port.rate?, self.tx_backlog(port)?);
         let in_descriptors = backlog.frame_max * u64::from(TX_DESCRIPTORS);
@@ -40,7 +40,7 @@ impl SwitchConfig {
 mod tests {
     use super::*;
 
-    /// Φ of a port with this device, and its transmit backlog.
+    /// Computes Φ of a port with this device, and its transmit backlog.
     fn sizes(mtu: u32, rate: &str, device: &str) -> (u64, Option<u64>) {
         let text = format!(
             "[switch]\nmtu = {mtu}\n[buffer]\nsize = \"64MB\"\n[pfc]\nreaction = \"0s\"\n\

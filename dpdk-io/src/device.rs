@@ -21,8 +21,8 @@ pub struct DeviceInfo {
     pub tx_desc: (u32, u32),
     /// Smallest and largest MTU that the driver takes.
     pub mtu: (u16, u16),
-    /// Bytes of the longest frame under an MTU beside that MTU, FCS included. Drivers count different tags: ixgbe none (18), igb one
-    /// (22), igc and i40e two (26).
+    /// Bytes of an MTU's longest frame over that MTU, FCS included. Drivers count different tags: ixgbe none (18), igb one (22), igc
+    /// and i40e two (26).
     pub mtu_overhead: u32,
     /// Smallest receive buffer, in bytes.
     pub receive_buffer_min: u32,
@@ -35,7 +35,7 @@ impl DeviceInfo {
     pub fn mtu_with_tags(&self, mtu: u16) -> u16 {
         let tags = (FRAME_OVERHEAD + FCS_BYTES).saturating_sub(self.mtu_overhead) as u16;
         let with_tags = mtu.saturating_add(tags);
-        // Up to the ordinary MTU, Intel's drivers leave the device at ordinary frames, whatever they reckon with tags.
+        // Up to the ordinary MTU, Intel's drivers leave the device at ordinary frames, even if they count tags.
         let is_long = mtu > ORDINARY_MTU - TWO_TAGS;
         // The kernel's ixgbe switches off the receiver of a virtual function of an 82599 that asks for more than ordinary frames, unless
         // it has jumbo frames itself (`ixgbe_set_vf_lpe`). Tags have room of their own there.
@@ -177,7 +177,7 @@ mod tests {
         // ixgbevf_dev_info_get: 9,728 B of frame.
         let function = DeviceInfo { driver: IXGBE_VF.to_owned(), ..info(9_710, 9_728) };
         assert_eq!([1_000, 1_500, 1_501].map(|mtu| function.mtu_with_tags(mtu)), [1_000, 1_500, 1_509]);
-        // virtio: what its frames have beside the MTU is no matter of tags.
+        // virtio: the overhead of its frames has nothing to do with tags.
         let device = info(1_500, 9_728);
         assert_eq!(device.mtu_with_tags(1_500), 1_500);
     }

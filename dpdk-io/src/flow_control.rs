@@ -176,16 +176,16 @@ impl Port {
     /// Whether frames of EtherType 0x8808 that the program sends leave the
     /// port, by what is known of its driver.
     pub fn sends_mac_control(&self) -> MacControlTransmit {
-        let nic = || InterfaceNic::of(Path::new("/sys"), &self.interface()?);
+        let nic = || InterfaceNic::find(Path::new("/sys"), &self.interface()?);
         let of_driver = mac_control_of(&self.driver_name());
-        // What the driver sends goes through a NIC's below the interface, if there is one.
+        // A NIC below the interface may drop frames that DPDK's driver sends.
         match of_driver {
             MacControlTransmit::Sent => nic().map_or(of_driver, |nic| nic.sends_mac_control()),
             _ => of_driver,
         }
     }
 
-    /// The kernel's interface that the port is, or stands on.
+    /// The kernel's interface behind the port.
     fn interface(&self) -> Option<String> {
         self.device_info().ok()?.if_index.and_then(kernel_pause::interface_name)
     }
@@ -258,15 +258,15 @@ pub struct InterfaceNic {
 impl InterfaceNic {
     /// The NIC of an interface, or of one below it (bond, bridge port, VLAN), as `sys`, which is `/sys`, has it. `None` where there
     /// is none.
-    pub fn of(sys: &Path, interface: &str) -> Option<InterfaceNic> {
+    pub fn find(sys: &Path, interface: &str) -> Option<InterfaceNic> {
         let folder = sys.join("class/net").join(interface);
         let device = folder.join("device");
         let Ok(driver) = fs::read_link(device.join("driver")) else {
             let entries = fs::read_dir(&folder).ok()?.flatten();
             let names = entries.map(|entry| entry.file_name().to_string_lossy().into_owned());
             let below: Vec<InterfaceNic> =
-                names.filter_map(|name| InterfaceNic::of(sys, name.strip_prefix("lower_")?)).collect();
-            // Of several, one that drops decides.
+                names.filter_map(|name| InterfaceNic::find(sys, name.strip_prefix("lower_")?)).collect();
+            // One NIC that drops them is enough.
             let drops = |nic: &&InterfaceNic| nic.sends_mac_control() == MacControlTransmit::DroppedByDevice;
             return below.iter().find(drops).or(below.first()).cloned();
         };
@@ -278,7 +278,7 @@ impl InterfaceNic {
         })
     }
 
-    /// Whether frames of EtherType 0x8808 leave the interface, from the drivers' sources (Linux 6.1).
+    /// Returns whether frames of EtherType 0x8808 leave the interface, from the drivers' sources (Linux 6.1).
     pub fn sends_mac_control(&self) -> MacControlTransmit {
         match self.driver.as_str() {
             // i40e_add_filter_to_drop_tx_flow_control_frames.
@@ -362,15 +362,15 @@ mod tests {
             ("cx5", "mlx5_core", "0x1017", MacControlTransmit::Unknown),
         ] {
             interface(sys.path(), name, driver, device);
-            let nic = InterfaceNic::of(sys.path(), name).unwrap();
+            let nic = InterfaceNic::find(sys.path(), name).unwrap();
             assert_eq!((nic.driver.as_str(), nic.sends_mac_control()), (driver, expected));
         }
         let bond = sys.path().join("class/net/bond0");
         fs::create_dir_all(bond.join("lower_82599")).unwrap();
         fs::create_dir_all(bond.join("lower_e810")).unwrap();
-        assert_eq!(InterfaceNic::of(sys.path(), "bond0").map(|nic| nic.driver), Some("ice".to_owned()));
+        assert_eq!(InterfaceNic::find(sys.path(), "bond0").map(|nic| nic.driver), Some("ice".to_owned()));
         fs::create_dir_all(sys.path().join("class/net/veth0")).unwrap();
-        assert_eq!(InterfaceNic::of(sys.path(), "veth0"), None);
+        assert_eq!(InterfaceNic::find(sys.path(), "veth0"), None);
     }
 
     #[test]

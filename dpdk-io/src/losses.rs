@@ -1,7 +1,7 @@
 //! Frames that a device lost, before the program saw them or after it handed them over.
 //!
-//! What a driver's counters mean is known here alone, in [`DRIVERS`]: which of
-//! them count lost frames, and whether that is all that its device can lose.
+//! [`DRIVERS`] alone knows which counters of a driver count lost frames, and
+//! whether these cover all losses of its device.
 
 use std::time::Duration;
 
@@ -12,9 +12,9 @@ use crate::port::Port;
 /// Frames that a port's device lost, since [`LossMeter::new`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceLosses {
-    /// On their way in: no queue of the port ever had them.
+    /// Inbound frames that no queue of the port ever had.
     pub receive: Losses,
-    /// On their way out: the device took them, and they did not leave.
+    /// Outbound frames that the device took and did not send.
     pub transmit: Losses,
 }
 
@@ -22,8 +22,8 @@ pub struct DeviceLosses {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     by_cause: [u64; LossCause::ALL.len()],
-    /// What the device can lose without a count, as a phrase; `None` where the counters have all.
-    pub untold: Option<&'static str>,
+    /// Losses that the device has no counter for, as a phrase; `None` where it counts all.
+    pub uncounted: Option<&'static str>,
 }
 
 /// Why a device lost a frame.
@@ -80,8 +80,8 @@ impl LossCause {
 }
 
 impl Losses {
-    /// Lost frames that the device told of.
-    pub fn told(&self) -> u64 {
+    /// Lost frames that the device counted.
+    pub fn counted(&self) -> u64 {
         self.by_cause.iter().sum()
     }
 
@@ -95,7 +95,7 @@ impl Losses {
         self.by_cause[cause as usize] += frames;
     }
 
-    /// What was lost since `earlier`, a value of the same meter.
+    /// Losses since `earlier`, a value of the same meter.
     pub fn since(&self, earlier: &Losses) -> Losses {
         let mut since = *self;
         for (now, was) in since.by_cause.iter_mut().zip(earlier.by_cause) {
@@ -105,7 +105,7 @@ impl Losses {
     }
 }
 
-/// What the losses of a driver's devices are known by.
+/// Counters by which the losses of a driver's devices are known.
 #[derive(Debug)]
 pub struct DriverKnowledge {
     /// The driver's name; empty for the row of drivers that have none.
@@ -118,17 +118,17 @@ pub struct DriverKnowledge {
 struct Direction {
     /// Counters of lost frames. No frame is in two of them.
     counters: &'static [(Counter, LossCause)],
-    untold: Option<&'static str>,
+    uncounted: Option<&'static str>,
 }
 
-/// Where a number is read.
+/// The source of a counter.
 #[derive(Clone, Copy, Debug)]
 enum Counter {
     Missed,
     Errors,
     NoMbuf,
     OutErrors,
-    /// By its name in [`Port::xstats`].
+    /// The counter of this name in [`Port::xstats`].
     Extended(&'static str),
     /// Frames dropped at receive queues, summed over them.
     QueueErrors,
@@ -137,8 +137,8 @@ enum Counter {
     InterfaceLess(fn(&InterfaceCounters) -> u64, &'static [&'static str]),
 }
 
-/// Nothing is lost: what there is no room for stays with the sender.
-const NOTHING: Direction = Direction { counters: &[], untold: None };
+/// A direction without losses: frames that find no room stay with the sender.
+const NOTHING: Direction = Direction { counters: &[], uncounted: None };
 
 /// How long an lcore that has CPU time takes to count a frame that the kernel refused, with room for others that have its CPU.
 const REFUSAL_IS_COUNTED_WITHIN: Duration = Duration::from_millis(5);
@@ -151,13 +151,13 @@ const NOT_SENT: (Counter, LossCause) = (Counter::OutErrors, LossCause::NotSent);
 /// Frames that the NIC below an interface had no room for.
 const NIC_MISSED: (Counter, LossCause) = (Counter::Interface(|i| i.rx_missed), LossCause::ReceiveFull);
 const NIC_DAMAGED: (Counter, LossCause) = (Counter::Interface(|i| i.rx_errors), LossCause::Damaged);
-/// Frames that reached no packet socket, ours included, and frames of no protocol of the kernel's.
+/// Frames that reached no packet socket, and frames whose protocol the kernel does not have.
 const INTERFACE_RX: (Counter, LossCause) = (Counter::Interface(|i| i.rx_dropped), LossCause::InterfaceReceive);
-/// Frames that did not reach our socket. The kernel counts as dropped also those that no protocol takes once it has taken a VLAN tag off
-/// (`__netif_receive_skb_core`), which our socket had before.
+/// Frames that did not reach our socket. The kernel also counts frames as dropped that our socket got, if no protocol takes them
+/// after their VLAN tag was taken off (`__netif_receive_skb_core`).
 const NETDEV_RX: (Counter, LossCause) =
     (Counter::InterfaceLess(|i| i.rx_dropped, &["rx_no_protocol", "rx_in_ring"]), LossCause::InterfaceReceive);
-/// Frames that the interface dropped after it took them. It counts also those that it refused, which stay with us.
+/// Frames that the interface dropped after it took them. Its counter also has those that it refused, which stay with us.
 const NETDEV_TX: (Counter, LossCause) =
     (Counter::InterfaceLess(|i| i.tx_dropped, &["tx_busy"]), LossCause::InterfaceTransmit);
 /// Frames dropped at receive queues for want of descriptors.
@@ -168,31 +168,29 @@ const INTERFACE_TX: (Counter, LossCause) = (Counter::Interface(|i| i.tx_dropped)
 /// Lost carriers are among them.
 const INTERFACE_TX_ERRORS: (Counter, LossCause) = (Counter::Interface(|i| i.tx_errors), LossCause::InterfaceTransmit);
 
-const NIC_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], untold: None };
+const NIC_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], uncounted: None };
 
-/// Losses of a driver that nothing here has been tried with.
+/// The reason why the losses of a driver without a test are not known.
 const UNTRIED: Option<&str> = Some("its counters are known from the driver's sources alone");
-const UNTRIED_RECEIVE: Direction = Direction { counters: &[MISSED, DAMAGED], untold: UNTRIED };
-const UNTRIED_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], untold: UNTRIED };
+const UNTRIED_RECEIVE: Direction = Direction { counters: &[MISSED, DAMAGED], uncounted: UNTRIED };
+const UNTRIED_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], uncounted: UNTRIED };
 
-/// The counters of each driver, from its sources (DPDK 22.11 to 24.11). `oerrors` stands only where the driver counts frames that it
-/// took: af_xdp, tap and others count those that it left with the program too. `rx_nombuf` of a NIC counts no lost frames: the frame
-/// waits in its descriptor, and what comes after it is missed.
+/// The counters of each driver, from its sources (DPDK 22.11 to 24.11). `oerrors` is used only where the driver counts frames that it
+/// took. `rx_nombuf` of a NIC counts no lost frame: the frame waits in its descriptor, and later ones are missed.
 ///
-/// A row is complete only where a test loses frames and finds them all counted: on Linux interfaces, on drivers that run on emulated
-/// registers (ixgbe, igb, igc), or in a guest.
+/// A row is complete only where a test loses frames and finds all of them counted.
 static DRIVERS: &[DriverKnowledge] = &[
-    // Its rings are in memory: what they have no room for stays with the sender.
+    // Its rings are in memory: frames that find no room stay with the sender.
     DriverKnowledge { driver: "net_ring", receive: NOTHING, transmit: NOTHING },
     DriverKnowledge { driver: "net_null", receive: NOTHING, transmit: NOTHING },
     DriverKnowledge { driver: "net_memif", receive: NOTHING, transmit: NOTHING },
     DriverKnowledge { driver: "net_vhost", receive: NOTHING, transmit: NOTHING },
     DriverKnowledge {
         driver: "net_pcap",
-        receive: Direction { counters: &[MISSED, DAMAGED, NO_MEMORY], untold: None },
+        receive: Direction { counters: &[MISSED, DAMAGED, NO_MEMORY], uncounted: None },
         transmit: NIC_TRANSMIT,
     },
-    // The interface is the host's end of the cable: what it could not send is what the port did not receive.
+    // The interface is the host's end of the cable: frames that it could not send are those that the port did not receive.
     DriverKnowledge {
         driver: "net_tap",
         receive: Direction {
@@ -202,7 +200,7 @@ static DRIVERS: &[DriverKnowledge] = &[
                 DAMAGED,
                 NO_MEMORY,
             ],
-            untold: None,
+            uncounted: None,
         },
         transmit: NOTHING,
     },
@@ -210,51 +208,51 @@ static DRIVERS: &[DriverKnowledge] = &[
         driver: "net_af_packet",
         receive: Direction {
             counters: &[NIC_MISSED, NIC_DAMAGED, INTERFACE_RX],
-            untold: Some("frames that found the packet socket's ring full"),
+            uncounted: Some("frames that found the packet socket's ring full"),
         },
         transmit: Direction {
             counters: &[NOT_SENT, INTERFACE_TX, INTERFACE_TX_ERRORS],
-            untold: Some("frames longer than the interface's MTU"),
+            uncounted: Some("frames longer than the interface's MTU"),
         },
     },
     // Our own port on an interface. Drivers of the kernel's that refuse a frame count it as dropped each time, and it stays with us.
     DriverKnowledge {
         driver: "af_packet",
-        receive: Direction { counters: &[MISSED, DAMAGED, NIC_MISSED, NIC_DAMAGED, NETDEV_RX], untold: None },
-        transmit: Direction { counters: &[NOT_SENT, NETDEV_TX, INTERFACE_TX_ERRORS], untold: None },
+        receive: Direction { counters: &[MISSED, DAMAGED, NIC_MISSED, NIC_DAMAGED, NETDEV_RX], uncounted: None },
+        transmit: Direction { counters: &[NOT_SENT, NETDEV_TX, INTERFACE_TX_ERRORS], uncounted: None },
     },
     // The interface's rx_dropped has some of what the socket counts, by the mode of XDP.
     DriverKnowledge {
         driver: "net_af_xdp",
-        receive: Direction { counters: &[MISSED, NIC_MISSED, NIC_DAMAGED], untold: None },
+        receive: Direction { counters: &[MISSED, NIC_MISSED, NIC_DAMAGED], uncounted: None },
         transmit: Direction {
             counters: &[(Counter::Extended("xsk_tx_invalid"), LossCause::NotSent), INTERFACE_TX, INTERFACE_TX_ERRORS],
-            untold: None,
+            uncounted: None,
         },
     },
     // imissed: RXMPC, frames that found the packet buffer full. q_errors: QPRDC, frames that found no descriptor of a queue with
     // Drop_En. ierrors has ROC (`ixgbe_dev_stats_get`).
     DriverKnowledge {
         driver: "net_ixgbe",
-        receive: Direction { counters: &[MISSED, DAMAGED, QUEUE_DROPPED], untold: None },
+        receive: Direction { counters: &[MISSED, DAMAGED, QUEUE_DROPPED], uncounted: None },
         transmit: NIC_TRANSMIT,
     },
     // imissed: MPC. RQDPC, of queues with Drop_En, is never read, so no queue has that (`weir_port_configure`).
     DriverKnowledge {
         driver: "net_e1000_igb",
-        receive: Direction { counters: &[MISSED, DAMAGED, OVERSIZE], untold: None },
+        receive: Direction { counters: &[MISSED, DAMAGED, OVERSIZE], uncounted: None },
         transmit: NIC_TRANSMIT,
     },
     // imissed: MPC. RQDPC is in q_errors only of queues that are mapped to counters, and no queue has Drop_En.
     DriverKnowledge {
         driver: "net_igc",
-        receive: Direction { counters: &[MISSED, DAMAGED, OVERSIZE], untold: None },
+        receive: Direction { counters: &[MISSED, DAMAGED, OVERSIZE], uncounted: None },
         transmit: NIC_TRANSMIT,
     },
     // imissed: MPC. The driver adds ROC up and shows it nowhere (`eth_em_stats_get`).
     DriverKnowledge {
         driver: "net_e1000_em",
-        receive: Direction { counters: &[MISSED, DAMAGED], untold: Some("frames longer than its limit") },
+        receive: Direction { counters: &[MISSED, DAMAGED], uncounted: Some("frames longer than its limit") },
         transmit: NIC_TRANSMIT,
     },
     DriverKnowledge { driver: "net_i40e", receive: UNTRIED_RECEIVE, transmit: UNTRIED_TRANSMIT },
@@ -263,10 +261,10 @@ static DRIVERS: &[DriverKnowledge] = &[
     // The driver gives the buffer of a frame without packet memory back to the device.
     DriverKnowledge {
         driver: "net_vmxnet3",
-        receive: Direction { counters: &[MISSED, DAMAGED, NO_MEMORY], untold: UNTRIED },
+        receive: Direction { counters: &[MISSED, DAMAGED, NO_MEMORY], uncounted: UNTRIED },
         transmit: UNTRIED_TRANSMIT,
     },
-    // imissed has what no descriptor was there for, the discards of the wire's side what no buffer of the NIC was there for.
+    // imissed: frames without a descriptor. The physical port's discards: frames without a buffer of the NIC.
     DriverKnowledge {
         driver: "mlx5_pci",
         receive: Direction {
@@ -276,26 +274,29 @@ static DRIVERS: &[DriverKnowledge] = &[
                 (Counter::Extended("rx_phy_discard_packets"), LossCause::ReceiveFull),
                 (Counter::Extended("rx_phy_crc_errors"), LossCause::Damaged),
             ],
-            untold: UNTRIED,
+            uncounted: UNTRIED,
         },
         transmit: Direction {
             counters: &[NOT_SENT, (Counter::Extended("tx_phy_discard_packets"), LossCause::NotSent)],
-            untold: UNTRIED,
+            uncounted: UNTRIED,
         },
     },
     DriverKnowledge {
         driver: "net_virtio",
-        receive: Direction { counters: &[DAMAGED], untold: Some("frames that its backend had no room for") },
-        transmit: Direction { counters: &[], untold: Some("frames that its backend could not send") },
+        receive: Direction { counters: &[DAMAGED], uncounted: Some("frames that its backend had no room for") },
+        transmit: Direction { counters: &[], uncounted: Some("frames that its backend could not send") },
     },
     UNKNOWN_DRIVER,
 ];
 
-/// For a driver without a row: what it counts is a part of the truth.
+/// The row of any other driver: its counters are not known to cover all losses.
 const UNKNOWN_DRIVER: DriverKnowledge = DriverKnowledge {
     driver: "",
-    receive: Direction { counters: &[MISSED, DAMAGED], untold: Some("what this driver's counters mean is not known") },
-    transmit: Direction { counters: &[], untold: Some("what this driver's counters mean is not known") },
+    receive: Direction {
+        counters: &[MISSED, DAMAGED],
+        uncounted: Some("what this driver's counters mean is not known"),
+    },
+    transmit: Direction { counters: &[], uncounted: Some("what this driver's counters mean is not known") },
 };
 
 /// Counters of losses that a driver has.
@@ -305,9 +306,9 @@ pub fn driver_knowledge(driver: &str) -> &'static DriverKnowledge {
 }
 
 impl DriverKnowledge {
-    /// What devices of this driver can lose without telling, on receive and on transmit.
-    pub fn untold(&self) -> [Option<&'static str>; 2] {
-        [self.receive.untold, self.transmit.untold]
+    /// Losses that devices of this driver have no counter for, on receive and on transmit.
+    pub fn uncounted(&self) -> [Option<&'static str>; 2] {
+        [self.receive.uncounted, self.transmit.uncounted]
     }
 
     fn counters(&self) -> impl Iterator<Item = (bool, Counter, LossCause)> {
@@ -325,7 +326,7 @@ impl DriverKnowledge {
 pub struct LossMeter {
     knowledge: &'static DriverKnowledge,
     interface: Option<String>,
-    /// What each counter of the row read last; `None` before it was ever read.
+    /// The last value of each counter of the row; `None` before it was ever read.
     last: Vec<Option<u64>>,
     losses: DeviceLosses,
 }
@@ -341,8 +342,8 @@ impl LossMeter {
 
     fn of(knowledge: &'static DriverKnowledge, interface: Option<&str>) -> LossMeter {
         let losses = DeviceLosses {
-            receive: Losses { untold: knowledge.receive.untold, ..Losses::default() },
-            transmit: Losses { untold: knowledge.transmit.untold, ..Losses::default() },
+            receive: Losses { uncounted: knowledge.receive.uncounted, ..Losses::default() },
+            transmit: Losses { uncounted: knowledge.transmit.uncounted, ..Losses::default() },
         };
         LossMeter {
             knowledge,
@@ -353,9 +354,9 @@ impl LossMeter {
     }
 
     /// Reads the device's counters: every second at least, or those of some NICs stick at their highest value. Takes some
-    /// system calls, and is no matter for an lcore. Returns what was lost since the start.
+    /// system calls, so lcores do not call it. Returns the losses since the start.
     ///
-    /// A device that is taken away is not read: the registers of one that is unplugged are all ones.
+    /// A device that is taken away is not read: the registers of an unplugged one are all ones.
     pub fn read(&mut self, port: &Port) -> DeviceLosses {
         if port.is_removed() {
             return self.end();
@@ -378,26 +379,26 @@ impl LossMeter {
         })
     }
 
-    /// Returns what was lost, and what can't be known of a device that is taken away.
+    /// Returns the losses. Those of a device that is taken away cannot all be known.
     fn end(&mut self) -> DeviceLosses {
         for losses in [&mut self.losses.receive, &mut self.losses.transmit] {
-            losses.untold = losses.untold.or(Some("what it lost before it was taken away"));
+            losses.uncounted = losses.uncounted.or(Some("losses before it was taken away"));
         }
         self.losses
     }
 
-    /// Takes a reading, and another one in its place where the first may have a loss too many: of a frame that the interface
-    /// refused, and whose sender had no CPU yet to count it.
+    /// Takes a reading. Where it may count a frame as lost that the interface refused, and whose sender had no CPU yet to count it,
+    /// another one a little later is taken in its place.
     fn read_by(&mut self, mut reading: impl FnMut() -> Reading) -> DeviceLosses {
         let mut read = reading();
-        if self.tells_of_silent_losses(&read) {
+        if self.has_new_silent_losses(&read) {
             std::thread::sleep(REFUSAL_IS_COUNTED_WITHIN);
             read = reading();
         }
         self.take(&read)
     }
 
-    fn tells_of_silent_losses(&self, reading: &Reading) -> bool {
+    fn has_new_silent_losses(&self, reading: &Reading) -> bool {
         self.knowledge.counters().zip(&self.last).any(|((_, counter, _), last)| {
             matches!(counter, Counter::InterfaceLess(..))
                 && matches!((reading.value(counter), last), (Some(now), Some(before)) if now > *before)
@@ -408,7 +409,7 @@ impl LossMeter {
         for ((is_receive, counter, cause), last) in self.knowledge.counters().zip(&mut self.last) {
             let losses = if is_receive { &mut self.losses.receive } else { &mut self.losses.transmit };
             match (reading.value(counter), *last) {
-                // Those that it is the difference of do not move at one instant.
+                // The counters of the difference do not change at the same instant.
                 (Some(now), Some(before)) if matches!(counter, Counter::InterfaceLess(..)) => {
                     losses.add(cause, now.saturating_sub(before));
                     *last = Some(now.max(before));
@@ -419,16 +420,16 @@ impl LossMeter {
                     *last = Some(now);
                 }
                 (Some(now), None) => *last = Some(reading.first(counter).unwrap_or(now)),
-                // It is gone for now, with its interface; what it had is kept.
+                // The counter is gone for now, with its interface; its losses are kept.
                 (None, Some(_)) => {}
-                (None, None) => losses.untold = losses.untold.or(Some("a counter of the device can't be read")),
+                (None, None) => losses.uncounted = losses.uncounted.or(Some("a counter of the device can't be read")),
             }
         }
         self.losses
     }
 }
 
-/// All that counters are read from, at one instant.
+/// Counters of a device, read at one instant.
 #[derive(Debug, Default)]
 struct Reading {
     stats: Option<PortStats>,
@@ -486,7 +487,7 @@ mod tests {
         let losses = meter.take(&reading(15, 2, 4));
         assert_eq!(losses.receive.causes().collect::<Vec<_>>(), [(LossCause::ReceiveFull, 10)]);
         assert_eq!(losses.transmit.causes().collect::<Vec<_>>(), [(LossCause::NotSent, 3)]);
-        assert_eq!((losses.receive.untold, losses.transmit.untold), (None, None));
+        assert_eq!((losses.receive.uncounted, losses.transmit.uncounted), (None, None));
         let later = meter.take(&reading(15, 3, 4));
         assert_eq!(later.receive.since(&losses.receive).causes().collect::<Vec<_>>(), [(LossCause::Damaged, 1)]);
     }
@@ -498,7 +499,7 @@ mod tests {
             meter.take(&reading(missed, 0, 0));
         }
         // 10, then 3 since the new start, then 1.
-        assert_eq!(meter.take(&reading(4, 0, 0)).receive.told(), 14);
+        assert_eq!(meter.take(&reading(4, 0, 0)).receive.counted(), 14);
     }
 
     #[test]
@@ -524,7 +525,7 @@ mod tests {
         };
         let mut meter = LossMeter::of(driver_knowledge("af_packet"), Some("veth0"));
         let mut readings = [with(0, 0), with(5, 4), with(6, 6), with(7, 6), with(7, 6)].into_iter();
-        let mut lost = || meter.read_by(|| readings.next().unwrap()).transmit.told();
+        let mut lost = || meter.read_by(|| readings.next().unwrap()).transmit.counted();
         assert_eq!(
             [lost(), lost(), lost()],
             [0, 0, 1],
@@ -542,7 +543,7 @@ mod tests {
             ..reading(0, 0, 0)
         };
         let mut meter = LossMeter::of(driver_knowledge("af_packet"), Some("veth0"));
-        let mut lost = |reading: Reading| meter.take(&reading).receive.told();
+        let mut lost = |reading: Reading| meter.take(&reading).receive.counted();
         assert_eq!(lost(with(7, 0, 0)), 0, "dropped before the start");
         assert_eq!(lost(with(407, 380, 20)), 0, "all arrived, or are in the ring");
         assert_eq!(lost(with(410, 400, 0)), 3, "three more did not");
@@ -564,7 +565,7 @@ mod tests {
             let mut meter = LossMeter::of(driver_knowledge(driver), None);
             meter.take(&with(0, 0, 0));
             let losses = meter.take(&with(3, 40, 500));
-            assert_eq!((losses.receive.told(), losses.receive.untold), (expected, None), "{driver}");
+            assert_eq!((losses.receive.counted(), losses.receive.uncounted), (expected, None), "{driver}");
         }
     }
 
@@ -575,13 +576,13 @@ mod tests {
         meter.take(&reading(15, 0, 0));
         let losses = meter.end();
         assert_eq!((losses.receive.told(), losses.transmit.told()), (10, 0));
-        assert!(losses.receive.untold.is_some() && losses.transmit.untold.is_some());
+        assert!(losses.receive.uncounted.is_some() && losses.transmit.uncounted.is_some());
     }
 
     #[test]
     fn rows_without_a_test_are_not_complete() {
         for driver in ["net_i40e", "net_ice", "net_bnxt", "mlx5_pci", "net_vmxnet3"] {
-            assert!(driver_knowledge(driver).untold().iter().all(Option::is_some), "{driver}");
+            assert!(driver_knowledge(driver).uncounted().iter().all(Option::is_some), "{driver}");
         }
     }
 
@@ -589,12 +590,12 @@ mod tests {
     fn what_can_not_be_read_or_is_no_driver_of_ours_is_unknown() {
         let mut meter = LossMeter::of(driver_knowledge("net_af_xdp"), Some("veth0"));
         let losses = meter.take(&reading(0, 0, 0));
-        assert!(losses.receive.untold.is_some() && losses.transmit.untold.is_some());
+        assert!(losses.receive.uncounted.is_some() && losses.transmit.uncounted.is_some());
         let mut meter = LossMeter::of(driver_knowledge("net_new"), None);
         meter.take(&reading(0, 0, 0));
         let losses = meter.take(&reading(4, 0, 9));
-        assert_eq!((losses.receive.told(), losses.transmit.told()), (4, 0));
-        assert!(losses.receive.untold.is_some() && losses.transmit.untold.is_some());
+        assert_eq!((losses.receive.counted(), losses.transmit.counted()), (4, 0));
+        assert!(losses.receive.uncounted.is_some() && losses.transmit.uncounted.is_some());
     }
 
     #[test]

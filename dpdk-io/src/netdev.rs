@@ -1,9 +1,8 @@
 //! A network interface of the kernel as a port: `AF_PACKET` sockets of our own, without DPDK's driver.
 //!
-//! Frames come by a ring that is shared with the kernel ([`receiver`]) and leave by `sendmmsg` ([`transmitter`]), one
-//! system call a burst, which tells of each frame whether it left. What DPDK's driver does otherwise: it joins a fanout
-//! group with defragmentation, so that IPv4 fragments are put together and incomplete ones vanish; it writes 0x8100
-//! for any outer tag; and neither the ring's overruns nor frames that a device refuses are counted.
+//! Frames arrive by a ring that is shared with the kernel ([`receiver`]) and leave by `sendmmsg` ([`transmitter`]), which says of
+//! each frame whether it left. DPDK's driver puts IPv4 fragments together, writes 0x8100 for any outer tag, and counts neither
+//! overruns of the ring nor refused frames.
 
 mod attach;
 mod checksum;
@@ -46,10 +45,8 @@ impl Default for NetdevOptions {
     }
 }
 
-/// Slots of a receive ring for a link of this rate (bits a second) that is not polled for `gap_ms`, if its frames have
-/// 256 B on average: at least 2048, and no more than fit 32 MiB with frames of this MTU.
-///
-/// At 1 Gb/s and an MTU of 1500 the bound gives 20,000 slots: 164 ms of 1000 B frames, 13 ms of the smallest.
+/// Slots of a receive ring for a link of this rate (bits a second) that is not polled for `gap_ms`, with frames of 256 B on average:
+/// at least 2048, and at most as many as fit 32 MiB with frames of this MTU.
 pub fn ring_slots(rate_bps: u64, gap_ms: u32, mtu: u16) -> u32 {
     let wanted = (rate_bps / 8).saturating_mul(u64::from(gap_ms)) / 1000 / RING_FRAME_BYTES;
     let most = RING_BYTES_MAX / u64::from(ring::slot_bytes(mtu));
@@ -57,7 +54,7 @@ pub fn ring_slots(rate_bps: u64, gap_ms: u32, mtu: u16) -> u32 {
     wanted.clamp(u64::from(RING_SLOTS_MIN), most.max(u64::from(RING_SLOTS_MIN))) as u32
 }
 
-/// Bytes that the kernel keeps for a receive ring of so many slots.
+/// Bytes that the kernel keeps for a receive ring of `slots` slots.
 pub fn netdev_ring_bytes(mtu: u16, slots: u32) -> u64 {
     u64::from(ring::slot_bytes(mtu)) * u64::from(slots)
 }

@@ -38,7 +38,7 @@ pub struct Port {
     pub(crate) shared: Arc<PortShared>,
     /// Whether the device's own PFC was switched off.
     pub(crate) priority_pause: PauseState,
-    /// One thread at a time asks the device and closes it.
+    /// Makes a port `!Sync`: one thread at a time reads the device and closes it.
     pub(crate) _one_thread: PhantomData<Cell<()>>,
 }
 
@@ -157,7 +157,7 @@ impl Port {
                 is_vhost: false,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
-                scatters: AtomicBool::new(false),
+                receives_in_segments: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
                 xdp: Mutex::default(),
                 rings: None,
@@ -190,7 +190,7 @@ impl Port {
                 is_vhost,
                 closed: AtomicBool::new(false),
                 started: AtomicBool::new(false),
-                scatters: AtomicBool::new(false),
+                receives_in_segments: AtomicBool::new(false),
                 pools: Mutex::new(Vec::new()),
                 xdp: Mutex::default(),
                 rings,
@@ -266,11 +266,11 @@ impl Port {
             let ret = unsafe { sys::rte_eth_dev_start(self.id()) };
             self.check("start", ret)?;
             // SAFETY: the port is ours, and has a receive queue.
-            let scatters = unsafe { sys::weir_port_scatters(self.id()) != 0 };
-            self.shared.scatters.store(scatters, Ordering::Relaxed);
+            let receives_in_segments = unsafe { sys::weir_port_scatters(self.id()) != 0 };
+            self.shared.receives_in_segments.store(receives_in_segments, Ordering::Relaxed);
         }
         // Release: pairs with the Acquire in the queues' `is_started`, so that
-        // they see `scatters`, and the burst functions that the start installed.
+        // they see `receives_in_segments`, and the burst functions that the start installed.
         self.shared.started.store(true, Ordering::Release);
         Ok(())
     }
@@ -478,7 +478,7 @@ impl Port {
         Ok(mtu)
     }
 
-    /// The longest frame, in bytes without FCS, that the device takes by its limits; `None` where it tells none.
+    /// The longest frame, in bytes without FCS, that the device takes; `None` where its limits can't be read.
     pub fn frame_bytes_max(&self) -> Option<u32> {
         Some(self.device_info().ok()?.frame_bytes_max(self.mtu().ok()?))
     }

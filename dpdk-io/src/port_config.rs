@@ -19,7 +19,7 @@ pub struct PortConfig<'a> {
     pub tx_desc: u16,
     /// Bytes of payload in a frame, the 14-byte header, VLAN tags and FCS not
     /// counted; `None` leaves the driver's, mostly 1500. The device's own limit
-    /// is set for two tags beside it, as far as it can: [`DeviceInfo::mtu_with_tags`](crate::DeviceInfo::mtu_with_tags).
+    /// is two tags higher, where it can be: [`DeviceInfo::mtu_with_tags`](crate::DeviceInfo::mtu_with_tags).
     pub mtu: Option<u16>,
     /// Whether frames to other addresses are received.
     pub promiscuous: bool,

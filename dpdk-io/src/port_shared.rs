@@ -26,8 +26,8 @@ pub(crate) struct PortShared {
     pub(crate) is_vhost: bool,
     pub(crate) closed: AtomicBool,
     pub(crate) started: AtomicBool,
-    /// Whether frames may come in several mbufs each, as of the last start.
-    pub(crate) scatters: AtomicBool,
+    /// Set where a frame may be received in several segments, as of the last start.
+    pub(crate) receives_in_segments: AtomicBool,
     /// Pools that the driver may take mbufs from; declared, and so dropped,
     /// before the runtime.
     pub(crate) pools: Mutex<Vec<Mempool>>,
@@ -51,11 +51,11 @@ impl PortShared {
         self.netdev.is_none() && unsafe { sys::weir_port_is_removed(self.id) } != 0
     }
 
-    /// For receive queues, after [`PortShared::is_started`].
+    /// Returns whether a frame may be received in several segments. To be called after [`PortShared::is_started`].
     #[inline(always)]
-    pub(crate) fn scatters(&self) -> bool {
+    pub(crate) fn receives_in_segments(&self) -> bool {
         // Relaxed: written before `started`.
-        self.scatters.load(Ordering::Relaxed)
+        self.receives_in_segments.load(Ordering::Relaxed)
     }
 
     /// The queue pairs, one bit each, that the guest of a vhost port uses.
@@ -105,7 +105,7 @@ impl PortShared {
         if self.netdev.is_some() {
             return stopped;
         }
-        // The kernel waits for a device that it takes away, whoever probed it.
+        // The kernel waits until a device that it takes away is detached.
         let detach = self.detach || self.is_removed();
         // SAFETY: the port is ours, nobody polls it, and this is its end.
         let closed = unsafe { sys::weir_port_close(self.id, c_int::from(detach)) };

@@ -30,10 +30,9 @@ impl RxQueue {
         RxQueue { netdev: Some(Box::new(receiver)), port, queue: 0 }
     }
 
-    /// Appends up to `max` received frames to the batch, as many as it has room
-    /// for, and returns how many: 0 if there are none or the port is not
-    /// started. A frame that came in several segments is put into one, as drivers that send one segment each, such as ixgbe's by
-    /// vectors, send no other whole. Only a frame that is longer than an mbuf stays in several: longer than the port's MTU.
+    /// Appends up to `max` received frames to the batch, as many as it has room for; returns how many. A frame in several
+    /// segments is put into one, since some drivers (ixgbe with vectors) send one segment of a frame. Only frames longer than the
+    /// port's MTU stay in several.
     #[inline]
     pub fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         let wanted = max.min(batch.room());
@@ -52,7 +51,7 @@ impl RxQueue {
         assert!(n <= wanted, "the driver gave more frames than were asked for");
         // SAFETY: `n` mbufs, ours alone, were just written to the spare slots.
         unsafe { batch.grow(n) };
-        if self.port.scatters() {
+        if self.port.receives_in_segments() {
             join_segments(&mut batch.as_mut_slice()[before..]);
         }
         n

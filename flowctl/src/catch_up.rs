@@ -8,10 +8,10 @@ use crate::TxBacklog;
 /// keeps up.
 pub const CATCH_UP_PEAK: u64 = 8;
 
-/// A rule for it. All spans are on the clock that polls are told.
+/// A rule for catching up. All spans are on the clock of polls.
 ///
-/// A catch-up is a burst. Whoever receives it gets, beyond what the rate C brings, up to C · `most` in all; of that up to
-/// C · `base` as fast as the device sends, and the rest at no more than [`CATCH_UP_PEAK`] · C.
+/// A receiver gets up to C · `most` beyond its rate C: C · `base` of it as fast as the device sends, and the rest at no more than
+/// [`CATCH_UP_PEAK`] · C.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CatchUp {
     /// The part of a poll's lateness that is always made up. More is made up only by what waited for its rate when it was last
@@ -40,15 +40,13 @@ pub struct LatePolls {
     floors: [Time; 3],
 }
 
-/// A second limiter of a line that catches up: no more than a burst at once, and the rest at a peak rate.
-///
-/// The peak rate is [`CATCH_UP_PEAK`] times the line's, and the burst is what the rate brings in [`CatchUp::base`]. A NIC is handed
-/// over no more than its link carries, so that its [transmit backlog](TxBacklog) stays within its bound.
+/// A second limiter of a line that catches up: a burst, C · [`CatchUp::base`], may leave at once, and the rest at [`CATCH_UP_PEAK`]
+/// times the rate C. A NIC's peak is at most its link's speed, so that its [transmit backlog](TxBacklog) stays within its bound.
 #[derive(Clone, Debug, Default)]
 pub struct Peak {
     /// `None` lets everything pass.
     serialiser: Option<Serialiser>,
-    /// At the peak rate.
+    /// Time of the burst at the peak rate.
     burst: Span,
     free_at: Time,
 }
@@ -141,8 +139,8 @@ impl LatePolls {
 }
 
 impl Peak {
-    /// Limits a line of this rate from now on, under [`CatchUp::base`]; one without a rate not at all. `nic` has the link's speed, on
-    /// the switch's clock.
+    /// Limits a line of this rate from now on, under [`CatchUp::base`]; `None` removes the limit. `nic` has the link's speed on the
+    /// switch's clock.
     pub fn set(&mut self, rate: Option<BitRate>, base: Span, nic: Option<(TxBacklog, BitRate)>) {
         let Some(rate) = rate else {
             (self.serialiser, self.burst) = (None, Span::ZERO);
@@ -162,7 +160,7 @@ impl Peak {
         self.free_at = self.free_at.max(self.floor(now));
     }
 
-    /// What was not sent before this instant is no part of the burst.
+    /// The earliest instant whose unsent frames still belong to the burst.
     #[inline]
     pub fn floor(&self, now: Time) -> Time {
         now.saturating_sub(self.burst)
@@ -174,7 +172,7 @@ impl Peak {
         self.free_at <= now
     }
 
-    /// Counts a frame that takes so much on the wire.
+    /// Counts a frame of `wire` bytes on the wire.
     #[inline]
     pub fn send(&mut self, wire: Bytes) {
         if let Some(serialiser) = self.serialiser {
@@ -239,7 +237,7 @@ mod tests {
         assert_eq!(soon, 80, "of 10 us each in 100 us");
     }
 
-    /// A NIC whose ring is polled at any instants: what stands in it, as its link carries it off.
+    /// Polls a NIC's ring at irregular instants, and follows the data in it while its link carries it off.
     #[test]
     fn a_nics_ring_holds_no_more_than_its_bound() {
         let frame_max = Bytes::new(1_542);

@@ -11,7 +11,7 @@ pub struct ControlledPort {
     pub delay: Span,
     /// `[pfc] reaction`: how long a message may take to be made and obeyed.
     pub reaction: Span,
-    /// How long a message may wait for data that a NIC was handed over before it; zero for what is no NIC.
+    /// Longest wait of a message for data that a NIC was handed over before it; zero for other devices.
     pub tx_backlog: Span,
     /// The longest frame, with FCS.
     pub frame_max: Bytes,

@@ -3,11 +3,11 @@
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
 
 /// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells. Where a frame takes an mbuf however
-/// short it is, also at least what an mbuf is worth.
+/// short it is, the least charge is larger ([`Charge::at_least_shortest`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     cell_bytes: u32,
-    /// Before whole cells.
+    /// The least charge, in bytes, before it is rounded up to whole cells.
     least: u32,
 }
 
@@ -21,8 +21,8 @@ impl Charge {
         Charge { cell_bytes, least: FRAME_BYTES_MIN as u32 }
     }
 
-    /// The same accounting, in which no frame is charged less than the shortest one's charge `times` over: one mbuf for each such
-    /// charge is then enough for all that the buffer holds, and headroom counts [`times`](BufferLayout::charged_by) as many bytes.
+    /// The same accounting, but with a least charge of `times` the shortest frame's: then one mbuf for each least charge is enough for
+    /// all frames in the buffer, and headroom holds `times` its bytes ([`BufferLayout::charged_by`]).
     ///
     /// # Panics
     /// If `times` is zero.
@@ -33,7 +33,7 @@ impl Charge {
         Charge { least: Charge::in_cells(self.cell_bytes).of(0) * times, ..self }
     }
 
-    /// How many times over the shortest frame is charged what its cells are.
+    /// The least charge over the shortest frame's cells.
     pub fn times(self) -> u32 {
         self.of(0) / Charge::in_cells(self.cell_bytes).of(0)
     }
@@ -46,8 +46,8 @@ impl Charge {
     }
 
     /// The fastest that a link of this rate can fill the buffer. In cells that is faster than it sends: the worst frames
-    /// are the smallest, and those one byte longer than a cell. What short frames are charged beyond their cells has room of its own
-    /// and does not count.
+    /// are the smallest, and those one byte longer than a cell. Charges of short frames beyond their cells do not count: headroom has
+    /// room for them beyond its bytes.
     pub fn fill_rate(self, rate: BitRate) -> BitRate {
         let cells = Charge::in_cells(self.cell_bytes);
         let fill = |frame: u64| {

@@ -21,7 +21,7 @@ pub(crate) struct IngressQueue {
     pub(crate) limits: Limits,
     /// Bytes in private buffer. Added to by the one lcore that admits, taken from by any.
     private: AtomicU32,
-    /// Φ now, in the charges that it holds. Written by the one lcore that admits, and only under a policy that adapts it.
+    /// Φ now, in charges ([`BufferLayout::charged_by`](crate::BufferLayout::charged_by)). Written by the one lcore that admits, and only under a policy that adapts it.
     headroom_limit: AtomicU32,
     /// q̂ of w_s, under a policy that compares averages.
     pub(crate) average: Average,
@@ -41,7 +41,7 @@ const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64);
 pub(crate) struct Limits {
     /// ρ.
     pub private: u32,
-    /// Φ as the layout has it, in the charges that it holds.
+    /// The layout's Φ, in charges.
     pub headroom: u32,
     /// Whether it may be paused, and must then lose nothing.
     pub lossless: bool,

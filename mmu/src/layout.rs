@@ -14,7 +14,7 @@ pub struct BufferLayout {
     egress_lossy: Option<Bytes>,
     headroom: Headroom,
     ports: Vec<PortLayout>,
-    /// Bytes of charges that each byte of headroom holds.
+    /// Bytes of charges that a byte of headroom holds.
     headroom_times: u32,
 }
 
@@ -109,9 +109,9 @@ impl BufferLayout {
         Ok(BufferLayout { shared: ingress, egress_lossy: Some(egress_lossy), ..self })
     }
 
-    /// The partition for frames that are charged like this. Where short ones are charged more than their cells, headroom has room for
-    /// these charges beside the whole buffer: it holds every frame that it holds without them, and as much of the shortest ones as ever.
-    /// Private buffer and the shared segment keep their bytes.
+    /// The partition for this charge. Where short frames are charged more than their cells, headroom has room for these charges on top
+    /// of the buffer's size, so that it still holds all frames that it holds by bytes. Private buffer and the shared segment keep
+    /// their bytes.
     ///
     /// # Panics
     /// If a queue's headroom is then more than it [counts](Self::SIZE_MAX).
@@ -122,7 +122,7 @@ impl BufferLayout {
         layout
     }
 
-    /// The charges that fit so many bytes of headroom.
+    /// The charges that these bytes of headroom hold.
     pub(crate) fn in_headroom(&self, bytes: Bytes) -> Bytes {
         Bytes::new(bytes.get().saturating_mul(u64::from(self.headroom_times)))
     }
@@ -132,7 +132,7 @@ impl BufferLayout {
         charges.divided_by(u64::from(self.headroom_times))
     }
 
-    /// The most that all frames held are charged: the whole buffer, and beside it what headroom holds of short frames' charges.
+    /// The largest sum of charges of all frames held: the buffer's size, and the charges that headroom holds beyond its bytes.
     pub fn charges_max(&self) -> Bytes {
         self.size + self.in_headroom(self.headroom()).saturating_sub(self.headroom())
     }

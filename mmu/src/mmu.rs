@@ -224,12 +224,11 @@ impl Mmu {
         self.policy.set_rate(port, rate)
     }
 
-    /// The parameters of the policy that may change ([`Policy::retune`]), Xon, and α° of lossy classes are these from now on. From a
-    /// control thread, while lcores go on.
+    /// Sets the parameters of the policy that may change ([`Policy::retune`]), Xon, and α° of lossy classes, from a control
+    /// thread while lcores go on.
     ///
-    /// Nothing moves: a queue that holds more than its new threshold goes OFF with the next packet that arrives for it, and its
-    /// headroom takes what comes until the PAUSE works, as ever. One that is OFF below its new threshold resumes when its port is
-    /// looked at next.
+    /// A queue that holds more than its new threshold goes OFF with its next packet. One that is OFF below its new threshold
+    /// resumes when its port is served next.
     pub fn retune(&self, settings: &dyn PolicySettings, xon: Xon, lossy_alpha: Alpha) {
         self.policy.retune(settings, &self.layout);
         if self.policy.has_hysteresis() {

@@ -1,8 +1,8 @@
 //! Counters: plain numbers on the lcore that counts, published on request.
 //!
-//! Each half of the pipeline owns its counters and adds to them without atomics. When a reader asks, the half copies
-//! them out between two bursts, so that what is published is consistent for that half. A reader that asks the
-//! transmitters before the forwarders never finds more sent than received (see [`crate::report`]).
+//! Each half of the pipeline adds to its own counters without atomics, and copies them out between two bursts when asked, so that
+//! they are consistent. A reader that asks transmitters before forwarders never finds more sent than received (see
+//! [`crate::report`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};

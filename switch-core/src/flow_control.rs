@@ -13,12 +13,11 @@ use crate::build_error::BuildError;
 /// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
 pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
-/// Looks at what all ports of a file speak, for before anything is started. A port without a rate, which under GFC and CBFC none
-/// is, is taken for one of [`RATE_UNKNOWN`].
+/// Checks the flow control of all ports of a file before anything is started. A port without a rate is taken for one of
+/// [`RATE_UNKNOWN`].
 ///
 /// # Errors
-/// All thresholds that break their theorem and all queues that the buffer does not keep enough for, where they are not declared
-/// unsafe; each at its line.
+/// Thresholds that break their theorem and queues that the buffer does not keep enough for, unless declared unsafe; each at its line.
 pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
     let wrong = config.real_ports().flat_map(|port| {
         let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);

@@ -21,7 +21,7 @@ pub struct LineTime {
     pub lost_refused: Span,
     /// The most that one poll had to make up: a burst of so much time's frames.
     pub burst_max: Span,
-    /// Line time that waited before, and could still be made up or lost at the last poll that frames waited for.
+    /// Line time that frames had waited for before, and that the last such poll could still make up or lose.
     pub pending: Span,
 }
 
@@ -31,14 +31,14 @@ impl LineTime {
         self.lost_late + self.lost_refused
     }
 
-    /// Computes how far below its rate the port was served while frames waited, in percent, 0 to 100. The time that was pending at the
-    /// beginning of [`LineTime::since`] counts too, since what is lost of it waited before.
+    /// Computes the share of line time lost while frames waited, in percent, 0 to 100. Time that was pending at the beginning of
+    /// [`LineTime::since`] counts too: part of it may be lost later.
     pub fn percent_below_rate(&self) -> f64 {
         let at_stake = self.waited + self.pending;
         self.lost().as_picos() as f64 * 100.0 / at_stake.as_picos().max(1) as f64
     }
 
-    /// Subtracts what was counted by `before`, and keeps what was pending then. The longest burst is no sum: it stays.
+    /// Subtracts the counts of `before`, and keeps its pending time. The longest burst is no sum and stays.
     pub fn since(&self, before: &LineTime) -> LineTime {
         LineTime {
             waited: self.waited.saturating_sub(before.waited),
@@ -57,11 +57,11 @@ impl LineTally {
     const BURST_MAX: usize = 3;
     const PENDING: usize = 4;
 
-    /// Frames waited for so long, and a poll has so much to make up, beyond what it gives up.
+    /// Counts time that frames waited, and line time that a poll makes up and gives up.
     #[inline]
     pub(crate) fn note_waited(&self, waited: Span, to_make_up: Span, given_up: Span) {
         self.add(Self::WAITED, waited);
-        // With what is given up: whoever reads before it is counted as lost has it pending.
+        // Time given up is pending until it is counted as lost.
         self.0[Self::PENDING].store((to_make_up + given_up).as_picos(), Ordering::Relaxed);
         if to_make_up.as_picos() > self.0[Self::BURST_MAX].load(Ordering::Relaxed) {
             self.0[Self::BURST_MAX].store(to_make_up.as_picos(), Ordering::Relaxed);

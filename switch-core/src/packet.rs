@@ -211,8 +211,8 @@ pub trait PortOutput<P> {
         unreachable!("port {} of this driver has one transmit queue, and no queue {queue}", port.0)
     }
 
-    /// [`PortOutput::transmit`] of control frames, which may overtake what the port accepted before: where it has a transmit queue for them.
-    /// They stay in order among themselves.
+    /// Transmits control frames as [`PortOutput::transmit`] does. Where the port has a transmit queue for them, they may overtake frames
+    /// that it accepted before. They stay in order among themselves.
     fn transmit_control(&mut self, port: PortId, burst: &mut Burst<P>) -> usize {
         self.transmit(port, burst)
     }

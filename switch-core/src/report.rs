@@ -214,10 +214,9 @@ impl Reporter {
         Reporter { shared, receivers, forwarders, transmitters }
     }
 
-    /// A report as of `now`. `wait` is called while an lcore has not answered yet, and gives up by returning `false`.
+    /// Collects a report as of `now`. `wait` is called while an lcore has not answered, and gives up by returning `false`.
     ///
-    /// The transmitters are asked first and the receivers last: what is counted as sent was then counted as received
-    /// too, and the difference between one half's output and the next one's input is what is in the rings.
+    /// Transmitters are asked first and receivers last, so that frames counted as sent were counted as received too.
     pub fn collect(&self, now: Time, mut wait: impl FnMut() -> bool) -> Option<Report> {
         let sums = [&self.transmitters, &self.forwarders, &self.receivers].map(|halves| {
             let requests: Vec<_> = halves.iter().map(|half| half.request()).collect();
@@ -244,7 +243,7 @@ impl Reporter {
         let ports = self.shared.ports().iter().enumerate().map(|(index, state)| {
             let port = PortId(index as u16);
             // Where RX has an lcore of its own, control frames are counted there.
-            let came = |stat: usize| forwarded.port(port, stat) + received.port(port, stat);
+            let count = |stat: usize| forwarded.port(port, stat) + received.port(port, stat);
             PortReport {
                 name: state.name.clone(),
                 link_up: self.shared.port(state.real_port).link_up(),
@@ -252,14 +251,14 @@ impl Reporter {
                 classes: Class::ALL
                     .map(|class| unused.share(self.class_report(now, port, class, transmitted, forwarded, received))),
                 control_rx: ControlReport {
-                    pfc: came(port_stat::PFC),
-                    pause: came(port_stat::PAUSE),
-                    credit: came(port_stat::CREDIT),
-                    own: came(port_stat::OWN),
-                    ignored: came(port_stat::IGNORED),
-                    malformed: came(port_stat::MALFORMED),
+                    pfc: count(port_stat::PFC),
+                    pause: count(port_stat::PAUSE),
+                    credit: count(port_stat::CREDIT),
+                    own: count(port_stat::OWN),
+                    ignored: count(port_stat::IGNORED),
+                    malformed: count(port_stat::MALFORMED),
                     put_off: 0,
-                    lossy_pauses: came(port_stat::LOSSY_PAUSES),
+                    lossy_pauses: count(port_stat::LOSSY_PAUSES),
                 },
                 control_tx: ControlReport {
                     pfc: transmitted.port(port, port_stat::PFC),
@@ -273,7 +272,7 @@ impl Reporter {
                 },
                 odd_messages: state.regulator.odd_messages(),
                 accord: Accord {
-                    foreign: came(port_stat::FOREIGN) + state.regulator.foreign_messages(),
+                    foreign: count(port_stat::FOREIGN) + state.regulator.foreign_messages(),
                     excessive_credits: state.regulator.excessive_credits(),
                     resyncs: state.arrived().resyncs(),
                     aged: transmitted.port(port, port_stat::AGED),

@@ -210,11 +210,10 @@ impl Shared {
         if self.may_be_closed(port) { self.port(port).dropping() } else { ClassSet::EMPTY }
     }
 
-    /// Tells the pipeline about a port's link, from the control thread.
+    /// Sets the state of a port's link, from the control thread.
     ///
-    /// With a link goes what its ends told each other: the transmitter that serves the port ends pauses and forgets stages and
-    /// credit at its next poll, and tells a new link's peer all anew. What comes before the link is up here is obeyed. So it is
-    /// with a link that goes and comes between two polls: the transmitter forgets what was said before it went.
+    /// The port's transmitter then ends pauses, resets stages and credit, and sends a new peer its state anew, also where a link
+    /// goes and comes between two polls. Frames that arrive before the link is up here are obeyed.
     pub fn set_link_up(&self, port: PortId, up: bool) {
         if !up {
             self.note_closing(port);

@@ -29,13 +29,11 @@ use crate::switch::Switch;
 use crate::transmission::Transmission;
 use one_by_one::OneByOne;
 
-/// A whole switch for a driver in virtual time, which knows what arrives when, and serves those ports alone that have
-/// something to do.
+/// A whole switch for a driver in virtual time, which serves only ports that have something to do.
 ///
-/// Order of calls, at each instant at which something arrives or a port is to wake up: [`Pipeline::handle`] for each frame that
-/// arrives; [`Pipeline::run_ports`] with the ports that [`Pipeline::take_stirred`] tells and those whose time has come, until it has
-/// served none; [`Pipeline::next_wakeup_of`] each port that was served. The ports of [`Pipeline::off_ports`] are served again within
-/// a bound that the driver chooses.
+/// Order of calls at each instant: [`Pipeline::handle`] for each frame that arrives; [`Pipeline::run_ports`] with the ports of
+/// [`Pipeline::take_stirred`] and those whose time has come, until it serves none; [`Pipeline::next_wakeup_of`] each port served. The
+/// ports of [`Pipeline::off_ports`] are served again within a bound that the driver chooses.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pipeline<P, S: SetOfPorts = PortSet> {
@@ -76,11 +74,10 @@ impl<P: State + Blank, S: SetOfPorts> State for Pipeline<P, S> {
 }
 
 impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
-    /// Forwards one frame that `port` received at `now`: into its egress queue, or as far as it goes.
+    /// Forwards one frame that `port` received at `now`.
     ///
-    /// A frame is `alone` if nothing else is to be done at this instant, neither for another frame nor for a port. If it can
-    /// leave at once, it does: it is sent here, and nothing follows from it. That it was in the buffer shows in the highest
-    /// levels, and in all counters, as it would otherwise.
+    /// A frame is `alone` if nothing else is to be done at this instant. If it can leave at once it is sent here; counters and
+    /// highest levels are as if it had been queued.
     #[inline]
     pub fn handle<D: PacketStore<P> + PortOutput<P>>(
         &mut self,
@@ -146,11 +143,10 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         self.forwarding.take_stirred()
     }
 
-    /// Serves these ports and those that this, or a frame that was queued, leaves something to do; returns all
-    /// that were served.
+    /// Serves these ports and those that get something to do meanwhile; returns all that were served.
     ///
-    /// A departure changes thresholds for all queues, but only those of the port that the packet came by are looked at here:
-    /// the others that are OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
+    /// A departure changes thresholds of all queues, but only those of the port of arrival are checked here: others that are OFF
+    /// wait for the driver's next sweep, [`Pipeline::off_ports`].
     #[inline]
     pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.transmission.run_ports(now, ports, driver)

@@ -28,7 +28,7 @@ pub struct Surroundings {
     pub frame_times: FrameTimes,
     /// By what frames are digested that ask for it; `None` leaves them as they are.
     pub digest: Option<DigestConfig>,
-    /// Whether each frame takes an mbuf however short it is, as on DPDK, so that short ones are charged as much as one is worth
+    /// Whether each frame takes an mbuf however short it is, as on DPDK, and is charged for it
     /// ([`SwitchConfig::charge_per_mbuf`](weir_config::SwitchConfig::charge_per_mbuf)). In virtual time memory is taken as it is needed.
     pub takes_mbufs: bool,
     /// Classes whose frames the buffer does not count: they are kept whatever it holds, and cause neither drop nor PAUSE. In virtual

@@ -1,8 +1,7 @@
-//! `weir calibrate`: how long the links of a running switch take to stop, and what follows for its file.
+//! `weir calibrate`: how long the links of a running switch take to stop, and the headroom that follows for its file.
 //!
-//! A port's peer is told to pause by `ports.PORT.pause`, again and again, and a capture has what passed around each pause. So what is
-//! measured is the switch that runs, with its ports, its peers and what they send. Pauses that the switch or its peers make by
-//! themselves meanwhile are measured too.
+//! A port's peer is paused by `ports.PORT.pause` again and again, and a capture has the frames around each pause. Pauses that the
+//! switch or its peers make by themselves are measured too.
 
 mod advice;
 mod machine;
@@ -284,7 +283,7 @@ impl Report {
         for link in &mut links {
             let samples = &link.peer_stops.samples;
             let Some(all) = Spread::over(samples.iter()) else {
-                if let Some(doubt) = machine.unpolled(link.peer_stops.left_out.unpolled) {
+                if let Some(doubt) = machine.late_poll_doubt(link.peer_stops.left_out.unpolled) {
                     doubts.push(format!("port {}: {doubt}", link.port));
                 }
                 continue;

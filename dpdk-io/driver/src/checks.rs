@@ -7,7 +7,7 @@ use weir_config::{ConfigErrors, Device, PortConfig, SwitchConfig, VhostUser};
 use weir_dpdk_io::{InterfaceNic, PORTS_MAX};
 use weir_units::FCS_BYTES;
 
-use crate::device_pause::mute;
+use crate::device_pause::check_control_transmit;
 use crate::memory::Memory;
 use crate::nics::{Finding, System};
 use crate::replay::{FRAMES_MAX, Replay};
@@ -131,10 +131,11 @@ fn check_replay(device: &Device, memory: &Memory) -> Option<Finding> {
     }
 }
 
-/// A kernel interface whose driver drops PFC and PAUSE that it is to send. Of a PCI device this is known once DPDK has its driver.
+/// Refuses a lossless port on a kernel interface whose driver drops the PFC and PAUSE that it is to send. For a PCI device this is
+/// known once DPDK has its driver.
 fn check_sends(switch: &SwitchConfig, port: &PortConfig) -> Option<Finding> {
-    let nic = InterfaceNic::of(Path::new("/sys"), port.device.netdev()?)?;
-    mute(switch, port, nic.sends_mac_control(), &nic.driver)
+    let nic = InterfaceNic::find(Path::new("/sys"), port.device.netdev()?)?;
+    check_control_transmit(switch, port, nic.sends_mac_control(), &nic.driver)
 }
 
 /// DPDK's driver never takes a frame that is longer than its bound: all behind it would wait for ever.
@@ -320,11 +321,11 @@ mod tests {
                  [[ports]]\nname = \"b\"\nring = \"b\"\n"
             );
             let config = weir_config::parse("test.toml", &text).unwrap();
-            mute(&config, &config.ports[0], sends, "ice").map(|found| found.message)
+            check_control_transmit(&config, &config.ports[0], sends, "ice").map(|found| found.message)
         };
         let drops = MacControlTransmit::DroppedByDevice;
-        let told = found("3", "", drops).expect("refused");
-        assert!(told.contains("port a: PFC will not be sent: the ice driver"), "{told}");
+        let message = found("3", "", drops).expect("refused");
+        assert!(message.contains("port a: PFC will not be sent: the ice driver"), "{message}");
         assert_eq!(found("3", "device_flow_control = { sends = true }", drops), None);
         assert_eq!(found("3", "flow_control = \"none\"", drops), None);
         assert_eq!(found("", "", drops), None);
@@ -340,7 +341,10 @@ mod tests {
             check_length(&config.ports[1].device, &config).map(|found| format!("{}; {}", found.message, found.help))
         };
         assert_eq!((checked(1_500, "tap"), checked(9_000, "af_packet")), (None, None));
-        let told = checked(1_501, "tap").expect("too long");
-        assert!(told.contains("1522 B") && told.contains("up to 1523 B") && told.contains("(at most 1500)"), "{told}");
+        let message = checked(1_501, "tap").expect("too long");
+        assert!(
+            message.contains("1522 B") && message.contains("up to 1523 B") && message.contains("(at most 1500)"),
+            "{message}"
+        );
     }
 }

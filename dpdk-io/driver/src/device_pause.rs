@@ -6,16 +6,17 @@ use weir_flowctl::Tells;
 
 use crate::nics::Finding;
 
-/// A port whose flow control cannot leave its device: its driver drops MAC control frames that it is to send.
-pub(crate) fn mute(
+/// Refuses a port with lossless classes whose driver drops the MAC control frames that it is to send, unless the file says that they
+/// leave (`sends = true`).
+pub(crate) fn check_control_transmit(
     switch: &SwitchConfig,
     port: &PortConfig,
     sends: MacControlTransmit,
     driver: &str,
 ) -> Option<Finding> {
     let speaks = !switch.classes.lossless.is_empty() && port.flow_control.tells() != Tells::Nothing;
-    let is_mute = sends == MacControlTransmit::DroppedByDevice && !port.device_flow_control.sends;
-    (speaks && is_mute).then(|| Finding {
+    let is_dropped = sends == MacControlTransmit::DroppedByDevice && !port.device_flow_control.sends;
+    (speaks && is_dropped).then(|| Finding {
         message: format!(
             "port {}: {} will not be sent: the {driver} driver has its NIC drop every MAC control frame (EtherType 0x8808)",
             port.name,

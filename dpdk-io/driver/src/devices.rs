@@ -202,12 +202,12 @@ impl Devices {
             return Err(switch.error_at(&key, danger, found.help()).into());
         }
         let sends = report.control_frames_sent;
-        device_pause::mute(switch, config, sends, &port.driver_name())
+        device_pause::check_control_transmit(switch, config, sends, &port.driver_name())
             .map_or(Ok(()), |Finding { message, help }| Err(switch.error_at(key, message, help).into()))
     }
 }
 
-/// What a NIC takes, where that is less than the switch's longest frame.
+/// Describes a NIC's longest frame where it is shorter than the switch's.
 fn too_short(config: &PortConfig, switch: &SwitchConfig, port: &Port) -> Option<String> {
     let takes = port.frame_bytes_max().filter(|_| matches!(config.device, Device::Pci(_)))?;
     let longest = (switch.tagged_frame_bytes_max().get() - FCS_BYTES) as u32;
@@ -220,7 +220,7 @@ fn too_short(config: &PortConfig, switch: &SwitchConfig, port: &Port) -> Option<
     })
 }
 
-/// Closes a port. All is counted by then, so that an error of its driver is a line in the log and no result is lost to it.
+/// Closes a port, and logs an error of its driver. Everything is counted by then, so that no result is lost.
 pub(crate) fn close(port: Port) {
     if let Err(error) = port.close() {
         tracing::warn!("{error}");
@@ -251,14 +251,14 @@ fn start(mut port: Port, pool: &Mempool, device: &Device, mtu: u16, rx_desc: u16
     Ok(OpenPort { rx, tx, more: pairs.collect(), control, port })
 }
 
-/// DPDK's drivers whose NICs send by several queues, and need not receive by as many. All NICs of a driver named here have them.
+/// DPDK's drivers whose NICs all have several transmit queues, and may have fewer receive queues.
 ///
-/// Not here: `net_e1000_em`, which says two for NICs with one too (82540; em_ethdev.c `eth_em_infos_get`); `net_virtio`, which has the
-/// other end send to as many queues as there are (virtio_ethdev.c `virtio_dev_start`).
+/// Left out: `net_e1000_em`, which reports two for NICs with one too (82540; em_ethdev.c `eth_em_infos_get`); `net_virtio`, which has
+/// the other end send to as many queues (virtio_ethdev.c `virtio_dev_start`).
 const CONTROL_QUEUE_DRIVERS: [&str; 7] =
     ["net_ixgbe", "net_e1000_igb", "net_igc", "net_i40e", "net_ice", "mlx5_pci", "net_vmxnet3"];
 
-/// Whether control frames have a transmit queue of their own, so that they wait for no data that the device has not fetched yet.
+/// Returns whether control frames have a transmit queue of their own, so that they wait for no data that the device has not fetched yet.
 fn has_control_queue(driver: &str, tx_queues: u32) -> bool {
     tx_queues > 1 && CONTROL_QUEUE_DRIVERS.contains(&driver)
 }

@@ -16,7 +16,7 @@ pub enum DriverError {
     /// A device that is no switch's port is another process's, or can't be locked.
     #[error("{0}")]
     Taken(String),
-    /// Memory, or a limit of this process, is too small; each with what ends that.
+    /// Memory or limits of this process that are too small, each with the command that ends the shortage.
     #[error("{}", lines(.0))]
     Lacks(Vec<Finding>),
     /// DPDK does not start.

@@ -1,4 +1,4 @@
-//! Memory, locked memory, address space and open files: what a run takes of them, and what this process may have.
+//! Memory, locked memory, address space and open files: a run's needs, compared with the limits of this process and machine.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use crate::nics::{Access, Finding, System};
 
 /// Resources that a run takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Needs {
+pub(crate) struct ResourceNeeds {
     /// Bytes of DPDK's memory: `-m`.
     pub(crate) memory: u64,
     /// Placement of that memory in hugepages.
@@ -30,10 +30,10 @@ pub(crate) struct Needs {
 
 /// Limits of this process and machine. `None` is no limit, or one that can't be read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Limits {
+pub(crate) struct ResourceLimits {
     /// Bytes that can be had without swapping (`MemAvailable`).
     available: Option<u64>,
-    /// Control groups with a limit of memory, from the process's own up: each with its file and the bytes that are left below it.
+    /// Control groups with a limit of memory, from the process's own up: the limit's file, and the bytes left below the limit.
     groups: Vec<(PathBuf, u64)>,
     /// RLIMIT_MEMLOCK, which holds for a process without CAP_IPC_LOCK.
     locked: Option<u64>,
@@ -45,54 +45,55 @@ pub(crate) struct Limits {
     hugepage_addresses: u64,
 }
 
-/// Files of a process with one lcore and no port that is measured: 17; and as many as clients, a record and a restart may open besides.
+/// Open files of a process with one lcore and no port: 17, as measured, and 32 for clients, a record and a restart.
 const FILES: u64 = 17 + 32;
+const MIB: u64 = 1 << 20;
 /// Addresses of programs, libraries and threads. A run with 114 MiB of DPDK's memory and 64 MiB of rings starts with 439 MiB.
 const ADDRESSES: u64 = 256 << 20;
 /// Addresses that DPDK reserves for each size of hugepages on each NUMA node (RTE_MAX_MEM_MB_PER_TYPE).
 const HUGEPAGE_ADDRESSES: u64 = 64 << 30;
 
-/// Checks that this machine and the limits of this process leave these switches, on so many lcores, what they take.
+/// Checks that this machine and the limits of this process have room for these switches on `lcores` lcores.
 ///
 /// # Errors
-/// [`DriverError::Lacks`] names each shortage, and what ends it.
+/// [`DriverError::Lacks`] names each shortage, and the command that ends it.
 pub fn check_limits(switches: &[SwitchConfig], lcores: usize) -> Result<(), DriverError> {
-    Needs::of_switches(switches, lcores).check()
+    ResourceNeeds::of_switches(switches, lcores).check()
 }
 
-impl Needs {
-    /// Counts what these switches take on so many lcores.
-    fn of_switches(switches: &[SwitchConfig], lcores: usize) -> Needs {
+impl ResourceNeeds {
+    /// Counts the needs of these switches on `lcores` lcores.
+    fn of_switches(switches: &[SwitchConfig], lcores: usize) -> ResourceNeeds {
         let ports = || switches.iter().flat_map(|switch| &switch.ports);
         let nics =
             ports().filter_map(|port| if let Device::Pci(pci) = &port.device { Some(&*pci.address) } else { None });
         let rings = switches.iter().flat_map(|switch| switch.ports.iter().map(|port| ring_bytes(switch, port)));
-        Needs {
+        ResourceNeeds {
             rings: rings.sum(),
             files: FILES + ports().map(|port| files_of(&port.device)).sum::<u64>(),
-            ..Needs::of_dpdk(Memory::of(switches, lcores, 0).megabytes(), nics)
+            ..ResourceNeeds::of_dpdk(Memory::of(switches, lcores, 0).megabytes(), nics)
         }
     }
 
-    /// Counts what DPDK takes with so much memory and these NICs, before any port is opened.
-    pub(crate) fn of_dpdk<'a>(memory_mb: u32, mut nics: impl Iterator<Item = &'a str>) -> Needs {
+    /// Counts the needs of DPDK with `memory_mb` MiB of memory and these NICs, before any port is opened.
+    pub(crate) fn of_dpdk<'a>(memory_mb: u32, mut nics: impl Iterator<Item = &'a str>) -> ResourceNeeds {
         let memory = u64::from(memory_mb) << 20;
         let system = System::here();
         let is_locked = nics.any(|address| {
             let access = system.nic(address).and_then(|facts| facts.access());
             matches!(access, Some(Access::Iommu | Access::Shared))
         });
-        Needs { memory, in_hugepages: free_hugepage_bytes() >= memory, is_locked, rings: 0, files: FILES }
+        ResourceNeeds { memory, in_hugepages: free_hugepage_bytes() >= memory, is_locked, rings: 0, files: FILES }
     }
 
-    /// Compares with what this process may have.
+    /// Compares the needs with the limits of this process and machine.
     pub(crate) fn check(&self) -> Result<(), DriverError> {
-        let shortages = self.shortages(&Limits::here());
-        if shortages.is_empty() { Ok(()) } else { Err(DriverError::Lacks(shortages)) }
+        let short = self.findings(&ResourceLimits::here());
+        if short.is_empty() { Ok(()) } else { Err(DriverError::Lacks(short)) }
     }
 
-    fn shortages(&self, limits: &Limits) -> Vec<Finding> {
-        // Hugepages are kept apart from what is available, and no group's memory.
+    fn findings(&self, limits: &ResourceLimits) -> Vec<Finding> {
+        // Hugepages are in neither MemAvailable nor a control group's memory.
         let ordinary = if self.in_hugepages { 0 } else { self.memory };
         let mut short = Vec::new();
         let mut compare = |needs: u64, has: Option<u64>, finding: &dyn Fn(u64, u64) -> Finding| {
@@ -102,8 +103,8 @@ impl Needs {
         compare(ordinary + self.rings, limits.available, &|needs, has| Finding {
             message: format!(
                 "packet memory takes {} MiB, and {} MiB are available on this machine",
-                mib(needs),
-                mib(has)
+                needs.div_ceil(MIB),
+                has.div_ceil(MIB)
             ),
             help: format!("{smaller}; or end what has the memory: ps -eo rss,pid,comm --sort -rss | head"),
         });
@@ -111,8 +112,8 @@ impl Needs {
             compare(ordinary, Some(*left), &|needs, has| Finding {
                 message: format!(
                     "packet memory takes {} MiB, and the control group's limit leaves {} MiB ({})",
-                    mib(needs),
-                    mib(has),
+                    needs.div_ceil(MIB),
+                    has.div_ceil(MIB),
                     file.display()
                 ),
                 help: format!(
@@ -125,7 +126,7 @@ impl Needs {
         compare(locked, limits.locked, &|needs, has| Finding {
             message: format!(
                 "NICs read and write packet memory, so that {} MiB have to be locked, and this process may lock {} KiB (ulimit -l)",
-                mib(needs),
+                needs.div_ceil(MIB),
                 has >> 10
             ),
             help:
@@ -137,8 +138,8 @@ impl Needs {
         compare(ADDRESSES + self.rings + of_memory, limits.addresses, &|needs, has| Finding {
             message: format!(
                 "a run takes {} MiB of addresses, and this process may have {} MiB (ulimit -v)",
-                mib(needs),
-                mib(has)
+                needs.div_ceil(MIB),
+                has.div_ceil(MIB)
             ),
             help: "ulimit -v unlimited, in the shell; LimitAS=infinity in a unit of systemd".to_owned(),
         });
@@ -150,13 +151,13 @@ impl Needs {
     }
 }
 
-impl Limits {
-    fn here() -> Limits {
+impl ResourceLimits {
+    fn here() -> ResourceLimits {
         let soft = |resource| getrlimit(resource).current;
         let locked = if has_capability(CAP_IPC_LOCK) { None } else { soft(Resource::Memlock) };
         let sizes = entries("/sys/kernel/mm/hugepages", "hugepages-");
         let nodes = entries("/sys/devices/system/node", "node").max(1);
-        Limits {
+        ResourceLimits {
             available: fs::read_to_string("/proc/meminfo")
                 .ok()
                 .and_then(|text| field(&text, "MemAvailable:"))
@@ -242,7 +243,7 @@ fn left(group: &Path, [limit, usage, inactive, active]: [&str; 4]) -> Option<(Pa
 /// A number behind a name, at the beginning of a line.
 fn field(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::split_whitespace);
-    lines.find_map(|mut words| if words.next()? == name { words.next()?.parse().ok() } else { None })
+    lines.find_map(|mut fields| if fields.next()? == name { fields.next()?.parse().ok() } else { None })
 }
 
 /// Counts the entries of a folder whose name begins so and goes on with a digit.
@@ -253,65 +254,64 @@ fn entries(folder: &str, begins: &str) -> u64 {
     names.filter(|name| name.to_str().is_some_and(is_meant)).count() as u64
 }
 
-/// MiB, rounded up.
-fn mib(bytes: u64) -> u64 {
-    bytes.div_ceil(1 << 20)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     const GIB: u64 = 1 << 30;
-    const NEEDS: Needs = Needs { memory: 56 * GIB, in_hugepages: false, is_locked: false, rings: GIB, files: 60 };
+    const NEEDS: ResourceNeeds =
+        ResourceNeeds { memory: 56 * GIB, in_hugepages: false, is_locked: false, rings: GIB, files: 60 };
 
-    fn short(needs: &Needs, limits: &Limits) -> Vec<String> {
-        let told = |found: Finding| format!("{} -> {}", found.message, found.help);
-        needs.shortages(limits).into_iter().map(told).collect()
+    fn short(needs: &ResourceNeeds, limits: &ResourceLimits) -> Vec<String> {
+        let line = |found: Finding| format!("{} -> {}", found.message, found.help);
+        needs.findings(limits).into_iter().map(line).collect()
     }
 
     #[test]
     fn memory_is_what_is_available_and_hugepages_are_apart() {
-        let limits = Limits { available: Some(22 * GIB), ..Limits::default() };
-        let told = short(&NEEDS, &limits);
-        assert!(told.len() == 1 && told[0].contains("takes 58368 MiB, and 22528 MiB are available"), "{told:?}");
-        assert!(told[0].contains("make [buffer] size smaller"), "{told:?}");
-        assert_eq!(short(&NEEDS, &Limits { available: Some(57 * GIB), ..Limits::default() }), [""; 0]);
-        assert_eq!(short(&Needs { in_hugepages: true, ..NEEDS }, &limits), [""; 0]);
+        let limits = ResourceLimits { available: Some(22 * GIB), ..ResourceLimits::default() };
+        let lines = short(&NEEDS, &limits);
+        assert!(lines.len() == 1 && lines[0].contains("takes 58368 MiB, and 22528 MiB are available"), "{lines:?}");
+        assert!(lines[0].contains("make [buffer] size smaller"), "{lines:?}");
+        assert_eq!(short(&NEEDS, &ResourceLimits { available: Some(57 * GIB), ..ResourceLimits::default() }), [""; 0]);
+        assert_eq!(short(&ResourceNeeds { in_hugepages: true, ..NEEDS }, &limits), [""; 0]);
     }
 
     #[test]
-    fn locked_memory_counts_where_nics_lock_it() {
-        let limits = Limits { locked: Some(8192 << 10), ..Limits::default() };
+    fn nics_lock_all_packet_memory() {
+        let limits = ResourceLimits { locked: Some(8192 << 10), ..ResourceLimits::default() };
         assert_eq!(short(&NEEDS, &limits), [""; 0]);
         for in_hugepages in [false, true] {
-            let told = short(&Needs { is_locked: true, in_hugepages, ..NEEDS }, &limits);
-            assert!(told.len() == 1 && told[0].contains("57344 MiB have to be locked"), "{told:?}");
-            assert!(told[0].contains("may lock 8192 KiB (ulimit -l)"), "{told:?}");
+            let lines = short(&ResourceNeeds { is_locked: true, in_hugepages, ..NEEDS }, &limits);
+            assert!(lines.len() == 1 && lines[0].contains("57344 MiB have to be locked"), "{lines:?}");
+            assert!(lines[0].contains("may lock 8192 KiB (ulimit -l)"), "{lines:?}");
             for command in ["prlimit --pid $$ --memlock", "limits.conf", "LimitMEMLOCK=infinity"] {
-                assert!(told[0].contains(command), "{command}: {told:?}");
+                assert!(lines[0].contains(command), "{command}: {lines:?}");
             }
         }
-        assert_eq!(short(&Needs { is_locked: true, ..NEEDS }, &Limits::default()), [""; 0]);
+        assert_eq!(short(&ResourceNeeds { is_locked: true, ..NEEDS }, &ResourceLimits::default()), [""; 0]);
     }
 
     #[test]
     fn addresses_and_files_are_counted() {
-        let limits = Limits { addresses: Some(2 * GIB), files: Some(59), ..Limits::default() };
-        let told = short(&NEEDS, &limits);
-        assert!(told[0].contains("58624 MiB of addresses, and this process may have 2048 MiB (ulimit -v)"), "{told:?}");
+        let limits = ResourceLimits { addresses: Some(2 * GIB), files: Some(59), ..ResourceLimits::default() };
+        let lines = short(&NEEDS, &limits);
         assert!(
-            told[1].contains("up to 60 files open, and this process may have 59") && told[1].contains("ulimit -n 60"),
-            "{told:?}"
+            lines[0].contains("58624 MiB of addresses, and this process may have 2048 MiB (ulimit -v)"),
+            "{lines:?}"
         );
-        let small = Needs { memory: GIB / 2, rings: 0, files: 59, ..NEEDS };
+        assert!(
+            lines[1].contains("up to 60 files open, and this process may have 59") && lines[1].contains("ulimit -n 60"),
+            "{lines:?}"
+        );
+        let small = ResourceNeeds { memory: GIB / 2, rings: 0, files: 59, ..NEEDS };
         assert_eq!(short(&small, &limits), [""; 0]);
-        let reserved = Limits { hugepage_addresses: 64 * GIB, ..limits };
-        assert!(short(&Needs { in_hugepages: true, ..small }, &reserved)[0].contains("65792 MiB of addresses"));
+        let reserved = ResourceLimits { hugepage_addresses: 64 * GIB, ..limits };
+        assert!(short(&ResourceNeeds { in_hugepages: true, ..small }, &reserved)[0].contains("65792 MiB of addresses"));
     }
 
     #[test]
-    fn a_groups_parents_limit_it_too() {
+    fn each_parent_of_a_group_limits_it() {
         let root = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
             let file = root.path().join(path);
@@ -337,13 +337,13 @@ mod tests {
         let found = groups(root.path());
         let left: Vec<u64> = found.iter().map(|(_, left)| *left).collect();
         assert_eq!(left, [9_223_372_036_854_771_712, 350_000, 0, 100], "{found:?}");
-        let limits = Limits { groups: found, ..Limits::default() };
-        let told = short(&NEEDS, &limits);
+        let limits = ResourceLimits { groups: found, ..ResourceLimits::default() };
+        let lines = short(&NEEDS, &limits);
         assert!(
-            told.len() == 3 && told[1].contains("leaves 0 MiB") && told[1].contains("cg2/top/memory.max"),
-            "{told:?}"
+            lines.len() == 3 && lines[1].contains("leaves 0 MiB") && lines[1].contains("cg2/top/memory.max"),
+            "{lines:?}"
         );
-        assert!(told[1].contains("MemoryMax="), "{told:?}");
+        assert!(lines[1].contains("MemoryMax="), "{lines:?}");
     }
 
     #[test]
@@ -351,7 +351,7 @@ mod tests {
         let needs = |buffer: &str, device: &str| {
             let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\n{device} = \"{name}\"\nrate = \"1Gbps\"\n");
             let text = format!("[buffer]\n{buffer}\n{}{}", port("a"), port("b"));
-            Needs::of_switches(&[weir_config::parse("lab", &text).unwrap()], 1)
+            ResourceNeeds::of_switches(&[weir_config::parse("lab", &text).unwrap()], 1)
         };
         let small = needs("size = \"1MB\"", "ring");
         assert!(small.memory > 64 << 20 && small.memory < GIB / 2, "{small:?}");
@@ -362,8 +362,10 @@ mod tests {
         assert_eq!(interfaces.files, FILES + 8);
         let large = needs("size = \"2000MB\"\nmean_frame = \"exact\"", "ring");
         assert!(large.memory > 56 * GIB, "{large:?}");
-        let told =
-            short(&Needs { in_hugepages: false, ..large }, &Limits { available: Some(24 * GIB), ..Limits::default() });
-        assert!(told.len() == 1 && told[0].contains("24576 MiB are available"), "{told:?}");
+        let lines = short(
+            &ResourceNeeds { in_hugepages: false, ..large },
+            &ResourceLimits { available: Some(24 * GIB), ..ResourceLimits::default() },
+        );
+        assert!(lines.len() == 1 && lines[0].contains("24576 MiB are available"), "{lines:?}");
     }
 }

@@ -1,8 +1,7 @@
-//! The speed of ports' links, which is the rate of a port that has none in its file: when the switch is built, and while it runs.
+//! Speeds of ports' links, which are the rates of ports that have none in their file, at the start and while the switch runs.
 //!
-//! A NIC's port is also shaped to it. A physical link takes seconds to come up, so at the start that is waited for. The kernel's
-//! interfaces say a speed too, which virtual ones make up: their ports count quanta by it and are not shaped. All other devices
-//! say nothing that is worth following.
+//! A NIC's port is also shaped to it; the start waits the seconds that a physical link takes to come up. The kernel's interfaces
+//! report a speed too, which virtual ones make up: their ports count quanta by it and are not shaped.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};

@@ -22,16 +22,16 @@ pub(crate) const CACHE: u32 = 512;
 /// Control mbufs that each lcore keeps at hand. Few: where a link ends in the process another lcore frees them than the one that takes
 /// them, and keeps half as many again before it gives some back.
 pub(crate) const CONTROL_CACHE: u32 = 32;
-/// For each lcore: copies of flooded frames, or of what a clone receives, that wait to be admitted, and two in hand while one is made.
+/// Mbufs of each lcore for copies of frames, flooded or for a clone: a burst that waits to be admitted, and two while one is made.
 const COPIES: u32 = BURST_MAX as u32 + 2;
-/// For each lcore of switches with clones: a burst that is to be copied.
+/// Mbufs of each lcore of switches with clones, for a burst that is to be copied.
 const COPYING: u32 = BURST_MAX as u32;
-/// Bytes that drivers want beside a frame with two tags: virtio puts 12 before it; igb, which wants most, counts the FCS, a tag more,
-/// and two tags again when it compares an MTU's frame with a buffer (`eth_igb_rx_init`).
+/// Bytes that drivers need in an mbuf beyond a frame with two tags. virtio puts 12 before it. igb needs most: the FCS, another tag, and
+/// two tags again when it compares an MTU's frame with a buffer (`eth_igb_rx_init`).
 const OF_DRIVERS: u32 = 16;
 /// NICs (ixgbe, igb, igc: `SRRCTL.BSIZEPACKET`) receive into whole KiB of an mbuf. A longer frame takes two.
 const NIC_ROOM_UNIT: u32 = 1_024;
-/// AF_XDP and NICs of small MTUs receive into this, at least.
+/// Least data room for AF_XDP and NICs, in bytes.
 const NIC_ROOM_MIN: u32 = (DEFAULT_DATA_ROOM - HEADROOM) as u32;
 /// Mbufs for flow-control frames, for each port.
 const CONTROL_FRAMES: u32 = 64;
@@ -43,7 +43,7 @@ const EAL_BYTES: u64 = 64 << 20;
 /// What the switches of a process need of packet memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
-    /// Mbufs that hold what the buffers hold: one for each frame, however short.
+    /// Mbufs for the frames that the buffers hold, one each.
     pub buffered: u32,
     /// Mbufs on their way in and out: descriptors, bursts, rings, the lcores' caches.
     pub in_flight: u32,
@@ -73,7 +73,7 @@ impl Memory {
         let ports = all - clones;
         let with_nics = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.nic.is_some()).count();
         let own = switches.iter().flat_map(|switch| &switch.ports).filter(|port| port.clone_of().is_none());
-        // Drivers free what was sent when they need the descriptors, and these come round with control frames alone.
+        // Drivers free sent mbufs only when their descriptors are used again, which takes control frames in a queue for these alone.
         let nic_ports = own.clone().filter(|port| matches!(port.device, Device::Pci(_))).count();
         let in_control_queues = nic_ports as u32 * u32::from(TX_DESCRIPTORS);
         let nics: u32 =
@@ -159,12 +159,12 @@ impl Memory {
     }
 }
 
-/// The data room for frames of up to so many bytes, without FCS, that drivers copy, or receive into all of an mbuf.
+/// Data room for frames of drivers that copy, or that receive into all of an mbuf. Lengths are without FCS.
 fn software_data_room(frame_bytes_max: u32) -> u16 {
     data_room_for(frame_bytes_max + OF_DRIVERS).unwrap_or(u16::MAX)
 }
 
-/// The data room for frames of up to so many bytes, without FCS, each in one mbuf of a NIC's.
+/// Data room with which NICs receive each frame into one mbuf. Lengths are without FCS.
 fn nic_data_room(frame_bytes_max: u32) -> u16 {
     let room = (frame_bytes_max + OF_DRIVERS).next_multiple_of(NIC_ROOM_UNIT).max(NIC_ROOM_MIN);
     data_room_for(room).unwrap_or(u16::MAX)
@@ -253,7 +253,7 @@ mod tests {
         assert_eq!(room("af_xdp = \"eth0\""), 2_048);
     }
 
-    /// By the drivers' own sums: `ixgbe_dev_rx_init`, `eth_igb_rx_init`, `igc_rx_init` of DPDK 22.11.
+    /// Checks against the drivers' own sums: `ixgbe_dev_rx_init`, `eth_igb_rx_init`, `igc_rx_init` of DPDK 22.11.
     #[test]
     fn nics_receive_the_longest_frame_into_one_mbuf() {
         for mtu in [1_500, 3_000, 4_200, 9_000, 9_216, 16_000] {

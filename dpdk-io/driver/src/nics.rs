@@ -35,7 +35,7 @@ pub struct NicFacts {
     pub no_iommu: bool,
     /// The PCI class code, such as 0x020000 of an Ethernet controller.
     pub class: Option<u32>,
-    /// The address of the physical function, of a virtual one that this machine has made (SR-IOV). A guest is not told.
+    /// Address of a virtual function's physical function (SR-IOV). `None` in a guest, which does not see it.
     pub physical_function: Option<String>,
 }
 
@@ -216,7 +216,7 @@ impl NicFacts {
 }
 
 impl NicFacts {
-    /// Names what a virtual function can't do; `None` for another NIC, by the system and by DPDK's driver of it.
+    /// Describes a virtual function's limits. `None` for other NICs, as the system and DPDK's `driver` name them.
     pub(crate) fn virtual_function(&self, driver: &str) -> Option<Finding> {
         if self.physical_function.is_none() && !VF_DRIVERS.contains(&driver) {
             return None;
@@ -375,8 +375,8 @@ mod tests {
         let machine = Machine::new();
         assert_eq!((machine.facts().warnings(&[]), machine.facts().virtual_function("net_ixgbe")), (Vec::new(), None));
         symlink("../0000:80:00.1", machine.device(NIC).join("physfn")).unwrap();
-        let told = &machine.facts().warnings(&[])[0].message;
-        assert!(told.contains("is a virtual function of 0000:80:00.1: many NICs drop the PFC"), "{told}");
+        let message = &machine.facts().warnings(&[])[0].message;
+        assert!(message.contains("is a virtual function of 0000:80:00.1: many NICs drop the PFC"), "{message}");
         // A guest sees its driver alone.
         let guest = NicFacts { address: NIC.to_owned(), ..NicFacts::default() };
         assert!(guest.virtual_function("net_ixgbe_vf").unwrap().message.contains("a virtual function: many"));

@@ -4,7 +4,7 @@ use weir_config::{Device, SwitchConfig};
 use weir_dpdk_io::{Clock, Eal, EalArgs, IoAddresses, MemoryMode, cpu};
 
 use crate::error::DriverError;
-use crate::limits::Needs;
+use crate::limits::ResourceNeeds;
 
 /// How DPDK is started.
 #[derive(Clone, Debug, Default)]
@@ -31,8 +31,8 @@ impl Runtime {
     /// Starts DPDK with one worker lcore on each of `cpus`. Once a process.
     ///
     /// # Errors
-    /// [`DriverError::Lacks`] before anything is started: DPDK ends the process where it has too few files, and the kernel where it has
-    /// too little memory.
+    /// [`DriverError::Lacks`] before anything is started, since DPDK ends a process that may open too few files, and the kernel one that
+    /// takes too much memory.
     pub fn start(
         program: &str,
         cpus: &[u32],
@@ -41,7 +41,7 @@ impl Runtime {
     ) -> Result<Runtime, DriverError> {
         let address = |pci: &String| pci.split(',').next().unwrap_or_default().to_owned();
         let addresses: Vec<String> = pci.iter().map(address).collect();
-        Needs::of_dpdk(options.memory_mb, addresses.iter().map(String::as_str)).check()?;
+        ResourceNeeds::of_dpdk(options.memory_mb, addresses.iter().map(String::as_str)).check()?;
         let allowed = cpu::allowed();
         // The main lcore only waits and reports; its pinning is undone below.
         let main = allowed.first().copied().unwrap_or(0);

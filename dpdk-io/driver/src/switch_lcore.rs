@@ -68,7 +68,7 @@ struct Output {
     queue: TxQueue,
     /// Queue 1 and those after it.
     more: Box<[TxQueue]>,
-    /// For control frames, if not queue 0.
+    /// The queue for control frames; `None` where they leave by queue 0.
     control: Option<TxQueue>,
     /// Whether the device tells of its backlog.
     has_backlog: bool,
@@ -81,9 +81,9 @@ struct Output {
 /// A port's transmit queues.
 #[derive(Debug, Default)]
 pub(crate) struct TxQueues {
-    /// Those of data: more than one only at a vhost-user port.
+    /// Queues for data: several only at a vhost-user port.
     pub(crate) data: Vec<TxQueue>,
-    /// That of control frames, where they have their own.
+    /// The queue for control frames, where they have their own.
     pub(crate) control: Option<TxQueue>,
 }
 

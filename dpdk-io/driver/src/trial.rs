@@ -1,5 +1,7 @@
-//! Two ports that are cabled to each other, tried: do frames pass as they are, also those that a switch forwards from one device to
-//! the other, do control frames pass, does the device pause by itself, does it count what it takes and gives?
+//! Trial of two ports that are cabled to each other.
+//!
+//! It checks that frames and control frames arrive as they left, over the cable and after a switch forwarded them; that no device pauses
+//! by itself; and that counters are right.
 //!
 //! ```text
 //! program ──► A ══ cable ══► B ──► switch ──► A ══ cable ══► B ──► program
@@ -25,37 +27,37 @@ use crate::poll_gap;
 use crate::runtime::Runtime;
 use crate::switch_lcore::send;
 
-/// Frames of each kind of tags sent each way, of lengths up to the MTU's.
+/// Frames of each kind of tags and direction, of lengths up to the MTU's.
 const FRAMES: usize = 200;
 /// Devices receive into buffers of whole KiB: lengths about these are tried.
 const BUFFER_UNIT: usize = 1_024;
 /// How long a link may take to come up.
 const LINK_WITHIN: Duration = Duration::from_secs(10);
-/// How long frames may be on their way.
+/// Time within which frames arrive.
 const FRAMES_WITHIN: Duration = Duration::from_millis(500);
 /// Frames sent before what arrived is taken.
 const AT_ONCE: usize = 16;
-/// Tries of what hangs on time.
+/// Tries of a check that depends on time.
 const TRIES: usize = 5;
 /// IEEE 802's EtherType for local experiments.
 const ETHERTYPE: [u8; 2] = [0x88, 0xb5];
 const MARK: &[u8; 8] = b"weir-try";
-/// Marks a frame that a PAUSE is to hold back: it may come much later, when the other way is tried.
+/// Marks a frame that a PAUSE is to hold back. It may arrive later, when the other direction is tried.
 const ANSWER: &[u8; 8] = b"weir-ans";
 /// Tags of each kind that switches forward: a customer's, a service's, both.
 const TAGS: [&[u8]; 3] =
     [&[0x81, 0, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64], &[0x88, 0xa8, 0x60, 0x64, 0x81, 0, 0, 0x65]];
 
-/// What was seen.
+/// Result of a trial.
 #[derive(Clone, Debug)]
 pub struct TrialReport {
     /// Both ports' devices.
     pub devices: [DeviceTried; 2],
-    /// From the first port to the second, and back; fewer of a trial that was ended before its end.
+    /// Results from the first port to the second, and back; fewer of a trial that was interrupted.
     pub passed: Vec<Passed>,
     /// Whether packet memory is in hugepages.
     pub hugepages: bool,
-    /// By which addresses devices reach it.
+    /// Addresses by which devices reach it.
     pub addresses: IoAddresses,
     /// The longest frame without a tag, in bytes without FCS.
     pub longest_untagged: usize,
@@ -74,7 +76,7 @@ pub struct DeviceTried {
     pub link: Option<Link>,
     /// Its own flow control, as it says.
     pub pause: PauseState,
-    /// Frames that it says it received and sent in the trial, and that it lost, beside what was.
+    /// Counters of the device over the trial.
     pub counted: Counted,
 }
 
@@ -95,16 +97,16 @@ pub struct Counted {
     pub counts: bool,
 }
 
-/// What became of frames one way.
+/// Results of one direction.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Passed {
     /// Frames without tags.
-    pub untagged: Kept,
+    pub untagged: Delivery,
     /// Frames with a customer's tag, a service's, and both.
-    pub tagged: [Kept; 3],
+    pub tagged: [Delivery; 3],
     /// Whether a PFC frame arrived.
     pub pfc: bool,
-    /// Whether it was, byte for byte, as it left.
+    /// Whether the PFC frame arrived byte for byte as it left.
     pub pfc_identical: bool,
     /// Whether a 802.3x PAUSE arrived at the program.
     pub pause: bool,
@@ -112,33 +114,33 @@ pub struct Passed {
     pub obeys: Option<bool>,
 }
 
-/// What became of frames of one kind, of all lengths up to the MTU's.
+/// Delivery of frames with one kind of tags, of all lengths up to the MTU's.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Kept {
+pub struct Delivery {
     /// Frames sent.
     pub sent: usize,
     /// Frames that arrived at the other device as they left, in order.
     pub identical: usize,
     /// Frames among these that a switch then forwarded to the first device, and that arrived again as they left.
     pub forwarded: usize,
-    /// Lengths of the first few frames that did not.
+    /// Lengths of the first five frames that did not arrive as they left.
     pub wrong: Vec<usize>,
-    /// From this length on none did, and below it all; `None` if all lengths did, or it is not so simple.
+    /// Least length of which no frame arrived, where all shorter frames did; `None` if all arrived, or losses follow no length.
     pub too_long: Option<usize>,
 }
 
-impl Kept {
+impl Delivery {
     /// Whether all frames arrived as they left, both times.
-    pub fn is_whole(&self) -> bool {
+    pub fn is_complete(&self) -> bool {
         self.identical == self.sent && self.forwarded == self.sent
     }
 
     /// Judges frames in the order of their lengths, each with whether it arrived and whether it was forwarded.
-    fn of(frames: &[(usize, bool, bool)]) -> Kept {
+    fn judge(frames: &[(usize, bool, bool)]) -> Delivery {
         let is_right = |frame: &&(usize, bool, bool)| frame.1 && frame.2;
         let first_wrong = frames.iter().position(|frame| !is_right(&frame));
         let rest_is_wrong = |first: usize| !frames[first..].iter().any(|frame| is_right(&frame));
-        Kept {
+        Delivery {
             sent: frames.len(),
             identical: frames.iter().filter(|frame| frame.1).count(),
             forwarded: frames.iter().filter(is_right).count(),
@@ -149,11 +151,11 @@ impl Kept {
 }
 
 impl Passed {
-    /// Whether all frames passed, tagged ones so far as they are no longer than the longest without a tag: what a device takes beyond
-    /// that is told apart.
-    fn is_whole(&self, longest_untagged: usize) -> bool {
-        let is_kept = |kept: &Kept| kept.is_whole() || kept.too_long.is_some_and(|length| length > longest_untagged);
-        self.untagged.is_whole() && self.tagged.iter().all(is_kept)
+    /// Returns whether all frames passed, but for tagged ones that are longer than the longest untagged frame: `too_long` names those.
+    fn is_complete(&self, longest_untagged: usize) -> bool {
+        let is_delivered =
+            |kind: &Delivery| kind.is_complete() || kind.too_long.is_some_and(|length| length > longest_untagged);
+        self.untagged.is_complete() && self.tagged.iter().all(is_delivered)
     }
 }
 
@@ -161,15 +163,14 @@ impl TrialReport {
     /// Whether the devices are fit for lossless ports.
     pub fn is_fit(&self) -> bool {
         self.passed.len() == 2
-            && self
-                .passed
-                .iter()
-                .all(|way| way.is_whole(self.longest_untagged) && way.pfc_identical && way.obeys != Some(true))
+            && self.passed.iter().all(|passed| {
+                passed.is_complete(self.longest_untagged) && passed.pfc_identical && passed.obeys != Some(true)
+            })
             && self.devices.iter().all(|device| device.pause != PauseState::On)
     }
 }
 
-/// Tries the first two ports of a switch, which are cabled to each other. Once `goes_on` says no, what was not begun is left.
+/// Tries the first two ports of a switch, which are cabled to each other. Once `goes_on` returns false, no further direction is tried.
 pub fn try_ports(
     runtime: &Runtime,
     switch: &SwitchConfig,
@@ -191,13 +192,13 @@ pub fn try_ports(
     let mut bench = Bench { store, pipeline, clock: runtime.clock, longest, moved: [[0; 2]; 2] };
     bench.forget(&mut a, &mut b);
     let mut passed = Vec::new();
-    for way in 0..2 {
+    for direction in 0..2 {
         if !goes_on() {
             break;
         }
-        passed.push(match way {
-            0 => bench.try_way(&mut a, &mut b, way),
-            _ => bench.try_way(&mut b, &mut a, way),
+        passed.push(match direction {
+            0 => bench.try_direction(&mut a, &mut b, direction),
+            _ => bench.try_direction(&mut b, &mut a, direction),
         });
     }
     // Drivers update their counters now and then.
@@ -269,8 +270,8 @@ fn pipeline(switch: &SwitchConfig) -> Result<Pipeline<Frame>, DriverError> {
 /// The ports that are tried.
 const BOTH: PortSet = PortSet::of(&[PortId(0), PortId(1)]);
 
-/// The switch's way out while a frame that came by one device leaves by the other.
-struct Output<'a> {
+/// The switch's output while a frame that arrived at one device leaves by the other.
+struct TrialOutput<'a> {
     store: &'a mut FrameStore,
     port: PortId,
     queue: &'a mut TxQueue,
@@ -278,7 +279,7 @@ struct Output<'a> {
     sent: usize,
 }
 
-impl PacketStore<Frame> for Output<'_> {
+impl PacketStore<Frame> for TrialOutput<'_> {
     fn copy(&mut self, packet: &Frame) -> Option<Frame> {
         self.store.copy(packet)
     }
@@ -288,7 +289,7 @@ impl PacketStore<Frame> for Output<'_> {
     }
 }
 
-impl PortOutput<Frame> for Output<'_> {
+impl PortOutput<Frame> for TrialOutput<'_> {
     fn transmit(&mut self, port: PortId, burst: &mut Burst<Frame>) -> usize {
         if port != self.port {
             return 0;
@@ -300,18 +301,19 @@ impl PortOutput<Frame> for Output<'_> {
     }
 }
 
-/// Memory, the switch, and what was moved: for each port, the frames given to it and taken from it.
+/// Packet memory and the switch of a trial.
 struct Bench {
     store: FrameStore,
     pipeline: Pipeline<Frame>,
     clock: Clock,
     /// The longest untagged frame, without FCS.
     longest: usize,
+    /// Frames given to each port, and taken from it.
     moved: [[u64; 2]; 2],
 }
 
 impl Bench {
-    /// Takes what was on its way before the trial.
+    /// Discards frames from before the trial.
     fn forget(&mut self, a: &mut OpenPort, b: &mut OpenPort) {
         let mut batch = Batch::new();
         for open in [a, b] {
@@ -321,38 +323,38 @@ impl Bench {
         }
     }
 
-    fn try_way(&mut self, from: &mut OpenPort, to: &mut OpenPort, way: usize) -> Passed {
-        let untagged = self.try_kind(from, to, way, &[]);
-        let tagged = TAGS.map(|tags| self.try_kind(from, to, way, tags));
+    fn try_direction(&mut self, from: &mut OpenPort, to: &mut OpenPort, direction: usize) -> Passed {
+        let untagged = self.try_kind(from, to, direction, &[]);
+        let tagged = TAGS.map(|tags| self.try_kind(from, to, direction, tags));
         let is_dead = untagged.identical == 0;
         // Resumes all classes, which nobody minds.
         let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::ALL, times: [0; 8] }).encode(SOURCE).to_vec();
         let pause = ControlFrame::Pause(0).encode(SOURCE).to_vec();
-        let pfc_arrived = self.pass(from, to, way, std::slice::from_ref(&pfc), is_control);
+        let pfc_arrived = self.pass(from, to, direction, std::slice::from_ref(&pfc), is_control);
         Passed {
             untagged,
             tagged,
             pfc: !pfc_arrived.is_empty(),
             pfc_identical: pfc_arrived == [pfc],
-            pause: !self.pass(from, to, way, &[pause], is_control).is_empty(),
-            obeys: if is_dead { None } else { self.stops_for_pause(from, to, way) },
+            pause: !self.pass(from, to, direction, &[pause], is_control).is_empty(),
+            obeys: if is_dead { None } else { self.stops_for_pause(from, to, direction) },
         }
     }
 
-    /// Sends frames with these tags, of all lengths: to `to`, and what came there through the switch to `from` and back to `to`.
-    fn try_kind(&mut self, from: &mut OpenPort, to: &mut OpenPort, way: usize, tags: &[u8]) -> Kept {
+    /// Sends frames with these tags, of all lengths, to `to`. Frames that arrive pass through the switch to `from`, and to `to` again.
+    fn try_kind(&mut self, from: &mut OpenPort, to: &mut OpenPort, direction: usize, tags: &[u8]) -> Delivery {
         let mut lengths = lengths(self.longest + tags.len());
         lengths.sort_unstable();
         let sent: Vec<Vec<u8>> =
-            lengths.iter().enumerate().map(|(n, length)| frame(DESTINATIONS[way], n, *length, tags)).collect();
+            lengths.iter().enumerate().map(|(n, length)| frame(DESTINATIONS[direction], n, *length, tags)).collect();
         let mut judged = Vec::new();
         for some in sent.chunks(AT_ONCE) {
-            let due = self.give(from, way, some);
-            let came = self.take_frames(to, 1 - way, due);
-            let arrived = in_order(some, &came.iter().map(bytes).collect::<Vec<_>>());
-            let due = self.forward(from, way, came);
-            let came = self.take_frames(to, 1 - way, due);
-            let forwarded = in_order(some, &came.iter().map(bytes).collect::<Vec<_>>());
+            let due = self.give(from, direction, some);
+            let received = self.take_frames(to, 1 - direction, due);
+            let arrived = in_order(some, &received.iter().map(bytes).collect::<Vec<_>>());
+            let due = self.forward(from, direction, received);
+            let received = self.take_frames(to, 1 - direction, due);
+            let forwarded = in_order(some, &received.iter().map(bytes).collect::<Vec<_>>());
             let lengths = some.iter().map(Vec::len);
             judged
                 .extend(lengths.zip(arrived).zip(forwarded).map(|((length, arrived), again)| (length, arrived, again)));
@@ -363,19 +365,19 @@ impl Bench {
         }
         let waiting = sent[judged.len()..].iter();
         judged.extend(waiting.map(|frame| (frame.len(), false, false)));
-        Kept::of(&judged)
+        Delivery::judge(&judged)
     }
 
-    /// Has the switch forward frames that came by the other device out of `from`; returns how many left.
-    fn forward(&mut self, from: &mut OpenPort, port: usize, came: Vec<Mbuf>) -> usize {
+    /// Has the switch forward frames of the other device to `from`; returns how many left.
+    fn forward(&mut self, from: &mut OpenPort, port: usize, received: Vec<Mbuf>) -> usize {
         let Bench { store, pipeline, clock, .. } = self;
-        let (came_by, leaves_by) = (PortId(1 - port as u16), PortId(port as u16));
-        let mut output = Output { store, port: leaves_by, queue: &mut from.tx, batch: Batch::new(), sent: 0 };
+        let (ingress, egress) = (PortId(1 - port as u16), PortId(port as u16));
+        let mut output = TrialOutput { store, port: egress, queue: &mut from.tx, batch: Batch::new(), sent: 0 };
         let now = || Time::from_picos(clock.now_ps());
         let deadline = Instant::now() + FRAMES_WITHIN;
-        for mbuf in came {
+        for mbuf in received {
             let before = output.sent;
-            pipeline.handle(now(), came_by, Frame(mbuf), false, &mut output);
+            pipeline.handle(now(), ingress, Frame(mbuf), false, &mut output);
             // One by one, so that a small buffer takes all.
             while output.sent == before && Instant::now() < deadline {
                 pipeline.run_ports(now(), BOTH, &mut output);
@@ -386,19 +388,19 @@ impl Bench {
         sent
     }
 
-    /// Whether `to` holds back what it is given while a PAUSE from `from` lasts: in each of a few tries.
-    fn stops_for_pause(&mut self, from: &mut OpenPort, to: &mut OpenPort, way: usize) -> Option<bool> {
+    /// Returns whether `to` holds frames back while a PAUSE from `from` lasts, in each of a few tries.
+    fn stops_for_pause(&mut self, from: &mut OpenPort, to: &mut OpenPort, direction: usize) -> Option<bool> {
         let mbps = to.port.link().ok()?.speed_mbps.filter(|mbps| *mbps > 0)?;
         let pause_time = Duration::from_nanos(u64::from(u16::MAX) * 512 * 1_000 / u64::from(mbps));
         for attempt in 0..TRIES {
             let pause = ControlFrame::Pause(u16::MAX).encode(SOURCE).to_vec();
-            self.give(from, way, &[pause]);
+            self.give(from, direction, &[pause]);
             let start = Instant::now();
-            let answer = [marked(DESTINATIONS[way], ANSWER, attempt, 60, &[])];
-            let arrived = self.pass(to, from, 1 - way, &answer, is_answer);
+            let answer = [marked(DESTINATIONS[direction], ANSWER, attempt, 60, &[])];
+            let arrived = self.pass(to, from, 1 - direction, &answer, is_answer);
             let held = arrived != answer || start.elapsed() > pause_time * 9 / 10;
             let resume = ControlFrame::Pause(0).encode(SOURCE).to_vec();
-            self.pass(from, to, way, &[resume], is_control);
+            self.pass(from, to, direction, &[resume], is_control);
             if !held {
                 return Some(false);
             }
@@ -406,17 +408,17 @@ impl Bench {
         Some(true)
     }
 
-    /// Sends a few frames, and returns those that arrive and are meant.
+    /// Sends a few frames, and returns those that arrive and match.
     fn pass(
         &mut self,
         from: &mut OpenPort,
         to: &mut OpenPort,
-        way: usize,
+        direction: usize,
         frames: &[Vec<u8>],
         is_meant: fn(&[u8]) -> bool,
     ) -> Vec<Vec<u8>> {
-        let due = self.give(from, way, frames);
-        let arrived = self.take(to, 1 - way, due, is_meant);
+        let due = self.give(from, direction, frames);
+        let arrived = self.take(to, 1 - direction, due, is_meant);
         arrived.iter().map(bytes).collect()
     }
 
@@ -435,7 +437,7 @@ impl Bench {
                 break;
             }
         }
-        // By the queue that a switch would send them by.
+        // Control frames leave by the queue that a switch would use.
         let queue = match &mut from.control {
             Some(control) if frames.iter().all(|frame| is_control(frame)) => control,
             _ => &mut from.tx,
@@ -449,7 +451,7 @@ impl Bench {
         given
     }
 
-    /// Takes frames that are meant, until so many have come or the time is over.
+    /// Takes frames that match, until `due` have arrived or the time is over.
     fn take(&mut self, to: &mut OpenPort, port: usize, due: usize, is_meant: fn(&[u8]) -> bool) -> Vec<Mbuf> {
         let mut arrived = Vec::new();
         let mut batch = Batch::new();
@@ -462,7 +464,7 @@ impl Bench {
     }
 }
 
-/// Which of `sent` are among `arrived`, in order.
+/// Marks the frames of `sent` that are among `arrived`, in order.
 fn in_order(sent: &[Vec<u8>], arrived: &[Vec<u8>]) -> Vec<bool> {
     let mut rest = arrived;
     let is_there = |frame: &Vec<u8>| match rest.iter().position(|other| other == frame) {
@@ -484,10 +486,10 @@ fn lengths(longest: usize) -> Vec<usize> {
 }
 
 const SOURCE: MacAddr = MacAddr([0x02, 0, 0, 0, 0, 0x01]);
-/// Behind the first port and the second one, so that the switch forwards what came by the other.
+/// Addresses at the first and at the second port, to which the switch forwards frames of the other one.
 const DESTINATIONS: [MacAddr; 2] = [MacAddr([0x02, 0, 0, 0, 0, 0x02]), MacAddr([0x02, 0, 0, 0, 0, 0x03])];
 
-/// A frame of this length, whose every byte hangs on its number.
+/// A frame of this length, whose bytes depend on its number.
 fn frame(to: MacAddr, number: usize, length: usize, tags: &[u8]) -> Vec<u8> {
     marked(to, MARK, number, length, tags)
 }
@@ -498,7 +500,7 @@ fn marked(to: MacAddr, mark: &[u8], number: usize, length: usize, tags: &[u8]) -
     bytes
 }
 
-/// Not what the kernel or a neighbour sends meanwhile.
+/// Returns whether a frame is one of the trial's, and none of the kernel's or a neighbour's.
 fn is_ours(frame: &[u8]) -> bool {
     has(frame, MARK)
 }

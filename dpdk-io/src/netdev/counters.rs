@@ -79,12 +79,12 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    pub(super) fn add_from_kernel(&self, counted: ring::Counted) {
+    pub(super) fn add_from_kernel(&self, counted: ring::RingCounts) {
         self.ringed.fetch_add(u64::from(counted.ringed), Ordering::Relaxed);
         self.missed.fetch_add(u64::from(counted.missed), Ordering::Relaxed);
     }
 
-    /// Frames in the ring, or a few more: those that are taken out while this looks count. To be read before `no_protocol`.
+    /// Frames in the ring, and those taken out during this call. To be read before `no_protocol`.
     fn in_ring(&self) -> u64 {
         let rx = &self.rx;
         let taken = rx.frames.get() + rx.superframes.get() + rx.too_long.get() + rx.bad_checksums.get();

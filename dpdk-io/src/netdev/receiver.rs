@@ -104,8 +104,8 @@ fn fill(mbuf: &mut Mbuf, received: &Received<'_>, counters: &Counters) -> bool {
     true
 }
 
-/// Whether the kernel has a protocol for a frame without its outer tag, whose control word is given: IPv4, IPv6 and ARP are always there.
-/// Behind the outer tag of VLAN 0 it takes the next one off too.
+/// Returns whether the kernel has a protocol for a frame without its outer tag, whose control word is `control`: IPv4, IPv6 or ARP.
+/// Behind an outer tag of VLAN 0 the kernel takes the next tag off too.
 fn has_protocol(mut control: u16, untagged: &[u8]) -> bool {
     let word = |at: usize| untagged.get(at..at + 2).map(|bytes| u16::from_be_bytes([bytes[0], bytes[1]]));
     let mut at = ADDRESSES_BYTES;
@@ -136,12 +136,12 @@ mod tests {
 
     #[test]
     fn frames_behind_two_tags_have_no_protocol() {
-        let frame = |words: &[u16]| {
+        let frame = |fields: &[u16]| {
             let mut bytes = vec![0; ADDRESSES_BYTES];
-            bytes.extend(words.iter().flat_map(|word| word.to_be_bytes()));
+            bytes.extend(fields.iter().flat_map(|word| word.to_be_bytes()));
             bytes
         };
-        for (control, words, expected) in [
+        for (control, fields, expected) in [
             (5, &[0x0800][..], true),
             (5, &[0x86dd], true),
             (5, &[0x88b5], false),
@@ -152,7 +152,7 @@ mod tests {
             (0, &[0x8100], false),
             (5, &[], false),
         ] {
-            assert_eq!(has_protocol(control, &frame(words)), expected, "{control} {words:x?}");
+            assert_eq!(has_protocol(control, &frame(fields)), expected, "{control} {fields:x?}");
         }
     }
 }

@@ -1,8 +1,7 @@
 //! The receive ring that a packet socket shares with the kernel, `TPACKET_V2`.
 //!
-//! `TPACKET_V3` was left: it hands over whole blocks of frames, when they are full or a timer of milliseconds has run
-//! out, and a switch must see a frame, and a PAUSE above all, when it comes. V2 gives each slot a word that says whose
-//! it is.
+//! `TPACKET_V3` hands over blocks of frames, when they are full or after milliseconds, which is too late for a PAUSE. V2 has a word
+//! in each slot that says who owns it.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
@@ -47,17 +46,17 @@ pub(super) fn set_promiscuous(socket: &OwnedFd, interface: u32, on: bool) -> Res
     set_option(socket, libc::SOL_PACKET, option, &request)
 }
 
-/// What the kernel counted of a ring.
+/// The kernel's counters of a ring.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Counted {
+pub(super) struct RingCounts {
     /// Frames that it put into the ring.
     pub ringed: u32,
     /// Frames that found the ring full.
     pub missed: u32,
 }
 
-/// Counts since this was last asked; the kernel starts from 0 again.
-pub(super) fn counted_since_last(socket: RawFd) -> Counted {
+/// Reads the counts since the last call; the kernel starts from 0 again.
+pub(super) fn counted_since_last(socket: RawFd) -> RingCounts {
     // `struct tpacket_stats` (linux/if_packet.h): frames, those dropped among them.
     let mut statistics = [0u32; 2];
     let mut len = size_of_val(&statistics) as libc::socklen_t;
@@ -67,7 +66,7 @@ pub(super) fn counted_since_last(socket: RawFd) -> Counted {
         libc::getsockopt(socket, libc::SOL_PACKET, libc::PACKET_STATISTICS, to, &mut len)
     };
     let [all, missed] = if ret < 0 { [0, 0] } else { statistics };
-    Counted { ringed: all.saturating_sub(missed), missed }
+    RingCounts { ringed: all.saturating_sub(missed), missed }
 }
 
 pub(super) fn set_option<T>(socket: &OwnedFd, level: c_int, name: c_int, value: &T) -> Result<(), Errno> {

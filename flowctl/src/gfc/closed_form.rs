@@ -73,7 +73,7 @@ impl FeedbackDelay {
         }
     }
 
-    /// What the rule gives, without the period: `2·MTU/C + 2·D_prop + reaction`, and at a NIC its transmit backlog.
+    /// The rule's τ, without the period: `2·MTU/C + 2·D_prop + reaction`, and at a NIC its transmit backlog.
     pub fn by_rule(&self) -> Span {
         self.frames + self.wire + self.reaction + self.tx_backlog
     }

@@ -40,15 +40,11 @@ impl Mmu {
         })
     }
 
-    /// Places each packet of a burst or refuses it; the intake tells what became of each. All packets are of the writer's port.
-    /// The shared pool is touched once a call, and each queue once, in the order of their first packets.
+    /// Places or refuses each packet of a burst, all of the writer's port, as the intake then says. Returns the classes that went
+    /// OFF.
     ///
-    /// The shared bytes of the whole burst are reserved before and what was not used is returned after, so that
-    /// lcores that admit at the same time never keep more than there is.
-    ///
-    /// Packets of a queue are kept as a whole where that comes to the same as one by one.
-    ///
-    /// Returns the classes that went OFF with this call.
+    /// The shared bytes of the whole burst are reserved before, and unused ones returned after, so that lcores that admit at the
+    /// same time never keep more than there is.
     #[inline]
     pub fn admit_burst(&self, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
         intake.whole = 0;

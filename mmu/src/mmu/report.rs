@@ -22,7 +22,7 @@ pub struct QueueUse {
     pub port_off: bool,
     /// Xoff now: T(t), or what the policy compares instead.
     pub threshold: Bytes,
-    /// Φ now, in the charges that it holds ([`BufferLayout::charged_by`]).
+    /// Φ now, in charges ([`BufferLayout::charged_by`]).
     pub headroom_limit: Bytes,
     /// How often the queue went OFF.
     pub pauses: u64,

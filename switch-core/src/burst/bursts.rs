@@ -58,9 +58,9 @@ pub(crate) struct BurstPort<P> {
     pub(super) waits: Waits,
     /// The classes that had a frame then which neither a pause nor credit held back; of a port with limits.
     pub(super) open: ClassSet,
-    /// Of a NIC's port: what bounds the data in its transmit ring.
+    /// The bound on the data in a NIC's transmit ring; `None` for other devices.
     tx_backlog: Option<TxBacklog>,
-    /// Whether the port is a NIC's whose link is no faster than its rate, so that nothing can be made up but what the NIC's ring holds.
+    /// Whether the port is a NIC's whose link is no faster than its rate. Late polls then make up no more than the NIC's ring holds.
     pub(super) at_line_rate: bool,
     /// [`CatchUp::base`].
     base: Span,
@@ -70,7 +70,7 @@ impl<P> BurstPort<P> {
     /// Takes over the rate that the port is shaped to, and its link's speed.
     fn set_rates(&mut self, state: &PortState) {
         let rate = state.rate.shaped_to();
-        // While nobody told the link's speed it is taken to be the rate.
+        // A link of unknown speed is taken to have the port's rate.
         let link = |backlog: TxBacklog| state.rate.of_link().map(|link| backlog.on_clock(link)).or(rate);
         let nic = self.tx_backlog.and_then(|backlog| Some((backlog, link(backlog)?)));
         self.peak.set(rate, self.base, nic);

@@ -54,7 +54,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             (None, ClassSet::EMPTY) => Waits::Nothing,
             (None, _) => Waits::Wire,
         };
-        // A NIC whose ring holds all that it may is not behind: its link has enough to carry.
+        // A NIC whose ring is filled to its bound is not behind: its link has enough to carry.
         let may_go = if port.own.at_line_rate { port.may_send(now) } else { port.shaper.is_free(now) };
         self.manner.is_behind |= port.own.waits == Waits::Wire && may_go && self.manner.late.makes_up();
     }

@@ -85,8 +85,8 @@ impl Switch {
 /// More packets in an lcore's queues than pass through in a few rounds: the memory of as many leaves a core's own cache.
 const STANDING_MIN: usize = 4_096;
 
-/// The most frames that a switch holds in its buffer, which packet memory has an mbuf for each of: the MMU keeps no more, as it charges
-/// each for its mbuf at least and headroom has room for that. None where the buffer can't be cut: there is no switch then.
+/// The largest number of frames in a switch's buffer. Packet memory has an mbuf for each, and the MMU keeps no more, as it charges each
+/// frame for its mbuf. 0 where the configuration's segments do not fit the buffer: there is no switch then.
 pub fn frames_held_max(config: &SwitchConfig) -> usize {
     let charge = config.charge_per_mbuf();
     buffer_layout(config).map_or(0, |layout| charge.frames_max(layout.charged_by(charge).charges_max()) as usize)

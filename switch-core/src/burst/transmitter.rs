@@ -456,9 +456,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 }
 
 impl<P: Packet> OutPort<BurstPort<P>> {
-    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire: as many as would be next one after the other.
-    /// Returns how many, and their bytes. They are still in their queue. A class that is not [plain](OutPort::plain) is `LIMITED`: each
-    /// frame counts against its rate and its credit.
+    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire one after the other. They stay in
+    /// their queue. A class that is not [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit.
+    /// Returns how many, and their bytes.
     #[inline(always)]
     fn extend_row<const LIMITED: bool>(
         &mut self,
@@ -530,10 +530,9 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         }
     }
 
-    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire at once: as many as would be next one
-    /// after the other, if the wire would be free at `now` even behind all of them. It would be free between them then, since it is
-    /// taken for longer with each. Packets of a `LIMITED` class go so if its rate and its credit let all of them. `None` if they
-    /// may not, and nothing is changed. Returns how many, and their bytes.
+    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire by the sum of their lengths.
+    /// `None`, with nothing changed, where the wire, or a `LIMITED` class's rate or credit, does not let all of them go at `now`.
+    /// Returns how many, and their bytes.
     #[inline(always)]
     fn put_row_on_wire<const LIMITED: bool>(
         &mut self,

@@ -1,14 +1,9 @@
 //! A port's rate C, and the speed of its link, which may change while the switch runs.
 //!
-//! A port whose configuration has a `rate` keeps it. Another has its link's speed, as last told by [`Shared::set_link_rate`];
-//! what was derived from the one before then follows:
-//! - pause quanta, of pauses that are received and of those that are repeated, at once;
-//! - limits of queues, which are cut to C, and the shaper, where the port is [shaped to its
-//!   link](crate::PortFacts::shaped), when the transmitter serves the port next;
-//! - thresholds of policies that go by C;
-//! - telemetry.
-//!
-//! The buffer's partition, headroom and what GFC and CBFC reckon with C hang on configured rates and sizes alone.
+//! A port whose configuration has a `rate` keeps it. Another has its link's speed, by [`Shared::set_link_rate`]. Pause quanta, queue
+//! limits, the shaper (where the port is [shaped to its link](crate::PortFacts::shaped)), thresholds of policies that depend on C,
+//! and telemetry follow. The buffer's partition, headroom, and GFC's and CBFC's parameters depend on configured rates and sizes
+//! alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -43,11 +38,11 @@ pub struct RateChange {
 }
 
 impl Shared {
-    /// Tells the pipeline the speed of a port's link, from the control thread. Says what became of the rate of a port that has
-    /// none configured; `None` if this speed was told before, and for a port with a rate.
+    /// Sets the speed of a port's link, from the control thread. Returns the change of rate of a port without a configured one;
+    /// `None` if the speed is not new, and for a port with a rate.
     ///
-    /// Lcores take it over without waiting for each other. A pause under way keeps its end, at either end of the link; one that
-    /// the port has out is repeated at once. A driver that serves ports singly has this one served now
+    /// Lcores take it over without waiting for each other. A pause under way keeps its end; one that the port has out is repeated
+    /// at once. A driver that serves ports singly serves this one now
     /// ([`Pipeline::run_ports`](crate::single::Pipeline::run_ports)).
     pub fn set_link_rate(&self, port: PortId, speed: BitRate) -> Option<RateChange> {
         let link = &self.port(port).rate;

@@ -35,7 +35,7 @@ impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     type Queues = Queues<P>;
     type Ports = S;
 
-    /// All classes leave by one queue, whatever the device of that name would have, and no poll hands over more than the wire carries.
+    /// Makes a port with one queue for all classes and no transmit backlog: no poll hands over more than the wire carries.
     fn port(&self, _state: &PortState, _tx_queues: u8, _tx_backlog: Option<TxBacklog>) -> Refused<P> {
         None
     }

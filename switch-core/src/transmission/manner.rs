@@ -25,7 +25,8 @@ pub(crate) trait Manner<P> {
     /// Whether a control thread may give queues other limits while the switch runs, so that there is to be room for them.
     const IS_STEERED: bool = false;
 
-    /// A port that is offered nothing. Its device has so many transmit queues for data; a NIC's transmit backlog has a bound.
+    /// Makes a port without frames. `tx_queues` are its device's transmit queues for data, and `tx_backlog` is the bound on a NIC's
+    /// transmit backlog.
     fn port(&self, state: &PortState, tx_queues: u8, tx_backlog: Option<TxBacklog>) -> Self::Port;
 
     /// Whether a port is offered frames.
@@ -54,7 +55,7 @@ pub(crate) trait Manner<P> {
     /// Takes note of the rate that a port was given, or that its link has now.
     fn note_rate(_port: &mut Self::Port, _state: &PortState) {}
 
-    /// Takes note of a control frame that was sent, and takes so much on the wire.
+    /// Takes note of a control frame that was sent, with its bytes on the wire.
     fn note_control(_port: &mut Self::Port, _wire: Bytes) {}
 
     /// Takes note of how long ago the arrival was that a message, just sent, tells of.

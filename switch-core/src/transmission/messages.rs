@@ -79,7 +79,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let wire = wire_bytes(packet.frame_bytes(), self.link_overhead);
         let mut burst = Burst::new();
         burst.push(packet);
-        // What was counted as sent is ahead of a message that says how much was (FCTBS).
+        // A message with the count of data sent (FCTBS) leaves behind that data.
         let accepted = if port.counts_sent {
             driver.transmit(port.id, &mut burst)
         } else {

@@ -77,7 +77,7 @@ pub(super) struct AttachedHost {
     board: Arc<Board>,
     notes: Producer<Note>,
     tap: Option<Tap>,
-    /// The time of the last poll, and of the scenario's end: what comes after it is no part of the run.
+    /// Times of the last poll and of the scenario's end. Polls after the end are no part of the run.
     polled: Time,
     end: Time,
     /// Line time lost to late polls.

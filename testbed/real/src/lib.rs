@@ -145,12 +145,10 @@ pub enum BackendError {
 }
 
 impl DpdkBackend {
-    /// Starts DPDK with the memory that the largest of `scenarios` needs; only scenarios of that size can run. Devices that they
-    /// name are taken for this process, or it is an error.
+    /// Starts DPDK with the memory that the largest of `scenarios` needs, and claims their devices.
     ///
-    /// Hosts get CPUs of their own only where all scenarios run in real time. A dilated scenario has the time to poll
-    /// its hosts in turn with the switch on one CPU, and should: when the machine takes that CPU away, everybody stands
-    /// still together, and only time is lost. On CPUs of their own, hosts would go on sending to a switch that stands.
+    /// Hosts get CPUs of their own only where all scenarios run in real time. In a dilated one they are polled in turn with the
+    /// switch on one CPU: when the machine takes it, only time is lost, and no host sends to a switch that stands.
     pub fn start(scenarios: &[Scenario]) -> Result<DpdkBackend, DriverError> {
         let locks = claim(scenarios)?;
         let allowed = weir_dpdk_io::cpu::allowed();
@@ -340,9 +338,8 @@ fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverEr
 /// What a late poll makes up where all hosts are real, on the scenario's clock: short beside a round trip, and a burst of 12.5 KB at 10 Gb/s.
 const MADE_UP_FOR_REAL_HOSTS: Span = Span::from_micros(10);
 
-/// How far ports of a switch that are polled late may catch up, and hosts on them: both alike, since with more, hosts would
-/// outrun a switch that lost the same time, and congest it. Unless something else is configured that is little: who is polled
-/// in turn on one CPU stands still together, as if the clock stood, and it is a burst that would disturb.
+/// Catch-up of a switch's ports that are polled late, and of their hosts, which with more would congest a switch that lost the same
+/// time. The default is small: ports and hosts polled in turn on one CPU stand still together.
 fn slack(switch: &SwitchConfig) -> Span {
     let real = match switch.lcores.catch_up {
         CatchUp::Auto => CATCH_UP_BASE,

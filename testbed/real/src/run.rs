@@ -94,7 +94,7 @@ impl Run<'_> {
         Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
     }
 
-    /// The samples of a scenario that begins now, and what the machine did to the switches by its end.
+    /// Samples a scenario that begins now until its end; returns how it ended, and the machine's part in the results.
     fn sample_all(
         &self,
         real: Option<&RealHosts>,

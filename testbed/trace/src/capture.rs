@@ -79,7 +79,7 @@ pub struct LeftOut {
     pub padded: u64,
     /// Taken frames that stood in the file behind a later one, by more than [`STEP_BACK_MAX`].
     pub out_of_order: u64,
-    /// Taken frames that stood there by no more: they stay behind it and have its time.
+    /// Taken frames that stood behind a later one by no more than that: they stay behind it and have its time.
     pub stepped_back: u64,
     /// Taken frames without a time: simple packets of pcapng.
     pub without_time: u64,
@@ -151,8 +151,8 @@ pub enum CaptureError {
     },
 }
 
-/// Largest step back of a clock, as when it is disciplined, or read by the cores of several receive queues. The file then has the frames of
-/// a flow in their order, and their times have not. Larger steps are those of files that were put behind each other.
+/// Largest step back of a clock that is disciplined, or read by several receive queues: the file has a flow's frames in order. Larger
+/// steps are those of concatenated files.
 pub const STEP_BACK_MAX: Span = Span::from_micros(100);
 /// Shortest frame without FCS.
 const FRAME_BYTES_MIN: usize = 60;
@@ -223,7 +223,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Orders the frames by their times, but for those that a clock's small step back has put before the frame that they stand behind.
+    /// Orders the frames by their times. A frame whose time is a small step back stays in its place, with the time of the frame before.
     fn put_in_order(&mut self) {
         let mut before = self.frames[0].at;
         for frame in &mut self.frames {
@@ -380,22 +380,22 @@ impl Capture {
             left.too_short.note(seen.number, data.len());
             return Ok(());
         }
-        let whole = if is_cut { seen.original } else { data.len() };
-        if whole > choice.frame_bytes_max {
-            left.too_long.note(seen.number, whole);
+        let length = if is_cut { seen.original } else { data.len() };
+        if length > choice.frame_bytes_max {
+            left.too_long.note(seen.number, length);
             return Ok(());
         }
-        // Nothing stands for what the file does not have.
-        let length = if is_cut { data.len() } else { data.len().max(FRAME_BYTES_MIN) };
-        let taken = (self.bytes.len() + length) as u64 + ((self.frames.len() + 1) * size_of::<Captured>()) as u64;
+        // Only a whole frame is padded: headers alone stay as they are.
+        let stored = if is_cut { data.len() } else { data.len().max(FRAME_BYTES_MIN) };
+        let taken = (self.bytes.len() + stored) as u64 + ((self.frames.len() + 1) * size_of::<Captured>()) as u64;
         if taken > choice.memory_bytes_max {
             let path = self.path.display().to_string();
             return Err(CaptureError::TooLarge { path, mb: choice.memory_bytes_max / 1_000_000 });
         }
-        left.padded += u64::from(length > data.len());
+        left.padded += u64::from(stored > data.len());
         let start = self.bytes.len();
         self.bytes.extend_from_slice(data);
-        self.bytes.resize(start + length, 0);
+        self.bytes.resize(start + stored, 0);
         left.without_time += u64::from(seen.at.is_none());
         // One without a time comes with the frame before.
         let at = seen.at.unwrap_or_else(|| self.frames.last().map_or(Stamp::default(), |frame| frame.at));
@@ -404,8 +404,8 @@ impl Capture {
             number,
             at,
             direction,
-            length: whole.max(FRAME_BYTES_MIN),
-            bytes: start..start + length,
+            length: length.max(FRAME_BYTES_MIN),
+            bytes: start..start + stored,
         });
         Ok(())
     }

@@ -56,8 +56,8 @@ pub(crate) enum Transport {
     Other,
 }
 
-/// Returns whether the beginning of a frame of this length has the headers up to RoCEv2's BTH, or TCP's. Frames of something else need no more
-/// than what says that they are.
+/// Returns whether the beginning of a frame of this length has the headers up to RoCEv2's BTH, or TCP's. Frames of other protocols need
+/// only the headers that name their protocol.
 pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
     let at = type_at(frame);
     let ip_bytes = match word(frame, at) {

@@ -55,9 +55,9 @@ pub struct Recording {
     pub last: Stamp,
 }
 
-/// The transport's part of a packet: what the capture has of it, from its header on, and its length.
+/// A packet from its transport header on: the bytes that the capture has, and its length.
 #[derive(Clone, Copy)]
-struct Segment<'f> {
+struct CapturedSegment<'f> {
     head: &'f [u8],
     bytes: usize,
 }
@@ -134,7 +134,8 @@ impl Connections {
             return;
         };
         let [from, to] = ip.addresses;
-        let body = |start: usize| Segment { head: &frame[start..ip.end.min(frame.len())], bytes: ip.end - start };
+        let body =
+            |start: usize| CapturedSegment { head: &frame[start..ip.end.min(frame.len())], bytes: ip.end - start };
         let (key, is_rdma) = match ip.transport {
             Transport::Udp(start) => match rdma::queue_pair(body(start)) {
                 Some(queue_pair) => ((from, to, u64::from(queue_pair), false), true),

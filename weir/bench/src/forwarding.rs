@@ -1,7 +1,7 @@
-//! How much one lcore forwards, and several: a switch between ports that receive as fast as they are polled.
+//! Packets that one lcore or several forward between ports that receive as fast as they are polled.
 //!
-//! The ports are DPDK's `net_pcap` devices. They replay a capture for ever and drop what is sent, so that an lcore always has something
-//! to receive. They copy each frame into a packet buffer as it is received.
+//! The ports are DPDK's `net_pcap` devices, which replay a capture for ever, copy each frame into a packet buffer, and drop sent
+//! frames.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -329,11 +329,11 @@ pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Re
     })
 }
 
-/// Runs a switch for some time with about so many bytes in its queues all the while, so that each frame has left the cache before it
-/// leaves. 0 has the queues as the frames make them.
+/// Runs a switch with about this many bytes in its queues, so that each frame has left the cache before it leaves. 0 leaves the
+/// queues to the frames.
 ///
-/// Ports send as much as they can, which is more than comes, until 3 % less stands in their queues, and nothing until 3 % more does. The
-/// result is from one such turn to another, so that as much came as left.
+/// Ports send faster than frames arrive until 3 % less waits, and nothing until 3 % more does. The result spans whole such cycles, so
+/// that as much arrived as left.
 ///
 /// # Errors
 /// As [`forward`]; the queues do not get so long, or so short.

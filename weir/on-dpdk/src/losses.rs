@@ -29,16 +29,16 @@ pub(crate) struct LossLog {
 }
 
 impl LossLog {
-    /// Logs which devices can't tell all their losses.
+    /// Logs which devices have no counter for some of their losses.
     pub(crate) fn new(switches: &[SwitchConfig], running: &RunningSwitches) -> LossLog {
         let last: Vec<Vec<DeviceLosses>> = (0..switches.len()).map(|index| running.device_losses(index)).collect();
         for (config, losses) in switches.iter().zip(&last) {
             for (port, losses) in config.ports.iter().zip(losses) {
                 for (direction, losses) in directions(losses) {
-                    if let Some(untold) = losses.untold {
+                    if let Some(uncounted) = losses.uncounted {
                         tracing::warn!(
                             switch = %config.name, port = %port.name,
-                            "{} does not tell all that it loses on {direction} ({untold}): losses there are unknown",
+                            "{} does not tell all that it loses on {direction} ({uncounted}): losses there are unknown",
                             port.device
                         );
                     }
@@ -49,7 +49,7 @@ impl LossLog {
     }
 
     /// To be called often; reads the devices when it is time.
-    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
+    pub(crate) fn log(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
         if Instant::now() < self.next {
             return;
         }
@@ -59,7 +59,7 @@ impl LossLog {
             for (number, ((port, is), was)) in config.ports.iter().zip(&now).zip(&self.last[index]).enumerate() {
                 for ((direction, is), (_, was)) in directions(is).into_iter().zip(directions(was)) {
                     let new = is.since(was);
-                    if new.told() == 0 {
+                    if new.counted() == 0 {
                         continue;
                     }
                     for (cause, frames) in new.causes() {
@@ -70,7 +70,7 @@ impl LossLog {
                         tracing::warn!(
                             switch = %config.name, port = %port.name,
                             "the host sent more than its NIC took: {} frames were lost in the host ({}), {} since the start",
-                            new.told(), causes(&new), is.told()
+                            new.counted(), causes(&new), is.counted()
                         );
                         continue;
                     }
@@ -79,7 +79,7 @@ impl LossLog {
                     tracing::error!(
                         switch = %config.name, port = %port.name,
                         "the device lost {} frames on {direction} ({}), {} since the start{of}",
-                        new.told(), causes(&new), is.told()
+                        new.counted(), causes(&new), is.counted()
                     );
                 }
             }
@@ -87,17 +87,17 @@ impl LossLog {
         }
     }
 
-    /// What the devices of each port of switch `index` lost, as last read.
+    /// Losses of the devices of switch `index`, by port, as last read.
     pub(crate) fn last(&self, index: usize) -> &[DeviceLosses] {
         &self.last[index]
     }
 
-    /// What the line of rates says of switch `index`: the frames lost since the line before.
+    /// Formats the frames that devices of switch `index` lost since the last line of rates, for the next one.
     pub(crate) fn in_line(&mut self, index: usize) -> String {
         let all = || self.last[index].iter().flat_map(directions);
-        let told: u64 = all().map(|(_, losses)| losses.told()).sum();
-        let since = told - std::mem::replace(&mut self.in_line[index], told);
-        let is_complete = all().all(|(_, losses)| losses.untold.is_none());
+        let counted: u64 = all().map(|(_, losses)| losses.counted()).sum();
+        let since = counted - std::mem::replace(&mut self.in_line[index], counted);
+        let is_complete = all().all(|(_, losses)| losses.uncounted.is_none());
         format!("  lost at devices {}", amount(since, is_complete))
     }
 }
@@ -105,20 +105,20 @@ impl LossLog {
 /// Logs lossless frames that switches dropped, once a second.
 pub(crate) struct DropLog {
     next: Instant,
-    /// By switch, port, class and reason, as last told.
-    told: BTreeMap<(usize, usize, Class, DropReason), u64>,
+    /// Lossless frames dropped, as last logged, by switch, port, class and reason.
+    logged: BTreeMap<(usize, usize, Class, DropReason), u64>,
 }
 
 /// Reasons for which no frame of a lossless class should be dropped. The others keep frames away from a port, lossless ones too.
 const LOSSES: [DropReason; 2] = [DropReason::HeadroomViolation, DropReason::NoMemory];
 
 impl DropLog {
-    /// Nothing was dropped yet.
+    /// Starts with no frame dropped, and the first second ahead.
     pub(crate) fn new() -> DropLog {
-        DropLog { next: Instant::now() + INTERVAL, told: BTreeMap::new() }
+        DropLog { next: Instant::now() + INTERVAL, logged: BTreeMap::new() }
     }
 
-    /// Whether a second has passed; then the next has begun.
+    /// Returns whether a second has passed, and begins the next one then.
     pub(crate) fn is_due(&mut self) -> bool {
         let now = Instant::now();
         let is_due = now >= self.next;
@@ -128,11 +128,11 @@ impl DropLog {
         is_due
     }
 
-    /// Logs and notes what was dropped since the last call.
-    pub(crate) fn tell(&mut self, switches: &[SwitchConfig], reports: &[Report], note: Note<'_>) {
+    /// Logs and notes the lossless frames dropped since the last call.
+    pub(crate) fn log(&mut self, switches: &[SwitchConfig], reports: &[Report], note: Note<'_>) {
         for (index, (config, report)) in switches.iter().zip(reports).enumerate() {
             for (number, port, class, reason, frames) in lossless_drops(config, report) {
-                let all = self.told.entry((index, number, class, reason)).or_default();
+                let all = self.logged.entry((index, number, class, reason)).or_default();
                 let new = frames - std::mem::replace(all, frames).min(frames);
                 if new == 0 {
                     continue;
@@ -168,7 +168,7 @@ fn lossless_drops<'r>(
     })
 }
 
-/// What a port's device lost, in the summary.
+/// Losses of a port's device, in the summary.
 #[derive(Serialize)]
 pub(crate) struct LossSummary {
     receive: DirectionSummary,
@@ -177,14 +177,14 @@ pub(crate) struct LossSummary {
 
 #[derive(Serialize)]
 struct DirectionSummary {
-    /// Frames lost, as far as the device tells; null where it tells of none and can't tell all.
+    /// Lost frames that the device counted; null where it counted none and does not count all.
     frames: Option<u64>,
-    /// Whether the device tells all that it loses.
+    /// Whether the device counts all frames that it loses.
     complete: bool,
-    /// What it does not tell.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    untold: Option<&'static str>,
-    /// No more than so many of `frames` were of lossless classes.
+    /// Losses that the device has no counter for, as a phrase.
+    #[serde(rename = "untold", skip_serializing_if = "Option::is_none")]
+    uncounted: Option<&'static str>,
+    /// Upper bound on the `frames` that were of lossless classes.
     lossless_at_most: u64,
     by_cause: BTreeMap<&'static str, u64>,
     /// Whether it is the host that lost them, which sent more than its NIC took: no loss of the network's.
@@ -195,8 +195,8 @@ struct DirectionSummary {
 }
 
 impl LossSummary {
-    /// Judges what the device of port `index` lost. A device does not tell the classes of lost frames, and what the port carried
-    /// besides proves nothing: all of them may have been lossless, unless no frame that goes that way can be.
+    /// Judges the losses of the device of port `index`. A device does not count lost frames by class: all of them may have been
+    /// lossless, unless no frame of that direction can be.
     pub(crate) fn new(config: &SwitchConfig, index: usize, losses: &DeviceLosses) -> LossSummary {
         let comes = |port: usize| !(config.classes_from(port) & config.classes.lossless).is_empty();
         let leaves = config.real_ports().any(|from| from != index && comes(from));
@@ -228,12 +228,12 @@ impl LossSummary {
 
 impl DirectionSummary {
     fn new(losses: &Losses, may_be_lossless: bool) -> DirectionSummary {
-        let told = losses.told();
+        let counted = losses.counted();
         DirectionSummary {
             frames: frames(losses),
-            complete: losses.untold.is_none(),
-            untold: losses.untold,
-            lossless_at_most: if may_be_lossless { told } else { 0 },
+            complete: losses.uncounted.is_none(),
+            uncounted: losses.uncounted,
+            lossless_at_most: if may_be_lossless { counted } else { 0 },
             by_cause: losses.causes().map(|(cause, frames)| (cause.name(), frames)).collect(),
             in_host: false,
             causes: causes(losses),
@@ -241,7 +241,7 @@ impl DirectionSummary {
     }
 }
 
-/// The losses of the ports that had any, or can't tell; empty if no device lost a frame.
+/// The losses of the ports that had any, or that do not count all; empty if no device lost a frame.
 pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSummary)>) -> Table {
     let mut table = Table::new(["Port", "Lost at device on", "Frames", "Lossless at most", "Why", "Not told"]);
     for (port, losses) in ports {
@@ -257,7 +257,7 @@ pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSumma
                     } else {
                         losses.causes.clone()
                     },
-                    losses.untold.unwrap_or("").to_owned(),
+                    losses.uncounted.unwrap_or("").to_owned(),
                 ]);
             }
         }
@@ -265,10 +265,10 @@ pub(crate) fn loss_table<'s>(ports: impl Iterator<Item = (&'s str, &'s LossSumma
     table
 }
 
-/// Frames lost, as far as the device tells; `None` where it tells of none and can't tell all.
+/// Lost frames that the device counted; `None` where it counted none and does not count all.
 pub(crate) fn frames(losses: &Losses) -> Option<u64> {
-    let told = losses.told();
-    (told > 0 || losses.untold.is_none()).then_some(told)
+    let counted = losses.counted();
+    (counted > 0 || losses.uncounted.is_none()).then_some(counted)
 }
 
 /// `12`, `at least 12`, or `unknown`.
@@ -301,9 +301,9 @@ mod tests {
 
     use super::*;
 
-    fn lost(frames: u64, untold: Option<&'static str>) -> Losses {
+    fn lost(frames: u64, uncounted: Option<&'static str>) -> Losses {
         let mut losses = Losses::default();
-        losses.untold = untold;
+        losses.uncounted = uncounted;
         losses.add(LossCause::ReceiveFull, frames);
         losses
     }

@@ -1,20 +1,20 @@
-//! Messages of flow control that had no packet memory and came late, which should not be: told once of each switch while it runs.
+//! Flow-control messages that were late for want of packet memory, a fault of the set-up: logged once for each switch.
 
 use weir_config::SwitchConfig;
 use weir_switch_core::Report;
 
-/// The switches that were told of.
+/// The switches whose late messages were logged.
 #[derive(Debug, Default)]
 pub(crate) struct MemoryLog {
-    told: Vec<usize>,
+    logged: Vec<usize>,
 }
 
 impl MemoryLog {
-    /// Tells of a switch whose messages have come late, if it was not told of.
-    pub(crate) fn tell(&mut self, index: usize, config: &SwitchConfig, report: &Report) {
+    /// Logs that messages of a switch were late, once for each switch.
+    pub(crate) fn log(&mut self, index: usize, config: &SwitchConfig, report: &Report) {
         let put_off: u64 = report.ports.iter().map(|port| port.control_tx.put_off).sum();
-        if put_off > 0 && !self.told.contains(&index) {
-            self.told.push(index);
+        if put_off > 0 && !self.logged.contains(&index) {
+            self.logged.push(index);
             tracing::error!(
                 switch = %config.name,
                 "messages of flow control had no packet memory in {put_off} rounds of lcores, and came late: a bug"

@@ -200,11 +200,11 @@ impl Session<'_> {
                 let configs = self.control.configs();
                 self.note(running, &mut |note| storms.tell(&configs, running, note));
                 rates.tell(switches, placement, running);
-                self.note(running, &mut |note| losses.tell(switches, running, note));
+                self.note(running, &mut |note| losses.log(switches, running, note));
                 if drops.is_due() {
                     let reports = running.reports()?;
                     // The record has drops of its own.
-                    drops.tell(switches, &reports, &mut |switch, port, class, kind| {
+                    drops.log(switches, &reports, &mut |switch, port, class, kind| {
                         self.control.note(&switches[switch], port, class, &kind);
                     });
                 }
@@ -244,7 +244,7 @@ impl Session<'_> {
                 }
                 self.control.note_rates(index, last, &report);
                 peers.tell(index, &configs[index], &report);
-                memory.tell(index, &switches[index], &report);
+                memory.log(index, &switches[index], &report);
                 nics.tell(index, &switches[index], running);
                 if !report.balance.holds {
                     tracing::error!(switch = %switches[index].name, "the books do not balance: {:?}", report.balance);

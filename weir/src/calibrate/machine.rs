@@ -59,13 +59,13 @@ impl Gaps {
         gaps
     }
 
-    /// Sums the time for which lcores were away.
+    /// Sums the time in which lcores did not poll.
     pub(super) fn away(&self) -> Span {
         Span::from_nanos((self.away_ms * 1e6) as u64)
     }
 
-    /// Explains why a peer that never seemed to stop is not named: in so many pauses lcores were away. `None` where there is none.
-    pub(super) fn unpolled(&self, pauses: u64) -> Option<String> {
+    /// Explains why a peer whose frames came through pauses is not named: in these pauses lcores did not poll. `None` for 0 pauses.
+    pub(super) fn late_poll_doubt(&self, pauses: u64) -> Option<String> {
         (pauses > 0).then(|| {
             format!(
                 "frames came through {pauses} pauses, for half of which or more lcores did not poll{}: frames of a peer that stopped would \
@@ -75,7 +75,7 @@ impl Gaps {
         })
     }
 
-    /// Names who had the CPUs, in brackets; empty where the kernel does not count it.
+    /// Names the users of the CPUs meanwhile, in brackets; empty where the kernel does not count them.
     fn who(&self) -> String {
         let had = [("others had its CPUs", self.cpu_waited_ms), ("a hypervisor had them", self.cpu_stolen_ms)];
         let had = had.into_iter().filter_map(|(who, ms)| Some(format!("{who} for {} ms", ms.filter(|ms| *ms > 0)?)));
@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn the_machine_is_named_before_a_peer_is() {
         let gaps = Gaps::between(&[lcore(0, &[], Some(0))], &[lcore(0, &[(9_000_000, 3)], Some(21))], 100);
-        assert_eq!((gaps.away(), gaps.unpolled(0)), (Span::from_millis(27), None));
-        let told = gaps.unpolled(20).unwrap();
+        assert_eq!((gaps.away(), gaps.late_poll_doubt(0)), (Span::from_millis(27), None));
+        let text = gaps.late_poll_doubt(20).unwrap();
         assert!(
-            told.starts_with("frames came through 20 pauses") && told.contains("others had its CPUs for 21 ms"),
-            "{told}"
+            text.starts_with("frames came through 20 pauses") && text.contains("others had its CPUs for 21 ms"),
+            "{text}"
         );
     }
 }

@@ -1,7 +1,7 @@
-//! How long a sender goes on after it was told to pause, read from the frames that passed a port.
+//! How long a sender goes on after a PAUSE, read from the frames that passed a port.
 //!
-//! The port's frames are handed to [`Watch::see`] in the order of their times, and [`Watch::end`] is called behind the last. One watch is for
-//! one class and one way: frames of the data's sender, and the PAUSEs that come against them.
+//! Frames go to [`Watch::see`] in the order of their times, and [`Watch::end`] is called last. A watch is for one class and one
+//! direction: frames of the data's sender, and PAUSEs to it.
 
 use std::collections::VecDeque;
 

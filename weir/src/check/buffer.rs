@@ -29,16 +29,16 @@ pub(super) struct Partition {
     pub on_dpdk: OnDpdk,
 }
 
-/// What is otherwise on DPDK, where a frame takes an mbuf however short it is.
+/// Limits on DPDK, where a frame takes an mbuf however short it is.
 #[derive(Serialize)]
 pub(super) struct OnDpdk {
-    /// The least that a frame is charged.
+    /// Least charge of a frame, in bytes.
     pub charge_min_bytes: u64,
-    /// The most frames that the buffer holds: it has an mbuf for each.
+    /// Largest number of frames in the buffer, with an mbuf for each.
     pub mbufs: u64,
-    /// Those of them that headroom has.
+    /// Number of these mbufs that headroom has.
     pub headroom_mbufs: u64,
-    /// Whether the least charge is above what the shortest frame's bytes are charged.
+    /// Set where the least charge is above the shortest frame's charge by its bytes.
     #[serde(skip)]
     limits_short_frames: bool,
 }

@@ -21,7 +21,7 @@ pub(super) struct PortChecked {
     flow_control: String,
     headroom_bytes: u64,
     headroom_by_rule_bytes: Option<u64>,
-    /// What the rule counts of a NIC's transmit backlog.
+    /// The rule's term for a NIC's transmit backlog.
     tx_backlog_bytes: Option<u64>,
 }
 

@@ -38,8 +38,8 @@ impl RunningSwitches {
         self.netdevs.look();
         for (index, switch) in self.switches.iter().enumerate() {
             for (state, (number, port)) in switch.shared.ports().iter().zip(switch.ports.iter().enumerate()) {
-                let gone = Link { up: false, speed_mbps: None, full_duplex: false };
-                let link = port.as_ref().map(|port| if port.is_removed() { Ok(gone) } else { port.link() });
+                let no_link = Link { up: false, speed_mbps: None, full_duplex: false };
+                let link = port.as_ref().map(|port| if port.is_removed() { Ok(no_link) } else { port.link() });
                 let Some(Ok(mut link)) = link else { continue };
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
                 // Each port's carrier is told by one alone, as two do not tell of a change at the same time: DPDK's driver for AF_XDP

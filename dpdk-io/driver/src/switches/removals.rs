@@ -8,10 +8,10 @@ use weir_units::PortId;
 
 use super::RunningSwitches;
 
-/// A step of a device's way out.
+/// A step of a device's removal.
 #[derive(Debug)]
 pub enum Removal {
-    /// The device is taken away: its port has no link from now on, and lcores let go of it.
+    /// The device is taken away. Its port has no link from now on, and lcores no longer use it.
     Requested,
     /// DPDK has closed it, and the kernel has it back.
     Released,
@@ -24,8 +24,8 @@ pub enum Removal {
 pub(super) struct Removals(Mutex<BTreeMap<(usize, usize), bool>>);
 
 impl RunningSwitches {
-    /// Has lcores let go of devices that are taken away, and releases them; returns what has become of which since the last call. A
-    /// port with a NIC in front of its host keeps its device, which is not released before the end.
+    /// Releases devices that are taken away once no lcore uses them; returns the steps since the last call, by switch and port. A port
+    /// with a NIC in front of its host keeps its device until the end.
     pub fn removals(&self) -> Vec<(usize, PortId, Removal)> {
         let mut known = self.removals.0.lock().unwrap_or_else(PoisonError::into_inner);
         let mut news = Vec::new();

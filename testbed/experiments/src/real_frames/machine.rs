@@ -68,7 +68,7 @@ pub struct MachineFindings {
 /// Packet memory, in mbufs.
 #[derive(Clone, Debug, Serialize)]
 pub struct PacketMemory {
-    /// For what the buffers hold: one for each frame.
+    /// Mbufs for the frames that the buffers hold, one each.
     pub buffered_mbufs: u32,
     /// On their way in and out.
     pub in_flight_mbufs: u32,

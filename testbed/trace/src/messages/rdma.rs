@@ -1,11 +1,11 @@
 //! Messages of RoCEv2, by opcodes and packet sequence numbers (IBA 9.2.1, 9.7).
 //!
-//! A message's size is what its RETH says; of SEND and READ responses, which have none, and where the capture has not that much of the
-//! frame, what its sequence numbers come to.
+//! A message's size is that of its RETH. SENDs and READ responses have none, and the capture may lack it: then sequence numbers give the
+//! size.
 
 use weir_wire::rocev2::{Psn, UDP_PORT};
 
-use super::{Recording, Seen, Segment, Sent, Way};
+use super::{CapturedSegment, Recording, Seen, Sent, Way};
 use crate::capture::Stamp;
 use crate::headers::{UDP_AND_BTH_BYTES, word};
 
@@ -44,7 +44,7 @@ enum Part {
 }
 
 /// The queue pair that a datagram goes to, if it is of RoCEv2.
-pub(super) fn queue_pair(udp: Segment<'_>) -> Option<u32> {
+pub(super) fn queue_pair(udp: CapturedSegment<'_>) -> Option<u32> {
     let is_roce = word(udp.head, 2)? == UDP_PORT && udp.bytes >= UDP_AND_BTH_BYTES + ICRC_BYTES;
     let bth = udp.head.get(UDP_BYTES..UDP_AND_BTH_BYTES)?;
     (is_roce && bth[1] & 0x0f == 0).then(|| word24(bth, 5))
@@ -80,7 +80,14 @@ fn part(opcode: u8) -> Option<(Part, usize)> {
 }
 
 impl Flow {
-    pub(super) fn note(&mut self, udp: Segment<'_>, at: Stamp, dscp: u8, way: Way, recording: &mut Recording) -> Seen {
+    pub(super) fn note(
+        &mut self,
+        udp: CapturedSegment<'_>,
+        at: Stamp,
+        dscp: u8,
+        way: Way,
+        recording: &mut Recording,
+    ) -> Seen {
         let bth = &udp.head[UDP_BYTES..UDP_AND_BTH_BYTES];
         let opcode = bth[0];
         let Some((part, header_bytes)) = part(opcode) else { return Seen::Answer };

@@ -2,7 +2,7 @@
 
 use weir_units::Span;
 
-use super::{Recording, Seen, Segment, Sent, Way};
+use super::{CapturedSegment, Recording, Seen, Sent, Way};
 use crate::capture::Stamp;
 
 /// One direction of a connection.
@@ -30,14 +30,14 @@ pub(super) fn ports(tcp: &[u8]) -> u64 {
 impl Flow {
     pub(super) fn note(
         &mut self,
-        tcp: Segment<'_>,
+        tcp: CapturedSegment<'_>,
         at: Stamp,
         dscp: u8,
         idle: Span,
         way: Way,
         recording: &mut Recording,
     ) -> Seen {
-        let Segment { head: tcp, bytes } = tcp;
+        let CapturedSegment { head: tcp, bytes } = tcp;
         let header = usize::from(tcp[12] >> 4) * 4;
         let payload = bytes.saturating_sub(header) as u32;
         let mut sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);

@@ -10,9 +10,9 @@ pub(super) fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
         let told_at_start = matches!(port.device, Device::Pci(_));
         let at_start =
             "losses at the device: whether it tells all of them is said at the start, when its driver is known";
-        let unknown = loss_knowledge(&port.device).map_or([None, None], |knowledge| knowledge.untold());
-        let unknown = ["receive", "transmit"].into_iter().zip(unknown).filter_map(|(direction, untold)| {
-            Some(format!("losses at the device on {direction} are unknown: it does not tell of {}", untold?))
+        let unknown = loss_knowledge(&port.device).map_or([None, None], |knowledge| knowledge.uncounted());
+        let unknown = ["receive", "transmit"].into_iter().zip(unknown).filter_map(|(direction, uncounted)| {
+            Some(format!("losses at the device on {direction} are unknown: it does not tell of {}", uncounted?))
         });
         let said = unknown.chain(told_at_start.then(|| at_start.to_owned()));
         said.map(|what| (what, port.name.as_str())).collect::<Vec<_>>()

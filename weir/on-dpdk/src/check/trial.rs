@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 
 use serde_json::{Value, json};
 use weir_config::{Device, SwitchConfig};
-use weir_dpdk_driver::trial::{DeviceTried, Kept, Passed, TrialReport, try_ports};
+use weir_dpdk_driver::trial::{Delivery, DeviceTried, Passed, TrialReport, try_ports};
 use weir_dpdk_driver::{Memory, Placement, Runtime, RuntimeOptions, check_machine, claim_devices, pci_addresses};
 use weir_dpdk_io::IoAddresses;
 use weir_experiments::files::json_text;
@@ -22,7 +22,7 @@ const HEAD: [&str; 10] = [
     "Memory",
     "Link",
     "Frames identical",
-    "Tags kept",
+    "Tags delivery",
     "PFC / PAUSE reach the program",
     "Own flow control",
     "Obeys PAUSE by itself",
@@ -78,7 +78,7 @@ pub(crate) fn try_loop(file: Option<&Path>, eal: &[String]) -> Result<Vec<Findin
             (_, false) => Finding::bad(Health::Lacking, &about, "a PFC frame did not arrive", cable),
         });
         let said = format!("{} of frames of 60 B and longer arrived as they left", share(&way.untagged));
-        findings.push(match way.untagged.is_whole() {
+        findings.push(match way.untagged.is_complete() {
             true => Finding::good(&about, said),
             false => Finding::bad(Health::Lacking, &about, said, cable),
         });
@@ -125,21 +125,21 @@ fn as_json(report: &TrialReport) -> Value {
             })),
         })
     };
-    let kept = |kept: &Kept| {
+    let delivery = |delivery: &Delivery| {
         json!({
-            "frames": kept.sent,
-            "identical": kept.identical,
-            "forwarded": kept.forwarded,
-            "lengths_that_were_not": kept.wrong,
-            "too_long_from": kept.too_long,
+            "frames": delivery.sent,
+            "identical": delivery.identical,
+            "forwarded": delivery.forwarded,
+            "lengths_that_were_not": delivery.wrong,
+            "too_long_from": delivery.too_long,
         })
     };
     let way = |(way, [from, to]): (&Passed, [usize; 2])| {
-        let [customer, service, both] = way.tagged.each_ref().map(kept);
+        let [customer, service, both] = way.tagged.each_ref().map(delivery);
         json!({
             "from": report.devices[from].port,
             "to": report.devices[to].port,
-            "untagged": kept(&way.untagged),
+            "untagged": delivery(&way.untagged),
             "tagged": { "802.1Q": customer, "802.1ad": service, "both": both },
             "pfc_arrives": way.pfc,
             "pfc_identical": way.pfc_identical,
@@ -158,12 +158,16 @@ fn as_json(report: &TrialReport) -> Value {
 fn print(report: &TrialReport) {
     for (way, [from, to]) in report.passed.iter().zip([[0, 1], [1, 0]]) {
         let kinds = [("without a tag", &way.untagged)].into_iter().chain(TAGGED.into_iter().zip(&way.tagged));
-        for (kind, kept) in kinds.filter(|(_, kept)| !kept.is_whole()) {
-            let lengths = kept.wrong.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
+        for (kind, delivery) in kinds.filter(|(_, delivery)| !delivery.is_complete()) {
+            let lengths = delivery.wrong.iter().map(usize::to_string).collect::<Vec<_>>().join(", ");
             println!(
                 "{} to {}: of {} frames {kind}, {} arrived as they left, and {} again once a switch had forwarded them; the first that \
                  did not have {lengths} B",
-                report.devices[from].port, report.devices[to].port, kept.sent, kept.identical, kept.forwarded,
+                report.devices[from].port,
+                report.devices[to].port,
+                delivery.sent,
+                delivery.identical,
+                delivery.forwarded,
             );
         }
     }
@@ -198,7 +202,7 @@ fn row(report: &TrialReport, [there, back]: [&Passed; 2]) -> [String; 10] {
         of_ways(|way| share(&way.untagged)),
         of_ways(|way| {
             let named = ["802.1Q", "802.1ad", "both"].into_iter().zip(&way.tagged);
-            named.map(|(name, kept)| tags_kept(name, kept)).collect::<Vec<_>>().join(", ")
+            named.map(|(name, delivery)| tags_kept(name, delivery)).collect::<Vec<_>>().join(", ")
         }),
         of_ways(|way| format!("{} / {}", yes(way.pfc), yes(way.pause))),
         of_devices(|device| device.pause.to_string()),
@@ -208,14 +212,14 @@ fn row(report: &TrialReport, [there, back]: [&Passed; 2]) -> [String; 10] {
 }
 
 /// `200 of 200`: frames that arrived as they left, both times.
-fn share(kept: &Kept) -> String {
-    format!("{} of {}", kept.forwarded, kept.sent)
+fn share(delivery: &Delivery) -> String {
+    format!("{} of {}", delivery.forwarded, delivery.sent)
 }
 
-/// Whether frames with tags arrived as they left, or up to which length.
-fn tags_kept(name: &str, kept: &Kept) -> String {
-    match kept.too_long {
-        _ if kept.is_whole() => name.to_owned(),
+/// Formats the lengths up to which frames with a kind of tags arrived as they left.
+fn tags_kept(name: &str, delivery: &Delivery) -> String {
+    match delivery.too_long {
+        _ if delivery.is_complete() => name.to_owned(),
         Some(length) => format!("{name} below {length} B"),
         None => "-".to_owned(),
     }

@@ -445,8 +445,8 @@ fn told_of_class(class: usize, report: &ClassReport) -> FlowControlClass {
 fn at_device(port: &str, place: LossPlace, losses: &Losses) -> Vec<Loss> {
     let loss =
         |reason: &str, frames| Loss { port: port.to_owned(), place, class: None, reason: reason.to_owned(), frames };
-    let told = losses.causes().map(|(cause, frames)| loss(cause.name(), Some(frames)));
-    told.chain(losses.untold.map(|untold| loss(untold, None))).collect()
+    let counted = losses.causes().map(|(cause, frames)| loss(cause.name(), Some(frames)));
+    counted.chain(losses.uncounted.map(|uncounted| loss(uncounted, None))).collect()
 }
 
 fn named(gauges: &Gauges) -> std::collections::BTreeMap<String, u64> {
