@@ -61,7 +61,7 @@ def filler(number):
 
 
 def frame(number, length, to, tag=b""):
-    """A frame of this length that says its number, and whose other bytes hang on it."""
+    """A frame of this length that carries its number, on which all other bytes of its data depend."""
     numbered = stream(to, length - len(tag))
     numbered.sent = number
     plain = numbered.next()[:MINIMUM_BYTES]

@@ -290,7 +290,7 @@ def test_ports_of_two_kinds(guest, nics, other):
     with GuestSwitch(guest, config(guest, names)) as switch:
         teach(cables)
         check_identical(*cables, 60)
-        check_tags(*cables)
+        check_tags(*cables, JUMBO_MTU)
         switch.stop().check_sound()
 
 
