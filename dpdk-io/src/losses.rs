@@ -550,7 +550,7 @@ mod tests {
         assert_eq!(lost(with(410, 400, 5)), 3);
         // Frames of a protocol stand in the ring at the start, and are taken.
         let mut meter = LossMeter::of(driver_knowledge("af_packet"), Some("veth0"));
-        let mut lost = |reading: Reading| meter.take(&reading).receive.told();
+        let mut lost = |reading: Reading| meter.take(&reading).receive.counted();
         assert_eq!([with(7, 0, 20), with(7, 0, 0), with(9, 0, 0)].map(&mut lost), [0, 0, 2]);
     }
 
@@ -575,7 +575,7 @@ mod tests {
         meter.take(&reading(5, 0, 0));
         meter.take(&reading(15, 0, 0));
         let losses = meter.end();
-        assert_eq!((losses.receive.told(), losses.transmit.told()), (10, 0));
+        assert_eq!((losses.receive.counted(), losses.transmit.counted()), (10, 0));
         assert!(losses.receive.uncounted.is_some() && losses.transmit.uncounted.is_some());
     }
 

@@ -3,6 +3,7 @@
 NIC_FRAMES is how many frames of each MTU are sent: some hundreds, or 1000000 by hand.
 """
 
+import functools
 import os
 import time
 
@@ -49,15 +50,23 @@ def configuration(nics, mtu):
     return file
 
 
+@functools.cache
+def stream(to, length):
+    return Stream(STATIONS[1 - to], STATIONS[to], ROCE_DSCP, length)
+
+
+@functools.cache
+def filler(number):
+    return bytes((number + at * 7) & 0xFF for at in range(256)) * (max(MTUS) // 256 + 1)
+
+
 def frame(number, length, to, tag=b""):
-    """A frame of this length, whose every byte hangs on its number."""
-    stream = Stream(STATIONS[1 - to], STATIONS[to], ROCE_DSCP, length - len(tag))
-    stream.sent = number
-    plain = stream.next()
-    if len(plain) <= MINIMUM_BYTES:
-        return plain[:12] + tag + plain[12 : length - len(tag)]
-    filler = bytes((number * 131 + at * 7) & 0xFF for at in range(256)) * (length // 256 + 1)
-    return plain[:12] + tag + plain[12:MINIMUM_BYTES] + filler[: length - len(tag) - MINIMUM_BYTES]
+    """A frame of this length that carries its number, on which all other bytes of its data depend."""
+    numbered = stream(to, length - len(tag))
+    numbered.sent = number
+    plain = numbered.next()[:MINIMUM_BYTES]
+    data = plain[:12] + tag + plain[12:]
+    return (data + filler(number * 131 & 0xFF))[:length]
 
 
 def lengths(longest):
@@ -86,6 +95,11 @@ def receive(wire, count):
     return received
 
 
+def difference(mtu, to, sent, received):
+    wrong = [len(data) for data in sent if data not in received]
+    return f"mtu {mtu}, to port {to}: {len(received)} of {len(sent)} arrived; changed or lost: {wrong} B"
+
+
 def check_no_fault(nics):
     """What the NICs themselves found: no frame sent in part, none that was too long, no memory that is not the program's."""
     for number in (0, 1):
@@ -106,8 +120,7 @@ def test_frames_of_all_lengths_and_tags_are_unchanged(wired_nics, kind, mtu):
                 for data in window:
                     wires[1 - to].send(data)
                 received = receive(wires[to], len(window))
-                wrong = [len(was) for was in window if was not in received]
-                assert received == window, f"mtu {mtu}, to port {to}: {len(received)} of {len(window)} arrived; changed or lost: {wrong} B"
+                assert received == window, difference(mtu, to, window, received)
                 all_sent += len(window)
         check_no_fault(nics)
         finished = switch.stop()

@@ -168,14 +168,33 @@ def check_tags(left, right, mtu):
             right.clear()
 
 
-def check_pauses(sender, receiver, count=450):
-    """A sender that obeys PFC into a port of 10 Mb/s loses nothing, and was paused."""
-    for number in range(count):
-        sender.send_obeying(frame(2, 1, 1_000, number), 3)
+def hold(receiver, sender):
+    """Pauses class 3 of the switch's port to `receiver`: for 3.3 s at 10 Mb/s."""
+    receiver.send(pfc({3: LONGEST}))
+    # Once a frame behind it has come through, the switch in its guest has had the message.
+    behind = frame(1, 2, 300)
+    receiver.send(behind)
+    assert sender.wait_for(1) == [behind]
+    sender.clear()
+
+
+def check_pauses(sender, receiver, count=200):
+    """Class 3 stands still at a port: the switch pauses a sender, which obeys, and all frames arrive."""
+    receiver.clear()
+    sender.clear()
+    frames = [frame(2, 1, 1_000, number) for number in range(count)]
+    hold(receiver, sender)
+    # More than the threshold.
+    for data in frames[:100]:
+        sender.send(data)
+    until(lambda: sender.control, "the switch sent no PFC")
+    receiver.send(pfc({3: 0}))
+    for data in frames[100:]:
+        sender.send_obeying(data, 3)
     received = receiver.wait_for(count, within=60)
-    assert received == [frame(2, 1, 1_000, number) for number in range(count)]
-    messages = [frame for _, frame in sender.control]
-    assert len(messages) >= 2, "the switch sent no PFC"
+    assert received == frames
+    messages = [data for _, data in sender.control]
+    assert len(messages) >= 2, "the switch sent no XON"
     for message in messages:
         assert (len(message), message[:6], message[12:18]) == (60, bytes.fromhex("0180c2000001"), bytes.fromhex("880801010008"))
         assert message[24:26] in (b"\xff\xff", b"\0\0")
@@ -183,17 +202,11 @@ def check_pauses(sender, receiver, count=450):
 
 
 def check_obeys(sender, receiver):
-    """Class 3 stands from XOFF to XON and goes on then; class 0 goes on all the while. Port rates are of 10 Mb/s: a pause
-    lasts 3.3 s."""
+    """Class 3 stands from XOFF to XON and goes on then; class 0 goes on all the while."""
     sent = 0
     receiver.clear()
     sender.clear()
-    receiver.send(pfc({3: LONGEST}))
-    # Once a frame behind it has come through, the switch in its guest has had the message.
-    behind = frame(1, 2, 300, sent)
-    receiver.send(behind)
-    assert sender.wait_for(1) == [behind]
-    sender.clear()
+    hold(receiver, sender)
     start = time.monotonic()
     while time.monotonic() < start + 1:
         for dscp in (ROCE_DSCP, 0):
@@ -246,7 +259,9 @@ def test_behind_the_iommu(guest, nics, kind, hugepages, mtu):
         switch.stop().check_sound()
     memory = "hugepages" if hugepages else "ordinary pages"
     assert f"memory in {memory}; devices reach it by virtual addresses" in log
-    assert log.count("the device's own flow control: link PAUSE off, PFC off") == 2, log
+    # Off, or on where the emulator's negotiation had ended a moment before: check_flow_control_off.
+    for name in names:
+        assert any("the device's own flow control" in line and f"port={name}" in line for line in log.splitlines()), log
     with GuestSwitch(guest, config(guest, names, ["1Gbps", "10Mbps"], 1_500)) as switch:
         teach(cables)
         check_pauses(left, right)
@@ -254,7 +269,7 @@ def test_behind_the_iommu(guest, nics, kind, hugepages, mtu):
         finished = switch.stop()
     finished.check_sound()
     assert finished.traffic_class(names[0], 3)["pauses_tx"] >= 1
-    assert finished.traffic_class(names[1], 3)["xoff_rx"] == 1
+    assert finished.traffic_class(names[1], 3)["xoff_rx"] == 2
     assert finished.traffic_class(names[1], 3)["paused_rx_us"] >= 1_000_000
 
 
@@ -277,7 +292,7 @@ def test_ports_of_two_kinds(guest, nics, other):
     with GuestSwitch(guest, config(guest, names)) as switch:
         teach(cables)
         check_identical(*cables, 60)
-        check_tags(*cables)
+        check_tags(*cables, JUMBO_MTU)
         switch.stop().check_sound()
 
 

@@ -281,16 +281,12 @@ impl Report {
         );
         let mut doubts = Vec::new();
         for link in &mut links {
-            let samples = &link.peer_stops.samples;
-            let Some(all) = Spread::over(samples.iter()) else {
-                if let Some(doubt) = machine.late_poll_doubt(link.peer_stops.left_out.unpolled) {
-                    doubts.push(format!("port {}: {doubt}", link.port));
-                }
-                continue;
-            };
-            match machine.doubt(all.pauses, all.p50_ns, all.max_ns) {
+            let (samples, left_out) = (&link.peer_stops.samples, link.peer_stops.left_out);
+            let all = Spread::over(samples.iter());
+            let touched = all.as_ref().and_then(|all| machine.doubt(all.pauses, all.p50_ns, all.max_ns));
+            match touched.or_else(|| machine.late_poll_doubt(left_out.unpolled)) {
                 Some(doubt) => doubts.push(format!("port {}: {doubt}", link.port)),
-                None if link.peer_stops.left_out.never_stopped > 0 => {}
+                None if all.is_none() || left_out.never_stopped > 0 => {}
                 None => link.advice = Advice::of(switch, link.number, samples, before),
             }
         }
