@@ -171,7 +171,7 @@ const INTERFACE_TX_ERRORS: (Counter, LossCause) = (Counter::Interface(|i| i.tx_e
 const NIC_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], uncounted: None };
 
 /// The reason why the losses of a driver without a test are not known.
-const UNTRIED: Option<&str> = Some("its counters are known from the driver's sources alone");
+const UNTRIED: Option<&str> = Some("losses beyond its counters, which no test has confirmed");
 const UNTRIED_RECEIVE: Direction = Direction { counters: &[MISSED, DAMAGED], uncounted: UNTRIED };
 const UNTRIED_TRANSMIT: Direction = Direction { counters: &[NOT_SENT], uncounted: UNTRIED };
 
@@ -379,7 +379,7 @@ impl LossMeter {
         })
     }
 
-    /// Returns the losses. Those of a device that is taken away cannot all be known.
+    /// Returns the losses. A device that is taken away has losses that cannot be known.
     fn end(&mut self) -> DeviceLosses {
         for losses in [&mut self.losses.receive, &mut self.losses.transmit] {
             losses.uncounted = losses.uncounted.or(Some("losses before it was taken away"));

@@ -168,8 +168,8 @@ def test_the_delay_is_the_peers(cabled):
 
 def test_a_peer_that_does_not_stop_is_named_and_nothing_stays_paused(cabled):
     directory, wires = cabled
-    # A host that has no CPU while it is paused is taken for one that obeys. The same command is called again where the machine is told
-    # to have stood still, and where it was the host's CPU alone.
+    # A host that has no CPU while it is paused is taken for one that obeys. Weir is called again where the machine stood still, or where
+    # the host alone had no CPU.
     with Host(wires["a"], obeys=False) as host:
         for _ in range(10):
             host.longest_silence_ns = 0

@@ -15,7 +15,7 @@ from weirlab.switch import Switch
 pytestmark = pytest.mark.root
 
 KINDS = ["82599", "82576", "i225"]
-# Those that the pages name, and those between at which drivers' buffers of whole KiB were too short.
+# MTUs that the pages name, and MTUs at which drivers' buffers of whole KiB were too short.
 MTUS = [1_500, 3_000, 4_200, 9_000, 9_216]
 FRAMES = int(os.environ.get("NIC_FRAMES", "300"))
 STATIONS = ["02:00:00:00:00:01", "02:00:00:00:00:02"]

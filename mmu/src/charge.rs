@@ -21,8 +21,8 @@ impl Charge {
         Charge { cell_bytes, least: FRAME_BYTES_MIN as u32 }
     }
 
-    /// The same accounting, but with a least charge of `times` the shortest frame's: then one mbuf for each least charge is enough for
-    /// all frames in the buffer, and headroom holds `times` its bytes ([`BufferLayout::charged_by`]).
+    /// Returns this accounting with a least charge of `times` the shortest frame's. One mbuf for each least charge is then enough
+    /// for all frames in the buffer, and headroom holds `times` its bytes ([`BufferLayout::charged_by`]).
     ///
     /// # Panics
     /// If `times` is zero.

@@ -65,7 +65,7 @@ pub(crate) fn mmu(name: &str, bounds: &Bounds, xon: Xon, lossy_alpha: Alpha) -> 
     mmu_over(layout(name, bounds), name, bounds, xon, lossy_alpha)
 }
 
-/// The same over a partition.
+/// An MMU of this policy over a partition.
 pub(crate) fn mmu_over(layout: BufferLayout, name: &str, bounds: &Bounds, xon: Xon, lossy_alpha: Alpha) -> Mmu {
     let policy = policy(name, bounds, &layout, xon.offset);
     Mmu::new(layout, policy, xon, lossy_alpha)
