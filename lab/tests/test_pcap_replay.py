@@ -37,7 +37,7 @@ def kinds(mtu):
     here, there = HOSTS[0], HOSTS[1]
     to = {"src": here, "dst": there}
     ip = {"src": "10.0.0.1", "dst": "10.0.0.2"}
-    longest = HEADER_BYTES + TAG_BYTES + mtu
+    longest = HEADER_BYTES + 2 * TAG_BYTES + mtu
     udp = Ether(**to) / IP(**ip) / UDP(sport=1, dport=9)
 
     def sized(frame, length):

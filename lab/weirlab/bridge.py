@@ -15,13 +15,13 @@ TAG_BYTES = 4
 
 
 class Bridge:
-    """Ports by name, addresses that are fixed, the largest payload."""
+    """Ports by name, addresses that are fixed, the largest payload, which may stand behind two tags."""
 
     def __init__(self, ports, static_macs, mtu):
         self.ports = list(ports)
         self.static = dict(static_macs)
         self.learned = {}
-        self.frame_bytes_max = HEADER_BYTES + TAG_BYTES + mtu
+        self.frame_bytes_max = HEADER_BYTES + 2 * TAG_BYTES + mtu
         self.drops = Counter()
         # Frames of flow control, by port and kind: they end here and are no data.
         self.control = {port: Counter() for port in self.ports}
