@@ -43,13 +43,8 @@ enum {
 	GORCH = 0x0408C,
 	GOTCL = 0x04090,
 	GOTCH = 0x04094,
-	RUC = 0x040A4,
-	ROC = 0x040AC,
-	TORL = 0x040C0,
-	TORH = 0x040C4,
 	TOTL = 0x040C8,
 	TOTH = 0x040CC,
-	TPR = 0x040D0,
 	TPT = 0x040D4,
 	MPTC = 0x040F0,
 	BPTC = 0x040F4,
@@ -57,7 +52,6 @@ enum {
 	HGPTC = 0x04118,
 	LAST_STATISTIC = 0x0413C,
 	RLPML = 0x05004,
-	MTA = 0x05200,
 	RAL = 0x05400,
 	VFTA = 0x05600,
 	SWSM = 0x05B50,
@@ -117,14 +111,10 @@ enum {
 #define ICR_LSC (1u << 2)
 #define GPIE_MULTIPLE_MSIX (1u << 4)
 #define IVAR_VALID 0x80u
-#define RAH_AV (1u << 31)
 #define MRQC_ENABLE 7u
 #define MRQC_RSS 2u
 #define SWSM_SMBI 1u
 
-#define PAUSE_OPCODE 0x0001
-#define LONGEST_ORDINARY 1518u
-#define TAG_BYTES 4u
 
 static bool is_i225(const struct nic *nic)
 {
@@ -335,10 +325,7 @@ static void power_on(struct nic *nic)
 
 static void reset(struct nic *nic)
 {
-	const uint8_t *mac = nic->mac;
-
-	set_reg(nic, RAL, (uint32_t)mac[0] | (uint32_t)mac[1] << 8 | (uint32_t)mac[2] << 16 | (uint32_t)mac[3] << 24);
-	set_reg(nic, RAL + 4, RAH_AV | (uint32_t)mac[4] | (uint32_t)mac[5] << 8);
+	set_address(nic, RAL, nic->mac);
 	set_reg(nic, VET, 0x8100);
 	/* KiB: defaults of the datasheet of the 82576, and of Linux's igc (I225_RXPBSIZE_DEFAULT, I225_TXPBSIZE_DEFAULT). */
 	set_reg(nic, RXPBS, is_i225(nic) ? 34 : 64);
@@ -382,61 +369,14 @@ static bool passes_control(struct nic *nic, const uint8_t *frame)
 	return rctl & RCTL_PMCF && mutant != MUTANT_PMCF_IGNORED;
 }
 
-static bool passes_address(struct nic *nic, const uint8_t *frame)
+static struct filters filters(struct nic *nic)
 {
 	uint32_t rctl = reg(nic, RCTL);
 
-	if (frame[0] & 1) {
-		const uint8_t broadcast[6] = { 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF };
-		if (rctl & RCTL_MPE || (rctl & RCTL_BAM && memcmp(frame, broadcast, sizeof(broadcast)) == 0))
-			return true;
-		/* RCTL.MO = 0: bits 47:36 of the address. */
-		uint32_t bit = (uint32_t)frame[4] >> 4 | (uint32_t)frame[5] << 4;
-		return reg(nic, MTA + 4 * (bit >> 5)) >> (bit & 31) & 1;
-	}
-	if (rctl & RCTL_UPE)
-		return true;
-	uint32_t low = (uint32_t)frame[0] | (uint32_t)frame[1] << 8 | (uint32_t)frame[2] << 16 | (uint32_t)frame[3] << 24;
-	uint32_t high = (uint32_t)frame[4] | (uint32_t)frame[5] << 8;
-	for (uint32_t i = 0; i < ADDRESSES; i++)
-		if (reg(nic, RAL + 8 * i) == low && (reg(nic, RAL + 8 * i + 4) & (RAH_AV | 0xFFFF)) == (RAH_AV | high))
-			return true;
-	return false;
-}
-
-static bool passes_vlan(struct nic *nic, const uint8_t *frame)
-{
-	if (!(reg(nic, RCTL) & RCTL_VFE) || ether_type(frame) != (reg(nic, VET) & 0xFFFF))
-		return true;
-	uint32_t vlan = ((uint32_t)frame[14] << 8 | frame[15]) & 0xFFF;
-	return reg(nic, VFTA + 4 * (vlan >> 5)) >> (vlan & 31) & 1;
-}
-
-static bool accepts(struct nic *nic, const uint8_t *frame, uint32_t length)
-{
-	struct counters *counters = &nic->counters;
-
-	add_reg(nic, TPR, 1);
-	add_octets(nic, TORL, TORH, length + FCS_BYTES);
-	if (length < MIN_FRAME) {
-		add_reg(nic, RUC, 1);
-		count(&counters->rx_too_short, 1);
-		return false;
-	}
-	if (length + FCS_BYTES > longest(nic, frame)) {
-		add_reg(nic, ROC, 1);
-		count(&counters->rx_too_long, 1);
-		return false;
-	}
-	if (ether_type(frame) == MAC_CONTROL_TYPE && !passes_control(nic, frame)) {
-		count(&counters->rx_control_filtered, 1);
-		return false;
-	}
-	if (!passes_address(nic, frame) || !passes_vlan(nic, frame)) {
-		count(&counters->rx_not_accepted, 1);
-		return false;
-	}
-	return true;
+	return (struct filters){
+		.all_unicast = rctl & RCTL_UPE, .all_multicast = rctl & RCTL_MPE, .broadcast = rctl & RCTL_BAM, .multicast_table = true,
+		.addresses = RAL, .address_count = ADDRESSES, .vlan = rctl & RCTL_VFE, .vlan_type = (uint16_t)reg(nic, VET), .vlan_table = VFTA,
+	};
 }
 
 static unsigned int rx_queue(struct nic *nic, const uint8_t *frame, uint32_t length)
@@ -530,7 +470,8 @@ static void count_sent(struct nic *nic, unsigned int queue, const uint8_t *frame
 	{ \
 		.name = chip_name, .vendor = 0x8086, .device = chip_device, .rx_queues = queues, .tx_queues = queues, .speed_mbps = mbps, \
 		.power_on = power_on, .read = read_register, .write = write_register, .reset = reset, .link_changed = link_changed, \
-		.rx_block = rx_block, .tx_block = tx_block, .rx_enabled = rx_enabled, .tx_enabled = tx_enabled, .accepts = accepts, \
+		.rx_block = rx_block, .tx_block = tx_block, .rx_enabled = rx_enabled, .tx_enabled = tx_enabled, .longest = longest, \
+		.passes_control = passes_control, .filters = filters, .accepts = passes_mac, \
 		.rx_queue = rx_queue, .rx_packet_buffer = rx_packet_buffer, .rx_buffer = rx_buffer, \
 		.drops_without_descriptor = drops_without_descriptor, .tx_packet_buffer = tx_packet_buffer, \
 		.traffic_class = traffic_class, .strict = strict, .count_received = count_received, \

@@ -36,11 +36,6 @@ enum {
 	GORCH = 0x0408C,
 	GOTCL = 0x04090,
 	GOTCH = 0x04094,
-	RUC = 0x040A4,
-	ROC = 0x040AC,
-	TORL = 0x040C0,
-	TORH = 0x040C4,
-	TPR = 0x040D0,
 	TPT = 0x040D4,
 	MPTC = 0x040F0,
 	BPTC = 0x040F4,
@@ -61,7 +56,6 @@ enum {
 	FCTRL = 0x05080,
 	VLNCTRL = 0x05088,
 	MCSTCTRL = 0x05090,
-	MTA = 0x05200,
 	RAL_UP_TO_15 = 0x05400,
 	TX_BLOCKS = 0x06000,
 	MTQC = 0x08120,
@@ -132,7 +126,6 @@ enum {
 #define VLNCTRL_VET 0xFFFFu
 #define VLNCTRL_VFE (1u << 30)
 #define MCSTCTRL_MFE (1u << 2)
-#define RAH_AV (1u << 31)
 #define MRQC_MRQE 0xFu
 #define MRQC_RSS 1u
 #define MTQC_RT_ENA 1u
@@ -151,11 +144,7 @@ enum {
 #define EERD_DONE (1u << 1)
 #define SWSM_SMBI 1u
 
-#define PAUSE_OPCODE 0x0001
 #define PFC_OPCODE 0x0101
-/* Without jumbo frames: with FCS. */
-#define LONGEST_ORDINARY 1518u
-#define TAG_BYTES 4u
 
 static uint32_t rx_block(unsigned int queue)
 {
@@ -336,10 +325,7 @@ static void write_register(struct nic *nic, uint32_t offset, uint32_t value)
 /* Defaults are those of the datasheet and of an NVM for SFP+. */
 static void reset(struct nic *nic)
 {
-	const uint8_t *mac = nic->mac;
-
-	set_reg(nic, RAL, (uint32_t)mac[0] | (uint32_t)mac[1] << 8 | (uint32_t)mac[2] << 16 | (uint32_t)mac[3] << 24);
-	set_reg(nic, RAL + 4, RAH_AV | (uint32_t)mac[4] | (uint32_t)mac[5] << 8);
+	set_address(nic, RAL, nic->mac);
 	set_reg(nic, AUTOC, AUTOC_LMS_10G_SERIAL);
 	set_reg(nic, HLREG0, HLREG0_RXCRCSTRP);
 	set_reg(nic, MAXFRS, LONGEST_ORDINARY << 16);
@@ -360,12 +346,12 @@ static bool rx_enabled(struct nic *nic)
  * MAXFRS.MFS: the longest frame with its FCS and without a VLAN tag. One with a tag of VLNCTRL.VET may be 4 B longer (Linux writes
  * mtu + 18, and its interfaces take tagged frames of the full MTU); with CTRL_EXT.EXTENDED_VLAN any frame may be 8 B longer.
  */
-static uint32_t longest(struct nic *nic, uint16_t type)
+static uint32_t longest(struct nic *nic, const uint8_t *frame)
 {
 	uint32_t bytes = reg(nic, HLREG0) & HLREG0_JUMBOEN ? reg(nic, MAXFRS) >> 16 : LONGEST_ORDINARY;
 	if (reg(nic, CTRL_EXT) & CTRL_EXT_EXTENDED_VLAN)
 		return bytes + 2 * TAG_BYTES;
-	return bytes + (type == (reg(nic, VLNCTRL) & VLNCTRL_VET) ? TAG_BYTES : 0);
+	return bytes + (ether_type(frame) == (reg(nic, VLNCTRL) & VLNCTRL_VET) ? TAG_BYTES : 0);
 }
 
 /* Whether a MAC control frame reaches software (MFLCN). */
@@ -386,34 +372,15 @@ static bool passes_control(struct nic *nic, const uint8_t *frame)
 	return mflcn & MFLCN_PMCF && mutant != MUTANT_PMCF_IGNORED;
 }
 
-static bool passes_address(struct nic *nic, const uint8_t *frame)
+static struct filters filters(struct nic *nic)
 {
-	uint32_t fctrl = reg(nic, FCTRL);
+	uint32_t fctrl = reg(nic, FCTRL), vlnctrl = reg(nic, VLNCTRL);
 
-	if (frame[0] & 1) {
-		const uint8_t broadcast[6] = { 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF };
-		if (fctrl & FCTRL_MPE || (fctrl & FCTRL_BAM && memcmp(frame, broadcast, sizeof(broadcast)) == 0))
-			return true;
-		/* MCSTCTRL.MO = 0: bits 47:36 of the address. */
-		uint32_t bit = (uint32_t)frame[4] >> 4 | (uint32_t)frame[5] << 4;
-		return reg(nic, MCSTCTRL) & MCSTCTRL_MFE && reg(nic, MTA + 4 * (bit >> 5)) >> (bit & 31) & 1;
-	}
-	if (fctrl & FCTRL_UPE)
-		return true;
-	uint32_t low = (uint32_t)frame[0] | (uint32_t)frame[1] << 8 | (uint32_t)frame[2] << 16 | (uint32_t)frame[3] << 24;
-	uint32_t high = (uint32_t)frame[4] | (uint32_t)frame[5] << 8;
-	for (uint32_t i = 0; i < ADDRESSES; i++)
-		if (reg(nic, RAL + 8 * i) == low && (reg(nic, RAL + 8 * i + 4) & (RAH_AV | 0xFFFF)) == (RAH_AV | high))
-			return true;
-	return false;
-}
-
-static bool passes_vlan(struct nic *nic, const uint8_t *frame)
-{
-	if (!(reg(nic, VLNCTRL) & VLNCTRL_VFE) || ether_type(frame) != (reg(nic, VLNCTRL) & VLNCTRL_VET))
-		return true;
-	uint32_t vlan = ((uint32_t)frame[14] << 8 | frame[15]) & 0xFFF;
-	return reg(nic, VFTA + 4 * (vlan >> 5)) >> (vlan & 31) & 1;
+	return (struct filters){
+		.all_unicast = fctrl & FCTRL_UPE, .all_multicast = fctrl & FCTRL_MPE, .broadcast = fctrl & FCTRL_BAM,
+		.multicast_table = reg(nic, MCSTCTRL) & MCSTCTRL_MFE, .addresses = RAL, .address_count = ADDRESSES,
+		.vlan = vlnctrl & VLNCTRL_VFE, .vlan_type = vlnctrl & VLNCTRL_VET, .vlan_table = VFTA,
+	};
 }
 
 static uint32_t counted_bytes(struct nic *nic, uint32_t length)
@@ -423,29 +390,8 @@ static uint32_t counted_bytes(struct nic *nic, uint32_t length)
 
 static bool accepts(struct nic *nic, const uint8_t *frame, uint32_t length)
 {
-	struct counters *counters = &nic->counters;
-	uint16_t type = ether_type(frame);
-
-	add_reg(nic, TPR, 1);
-	add_octets(nic, TORL, TORH, length + FCS_BYTES);
-	if (length < MIN_FRAME) {
-		add_reg(nic, RUC, 1);
-		count(&counters->rx_too_short, 1);
+	if (!passes_mac(nic, frame, length))
 		return false;
-	}
-	if (length + FCS_BYTES > longest(nic, type)) {
-		add_reg(nic, ROC, 1);
-		count(&counters->rx_too_long, 1);
-		return false;
-	}
-	if (type == MAC_CONTROL_TYPE && !passes_control(nic, frame)) {
-		count(&counters->rx_control_filtered, 1);
-		return false;
-	}
-	if (!passes_address(nic, frame) || !passes_vlan(nic, frame)) {
-		count(&counters->rx_not_accepted, 1);
-		return false;
-	}
 	/* Frames that the packet buffer has no room for count too (the driver's comment on GPRC). */
 	add_reg(nic, GPRC, 1);
 	add_octets(nic, GORCL, GORCH, counted_bytes(nic, length));
@@ -560,6 +506,9 @@ const struct chip chip_82599 = {
 	.tx_block = tx_block,
 	.rx_enabled = rx_enabled,
 	.tx_enabled = tx_enabled,
+	.longest = longest,
+	.passes_control = passes_control,
+	.filters = filters,
 	.accepts = accepts,
 	.rx_queue = rx_queue,
 	.rx_packet_buffer = rx_packet_buffer,

@@ -10,6 +10,7 @@
  *   trap.c         register accesses: the memory of a BAR can't be read or written, and each access is decoded and carried out
  *   ixgbe.c        registers of the 82599 (net_ixgbe); sfp.c: its SFP+ module and its NVM
  *   e1000.c        registers of the 82576 (net_e1000_igb) and of the I225 (net_igc)
+ *   filter.c       lengths, and filters by type, address and VLAN
  *   rss.c          the hash that chooses a receive queue
  *   receive.c      frames that a NIC accepts, to the packet buffer, and from there to descriptors
  *   transmit.c     transmit descriptors to the transmit packet buffer, and from there to the cable
@@ -59,7 +60,11 @@
 #define MIN_FRAME 60u
 #define FCS_BYTES 4u
 #define ETHER_HEADER 14u
+#define TAG_BYTES 4u
+/* The longest frame, with FCS, unless longer ones are switched on. */
+#define LONGEST_ORDINARY 1518u
 #define MAC_CONTROL_TYPE 0x8808
+#define PAUSE_OPCODE 0x0001
 
 enum mutant { MUTANT_NONE, MUTANT_PMCF_IGNORED, MUTANT_DROP_EN_INVERTED, MUTANT_ONE_KIB_LESS };
 extern enum mutant mutant;
@@ -91,6 +96,13 @@ struct counters {
 		tx_queue_bytes[MAX_QUEUES];
 };
 
+/* Receive filters as registers set them. The tables are offsets of registers. */
+struct filters {
+	bool all_unicast, all_multicast, broadcast, multicast_table, vlan;
+	uint16_t vlan_type;
+	uint32_t addresses, address_count, vlan_table;
+};
+
 /* A kind of NIC: questions that the rest of the model asks of its registers. */
 struct chip {
 	const char *name;
@@ -108,6 +120,11 @@ struct chip {
 	uint32_t (*tx_block)(unsigned int queue);
 	bool (*rx_enabled)(struct nic *);
 	bool (*tx_enabled)(struct nic *);
+	/* Bytes of the longest frame of this type that is received, with FCS. */
+	uint32_t (*longest)(struct nic *, const uint8_t *frame);
+	/* Whether a MAC control frame reaches software. */
+	bool (*passes_control)(struct nic *, const uint8_t *frame);
+	struct filters (*filters)(struct nic *);
 	/* Whether a frame passes the MAC and the filters. Counts those that do not. */
 	bool (*accepts)(struct nic *, const uint8_t *frame, uint32_t length);
 	unsigned int (*rx_queue)(struct nic *, const uint8_t *frame, uint32_t length);
@@ -226,6 +243,12 @@ void real_close(int fd);
 
 /* trap.c */
 void trap_install(void);
+
+/* filter.c */
+/* Sets an entry of the address table. */
+void set_address(struct nic *nic, uint32_t offset, const uint8_t *address);
+/* Whether a frame passes lengths and filters. Counts those that do not. */
+bool passes_mac(struct nic *nic, const uint8_t *frame, uint32_t length);
 
 /* receive.c */
 /* A frame without FCS from the cable. */
