@@ -62,7 +62,8 @@ impl DeviceInfo {
     }
 }
 
-const FCS_BYTES: u32 = 4;
+/// Bytes of the frame check sequence.
+pub(crate) const FCS_BYTES: u32 = 4;
 /// `RTE_ETHER_MTU`, above which drivers have their devices take long frames.
 const ORDINARY_MTU: u16 = 1_500;
 const TWO_TAGS: u16 = 8;

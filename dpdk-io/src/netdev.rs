@@ -17,7 +17,7 @@ use std::os::unix::net::UnixDatagram;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 
-use crate::device::{DeviceInfo, Link, PortStats};
+use crate::device::{DeviceInfo, FCS_BYTES, Link, PortStats};
 use crate::error::Errno;
 use crate::mempool::Mempool;
 use crate::runtime::lock;
@@ -211,7 +211,7 @@ impl Netdev {
             rx_desc: slots,
             tx_desc: (1, u32::from(u16::MAX)),
             mtu: (68, MTU_MAX),
-            mtu_overhead: crate::mempool::FRAME_OVERHEAD + 4,
+            mtu_overhead: crate::mempool::FRAME_OVERHEAD + FCS_BYTES,
             receive_buffer_min: 0,
             if_index: Some(self.interface.index()),
         }

@@ -53,17 +53,17 @@ const ADDRESSES: u64 = 256 << 20;
 /// Addresses that DPDK reserves for each size of hugepages on each NUMA node (RTE_MAX_MEM_MB_PER_TYPE).
 const HUGEPAGE_ADDRESSES: u64 = 64 << 30;
 
-/// Checks that this machine and the limits of this process have room for these switches on `lcores` lcores.
+/// Checks that this machine and the limits of this process have room for these switches with this packet memory.
 ///
 /// # Errors
 /// [`DriverError::Lacks`] names each shortage, and the command that ends it.
-pub fn check_limits(switches: &[SwitchConfig], lcores: usize) -> Result<(), DriverError> {
-    ResourceNeeds::of_switches(switches, lcores).check()
+pub fn check_limits(switches: &[SwitchConfig], memory: &Memory) -> Result<(), DriverError> {
+    ResourceNeeds::of_switches(switches, memory).check()
 }
 
 impl ResourceNeeds {
-    /// Counts the needs of these switches on `lcores` lcores.
-    fn of_switches(switches: &[SwitchConfig], lcores: usize) -> ResourceNeeds {
+    /// Counts the needs of these switches with this packet memory.
+    fn of_switches(switches: &[SwitchConfig], memory: &Memory) -> ResourceNeeds {
         let ports = || switches.iter().flat_map(|switch| &switch.ports);
         let nics =
             ports().filter_map(|port| if let Device::Pci(pci) = &port.device { Some(&*pci.address) } else { None });
@@ -71,7 +71,7 @@ impl ResourceNeeds {
         ResourceNeeds {
             rings: rings.sum(),
             files: FILES + ports().map(|port| files_of(&port.device)).sum::<u64>(),
-            ..ResourceNeeds::of_dpdk(Memory::of(switches, lcores, 0).megabytes(), nics)
+            ..ResourceNeeds::of_dpdk(memory.megabytes(), nics)
         }
     }
 
@@ -351,7 +351,8 @@ mod tests {
         let needs = |buffer: &str, device: &str| {
             let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\n{device} = \"{name}\"\nrate = \"1Gbps\"\n");
             let text = format!("[buffer]\n{buffer}\n{}{}", port("a"), port("b"));
-            ResourceNeeds::of_switches(&[weir_config::parse("lab", &text).unwrap()], 1)
+            let switches = [weir_config::parse("lab", &text).unwrap()];
+            ResourceNeeds::of_switches(&switches, &Memory::of(&switches, 1, 0))
         };
         let small = needs("size = \"1MB\"", "ring");
         assert!(small.memory > 64 << 20 && small.memory < GIB / 2, "{small:?}");

@@ -17,7 +17,7 @@ use weir_units::{Class, PortId};
 use crate::note::Note;
 
 /// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
-const INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
 /// Reads the devices once a second, and logs what they lost since.
 pub(crate) struct LossLog {
@@ -102,9 +102,9 @@ impl LossLog {
     }
 }
 
-/// Logs lossless frames that switches dropped, once a second.
+/// Logs lossless frames that switches dropped, each time their count has grown.
+#[derive(Default)]
 pub(crate) struct DropLog {
-    next: Instant,
     /// Lossless frames dropped, as last logged, by switch, port, class and reason.
     logged: BTreeMap<(usize, usize, Class, DropReason), u64>,
 }
@@ -113,21 +113,6 @@ pub(crate) struct DropLog {
 const LOSSES: [DropReason; 2] = [DropReason::HeadroomViolation, DropReason::NoMemory];
 
 impl DropLog {
-    /// Starts with no frame dropped, and the first second ahead.
-    pub(crate) fn new() -> DropLog {
-        DropLog { next: Instant::now() + INTERVAL, logged: BTreeMap::new() }
-    }
-
-    /// Returns whether a second has passed, and begins the next one then.
-    pub(crate) fn is_due(&mut self) -> bool {
-        let now = Instant::now();
-        let is_due = now >= self.next;
-        if is_due {
-            self.next = now + INTERVAL;
-        }
-        is_due
-    }
-
     /// Logs and notes the lossless frames dropped since the last call.
     pub(crate) fn log(&mut self, switches: &[SwitchConfig], reports: &[Report], note: Note<'_>) {
         for (index, (config, report)) in switches.iter().zip(reports).enumerate() {

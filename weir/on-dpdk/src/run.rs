@@ -24,7 +24,7 @@ use weir_units::{BitRate, Bytes};
 use crate::below_rate::{self, RateLog};
 use crate::control::{self, Asked, Control, Places};
 use crate::fault::Fault;
-use crate::losses::{DropLog, LossLog};
+use crate::losses::{self, DropLog, LossLog};
 use crate::netdevs;
 use crate::nics::NicLog;
 use crate::note::Note;
@@ -53,8 +53,8 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     // Until the ports are closed.
     let _locks = weir_dpdk_driver::claim_devices(&switches)?;
     let placement = Placement::new(&switches, &weir_dpdk_io::cpu::allowed(), 0)?;
-    weir_dpdk_driver::check_limits(&switches, placement.cpus.len())?;
     let memory = Memory::of(&switches, placement.cpus.len(), 0);
+    weir_dpdk_driver::check_limits(&switches, &memory)?;
     let places = Places {
         socket: control::claim(arguments.control.as_deref(), arguments.control_group.as_deref(), &switches)?,
         http: control::claim_http(arguments.http.as_deref())?,
@@ -178,7 +178,8 @@ impl Session<'_> {
         let mut is_replaying = running.replay_is_done().is_some();
         let (mut storms, mut peers, mut memory) = (StormLog::default(), PeerLog::default(), MemoryLog::default());
         let mut rates = RateLog::new();
-        let (mut losses, mut drops) = (LossLog::new(switches, running), DropLog::new());
+        let (mut losses, mut drops) = (LossLog::new(switches, running), DropLog::default());
+        let mut dropping = Timer::new(losses::INTERVAL);
         let mut nics = NicLog::new(switches);
         while !self.signals.stop() && !self.is_over() {
             let asked = Asked { switches, placement, running, losses: &losses };
@@ -201,7 +202,7 @@ impl Session<'_> {
                 self.note(running, &mut |note| storms.tell(&configs, running, note));
                 rates.tell(switches, placement, running);
                 self.note(running, &mut |note| losses.log(switches, running, note));
-                if drops.is_due() {
+                if dropping.is_due() {
                     let reports = running.reports()?;
                     // The record has drops of its own.
                     drops.log(switches, &reports, &mut |switch, port, class, kind| {

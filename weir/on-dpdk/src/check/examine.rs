@@ -115,7 +115,8 @@ fn of_files(switches: &[SwitchConfig], findings: &mut Vec<Finding>) {
         Ok(placement) => findings.push(Finding::good("lcores", format!("on CPUs {:?}", placement.cpus))),
         Err(error) => findings.extend(lacking("lcores", error)),
     }
-    match weir_dpdk_driver::check_limits(switches, cpus.len().max(1)) {
+    let memory = Memory::of(switches, cpus.len().max(1), 0);
+    match weir_dpdk_driver::check_limits(switches, &memory) {
         Ok(()) => {
             findings.push(Finding::good("memory and limits", "enough memory, locked memory, addresses and open files"))
         }

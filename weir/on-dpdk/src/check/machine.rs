@@ -42,7 +42,7 @@ impl real_frames::Machine for Machine {
             Err(error) => (None, Some(error.to_string())),
         };
         let machine = weir_dpdk_driver::check_machine(switches).err();
-        let limits = weir_dpdk_driver::check_limits(switches, cpus.len().max(1)).err().map(|error| error.to_string());
+        let limits = weir_dpdk_driver::check_limits(switches, &memory).err().map(|error| error.to_string());
         MachineFindings {
             packet_memory: packet_memory(memory),
             nics: nics.nics,
