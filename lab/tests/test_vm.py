@@ -14,7 +14,7 @@ from weirlab.waiting import until
 
 pytestmark = pytest.mark.guest
 # A guest that is emulated beside others takes its time.
-BOOT_S = 180
+BOOT_S = 330
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 import time
 
-BOOT_S = 120
+BOOT_S = 300
 # The machine under emulation is slow, and others may want the CPUs besides.
 COMMAND_S = 120
 # How often it is seen meanwhile whether the guest's kernel still has its timers.

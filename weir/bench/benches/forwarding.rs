@@ -104,8 +104,10 @@ const PARTS: [Part; 3] = [
 ];
 const ROUNDS: usize = 5;
 const SECONDS: Duration = Duration::from_secs(3);
-/// How long a run under callgrind forwards: some half a million packets.
-const COUNTED_FOR: Duration = Duration::from_secs(1);
+/// Packets that a run under callgrind forwards at least, so that the switch's start is the same small part of each on any machine; where few
+/// frames come at a time, a packet takes longer.
+const COUNTED: Until = Until::Sent(400_000);
+const COUNTED_IN_BURSTS: Until = Until::Sent(100_000);
 fn main() {
     let is_asked = |word: &str| std::env::args().any(|argument| argument == word);
     if is_asked("--instructions") {
@@ -198,13 +200,15 @@ fn counted(Run { case, policy, flow_control, at_a_time, .. }: &Run, lcore: u32, 
     if let Some(frames) = at_a_time {
         let switch = bursts::switch(lcore).expect("a valid configuration");
         let runtime = start_without_hugepages(lcore, &switch);
-        return bursts::forward(&runtime, &switch, *frames, COUNTED_FOR).expect("a switch that keeps its books").sent;
+        return bursts::forward(&runtime, &switch, *frames, COUNTED_IN_BURSTS)
+            .expect("a switch that keeps its books")
+            .sent;
     }
     let lcores = &[lcore];
     let setup = Setup { policy, flow_control, ..Setup::of_one_lcore(lcores, *case) };
     let captures = setup.write_captures(dir, case.name).expect("capture files");
     let switch = setup.switch(&captures).expect("a valid configuration");
-    weir(&start_without_hugepages(lcore, &switch), &switch, COUNTED_FOR).sent
+    weir(&start_without_hugepages(lcore, &switch), &switch, COUNTED).sent
 }
 
 /// DPDK, for a run under callgrind: there is no address space for hugepages, even if the machine has some.
@@ -216,13 +220,12 @@ fn start_without_hugepages(lcore: u32, switch: &SwitchConfig) -> Runtime {
 
 /// Packets per CPU-second of a switch, over so much time.
 fn weir_rate(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> f64 {
-    weir(runtime, switch, time).rate()
+    weir(runtime, switch, Until::Time(time)).rate()
 }
 
-/// What a switch forwards in so much time. A figure counts only if hardly anything was dropped.
-fn weir(runtime: &Runtime, switch: &SwitchConfig, time: Duration) -> Forwarded {
-    let forwarded =
-        forward(runtime, std::slice::from_ref(switch), Until::Time(time)).expect("a switch that keeps its books");
+/// What a switch forwards in a round. A figure counts only if hardly anything was dropped.
+fn weir(runtime: &Runtime, switch: &SwitchConfig, until: Until) -> Forwarded {
+    let forwarded = forward(runtime, std::slice::from_ref(switch), until).expect("a switch that keeps its books");
     assert!(forwarded.sent * 100 > forwarded.received * 99, "{forwarded:?}");
     forwarded
 }

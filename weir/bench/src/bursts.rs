@@ -13,9 +13,8 @@ use weir_units::{FCS_BYTES, FRAME_BYTES_MIN};
 
 use crate::bed::check_books;
 use crate::error::{BenchError, of_arguments};
-use crate::forwarding::Forwarded;
+use crate::forwarding::{Forwarded, Until};
 use crate::frames::{HEADER_BYTES, Station, headers};
-use crate::machine::kept_from_cpu;
 use crate::tester::{End, fresh};
 
 const PORTS: [&str; 2] = ["left", "right"];
@@ -40,19 +39,14 @@ pub fn switch(lcore: u32) -> Result<SwitchConfig, BenchError> {
     weir_config::parse("weir bench bursts", &text).map_err(|errors| of_arguments(&errors))
 }
 
-/// Runs the [switch] for so long, with so many frames of 64 B a port and round, each of another station.
+/// Runs the [switch] with so many frames of 64 B a port and round, each of another station.
 ///
 /// # Errors
 /// It does not start or stop, or frames are not accounted for.
 ///
 /// # Panics
 /// A port takes at most [`MAX_BURST`] frames a round.
-pub fn forward(
-    runtime: &Runtime,
-    switch: &SwitchConfig,
-    frames: usize,
-    time: Duration,
-) -> Result<Forwarded, BenchError> {
+pub fn forward(runtime: &Runtime, switch: &SwitchConfig, frames: usize, until: Until) -> Result<Forwarded, BenchError> {
     assert!((1..=MAX_BURST).contains(&frames), "{frames} frames a round");
     let placement = Placement::new(std::slice::from_ref(switch), &cpu::allowed(), 0)?;
     let mut prepared = PreparedSwitches::prepare(runtime, std::slice::from_ref(switch), &placement, 0)?;
@@ -64,17 +58,8 @@ pub fn forward(
     let [(left, to_left), (right, to_right)] = ends.try_into().unwrap_or_else(|_| unreachable!("two ports"));
     prepared.add_task(placement.switches[0].on[0], Box::new(Shuttle { left, to_left, right, to_right }));
     let running = prepared.start()?;
-    std::thread::sleep(time);
-    let stopped = check_books(running.stop(DRAIN)?)?;
-    let balance = stopped.reports[0].balance;
-    Ok(Forwarded {
-        received: balance.received,
-        copied: balance.copied,
-        sent: balance.sent,
-        dropped: balance.dropped,
-        cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
-        kept_from_cpu: kept_from_cpu(&stopped.lcores),
-    })
+    until.wait(&running)?;
+    Ok(Forwarded::of(&check_books(running.stop(DRAIN)?)?))
 }
 
 /// Frames that come to a port, for the other one.

@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
-use weir_dpdk_driver::{CpuUse, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions};
+use weir_dpdk_driver::{
+    CpuUse, Memory, Placement, PreparedSwitches, RunningSwitches, Runtime, RuntimeOptions, Stopped,
+};
 use weir_dpdk_io::{PORTS_MAX, cpu};
 use weir_flowctl::cbfc::Advertiser;
 use weir_switch_core::Report;
@@ -88,7 +90,7 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// How often the frames sent are counted where a round ends by their number.
 const COUNT_EVERY: Duration = Duration::from_millis(1);
 /// A round that ends by a number of frames takes no longer.
-const FRAMES_WITHIN: Duration = Duration::from_secs(60);
+const FRAMES_WITHIN: Duration = Duration::from_secs(180);
 
 /// When a round ends.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,6 +99,31 @@ pub enum Until {
     Time(Duration),
     /// As soon as this many frames were seen to be sent.
     Sent(u64),
+}
+
+impl Until {
+    /// Waits for the end of a round.
+    ///
+    /// # Errors
+    /// The frames were not sent within [`FRAMES_WITHIN`], or a switch does not report.
+    pub(crate) fn wait(self, running: &RunningSwitches) -> Result<(), BenchError> {
+        let frames = match self {
+            Until::Time(time) => {
+                std::thread::sleep(time);
+                return Ok(());
+            }
+            Until::Sent(frames) => frames,
+        };
+        let started = Instant::now();
+        while running.reports()?.iter().map(|report| report.balance.sent).sum::<u64>() < frames {
+            if started.elapsed() > FRAMES_WITHIN {
+                let seconds = FRAMES_WITHIN.as_secs();
+                return Err(BenchError::Run(format!("less than {frames} frames were sent in {seconds} s")));
+            }
+            std::thread::sleep(COUNT_EVERY);
+        }
+        Ok(())
+    }
 }
 
 /// What to measure.
@@ -292,6 +319,19 @@ pub struct Forwarded {
 }
 
 impl Forwarded {
+    /// What switches did that have stopped.
+    pub(crate) fn of(stopped: &Stopped) -> Forwarded {
+        let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
+        Forwarded {
+            received: sum(|report| report.balance.received),
+            copied: sum(|report| report.balance.copied),
+            sent: sum(|report| report.balance.sent),
+            dropped: sum(|report| report.balance.dropped),
+            cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
+            kept_from_cpu: kept_from_cpu(&stopped.lcores),
+        }
+    }
+
     /// Packets sent per CPU-second of an lcore.
     pub fn rate(&self) -> f64 {
         self.sent as f64 / self.cpu.as_secs_f64().max(1e-9)
@@ -305,28 +345,8 @@ impl Forwarded {
 pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Result<Forwarded, BenchError> {
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
-    match until {
-        Until::Time(time) => std::thread::sleep(time),
-        Until::Sent(frames) => {
-            let started = Instant::now();
-            while running.reports()?.iter().map(|report| report.balance.sent).sum::<u64>() < frames {
-                if started.elapsed() > FRAMES_WITHIN {
-                    return Err(BenchError::Run(format!("less than {frames} frames were sent in a minute")));
-                }
-                std::thread::sleep(COUNT_EVERY);
-            }
-        }
-    }
-    let stopped = check_books(running.stop(DRAIN)?)?;
-    let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
-    Ok(Forwarded {
-        received: sum(|report| report.balance.received),
-        copied: sum(|report| report.balance.copied),
-        sent: sum(|report| report.balance.sent),
-        dropped: sum(|report| report.balance.dropped),
-        cpu: Duration::from_nanos(stopped.lcores.iter().map(|(_, stats)| stats.cpu_time_ns()).sum()),
-        kept_from_cpu: kept_from_cpu(&stopped.lcores),
-    })
+    until.wait(&running)?;
+    Ok(Forwarded::of(&check_books(running.stop(DRAIN)?)?))
 }
 
 /// Runs a switch with about this many bytes in its queues, so that each frame has left the cache before it leaves. 0 leaves the

@@ -210,7 +210,7 @@ impl Fleet {
 
 impl Running {
     /// How long a guest may take to boot: under emulation, beside others, on a busy machine.
-    pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(150);
+    pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(300);
 
     /// The guest whose folder this is.
     fn of(folder: &Path) -> io::Result<Running> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use weir_alone::in_a_process;
 use weir_bench::bursts;
+use weir_bench::forwarding::Until;
 use weir_dpdk_driver::{Memory, Runtime, RuntimeOptions};
 use weir_dpdk_io::cpu;
 
@@ -16,7 +17,7 @@ fn each_round_forwards_the_frames_that_it_was_given() {
         let options = RuntimeOptions { memory_mb, ..RuntimeOptions::default() };
         let runtime = Runtime::start("bursts", &[lcore], &[], &options).unwrap();
         for frames in [1, 4, 64] {
-            let forwarded = bursts::forward(&runtime, &switch, frames, Duration::from_millis(50)).unwrap();
+            let forwarded = bursts::forward(&runtime, &switch, frames, Until::Time(Duration::from_millis(50))).unwrap();
             assert!(forwarded.sent >= 20 * frames as u64, "{forwarded:?}");
             assert_eq!(forwarded.sent % (2 * frames as u64), 0, "bursts are whole: {forwarded:?}");
             assert_eq!((forwarded.received, forwarded.dropped), (forwarded.sent, 0), "{forwarded:?}");
