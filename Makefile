@@ -64,6 +64,7 @@ sim: ## Virtual time alone, with Rust and cc: build without DPDK, and the ring o
 
 quick: setup ## Between edits: formatting, clippy, and the libraries' own tests
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
+	@$(STEP) "language" scripts/language-check
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "the libraries' own tests" $(CARGO) test --quiet --workspace --lib
 
@@ -105,8 +106,9 @@ by-the-clock-on-one-cpu:
 by-the-clock-alone:
 	@$(WIRE_TESTS) $(STEP) "wire tests by the clock, alone" $(PYTEST) -m "idle_machine and not one_cpu"
 
-lint: setup ## Formatting and clippy
+lint: setup ## Formatting, language, clippy
 	@$(STEP) "formatting" $(CARGO) fmt --all --check
+	@$(STEP) "language" scripts/language-check
 	@$(STEP) "clippy" $(CARGO) clippy --workspace --all-targets -- -D warnings
 	@$(STEP) "dependencies" scripts/deny --if-there
 

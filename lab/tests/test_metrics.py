@@ -33,6 +33,7 @@ LEFT_OUT = {
     "weir_port_speed_bytes": "does not change by itself",
     "weir_pfc_rx_pauses_total": "drawn as time and as frames",
     "weir_pfc_tx_pauses_total": "drawn as time and as frames",
+    "weir_pfc_rx_lossy_frames_total": "ignored, so that nothing waits for it",
     "weir_pfc_storms_restored_total": "each was detected before",
     "weir_priority_group_persistent_watermark_bytes": "one number since the start",
     "weir_queue_watermark_bytes": "one number between clears",

@@ -174,6 +174,12 @@ impl Metrics {
             let seconds = rows(count).map(|(labels, us)| (labels, us as f64 / 1e6));
             families.counter(name, help, Some(Unit::Seconds), seconds)?;
         }
+        let lossy = self.switches.iter().flat_map(|switch| {
+            let of = |port: &PfcCounters| labels([("switch", &switch.switch), ("port", &port.port)]);
+            switch.pfc.iter().map(move |port| (of(port), port.rx_lossy))
+        });
+        let help = "PFC frames received for a class that is lossy here: ignored for it.";
+        families.counter("weir_pfc_rx_lossy_frames", help, None, lossy)?;
         type Storms = fn(&WatchedQueue) -> u64;
         let storms: [(&str, &str, Storms); 2] = [
             ("weir_pfc_storms_detected", "PFC storms that the watchdog found.", |queue| queue.detected),

@@ -114,6 +114,9 @@ pub struct PfcCounters {
     pub tx_pauses: ByClass,
     /// For how long, in microseconds: `PFC_n_TX_PAUSE_DURATION_US`.
     pub tx_paused_us: ByClass,
+    /// Frames received that pause a class which is lossy here, and are ignored for it.
+    #[serde(default)]
+    pub rx_lossy: u64,
 }
 
 /// A pause that was, or is.

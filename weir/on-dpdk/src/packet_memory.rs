@@ -17,7 +17,8 @@ impl MemoryLog {
             self.logged.push(index);
             tracing::error!(
                 switch = %config.name,
-                "messages of flow control had no packet memory in {put_off} rounds of lcores, and came late: a bug"
+                "messages of flow control had no packet memory in {put_off} rounds of lcores, and came late, which Weir's layout of memory rules out: please \
+                 report it, with the configuration"
             );
         }
     }

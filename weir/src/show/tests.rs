@@ -73,6 +73,7 @@ fn pfc_port() -> PfcCounters {
         }),
         tx_pauses: NONE,
         tx_paused_us: NONE,
+        rx_lossy: 0,
     }
 }
 

@@ -58,6 +58,7 @@ fn switch(name: &str, seconds: u64) -> SwitchNow {
         rx_last_pause: [None; 8],
         tx_pauses: none,
         tx_paused_us: at_three(250_000 * seconds),
+        rx_lossy: 0,
     };
     let queue = Queues {
         port: "p1".into(),

@@ -1,8 +1,7 @@
-//! The house as CONTRIBUTING.md tells it: which crates there are, that each stands on crates further down, that no files of one
-//! stand on each other, and how sentences start.
+//! The structure that CONTRIBUTING.md describes: the crates, that each depends on crates further down only, and that no two files of a
+//! crate need each other.
 
 mod circles;
-mod prose;
 mod tokens;
 
 use std::collections::BTreeMap;
@@ -12,7 +11,6 @@ use std::path::{Path, PathBuf};
 use toml::Table;
 
 use circles::{Modules, circle, first_file};
-use prose::{Syntax, shunned, shunned_in};
 
 fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
@@ -140,40 +138,4 @@ fn a_file_and_its_folder_may_need_each_other() {
     let out_of_the_folder =
         crate_of("mod inner; use crate::b::B; pub struct A;", "use super::A;", "pub struct B; use crate::a::inner::g;");
     assert!(out_of_the_folder[0].is_some() && out_of_the_folder[1].is_none(), "{out_of_the_folder:?}");
-}
-
-#[test]
-fn sentences_start_with_their_subject() {
-    let (found, files) = shunned_in(&repository());
-    assert!(found.is_empty(), "these sentences put something before their subject:\n{}", found.join("\n"));
-    assert!(files > 1_000, "{files} files were looked at");
-}
-
-#[test]
-fn starts_of_sentences_are_found_where_they_are() {
-    let found = |syntax: Syntax, text: &str| -> Vec<(usize, String)> {
-        let paragraphs = syntax.paragraphs(text).into_iter();
-        paragraphs.flat_map(|(line, text)| shunned(&text).into_iter().map(move |start| (line, start))).collect()
-    };
-    let bad = [
-        (Syntax::Rust, "x\n/// Of two."),
-        (Syntax::Rust, "x\n// One (or two.)\n// Those are it."),
-        (Syntax::C, "\n/* One.\n * Those. */"),
-        (Syntax::Shell, "x = 1\n# Is it?\n# The same."),
-        (Syntax::Python, "\n\"\"\"What is it.\"\"\""),
-        (Syntax::Markdown, "# A\n- **Of** two."),
-        (Syntax::Markdown, "\n| a. | Those |"),
-    ];
-    for (syntax, text) in bad {
-        assert_eq!(found(syntax, text).first().map(|(line, _)| *line), Some(2), "{text}");
-    }
-    let good = [
-        (Syntax::Rust, "/// Offers one, e.g.\n/// of two. Thoseabouts.\n/// ```\n/// Of\n/// ```\nlet of = \"Of\"; Of"),
-        (Syntax::Shell, "x = \"Of\"\n# as big as\n# those"),
-        (Syntax::Markdown, "One\nof it: Of\n```\nWhat is\n```"),
-        (Syntax::Python, "x = \"\"\"\nOf\"\"\""),
-    ];
-    for (syntax, text) in good {
-        assert_eq!(found(syntax, text), [], "{text}");
-    }
 }

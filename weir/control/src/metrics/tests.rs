@@ -31,6 +31,7 @@ fn metrics() -> Metrics {
                 rx_last_pause: [None; 8],
                 tx_pauses: none,
                 tx_paused_us: none,
+                rx_lossy: 101,
             }],
             watchdog: Vec::new(),
             priority_groups: vec![PriorityGroups {
@@ -143,6 +144,7 @@ fn counters_have_sonics_labels() {
         "weir_port_rx_bytes_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 10000",
         "weir_pfc_rx_frames_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 4",
         "weir_pfc_rx_pause_seconds_total{switch=\"lab\",port=\"p0\",priority=\"3\"} 1.5",
+        "weir_pfc_rx_lossy_frames_total{switch=\"lab\",port=\"p0\"} 101",
         "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 3000",
         "weir_priority_group_held_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"headroom\"} 200",
         "weir_priority_group_watermark_bytes{switch=\"lab\",port=\"p0\",priority=\"3\",segment=\"shared\"} 5000",

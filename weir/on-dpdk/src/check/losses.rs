@@ -8,8 +8,8 @@ use weir_experiments::table::put_together;
 pub(super) fn unknown_losses(switch: &SwitchConfig) -> Vec<String> {
     let said = switch.ports.iter().flat_map(|port| {
         let told_at_start = matches!(port.device, Device::Pci(_));
-        let at_start =
-            "losses at the device: whether it tells all of them is said at the start, when its driver is known";
+        let at_start = "which frames the NIC takes (mtu, tags) and which losses it counts depends on DPDK's driver for it: weir check \
+                        --try says so, and the log at the start";
         let unknown = loss_knowledge(&port.device).map_or([None, None], |knowledge| knowledge.uncounted());
         let unknown = ["receive", "transmit"].into_iter().zip(unknown).filter_map(|(direction, uncounted)| {
             Some(format!("losses at the device on {direction} are unknown: it does not tell of {}", uncounted?))
@@ -31,7 +31,7 @@ mod tests {
             .map(|(name, device)| port(name, device))
             .concat();
         let told = unknown_losses(&weir_config::parse("lab", &text).unwrap());
-        assert!(told.iter().any(|line| line.starts_with("c: ") && line.contains("at the start")), "{told:?}");
+        assert!(told.iter().any(|line| line.starts_with("c: ") && line.contains("weir check --try")), "{told:?}");
         assert!(!told.iter().any(|line| line.starts_with("b") || line.contains(", b")), "{told:?}");
     }
 }

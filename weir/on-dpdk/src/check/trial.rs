@@ -130,7 +130,7 @@ fn as_json(report: &TrialReport) -> Value {
             "frames": delivery.sent,
             "identical": delivery.identical,
             "forwarded": delivery.forwarded,
-            "lengths_that_were_not": delivery.wrong,
+            "wrong_lengths": delivery.wrong,
             "too_long_from": delivery.too_long,
         })
     };
@@ -211,7 +211,7 @@ fn row(report: &TrialReport, [there, back]: [&Passed; 2]) -> [String; 10] {
     ]
 }
 
-/// `200 of 200`: frames that arrived as they left, both times.
+/// Formats how many of the frames sent were forwarded: `200 of 200`.
 fn share(delivery: &Delivery) -> String {
     format!("{} of {}", delivery.forwarded, delivery.sent)
 }
