@@ -213,17 +213,16 @@ bench: build ## Benchmarks: the MMU, flow control, virtual time (beside HPCC's s
 	@$(STEP) "benchmarks on DPDK" $(CARGO) bench -p weir-bench
 	@$(STEP) "delays of PAUSE" $(WEIR) bench pause
 
-# WEIR_HPCC and WEIR_HTSIM, of the environment or the command line, name their sources.
+# WEIR_HPCC and WEIR_HTSIM, of the environment or the command line, name their programs.
 ROUNDS ?= 1
 BESIDE_SIMULATORS = $(STEP) "virtual time beside other simulators" scripts/beside-simulators $(TARGET)/peers --weir $(WEIR) --rounds $(ROUNDS)
 
-bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; built and run where WEIR_HPCC=PATH, WEIR_HTSIM=PATH name their sources
+bench-simulators: build ## Virtual time beside HPCC's simulator and htsim on the same messages, CPU time and memory; run where WEIR_HPCC=PROGRAM, WEIR_HTSIM=PROGRAM name them, built
 	@$(BESIDE_SIMULATORS)
 
-bench-peers: setup ## Forwarding and latency beside testpmd, l3fwd and Open vSwitch on the same ports in turn; gets what is missing of them into target/peers
-	@$(STEP) "peers" scripts/peers $(TARGET)/peers
-	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --peers
-	@WEIR_PEERS=$(abspath $(TARGET))/peers $(STEP) "latency beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --latency
+bench-peers: setup ## Forwarding and latency beside testpmd, and beside l3fwd and Open vSwitch where WEIR_L3FWD=DIR, WEIR_OPENVSWITCH=DIR name them, on the same ports in turn
+	@$(STEP) "forwarding beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --peers
+	@$(STEP) "latency beside its peers" $(CARGO) bench -p weir-bench --bench forwarding -- --latency
 
 clean: ## Remove what was built and the Python environment
 	@$(CARGO) clean

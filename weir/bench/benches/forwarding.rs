@@ -4,7 +4,7 @@
 //!
 //! `cargo bench -p weir-bench --bench forwarding`; the machine's noise is why the ratio, and not the rate, is the
 //! figure. As root it reserves hugepages if there are none, and returns them. With `-- --peers` testpmd's `io`, DPDK's
-//! `l3fwd` and Open vSwitch take part too; `make bench-peers` gets them first. With `-- --alone` Weir runs without peers, as
+//! `l3fwd` and Open vSwitch take part too; WEIR_L3FWD and WEIR_OPENVSWITCH name them. With `-- --alone` Weir runs without peers, as
 //! a profiler wants it; with `-- --cold` it is measured what packet memory costs that has left the cache; with `-- --latency` how long
 //! frames take from port to port, through l3fwd and testpmd too; with `-- --instructions` it runs under callgrind, and a packet's
 //! instructions are held against a limit. Names of cases (`one-class`, `stations`, `lossy`, `two-classes`; alone also `mixed`) leave

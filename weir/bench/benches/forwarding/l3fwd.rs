@@ -1,4 +1,4 @@
-//! DPDK's `l3fwd` on the same ports: it looks IPv4 destinations up by longest prefix and rewrites addresses. `scripts/peers` builds it.
+//! DPDK's `l3fwd` on the same ports: it looks IPv4 destinations up by longest prefix and rewrites addresses.
 
 use std::fs;
 use std::io;
@@ -19,13 +19,13 @@ pub(crate) struct L3fwd {
 }
 
 /// Packets per CPU-second of its forwarding thread; `None` if it is not built or does not run.
-pub(crate) fn rate(folder: &Path, ground: &Ground, span: Duration) -> Option<f64> {
-    L3fwd::start(folder, ground)?.measure(span)
+pub(crate) fn rate(examples: &Path, ground: &Ground, span: Duration) -> Option<f64> {
+    L3fwd::start(examples, ground)?.measure(span)
 }
 
 impl L3fwd {
-    pub(crate) fn start(folder: &Path, &Ground { ports, lcore, hugepages }: &Ground) -> Option<L3fwd> {
-        let examples = folder.join("l3fwd");
+    /// Starts `build/l3fwd` of the folder `examples`.
+    pub(crate) fn start(examples: &Path, &Ground { ports, lcore, hugepages }: &Ground) -> Option<L3fwd> {
         let prefix = format!("weir-l3fwd-{}", std::process::id());
         let mut command = Command::new(examples.join("build/l3fwd"));
         command.args(["-l", &lcore.to_string(), "--no-pci", "--file-prefix", &prefix]);

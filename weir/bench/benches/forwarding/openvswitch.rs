@@ -1,5 +1,5 @@
 //! Open vSwitch with DPDK on the same ports: a bridge that learns addresses (the action NORMAL). It has a database, sockets and a
-//! network namespace of its own, so that a switch of the system is left alone. `scripts/peers` unpacks it.
+//! network namespace of its own, so that a switch of the system is left alone.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -27,7 +27,7 @@ struct OpenVswitch {
 
 impl OpenVswitch {
     fn start(folder: &Path, ground: &Ground) -> Option<OpenVswitch> {
-        let at = Places { programs: folder.join("openvswitch"), home: tempfile::tempdir().ok()? };
+        let at = Places { programs: folder.to_owned(), home: tempfile::tempdir().ok()? };
         let schema = at.programs.join("usr/share/openvswitch/vswitch.ovsschema");
         succeed(at.command("usr/bin/ovsdb-tool").arg("create").arg(at.file("conf.db")).arg(schema))?;
         let mut database = at.daemon("usr/sbin/ovsdb-server", "db");

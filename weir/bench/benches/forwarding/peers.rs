@@ -34,8 +34,8 @@ impl Peer {
     pub(crate) fn rate(self, ground: &Ground, span: Duration) -> Option<f64> {
         match self {
             Peer::Testpmd(mode) => testpmd::rate(mode, ground, span),
-            Peer::L3fwd => l3fwd::rate(&folder()?, ground, span),
-            Peer::OpenVswitch => openvswitch::rate(&folder()?, ground, span),
+            Peer::L3fwd => l3fwd::rate(&folder(L3FWD)?, ground, span),
+            Peer::OpenVswitch => openvswitch::rate(&folder(OPEN_VSWITCH)?, ground, span),
         }
     }
 
@@ -43,7 +43,7 @@ impl Peer {
     pub(crate) fn start(self, ground: &Ground) -> Option<Forwarder> {
         Some(match self {
             Peer::Testpmd(mode) => Forwarder::Plain(testpmd::start(mode, ground)?),
-            Peer::L3fwd => Forwarder::L3fwd(L3fwd::start(&folder()?, ground)?),
+            Peer::L3fwd => Forwarder::L3fwd(L3fwd::start(&folder(L3FWD)?, ground)?),
             // It takes memif ports, and forwards nothing between them.
             Peer::OpenVswitch => return None,
         })
@@ -53,16 +53,21 @@ impl Peer {
     pub(crate) fn wants(self) -> &'static str {
         match self {
             Peer::Testpmd(_) => "is dpdk-testpmd there? (apt-get install dpdk-dev)",
-            Peer::L3fwd | Peer::OpenVswitch => {
-                "is it there? (`make bench-peers` gets it and says what is missing; or scripts/peers FOLDER, and WEIR_PEERS=FOLDER)"
+            Peer::L3fwd => "does WEIR_L3FWD name DPDK's folder examples/l3fwd, with build/l3fwd in it? (docs/PERFORMANCE.md)",
+            Peer::OpenVswitch => {
+                "does WEIR_OPENVSWITCH name the root that Debian's packages of Open vSwitch are unpacked in? (docs/PERFORMANCE.md)"
             }
         }
     }
 }
 
-/// Where `scripts/peers` put programs.
-fn folder() -> Option<PathBuf> {
-    std::env::var_os("WEIR_PEERS").map(PathBuf::from)
+/// Variable of the environment that names DPDK's folder `examples/l3fwd`, built.
+const L3FWD: &str = "WEIR_L3FWD";
+/// Variable of the environment that names the root below which Open vSwitch lies.
+const OPEN_VSWITCH: &str = "WEIR_OPENVSWITCH";
+
+fn folder(variable: &str) -> Option<PathBuf> {
+    std::env::var_os(variable).map(PathBuf::from)
 }
 
 /// A program that forwards until this is dropped.
