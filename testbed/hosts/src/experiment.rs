@@ -15,7 +15,7 @@ use weir_scenario::{Reach, RealPorts, Scenario};
 use crate::HostError;
 use crate::access::Access;
 use crate::guest::{
-    Accelerator, AcceleratorChoice, Fleet, GuestPlan, Image, Life, Running, State, refuse_more_than_fits, store,
+    Accelerator, AcceleratorChoice, Fleet, GuestPlan, Image, Life, State, refuse_more_than_fits, store,
 };
 use crate::host::Host;
 use crate::netns::{self, Namespace};
@@ -216,25 +216,23 @@ impl Experiment {
     /// Whether all guests have booted. Ask until they have.
     ///
     /// # Errors
-    /// A guest has ended.
+    /// A guest has ended, or takes too long.
     pub fn is_up(&self) -> Result<bool, HostError> {
         let Some(guests) = &self.guests else { return Ok(true) };
         let mut all = true;
         for guest in guests.fleet.all() {
             match guest.state() {
                 State::Ready => {}
-                State::Boots => all = false,
+                State::Boots => {
+                    self.started.map_or(Ok(()), |started| guest.check_boot(started))?;
+                    all = false;
+                }
                 // A process that was just made is not QEMU yet.
                 State::Ended if self.started.is_some_and(|started| started.elapsed() < STARTS_WITHIN) => all = false,
                 State::Ended => return Err(guest.ended().into()),
             }
         }
         Ok(all)
-    }
-
-    /// How long guests may take to boot.
-    pub fn boots_within(&self) -> Duration {
-        Running::BOOT_WITHIN
     }
 
     /// Has the hosts get ready for the flows of a scenario.

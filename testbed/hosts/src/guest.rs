@@ -55,6 +55,20 @@ pub enum GuestError {
         /// The last of what QEMU and the guest's kernel said.
         said: String,
     },
+    /// A guest has not booted.
+    #[error(
+        "guest {name} has not booted after {seconds} s, {cpu_seconds} s of CPU time; its console said last: {said}"
+    )]
+    NotBooted {
+        /// Name of the guest.
+        name: String,
+        /// Time since it was started.
+        seconds: u64,
+        /// CPU time of its QEMU.
+        cpu_seconds: u64,
+        /// End of its console.
+        said: String,
+    },
     /// The guest says nothing.
     #[error("guest {name} has not answered for {seconds} s; its console said last: {said}")]
     Silent {

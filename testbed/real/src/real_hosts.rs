@@ -49,15 +49,10 @@ impl RealHosts {
         stop: &AtomicBool,
     ) -> Result<Option<RealHosts>, HostError> {
         experiment.boot()?;
-        let deadline = Instant::now() + experiment.boots_within();
         while !experiment.is_up()? {
             running.update_links();
             if stop.load(Ordering::Relaxed) {
                 return Ok(None);
-            }
-            if Instant::now() > deadline {
-                let seconds = experiment.boots_within().as_secs();
-                return Err(HostError::Scenario(format!("a guest has not booted within {seconds} s")));
             }
             std::thread::park_timeout(LOOK_EVERY);
         }

@@ -88,7 +88,7 @@ impl Fleet {
         let started = Instant::now();
         let running = self.start(image, accelerator, plans, life)?;
         let outcome = running.iter().try_for_each(|guest| {
-            guest.wait_until_ready(Running::BOOT_WITHIN.saturating_sub(started.elapsed()))?;
+            guest.wait_until_ready(started)?;
             told(guest, started.elapsed());
             Ok(())
         });
@@ -209,8 +209,10 @@ impl Fleet {
 }
 
 impl Running {
-    /// How long a guest may take to boot: under emulation, beside others, on a busy machine.
-    pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(300);
+    /// CPU time that a guest's QEMU may take until it has booted: five times that of an emulated guest.
+    const BOOT_CPU_TIME: Duration = Duration::from_secs(150);
+    /// Time until a guest has to have booted that is given no CPU, or waits without end.
+    const BOOT_WITHIN: Duration = Duration::from_secs(900);
 
     /// The guest whose folder this is.
     fn of(folder: &Path) -> io::Result<Running> {
@@ -237,8 +239,21 @@ impl Running {
         if String::from_utf8_lossy(&text).contains("weir: ready") { State::Ready } else { State::Boots }
     }
 
-    fn wait_until_ready(&self, within: Duration) -> Result<(), GuestError> {
-        let deadline = Instant::now() + within;
+    /// Fails for a guest that is still booting, if it has had [`Self::BOOT_CPU_TIME`] or [`Self::BOOT_WITHIN`] is over.
+    pub(crate) fn check_boot(&self, started: Instant) -> Result<(), GuestError> {
+        let cpu_time = self.process().and_then(process::cpu_time).unwrap_or_default();
+        if cpu_time > Self::BOOT_CPU_TIME || started.elapsed() > Self::BOOT_WITHIN {
+            return Err(GuestError::NotBooted {
+                name: self.plan.name.clone(),
+                seconds: started.elapsed().as_secs(),
+                cpu_seconds: cpu_time.as_secs(),
+                said: machine::last_words(&self.folder),
+            });
+        }
+        Ok(())
+    }
+
+    fn wait_until_ready(&self, started: Instant) -> Result<(), GuestError> {
         let mut was_seen = false;
         loop {
             match self.state() {
@@ -250,9 +265,7 @@ impl Running {
                 }
                 State::Ended => {}
             }
-            if Instant::now() > deadline {
-                return Err(self.silent(within));
-            }
+            self.check_boot(started)?;
             thread::sleep(Duration::from_millis(50));
         }
     }

@@ -24,6 +24,16 @@ fn has_argument(pid: i32, wanted: &[u8]) -> bool {
     arguments.any(|argument| argument == b"-pidfile") && arguments.next() == Some(wanted)
 }
 
+/// CPU time of a process's threads, user and system; `None` once it is gone.
+pub(super) fn cpu_time(pid: i32) -> Option<Duration> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // proc(5): the name, in brackets, may have spaces; `utime` and `stime` are the 12th and 13th fields after it.
+    let mut fields = stat.rsplit_once(')')?.1.split_ascii_whitespace().skip(11);
+    let mut ticks = || fields.next()?.parse::<u64>().ok();
+    let ticks = ticks()? + ticks()?;
+    Some(Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second()))
+}
+
 /// Ends the processes that have this argument, and waits until they are gone.
 pub(super) fn end(argument: &Path) {
     let started = Instant::now();
@@ -41,5 +51,18 @@ pub(super) fn end(argument: &Path) {
             return;
         }
         thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cpu_time_counts_what_a_process_was_given() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let before = cpu_time(own).unwrap();
+        while cpu_time(own).unwrap() < before + Duration::from_millis(30) {}
+        assert_eq!(cpu_time(i32::MAX), None);
     }
 }

@@ -53,7 +53,9 @@ impl Peer {
     pub(crate) fn wants(self) -> &'static str {
         match self {
             Peer::Testpmd(_) => "is dpdk-testpmd there? (apt-get install dpdk-dev)",
-            Peer::L3fwd => "does WEIR_L3FWD name DPDK's folder examples/l3fwd, with build/l3fwd in it? (docs/PERFORMANCE.md)",
+            Peer::L3fwd => {
+                "does WEIR_L3FWD name DPDK's folder examples/l3fwd, with build/l3fwd in it? (docs/PERFORMANCE.md)"
+            }
             Peer::OpenVswitch => {
                 "does WEIR_OPENVSWITCH name the root that Debian's packages of Open vSwitch are unpacked in? (docs/PERFORMANCE.md)"
             }

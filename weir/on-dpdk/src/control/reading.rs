@@ -172,9 +172,10 @@ impl Reading<'_> {
                 rx_last_pause: std::array::from_fn(|class| self.last_pause(&report.classes[class])),
                 tx_pauses: self.by_class(number, |class| class.pauses_tx),
                 tx_paused_us: self.by_class(number, |class| class.paused_tx.as_micros()),
-                rx_lossy: report.control_rx.lossy_pauses.saturating_sub(
-                    self.base.map_or(0, |base| base.report.ports[number].control_rx.lossy_pauses),
-                ),
+                rx_lossy: report
+                    .control_rx
+                    .lossy_pauses
+                    .saturating_sub(self.base.map_or(0, |base| base.report.ports[number].control_rx.lossy_pauses)),
             }
         };
         self.real_ports().map(counters).collect()
