@@ -47,7 +47,7 @@ use weir_sim::begin_with_huge_pages;
 pub use extensions::Extensions;
 pub use weir_experiments::real_frames::Source;
 
-/// A lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, every port that DPDK has.
+/// Lossless-Ethernet lab switch on DPDK: shared-buffer MMU, PFC, GFC, CBFC, and the same switch in virtual time.
 #[derive(Parser)]
 #[command(
     name = "weir",
@@ -66,7 +66,7 @@ struct Arguments {
 enum Command {
     /// Run the switches of these files until SIGINT or SIGTERM.
     ///
-    /// Several files are several switches in one process. What follows `--` goes to DPDK's EAL as it is.
+    /// Several files are several switches in one process. Arguments after `--` go to DPDK's EAL.
     #[cfg(feature = "dpdk")]
     Run(real_frames::RunArguments),
     /// Runs switches where this command is built with DPDK, which it is not.
@@ -78,7 +78,7 @@ enum Command {
     },
     /// Measure this machine: forwarding, RFC 2544, delays of PAUSE, idle policies.
     ///
-    /// Each prints a table, with the machine and what others took of its CPUs. docs/PERFORMANCE.md says how to read them.
+    /// Each prints a table, with the machine and the CPU time that other processes took. docs/PERFORMANCE.md says how to read them.
     #[cfg(feature = "dpdk")]
     #[command(subcommand)]
     Bench(real_frames::BenchCommand),
@@ -91,8 +91,8 @@ enum Command {
     },
     /// Replay captures into ports of a running switch, each frame at its own time.
     ///
-    /// Traces keep their distance to each other: all go by one clock. PFC and PAUSE are obeyed. How late frames left is told at the end,
-    /// and why. The exit code is 1 if a port did not take frames. docs/REPLAY.md has more; a port of a switch's file can replay too.
+    /// All captures share one clock. PFC and PAUSE are obeyed. A summary reports late frames and the reasons. The exit code is 1 if a port
+    /// did not take frames. docs/REPLAY.md has more; a port of a switch's file can replay too.
     #[cfg(feature = "dpdk")]
     Replay(replay::Arguments),
     /// Replays captures where this command is built with DPDK, which it is not.
@@ -102,91 +102,87 @@ enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         _arguments: Vec<String>,
     },
-    /// What a running switch knows of itself: counters, watermarks, queues, addresses, losses.
+    /// Show counters, watermarks, queues, addresses and losses of a running switch.
     Show(show::ShowArguments),
-    /// A running switch in the terminal: ports, queues, pauses and buffers, again every second.
+    /// Watch a running switch in the terminal: ports, queues, pauses and buffers, each second.
     #[cfg(feature = "top")]
     Top(top::TopArguments),
-    /// Have counters, watermarks or learned addresses of a running switch begin anew.
+    /// Clear counters, watermarks or learned addresses of a running switch.
     Clear(control::ClearArguments),
     /// Change a running switch: thresholds, rates, weights, ECN, static addresses, ports, PAUSE.
     ///
-    /// Keys are those of the switch's file. docs/OPERATING.md has what can be set, and what can't and why.
+    /// Keys are those of the switch's file. docs/OPERATING.md lists those that can be set.
     Set(steer::SetArguments),
-    /// Have a running switch read its file anew and apply what can be applied; SIGHUP does too.
+    /// Reload the file of a running switch and apply the keys that can change; SIGHUP does too.
     Reload(steer::ReloadArguments),
-    /// What a running switch runs with: print it, save it, compare it with its file.
+    /// Print, save or compare the configuration of a running switch.
     Config(steer::ConfigArguments),
-    /// Frames of a running switch, as pcapng for Wireshark: what ports receive and send, flow control alone, or what is dropped and
-    /// why.
+    /// Capture frames of a running switch as pcapng: received, sent, flow control alone, or dropped ones with the reason.
     ///
-    /// Each frame has a comment: its class, and what its queues and the shared segment held at that instant. Ends at Ctrl-C.
+    /// Each frame has a comment: its class, and the occupancy of its queues and of the shared segment. Ends at Ctrl-C.
     Capture(capture::CaptureArguments),
-    /// How long the links of a running switch take to stop after a PAUSE, and the headroom and thresholds that follow.
+    /// Measure how long the peers of a running switch take to stop after a PAUSE, and print headroom and thresholds.
     ///
-    /// Each port's peer is told to pause a class, again and again, for a moment; frames that still come are timed. Hosts must send
-    /// meanwhile. The exit code is 1 if a peer does not stop or nothing came, and 3 if the machine took so much of the switch's time that
-    /// nothing can be advised.
+    /// Each port repeatedly pauses a class of its peer for a moment and times the frames that still arrive. Hosts must send meanwhile. The
+    /// exit code is 1 if a peer does not stop or sends nothing, and 3 if the switch had too little CPU time for any advice.
     Calibrate(calibrate::CalibrateArguments),
-    /// The SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
+    /// Run the SPFC paper's victim experiment with emulated RDMA hosts and real frames: no NIC, no root, no hugepages.
     Demo(demo::DemoArguments),
-    /// Experiments of several switches and hosts, as a scenario's file describes them.
+    /// Run or check a scenario: several switches, links and hosts.
     #[command(subcommand)]
     Testbed(testbed::Command),
-    /// Make a scenario of what hosts sent each other, read out of captures or a run directory.
+    /// Make a scenario of the messages in captures or a run directory.
     ///
-    /// Messages of RoCEv2 and data of TCP, with class, bytes and start; what was sent again counts once. docs/REPLAY.md has more.
+    /// Messages of RoCEv2 and data of TCP, with class, bytes and start; retransmissions count once. docs/REPLAY.md has more.
     Record(record::RecordArguments),
-    /// Many runs of a scenario in virtual time, with parameters varied, as one table.
+    /// Run a scenario many times in virtual time, with parameters varied, into one table.
     ///
     /// Each point is a run in a process of its own, and all cores are at work. Repeat the command to resume a sweep that was
     /// stopped. The exit code is 1 if a point failed, or some are left.
     Sweep(sweep::SweepArguments),
-    /// A paper's figure, by one command: the paper's numbers beside Weir's, the figure, and whether the findings hold.
+    /// Reproduce a paper's figure: the paper's numbers, Weir's, and a verdict.
     ///
-    /// What does not hold is a result: the exit code is 1 only if the command itself failed or was interrupted.
+    /// A finding that does not hold is a result: the exit code is 1 only if the command itself failed or was interrupted.
     Reproduce(reproduce::ReproduceArguments),
-    /// A map of where a paper's claims hold, over the settings that it leaves open.
+    /// Explore where a paper's claims hold, over the settings that it leaves open.
     ///
-    /// In which share of the settings each claim holds, with an interval, which setting decides, and where all hold together. A claim that
-    /// holds nowhere is a result: the exit code is 1 only if the command itself failed or was interrupted.
+    /// Prints the share of settings in which each claim holds, with an interval, and the setting that decides. A claim that holds nowhere is a
+    /// result: the exit code is 1 only if the command itself failed or was interrupted.
     Explore(reproduce::explore::ExploreArguments),
-    /// Figures of a sweep: what goes across and up, a line for each policy or parameter, seeds pooled with their intervals.
+    /// Plot columns of a sweep, a line for each policy or parameter, seeds pooled with their intervals.
     ///
-    /// As SVG, PNG, PDF and CSV, into the sweep's folder. Names may be short, where one column alone is called so.
+    /// Writes SVG, PNG, PDF and CSV into the sweep's folder. A column's name may be cut short where it stays unique.
     Plot(plot::PlotArguments),
-    /// The results of runs as one page: a summary, plots, topology, configuration. It needs no network.
+    /// Write the results of runs as one HTML page: summary, plots, topology, configuration.
     ///
-    /// Several runs stand side by side. With --text, the summary and tables on the terminal.
+    /// Several runs stand side by side. With --text, print the summary and tables on the terminal.
     Report(report::ReportArguments),
-    /// Guests with Soft-RoCE, perftest and iperf3 at a switch's vhost-user ports: boot them, run commands in them, end them.
+    /// Boot guests with Soft-RoCE, perftest and iperf3 at a switch's vhost-user ports, run commands in them, end them.
     #[command(subcommand)]
     Vm(vm::Command),
-    /// Watch runs in a browser: links, queues, pauses, states, at any speed, with pause, step and a slider.
+    /// Play runs in a browser: links, queues, pauses, states, at any speed.
     ///
-    /// The runs are those of a directory, or a scenario's, which then runs in virtual time first.
+    /// Takes a directory of runs, or a scenario, which runs in virtual time first.
     Play(play::PlayArguments),
     /// Print completions of a shell: source <(weir completions bash)
     Completions(pages::CompletionsArguments),
     /// Writes man pages and the table of commands, for packages and for docs/.
     #[command(hide = true)]
     Pages(pages::PagesArguments),
-    /// Make a scenario of another tool's files, or a switch file of SONiC's tables.
+    /// Import a scenario from an ns-3 simulator's files, or a switch file from SONiC's tables.
     #[command(subcommand)]
     Import(import::Command),
     /// Compare runs with results of other tools, or an experiment's results by backend.
     #[command(subcommand)]
     Compare(compare::Command),
-    /// Counters of a switch for other tools.
+    /// Export counters of a switch for other tools.
     #[command(subcommand)]
     Export(export::Command),
-    /// What this machine lacks for such switches, each with the command that mends it; whether a PFC frame arrives as it left; and the
-    /// hosts, over ssh.
+    /// Diagnose this machine and, over ssh, the hosts: print each problem with the command that fixes it, and pass a PFC frame.
     ///
-    /// `weir check` shows what follows from a file, and names what the machine lacks for it. `weir doctor` is about the machine: it
-    /// looks at everything, with a file or without one. The exit code is 1 if something is lacking.
+    /// Works with a file or without one. The exit code is 1 if something is lacking.
     Doctor(doctor::DoctorArguments),
-    /// Check files and print what follows from them: buffer partition, thresholds, headroom, lcores, memory.
+    /// Check files and print the derived buffer partition, thresholds, headroom, lcores and memory.
     ///
     /// The exit code is 2 if a file is wrong, and 3 if nothing is wrong with the files, but this machine lacks what they ask for.
     #[cfg_attr(
