@@ -1,5 +1,5 @@
 //! Simulation backend: runs a scenario in virtual time as a conservative parallel discrete-event simulation. Switches and
-//! hosts run their production code; links are modelled. The clock counts picoseconds.
+//! hosts run the code of Weir's switch and NIC; links are modelled. The clock counts picoseconds.
 //!
 //! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs to an instant and can be called repeatedly;
 //! [`Sim::report`] and other getters return the state. [`SimBackend`] does all of it for a run directory.
