@@ -1,8 +1,8 @@
-//! Debug-build audit that frames and bytes are conserved during a run, not only at its end.
+//! Debug-build audit of frame and byte conservation during a run, not only at its end.
 //!
 //! Each wire checks its frames at every event, and each half of a switch after its window. Checks of bytes and of all
-//! counters take longer and run after some windows only. They hold between any two instants, whatever time each node
-//! has reached.
+//! counters take longer and run after some windows only. They hold between any two instants, regardless of the time
+//! each node has reached.
 
 use weir_switch_core::Shared;
 use weir_units::{Class, PortId, QueueId, Time};

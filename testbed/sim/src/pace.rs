@@ -6,9 +6,9 @@ use std::time::{Duration, Instant};
 /// Number of threads that run a scenario. Results are the same for any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// As many threads as make the run faster, up to this limit.
+    /// Upper limit; fewer threads run if that is faster.
     UpTo(NonZeroUsize),
-    /// This number of threads, limited only by the fabric's switches.
+    /// Exact number, limited only by the fabric's switches.
     Exactly(NonZeroUsize),
 }
 

@@ -29,10 +29,10 @@ struct Draft<'f> {
     load: Vec<[f64; 2]>,
 }
 
-/// One or two switches, with the logical process that each moves to.
+/// Move of one switch, or exchange of two: each switch with its new logical process.
 type Moves = [Option<(u32, u32)>; 2];
 
-/// No logical process yet.
+/// Marker of a switch without a logical process.
 const NONE: u32 = u32::MAX;
 /// Cost of a frame between logical processes, relative to its cost at a switch.
 const CROSSING: f64 = 0.03;

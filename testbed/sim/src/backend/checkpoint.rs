@@ -1,8 +1,8 @@
 //! Checkpoints of a run, written into its directory, and resumption from them.
 //!
 //! A file starts with the text line `weir checkpoint 1 by PROGRAM`. Then follow the scenario's identity (u64), the
-//! length of the state (u64), the state as an [`Archive`], and the CRC-32 of all that. The state has only values that
-//! change; the rest is rebuilt from the scenario.
+//! length of the state (u64), the state as an [`Archive`], and the CRC-32 of all preceding bytes. The state has only
+//! values that change; the rest is rebuilt from the scenario.
 
 use std::fmt::{self, Debug, Write};
 use std::path::PathBuf;
