@@ -48,21 +48,21 @@ pub use experiment::{ConnectionSample, CounterRow, Experiment, Outcome, Session,
 
 use guest::GuestError;
 
-/// Why real hosts don't do what a scenario asks of them.
+/// Error of real hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The scenario asks for what real hosts can't do.
+    /// The scenario asks for something that real hosts can't do.
     #[error("{0}")]
     Scenario(String),
-    /// A guest.
+    /// A guest failed.
     #[error(transparent)]
     Guest(#[from] GuestError),
-    /// A host can't be made or reached, or refused a command.
+    /// A host can't be created or reached, or a command failed.
     #[error("host {host}: {why}")]
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
 }

@@ -47,7 +47,7 @@ pub(super) struct Talk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not connecting or listening yet.
+    /// No connection, and not listening.
     Idle,
     /// Connecting, listening, or exchanging.
     Open,
