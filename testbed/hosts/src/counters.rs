@@ -12,7 +12,6 @@ pub(crate) fn script(interface: &str, rdma: Option<&str>) -> String {
     format!("{of_rdma}echo @nstat; nstat -asz 2>/dev/null; echo @nic; ethtool -S {interface} 2>/dev/null; true")
 }
 
-/// Parses the output of [`script`].
 pub(crate) fn parse(output: &str) -> Counters {
     let mut counters = Counters::new();
     let mut part = "";

@@ -128,7 +128,6 @@ enum Step {
     Close,
 }
 
-/// Steps of `ib_write_bw`.
 const WRITE_STEPS: [Step; 14] = [
     Step::Version,
     Step::PageSize,
@@ -146,7 +145,6 @@ const WRITE_STEPS: [Step; 14] = [
     Step::Close,
 ];
 
-/// Steps of `ib_send_bw`.
 const SEND_STEPS: [Step; 9] = [
     Step::Version,
     Step::PageSize,
@@ -335,7 +333,6 @@ impl Exchange {
 }
 
 impl BandwidthReport {
-    /// Returns the fields as on the wire.
     fn words(&self) -> [u64; 5] {
         let BandwidthReport { size, iterations, peak, average, message_rate } = *self;
         [size, iterations, peak.to_bits(), average.to_bits(), message_rate.to_bits()]

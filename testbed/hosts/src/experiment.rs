@@ -29,7 +29,6 @@ pub use session::Session;
 const FLOWS_OF_A_GUEST: usize = 7;
 /// Longest time from a guest's start until its process is visible.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
-/// Prefix length of addresses.
 const PREFIX_BITS: u8 = 24;
 
 /// Real hosts of scenarios run one after the other with the same hosts. Dropping it ends the guests and namespaces.
@@ -38,7 +37,6 @@ pub struct Experiment {
     guests: Option<Guests>,
     hosts: Vec<Option<Host>>,
     stop: Arc<AtomicBool>,
-    /// Time at which guests were started.
     started: Option<Instant>,
     _namespaces: Vec<Namespace>,
     _folder: tempfile::TempDir,
@@ -97,7 +95,7 @@ impl Experiment {
     /// namespaces. `tell` is called before long operations.
     ///
     /// # Errors
-    /// The scenarios ask for something that real hosts can't do, or this machine lacks a prerequisite.
+    /// The scenarios are unsupported by real hosts, or this machine lacks a prerequisite.
     pub fn prepare(
         scenarios: &mut [Scenario],
         ports: RealPorts,

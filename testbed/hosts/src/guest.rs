@@ -34,13 +34,13 @@ pub enum GuestError {
     /// The machine has too little memory.
     #[error("{0}")]
     Memory(String),
-    /// No switch listens at the guest's socket.
+    /// The guest's socket has no listening switch.
     #[error("no switch listens at {}: start it before its guests: weir run SWITCH.toml", .0.display())]
     NoSwitch(PathBuf),
     /// A guest of this name exists already.
     #[error("a guest named {0} is there already: weir vm list shows it, weir vm down {0} ends it")]
     Exists(String),
-    /// No guest has this name.
+    /// The name belongs to no guest.
     #[error("no guest is named {name}{}", named_instead(.known))]
     Unknown {
         /// Requested name.

@@ -16,10 +16,8 @@ use crate::script::CLOCK;
 
 /// Timeout of a short command: on a guest emulated together with others, on a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_secs(180);
-/// Number of clock readings, of which the fastest counts.
 const CLOCK_READINGS: usize = 4;
 
-/// Real host, with access to its shell.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub name: String,
@@ -69,7 +67,6 @@ impl Host {
         Ok(ended.output)
     }
 
-    /// Probes the host's prerequisites.
     pub(crate) fn probe(&self, stop: &Arc<AtomicBool>) -> Result<Found, HostError> {
         let script = probe::script(&self.interface, self.wanted_rdma(), self.ip);
         Ok(probe::parse(&self.run(&script, SHORT, stop)?.output))

@@ -15,7 +15,6 @@ pub(crate) struct Transfer<'a> {
     pub traffic_class: u8,
 }
 
-/// Result of a transfer.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Transferred {
     pub sent: u64,

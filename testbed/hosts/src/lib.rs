@@ -51,7 +51,7 @@ use guest::GuestError;
 /// Error of real hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The scenario asks for something that real hosts can't do.
+    /// The scenario is unsupported by real hosts.
     #[error("{0}")]
     Scenario(String),
     /// A guest failed.

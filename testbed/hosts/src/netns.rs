@@ -4,7 +4,6 @@ use std::process::Command;
 
 use weir_scenario::RealPorts;
 
-/// Prefix of the namespaces' names.
 const PREFIX: &str = "weirhost-";
 
 /// Network namespace, deleted on drop.
@@ -13,7 +12,6 @@ pub(crate) struct Namespace {
     pub(crate) name: String,
 }
 
-/// Interface in a namespace.
 pub(crate) const INTERFACE: &str = "eth0";
 
 impl Namespace {

@@ -21,7 +21,6 @@ pub(crate) struct Test<'a> {
     pub dilation: u32,
 }
 
-/// Amount to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
     /// Number of messages per queue pair.
@@ -38,7 +37,6 @@ const TIMEOUT: u32 = 18;
 /// Largest timeout exponent, 17 s, for dilated links, where frames wait for seconds.
 const TIMEOUT_MAX: u32 = 22;
 
-/// Result table of perftest.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub message: u64,

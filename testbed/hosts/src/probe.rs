@@ -2,14 +2,12 @@
 
 use std::net::Ipv4Addr;
 
-/// Result of a probe.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub kernel: String,
     pub programs: Vec<String>,
     /// State, MTU and address of the interface; `None` if it does not exist.
     pub interface: Option<Interface>,
-    /// IPv4 addresses of the interface.
     pub addresses: Vec<Ipv4Addr>,
     /// RDMA device on the interface.
     pub rdma: Option<String>,
@@ -89,7 +87,6 @@ true"#
     )
 }
 
-/// Parses the output of the script.
 pub(crate) fn parse(output: &str) -> Found {
     let mut found = Found::default();
     for line in output.lines() {

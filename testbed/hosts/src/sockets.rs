@@ -37,7 +37,6 @@ impl ConnectionSample {
     pub(crate) const COLUMNS: &str =
         "time_us,cwnd_segments,ssthresh_segments,rtt_us,rttvar_us,bytes_sent,bytes_acked,retransmits,delivered_ce";
 
-    /// Formats the sample as a CSV row.
     pub(crate) fn row(&self) -> String {
         let ConnectionSample { at_us, cwnd, ssthresh, bytes_sent, bytes_acked, retransmits, delivered_ce, .. } = self;
         let us = |ns: u64| format!("{}.{:03}", ns / 1_000, ns % 1_000);
@@ -50,7 +49,6 @@ impl ConnectionSample {
 /// State of a connection at an instant of the host's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// Host's clock, in hundredths of a second.
     clock: u64,
     local_port: u16,
     server_port: u16,
@@ -68,7 +66,6 @@ pub(crate) fn script(ports: &[u16], within: Duration) -> String {
     )
 }
 
-/// Parses the output of [`script`].
 pub(crate) fn parse(told: &str) -> Vec<Look> {
     let (mut looks, mut clock) = (Vec::new(), None);
     for line in told.lines() {

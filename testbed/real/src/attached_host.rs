@@ -91,11 +91,9 @@ pub(super) struct HostEnd {
     pub(super) number: usize,
     pub(super) host: Host,
     pub(super) port: PortPlace,
-    /// Flow-control timestamps of the port.
     pub(super) instants: PortInstants,
     pub(super) attachment: Attachment,
     pub(super) door: Option<Door>,
-    /// End of the scenario.
     pub(super) end: Time,
 }
 

@@ -64,7 +64,6 @@ pub(super) struct LastWords {
     pub(super) link: LinkWords,
 }
 
-/// Final statistics of a host, with its flows.
 pub(super) struct LeftBy<'a> {
     pub(super) last: LastWords,
     /// Indices in the scenario of the flows that the host sends, and of those that it receives.
@@ -160,7 +159,6 @@ impl Board {
         *self.hosts[host].last.lock().expect("nobody panics with this lock held") = Some(last);
     }
 
-    /// Returns the final statistics of a host.
     pub(super) fn left_by(&self, host: usize) -> Option<LeftBy<'_>> {
         let cell = &self.hosts[host];
         let last = cell.last.lock().expect("nobody panics with this lock held").clone()?;
@@ -172,7 +170,6 @@ impl Board {
         *self.links[link].lock().expect("nobody panics with this lock held") = Some(last);
     }
 
-    /// Returns the final statistics of a link.
     pub(super) fn left_by_link(&self, link: usize) -> Option<LinkWords> {
         *self.links[link].lock().expect("nobody panics with this lock held")
     }
@@ -201,7 +198,6 @@ impl Board {
         Bytes::new(self.flows[flow].sent.load(Ordering::Relaxed))
     }
 
-    /// Returns the progress of each flow.
     pub(super) fn flows(&self) -> impl Iterator<Item = FlowSample> {
         self.flows.iter().map(|flow| FlowSample {
             sent: Bytes::new(flow.sent.load(Ordering::Relaxed)),
@@ -219,7 +215,6 @@ impl Board {
         self.hosts.iter().all(|host| host.finished.load(Ordering::Relaxed))
     }
 
-    /// Returns the names of unfinished hosts.
     pub(super) fn unfinished(&self) -> Vec<String> {
         let late = self.hosts.iter().filter(|host| !host.finished.load(Ordering::Relaxed));
         late.map(|host| host.name.clone()).collect()

@@ -39,12 +39,10 @@ impl Connections {
         self.of_hosts[host].get(end).copied()
     }
 
-    /// Returns the message measurements of a traffic.
     pub(super) fn measures(&mut self, traffic: usize) -> &mut MessageMeasures {
         &mut self.measures[traffic]
     }
 
-    /// Returns the summary of each traffic.
     pub(super) fn summaries(&self, scenario: &Scenario) -> Vec<TrafficSummary> {
         let plans = scenario.traffic.iter().zip(&self.measures);
         plans.map(|(plan, measures)| measures.summary(plan, scenario.warm_up, plan.before(scenario.end))).collect()

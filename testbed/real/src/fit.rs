@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use weir_dpdk_io::cpu;
 use weir_units::{BitRate, Bytes};
 
-/// Duration of the measurement.
 const WATCH: Duration = Duration::from_millis(400);
 /// Data that may pass at line rate during a late poll: small compared with the thresholds of the experiments. Switch
 /// and hosts are polled in turn on one lcore, so they are late together.

@@ -35,7 +35,6 @@ impl<T: LinkFrame> Lane<T> {
         self.probe.as_mut()
     }
 
-    /// Returns the feedback delays measured by the probe.
     pub(crate) fn feedback(&self) -> Option<FeedbackStats> {
         self.probe.as_ref().map(FeedbackProbe::stats)
     }
@@ -81,18 +80,15 @@ impl<T: LinkFrame> Lane<T> {
         Some(frame)
     }
 
-    /// Discards all frames.
     pub(crate) fn clear(&mut self) {
         while self.faults.poll(Time::NEVER).is_some() {}
         while self.line.poll(Time::NEVER).is_some() {}
     }
 
-    /// Returns the number of frames delivered.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// Returns the counters of injected faults.
     pub(crate) fn fault_counters(&self) -> FaultCounters {
         self.faults.counters()
     }

@@ -301,7 +301,6 @@ fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
     Ok(locks)
 }
 
-/// Switches, hosts and links, ready to run.
 struct Prepared<'a> {
     prepared: PreparedSwitches<'a>,
     readers: Vec<Reader>,
@@ -309,7 +308,6 @@ struct Prepared<'a> {
     doors: Doors,
 }
 
-/// Opens the far end of a port's ring.
 fn far_end(
     prepared: &mut PreparedSwitches<'_>,
     scenario: &Scenario,
@@ -321,7 +319,6 @@ fn far_end(
     prepared.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
 }
 
-/// Returns the flow-control timestamps of a port.
 fn instants(prepared: &PreparedSwitches<'_>, place: PortPlace) -> PortInstants {
     PortInstants::new(prepared.shared(place.switch).ports()[place.port].feedback())
 }

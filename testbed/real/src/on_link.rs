@@ -13,7 +13,6 @@ use crate::lane::Lane;
 /// Largest number of frames moved in each direction by one poll.
 pub(super) const BURST: usize = 32;
 
-/// Frame on a link.
 #[derive(Debug)]
 pub(super) struct OnLink {
     pub(super) mbuf: Mbuf,
@@ -21,14 +20,12 @@ pub(super) struct OnLink {
     pub(super) crossed: Option<Time>,
 }
 
-/// Parameters of a link.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LinkShape {
     /// Propagation delay, one direction.
     pub(super) delay: Span,
     /// Frames that each direction can hold.
     pub(super) frames: usize,
-    /// Injected faults in each direction.
     pub(super) faults: [FaultPlan; 2],
 }
 
@@ -76,7 +73,6 @@ impl LinkShape {
         LinkShape { delay, frames, faults }
     }
 
-    /// Creates both directions.
     pub(super) fn lanes(&self) -> [Lane<OnLink>; 2] {
         self.faults.map(|faults| Lane::new(self.delay, self.frames, faults))
     }

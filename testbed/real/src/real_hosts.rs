@@ -23,7 +23,6 @@ const ROCE_HEADERS: u64 = 58;
 /// Headers of a TCP frame with timestamps, without FCS: Ethernet 14 B, IPv4 20 B, TCP 32 B.
 const TCP_HEADERS: u64 = 66;
 
-/// Real hosts of a run.
 pub(super) struct RealHosts {
     session: Session,
     /// Counters that identify each flow's frames at switch ports; `None` if other flows share them.
@@ -193,7 +192,6 @@ pub(super) fn unbalanced<'a>(scenario: &'a Scenario, stopped: &'a Stopped) -> im
     })
 }
 
-/// Adds the results of real hosts to a summary.
 pub(super) fn add(summary: &mut Summary, outcome: Outcome, duration: Span) {
     for (flow, told) in summary.flows.iter_mut().zip(&outcome.flows) {
         let Some(told) = told else { continue };

@@ -88,7 +88,6 @@ impl<'a> Recorder<'a> {
         self.record.look_for_deadlock(at, reports)
     }
 
-    /// Whether a permanent deadlock was detected.
     pub(super) fn is_deadlocked(&self) -> bool {
         self.record.is_deadlocked()
     }

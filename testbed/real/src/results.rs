@@ -19,7 +19,6 @@ use super::run::{CameTo, Ended, Machine};
 /// Inputs of the summary.
 pub(super) struct Left<'a> {
     pub(super) stopped: &'a Stopped,
-    /// Record of the samples.
     pub(super) record: Record,
     pub(super) traffic: Vec<TrafficSummary>,
     pub(super) ended: Ended,
@@ -27,7 +26,6 @@ pub(super) struct Left<'a> {
     pub(super) wall: Duration,
 }
 
-/// Returns the summary of a stopped run.
 pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Summary {
     let Left { stopped, record, traffic, ended, wall } = left;
     let Ended { came_to, machine, real } = ended;

@@ -31,7 +31,6 @@ const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 pub(super) struct Run<'r> {
     pub(super) scenario: &'r Scenario,
     pub(super) running: &'r RunningSwitches,
-    /// Software of the emulated hosts.
     pub(super) software: &'r Software,
     pub(super) board: &'r Board,
     /// Interrupts the run if set.
@@ -52,7 +51,6 @@ pub(super) struct Ended {
 pub(super) struct Machine {
     /// Switch reports at the scenario's start; empty without real hosts, as emulated ones do nothing before.
     pub(super) before: Vec<Report>,
-    /// Switch reports at the scenario's end.
     pub(super) after: Vec<Report>,
     /// Longest time between two polls of an lcore during the scenario, in real time.
     pub(super) gap_max: Span,

@@ -20,7 +20,6 @@ use crate::door::{Door, Inside, door};
 use link::Link;
 use talk::Talk;
 
-/// Poll interval of the software.
 const EVERY: Duration = Duration::from_millis(1);
 
 /// Software of a run's emulated hosts. Runs in a thread from [`Software::start`] until it is dropped.
@@ -114,7 +113,6 @@ impl Software {
         self.shared.unconnected.load(Ordering::Acquire) == 0
     }
 
-    /// Whether all exchanges are over.
     pub(super) fn is_done(&self) -> bool {
         self.shared.unfinished.load(Ordering::Acquire) == 0
     }

@@ -30,7 +30,6 @@ pub(super) struct SwitchLink {
     has_left: bool,
 }
 
-/// Far end of a port's ring.
 pub(super) struct SwitchLinkEnd {
     port: PortPlace,
     instants: PortInstants,
@@ -47,7 +46,6 @@ impl SwitchLinkEnd {
 }
 
 impl SwitchLink {
-    /// Creates link `number` of the scenario.
     pub(super) fn new(
         number: usize,
         ends: [SwitchLinkEnd; 2],

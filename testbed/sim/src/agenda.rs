@@ -51,7 +51,6 @@ impl Wakeup {
 }
 
 impl Agenda {
-    /// Creates an event queue without wake-ups.
     pub(super) fn new(components: usize) -> Agenda {
         let leaves = components.next_power_of_two();
         Agenda { knots: vec![Wakeup::NEVER; 2 * leaves].into(), first_due: Time::NEVER, first_of_all: 0 }

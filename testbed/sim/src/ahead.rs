@@ -14,7 +14,6 @@ pub(super) const STEPS: usize = 3;
 /// Prefetches issued in one node's window: one step for each of the next nodes, port by port for a switch.
 #[derive(Debug)]
 pub(super) struct Ahead<'d> {
-    /// Due nodes in the order in which they run.
     due: &'d [u32],
     /// Index of the node whose first step is next; earlier nodes are at later steps.
     at: usize,

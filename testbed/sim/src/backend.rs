@@ -1,13 +1,13 @@
 //! Backend that runs a scenario in virtual time and writes a run directory.
 //!
-//! After the scenario's end no message starts, and the run drains until all sent data has arrived. It stops draining in
-//! three cases:
-//! - no host has received anything for the drain time: the scenario's length, or ten times the longest wait (a pause, a
-//!   retransmission timeout, or a link's delay) if longer
-//! - the drain time is over, and as many frames have been put on links since the end as before it
-//! - 10 s have passed since the end, and the drain time is over
+//! After the scenario's end no message starts, and the run drains until all sent data has arrived. Draining lasts at
+//! least the drain time: the scenario's length, or ten times the longest wait (a pause, a retransmission timeout, or a
+//! link's delay) if longer, and at least 10 ms. Then draining is abandoned if:
+//! - no host has received anything for the drain time,
+//! - more frames have been put on links since the end than before it, or
+//! - 10 s have passed since the end.
 //!
-//! Then every frame must be accounted for.
+//! Finally, every frame must be accounted for.
 
 mod checkpoint;
 mod end;
@@ -185,7 +185,6 @@ fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimR
     }
 }
 
-/// Run in progress.
 struct Running<'a> {
     scenario: &'a Scenario,
     sim: Sim,
@@ -195,9 +194,7 @@ struct Running<'a> {
     ends: FlowEnds,
     outages: Outages,
     ways: Ways<'a>,
-    /// Message measures of each traffic.
     measures: Vec<MessageMeasures>,
-    /// Last report of each switch.
     reports: Vec<Report>,
     /// Time of the last report of all switches.
     surveyed: Time,
@@ -222,7 +219,6 @@ enum Course {
     Draining(Draining),
 }
 
-/// State of draining.
 #[derive(Clone, Copy, Debug, Value)]
 struct Draining {
     end: Time,

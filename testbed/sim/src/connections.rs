@@ -70,7 +70,6 @@ struct Traffic {
     going_round: Round,
 }
 
-/// State of a closed loop.
 #[derive(Debug, Default, State)]
 struct Round {
     /// Start times of pending messages, with the sender's index.
@@ -179,7 +178,6 @@ impl Connections {
         self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
     }
 
-    /// Opens the connections of all messages that start before `end`.
     pub(super) fn open_before(&mut self, end: Time, parts: &mut Parts) {
         while self.next.0 < end {
             self.open_next(parts);

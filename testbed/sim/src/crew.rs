@@ -23,7 +23,6 @@ pub(super) struct Crew {
     looks_for: Duration,
 }
 
-/// LPs with their indices.
 type Share = Vec<(u32, PartBox)>;
 
 #[derive(Debug)]
@@ -69,7 +68,6 @@ struct Patience {
 }
 
 impl Crew {
-    /// Returns the number of workers.
     pub(super) fn len(&self) -> usize {
         self.hands.len()
     }

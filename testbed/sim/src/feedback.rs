@@ -82,7 +82,6 @@ impl EndFeedback {
         obeyed.then(|| waiting.end.since(waiting.crossed))
     }
 
-    /// Returns the measured feedback delays.
     pub(super) fn stats(&self) -> FeedbackStats {
         let Some(delays) = &self.delays else { return FeedbackStats::default() };
         let mut delays = delays.clone();

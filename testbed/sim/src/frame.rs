@@ -61,7 +61,6 @@ impl Frame {
         &mut self.content
     }
 
-    /// Prefetches the content.
     #[inline]
     pub(super) fn prefetch(&self) {
         // As long as a cache line, and mostly across two.

@@ -119,7 +119,6 @@ pub use weir_results::record::Progress;
 pub struct Sim {
     /// Logical processes; together they hold all nodes.
     parts: Parts,
-    /// Worker threads, without the calling thread.
     crew: Crew,
     shares: Shares,
     pace: Pace,

@@ -23,15 +23,12 @@ pub(super) struct Network {
     pub(super) wires: Box<[Wire]>,
     /// First wire to each node, and their number.
     inboxes: Box<[(u32, u32)]>,
-    /// Arrivals at the current node.
     arrivals: Arrivals,
     sides: Sides,
-    /// Wake-up table of each phase.
     rosters: Box<[Roster]>,
     pub(super) spare: Spare,
     /// Channels to and from other logical processes.
     pub(super) post: Post,
-    /// Frames put on a wire.
     hops: u64,
     /// Sent flow-control frames; `None` unless recorded.
     pub(super) told: Option<Vec<Told>>,
@@ -141,7 +138,6 @@ impl Network {
         self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER).min(self.post.first_sent())
     }
 
-    /// Returns the wake-up time of a node.
     pub(super) fn due(&self, node: usize) -> Time {
         self.rosters[self.sides.of(node)].due(node)
     }
@@ -190,7 +186,6 @@ impl Network {
         (first..first + count).for_each(|wire| self.prefetch_wire(wire));
     }
 
-    /// Prefetches a wire.
     #[inline]
     pub(super) fn prefetch_wire(&self, wire: u32) {
         prefetch_index(&self.wires, wire as usize);
@@ -306,12 +301,10 @@ impl Network {
         self.rosters[self.sides.of(node)].wake(node, at);
     }
 
-    /// Returns a wire.
     pub(super) fn wire(&self, wire: u32) -> &Wire {
         &self.wires[wire as usize]
     }
 
-    /// Returns the number of frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops
     }

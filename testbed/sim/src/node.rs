@@ -61,7 +61,6 @@ pub(super) struct Around {
     /// Wire that leaves each port, by number in the logical process; `None` without a link.
     #[state(same)]
     pub(super) wires: Box<[Option<u32>]>,
-    /// Frames arrived at the current instant.
     arrived: Vec<(PortId, Frame)>,
     /// Port that comes first among arrivals at the same instant.
     turn: usize,
@@ -83,7 +82,6 @@ pub(super) struct SimHost {
     /// Number in the logical process.
     #[state(same)]
     node: u32,
-    /// Switch port that the host is attached to.
     #[state(same)]
     place: PortPlace,
     pub(super) host: Host,
@@ -98,7 +96,6 @@ pub(super) struct SimHost {
     feedback: Option<Box<EndFeedback>>,
 }
 
-/// Network seen by a switch, by port.
 struct Ports<'s> {
     now: Time,
     number: usize,
@@ -190,7 +187,6 @@ impl SimSwitch {
         self.around.wakeups.set(port, now);
     }
 
-    /// Returns its index in the scenario.
     pub(super) fn number(&self) -> usize {
         self.around.number
     }
@@ -200,7 +196,6 @@ impl SimSwitch {
         self.around.node = node;
     }
 
-    /// Returns the wire that leaves a port.
     pub(super) fn wire(&self, port: usize) -> Option<usize> {
         self.around.wires[port].map(|wire| wire as usize)
     }
@@ -351,12 +346,10 @@ impl SimHost {
         self.feedback.as_ref().map(|feedback| feedback.stats())
     }
 
-    /// Returns its index in the scenario.
     pub(super) fn number(&self) -> usize {
         self.number as usize
     }
 
-    /// Returns the switch that the host is attached to.
     pub(super) fn switch(&self) -> usize {
         self.place.switch
     }

@@ -19,11 +19,8 @@ pub(super) struct Part {
     pub(super) wire_names: Box<[u32]>,
     /// Messages that hosts completed in a window, with the hosts' numbers in the scenario.
     pub(super) completed: Vec<(u32, Completion)>,
-    /// Wake-ups of each node.
     pub(super) work: Box<[u64]>,
-    /// Wake-ups of all nodes.
     pub(super) woken: u64,
-    /// Duration of the last window.
     pub(super) took: Duration,
     /// Scratch list of the nodes due in a window.
     due: Vec<u32>,

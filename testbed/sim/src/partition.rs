@@ -13,13 +13,11 @@ use super::sides::Sides;
 pub(super) struct Fabric {
     /// Neighbours of each switch, once per link.
     neighbours: Box<[Box<[u32]>]>,
-    /// Switch of each host.
     switch_of: Box<[u32]>,
     /// Switches with hosts, in the order of their first host.
     order: Box<[u32]>,
 }
 
-/// Partition under construction.
 struct Draft<'f> {
     fabric: &'f Fabric,
     /// Work of each switch with its hosts, per phase.

@@ -56,7 +56,6 @@ struct Pile {
     hosts: Vec<Option<SimHost>>,
     /// Wires by number in the fabric, which their senders hold meanwhile.
     wires: Vec<Option<Wire>>,
-    /// Wake-up time of each node.
     due: Vec<Time>,
     spare: Spare,
     tells: bool,
@@ -282,18 +281,15 @@ impl Parts {
         &self.parts[self.hosts[host].part as usize].network.wires[self.host(host).wire()]
     }
 
-    /// Returns the number of frames in flight.
     pub(super) fn under_way(&self) -> usize {
         let between: usize = self.parts.iter().map(|part| part.network.post.under_way()).sum();
         between + self.wires().map(Wire::under_way).sum::<usize>()
     }
 
-    /// Returns the number of frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops + self.parts.iter().map(|part| part.network.hops()).sum::<u64>()
     }
 
-    /// Returns the number of node wake-ups so far.
     pub(super) fn woken(&self) -> u64 {
         self.woken + self.parts.iter().map(|part| part.woken).sum::<u64>()
     }

@@ -33,7 +33,6 @@ pub(super) struct Post {
     away: Box<[Away]>,
     /// Near halves with frames.
     leaving: Vec<u32>,
-    /// Logical processes with wires to this one.
     from: Box<[u32]>,
     /// Outgoing batch for each logical process.
     out: Box<[Bag]>,
@@ -66,7 +65,6 @@ struct Bag {
 
 #[derive(Debug)]
 struct Parcel {
-    /// Index of the far half.
     wire: u32,
     frames: VecDeque<(Time, Frame)>,
 }
@@ -104,7 +102,6 @@ impl Post {
         posts
     }
 
-    /// Returns the number of near halves.
     pub(super) fn near_halves(&self) -> usize {
         self.away.len()
     }

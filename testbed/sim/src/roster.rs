@@ -13,11 +13,9 @@ pub(super) struct Roster {
     put_off: bool,
 }
 
-/// Nodes per block.
 const BLOCK: usize = 64;
 
 impl Roster {
-    /// Creates a table without wake-ups.
     pub(super) fn new(nodes: usize) -> Roster {
         let blocks = nodes.div_ceil(BLOCK);
         Roster { due: vec![Time::NEVER; nodes].into(), blocks: vec![Time::NEVER; blocks].into(), put_off: false }
@@ -32,7 +30,6 @@ impl Roster {
         self.blocks.iter().copied().min().unwrap_or(Time::NEVER)
     }
 
-    /// Returns the wake-up time of a node.
     pub(super) fn due(&self, node: usize) -> Time {
         self.due[node]
     }

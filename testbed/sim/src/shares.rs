@@ -9,13 +9,11 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     sides: [OfSide; 2],
-    /// Scratch memory for the threads' times.
     load: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 struct OfSide {
-    /// Thread of each LP.
     thread: Vec<u32>,
     /// Smoothed duration of each LP, in ns.
     takes: Vec<u64>,
@@ -33,7 +31,6 @@ impl Shares {
         Shares { sides: [of_side(), of_side()], load: vec![0; threads] }
     }
 
-    /// Returns the number of threads.
     pub(super) fn threads(&self) -> usize {
         self.load.len()
     }

@@ -38,7 +38,6 @@ impl Sides {
         self.of.len()
     }
 
-    /// Returns a node's phase.
     #[inline]
     pub(super) fn of(&self, node: usize) -> usize {
         usize::from(self.of[node])

@@ -18,7 +18,6 @@ use super::frame::Frame;
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Wire {
-    /// Destination node, and its port.
     node: u32,
     port: u16,
     /// True if frames pass; false if the link is down.
@@ -46,7 +45,6 @@ impl FarEnd {
     pub(super) const ELSEWHERE: u32 = u32::MAX;
 }
 
-/// Parameters shared by many wires.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WireParameters {
     pub(super) rate: Serialiser,
@@ -75,7 +73,6 @@ struct FaultyWay {
     faults: Faults<Frame>,
     #[state(same)]
     delay: Span,
-    /// Frames with their arrival times.
     frames: VecDeque<(Time, Frame)>,
 }
 
@@ -127,7 +124,6 @@ impl Wire {
         }
     }
 
-    /// Returns the destination node and its port.
     #[inline]
     pub(super) fn to(&self) -> FarEnd {
         FarEnd { node: self.node, port: self.port }
@@ -379,7 +375,6 @@ impl Wire {
         self.free_at + self.kind.delay
     }
 
-    /// Returns the number of frames lost because the wire was down.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off
     }
@@ -391,7 +386,6 @@ impl Wire {
         }
     }
 
-    /// Returns the number of frames in flight.
     #[inline]
     pub(super) fn under_way(&self) -> usize {
         match &self.way {

@@ -137,11 +137,9 @@ pub(super) struct Task {
     extent: Extent,
     message: u64,
     traffic_class: u8,
-    /// Time dilation of the scenario.
     pub dilation: u32,
 }
 
-/// Program that sends a flow.
 #[derive(Clone, Debug)]
 enum Program {
     Perftest(FlowTool),
@@ -235,7 +233,6 @@ impl Task {
         }
     }
 
-    /// Whether the flow uses TCP.
     pub(super) fn is_tcp(&self) -> bool {
         matches!(self.program, Program::Iperf3 { .. })
     }

@@ -100,7 +100,6 @@ impl Session {
 struct Run {
     tasks: Vec<Task>,
     hosts: Vec<Option<Host>>,
-    /// Addresses of all hosts of the scenario.
     neighbours: Vec<Neighbour>,
     stop: Arc<AtomicBool>,
     ready: Arc<AtomicBool>,

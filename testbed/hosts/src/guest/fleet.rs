@@ -213,7 +213,6 @@ impl Running {
     /// Longest boot time: emulated, together with other guests, on a busy machine.
     pub(crate) const BOOT_WITHIN: Duration = Duration::from_secs(300);
 
-    /// Reads the guest of a subfolder.
     fn of(folder: &Path) -> io::Result<Running> {
         let text = fs::read(folder.join("guest.json"))?;
         let Record { plan, accelerator } = serde_json::from_slice(&text)?;

@@ -18,7 +18,6 @@ const BUILDER: [(&str, &str); 4] = [
     ("image.py", include_str!("../../../../lab/weirlab/guest/image.py")),
     ("roce.py", include_str!("../../../../lab/weirlab/guest/roce.py")),
 ];
-/// Name of the builder's package.
 const PACKAGE: &str = "weirguest";
 
 /// Paths of a guest image.

@@ -136,7 +136,6 @@ pub(super) fn log(folder: &Path) -> PathBuf {
     folder.join("qemu.log")
 }
 
-/// Returns the socket of one of a guest's shells.
 pub(super) fn shell_socket(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("shell{number}"))
 }

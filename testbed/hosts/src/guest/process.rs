@@ -24,7 +24,7 @@ fn has_argument(pid: i32, wanted: &[u8]) -> bool {
     arguments.any(|argument| argument == b"-pidfile") && arguments.next() == Some(wanted)
 }
 
-/// Ends the processes with this argument, and waits until they are gone.
+/// Ends the processes with this argument, by SIGTERM and then SIGKILL, and waits up to 6 s until they are gone.
 pub(super) fn end(argument: &Path) {
     let started = Instant::now();
     loop {

@@ -1,4 +1,4 @@
-//! smoltcp device on a host's channel.
+//! Device of smoltcp on a host's channel.
 
 use std::collections::VecDeque;
 
@@ -18,7 +18,6 @@ pub(super) struct Link {
     frame_bytes_max: usize,
 }
 
-/// Ethernet header.
 const ETHERNET_BYTES: usize = 14;
 /// ARP request for IPv4, from its EtherType on.
 const QUESTION: [u8; 10] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1];
@@ -82,7 +81,6 @@ impl Device for Link {
     }
 }
 
-/// Received frame.
 pub(super) struct Arrived(Vec<u8>);
 
 impl RxToken for Arrived {

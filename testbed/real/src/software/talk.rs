@@ -19,7 +19,6 @@ use crate::door::{Inside, Order};
 const CLIENT_PORT: u16 = 49_152;
 /// Socket buffer size. Messages are 108 B, and each is sent only after a response to the previous one.
 const BUFFER_BYTES: usize = 2_048;
-/// Timeout for a silent peer.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
 /// Exchange of one flow, and its state.
@@ -31,7 +30,6 @@ pub(super) struct Talk {
     side: Side,
     port: u16,
     server: IpAddress,
-    /// Real host.
     peer: Peer,
     peer_name: String,
     /// PSN of the first packet sent from here.
@@ -47,7 +45,7 @@ pub(super) struct Talk {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No connection, and not listening.
+    /// Neither connecting nor listening.
     Idle,
     /// Connecting, listening, or exchanging.
     Open,

@@ -144,7 +144,6 @@ impl Identity {
     }
 }
 
-/// Bytes of the checksum at a file's end.
 const CHECKSUM: usize = 4;
 
 enum Wrong {
@@ -242,7 +241,6 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Resumes from a checkpoint.
     pub(super) fn resume(&mut self, state: Vec<u8>) -> Result<(), SimRunError> {
         let mut archive = Archive::to_load(state);
         let mut files: Vec<(String, u64)> = Vec::new();

@@ -14,10 +14,8 @@ use crate::Sim;
 
 /// Factor on the longest wait of the scenario, in the drain time.
 const WAITS: u64 = 10;
-/// Shortest drain time.
 const STILL_MIN: Span = Span::from_millis(10);
 
-/// Outcome of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CameTo {
     /// All sent data has arrived.

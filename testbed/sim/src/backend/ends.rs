@@ -10,13 +10,11 @@ use crate::Sim;
 /// Locations of the flows' ends at their hosts.
 #[derive(State)]
 pub(super) struct FlowEnds {
-    /// Flows that each host sends.
     #[state(same)]
     pub(super) sends: Vec<Vec<usize>>,
     /// Sender's host and index there, and the receiver's, of each flow.
     #[state(same)]
     ends: Vec<[(usize, usize); 2]>,
-    /// Completed messages of each flow.
     completed: Vec<usize>,
 }
 

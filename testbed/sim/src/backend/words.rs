@@ -14,7 +14,6 @@ fn taken(reports: &[Report], place: PortPlace) -> u64 {
     data + control.messages() + control.ignored + control.malformed
 }
 
-/// Returns the final statistics of a host's link.
 pub(super) fn host_words(scenario: &Scenario, sim: &Sim, reports: &[Report], host: usize) -> LinkWords {
     let place = scenario.hosts[host].place();
     let [_, received] = sim.host_frames(host);
@@ -25,7 +24,6 @@ pub(super) fn host_words(scenario: &Scenario, sim: &Sim, reports: &[Report], hos
     }
 }
 
-/// Returns the final statistics of a link between switches.
 pub(super) fn link_words(scenario: &Scenario, sim: &Sim, reports: &[Report], link: usize) -> LinkWords {
     let [one, other] = scenario.links[link].ends;
     LinkWords {
