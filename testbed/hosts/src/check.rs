@@ -45,7 +45,7 @@ struct Needs {
     tools: Vec<&'static str>,
     tcp: Vec<String>,
     is_rdma: bool,
-    /// Lossless classes of its flows, each with its DSCP.
+    /// Lossless classes of the host's flows, each with its DSCP.
     lossless: Vec<(u8, u8)>,
     mtu: u64,
 }

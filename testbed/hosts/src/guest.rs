@@ -63,7 +63,7 @@ pub enum GuestError {
         name: String,
         /// Time waited, in seconds.
         seconds: u64,
-        /// Last output of its console.
+        /// Last output of the guest's console.
         said: String,
     },
     /// All shells of the guest are in use.

@@ -20,7 +20,7 @@ const STEP: u32 = 10;
 const CPUS_MAX: usize = 4;
 
 /// Returns the time dilation for links of this rate on this machine. During its usual interruptions of a polling loop,
-/// at most [`LATE`] passes; headroom covers the rare longest ones.
+/// at most 25 KB pass; headroom covers the rare longest ones.
 pub fn fitting_dilation(rate: BitRate) -> u32 {
     let cpus = cpu::allowed().into_iter().take(CPUS_MAX);
     let watchers: Vec<_> = cpus.map(|cpu| thread::spawn(move || usual_gap(cpu))).collect();

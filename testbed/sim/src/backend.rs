@@ -1,8 +1,8 @@
 //! Backend that runs a scenario in virtual time and writes a run directory.
 //!
-//! After the scenario's end no message starts, and the run drains until all sent data has arrived. Draining lasts at
-//! least the drain time: the scenario's length, or ten times the longest wait (a pause, a retransmission timeout, or a
-//! link's delay) if longer, and at least 10 ms. Then draining is abandoned if:
+//! After the scenario's end no message starts, and the run drains until all sent data has arrived. A deadlock ends the
+//! run at once. Otherwise draining is allowed the drain time: the scenario's length, or ten times the longest wait (a
+//! pause, a retransmission timeout, or a link's delay) if longer, and at least 10 ms. Draining is abandoned after it if:
 //! - no host has received anything for the drain time,
 //! - more frames have been put on links since the end than before it, or
 //! - 10 s have passed since the end.
@@ -436,7 +436,7 @@ impl Running<'_> {
         }
     }
 
-    /// Drains after the scenario's end, until everything has arrived or nothing more will.
+    /// Drains after the scenario's end, until all sent data has arrived or no more will.
     fn drain(&mut self, mut draining: Draining) -> Result<CameTo, SimRunError> {
         // Frames that no flow waits for have also arrived after a few traversals of the longest link.
         let settle = self.scenario.longest_delay() * 4 + Span::from_micros(20);

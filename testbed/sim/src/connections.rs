@@ -246,7 +246,7 @@ impl Connections {
 }
 
 impl Traffic {
-    /// Returns its messages: all of a list, or those of a closed loop that have been opened.
+    /// Returns the messages of the traffic: all of a list, or those of a closed loop that have been opened.
     fn messages(&self) -> &[Message] {
         if self.plan.closed_loop().is_some() { &self.going_round.begun } else { self.plan.messages() }
     }

@@ -422,7 +422,7 @@ impl Sim {
         balance::frames(self, &reports)
     }
 
-    /// Returns the frames that a host has [sent, received], including flow control.
+    /// Returns the frames that a host has sent and received, including flow control.
     pub(crate) fn host_frames(&self, host: usize) -> [u64; 2] {
         self.parts.host(host).frames
     }

@@ -191,7 +191,7 @@ impl SimSwitch {
         self.around.number
     }
 
-    /// Sets its number in the logical process.
+    /// Sets the switch's number in the logical process.
     pub(super) fn settle(&mut self, node: u32) {
         self.around.node = node;
     }
@@ -354,7 +354,7 @@ impl SimHost {
         self.place.switch
     }
 
-    /// Sets its number in the logical process, and that of the wire that leaves it.
+    /// Sets the host's number in the logical process, and that of the wire that leaves it.
     pub(super) fn settle(&mut self, node: u32, wire: u32) {
         (self.node, self.wire) = (node, wire);
     }
@@ -432,7 +432,7 @@ impl SimHost {
         }
     }
 
-    /// Sets its link up or down.
+    /// Sets the host's link up or down.
     pub(super) fn set_link_up(&mut self, now: Time, is_up: bool) {
         self.host.set_link_up(now, is_up);
         self.wake(now);

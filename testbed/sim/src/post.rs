@@ -26,7 +26,7 @@ pub(super) struct Away {
 /// [`Post::note`] for each near half that receives its first frame, then [`Post::hand_over`].
 #[derive(Debug)]
 pub(super) struct Post {
-    /// Number of its logical process.
+    /// Number of the mailbox's logical process.
     part: usize,
     /// Index of the first near half.
     first: u32,

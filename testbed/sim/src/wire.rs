@@ -165,12 +165,12 @@ impl Wire {
         near
     }
 
-    /// Whether it is a near half.
+    /// Whether the wire is a near half.
     pub(super) fn leads_elsewhere(&self) -> bool {
         self.node == FarEnd::ELSEWHERE
     }
 
-    /// Whether it has injected faults, which may determine a frame's arrival time late.
+    /// Whether the wire has injected faults, which may determine a frame's arrival time late.
     pub(super) fn is_faulty(&self) -> bool {
         matches!(self.way, Way::Faulty(_))
     }

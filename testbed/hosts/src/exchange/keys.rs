@@ -7,13 +7,13 @@ use std::net::Ipv4Addr;
 pub struct Keys {
     /// Queue pair number.
     pub queue_pair: u32,
-    /// PSN of the first packet that this end sends.
+    /// PSN of the first packet that the end sends.
     pub psn: u32,
-    /// Remote key of its memory.
+    /// Remote key of the memory region.
     pub remote_key: u32,
-    /// Start address of its memory.
+    /// Start address of the memory region.
     pub virtual_address: u64,
-    /// GID of its address.
+    /// GID of the end's address.
     pub gid: [u8; 16],
 }
 

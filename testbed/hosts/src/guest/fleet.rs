@@ -223,7 +223,7 @@ impl Running {
         self.folder.join("guest.json")
     }
 
-    /// Returns the process id of its QEMU.
+    /// Returns the process id of the guest's QEMU.
     pub fn process(&self) -> Option<i32> {
         process::with_argument(&machine::pid_file(&self.folder)).into_iter().next()
     }
@@ -257,7 +257,7 @@ impl Running {
         }
     }
 
-    /// Returns the error that its QEMU has ended, with the last output.
+    /// Returns the error that the guest's QEMU has ended, with the last output.
     pub fn ended(&self) -> GuestError {
         GuestError::Ended { name: self.plan.name.clone(), said: machine::last_words(&self.folder) }
     }

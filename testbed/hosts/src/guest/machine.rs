@@ -29,7 +29,7 @@ const RING: u32 = 1_024;
 pub struct GuestPlan {
     /// Name of the guest.
     pub name: String,
-    /// Path of the vhost-user socket of its NIC.
+    /// Path of the vhost-user socket of the guest's NIC.
     pub socket: PathBuf,
     /// Whether QEMU creates the socket, and the switch connects to it.
     pub makes_socket: bool,

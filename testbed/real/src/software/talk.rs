@@ -117,7 +117,7 @@ impl Talk {
         self.side
     }
 
-    /// Whether this is a client that is not connected yet.
+    /// Whether this end is a client that is not connected yet.
     pub(super) fn is_awaited(&self) -> bool {
         self.side == Side::Client && self.state != State::Over && !self.exchange.is_connected()
     }
