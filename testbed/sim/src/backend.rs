@@ -97,7 +97,7 @@ pub enum SimRunError {
 
 /// Shortest interval between reports of all switches in a large fabric. Switches in the series report at each sample.
 const SURVEY_EVERY: Span = Span::from_micros(250);
-/// Target wall time of one run between two progress reports and checks for interruption.
+/// Target range of wall time per call of [`Sim::run_until`], between progress reports and checks for interruption.
 const STRETCH: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(160)];
 /// Longest time after the end during which steady progress extends draining.
 const DRAIN_MAX: Span = Span::from_secs(10);

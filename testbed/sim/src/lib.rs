@@ -14,7 +14,7 @@
 //! *lookahead*. Time is divided into windows of that length. Within a window nodes run one after the other in any order, each
 //! with its state cached, while the state of the next nodes is prefetched (`ahead.rs`). If links only join nodes of two
 //! groups, as the levels of a tree, the groups run in alternating phases with windows of two lookaheads. A node processes its
-//! instants in order. Ports of a switch with arrivals at the same instant come first in rotation.
+//! instants in order. Of several ports of a switch with arrivals at the same instant, each comes first in rotation.
 //!
 //! ```
 //! use std::path::Path;

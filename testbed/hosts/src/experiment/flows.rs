@@ -87,7 +87,7 @@ fn refused_with_emulated(scenario: &Scenario, n: usize) -> Option<String> {
     match tool.test {
         PerfTest::WriteBw => {}
         PerfTest::SendBw if scenario.is_real(flow.from) => {}
-        // Its server counts messages, or the time from the first one on.
+        // The server of ib_send_bw counts messages, or the time from the first message on.
         PerfTest::SendBw => {
             let Some(total) = flow.config.total else {
                 return Some("and ib_send_bw of an emulated host ends after so many bytes: write `total`".to_owned());
