@@ -1,4 +1,4 @@
-//! How commands reach a host.
+//! Command execution on hosts.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,29 +13,29 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::guest::{Ended, Running};
 
-/// A way to a host's shell.
+/// Access to a host's shell.
 #[derive(Clone, Debug)]
 pub(crate) enum Access {
-    /// A guest's own ports.
+    /// Serial ports of a guest.
     Guest(Running),
-    /// A namespace of this machine.
+    /// Network namespace of this machine.
     Netns(String),
-    /// Another machine.
+    /// Remote machine over ssh.
     Ssh {
-        /// As ssh has it.
+        /// Destination argument of ssh.
         target: String,
-        /// Where one connection for all commands has its socket.
+        /// Path of the socket of ssh's shared connection.
         control: PathBuf,
     },
 }
 
-/// How long ssh may take to connect, in seconds.
+/// Connection timeout of ssh, in seconds.
 const CONNECT_S: u64 = 10;
-/// How long a command may take to end when it is told to.
+/// Longest time from SIGTERM to a command's end; then SIGKILL follows.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
 impl Access {
-    /// Runs a script of the POSIX shell to its end, or until `stop` is set. Both of its outputs come back as one.
+    /// Runs a POSIX shell script to its end, or until `stop` is set; stdout and stderr are combined.
     pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
         match self {
             Access::Guest(guest) => {
@@ -55,10 +55,10 @@ impl Access {
                 command.args(["-o", "BatchMode=yes", "-o", &format!("ConnectTimeout={CONNECT_S}")]);
                 command.args(["-o", "ControlMaster=auto", "-o", "ControlPersist=30"]);
                 command.arg("-o").arg(format!("ControlPath={}", control.display()));
-                // The other machine's login shell may be any.
+                // The remote login shell may not be POSIX.
                 command.args([target, &format!("exec sh -c '{}'", script.replace('\'', "'\\''"))]);
                 let ended = run_here(command, script, within, stop)?;
-                // From ssh itself, and from no command here.
+                // Exit code of ssh itself; no command here uses it.
                 if ended.code == 255 {
                     return Err(format!("ssh {target}: {}", ended.output.trim()));
                 }
@@ -68,7 +68,7 @@ impl Access {
     }
 }
 
-/// Runs a command of this machine, which runs `script`, to its end.
+/// Runs a local command, which runs `script`, to its end.
 fn run_here(mut command: Command, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, String> {
     let file = tempfile::tempfile().map_err(|error| error.to_string())?;
     let both = |file: &File| file.try_clone().map_err(|error| error.to_string());

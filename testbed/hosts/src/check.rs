@@ -1,4 +1,4 @@
-//! What real hosts lack for a scenario, each with the command that mends it.
+//! Check of real hosts' prerequisites for a scenario, with the command that fixes each problem.
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -13,47 +13,47 @@ use crate::access::Access;
 use crate::host::Host;
 use crate::probe::Found;
 
-/// A thing that a host has or lacks.
+/// Result of checking one prerequisite of a host.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// The host.
+    /// Name of the host.
     pub host: String,
-    /// What was looked at: `DSCP trust`.
+    /// Prerequisite, as `DSCP trust`.
     pub what: String,
-    /// What was found.
+    /// Value found.
     pub found: String,
-    /// Whether it does.
+    /// Verdict on the value.
     pub verdict: Verdict,
-    /// What to run where it does not.
+    /// Command that fixes the problem.
     pub command: Option<String>,
 }
 
-/// Whether a thing does.
+/// Verdict on a prerequisite.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It does.
+    /// The prerequisite is met.
     Good,
-    /// The scenario does not run, or not as it should.
+    /// The scenario does not run, or not as intended.
     Bad,
-    /// It can't be told.
+    /// The value can't be determined.
     Unknown,
 }
 
-/// What flows need of a host.
+/// Prerequisites of a host's flows.
 struct Needs {
     tools: Vec<&'static str>,
     tcp: Vec<String>,
     is_rdma: bool,
-    /// Lossless classes of its flows, each with its DSCP.
+    /// Lossless classes of the host's flows, each with its DSCP.
     lossless: Vec<(u8, u8)>,
     mtu: u64,
 }
 
-/// A frame of RoCEv2 carries so much besides payload: headers and ICRC.
+/// Overhead of a RoCEv2 frame in bytes: headers and ICRC.
 const ROCE_BESIDE: u64 = 60;
 
-/// Looks at all real hosts of a scenario. Guests are not booted for it: what they have is in their image.
+/// Checks all real hosts of a scenario. Guests are not booted: their image has all prerequisites.
 pub fn look(scenario: &Scenario, real: &RealPlan, folder: &Path) -> Vec<Finding> {
     let mut findings = Vec::new();
     for (n, host) in scenario.hosts.iter().enumerate() {
@@ -132,7 +132,7 @@ impl Told<'_> {
         self.add(what, found, Verdict::Bad, command);
     }
 
-    /// Programs, each with the package that has it.
+    /// Checks programs; the fix installs their packages.
     fn programs(&mut self, wanted: &[&'static str], has: impl Fn(&str) -> bool, before: &str) {
         let missing: Vec<&str> = wanted.iter().copied().filter(|program| !has(program)).collect();
         if missing.is_empty() {
@@ -327,7 +327,7 @@ fn rdma(told: &mut Told<'_>, needs: &Needs, found: &Found, ip: Ipv4Addr, name: &
     }
 }
 
-/// Whether the NIC has the class of a lossless flow, and obeys PFC for it.
+/// Checks that the NIC maps the DSCP to the lossless class, and enables PFC for the class.
 fn priority(told: &mut Told<'_>, found: &Found, name: &str, at: &str, class: u8, dscp: u8) {
     let what = "DSCP trust";
     match found.trusts_dscp {
@@ -406,7 +406,7 @@ mod tests {
         assert_eq!(bad, []);
     }
 
-    /// Each thing that is taken away is told, with a command, and nothing else is.
+    /// Each missing prerequisite is reported with a command, and nothing else is.
     #[test]
     fn each_lack_is_told_with_its_command() {
         type Lack<'a> = (&'a str, &'a dyn Fn(&mut Found), &'a str);

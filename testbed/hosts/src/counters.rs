@@ -1,18 +1,17 @@
-//! What a host's kernel and NIC have counted.
+//! Counters of a host's kernel and NIC.
 
 use std::collections::BTreeMap;
 
-/// Counters by their names: `rdma.rcvd_seq_err`, `nstat.IpExtInCEPkts`, `nic.rx_prio3_pause`.
+/// Counters by name, as `rdma.rcvd_seq_err`, `nstat.IpExtInCEPkts` or `nic.rx_prio3_pause`.
 pub(crate) type Counters = BTreeMap<String, u64>;
 
-/// Prints all of them.
+/// Returns the script that prints all counters.
 pub(crate) fn script(interface: &str, rdma: Option<&str>) -> String {
     let of_rdma = rdma
         .map_or(String::new(), |device| format!("echo @rdma; rdma -j statistic show link {device}/1 2>/dev/null; "));
     format!("{of_rdma}echo @nstat; nstat -asz 2>/dev/null; echo @nic; ethtool -S {interface} 2>/dev/null; true")
 }
 
-/// Reads what [`script`] printed.
 pub(crate) fn parse(output: &str) -> Counters {
     let mut counters = Counters::new();
     let mut part = "";
@@ -50,20 +49,20 @@ fn of_rdma(line: &str) -> Vec<(String, u64)> {
         .collect()
 }
 
-/// A counter of a host.
+/// Counter of a host, before and after a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CounterRow {
-    /// The host.
+    /// Name of the host.
     pub host: String,
-    /// `rdma.rcvd_seq_err`.
+    /// Name of the counter, as `rdma.rcvd_seq_err`.
     pub counter: String,
-    /// Its value when the run began,
+    /// Value at the run's start.
     pub before: u64,
-    /// and when it had ended.
+    /// Value at the run's end.
     pub after: u64,
 }
 
-/// All counters of a host, also those that stayed as they were. One that came up in between began at 0.
+/// Returns all counters of a host, including unchanged ones. A counter that appeared in between started at 0.
 pub(crate) fn rows(host: &str, before: &Counters, after: &Counters) -> Vec<CounterRow> {
     let row = |(counter, after): (&String, &u64)| CounterRow {
         host: host.to_owned(),
@@ -74,7 +73,7 @@ pub(crate) fn rows(host: &str, before: &Counters, after: &Counters) -> Vec<Count
     after.iter().map(row).collect()
 }
 
-/// What was counted between two readings, without what did not change.
+/// Returns the increments between two readings, without unchanged counters.
 pub(crate) fn between(before: &Counters, after: &Counters) -> Counters {
     let grown = after.iter().filter_map(|(name, now)| {
         let grown = now.checked_sub(before.get(name).copied().unwrap_or(0))?;

@@ -1,7 +1,8 @@
-//! What the two ends of `ib_write_bw` or `ib_send_bw` tell each other over TCP: versions, path MTU, queue pairs and memory, and when they are done.
+//! Exchange between the two ends of `ib_write_bw` or `ib_send_bw` over TCP: versions, path MTU, queue pairs, memory,
+//! and the end of the test.
 //!
-//! [`Exchange`] is either end, without I/O. In each step the client sends a message, and the server answers with one of the same
-//! length. perftest reads a message by one call of `read`, so that each must reach it whole.
+//! [`Exchange`] is either end, without I/O. In each step the client sends a message, and the server responds with one
+//! of the same length. perftest reads a message with one call of `read`, so each message must arrive whole.
 //!
 //! | step | bytes | message |
 //! |---|---|---|
@@ -14,10 +15,11 @@
 //! | 9 to 13 | 8 each | [`BandwidthReport`]: size, messages, peak, average, millions of messages a second |
 //! | 14 | 108 | keys, and then `done` from both ends |
 //!
-//! These steps are `ib_write_bw`'s. `ib_send_bw` has the keys a fourth time in step 8, when the server has buffers for what is sent, and goes
-//! on with step 14 then, as its server counts for itself.
+//! The table is for `ib_write_bw`. In `ib_send_bw`, step 8 repeats the keys when the server has posted receive buffers,
+//! and step 14 follows: its server counts for itself.
 //!
-//! That is perftest since 5.70 with one queue pair a side, as its sources have it (`perftest_communication.c`, `write_bw.c`, `send_bw.c`).
+//! The protocol is that of perftest 5.70 or newer with one queue pair per side (`perftest_communication.c`,
+//! `write_bw.c`, `send_bw.c`).
 
 mod keys;
 
@@ -27,11 +29,11 @@ use weir_nic::host::Verb;
 
 pub use keys::Keys;
 
-/// One end of the exchange.
+/// One end of the exchange, without I/O.
 ///
-/// Send what [`Exchange::poll_transmit`] has, each message by itself, and hand in what comes by [`Exchange::handle`]. When
-/// [`Exchange::peer`] is known, get the connection ready for it and call [`Exchange::connect`]; data may be sent once
-/// [`Exchange::is_connected`]. A client calls [`Exchange::finish`] when all of it has arrived. The exchange is over when
+/// Send each message of [`Exchange::poll_transmit`] separately, and pass received bytes to [`Exchange::handle`]. When
+/// [`Exchange::peer`] is known, prepare the connection and call [`Exchange::connect`]. Data may be sent once
+/// [`Exchange::is_connected`]. A client calls [`Exchange::finish`] when all data has arrived. The exchange ends with
 /// [`Exchange::is_done`].
 #[derive(Debug)]
 pub struct Exchange {
@@ -46,62 +48,62 @@ pub struct Exchange {
     has_finished: bool,
     inbox: Vec<u8>,
     outbox: VecDeque<Vec<u8>>,
-    /// Whether the client's message of this step is sent.
+    /// True if the client has sent its message of this step.
     is_asked: bool,
 }
 
-/// Which end it is.
+/// Role in the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// Sends data.
+    /// Sender of the data.
     Client,
-    /// Takes it.
+    /// Receiver of the data.
     Server,
 }
 
-/// What came of a client's test.
+/// Result of a client's test.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct BandwidthReport {
-    /// Bytes of a message.
+    /// Message size in bytes.
     pub size: u64,
-    /// Messages.
+    /// Number of messages.
     pub iterations: u64,
-    /// Best rate, in the unit of both ends' tables: Gb/s with `--report_gbits`.
+    /// Peak rate, in the unit of both ends' tables: Gb/s with `--report_gbits`.
     pub peak: f64,
-    /// Mean rate, alike.
+    /// Mean rate, in the unit of the peak.
     pub average: f64,
-    /// Millions of messages a second.
+    /// Message rate, in millions per second.
     pub message_rate: f64,
 }
 
-/// Why the ends don't understand each other.
+/// Protocol error of the peer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ExchangeError {
-    /// Its protocol is another one.
+    /// The peer's version is unsupported.
     #[error("its perftest is version \"{0}\": versions from 5.70 on are understood")]
     Version(String),
-    /// No text of perftest's.
+    /// The peer's message is invalid.
     #[error("it sent {what} that is none: {said}")]
     Message {
-        /// What was to come.
+        /// Expected message.
         what: &'static str,
-        /// What came.
+        /// Received text.
         said: String,
     },
-    /// Its frames have less room.
+    /// The peer's path MTU is smaller than this end's.
     #[error("its path MTU is {theirs} B, and {own} B here: set its interface's MTU to {} or more, or `mtu` to its own", u32::from(*own) + 60)]
     Mtu {
-        /// The one here.
+        /// Path MTU here, in bytes.
         own: u16,
-        /// The other end's.
+        /// Path MTU of the peer, in bytes.
         theirs: u16,
     },
-    /// It goes on when all is said.
+    /// The peer sends after the end.
     #[error("it sends on after the end")]
     AfterEnd,
 }
 
-/// The version that an end here has: the one of Debian 12.
+/// Version sent by this end: that of Debian 12.
 const VERSION: &str = "6.06";
 const VERSION_MIN: f64 = 5.70;
 const VERSION_BYTES: usize = 16;
@@ -109,24 +111,23 @@ const PAGE_BYTES: u32 = 4_096;
 const CACHE_LINE_BYTES: u32 = 64;
 const DONE: &[u8; 5] = b"done\0";
 
-/// A message and its answer.
+/// Message and its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Step {
     Version,
     PageSize,
     CacheLine,
     Mtu,
-    /// The connection becomes known.
+    /// Keys that make the connection known.
     Keys,
-    /// Both ends are ready, when this is answered.
+    /// Keys; after the response, both ends are ready.
     Ready,
-    /// The client has sent all.
+    /// Keys sent when the client has sent all data.
     AllSent,
     Report(usize),
     Close,
 }
 
-/// Steps of `ib_write_bw`.
 const WRITE_STEPS: [Step; 14] = [
     Step::Version,
     Step::PageSize,
@@ -144,7 +145,6 @@ const WRITE_STEPS: [Step; 14] = [
     Step::Close,
 ];
 
-/// Steps of `ib_send_bw`.
 const SEND_STEPS: [Step; 9] = [
     Step::Version,
     Step::PageSize,
@@ -170,7 +170,8 @@ impl Step {
 }
 
 impl Exchange {
-    /// An end of `ib_write_bw` or `ib_send_bw` whose connection has these keys, and whose packets carry `mtu` bytes.
+    /// Creates an end of `ib_write_bw` or `ib_send_bw` whose connection has these keys, and whose packets carry `mtu`
+    /// bytes.
     pub fn new(side: Side, verb: Verb, own: Keys, mtu: u16) -> Exchange {
         let mut exchange = Exchange {
             side,
@@ -193,17 +194,17 @@ impl Exchange {
         exchange
     }
 
-    /// The other end's connection, once it is known.
+    /// Returns the peer's connection, once known.
     pub fn peer(&self) -> Option<&Keys> {
         self.peer.as_ref()
     }
 
-    /// The connection is ready here: it receives what the peer sends.
+    /// Declares the connection ready to receive from the peer.
     pub fn connect(&mut self) {
         self.is_connected_here = true;
         self.ask();
         if self.side == Side::Server {
-            // The keys of a client that has been waiting: what they say is known.
+            // The waiting client's keys are in the inbox.
             let _ = self.handle(&[]);
         }
     }
@@ -213,37 +214,37 @@ impl Exchange {
         self.step > self.steps.iter().rposition(|step| *step == Step::Ready).unwrap_or_default()
     }
 
-    /// All data has arrived, of a client.
+    /// Declares, at the client, that all data has arrived.
     pub fn finish(&mut self, report: BandwidthReport) {
         (self.report, self.has_finished) = (report, true);
         self.ask();
     }
 
-    /// Whether both ends have said all but their farewells: the other one may close the connection.
+    /// Whether both ends have sent all but `done`; the peer may close the connection.
     pub fn may_close(&self) -> bool {
         self.step == self.steps.len()
     }
 
-    /// Whether all is said.
+    /// Whether the exchange has ended.
     pub fn is_done(&self) -> bool {
         self.may_close() && self.outbox.is_empty()
     }
 
-    /// What the client of `ib_write_bw` has told of its test, at its server.
+    /// Returns, at a server, the report of the client of `ib_write_bw`.
     pub fn report(&self) -> Option<BandwidthReport> {
         let is_told = self.may_close() && self.steps.contains(&Step::Report(0));
         is_told.then_some(self.report)
     }
 
-    /// The next message, which must reach the peer whole.
+    /// Returns the next message to send, which must reach the peer whole.
     pub fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.outbox.pop_front()
     }
 
-    /// Takes what has come.
+    /// Processes received bytes.
     ///
     /// # Errors
-    /// It is not understood. The connection is to be closed.
+    /// The message is invalid; close the connection.
     pub fn handle(&mut self, bytes: &[u8]) -> Result<(), ExchangeError> {
         self.inbox.extend_from_slice(bytes);
         loop {
@@ -251,7 +252,7 @@ impl Exchange {
                 let is_farewell = DONE.starts_with(&self.inbox);
                 return if is_farewell { Ok(()) } else { Err(ExchangeError::AfterEnd) };
             };
-            // A client does not take an answer to what it has not said.
+            // A client accepts a response only to a message that it has sent.
             if self.inbox.len() < step.bytes() || self.is_held(step) || (self.side == Side::Client && !self.is_asked) {
                 return Ok(());
             }
@@ -269,7 +270,7 @@ impl Exchange {
         }
     }
 
-    /// Sends a client's next message, if nothing holds it.
+    /// Queues a client's next message, unless it must wait.
     fn ask(&mut self) {
         let Some(step) = self.steps.get(self.step).copied() else { return };
         if self.side == Side::Client && !self.is_asked && !self.is_held(step) {
@@ -278,7 +279,7 @@ impl Exchange {
         }
     }
 
-    /// Whether the step waits for who uses the exchange.
+    /// Whether the step waits for a call of this end's user.
     fn is_held(&self, step: Step) -> bool {
         match step {
             Step::Ready => !self.is_connected_here,
@@ -298,7 +299,7 @@ impl Exchange {
             Step::CacheLine => CACHE_LINE_BYTES.to_be_bytes().to_vec(),
             Step::Mtu => vec![digit_of(self.mtu), 0],
             Step::Keys | Step::Ready | Step::AllSent | Step::Close => self.own.to_bytes(),
-            // A server has nothing to tell, and the client does not look.
+            // A server has no report, and the client ignores it.
             Step::Report(n) => self.report.words()[n].to_be_bytes().to_vec(),
         };
         self.outbox.push_back(message);
@@ -332,7 +333,6 @@ impl Exchange {
 }
 
 impl BandwidthReport {
-    /// As on the wire.
     fn words(&self) -> [u64; 5] {
         let BandwidthReport { size, iterations, peak, average, message_rate } = *self;
         [size, iterations, peak.to_bits(), average.to_bits(), message_rate.to_bits()]
@@ -349,7 +349,7 @@ impl BandwidthReport {
     }
 }
 
-/// `ibv_mtu` as a digit; the largest that is not above `bytes`.
+/// Returns the `ibv_mtu` digit of the largest MTU of at most `bytes`.
 fn digit_of(bytes: u16) -> u8 {
     (b'1'..=b'5').rev().find(|digit| mtu_of(*digit).is_some_and(|mtu| mtu <= bytes)).unwrap_or(b'1')
 }
@@ -411,7 +411,7 @@ mod tests {
         assert_eq!(server.report(), Some(report));
     }
 
-    /// `ib_send_bw` has no report, and one more answer before data.
+    /// `ib_send_bw` has no report, and one more response before data.
     #[test]
     fn ends_of_sends_understand_each_other() {
         let mut client = Exchange::new(Side::Client, Verb::Send, keys(1), 1_024);
@@ -426,7 +426,7 @@ mod tests {
         assert!(client.is_done() && server.is_done() && server.report().is_none());
     }
 
-    /// Messages that come in pieces, and two at once.
+    /// Messages split into pieces, and two at once.
     #[test]
     fn a_stream_has_no_messages() {
         let mut server = Exchange::new(Side::Server, Verb::Write, keys(2), 1_024);
@@ -453,7 +453,7 @@ mod tests {
         assert!(after_version(b"9\0").unwrap_err().to_string().contains("a path MTU that is none: 9"));
         let no_keys = after_version(&[b"3\0", &[b'x'; 108][..]].concat());
         assert!(no_keys.unwrap_err().to_string().contains("a queue pair that is none: xxx"));
-        // A client can't send shorter packets than it was made for; a server takes any.
+        // A client can't send packets shorter than configured; a server accepts any length.
         let mut client = Exchange::new(Side::Client, Verb::Write, keys(1), 1_024);
         let short =
             client.handle(&version("6.06")).and_then(|()| client.handle(&[0; 8])).and_then(|()| client.handle(b"2\0"));

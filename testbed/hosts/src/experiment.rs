@@ -1,4 +1,4 @@
-//! The real hosts of a scenario: made, told what to send, and asked what came of it.
+//! Real hosts of a scenario: their creation, flows and results.
 
 mod flows;
 mod session;
@@ -25,20 +25,18 @@ pub use crate::sockets::ConnectionSample;
 pub use flows::perftest_port;
 pub use session::Session;
 
-/// Flows that begin or end at a guest at most: it runs no more commands at a time, besides what looks whether they listen and how they go.
+/// Most flows that start or end at a guest. Two more of its shells serve checks of listeners and of connections.
 const FLOWS_OF_A_GUEST: usize = 7;
-/// How long a guest may take to become a process of its own.
+/// Longest time from a guest's start until its process is visible.
 const STARTS_WITHIN: Duration = Duration::from_secs(3);
-/// Bits of a prefix of addresses.
 const PREFIX_BITS: u8 = 24;
 
-/// The real hosts of scenarios that have the same ones, which run one after the other. They are ended with it.
+/// Real hosts of scenarios run one after the other with the same hosts. Dropping it ends the guests and namespaces.
 #[derive(Debug)]
 pub struct Experiment {
     guests: Option<Guests>,
     hosts: Vec<Option<Host>>,
     stop: Arc<AtomicBool>,
-    /// When guests were started.
     started: Option<Instant>,
     _namespaces: Vec<Namespace>,
     _folder: tempfile::TempDir,
@@ -52,52 +50,52 @@ struct Guests {
     plans: Vec<GuestPlan>,
 }
 
-/// What came of a run's real hosts.
+/// Results of a run's real hosts.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// By the place of the flow; `None` for one of emulated hosts.
+    /// Results by flow index; `None` for flows of emulated hosts.
     pub flows: Vec<Option<FlowOutcome>>,
-    /// Each real host.
+    /// Summary of each real host.
     pub hosts: Vec<RealHostSummary>,
-    /// What did not do what it should, in sentences.
+    /// Failures, as sentences.
     pub failures: Vec<String>,
-    /// What the programs printed, by the names of files.
+    /// Output of the programs, by file name.
     pub said: BTreeMap<String, String>,
-    /// What each host had counted before the run and after it.
+    /// Counters of each host before and after the run.
     pub counters: Vec<CounterRow>,
-    /// What was seen of TCP's connections, with their flows.
+    /// Samples of TCP connections, with their flows.
     pub connections: Vec<(String, ConnectionSample)>,
 }
 
-/// What came of a flow.
+/// Result of a flow.
 #[derive(Clone, Debug, Default)]
 pub struct FlowOutcome {
-    /// Payload sent.
+    /// Payload sent, in bytes.
     pub sent: u64,
-    /// Payload received.
+    /// Payload received, in bytes.
     pub received: u64,
-    /// Messages sent, of RDMA.
+    /// Messages sent, for RDMA.
     pub messages: u64,
-    /// What the program told.
+    /// Result reported by the program.
     pub tool: ToolSummary,
 }
 
 impl Experiment {
-    /// Where the ports of a process's real hosts are to be, and the folder that they are in.
+    /// Creates the folder for the sockets of a process's real hosts, and returns their ports with it.
     ///
     /// # Errors
-    /// The folder can't be made.
+    /// The folder can't be created.
     pub fn place() -> Result<(RealPorts, tempfile::TempDir), HostError> {
         let made = tempfile::Builder::new().prefix("weir-hosts-").tempdir();
         let folder = made.map_err(|error| HostError::Scenario(format!("a folder for sockets: {error}")))?;
         Ok((RealPorts { folder: folder.path().to_owned(), process: std::process::id() }, folder))
     }
 
-    /// Makes what the hosts of these scenarios need before their switches run: the guests' image, and namespaces. `tell` hears of what
-    /// takes long.
+    /// Creates the prerequisites of these scenarios' hosts before their switches run: the guests' image, and
+    /// namespaces. `tell` is called before long operations.
     ///
     /// # Errors
-    /// What the scenarios ask for and real hosts can't do, or this machine lacks.
+    /// The scenarios are unsupported by real hosts, or this machine lacks a prerequisite.
     pub fn prepare(
         scenarios: &mut [Scenario],
         ports: RealPorts,
@@ -168,7 +166,7 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Machines that ssh reaches have addresses of their own, which the switches are to know.
+    /// Sets the addresses of machines reached by ssh in the scenarios, so that the switches know them.
     fn learn_addresses(&self, scenarios: &mut [Scenario]) -> Result<(), HostError> {
         for (n, host) in self.hosts.iter().enumerate().filter_map(|(n, host)| Some((n, host.as_ref()?))) {
             if !matches!(host.plan.reach, Reach::Ssh { .. }) {
@@ -198,8 +196,8 @@ impl Experiment {
         Ok(())
     }
 
-    /// Starts the guests, if they do not run yet: the switches do, and have made their sockets. Call it from a thread that lives as long
-    /// as the guests are to.
+    /// Starts the guests, unless they run. Call after the switches have created the guests' sockets, from a thread that
+    /// outlives the guests: they end with it.
     ///
     /// # Errors
     /// QEMU does not start.
@@ -213,7 +211,7 @@ impl Experiment {
         Ok(())
     }
 
-    /// Whether all guests have booted. Ask until they have.
+    /// Whether all guests have booted. Poll until true.
     ///
     /// # Errors
     /// A guest has ended, or takes too long.
@@ -227,7 +225,7 @@ impl Experiment {
                     self.started.map_or(Ok(()), |started| guest.check_boot(started))?;
                     all = false;
                 }
-                // A process that was just made is not QEMU yet.
+                // A new process is not QEMU yet.
                 State::Ended if self.started.is_some_and(|started| started.elapsed() < STARTS_WITHIN) => all = false,
                 State::Ended => return Err(guest.ended().into()),
             }
@@ -235,7 +233,7 @@ impl Experiment {
         Ok(all)
     }
 
-    /// Has the hosts get ready for the flows of a scenario.
+    /// Prepares the hosts for the flows of a scenario.
     pub fn session(&self, scenario: &Scenario) -> Session {
         self.stop.store(false, Ordering::Relaxed);
         Session::start(scenario, self.hosts.clone(), self.stop.clone())
@@ -252,7 +250,8 @@ impl Drop for Experiment {
 }
 
 impl Outcome {
-    /// What the programs printed, `counters.csv` and `connections.csv`, by the names of files; nothing of hosts that did not get ready.
+    /// Returns the programs' output, `counters.csv` and `connections.csv`, by file name; empty if the hosts did not get
+    /// ready.
     pub fn files(&self) -> BTreeMap<String, String> {
         let mut files = self.said.clone();
         if files.is_empty() {
@@ -274,7 +273,7 @@ impl Outcome {
     }
 }
 
-/// A guest runs so many commands at a time.
+/// Rejects a guest with more flows than it has shells for.
 fn refuse_many(scenario: &Scenario) -> Result<(), HostError> {
     let Some(real) = &scenario.real else { return Ok(()) };
     for (n, host) in scenario.hosts.iter().enumerate() {

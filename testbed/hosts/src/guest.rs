@@ -1,8 +1,9 @@
-//! Guests: small Linux machines with Soft-RoCE, perftest and iperf3 under QEMU, each with its NIC at a vhost-user socket.
+//! Guests: small Linux virtual machines with Soft-RoCE, perftest and iperf3 under QEMU, each with its NIC at a
+//! vhost-user socket.
 //!
-//! An [`Image`] is made once of Debian's packages, without installing any. A [`Fleet`] is a folder in which guests are booted, found again
-//! and ended by any later process: what belongs to it is told by QEMU's own arguments, so that nothing else is ever ended, and nothing
-//! that was started is ever forgotten.
+//! An [`Image`] is built once from Debian packages, without installing any. A [`Fleet`] is a folder whose guests any
+//! later process can find and end. A guest's process is identified by QEMU's arguments, so no other process is ended
+//! and no guest is lost.
 
 mod accelerator;
 mod accelerator_choice;
@@ -24,38 +25,38 @@ pub use shell::Ended;
 use std::io;
 use std::path::PathBuf;
 
-/// Why there is no guest, or it does not do what it should.
+/// Error of a guest.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
-    /// The image can't be made.
+    /// The image can't be built.
     #[error("the guest's image can't be made: {0}")]
     Image(String),
-    /// This machine has too little memory.
+    /// The machine has too little memory.
     #[error("{0}")]
     Memory(String),
-    /// No switch has this socket.
+    /// The guest's socket has no listening switch.
     #[error("no switch listens at {}: start it before its guests: weir run SWITCH.toml", .0.display())]
     NoSwitch(PathBuf),
-    /// A guest of this name is there already.
+    /// A guest of this name exists already.
     #[error("a guest named {0} is there already: weir vm list shows it, weir vm down {0} ends it")]
     Exists(String),
-    /// No guest has this name.
+    /// The name belongs to no guest.
     #[error("no guest is named {name}{}", named_instead(.known))]
     Unknown {
-        /// The name that was asked for.
+        /// Requested name.
         name: String,
-        /// The ones that there are.
+        /// Names of existing guests.
         known: Vec<String>,
     },
-    /// QEMU ended, and what it said.
+    /// QEMU has ended.
     #[error("guest {name}: QEMU has ended: {said}")]
     Ended {
-        /// The guest.
+        /// Name of the guest.
         name: String,
-        /// The last of what QEMU and the guest's kernel said.
+        /// Last output of QEMU and the guest's kernel.
         said: String,
     },
-    /// A guest has not booted.
+    /// The guest has not booted.
     #[error(
         "guest {name} has not booted after {seconds} s, {cpu_seconds} s of CPU time; its console said last: {said}"
     )]
@@ -69,38 +70,38 @@ pub enum GuestError {
         /// End of its console.
         said: String,
     },
-    /// The guest says nothing.
+    /// The guest does not respond.
     #[error("guest {name} has not answered for {seconds} s; its console said last: {said}")]
     Silent {
-        /// The guest.
+        /// Name of the guest.
         name: String,
-        /// For how long.
+        /// Time waited, in seconds.
         seconds: u64,
-        /// The end of its console.
+        /// Last output of the guest's console.
         said: String,
     },
-    /// All ways to a guest's shell are in use.
+    /// All shells of the guest are in use.
     #[error("guest {0} runs {1} commands already, and no more at a time")]
     Busy(String, usize),
-    /// A command took too long.
+    /// A command timed out.
     #[error("guest {name}: a command has not ended within {seconds} s: {command}")]
     Overdue {
-        /// The guest.
+        /// Name of the guest.
         name: String,
-        /// How long it had.
+        /// Timeout, in seconds.
         seconds: u64,
-        /// What was run.
+        /// Command run.
         command: String,
     },
-    /// KVM was asked for and does not run a guest.
+    /// KVM was requested and does not run a guest.
     #[error("--accel kvm: {0}")]
     NoKvm(String),
-    /// A file or a process.
+    /// A system call for a file or process failed.
     #[error("{what}: {error}")]
     System {
-        /// What was being done.
+        /// Operation that failed.
         what: String,
-        /// The system's reason.
+        /// System error.
         error: io::Error,
     },
 }
@@ -112,7 +113,7 @@ fn named_instead(names: &[String]) -> String {
     format!("; there are {}", names.join(", "))
 }
 
-/// Gives the system's reason a subject.
+/// Adds the failed operation to a system error.
 fn while_doing(what: impl Into<String>) -> impl FnOnce(io::Error) -> GuestError {
     let what = what.into();
     move |error| GuestError::System { what, error }

@@ -1,4 +1,4 @@
-//! A real host of a run, and what is known of it.
+//! Real host of a run.
 
 use std::net::Ipv4Addr;
 use std::sync::Arc;
@@ -14,12 +14,10 @@ use crate::netns;
 use crate::probe::{self, Found};
 use crate::script::CLOCK;
 
-/// How long a short command may take: on a guest that is emulated beside others, on a busy machine.
+/// Timeout of a short command: on a guest emulated together with others, on a busy machine.
 pub(crate) const SHORT: Duration = Duration::from_secs(180);
-/// How often a host's clock is read, to take the reading that took the least time.
 const CLOCK_READINGS: usize = 4;
 
-/// A real host.
 #[derive(Clone, Debug)]
 pub(crate) struct Host {
     pub name: String,
@@ -29,11 +27,11 @@ pub(crate) struct Host {
     pub interface: String,
 }
 
-/// What a host's clock shows when this machine's does.
+/// Offset between a host's clock and this machine's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostClock {
     here: Instant,
-    /// In hundredths of a second.
+    /// Host's clock at `here`, in hundredths of a second.
     there: u64,
 }
 
@@ -53,9 +51,9 @@ impl Host {
         }
     }
 
-    /// Runs a script to its end, whatever it comes to.
+    /// Runs a script to its end; returns any exit code.
     pub(crate) fn run(&self, script: &str, within: Duration, stop: &Arc<AtomicBool>) -> Result<Ended, HostError> {
-        // Where root finds its tools, which not every login does.
+        // Root's tools, which not every login's PATH has.
         let script = format!("export PATH=$PATH:/usr/sbin:/sbin; {script}");
         self.access.run(&script, within, stop).map_err(|why| HostError::of(&self.name, why))
     }
@@ -69,13 +67,12 @@ impl Host {
         Ok(ended.output)
     }
 
-    /// What it has.
     pub(crate) fn probe(&self, stop: &Arc<AtomicBool>) -> Result<Found, HostError> {
         let script = probe::script(&self.interface, self.wanted_rdma(), self.ip);
         Ok(probe::parse(&self.run(&script, SHORT, stop)?.output))
     }
 
-    /// Reads its clock beside this machine's.
+    /// Reads the host's clock relative to this machine's.
     pub(crate) fn clock(&self, stop: &Arc<AtomicBool>) -> Result<HostClock, HostError> {
         let mut best: Option<(Duration, HostClock)> = None;
         for _ in 0..CLOCK_READINGS {
@@ -95,7 +92,7 @@ impl Host {
 }
 
 impl HostClock {
-    /// What it shows at an instant of this machine.
+    /// Returns the host's clock at an instant of this machine, in hundredths of a second.
     pub(crate) fn at(&self, instant: Instant) -> u64 {
         let later = instant.saturating_duration_since(self.here).as_millis() as u64 / 10;
         let earlier = self.here.saturating_duration_since(instant).as_millis() as u64 / 10;

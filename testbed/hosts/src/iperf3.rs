@@ -1,28 +1,27 @@
-//! iperf3: its arguments, and its JSON.
+//! Arguments and JSON output of iperf3.
 
 use crate::perftest::Extent;
 
-/// A flow, as iperf3 is to send it.
+/// Flow sent by iperf3.
 pub(crate) struct Transfer<'a> {
-    /// What governs the window, as Linux calls it.
+    /// Linux's name of the TCP congestion control.
     pub control: &'a str,
     pub port: u16,
     pub extent: Extent,
-    /// Bytes of a message.
+    /// Message size in bytes.
     pub message: u64,
-    /// In bits a second, if it has a pace.
+    /// Rate limit in bit/s.
     pub rate_bps: Option<u64>,
     pub traffic_class: u8,
 }
 
-/// What a transfer came to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Transferred {
     pub sent: u64,
     pub received: u64,
     pub rate_bps: u64,
     pub retransmits: u64,
-    /// In microseconds.
+    /// Mean round-trip time, in microseconds.
     pub mean_rtt: Option<u64>,
 }
 
@@ -46,10 +45,10 @@ impl Transfer<'_> {
     }
 }
 
-/// A transfer's result.
+/// Parses a transfer's result.
 ///
 /// # Errors
-/// What iperf3 complained of.
+/// Error message of iperf3.
 pub(crate) fn parse(output: &str) -> Result<Transferred, String> {
     let json = output.find('{').map_or("", |at| &output[at..]);
     let told: serde_json::Value = serde_json::from_str(json)
@@ -72,7 +71,7 @@ pub(crate) fn parse(output: &str) -> Result<Transferred, String> {
 mod tests {
     use super::*;
 
-    /// From iperf3 3.12, without what is not read.
+    /// Output of iperf3 3.12, without unused fields.
     const RESULT: &str = r#"{ "start": {}, "intervals": [], "end": { "streams": [{ "sender": { "max_rtt": 7000, "mean_rtt": 5230 } }],
         "sum_sent": { "start": 0, "seconds": 3.0001, "bytes": 12582912, "bits_per_second": 33552912.1, "retransmits": 17 },
         "sum_received": { "seconds": 3.1, "bytes": 12000000, "bits_per_second": 30967741.9 } } }"#;

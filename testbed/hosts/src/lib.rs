@@ -1,10 +1,10 @@
-//! Real hosts: guests that this machine boots, network namespaces, and machines that ssh reaches; and what is run on them.
+//! Real hosts: guests booted on this machine, network namespaces, and machines reached by ssh; and the programs run on them.
 //!
-//! [`guest`] makes, boots and ends guests, which `weir vm` shows to a user. [`Experiment`] has the real hosts of a scenario send its flows
-//! through switches that run, by perftest and iperf3, and reads what these and the hosts' kernels counted. [`check`] tells what a
-//! host lacks for that.
+//! [`guest`] creates, boots and ends guests, which `weir vm` exposes to users. [`Experiment`] makes the real hosts of a
+//! scenario send its flows through running switches, with perftest and iperf3, and reads the counters of these programs and
+//! of the hosts' kernels. [`check`] reports missing prerequisites of a host.
 //!
-//! No host is needed for the words that the two ends of perftest change before data goes ([`exchange`]):
+//! The exchange of connection parameters between two perftest ends ([`exchange`]) needs no host:
 //!
 //! ```
 //! use weir_hosts::exchange::{Exchange, Keys, Side};
@@ -48,21 +48,21 @@ pub use experiment::{ConnectionSample, CounterRow, Experiment, Outcome, Session,
 
 use guest::GuestError;
 
-/// Why real hosts don't do what a scenario asks of them.
+/// Error of real hosts.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
-    /// The scenario asks for what real hosts can't do.
+    /// The scenario is unsupported by real hosts.
     #[error("{0}")]
     Scenario(String),
-    /// A guest.
+    /// A guest failed.
     #[error(transparent)]
     Guest(#[from] GuestError),
-    /// A host can't be made or reached, or refused a command.
+    /// A host can't be created or reached, or a command failed.
     #[error("host {host}: {why}")]
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Reason of the failure.
         why: String,
     },
 }

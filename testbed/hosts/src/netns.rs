@@ -4,21 +4,19 @@ use std::process::Command;
 
 use weir_scenario::RealPorts;
 
-/// What all namespaces of this kind begin with.
 const PREFIX: &str = "weirhost-";
 
-/// A namespace, which goes with this.
+/// Network namespace, deleted on drop.
 #[derive(Debug)]
 pub(crate) struct Namespace {
     pub(crate) name: String,
 }
 
-/// The interface in a namespace.
 pub(crate) const INTERFACE: &str = "eth0";
 
 impl Namespace {
-    /// The namespace of a host, by its place: with its address, its MTU and no offloads, as a wire carries neither frames without
-    /// checksums nor longer ones than the MTU.
+    /// Creates the namespace of a host, by index, with its address and MTU. Offloads are off: a wire carries neither
+    /// frames without checksums nor frames longer than the MTU.
     pub(crate) fn new(ports: &RealPorts, host: usize, mac: &str, address: &str, mtu: u64) -> Result<Namespace, String> {
         let name = format!("{PREFIX}{}-{host}", ports.process);
         run(&["ip", "netns", "add", &name])?;
@@ -29,7 +27,7 @@ impl Namespace {
             "ip", "link", "add", &port, "mtu", &mtu, "type", "veth", "peer", "name", INTERFACE, "netns", name,
             "address", mac, "mtu", &mtu,
         ])?;
-        // What the switch's end is not asked for it does not send.
+        // Without IPv6 the switch's end sends no frames of its own.
         run(&["sysctl", "-qw", &format!("net.ipv6.conf.{port}.disable_ipv6=1")])?;
         run(&["ethtool", "-K", &port, "rx", "off", "tx", "off", "gso", "off", "gro", "off", "tso", "off"])?;
         run(&["ip", "link", "set", &port, "up"])?;
@@ -50,7 +48,7 @@ impl Namespace {
 }
 
 impl Drop for Namespace {
-    /// Ends what still runs in it, and deletes it with its veth pair.
+    /// Ends the processes in the namespace, and deletes it with its veth pair.
     fn drop(&mut self) {
         remove(&self.name);
     }
@@ -74,7 +72,7 @@ fn remove(name: &str) {
     for process in inside.split_whitespace().filter_map(|pid| rustix::process::Pid::from_raw(pid.parse().ok()?)) {
         let _ = rustix::process::kill_process(process, rustix::process::Signal::KILL);
     }
-    // By itself: sockets whose process is gone may keep the namespace, and its end of the pair, for a while.
+    // Explicitly, since sockets of ended processes may keep the namespace and its end of the pair for a while.
     let _ = Command::new("ip").args(["-n", name, "link", "delete", INTERFACE]).output();
     let _ = Command::new("ip").args(["netns", "delete", name]).output();
 }

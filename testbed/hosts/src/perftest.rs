@@ -1,55 +1,54 @@
-//! perftest: its arguments, and its table.
+//! Arguments and result tables of perftest.
 
 use std::collections::BTreeMap;
 
 use weir_scenario::{FlowTool, PerfTest};
 
-/// A flow, as perftest is to send it.
+/// Flow sent by perftest.
 #[derive(Clone, Copy)]
 pub(crate) struct Test<'a> {
     pub tool: FlowTool,
-    /// The RDMA device, and the index of the GID that has the host's address.
+    /// RDMA device, and the index of the GID with the host's address.
     pub device: &'a str,
     pub gid: u32,
     pub port: u16,
-    /// Bytes of a message.
+    /// Message size in bytes.
     pub message: u64,
     pub extent: Extent,
     /// Traffic class: DSCP and ECN.
     pub traffic_class: u8,
-    /// How many times slower than real time the links are.
+    /// Time dilation of the links.
     pub dilation: u32,
 }
 
-/// How much is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Extent {
-    /// So many messages by each queue pair.
+    /// Number of messages per queue pair.
     Messages(u64),
-    /// For so many seconds.
+    /// Duration in seconds.
     Seconds(u64),
 }
 
-/// perftest runs no fewer.
+/// Smallest number of messages that perftest accepts.
 pub(crate) const MESSAGES_MIN: u64 = 5;
-/// Timeout of a queue pair as an exponent, 1.07 s: a host that does not get its CPU for a while is not taken for a lossy network.
+/// Timeout exponent of a queue pair, 1.07 s, so that a host that lacks its CPU for a while is not taken for a lossy
+/// network.
 const TIMEOUT: u32 = 18;
-/// And at most, 17 s, where links are so much slower than the scenario's that frames wait for seconds.
+/// Largest timeout exponent, 17 s, for dilated links, where frames wait for seconds.
 const TIMEOUT_MAX: u32 = 22;
 
-/// What a table of perftest says.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub message: u64,
     pub messages: u64,
-    /// Mean rate of payload in bits a second, of a test of bandwidth.
+    /// Mean payload rate of a bandwidth test, in bit/s.
     pub rate_bps: Option<u64>,
-    /// Times in nanoseconds by their names, of a test of latency.
+    /// Times of a latency test by name, in nanoseconds.
     pub times_ns: BTreeMap<String, u64>,
 }
 
 impl Test<'_> {
-    /// The command of one end; `server` is the other end's address, at the client's.
+    /// Returns the command of one end. `server` is the server's address, for the client; `None` for the server.
     pub(crate) fn command(&self, server: Option<&str>) -> String {
         let Test { device, gid, port, message, traffic_class, dilation, .. } = self;
         let timeout = (TIMEOUT + dilation.next_power_of_two().ilog2()).min(TIMEOUT_MAX);
@@ -67,7 +66,7 @@ impl Test<'_> {
                 command += &format!(" -r {depth}");
             }
         } else {
-            // Without it a waiting end takes all of a CPU.
+            // Without `-e`, a waiting end uses all of a CPU.
             command += " -e";
         }
         if let Some(server) = server {
@@ -77,10 +76,10 @@ impl Test<'_> {
     }
 }
 
-/// The last row of a table.
+/// Parses the last row of a table.
 ///
 /// # Errors
-/// There is none; what perftest said instead.
+/// Output of perftest, if there is no table.
 pub(crate) fn parse(output: &str) -> Result<Table, String> {
     let lines: Vec<&str> = output.lines().map(str::trim).collect();
     let head = lines.iter().rposition(|line| line.starts_with("#bytes")).ok_or_else(|| complaint(&lines))?;
@@ -101,7 +100,7 @@ pub(crate) fn parse(output: &str) -> Result<Table, String> {
     Ok(table)
 }
 
-/// The names of the columns, some of which have spaces.
+/// Splits the names of the columns, some of which have spaces.
 fn columns(head: &str) -> Vec<String> {
     let mut columns: Vec<String> = Vec::new();
     for word in head.split_whitespace() {
@@ -120,7 +119,7 @@ fn columns(head: &str) -> Vec<String> {
     columns
 }
 
-/// What a test that has no result said.
+/// Extracts the error messages of a test without a result.
 fn complaint(lines: &[&str]) -> String {
     let is_of_interest = |line: &&&str| {
         let line = line.to_lowercase();
@@ -139,7 +138,7 @@ fn complaint(lines: &[&str]) -> String {
 mod tests {
     use super::*;
 
-    /// As perftest 6.06 printed them between two guests with Soft-RoCE.
+    /// Output of perftest 6.06 between two guests with Soft-RoCE.
     const BANDWIDTH: &str = " remote address: LID 0000 QPN 0x0011 PSN 0x859076 RKey 0x0002f7 VAddr 0x007fdf32a47000\n \
         GID: 00:00:00:00:00:00:00:00:00:00:255:255:10:00:00:02\n\
         ---------------------------------------------------------------------------------------\n \

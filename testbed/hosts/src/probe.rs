@@ -1,33 +1,31 @@
-//! What a host has of what an experiment needs, asked by one script.
+//! Probe of a host's prerequisites by a single script.
 
 use std::net::Ipv4Addr;
 
-/// What was found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub kernel: String,
     pub programs: Vec<String>,
-    /// The interface: its state, MTU and address; `None` if there is none of that name.
+    /// State, MTU and address of the interface; `None` if it does not exist.
     pub interface: Option<Interface>,
-    /// IPv4 addresses of the interface.
     pub addresses: Vec<Ipv4Addr>,
-    /// The RDMA device on the interface.
+    /// RDMA device on the interface.
     pub rdma: Option<String>,
-    /// The index of the GID of RoCEv2 with the host's address.
+    /// Index of the RoCEv2 GID with the host's address.
     pub gid: Option<u32>,
-    /// The largest payload that the RDMA device sends in a frame.
+    /// Largest payload of a frame of the RDMA device, in bytes.
     pub active_mtu: Option<u64>,
-    /// Whether Soft-RoCE is loaded.
+    /// True if Soft-RoCE is loaded.
     pub has_rxe: bool,
-    /// What TCP may be governed by.
+    /// Available TCP congestion controls.
     pub tcp: Vec<String>,
-    /// `net.ipv4.tcp_ecn`.
+    /// Value of `net.ipv4.tcp_ecn`.
     pub tcp_ecn: Option<u32>,
-    /// Classes that the NIC's own PFC is on for; `None` where nothing tells.
+    /// Classes with PFC enabled at the NIC; `None` if unknown.
     pub pfc: Option<Vec<u8>>,
-    /// Whether the NIC goes by the DSCP; `None` where nothing tells.
+    /// True if the NIC classifies by DSCP; `None` if unknown.
     pub trusts_dscp: Option<bool>,
-    /// Whether commands run as root.
+    /// True if commands run as root.
     pub is_root: bool,
 }
 
@@ -38,7 +36,7 @@ pub(crate) struct Interface {
     pub mac: String,
 }
 
-/// What may be asked for.
+/// Programs probed for.
 pub(crate) const PROGRAMS: [&str; 11] = [
     "ib_write_bw",
     "ib_send_bw",
@@ -53,7 +51,7 @@ pub(crate) const PROGRAMS: [&str; 11] = [
     "timeout",
 ];
 
-/// The script, for a host with this interface and address.
+/// Returns the script for a host with this interface and address.
 pub(crate) fn script(interface: &str, rdma: Option<&str>, ip: Ipv4Addr) -> String {
     let [a, b, c, d] = ip.octets();
     let gid = format!("0000:0000:0000:0000:0000:ffff:{a:02x}{b:02x}:{c:02x}{d:02x}");
@@ -89,7 +87,6 @@ true"#
     )
 }
 
-/// Reads what the script printed.
 pub(crate) fn parse(output: &str) -> Found {
     let mut found = Found::default();
     for line in output.lines() {
@@ -120,7 +117,7 @@ pub(crate) fn parse(output: &str) -> Found {
             "pfc" if rest.starts_with("prio-pfc") => {
                 found.pfc = Some(on(rest.split_whitespace().skip(1).map(|word| word.ends_with(":on"))));
             }
-            // Where the kernel has a map of code points, the NIC goes by it.
+            // If the kernel has a DSCP map, the NIC uses it.
             "dscp" if rest.starts_with("dscp-prio") => found.trusts_dscp = Some(rest.split_whitespace().count() > 1),
             _ => {}
         }
@@ -163,7 +160,7 @@ mod tests {
         assert_eq!((silent.pfc, silent.trusts_dscp), (None, None));
     }
 
-    /// The loopback device of this machine.
+    /// Loopback device of this machine.
     #[test]
     fn the_script_runs_in_a_plain_shell() {
         let script = script("lo", None, Ipv4Addr::LOCALHOST);

@@ -1,12 +1,13 @@
-//! Scripts of the POSIX shell that are the same on every host.
+//! POSIX shell scripts for any host.
 
 use std::time::Duration;
 
-/// What a host's clock shows, in hundredths of a second since it booted: the finest that every shell can read, and of a clock that
-/// nobody sets.
+/// Script that prints a host's clock: hundredths of a second since boot. No finer clock is readable by every shell, and
+/// this one is never adjusted.
 pub(crate) const CLOCK: &str = "read up rest < /proc/uptime; echo ${up%.*}${up#*.}";
 
-/// Waits until the host's clock shows this, says what it shows then, and becomes a command that may take this long.
+/// Returns a script that waits until the host's clock reaches `clock`, prints the clock, and executes a command with
+/// timeout `within`.
 pub(crate) fn at(clock: u64, command: &str, within: Duration) -> String {
     format!(
         "read up rest < /proc/uptime; left=$(({clock} - ${{up%.*}}${{up#*.}})); \
@@ -16,14 +17,14 @@ pub(crate) fn at(clock: u64, command: &str, within: Duration) -> String {
     )
 }
 
-/// What the clock showed when the command of [`at`] began, and what the command said.
+/// Splits the output of [`at`] into the clock at the command's start, and the command's output.
 pub(crate) fn begun(output: &str) -> (Option<u64>, &str) {
     let Some((_, rest)) = output.split_once("weir-begins ") else { return (None, output) };
     let (clock, said) = rest.split_once('\n').unwrap_or((rest, ""));
     (clock.trim().parse().ok(), said)
 }
 
-/// Waits until somebody listens at a TCP port.
+/// Returns a script that waits until a process listens at a TCP port.
 pub(crate) fn wait_for_listener(port: u16) -> String {
     format!(
         "n=0; until grep -qi ':{port:04X} [0-9A-F]*:0000 0A' /proc/net/tcp /proc/net/tcp6 2>/dev/null; do \
@@ -47,7 +48,7 @@ mod tests {
         let output = said(&at(now + 30, "echo done", Duration::from_secs(60)));
         let (began, rest) = begun(&output);
         assert!(began.unwrap() >= now + 30 && rest == "done\n", "{output}, {now}");
-        // A time that is past is now.
+        // A past time starts at once.
         assert_eq!(begun(&said(&at(now, "echo late", Duration::from_secs(60)))).1, "late\n");
         assert_eq!(begun("nothing"), (None, "nothing"));
     }

@@ -1,43 +1,42 @@
-//! TCP's connections at a client's host, as `ss` shows them while they send.
+//! Samples of TCP connections at a client's host, from `ss`.
 
 use std::time::Duration;
 
 use weir_results::run_dir::ConnectionSummary;
 
-/// Looks so often, in hundredths of a second.
+/// Sampling interval, in hundredths of a second.
 const EVERY: u64 = 20;
-/// What stands before the clock of a look.
+/// Prefix of a sample's clock line.
 const LOOK: &str = "@look ";
 
-/// What `ss` showed of a connection at an instant. Times are the scenario's.
+/// State of a connection at an instant, from `ss`, in scenario time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ConnectionSample {
-    /// The scenario's time, in microseconds.
+    /// Scenario time, in microseconds.
     pub at_us: u64,
-    /// The congestion window in segments.
+    /// Congestion window, in segments.
     pub cwnd: u64,
-    /// The slow-start threshold in segments; `None` before the first loss or mark.
+    /// Slow-start threshold, in segments; `None` before the first loss or mark.
     pub ssthresh: Option<u64>,
-    /// The smoothed round trip in nanoseconds,
+    /// Smoothed round-trip time, in nanoseconds.
     pub rtt_ns: u64,
-    /// and its variation.
+    /// Round-trip time variation, in nanoseconds.
     pub rttvar_ns: u64,
-    /// Bytes sent, with those sent again,
+    /// Bytes sent, including retransmissions.
     pub bytes_sent: u64,
-    /// and acknowledged.
+    /// Bytes acknowledged.
     pub bytes_acked: u64,
-    /// Segments sent again.
+    /// Segments retransmitted.
     pub retransmits: u64,
-    /// Segments that were delivered with a mark, which the receiver told of.
+    /// Segments delivered with a CE mark, as the receiver reported.
     pub delivered_ce: u64,
 }
 
 impl ConnectionSample {
-    /// The names of [`ConnectionSample::row`].
+    /// Column names of [`ConnectionSample::row`].
     pub(crate) const COLUMNS: &str =
         "time_us,cwnd_segments,ssthresh_segments,rtt_us,rttvar_us,bytes_sent,bytes_acked,retransmits,delivered_ce";
 
-    /// As CSV has it.
     pub(crate) fn row(&self) -> String {
         let ConnectionSample { at_us, cwnd, ssthresh, bytes_sent, bytes_acked, retransmits, delivered_ce, .. } = self;
         let us = |ns: u64| format!("{}.{:03}", ns / 1_000, ns % 1_000);
@@ -47,17 +46,16 @@ impl ConnectionSample {
     }
 }
 
-/// A connection at an instant of the host's clock.
+/// State of a connection at an instant of the host's clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Look {
-    /// In hundredths of a second.
     clock: u64,
     local_port: u16,
     server_port: u16,
     sample: ConnectionSample,
 }
 
-/// Looks at the connections to these ports for so long, or until it is ended.
+/// Returns a script that samples the connections to these ports for `within`, or until it is ended.
 pub(crate) fn script(ports: &[u16], within: Duration) -> String {
     let filter: Vec<String> = ports.iter().map(|port| format!("dport = :{port}")).collect();
     let looks = within.as_millis() as u64 / (10 * EVERY) + 1;
@@ -68,7 +66,6 @@ pub(crate) fn script(ports: &[u16], within: Duration) -> String {
     )
 }
 
-/// Reads what [`script`] printed.
 pub(crate) fn parse(told: &str) -> Vec<Look> {
     let (mut looks, mut clock) = (Vec::new(), None);
     for line in told.lines() {
@@ -99,7 +96,7 @@ fn connection(clock: u64, line: &str) -> Option<Look> {
             }
             "bytes_sent" => sample.bytes_sent = number(),
             "bytes_acked" => sample.bytes_acked = number(),
-            // In flight, and all.
+            // Retransmissions in flight, and in total.
             "retrans" => sample.retransmits = value.rsplit('/').next().and_then(|all| all.parse().ok()).unwrap_or(0),
             "delivered_ce" => sample.delivered_ce = number(),
             _ => {}
@@ -108,13 +105,13 @@ fn connection(clock: u64, line: &str) -> Option<Look> {
     Some(Look { clock, local_port, server_port, sample })
 }
 
-/// Milliseconds with their fraction, as nanoseconds.
+/// Parses milliseconds with a fraction into nanoseconds.
 fn nanoseconds(milliseconds: &str) -> Option<u64> {
     milliseconds.parse::<f64>().ok().filter(|value| value.is_finite()).map(|value| (value * 1e6) as u64)
 }
 
-/// The samples of a flow by its server's port: of the connection that sends its data, as iperf3 has another one for what its ends tell
-/// each other. The scenario began when the host's clock showed `begins`.
+/// Returns the samples of a flow, by its server's port: of the data connection, as iperf3 also has a control
+/// connection. The scenario began when the host's clock showed `begins`.
 pub(crate) fn of_flow(looks: &[Look], server_port: u16, begins: u64, dilation: u32) -> Vec<ConnectionSample> {
     let of_flow = || looks.iter().filter(|look| look.server_port == server_port);
     let Some(most) = of_flow().max_by_key(|look| look.sample.bytes_sent) else { return Vec::new() };
@@ -129,7 +126,7 @@ pub(crate) fn of_flow(looks: &[Look], server_port: u16, begins: u64, dilation: u
     of_data.map(in_scenario).collect()
 }
 
-/// What samples come to; `None` of none.
+/// Summarises samples; `None` if there are none.
 pub(crate) fn summary(samples: &[ConnectionSample]) -> Option<ConnectionSummary> {
     let last = samples.last()?;
     let count = samples.len() as u64;
@@ -149,7 +146,7 @@ pub(crate) fn summary(samples: &[ConnectionSample]) -> Option<ConnectionSummary>
 mod tests {
     use super::*;
 
-    /// From ss of iproute2 6.1; the second connection is iperf3's own.
+    /// Output of ss from iproute2 6.1; the second connection is iperf3's control connection.
     const TOLD: &str = "@look 1200\n\
         @look 1220\n\
         ESTAB 0      86880   10.0.0.1:43712 10.0.0.2:5201 cubic wscale:7,7 rto:212 rtt:8.462/1.25 mss:1448 pmtu:1500 rcvmss:536 advmss:1448 \

@@ -1,4 +1,4 @@
-//! A host on a DPDK port: polled by an lcore, its link's delay on either side.
+//! Emulated host on a DPDK port, polled by an lcore, with its link's delay in both directions.
 
 use std::sync::Arc;
 
@@ -19,56 +19,56 @@ use super::instants::PortInstants;
 use super::on_link::{BURST, LinkShape, OnLink};
 use crate::lane::{self, Lane};
 
-/// Notes that wait for the control thread.
+/// Capacity of the event ring to the control thread.
 const NOTES: usize = 4_096;
 
-/// What a host or a wire tells the control thread of single instants.
+/// Event of a host or link for the control thread.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Note {
-    /// A switch's port, or the host behind it, sent a PFC frame.
+    /// PFC frame sent by a switch port, or by the host attached to it.
     Pfc(Time, Teller, PortPlace, PfcFrame),
-    /// A message was acknowledged; the flow is the host's own number.
+    /// Completed message; the flow is the host's own index.
     Done(Completion),
 }
 
-/// The control thread's end.
+/// Control thread's end of an event ring.
 #[derive(Debug)]
 pub(super) struct Reader {
-    /// The host whose notes these are, by its place in the scenario; `None` of a wire.
+    /// Host that the events are from, by index in the scenario; `None` for a link.
     pub(super) host: Option<usize>,
     pub(super) notes: Consumer<Note>,
     pub(super) capture: Option<Tapped>,
 }
 
-/// A way for notes, and the control thread's end of it.
+/// Creates an event ring, with the control thread's end.
 pub(super) fn notes(host: Option<usize>, capture: Option<Tapped>) -> (Producer<Note>, Reader) {
     let (notes, notes_out) = RingBuffer::new(NOTES);
     (notes, Reader { host, notes: notes_out, capture })
 }
 
-/// Notes a frame that a port sends or gets, if it is PFC.
+/// Records a PFC frame that a port sends or receives.
 pub(super) fn note_told(notes: &mut Producer<Note>, now: Time, by: Teller, port: PortPlace, frame: &Mbuf) {
     if let Ok(ControlFrame::Pfc(pfc)) = ControlFrame::decode(frame.data()) {
-        // Full only if the control thread is stuck; the counters are exact all the same.
+        // Full only if the control thread is stuck; counters are exact anyway.
         let _ = notes.push(Note::Pfc(now, by, port, pfc));
     }
 }
 
-/// A host, its link, and what is at the far end of a switch's port.
+/// Emulated host with its link at the far end of a switch port.
 ///
-/// A frame counts as arrived when its first byte is, on either side: its time on the wire is kept by the sender's
-/// line rate alone.
+/// A frame has arrived with its first byte, in both directions: its transmission time is enforced by the sender's line
+/// rate alone.
 pub(super) struct AttachedHost {
     host: Host,
     number: usize,
-    /// The switch's port, and what it tells of its flow control.
+    /// Switch port, and its flow-control timestamps.
     port: PortPlace,
     instants: PortInstants,
     attachment: Attachment,
-    /// The way to the host's own software, if it has any.
+    /// Channel to the host's software; `None` without software.
     door: Option<Door>,
     pool: Mempool,
-    /// A frame's memory, taken before it is known whether there is a frame to send.
+    /// Spare mbuf, allocated before it is known whether there is a frame to send.
     blank: Option<Mbuf>,
     to_switch: Lane<OnLink>,
     to_host: Lane<OnLink>,
@@ -77,7 +77,7 @@ pub(super) struct AttachedHost {
     board: Arc<Board>,
     notes: Producer<Note>,
     tap: Option<Tap>,
-    /// Times of the last poll and of the scenario's end. Polls after the end are no part of the run.
+    /// Time of the last poll, and the scenario's end. Polls after the end don't count.
     polled: Time,
     end: Time,
     /// Line time lost to late polls.
@@ -86,21 +86,19 @@ pub(super) struct AttachedHost {
     has_left: bool,
 }
 
-/// A host and the switch's port that it is attached to.
+/// Emulated host, and the switch port that it is attached to.
 pub(super) struct HostEnd {
     pub(super) number: usize,
     pub(super) host: Host,
     pub(super) port: PortPlace,
-    /// What the port tells of its flow control.
     pub(super) instants: PortInstants,
     pub(super) attachment: Attachment,
     pub(super) door: Option<Door>,
-    /// The scenario's end.
     pub(super) end: Time,
 }
 
 impl AttachedHost {
-    /// A host at the far end of a port, its lanes toward the host and toward the switch of this shape.
+    /// Creates a host at the far end of a port. `shape` gives its link in both directions.
     pub(super) fn new(
         end: HostEnd,
         shape: LinkShape,
@@ -138,7 +136,7 @@ impl AttachedHost {
         (attached, reader)
     }
 
-    /// Frames from the switch enter the link, and those at its end reach the host.
+    /// Moves frames from the switch into the link, and arrived ones to the host.
     fn receive(&mut self, now: Time) -> usize {
         let received = self.attachment.receive(&mut self.arrived, BURST.min(self.to_host.room()));
         for mbuf in self.arrived.drain() {
@@ -159,14 +157,14 @@ impl AttachedHost {
             }
             delivered += 1;
         }
-        // A host obeys at once, and only then sends more.
+        // A host applies flow control at once, before it sends more.
         if let Some(probe) = self.to_switch.probe_mut() {
             probe.handle_applied(now);
         }
         received + delivered
     }
 
-    /// The host's frames enter the link, and those at its end reach the switch.
+    /// Moves frames from the host into the link, and arrived ones to the switch.
     fn transmit(&mut self, now: Time) -> usize {
         let mut moved = 0;
         while moved < BURST && self.to_switch.room() > 0 {
@@ -186,7 +184,7 @@ impl AttachedHost {
         if self.unsent.is_empty() { moved } else { moved + self.attachment.send(&mut self.unsent) }
     }
 
-    /// The next frame of the host's own software, when the wire is free for it.
+    /// Returns the next frame of the host's software when the transmitter is free.
     fn next_of_software(&mut self, now: Time) -> Option<Mbuf> {
         let frame = self.door.as_mut()?.next()?;
         let class = Class::new(self.host.config().class_of_dscp[0]);
@@ -199,7 +197,7 @@ impl AttachedHost {
         Some(mbuf)
     }
 
-    /// What the host's software is told of its connections.
+    /// Executes the commands of the host's software.
     fn obey(&mut self, now: Time) {
         while let Some(order) = self.door.as_mut().and_then(Door::next_order) {
             match order {
@@ -209,7 +207,8 @@ impl AttachedHost {
         }
     }
 
-    /// Before the scenario's start hosts send nothing of their own, and links have no delay: real hosts find the way to this one.
+    /// Serves the software before the scenario's start, so that real hosts can resolve and reach this one. The host
+    /// sends no data yet, and the link has no delay.
     fn talk(&mut self) -> usize {
         self.obey(Time::ZERO);
         let Some(door) = &mut self.door else { return 0 };
@@ -252,7 +251,7 @@ impl AttachedHost {
         }
     }
 
-    /// Gives up what is under way and leaves the last counters.
+    /// Drops the frames in flight and publishes the final statistics.
     fn leave(&mut self, now: Time) {
         if self.has_left {
             return;

@@ -1,18 +1,18 @@
-//! What a host is attached by: the far end of a switch port's ring, or a device of its own.
+//! Attachment of a host: the far end of a switch port's ring, or a device of its own.
 
 use weir_dpdk_io::{Batch, RingEnd, RxQueue, TxQueue};
 
-/// A host's way to its switch.
+/// Attachment of a host to its switch.
 #[derive(Debug)]
 pub(super) enum Attachment {
-    /// The far end of the switch port's ring.
+    /// Far end of the switch port's ring.
     Ring(RingEnd),
-    /// A device, from which a real wire leads to the port.
+    /// Device with a cable to the switch port.
     Device(RxQueue, TxQueue),
 }
 
 impl Attachment {
-    /// Appends up to `max` frames that have come to the batch; returns how many.
+    /// Appends up to `max` received frames to the batch; returns their number.
     #[inline]
     pub(super) fn receive(&mut self, batch: &mut Batch, max: usize) -> usize {
         match self {
@@ -21,7 +21,7 @@ impl Attachment {
         }
     }
 
-    /// Sends from the front of the batch; returns how many frames were taken.
+    /// Sends from the front of the batch; returns the number of frames accepted.
     #[inline]
     pub(super) fn send(&mut self, batch: &mut Batch) -> usize {
         match self {

@@ -1,4 +1,4 @@
-//! What hosts and the control thread share while a scenario runs.
+//! State shared between hosts' lcores and the control thread during a run.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
@@ -10,64 +10,63 @@ use weir_scenario::Scenario;
 use weir_units::{BitRate, Bytes, CLASSES, Class, Span, Time};
 use weir_wire::rocev2::Refusal;
 
-/// Counters of the hosts, for samples, the last words of hosts and wires, and the scenario's beginning.
+/// Counters of the hosts for samples, final statistics of hosts and links, and the scenario's start.
 ///
-/// Relaxed throughout: each number stands alone, and a sample may be a poll old. A snapshot is not consistent as a
-/// whole; what must be exact is taken from the hosts when they are done.
+/// Relaxed throughout: values are independent, and a sample may be one poll old. A snapshot is not consistent as a
+/// whole; exact values come from the hosts' final statistics.
 #[derive(Debug)]
 pub(super) struct Board {
-    /// The clock's reading at the scenario's start, in picoseconds; until then [`NOT_BEGUN`].
+    /// Clock reading at the scenario's start, in ps; [`NOT_BEGUN`] before it is set.
     begins: AtomicU64,
     flows: Box<[FlowCell]>,
     hosts: Box<[HostCell]>,
-    /// What each link between switches leaves.
+    /// Final statistics of each link between switches.
     links: Box<[Mutex<Option<LinkWords>>]>,
 }
 
 const NOT_BEGUN: u64 = u64::MAX;
 
-/// A flow: one writer for each field, the sending and the receiving host.
+/// Counters of a flow. Each field has one writer: the sending or the receiving host.
 #[derive(Debug, Default)]
 struct FlowCell {
     sent: AtomicU64,
     received: AtomicU64,
-    /// Messages acknowledged, and whether all will ever be.
+    /// Acknowledged messages, and whether all messages have been acknowledged.
     messages_done: AtomicU64,
     is_over: AtomicBool,
-    /// Why the receiver has given it up: its place in [`Refusal::ALL`], from 1 on.
+    /// NAK with which the receiver closed the flow: its index in [`Refusal::ALL`] plus 1; 0 for none.
     refusal: AtomicU8,
-    /// The bits of each gauge's value, if the series shows them.
+    /// Bits of each gauge's value, if the series has gauges.
     gauges: Box<[AtomicU64]>,
 }
 
 #[derive(Debug)]
 struct HostCell {
     name: String,
-    /// The scenario's flows that the host sends and receives, in its own order.
+    /// Scenario's flows that the host sends and receives, in the host's order.
     sends: Vec<usize>,
     receives: Vec<usize>,
     finished: AtomicBool,
-    /// The rate that the switch sets each class, in bits a second; 0 under a flow control that sets none.
+    /// Rate that the switch grants each class, in bit/s; 0 without rate-based flow control.
     rates: [AtomicU64; CLASSES],
     last: Mutex<Option<LastWords>>,
 }
 
-/// What a host leaves when it is done.
+/// Final statistics of a host.
 #[derive(Clone, Debug)]
 pub(super) struct LastWords {
     pub(super) stats: HostStats,
-    /// Line time that the host lost, because it was polled too late to catch up.
+    /// Line time that the host lost because late polls exceeded its catch-up.
     pub(super) late: Span,
-    /// The longest time between two polls of the host.
+    /// Longest time between two polls of the host.
     pub(super) gap_max: Span,
-    /// Counts of the link toward the host, and toward the switch.
+    /// Statistics of the link directions towards the host and towards the switch.
     pub(super) link: LinkWords,
 }
 
-/// The counters that a host left, and whose they are.
 pub(super) struct LeftBy<'a> {
     pub(super) last: LastWords,
-    /// The places of the flows that it sends, and of those that it receives, among the scenario's.
+    /// Indices in the scenario of the flows that the host sends, and of those that it receives.
     pub(super) sends: &'a [usize],
     pub(super) receives: &'a [usize],
 }
@@ -102,7 +101,7 @@ impl Board {
                 name: plan.name.clone(),
                 sends: flows.sends.iter().map(|(flow, _)| *flow).collect(),
                 receives: flows.receives.iter().map(|(flow, _)| *flow).collect(),
-                // A host that sends nothing may never tell.
+                // A host that sends nothing may never publish.
                 finished: AtomicBool::new((flows.sends.is_empty() && !has_messages[n]) || scenario.is_real(n)),
                 rates: Default::default(),
                 last: Mutex::new(None),
@@ -117,18 +116,18 @@ impl Board {
         }
     }
 
-    /// Sets the clock's reading at which the scenario begins.
+    /// Sets the clock reading of the scenario's start.
     pub(super) fn begin(&self, at: Time) {
         self.begins.store(at.as_picos(), Ordering::Relaxed);
     }
 
-    /// The scenario's time at a reading of the clock; `None` before its start.
+    /// Returns the scenario's time at a clock reading; `None` before its start.
     #[inline]
     pub(super) fn scenario_time(&self, clock: Time) -> Option<Time> {
         clock.as_picos().checked_sub(self.begins.load(Ordering::Relaxed)).map(Time::from_picos)
     }
 
-    /// A host tells how far its flows are.
+    /// Publishes the counters of a host's flows.
     pub(super) fn publish(&self, now: Time, host: usize, state: &Host) {
         let cell = &self.hosts[host];
         for (n, flow) in cell.sends.iter().enumerate() {
@@ -149,59 +148,56 @@ impl Board {
         cell.finished.store(state.is_finished(), Ordering::Relaxed);
     }
 
-    /// The rate that the switch has set a host's class, under GFC.
+    /// Returns the rate that the switch grants a host's class, under GFC.
     pub(super) fn rate(&self, host: usize, class: Class) -> Option<BitRate> {
         let bps = self.hosts[host].rates[class.index()].load(Ordering::Relaxed);
         (bps > 0).then(|| BitRate::bps(bps))
     }
 
-    /// A host leaves its last counters.
+    /// Stores the final statistics of a host.
     pub(super) fn leave(&self, host: usize, last: LastWords) {
         *self.hosts[host].last.lock().expect("nobody panics with this lock held") = Some(last);
     }
 
-    /// The counters that a host left.
     pub(super) fn left_by(&self, host: usize) -> Option<LeftBy<'_>> {
         let cell = &self.hosts[host];
         let last = cell.last.lock().expect("nobody panics with this lock held").clone()?;
         Some(LeftBy { last, sends: &cell.sends, receives: &cell.receives })
     }
 
-    /// A wire leaves its last counters.
+    /// Stores the final statistics of a link.
     pub(super) fn leave_link(&self, link: usize, last: LinkWords) {
         *self.links[link].lock().expect("nobody panics with this lock held") = Some(last);
     }
 
-    /// The counters that a wire left.
     pub(super) fn left_by_link(&self, link: usize) -> Option<LinkWords> {
         *self.links[link].lock().expect("nobody panics with this lock held")
     }
 
-    /// How far a flow is at those of its ends that are real.
+    /// Sets the progress of a flow at its real ends.
     pub(super) fn set_flow(&self, flow: usize, sent: Option<Bytes>, received: Option<Bytes>) {
         let set = |cell: &AtomicU64, bytes: Bytes| cell.store(bytes.get(), Ordering::Relaxed);
         sent.into_iter().for_each(|sent| set(&self.flows[flow].sent, sent));
         received.into_iter().for_each(|received| set(&self.flows[flow].received, received));
     }
 
-    /// The messages of an emulated sender's flow that are acknowledged, and whether the flow is over.
+    /// Returns the acknowledged messages of an emulated sender's flow, and whether the flow is over.
     pub(super) fn acknowledged(&self, flow: usize) -> (u64, bool) {
         let cell = &self.flows[flow];
         (cell.messages_done.load(Ordering::Relaxed), cell.is_over.load(Ordering::Relaxed))
     }
 
-    /// Why the receiver of an emulated sender's flow has given it up.
+    /// Returns the NAK with which the receiver closed an emulated sender's flow.
     pub(super) fn refusal(&self, flow: usize) -> Option<Refusal> {
         let place = self.flows[flow].refusal.load(Ordering::Relaxed).checked_sub(1)?;
         Refusal::ALL.get(usize::from(place)).copied()
     }
 
-    /// Payload that an emulated sender's flow has sent.
+    /// Returns the payload that an emulated sender's flow has sent.
     pub(super) fn sent(&self, flow: usize) -> Bytes {
         Bytes::new(self.flows[flow].sent.load(Ordering::Relaxed))
     }
 
-    /// How far each flow is.
     pub(super) fn flows(&self) -> impl Iterator<Item = FlowSample> {
         self.flows.iter().map(|flow| FlowSample {
             sent: Bytes::new(flow.sent.load(Ordering::Relaxed)),
@@ -209,7 +205,7 @@ impl Board {
         })
     }
 
-    /// What each flow shows, one after the other.
+    /// Returns the gauges of all flows, concatenated.
     pub(super) fn gauges(&self) -> Vec<f64> {
         let cells = self.flows.iter().flat_map(|flow| &flow.gauges);
         cells.map(|cell| f64::from_bits(cell.load(Ordering::Relaxed))).collect()
@@ -219,7 +215,6 @@ impl Board {
         self.hosts.iter().all(|host| host.finished.load(Ordering::Relaxed))
     }
 
-    /// The names of the hosts that have not finished.
     pub(super) fn unfinished(&self) -> Vec<String> {
         let late = self.hosts.iter().filter(|host| !host.finished.load(Ordering::Relaxed));
         late.map(|host| host.name.clone()).collect()

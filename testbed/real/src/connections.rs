@@ -1,21 +1,23 @@
-//! The connections of a scenario's messages, which on DPDK are open from the start.
+//! Connections of a scenario's messages, which on DPDK are open from the start.
 
 use weir_nic::host::{Connection, Host, HostError};
 use weir_results::measure::MessageMeasures;
 use weir_results::run_dir::TrafficSummary;
 use weir_scenario::Scenario;
 
-/// Which message each host's sending ends belong to, and how the messages went.
+/// Message of each host's sending ends, and measurements of messages.
 #[derive(Debug)]
 pub(super) struct Connections {
-    /// By host: of each end after those of its flows, the traffic and the message.
+    /// Traffic and message of each host's sending ends, after those of its flows.
     of_hosts: Box<[Vec<(usize, usize)>]>,
     measures: Box<[MessageMeasures]>,
 }
 
 impl Connections {
-    /// Opens a connection for each message that starts before the scenario's end. A host that can't have one is named by its
-    /// place.
+    /// Opens a connection for each message that starts before the scenario's end.
+    ///
+    /// # Errors
+    /// Index of the host that can't open a connection, and the reason.
     pub(super) fn open(scenario: &Scenario, hosts: &mut [Host]) -> Result<Connections, (usize, HostError)> {
         let mut of_hosts = vec![Vec::new(); hosts.len()];
         for (number, plan) in scenario.traffic.iter().enumerate() {
@@ -32,17 +34,15 @@ impl Connections {
         })
     }
 
-    /// The traffic and the message of a host's sending end, counted from the first after those of its flows.
+    /// Returns the traffic and message of a host's sending end, counted from the first after those of its flows.
     pub(super) fn message(&self, host: usize, end: usize) -> Option<(usize, usize)> {
         self.of_hosts[host].get(end).copied()
     }
 
-    /// How the messages of a traffic go.
     pub(super) fn measures(&mut self, traffic: usize) -> &mut MessageMeasures {
         &mut self.measures[traffic]
     }
 
-    /// What became of each traffic.
     pub(super) fn summaries(&self, scenario: &Scenario) -> Vec<TrafficSummary> {
         let plans = scenario.traffic.iter().zip(&self.measures);
         plans.map(|(plan, measures)| measures.summary(plan, scenario.warm_up, plan.before(scenario.end))).collect()

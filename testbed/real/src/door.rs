@@ -1,5 +1,5 @@
-//! The way between an emulated host, on its lcore, and the software that the host would run: [`crate::software`], on a thread
-//! of its own. RDMA is the NIC's, and does not come here.
+//! Channel between an emulated host on its lcore and the host's software ([`crate::software`]) in another thread. RDMA
+//! frames stay in the emulated NIC.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -9,16 +9,16 @@ use weir_dpdk_io::Mbuf;
 use weir_nic::host::Peer;
 use weir_wire::rocev2::Psn;
 
-/// The longest frame that comes through, without FCS.
+/// Longest frame in bytes, without FCS.
 pub(super) const FRAME_BYTES_MAX: usize = 1_514;
-/// Frames and orders that wait.
+/// Capacity of each ring.
 const WAITING: usize = 32;
 const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
 const ETHERTYPE_IPV4: [u8; 2] = [0x08, 0x00];
 const PROTOCOL_ICMP: u8 = 1;
 const PROTOCOL_TCP: u8 = 6;
 
-/// The NIC's side. Nothing is allocated there.
+/// Lcore side of the channel; never allocates.
 pub(super) struct Door {
     arrived: Producer<Frame>,
     leaving: Consumer<Frame>,
@@ -26,7 +26,7 @@ pub(super) struct Door {
     lost: Arc<AtomicU64>,
 }
 
-/// The software's side.
+/// Software side of the channel.
 pub(super) struct Inside {
     pub(super) arrived: Consumer<Frame>,
     pub(super) leaving: Producer<Frame>,
@@ -34,22 +34,22 @@ pub(super) struct Inside {
     lost: Arc<AtomicU64>,
 }
 
-/// A frame's bytes, without FCS.
+/// Bytes of a frame, without FCS.
 pub(super) struct Frame {
     len: u16,
     bytes: [u8; FRAME_BYTES_MAX],
 }
 
-/// What the software tells the NIC, which has the host's connections.
+/// Command from the software to the emulated NIC, which owns the host's connections.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Order {
-    /// The flow of this place goes to this peer, and its first packet has this number.
+    /// Connects a sending flow, by index, to its peer, with the PSN of its first packet.
     Send { place: usize, peer: Peer, first: Psn },
-    /// The receiving end of this place hears from this peer, whose first packet has this number.
+    /// Connects a receiving end, by index, to its peer, with the PSN of the peer's first packet.
     Receive { place: usize, peer: Peer, first: Psn },
 }
 
-/// A door, from both sides.
+/// Creates both sides of a channel.
 pub(super) fn door() -> (Door, Inside) {
     let (arrived, arrived_inside) = RingBuffer::new(WAITING);
     let (leaving, leaving_outside) = RingBuffer::new(WAITING);
@@ -60,7 +60,8 @@ pub(super) fn door() -> (Door, Inside) {
 }
 
 impl Door {
-    /// Takes a frame if it is for the software: ARP, ICMP or TCP. One that finds no room is lost, and counted.
+    /// Takes a frame for the software: ARP, ICMP or TCP; returns whether it is one. Frames beyond the ring's capacity
+    /// are lost and counted.
     #[inline]
     pub(super) fn take(&mut self, bytes: &[u8]) -> bool {
         let is_for_software = match bytes.get(12..14) {
@@ -75,18 +76,18 @@ impl Door {
         is_for_software
     }
 
-    /// The next frame of the software.
+    /// Returns the software's next frame.
     #[inline]
     pub(super) fn next(&mut self) -> Option<&Frame> {
         self.leaving.peek().ok()
     }
 
-    /// The next frame is on its way.
+    /// Removes the frame returned by [`Door::next`] after sending it.
     pub(super) fn advance(&mut self) {
         let _ = self.leaving.pop();
     }
 
-    /// The software's next order.
+    /// Takes the software's next command.
     #[inline]
     pub(super) fn next_order(&mut self) -> Option<Order> {
         self.orders.pop().ok()
@@ -94,24 +95,25 @@ impl Door {
 }
 
 impl Inside {
-    /// Gives an order; there is room for one of each connection that is being made at a time.
+    /// Sends a command; returns whether it fitted. The ring has space for one command of each connection being
+    /// established.
     pub(super) fn order(&mut self, order: Order) -> bool {
         self.orders.push(order).is_ok()
     }
 
-    /// Whether the NIC has taken all orders: what it receives from now on, it receives after them.
+    /// Whether the NIC has taken all commands. Frames received from then on are handled after them.
     pub(super) fn is_obeyed(&self) -> bool {
         self.orders.slots() == self.orders.buffer().capacity()
     }
 
-    /// Frames for the software that found no room.
+    /// Returns the number of frames lost for lack of space.
     pub(super) fn lost(&self) -> u64 {
         self.lost.load(Ordering::Relaxed)
     }
 }
 
 impl Frame {
-    /// `None` of one that is too long.
+    /// Copies a frame; `None` if it is too long.
     pub(super) fn new(bytes: &[u8]) -> Option<Frame> {
         let mut frame = Frame { len: bytes.len() as u16, bytes: [0; FRAME_BYTES_MAX] };
         frame.bytes.get_mut(..bytes.len())?.copy_from_slice(bytes);

@@ -1,4 +1,4 @@
-//! How much slower than real time this machine must run a scenario.
+//! Time dilation at which this machine can run a scenario.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -6,22 +6,21 @@ use std::time::{Duration, Instant};
 use weir_dpdk_io::cpu;
 use weir_units::{BitRate, Bytes};
 
-/// How long the machine is watched.
 const WATCH: Duration = Duration::from_millis(400);
-/// What may pass at line rate while a poll is late: small beside the thresholds of the experiments. Switch and hosts are
-/// polled in turn on one lcore, so they are late together.
+/// Data that may pass at line rate during a late poll: small compared with the thresholds of the experiments. Switch
+/// and hosts are polled in turn on one lcore, so they are late together.
 const LATE: Bytes = Bytes::kb(25);
-/// Real rates that links are slowed down to: more than the fastest a small machine does not carry on a dozen links; at less
-/// than the slowest a run takes longer than people wait.
+/// Limits of the real rate to which links are slowed down. A small machine does not carry more than the fastest on a
+/// dozen links; below the slowest, runs take too long.
 const FASTEST: BitRate = BitRate::mbps(333);
 const SLOWEST: BitRate = BitRate::mbps(66);
-/// Dilations are multiples of this, so that runs on like machines are alike.
+/// Step of dilations, so that similar machines get the same one.
 const STEP: u32 = 10;
-/// The CPUs that are watched; more do not run the experiments.
+/// Largest number of CPUs measured; the experiments run on no more.
 const CPUS_MAX: usize = 4;
 
-/// The time dilation that fits this machine for links of this rate: such that in its usual interruptions of a polling loop
-/// no more than some frames pass. The rare longest ones are what headroom is for.
+/// Returns the time dilation for links of this rate on this machine. During its usual interruptions of a polling loop,
+/// at most 25 KB pass; headroom covers the rare longest ones.
 pub fn fitting_dilation(rate: BitRate) -> u32 {
     let cpus = cpu::allowed().into_iter().take(CPUS_MAX);
     let watchers: Vec<_> = cpus.map(|cpu| thread::spawn(move || usual_gap(cpu))).collect();
@@ -33,12 +32,12 @@ pub fn fitting_dilation(rate: BitRate) -> u32 {
     factor.next_multiple_of(STEP)
 }
 
-/// Polls the clock on a CPU, giving way as an idle lcore does; the 99.9th percentile over time of the gaps between two
-/// polls: a random instant falls into a longer one with a probability of a thousandth.
+/// Returns the usual gap between two polls of the clock on a CPU, yielding like an idle lcore: the 99.9th percentile
+/// over time. A random instant falls into a longer gap with probability 0.001.
 fn usual_gap(cpu: u32) -> Duration {
-    /// Shorter gaps are polls as they should be.
+    /// Shortest gap recorded; shorter ones are regular polls.
     const GAP_MIN: Duration = Duration::from_micros(5);
-    // Where it can't be pinned, wherever it runs will do.
+    // If the thread can't be pinned, any CPU will do.
     let _ = cpu::set_affinity(&[cpu]);
     let start = Instant::now();
     let (mut last, mut gaps) = (start, Vec::new());

@@ -1,4 +1,4 @@
-//! When flow control happened at a switch's port, for the probes of the links.
+//! Timestamps of flow control at switch ports, for the feedback probes of links.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,28 +7,28 @@ use weir_units::Time;
 
 use super::board::Board;
 
-/// What a port tells of its flow control, in scenario time.
+/// Timestamps of a port's flow control, in scenario time.
 #[derive(Debug)]
 pub(super) struct PortInstants(Feedback);
 
 impl PortInstants {
-    /// Instants of the port that notes them.
+    /// Creates a reader of the port's timestamps.
     pub(super) fn new(feedback: &Feedback) -> PortInstants {
         PortInstants(feedback.clone())
     }
 
-    /// The arrival that made the port send its last message; `None` if the scenario had not begun.
+    /// Returns the arrival time that triggered the port's last message; `None` before the scenario's start.
     pub(super) fn crossed(&self, board: &Board) -> Option<Time> {
         read(&self.0.crossed_at, board)
     }
 
-    /// When the port last noticed a message; `None` if the scenario had not begun.
+    /// Returns the time at which the port last applied a message; `None` before the scenario's start.
     pub(super) fn applied(&self, board: &Board) -> Option<Time> {
         read(&self.0.applied_at, board)
     }
 }
 
-/// Relaxed: the instants are a measurement's, and no other data hangs on them.
+/// Reads a timestamp. Relaxed: a measurement only; no other data depends on it.
 fn read(instant: &AtomicU64, board: &Board) -> Option<Time> {
     board.scenario_time(Time::from_picos(instant.load(Ordering::Relaxed)))
 }

@@ -1,60 +1,60 @@
-//! One direction of a link.
+//! One direction of an emulated link.
 
 use weir_results::feedback::{FeedbackProbe, FeedbackStats};
 use weir_results::record::LinkWords;
 use weir_scenario::link::{DelayLine, FaultCounters, FaultPlan, Faults, LinkFrame};
 use weir_units::{Span, Time};
 
-/// One direction of a link: frames enter, faults befall them, and what is left comes out after the propagation delay.
+/// One direction of a link: entering frames undergo faults and leave after the propagation delay.
 ///
-/// It holds no more than its capacity. Offer no more frames than there is [`Lane::room`] for: they wait with their sender, and
-/// none is lost but by a fault.
+/// Capacity is limited. Callers must check [`Lane::room`] and keep excess frames at the sender, so that only faults
+/// lose frames.
 #[derive(Debug)]
 pub(crate) struct Lane<T> {
     faults: Faults<T>,
     line: DelayLine<T>,
     delivered: u64,
-    /// The probe of the feedback delay of this lane's data; `None` where that is not measured.
+    /// Probe of the feedback delay τ of this direction's data; `None` if not measured.
     probe: Option<FeedbackProbe>,
 }
 
 impl<T: LinkFrame> Lane<T> {
-    /// A lane of this delay that holds `capacity` frames, and what goes wrong on it.
+    /// Creates a direction with this delay, capacity in frames, and faults.
     pub(crate) fn new(delay: Span, capacity: usize, faults: FaultPlan) -> Lane<T> {
         Lane { faults: Faults::new(faults), line: DelayLine::new(delay, capacity), delivered: 0, probe: None }
     }
 
-    /// The lane with a probe of the feedback delay of its data.
+    /// Adds a probe of the feedback delay of the data.
     pub(crate) fn with_probe(mut self) -> Lane<T> {
         self.probe = Some(FeedbackProbe::new(self.line.room()));
         self
     }
 
-    /// The probe, to be told of the messages that come back on the other lane.
+    /// Returns the probe, for messages that return on the opposite direction.
     pub(crate) fn probe_mut(&mut self) -> Option<&mut FeedbackProbe> {
         self.probe.as_mut()
     }
 
-    /// What the probe has measured.
     pub(crate) fn feedback(&self) -> Option<FeedbackStats> {
         self.probe.as_ref().map(FeedbackProbe::stats)
     }
 
-    /// Frames that may be on a lane of this capacity at once, held ones included.
+    /// Returns the largest number of frames in a lane of this capacity, including held ones.
     pub(crate) fn frames_max(capacity: usize, faults: &FaultPlan) -> usize {
         capacity + if faults.is_none() { 0 } else { Faults::<T>::HELD_MAX }
     }
 
-    /// How many more frames the lane takes now.
+    /// Returns the number of frames that can enter now.
     pub(crate) fn room(&self) -> usize {
         let room = self.line.room();
         if self.faults.plan().is_none() { room } else { room / Faults::<T>::OUT_MAX }
     }
 
-    /// Takes a frame that enters at `now`, which must not be earlier than at the call before. `copy` doubles it, or can't.
+    /// Takes a frame that enters at `now`; `now` must not decrease between calls. `copy` duplicates a frame, or returns
+    /// `None`.
     ///
     /// # Panics
-    /// If there is no room.
+    /// If the lane is full.
     pub(crate) fn handle(&mut self, now: Time, frame: T, copy: impl FnOnce(&T) -> Option<T>) {
         assert!(self.room() > 0, "a frame for a lane that is full");
         let plan = self.faults.plan();
@@ -63,7 +63,7 @@ impl<T: LinkFrame> Lane<T> {
         faults.handle(now, frame, is_chosen, copy, |frame| enter(line, probe, now, frame));
     }
 
-    /// The next frame that has arrived by `now`.
+    /// Returns the next frame that has arrived by `now`.
     pub(crate) fn poll(&mut self, now: Time) -> Option<T> {
         while self.line.room() > 0
             && let Some(frame) = self.faults.poll(now)
@@ -80,18 +80,15 @@ impl<T: LinkFrame> Lane<T> {
         Some(frame)
     }
 
-    /// Takes everything off the lane.
     pub(crate) fn clear(&mut self) {
         while self.faults.poll(Time::NEVER).is_some() {}
         while self.line.poll(Time::NEVER).is_some() {}
     }
 
-    /// Frames that came out.
     pub(crate) fn delivered(&self) -> u64 {
         self.delivered
     }
 
-    /// What has gone wrong.
     pub(crate) fn fault_counters(&self) -> FaultCounters {
         self.faults.counters()
     }
@@ -106,7 +103,7 @@ fn enter<T: LinkFrame>(line: &mut DelayLine<T>, probe: &mut Option<FeedbackProbe
     assert!(line.push(now, frame).is_ok(), "there was room");
 }
 
-/// What a link's two lanes leave.
+/// Returns the final statistics of a link's two directions.
 pub(crate) fn words<F: LinkFrame>(lanes: [&Lane<F>; 2]) -> LinkWords {
     LinkWords {
         delivered: lanes.map(Lane::delivered),
@@ -120,7 +117,7 @@ mod tests {
     use super::*;
     use weir_scenario::link::ChosenFrames;
 
-    /// A frame of data that has nothing but a number.
+    /// Data frame with only a number.
     #[derive(Clone, Copy, Debug, PartialEq)]
     struct Numbered(u32);
 
@@ -179,7 +176,7 @@ mod tests {
             left += 1;
         }
         let counters = lane.fault_counters();
-        // What was held to the end enters the line then.
+        // Frames held to the end enter the line now.
         left += std::iter::from_fn(|| lane.poll(Time::NEVER)).count() as u64;
         assert!(counters.doubled > 100 && counters.reordered > 100, "{counters:?}");
         assert_eq!(left, u64::from(entered) + counters.doubled);

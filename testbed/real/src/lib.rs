@@ -1,8 +1,8 @@
-//! The backend that runs a scenario with real frames: the switches on DPDK lcores, and at the far end of each of their
-//! ring ports a host, or a wire to another switch.
+//! Backend that runs a scenario with real frames: the switches on DPDK lcores, and an emulated host, or an emulated link to
+//! another switch, at the far end of each ring port.
 //!
-//! Switches, hosts and links go by one clock, which runs slower than real time by the scenario's dilation, so that a
-//! small machine keeps up with fast links. Every time that is reported is the scenario's.
+//! Switches, hosts and links share one clock, which runs slower than real time by the scenario's dilation, so that a small
+//! machine keeps up with fast links. All reported times are scenario times.
 //!
 //! ```no_run
 //! use std::path::Path;
@@ -17,9 +17,9 @@
 //! let scenario = runs[0].scenario.clone();
 //! let provenance = Provenance::new("0.1.0", ["example".to_owned()], SystemTime::now());
 //! let run_dir = RunDir::create("out", &provenance)?;
-//! // DPDK is started once a process, for all scenarios that are to run.
+//! // DPDK starts once per process, for all scenarios to be run.
 //! let backend = DpdkBackend::start(&[scenario.clone()])?;
-//! // Set by another thread or a signal's handler, it ends the run before its time.
+//! // Setting `stop` in another thread or a signal handler interrupts the run.
 //! let stop = AtomicBool::new(false);
 //! let summary = backend.run(&scenario, run_dir, &mut |_| (), &stop)?;
 //! assert!(summary.failures.is_empty());
@@ -77,66 +77,66 @@ use switch_link::{SwitchLink, SwitchLinkEnd};
 pub use fit::fitting_dilation;
 pub use weir_results::record::Progress;
 
-/// CPUs that hosts are spread over, where there are as many besides the switch's.
+/// Largest number of CPUs for hosts, if that many are available besides the switches' CPUs.
 const HOST_CPUS_MAX: usize = 4;
-/// What a ring port is taken to send at that has no rate.
+/// Assumed rate of a ring port without a rate.
 const UNSHAPED: BitRate = BitRate::gbps(100);
-/// How long the switch may take to send what it holds.
+/// Longest time for the switches to drain.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
 
-/// DPDK, started, to run scenarios one after another. Once a process.
+/// Backend on DPDK, which it starts once per process; runs scenarios one after another.
 #[derive(Debug)]
 pub struct DpdkBackend {
     runtime: Runtime,
-    /// CPUs for hosts alone; none where hosts are polled beside the switch.
+    /// CPUs reserved for hosts; empty if hosts share a CPU with the switches.
     host_cpus: Vec<u32>,
-    /// Until DPDK's ports are closed.
+    /// Locks held until DPDK's ports are closed.
     _locks: DeviceLocks,
 }
 
-/// Why a scenario does not run.
+/// Error that prevents or ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum BackendError {
-    /// The scenario does not hold together.
+    /// The scenario is inconsistent.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// DPDK, a port or the switch.
+    /// DPDK, a port or a switch failed.
     #[error(transparent)]
     Driver(#[from] DriverError),
-    /// A host.
+    /// A host can't be built.
     #[error("host {host}: {source}")]
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Error of the host's configuration.
         source: HostError,
     },
-    /// The results can't be written.
+    /// The run directory can't be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// A file of the results can't be written.
+    /// A result file can't be written.
     #[error("the results can't be written: {0}")]
     Write(#[from] std::io::Error),
-    /// The port of a host or a link is no ring.
+    /// The port of an emulated host or link is not a ring.
     #[error("port {0} has its peer in this process, so its device must be a ring")]
     NoRing(String),
-    /// The ring is another port's too.
+    /// The ring's far end can't be opened.
     #[error("the far end of port {port} can't be had: {source}")]
     FarEnd {
-        /// The port.
+        /// Name of the port.
         port: String,
-        /// Why.
+        /// Error of the ring.
         source: weir_dpdk_io::PortError,
     },
-    /// A host's own device.
+    /// The device of a host can't be opened.
     #[error("host {host}: its device can't be had: {source}")]
     Device {
-        /// The host.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Error of the device.
         source: weir_dpdk_io::PortError,
     },
-    /// Real hosts don't do what they should.
+    /// The real hosts failed.
     #[error(transparent)]
     RealHosts(#[from] RealHostError),
     /// An lcore's loop ended.
@@ -147,8 +147,8 @@ pub enum BackendError {
 impl DpdkBackend {
     /// Starts DPDK with the memory that the largest of `scenarios` needs, and claims their devices.
     ///
-    /// Hosts get CPUs of their own only where all scenarios run in real time. In a dilated one they are polled in turn with the
-    /// switch on one CPU: when the machine takes it, only time is lost, and no host sends to a switch that stands.
+    /// Hosts get their own CPUs only if all scenarios run in real time. In a dilated scenario, hosts and switches are
+    /// polled in turn on one CPU. If the machine preempts it, only time is lost, and no host sends to a stalled switch.
     pub fn start(scenarios: &[Scenario]) -> Result<DpdkBackend, DriverError> {
         let locks = claim(scenarios)?;
         let allowed = weir_dpdk_io::cpu::allowed();
@@ -175,8 +175,8 @@ impl DpdkBackend {
         Ok(DpdkBackend { runtime, host_cpus, _locks: locks })
     }
 
-    /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes at every sample. Where `stop` is set
-    /// before the end, the run ends then, and its results are those so far.
+    /// Runs a scenario, writes its results and returns their summary. `observe` is called with the progress at every
+    /// sample. Setting `stop` interrupts the run, which then has partial results.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -187,7 +187,7 @@ impl DpdkBackend {
         self.run_with_hosts(scenario, run, None, observe, stop)
     }
 
-    /// As [`DpdkBackend::run`], with the real hosts of the scenario.
+    /// Runs a scenario like [`DpdkBackend::run`], with its real hosts.
     pub fn run_with_hosts(
         &self,
         scenario: &Scenario,
@@ -225,7 +225,7 @@ impl DpdkBackend {
         Ok(summary)
     }
 
-    /// Opens the ports and puts hosts and wires behind them.
+    /// Opens the ports and attaches hosts and links to their far ends.
     fn prepare(&self, scenario: &Scenario, board: &Arc<Board>) -> Result<Prepared<'_>, BackendError> {
         let mut placement = placement(scenario, &weir_dpdk_io::cpu::allowed())?;
         let of_switches = placement.cpus.len();
@@ -241,7 +241,7 @@ impl DpdkBackend {
         let hosts = (0..scenario.hosts.len()).map(|n| {
             let plan = &scenario.hosts[n];
             let host = match scenario.is_real(n) {
-                // Holds its place.
+                // Placeholder, so that indices match the scenario's.
                 true => Host::new(plan.nic.clone(), &[], &[]),
                 false => scenario.host(n, slack(&scenario.switches[plan.switch])),
             };
@@ -285,7 +285,7 @@ impl DpdkBackend {
     }
 }
 
-/// Takes the devices of all scenarios: those of their switches' ports, and hosts' own.
+/// Claims the devices of all scenarios: those of switch ports, and hosts' own.
 fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
     let switches: Vec<SwitchConfig> = scenarios.iter().flat_map(|scenario| scenario.switches.iter().cloned()).collect();
     let mut locks = claim_devices(&switches)?;
@@ -301,7 +301,6 @@ fn claim(scenarios: &[Scenario]) -> Result<DeviceLocks, DriverError> {
     Ok(locks)
 }
 
-/// Switches, hosts and wires, about to run.
 struct Prepared<'a> {
     prepared: PreparedSwitches<'a>,
     readers: Vec<Reader>,
@@ -309,7 +308,6 @@ struct Prepared<'a> {
     doors: Doors,
 }
 
-/// The far end of a port's ring.
 fn far_end(
     prepared: &mut PreparedSwitches<'_>,
     scenario: &Scenario,
@@ -321,13 +319,12 @@ fn far_end(
     prepared.open_far_end(ring).map_err(|source| BackendError::FarEnd { port: scenario.port_name(place), source })
 }
 
-/// What a port tells of its flow control.
 fn instants(prepared: &PreparedSwitches<'_>, place: PortPlace) -> PortInstants {
     PortInstants::new(prepared.shared(place.switch).ports()[place.port].feedback())
 }
 
-/// Dilated, several switches share one CPU, as [`DpdkBackend::start`] has it of switch and hosts: no neighbour runs on while
-/// another one stands.
+/// Places switches on CPUs. In a dilated scenario several switches share one CPU, so that none runs while another is
+/// stalled (see [`DpdkBackend::start`]).
 fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverError> {
     let names_cores = |switch: &SwitchConfig| !switch.lcores.cores.is_empty();
     let together = scenario.switches.len() > 1 && scenario.time_dilation() > 1;
@@ -335,11 +332,13 @@ fn placement(scenario: &Scenario, allowed: &[u32]) -> Result<Placement, DriverEr
     Placement::new(&scenario.switches, allowed, 0)
 }
 
-/// What a late poll makes up where all hosts are real, on the scenario's clock: short beside a round trip, and a burst of 12.5 KB at 10 Gb/s.
+/// Catch-up of a late poll if all hosts are real, in scenario time: short compared with a round trip, and a burst of
+/// 12.5 KB at 10 Gb/s.
 const MADE_UP_FOR_REAL_HOSTS: Span = Span::from_micros(10);
 
-/// Catch-up of a switch's ports that are polled late, and of their hosts, which with more would congest a switch that lost the same
-/// time. The default is small: ports and hosts polled in turn on one CPU stand still together.
+/// Returns the catch-up of a switch's late ports and of their hosts, in scenario time. Hosts with more catch-up would
+/// congest a switch that lost the same time. The default is small: ports and hosts polled in turn on one CPU stall
+/// together.
 fn slack(switch: &SwitchConfig) -> Span {
     let real = match switch.lcores.catch_up {
         CatchUp::Auto => CATCH_UP_BASE,
@@ -348,7 +347,8 @@ fn slack(switch: &SwitchConfig) -> Span {
     real.divided_by(u64::from(switch.time_dilation))
 }
 
-/// Tells the switches so. Where all hosts are real nobody stands still with a switch, and it makes up more.
+/// Sets the switches' automatic catch-up. If all hosts are real, none stalls together with a switch, so it catches up
+/// more.
 fn in_step(mut scenario: Scenario) -> Scenario {
     let is_apart = scenario.links.is_empty() && (0..scenario.hosts.len()).all(|host| scenario.is_real(host));
     for switch in &mut scenario.switches {
@@ -360,13 +360,13 @@ fn in_step(mut scenario: Scenario) -> Scenario {
     scenario
 }
 
-/// How late who is polled may be; a link has room for that.
+/// Returns the largest poll delay for which a link has capacity.
 fn late(scenario: &Scenario) -> Span {
     scenario.switches.iter().map(slack).max().unwrap_or(Span::ZERO) * 4
 }
 
 fn host_link(scenario: &Scenario, plan: &HostPlan) -> LinkShape {
-    // A device has a cable of its own.
+    // A device has its own cable.
     let delay = if plan.device.is_some() { Span::ZERO } else { plan.link_delay };
     LinkShape::new(plan.nic.rate, delay, late(scenario), plan.faults)
 }
@@ -377,7 +377,7 @@ fn switch_link(scenario: &Scenario, plan: &LinkPlan) -> LinkShape {
     LinkShape::new(rate, plan.delay, late(scenario), plan.faults)
 }
 
-/// Mbufs that hosts and links hold.
+/// Returns the number of mbufs that hosts and links hold.
 fn mbufs_of(scenario: &Scenario) -> u32 {
     let of_hosts = scenario.hosts.iter().map(|plan| host_link(scenario, plan));
     let of_links = scenario.links.iter().map(|plan| switch_link(scenario, plan));

@@ -1,5 +1,5 @@
-//! Real hosts beside the switches of a run: their ports' links are watched while they get ready, their flows are read off the switches'
-//! counters while they send, and what they told becomes part of the summary.
+//! Real hosts of a run. Their links are polled while they boot, their flows are sampled from switch counters, and their
+//! results are added to the summary.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -16,21 +16,20 @@ use weir_units::{Bytes, CLASSES, Span};
 
 use crate::software::Software;
 
-/// How often links and hosts are looked at while hosts get ready, in real time.
+/// Interval between checks of links and hosts during setup, in real time.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// Headers of a frame of RoCEv2, without FCS: Ethernet 14 B, IPv4 20 B, UDP 8 B, BTH 12 B, ICRC 4 B.
+/// Headers of a RoCEv2 frame, without FCS: Ethernet 14 B, IPv4 20 B, UDP 8 B, BTH 12 B, ICRC 4 B.
 const ROCE_HEADERS: u64 = 58;
-/// And of one of TCP with time stamps: Ethernet 14 B, IPv4 20 B, TCP 32 B.
+/// Headers of a TCP frame with timestamps, without FCS: Ethernet 14 B, IPv4 20 B, TCP 32 B.
 const TCP_HEADERS: u64 = 66;
 
-/// The real hosts of a run.
 pub(super) struct RealHosts {
     session: Session,
-    /// By the place of a flow: how its frames are told from all others at its ends' ports, if they can be.
+    /// Counters that identify each flow's frames at switch ports; `None` if other flows share them.
     seen: Vec<Option<Seen>>,
 }
 
-/// A flow that has a class of its sender's port to itself, or of its receiver's, or of both.
+/// Flow that has a class to itself at its sender's port, its receiver's port, or both.
 #[derive(Clone, Copy)]
 struct Seen {
     from: Option<PortPlace>,
@@ -40,7 +39,7 @@ struct Seen {
 }
 
 impl RealHosts {
-    /// Boots the guests, and has all hosts get ready. `None` if `stop` is set meanwhile.
+    /// Boots the guests and prepares all hosts. Returns `None` if `stop` is set meanwhile.
     pub(super) fn get_ready(
         experiment: &mut Experiment,
         scenario: &Scenario,
@@ -70,7 +69,7 @@ impl RealHosts {
             }
             std::thread::park_timeout(LOOK_EVERY);
         }
-        // Emulated hosts' connections are there when the scenario begins, so that their flows start in time.
+        // Connects emulated hosts before the scenario begins, so that their flows start in time.
         software.connect();
         while !software.is_connected() && !session.is_done() {
             if stop.load(Ordering::Relaxed) {
@@ -83,12 +82,12 @@ impl RealHosts {
         Ok(Some(RealHosts { session, seen: seen(scenario) }))
     }
 
-    /// Tells the programs that still run to end; does not wait for them.
+    /// Asks the running programs to end, without waiting for them.
     pub(super) fn stop(&self) {
         self.session.stop();
     }
 
-    /// The scenario begins so much later than now, in real time.
+    /// Announces the scenario's start; returns the real time until then.
     pub(super) fn begin(&self) -> Duration {
         self.session.begin(Instant::now() + Session::LEAD);
         Session::LEAD
@@ -98,18 +97,18 @@ impl RealHosts {
         self.session.is_done()
     }
 
-    /// The progress of the flow of this index, by the switches' counters; `None` if they can't tell it from others.
+    /// Returns the progress of a flow, by index, from switch counters; `None` if other flows share them.
     pub(super) fn sample(&self, flow: usize, reports: &[Report]) -> Option<FlowSample> {
         let seen = self.seen[flow]?;
         let class = |place: PortPlace| &reports[place.switch].ports[place.port].classes[seen.class];
         let payload = |bytes: u64, frames: u64| Bytes::new(bytes.saturating_sub(frames * seen.headers));
         let sent = seen.from.map(|from| payload(class(from).rx_bytes, class(from).rx_frames));
         let received = seen.to.map(|to| payload(class(to).tx_bytes, class(to).tx_frames));
-        // A state seen at one end alone counts for both.
+        // Counters of a single end stand for both ends.
         Some(FlowSample { sent: sent.or(received)?, received: received.or(sent)? })
     }
 
-    /// Waits for hosts that still send or are told to end, and for what they have to say.
+    /// Waits for the hosts' programs, which are stopped first if interrupted, and returns their results.
     pub(super) fn finish(self, is_interrupted: bool) -> Result<Outcome, HostError> {
         if is_interrupted {
             self.session.stop();
@@ -118,7 +117,7 @@ impl RealHosts {
     }
 }
 
-/// Which flows the switches can tell from others: those that have their class to themselves at one end at least.
+/// Returns the flows that switch counters can identify: those with a class to themselves at one end at least.
 fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
     let place = |host: usize| scenario.hosts[host].place();
     let alone = |n: usize, same: &dyn Fn(usize) -> bool| {
@@ -140,11 +139,11 @@ fn seen(scenario: &Scenario) -> Vec<Option<Seen>> {
     (0..scenario.flows.len()).map(of_flow).collect()
 }
 
-/// What the programs counted of each flow, in place of what emulated hosts would have.
+/// Fills in the statistics that the programs counted for each flow, in place of emulated hosts' statistics.
 pub(super) fn count(scenario: &Scenario, outcome: &Outcome, sent: &mut [SenderStats], arrived: &mut [ReceiverStats]) {
     for (n, flow) in scenario.flows.iter().enumerate() {
         if !scenario.is_real(flow.from) && scenario.is_real(flow.to) {
-            // Soft-RoCE counts no payload; what it has acknowledged has arrived.
+            // Soft-RoCE counts no payload, but data that it has acknowledged has arrived.
             arrived[n].payload = sent[n].payload_done;
         }
     }
@@ -158,7 +157,7 @@ pub(super) fn count(scenario: &Scenario, outcome: &Outcome, sent: &mut [SenderSt
     }
 }
 
-/// The NIC in front of a real host, as a host's own; `None` where there is none.
+/// Returns the statistics of the NIC model of a real host; `None` without one.
 pub(super) fn nic_of(scenario: &Scenario, stopped: &Stopped, host: usize) -> Option<NicWords> {
     let place = scenario.hosts[host].place();
     let report = stopped.devices.get(place.switch)?.get(place.port)?.nic?;
@@ -179,7 +178,7 @@ pub(super) fn nic_of(scenario: &Scenario, stopped: &Stopped, host: usize) -> Opt
     Some(words)
 }
 
-/// Whether the NICs in front of real hosts account for every frame.
+/// Returns a failure for each NIC model of a real host whose frame conservation does not hold.
 pub(super) fn unbalanced<'a>(scenario: &'a Scenario, stopped: &'a Stopped) -> impl Iterator<Item = String> + 'a {
     let real = scenario.hosts.iter().enumerate().filter(|(n, _)| scenario.is_real(*n));
     real.filter_map(|(_, host)| {
@@ -188,11 +187,10 @@ pub(super) fn unbalanced<'a>(scenario: &'a Scenario, stopped: &'a Stopped) -> im
     })
 }
 
-/// Adds to a summary what real hosts told.
 pub(super) fn add(summary: &mut Summary, outcome: Outcome, duration: Span) {
     for (flow, told) in summary.flows.iter_mut().zip(&outcome.flows) {
         let Some(told) = told else { continue };
-        // Where the switches could not tell the flow from others, the program can.
+        // The program's rate replaces the switches' if they could not identify the flow.
         if flow.throughput_bps == 0 {
             flow.throughput_bps = throughput(Bytes::new(told.received), duration);
         }

@@ -1,4 +1,4 @@
-//! The control thread's notebook: what lcores have noted, and the capture, on their way to the run's files.
+//! Recorder of the control thread: writes events from lcores, and captured frames, to the run's files.
 
 use std::io;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use super::attached_host::{Note, Reader};
 use super::board::Board;
 use super::connections::Connections;
 
-/// Writes the files of a run while it runs.
+/// Recorder that writes a run's files during the run.
 pub(super) struct Recorder<'a> {
     scenario: &'a Scenario,
     board: Arc<Board>,
@@ -45,17 +45,17 @@ impl<'a> Recorder<'a> {
         Ok(Recorder { scenario, board, readers, connections, capture, record: record::Recorder::new(scenario, run)? })
     }
 
-    /// When samples are to be taken.
+    /// Returns the planned times of samples.
     pub(super) fn schedule(&self) -> Vec<Time> {
         self.record.schedule()
     }
 
-    /// Whether a sample planned for `planned` is still to be taken.
+    /// Whether the sample planned for `planned` is still to be taken.
     pub(super) fn is_due(&self, planned: Time) -> bool {
         self.record.is_due(planned)
     }
 
-    /// Writes down what hosts and wires have noted.
+    /// Writes the events that hosts and links have sent.
     pub(super) fn collect(&mut self) -> io::Result<()> {
         for reader in &mut self.readers {
             while let Ok(note) = reader.notes.pop() {
@@ -76,24 +76,23 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Takes a sample: the switches' reports as of `at`, and the hosts' counters now.
+    /// Takes a sample: the switches' reports as of `at`, and the hosts' current counters.
     pub(super) fn sample(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         let flows: Vec<FlowSample> = self.board.flows().collect();
         let board = &self.board;
         self.record.sample(at, Depth::All, reports, &flows, &self.board.gauges(), |host, class| board.rate(host, class))
     }
 
-    /// Shows the switches as of `at` to the detector.
+    /// Passes the switches' state as of `at` to the deadlock detector.
     pub(super) fn look_for_deadlock(&mut self, at: Time, reports: &[Report]) -> io::Result<()> {
         self.record.look_for_deadlock(at, reports)
     }
 
-    /// Whether queues of the fabric wait for each other without end.
     pub(super) fn is_deadlocked(&self) -> bool {
         self.record.is_deadlocked()
     }
 
-    /// Writes down the traffic's messages that were not completed.
+    /// Writes the traffic messages that are incomplete.
     fn note_unfinished(&mut self) -> io::Result<()> {
         let scenario = self.scenario;
         for (number, plan) in scenario.traffic.iter().enumerate() {
@@ -103,7 +102,7 @@ impl<'a> Recorder<'a> {
         Ok(())
     }
 
-    /// Ends the files, and returns what is left of the samples.
+    /// Closes the files; returns the record of the samples, and the traffic summaries.
     pub(super) fn finish(mut self) -> io::Result<(Record, Vec<TrafficSummary>)> {
         self.note_unfinished()?;
         let traffic = self.connections.summaries(self.scenario);
@@ -115,9 +114,10 @@ impl<'a> Recorder<'a> {
     }
 }
 
-/// A host has completed a message, of a flow or of traffic.
+/// Records a completed message of a flow or traffic.
 ///
-/// What it would have taken on an idle path is not told: a frame is at a port with its first byte here, so that it could be less.
+/// The ideal completion time is not recorded. A frame arrives with its first byte here, so the measured time could be
+/// shorter.
 fn note_completed(
     scenario: &Scenario,
     connections: &mut Connections,

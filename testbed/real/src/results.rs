@@ -1,4 +1,4 @@
-//! What a stopped run left, for its summary.
+//! Summary of a stopped run.
 
 use std::time::Duration;
 
@@ -16,25 +16,23 @@ use super::board::{Board, LeftBy};
 use super::real_hosts;
 use super::run::{CameTo, Ended, Machine};
 
-/// The rest of a run that has stopped.
+/// Inputs of the summary.
 pub(super) struct Left<'a> {
     pub(super) stopped: &'a Stopped,
-    /// Its samples'.
     pub(super) record: Record,
     pub(super) traffic: Vec<TrafficSummary>,
     pub(super) ended: Ended,
-    /// How long it took, in real time.
+    /// Duration of the run, in real time.
     pub(super) wall: Duration,
 }
 
-/// The summary of a run that has stopped.
 pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Summary {
     let Left { stopped, record, traffic, ended, wall } = left;
     let Ended { came_to, machine, real } = ended;
     let left: Vec<_> = (0..scenario.hosts.len()).map(|host| board.left_by(host)).collect();
     let mut sent = vec![SenderStats::default(); scenario.flows.len()];
     let mut arrived = vec![ReceiverStats::default(); scenario.flows.len()];
-    // Messages' own connections count for gaps alone: acknowledgements tell whether all of their payload has arrived.
+    // Connections of messages count for gaps only: acknowledgements show whether their whole payload arrived.
     let mut gaps = 0;
     for LeftBy { last, sends, receives } in left.iter().flatten() {
         let stats = &last.stats;
@@ -46,7 +44,8 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         .iter()
         .zip(&arrived)
         .zip(&scenario.flows)
-        // For flows with a real end one side's counters are not there; an emulated sender tells whether all was acknowledged.
+        // A flow with a real end has counters at one end only; an emulated sender knows whether all data was
+        // acknowledged.
         .filter(|(_, flow)| !scenario.is_real(flow.from) && !scenario.is_real(flow.to))
         .all(|((sent, arrived), _)| {
             (arrived.lost, arrived.in_order, arrived.payload) == (0, sent.frames, sent.payload)
@@ -62,7 +61,8 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
         notes.push(format!("{} did not finish: frames were lost, or a class stays paused", late_hosts.join(", ")));
     }
     gaps += arrived.iter().map(|arrived| arrived.lost).sum::<u64>();
-    // What a deadlock holds is not lost: the switches still had it when they were stopped. Nor is what was on its way at a stop.
+    // Frames held by a deadlock are not lost: the switches still had them when stopped. Neither are frames in flight at
+    // an interruption.
     let arrived_or_held =
         if is_stuck || interrupted.is_some() { gaps == 0 } else { all_arrived && gaps == 0 && late_hosts.is_empty() };
     notes.extend(machine_notes(scenario, stopped, &machine));
@@ -120,7 +120,7 @@ pub(super) fn summary(scenario: &Scenario, board: &Board, left: Left<'_>) -> Sum
     }
 }
 
-/// The line time that a host or a switch's port lost at most, and the longest time that one of them was not polled, both within the
+/// Returns the largest line time lost by a host or switch port, and the longest time between polls, both limited to the
 /// run's `duration`. `hosts` are such pairs too.
 fn lateness(
     machine: &Machine,
@@ -134,20 +134,20 @@ fn lateness(
     let mut before = lines(&machine.before).into_iter();
     let since = lines(&machine.after).into_iter().map(|line| line.since(&before.next().unwrap_or_default()));
     let of_ports = since.map(|line| line.lost_late).max().unwrap_or_default();
-    // In real time, as CPUs have it.
+    // The machine's gap is in real time.
     let of_lcores = machine.gap_max.divided_by(dilation);
     let (late, gap) = hosts.fold((of_ports, of_lcores), |most, of_host| (most.0.max(of_host.0), most.1.max(of_host.1)));
     // A gap may begin before the run, and ports are read a moment after its end.
     (late.min(duration), gap.min(duration))
 }
 
-/// What a host's NIC left.
+/// Returns the final statistics of a host's NIC.
 fn words(left: &LeftBy<'_>) -> NicWords {
     let last = &left.last;
     NicWords { classes: last.stats.classes, control_sent: last.stats.counters.control_sent }
 }
 
-/// What the machine did to the run.
+/// Returns notes on the machine's effect on the run.
 fn machine_notes(scenario: &Scenario, stopped: &Stopped, machine: &Machine) -> Vec<String> {
     let mut notes = vec![format!("longest time between two polls, real: {}", machine.gap_max)];
     for (config, report) in scenario.switches.iter().zip(&stopped.reports) {

@@ -1,4 +1,4 @@
-//! How a run goes: real hosts get ready, the scenario begins, is sampled, and ends.
+//! Sequence of a run: prepare real hosts, start the scenario, sample it, and end it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -17,48 +17,46 @@ use crate::real_hosts::RealHosts;
 use crate::recorder::Recorder;
 use crate::software::Software;
 
-/// Between the start of the loops and the scenario's start, in real time.
+/// Time between the start of the polling loops and the scenario's start, in real time.
 const LEAD: Duration = Duration::from_millis(20);
-/// How often the hosts' notes are collected, in real time.
+/// Interval at which events are collected, in real time.
 const COLLECT_EVERY: Duration = Duration::from_millis(2);
-/// How long hosts may take to finish after the scenario's end, in real time.
+/// Longest time for hosts to finish after the scenario's end, in real time.
 const FINISH_WITHIN: Duration = Duration::from_secs(20);
-/// How long the connections of emulated hosts to real ones may take to close.
+/// Longest time for connections between emulated and real hosts to close, in real time.
 const FAREWELL_WITHIN: Duration = Duration::from_secs(1);
 
-/// A scenario whose switches run: what takes part in it.
+/// Run of a scenario whose switches are started.
 #[derive(Clone, Copy)]
 pub(super) struct Run<'r> {
     pub(super) scenario: &'r Scenario,
     pub(super) running: &'r RunningSwitches,
-    /// The emulated hosts'.
     pub(super) software: &'r Software,
     pub(super) board: &'r Board,
-    /// Set, it ends the run before its time.
+    /// Interrupts the run if set.
     pub(super) stop: &'r AtomicBool,
 }
 
-/// How a run ended, and what its real hosts told.
+/// Outcome of a run, with the results of its real hosts.
 pub(super) struct Ended {
     pub(super) came_to: CameTo,
-    /// What the machine had done to the switches by then.
+    /// Effects of the machine on the switches up to the end.
     pub(super) machine: Machine,
     pub(super) real: Option<Outcome>,
 }
 
-/// What the machine did to the switches of a run: of what came before the scenario, as guests booted, and after it, as their programs
-/// ended, nothing counts.
+/// Effects of the machine on the switches during the scenario. Excludes the time before, when guests boot, and after,
+/// when their programs end.
 #[derive(Debug, Default)]
 pub(super) struct Machine {
-    /// The switches as the scenario began; none where only emulated hosts take part, which do nothing before.
+    /// Switch reports at the scenario's start; empty without real hosts, as emulated ones do nothing before.
     pub(super) before: Vec<Report>,
-    /// And as it ended.
     pub(super) after: Vec<Report>,
-    /// The longest time between two polls of an lcore in the scenario, in real time.
+    /// Longest time between two polls of an lcore during the scenario, in real time.
     pub(super) gap_max: Span,
 }
 
-/// How a run ended, on the scenario's clock.
+/// Outcome of a run, in scenario time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CameTo {
     End,
@@ -66,7 +64,7 @@ pub(super) enum CameTo {
 }
 
 impl Run<'_> {
-    /// Lets the scenario run, and samples it, until all hosts have finished or take too long, or `stop` is set.
+    /// Runs and samples the scenario until all hosts have finished or timed out, or `stop` is set.
     pub(super) fn conduct(
         &self,
         hosts: Option<&mut Experiment>,
@@ -85,7 +83,7 @@ impl Run<'_> {
                 }
             }
         };
-        // Real hosts have sent frames before, and go on after it.
+        // Real hosts send frames before the scenario and after it.
         let reports = || real.as_ref().map_or(Ok(Vec::new()), |_| self.running.reports());
         let before = reports()?;
         self.gap_since_last();
@@ -94,7 +92,7 @@ impl Run<'_> {
         Ok(Ended { came_to, machine, real: real.map(|real| real.finish(is_interrupted)).transpose()? })
     }
 
-    /// Samples a scenario that begins now until its end; returns how it ended, and the machine's part in the results.
+    /// Samples the scenario from its start, which is now, to its end; returns the outcome, and the machine's effects.
     fn sample_all(
         &self,
         real: Option<&RealHosts>,
@@ -116,7 +114,7 @@ impl Run<'_> {
                     continue;
                 };
                 let since = |now: Bytes, start: Bytes| now.saturating_sub(start);
-                // An emulated end tells itself.
+                // An emulated end publishes its own counters.
                 let [from, to] =
                     [scenario.flows[flow].from, scenario.flows[flow].to].map(|host| scenario.is_real(host));
                 let (sent, received) = (since(now.sent, start.sent), since(now.received, start.received));
@@ -163,7 +161,7 @@ impl Run<'_> {
             if Instant::now() > deadline {
                 software.give_up();
             }
-            // The other end of a flow that has failed waits for it.
+            // The other end of a failed flow would wait for it.
             if let Some(real) = real.filter(|_| software.has_failed()) {
                 real.stop();
             }
@@ -171,24 +169,24 @@ impl Run<'_> {
             let (now, reports) = self.reports()?;
             recorder.look_for_deadlock(now, &reports)?;
         }
-        // Farewells of programs that have ended.
+        // Connections of ended programs are still closing.
         let said_within = Instant::now() + FAREWELL_WITHIN;
         while !software.is_done() && Instant::now() < said_within && !stop.load(Ordering::Relaxed) {
             std::thread::park_timeout(COLLECT_EVERY);
             recorder.collect()?;
         }
-        // RESUME frames may follow the last acknowledgement, on their way for a link's delay.
+        // RESUME frames may follow the last acknowledgement, in flight for a link's delay.
         let settle = Duration::from_nanos((scenario.longest_delay() * 2 * dilation).as_nanos());
         std::thread::park_timeout(settle + Duration::from_millis(10));
         Ok((CameTo::End, machine))
     }
 
-    /// The longest time between two polls of an lcore since the last call, in real time.
+    /// Returns the longest time between two polls of an lcore since the last call, in real time.
     fn gap_since_last(&self) -> Span {
         self.running.lcores().map(|(_, stats)| stats.gaps().take_recent_max()).max().unwrap_or_default()
     }
 
-    /// The switches' reports, and the scenario's time of the first of them.
+    /// Returns the switches' reports, and the scenario time of the first.
     fn reports(&self) -> Result<(Time, Vec<Report>), DriverError> {
         let reports = self.running.reports()?;
         let now = reports.first().and_then(|report| self.board.scenario_time(report.at)).unwrap_or(Time::ZERO);

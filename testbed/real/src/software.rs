@@ -1,5 +1,5 @@
-//! The software of emulated hosts that real hosts talk to: ARP, ping and TCP by smoltcp, and over it perftest's exchange, by
-//! which the queue pairs of both ends get to know each other. Data never comes here: the NIC has it, on its lcore.
+//! Software of emulated hosts that communicate with real hosts: ARP, ping and TCP by smoltcp, and perftest's exchange
+//! of queue-pair parameters over TCP. Data frames don't pass here: the emulated NIC handles them on its lcore.
 
 mod link;
 mod talk;
@@ -20,38 +20,37 @@ use crate::door::{Door, Inside, door};
 use link::Link;
 use talk::Talk;
 
-/// How often software looks for something to do.
 const EVERY: Duration = Duration::from_millis(1);
 
-/// The software of a run's hosts: made with their doors, and running from [`Software::start`] until it is dropped.
+/// Software of a run's emulated hosts. Runs in a thread from [`Software::start`] until it is dropped.
 pub(super) struct Software {
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
 }
 
-/// Doors and what is behind them, before the run.
+/// Channels between hosts' lcores and their software, before the run.
 pub(super) struct Doors {
-    /// By host; `None` of one that no real host talks to.
+    /// Lcore side of each host; `None` if no real host communicates with the host.
     pub(super) doors: Vec<Option<Door>>,
     insides: Vec<(usize, Inside)>,
 }
 
-/// What the software and the control thread share.
+/// State shared between the software and the control thread.
 #[derive(Default)]
 struct Shared {
     stop: AtomicBool,
-    /// Clients may connect: the servers listen.
+    /// True when the servers listen and clients may connect.
     may_connect: AtomicBool,
-    /// Clients whose flows are not over are to give up.
+    /// True when clients must close flows that are not over.
     must_give_up: AtomicBool,
-    /// Clients that are not connected yet, and talks that are not over.
+    /// Clients not connected yet, and connections not over.
     unconnected: AtomicUsize,
     unfinished: AtomicUsize,
     failures: Mutex<Vec<String>>,
 }
 
 impl Doors {
-    /// Doors of the emulated hosts that have flows from or to real ones.
+    /// Creates channels for the emulated hosts that have flows from or to real ones.
     pub(super) fn of(scenario: &Scenario) -> Doors {
         let has_flows = |host: usize| {
             let mut flows = scenario.flows.iter();
@@ -73,7 +72,7 @@ impl Doors {
 }
 
 impl Software {
-    /// Starts it: the hosts answer from now on.
+    /// Starts the software: the hosts respond from now on.
     pub(super) fn start(scenario: &Scenario, insides: Doors, board: &Arc<Board>) -> std::io::Result<Software> {
         let shared = Arc::new(Shared::default());
         let insides = insides.insides.into_iter();
@@ -89,7 +88,8 @@ impl Software {
             while !of_thread.stop.load(Ordering::Acquire) {
                 hosts.iter_mut().for_each(|host| host.poll(&of_thread, &board));
                 let talks = || hosts.iter().flat_map(|host| &host.talks);
-                // Release: a reader that sees none left sees their failures.
+                // Release: a reader that sees zero also sees the failures. Pairs with Acquire in `is_connected` and
+                // `is_done`.
                 of_thread.unconnected.store(talks().filter(|talk| talk.is_awaited()).count(), Ordering::Release);
                 of_thread.unfinished.store(talks().filter(|talk| !talk.is_over()).count(), Ordering::Release);
                 thread::park_timeout(EVERY);
@@ -102,33 +102,32 @@ impl Software {
         Ok(Software { shared, thread })
     }
 
-    /// Clients connect now: servers of real hosts listen.
+    /// Lets clients connect. Call when the servers of real hosts listen.
     pub(super) fn connect(&self) {
         self.shared.may_connect.store(true, Ordering::Relaxed);
     }
 
-    /// Whether each client is connected, or has failed to be.
+    /// Whether each client is connected or has failed.
     pub(super) fn is_connected(&self) -> bool {
         // Acquire: pairs with Release in the thread's loop.
         self.shared.unconnected.load(Ordering::Acquire) == 0
     }
 
-    /// Whether all is said.
     pub(super) fn is_done(&self) -> bool {
         self.shared.unfinished.load(Ordering::Acquire) == 0
     }
 
-    /// Has clients whose flows do not end close their connections.
+    /// Makes clients close connections whose flows do not end.
     pub(super) fn give_up(&self) {
         self.shared.must_give_up.store(true, Ordering::Relaxed);
     }
 
-    /// Whether something has failed.
+    /// Whether an exchange has failed.
     pub(super) fn has_failed(&self) -> bool {
         !self.shared.failures.lock().expect("nobody panics with it").is_empty()
     }
 
-    /// Ends it, and tells what has failed.
+    /// Stops the thread and returns the failures.
     pub(super) fn finish(mut self) -> Vec<String> {
         self.end();
         std::mem::take(&mut self.shared.failures.lock().expect("nobody panics with it"))
@@ -149,7 +148,7 @@ impl Drop for Software {
     }
 }
 
-/// One host's.
+/// Software of one host.
 struct HostSoftware {
     name: String,
     link: Link,
@@ -157,7 +156,7 @@ struct HostSoftware {
     sockets: SocketSet<'static>,
     talks: Vec<Talk>,
     started: RealInstant,
-    /// Frames that found no room, and were told of.
+    /// Lost frames already reported.
     lost: u64,
 }
 
@@ -166,7 +165,7 @@ impl HostSoftware {
         let nic = &scenario.hosts[host].nic;
         let mut link = Link::new(scenario, host, inside);
         let mut config = Config::new(EthernetAddress(nic.mac.0).into());
-        // Sequence numbers of TCP that differ from run to run: a guest may know the last run's connections still.
+        // Seeds TCP sequence numbers differently for each run: a guest may still know connections of the last run.
         config.random_seed =
             u64::from(std::process::id()) << 32 | RealInstant::now().elapsed().as_nanos() as u64 ^ host as u64;
         let mut interface = Interface::new(config, &mut link, Instant::ZERO);
@@ -198,7 +197,7 @@ impl HostSoftware {
             eprintln!("weir: host {}: {} frames for its software found no room", self.name, lost - self.lost);
             self.lost = lost;
         }
-        // What was said leaves at once.
+        // Sends replies at once.
         self.interface.poll(now, &mut self.link, &mut self.sockets);
     }
 }

@@ -1,4 +1,4 @@
-//! A link between two switches' DPDK ports: polled by an lcore, the propagation delay between them.
+//! Emulated link between two switches' DPDK ports, polled by an lcore, with propagation delay.
 
 use std::sync::Arc;
 
@@ -15,13 +15,13 @@ use super::instants::PortInstants;
 use super::on_link::{BURST, LinkShape, OnLink};
 use crate::lane::{self, Lane};
 
-/// A link between two ports: the far ends of both, and a lane each way.
+/// Link between two ports: the far ends of both rings, and a delay line per direction.
 ///
-/// What a lane or a port does not take stays where it is, in order: a wire loses nothing but by the faults of its plan.
+/// Frames that a delay line or port does not accept wait in order. Only injected faults lose frames.
 pub(super) struct SwitchLink {
     number: usize,
     ends: [SwitchLinkEnd; 2],
-    /// What each end's port sends.
+    /// Direction from each end's port.
     lanes: [Lane<OnLink>; 2],
     pool: Mempool,
     arrived: Batch,
@@ -30,24 +30,22 @@ pub(super) struct SwitchLink {
     has_left: bool,
 }
 
-/// The far end of a port.
 pub(super) struct SwitchLinkEnd {
     port: PortPlace,
     instants: PortInstants,
     ring: RingEnd,
-    /// Frames at the end of their way, which the port has not taken yet.
+    /// Frames that have arrived but were not accepted by the port.
     unsent: Batch,
 }
 
 impl SwitchLinkEnd {
-    /// The far end of this port's ring, and what the port tells of its flow control.
+    /// Creates the far end of a port's ring; `instants` are the port's flow-control timestamps.
     pub(super) fn new(port: PortPlace, instants: PortInstants, ring: RingEnd) -> SwitchLinkEnd {
         SwitchLinkEnd { port, instants, ring, unsent: Batch::new() }
     }
 }
 
 impl SwitchLink {
-    /// Link `number` of the scenario.
     pub(super) fn new(
         number: usize,
         ends: [SwitchLinkEnd; 2],
@@ -60,7 +58,7 @@ impl SwitchLink {
         (SwitchLink { number, ends, lanes, pool, arrived, board, notes, has_left: false }, reader)
     }
 
-    /// Frames from an end's port enter its lane.
+    /// Moves frames from an end's port into its lane.
     fn receive(&mut self, now: Time, from: usize) -> usize {
         let (end, lane) = (&mut self.ends[from], &mut self.lanes[from]);
         let received = end.ring.receive(&mut self.arrived, BURST.min(lane.room()));
@@ -72,7 +70,7 @@ impl SwitchLink {
         received
     }
 
-    /// Frames at the end of one end's lane go to the other end's port.
+    /// Moves arrived frames of an end's lane to the other end's port.
     fn deliver(&mut self, now: Time, from: usize) -> usize {
         let to = &mut self.ends[1 - from];
         while to.unsent.len() < BURST
@@ -84,7 +82,8 @@ impl SwitchLink {
         if to.unsent.is_empty() { 0 } else { to.ring.send(&mut to.unsent) }
     }
 
-    /// How far an end's port has obeyed, before more of its frames enter its lane.
+    /// Passes the time at which an end's port last applied a message to the probe, before more of its frames enter the
+    /// lane.
     fn note_applied(&mut self, end: usize) {
         if let (Some(probe), Some(applied)) =
             (self.lanes[end].probe_mut(), self.ends[end].instants.applied(&self.board))
@@ -93,7 +92,7 @@ impl SwitchLink {
         }
     }
 
-    /// Gives up what is under way and leaves the last counters.
+    /// Drops the frames in flight and publishes the final counters.
     fn leave(&mut self) {
         if self.has_left {
             return;

@@ -1,36 +1,38 @@
-//! Who is to be woken when.
+//! Event queue of a switch's ports.
 
 use prefetch_index::prefetch_index;
 use weir_units::archive::State;
 use weir_units::{SetOfPorts, Time, WidePortSet};
 
-/// The wake-ups of a fixed number of components, one each at most.
+/// Event queue of a fixed number of components, with at most one wake-up each.
 ///
-/// A tree of winners: each knot has the earlier of its two below, so that a component can put its wake-up off as cheaply as
-/// forward, and nothing outdated is ever kept. At one instant the component of the lowest number comes first.
+/// Tournament tree: each node holds the earlier child. Rescheduling costs O(log n) in either direction and leaves no
+/// stale entries. At the same instant the lowest component comes first.
 #[derive(Debug, State)]
 pub(super) struct Agenda {
-    /// The whole tree's first is knot 1, and the two below knot `n` are `2n` and `2n + 1`; components are the last ones, as many as a power
-    /// of two.
+    /// Tree in an array: the root is 1, and the children of `n` are `2n` and `2n + 1`. The leaves are last, a power of
+    /// two of them.
     knots: Box<[Wakeup]>,
-    /// When the first of all is to be woken, and which it is.
+    /// Time and component of the earliest wake-up.
     first_due: Time,
     first_of_all: u32,
 }
 
-/// When, in picoseconds, and which component, in the lowest bits: one number, of which a tree has the lower one at once.
+/// Wake-up packed into one integer, so that a minimum is one comparison: time in ps, with the component in the lowest
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, State)]
 struct Wakeup(u64);
 
 impl Wakeup {
-    /// As many as a switch may have ports. The rest is for 75 minutes of simulated time, of which a scenario has 1,000 s at most.
+    /// Bits for the most ports that a switch may have. The other bits hold 75 minutes of simulated time; a scenario has
+    /// 1,000 s at most.
     const COMPONENT_BITS: u32 = WidePortSet::PORTS_MAX.ilog2();
     const NEVER: Wakeup = Wakeup(u64::MAX);
 
     #[inline]
     fn new(at: Time, who: usize) -> Wakeup {
         debug_assert!(who < 1 << Self::COMPONENT_BITS);
-        // A wakeup later than any scenario's end never comes.
+        // A wake-up later than any scenario's end never comes.
         if at.as_picos() >= u64::MAX >> Self::COMPONENT_BITS {
             return Wakeup::NEVER;
         }
@@ -49,31 +51,30 @@ impl Wakeup {
 }
 
 impl Agenda {
-    /// Nobody is to be woken.
     pub(super) fn new(components: usize) -> Agenda {
         let leaves = components.next_power_of_two();
         Agenda { knots: vec![Wakeup::NEVER; 2 * leaves].into(), first_due: Time::NEVER, first_of_all: 0 }
     }
 
-    /// The component that comes first, and when; [`Time::NEVER`] if nobody is to be woken.
+    /// Returns the earliest wake-up's time and component; [`Time::NEVER`] if there is none.
     #[inline]
     pub(super) fn first(&self) -> (Time, usize) {
         (self.first_due, self.first_of_all as usize)
     }
 
-    /// Asks for itself, ahead of its use, as far as there are few components.
+    /// Prefetches the first 16 cache lines of the tree.
     #[inline]
     pub(super) fn prefetch(&self) {
         const LINE: usize = 64 / size_of::<Wakeup>();
         (0..self.knots.len().min(16 * LINE)).step_by(LINE).for_each(|knot| prefetch_index(&self.knots, knot));
     }
 
-    /// A component is to be woken then, and not when it was to be before.
+    /// Sets the wake-up of a component, replacing the earlier setting.
     #[inline]
     pub(super) fn set(&mut self, who: usize, at: Time) {
         let mut knot = self.knots.len() / 2 + who;
         let mut first = Wakeup::new(at, who);
-        // Above a knot at which nothing changes, nothing does.
+        // If a node is unchanged, so are its ancestors.
         while self.knots[knot] != first {
             self.knots[knot] = first;
             if knot == 1 {
@@ -93,7 +94,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a look at all of them.
+        /// Compares with a linear scan.
         #[test]
         fn the_first_is_the_earliest_and_of_those_the_lowest(
             components in 1..40usize,

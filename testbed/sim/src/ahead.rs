@@ -1,29 +1,28 @@
-//! What nodes will touch in their turns, asked for while others have theirs.
+//! Prefetching of nodes' state during the windows of preceding nodes.
 //!
-//! In a large fabric the cache has nothing of a node any more when its turn comes. A switch that is busy then touches some
-//! hundred cache lines, and would wait for one after the other. So they are asked for ahead, a few at each instant of the turns
-//! before, which costs little: memory is slow to answer and not to be asked. Nothing else comes of it.
+//! In a large fabric none of a node's state is cached when its window comes. A busy switch then touches some hundred
+//! cache lines and would stall on each. So they are prefetched in advance, a few at each instant of preceding nodes.
+//! That is cheap: memory has high latency, but issuing a prefetch costs little. Results don't depend on it.
 
 use super::network::Network;
 use super::node::{SimHost, SimSwitch};
 
-/// A node is asked for in so many steps, in one turn of another after the other, each of which goes by what the one before
-/// has fetched: the node itself with the wires that lead to it; what these point to; and what that points to.
+/// Prefetch steps per node, each in the window of a different preceding node. Each step follows pointers that the step
+/// before fetched: first the node and its incoming wires, then two levels of data behind their pointers.
 pub(super) const STEPS: usize = 3;
 
-/// Memory that is asked for in one turn: a step of each of the next nodes, port by port for a switch.
+/// Prefetches issued in one node's window: one step for each of the next nodes, port by port for a switch.
 #[derive(Debug)]
 pub(super) struct Ahead<'d> {
-    /// The nodes in the order of their turns.
     due: &'d [u32],
-    /// The one of which the first step is due, further ones of those before.
+    /// Index of the node whose first step is next; earlier nodes are at later steps.
     at: usize,
-    /// Steps that are left, the last of which comes first: its node is next.
+    /// Steps left; the last step, for the very next node, is issued first.
     steps: usize,
     port: usize,
 }
 
-/// The nodes that are still to have their turns, by their numbers in the network.
+/// Nodes yet to run in this window, by number in the network.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Later<'s> {
     pub(super) first_switch: usize,
@@ -33,14 +32,14 @@ pub(super) struct Later<'s> {
 }
 
 impl<'d> Ahead<'d> {
-    /// The turn of the node that is [`STEPS`] before this one.
+    /// Creates the prefetcher for the window of the node that is [`STEPS`] before `at`.
     #[inline]
     pub(super) fn new(due: &'d [u32], at: usize) -> Ahead<'d> {
         Ahead { due, at, steps: STEPS, port: 0 }
     }
 
-    /// Asks for some more; says whether there was any.
-    // Always: most instants find nothing left, and are not to pay for a call.
+    /// Issues some more prefetches; returns whether any were left.
+    // Always inlined: most instants have none left and should not pay for a call.
     #[inline(always)]
     pub(super) fn next(&mut self, later: &Later<'_>, network: &Network) -> bool {
         let has_more = self.steps > 0;
@@ -50,7 +49,7 @@ impl<'d> Ahead<'d> {
         has_more
     }
 
-    /// Asks for what is next of the steps that are left.
+    /// Issues the next prefetches of the steps left.
     #[inline(never)]
     fn ask(&mut self, later: &Later<'_>, network: &Network) {
         let step = self.steps - 1;

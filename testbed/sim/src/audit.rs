@@ -1,26 +1,26 @@
-//! In debug builds: whether frames and bytes are accounted for while a scenario runs, and not only at its end.
+//! Debug-build audit of frame and byte conservation during a run, not only at its end.
 //!
-//! Frames are counted on each wire at every event, and in each half of a switch after each of its windows. Bytes, and all books
-//! together, take longer to add up. These hold between any two instants, however far each node has got, and are looked at after a
-//! window, now and then.
+//! Each wire checks its frames at every event, and each half of a switch after its window. Checks of bytes and of all
+//! counters take longer and run after some windows only. They hold between any two instants, regardless of the time
+//! each node has reached.
 
 use weir_switch_core::Shared;
 use weir_units::{Class, PortId, QueueId, Time};
 
 use super::{Sim, balance};
 
-/// The buffer of one switch is looked at once in so many windows, each in its turn;
+/// Windows per check of one switch's buffer; switches are checked in rotation.
 const BUFFER_EVERY: u64 = 32;
-/// the books of one switch likewise,
+/// Windows per check of one switch's frame conservation; switches are checked in rotation.
 const SWITCH_EVERY: u64 = 128;
-/// and all together in so many.
+/// Windows per check of the whole network's frame conservation.
 const ALL_EVERY: u64 = 1_000;
 
 impl Sim {
-    /// Looks at what a window has left.
+    /// Audits the state after a window.
     ///
     /// # Panics
-    /// If anything is not accounted for: a fault of the program.
+    /// If a frame or byte is unaccounted for: a bug in the program.
     pub(super) fn audit(&mut self) {
         self.audited += 1;
         let windows = self.audited;
@@ -44,13 +44,16 @@ impl Sim {
         }
     }
 
-    /// How far a switch has got.
+    /// Returns the time that a switch has reached.
     fn clock_of(&self, switch: usize) -> Time {
         self.clocks[self.parts.sides().of(switch)]
     }
 }
 
-/// Whether a buffer's queues hold what its pools say, and what is to leave is what has come.
+/// Checks that ingress occupancy equals egress lengths, and that pool usage equals the sum over queues.
+///
+/// # Errors
+/// Describes the values that differ.
 fn bytes_add_up(switch: &Shared, now: Time) -> Result<(), String> {
     let mmu = &switch.mmu;
     let ports = || (0..mmu.layout().ports().len() as u16).map(PortId);

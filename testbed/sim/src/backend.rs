@@ -1,9 +1,13 @@
-//! Runs a scenario in virtual time and leaves a run directory.
+//! Backend that runs a scenario in virtual time and writes a run directory.
 //!
-//! After the scenario's end no message starts, and the run goes on until all that was sent has arrived. It is given up when no
-//! host receives anything for as long as the scenario ran, and at least ten times the longest that anything waits for: a pause,
-//! a retransmission timeout, or the delay of a link; or when that time is over and as many frames have been put on links as
-//! before the end; or after 10 s. Then every frame must be accounted for.
+//! After the scenario's end no message starts, and the run drains until all sent data has arrived. A deadlock ends the
+//! run at once. Otherwise draining is allowed the drain time: the scenario's length, or ten times the longest wait (a
+//! pause, a retransmission timeout, or a link's delay) if longer, and at least 10 ms. Draining is abandoned after it if:
+//! - no host has received anything for the drain time,
+//! - more frames have been put on links since the end than before it, or
+//! - 10 s have passed since the end.
+//!
+//! Finally, every frame must be accounted for.
 
 mod checkpoint;
 mod end;
@@ -43,65 +47,70 @@ use words::{host_words, link_words};
 
 pub use checkpoint::CheckpointError;
 
-/// Runs scenarios in virtual time.
+/// Backend that runs scenarios in virtual time.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SimBackend {
-    /// The expected outcome of the run; any other is a failure.
+    /// Expected outcome of the run; any other is a failure.
     pub expects: Expectation,
     /// Whether to write [`Ns3Files`] too.
     pub ns3_files: bool,
-    /// How many threads run it.
+    /// Number of threads.
     pub threads: Threads,
-    /// How often it writes a checkpoint into the run's directory, and when it is interrupted; none if not at all.
+    /// Interval between checkpoints in the run directory. A checkpoint is also written on interruption. `None` writes
+    /// none.
     pub checkpoint_every: Option<Duration>,
-    /// The program that runs it, with its version: one resumes its own checkpoints alone.
+    /// Name and version of the program that runs it. A program resumes only its own checkpoints.
     pub program: &'static str,
 }
 
-/// Why a scenario does not run.
+/// Error that prevents or ends a run.
 #[derive(Debug, thiserror::Error)]
 pub enum SimRunError {
     /// The scenario can't be run in virtual time.
     #[error(transparent)]
     Sim(#[from] SimError),
-    /// The machine has not the memory.
+    /// The machine has too little free memory.
     #[error(
         "a run of {switches} switches and {hosts} hosts takes about {} of memory, and {} are free: take a smaller fabric, or a machine with more",
         memory_shown(*.needed), memory_shown(*.free)
     )]
     Memory {
-        /// How many switches it has.
+        /// Number of switches.
         switches: usize,
-        /// How many hosts.
+        /// Number of hosts.
         hosts: usize,
-        /// What it takes,
+        /// Estimated memory of the run.
         needed: Bytes,
-        /// and what there is.
+        /// Free memory of the machine.
         free: Bytes,
     },
-    /// There can be no checkpoint, or not this one.
+    /// The checkpoint can't be written, or can't be resumed.
     #[error(transparent)]
     Checkpoint(#[from] CheckpointError),
-    /// The results can't be written.
+    /// The run directory can't be written.
     #[error(transparent)]
     RunDir(#[from] RunDirError),
-    /// A file of the results can't be written.
+    /// A result file can't be written.
     #[error("the results can't be written: {0}")]
     Write(#[from] std::io::Error),
 }
 
-/// All switches of a large fabric are looked at no more often than this; those that the series shows are at each sample.
+/// Shortest interval between reports of all switches in a large fabric. Switches in the series report at each sample.
 const SURVEY_EVERY: Span = Span::from_micros(250);
-/// How long one stretch of virtual time may keep the machine, before progress is told and it is asked whether to stop.
+/// Target range of wall time per call of [`Sim::run_until`], between progress reports and checks for interruption.
 const STRETCH: [Duration; 2] = [Duration::from_millis(40), Duration::from_millis(160)];
-/// A run drains for this long at most.
+/// Longest time after the end during which steady progress extends draining.
 const DRAIN_MAX: Span = Span::from_secs(10);
 
 impl SimBackend {
-    /// Runs a scenario and writes its results; returns them too. `observe` is told how it goes now and then. When `stop` becomes
-    /// true the run ends there, and says so in its results. Nothing is begun that the machine's memory can't hold.
+    /// Runs a scenario, writes its results and returns their summary. `observe` is called with the progress now and
+    /// then. Setting `stop` interrupts the run, which the results record.
     ///
-    /// In a directory that [is resumed](RunDir::resume) the run goes on from its checkpoint, which is taken away when it has ended.
+    /// In a [resumed](RunDir::resume) directory the run continues from its checkpoint, which is removed at the end.
+    ///
+    /// # Errors
+    /// The scenario can't be run, the machine has too little free memory, a checkpoint is unsupported or can't be
+    /// resumed, or a file can't be written.
     pub fn run(
         &self,
         scenario: &Scenario,
@@ -165,7 +174,7 @@ impl SimBackend {
     }
 }
 
-/// Refuses a scenario that takes more memory than there is, where that is known.
+/// Rejects a scenario that needs more than the free memory, where that is known.
 fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimRunError> {
     let needed = Forecast::of(scenario).memory;
     match free.filter(|free| *free < needed) {
@@ -176,7 +185,6 @@ fn refuse_more_than(free: Option<Bytes>, scenario: &Scenario) -> Result<(), SimR
     }
 }
 
-/// A run under way.
 struct Running<'a> {
     scenario: &'a Scenario,
     sim: Sim,
@@ -186,13 +194,11 @@ struct Running<'a> {
     ends: FlowEnds,
     outages: Outages,
     ways: Ways<'a>,
-    /// The measures of messages, traffic by traffic.
     measures: Vec<MessageMeasures>,
-    /// The last report of each switch.
     reports: Vec<Report>,
-    /// When all switches were last looked at.
+    /// Time of the last report of all switches.
     surveyed: Time,
-    /// How much virtual time is taken at once.
+    /// Virtual time per call of [`Sim::run_until`].
     stretch: Span,
     progress: Progress,
     progress_of: ProgressOf,
@@ -203,25 +209,24 @@ struct Running<'a> {
     checkpoints: Checkpoints,
 }
 
-/// How far a run has come.
+/// Stage of a run.
 #[derive(Clone, Copy, Debug, Value)]
 enum Course {
-    /// To the sample of this number, of those that are planned.
+    /// Number of the planned sample that is next.
     Sampling(usize),
-    /// To the scenario's end.
+    /// Run to the scenario's end.
     Ending,
     Draining(Draining),
 }
 
-/// What a run goes by that drains.
 #[derive(Clone, Copy, Debug, Value)]
 struct Draining {
     end: Time,
     hops_by_end: u64,
-    /// When hosts last received a packet, and how many they had then.
+    /// Time at which hosts last received a packet, and the number received by then.
     heard: (Time, u64),
     at_rest: bool,
-    /// Up to where it goes on before it is looked at again; none if it is looked at now.
+    /// Time of the next check; `None` if it is due now.
     until: Option<Time>,
 }
 
@@ -232,7 +237,7 @@ impl Default for Course {
 }
 
 impl Running<'_> {
-    /// From where it stands until nothing is left to do.
+    /// Runs from the current stage to the end.
     fn conduct(&mut self, schedule: &[Time]) -> Result<CameTo, SimRunError> {
         while let Course::Sampling(number) = self.course {
             let Some(planned) = schedule.get(number).copied() else {
@@ -240,7 +245,7 @@ impl Running<'_> {
                 break;
             };
             if !self.advance(planned)? {
-                // After the checkpoint: a run that goes on has no such sample.
+                // Sampled after the checkpoint, since a resumed run has no such sample.
                 if self.recorder.is_due(self.sim.now()) {
                     self.sample(self.sim.now(), Depth::All)?;
                 }
@@ -264,7 +269,7 @@ impl Running<'_> {
         self.drain(draining)
     }
 
-    /// Goes on to an instant, with outages on the way. Returns whether it got there.
+    /// Runs to an instant, applying outages; returns whether it got there without interruption.
     fn advance(&mut self, until: Time) -> Result<bool, SimRunError> {
         loop {
             if self.outages.next() <= self.sim.now() {
@@ -284,7 +289,7 @@ impl Running<'_> {
                 return Ok(false);
             }
             let now = self.sim.now();
-            // Also at the instant where it stands: what happens there may not have happened yet.
+            // Also at the current instant, whose events may be pending.
             let next = until.min(self.outages.next()).min(now.saturating_add(self.stretch));
             let before = Instant::now();
             self.sim.run_until(next);
@@ -311,7 +316,7 @@ impl Running<'_> {
         (self.observe)(&self.progress);
     }
 
-    /// Writes down what has happened since the last time.
+    /// Writes events since the last call.
     fn collect(&mut self) -> Result<(), SimRunError> {
         let Running { scenario, sim, recorder, ns3, nodes, .. } = self;
         for told in sim.drain_told() {
@@ -372,7 +377,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Writes down the traffic's messages that have started and were not completed.
+    /// Writes the traffic messages that have started and are incomplete.
     fn note_unfinished(&mut self) -> Result<(), SimRunError> {
         for (number, (plan, measures)) in self.scenario.traffic.iter().zip(&self.measures).enumerate() {
             let unfinished = measures.unfinished(started(&self.sim, number));
@@ -385,7 +390,8 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// How much a sample that is planned for an instant looks at. It hangs on the scenario alone, and not on when the run is stopped.
+    /// Returns the depth of a sample planned for an instant. The depth depends on the scenario alone, not on when the
+    /// run is interrupted.
     fn depth_at(&self, planned: Time) -> Depth {
         let is_last = planned.saturating_add(self.scenario.sample_every) > self.scenario.end;
         let is_due = !self.recorder.ports().is_large() || planned.since(self.surveyed) >= SURVEY_EVERY;
@@ -405,7 +411,7 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Has switches report: all, or those that the series shows, and pools.
+    /// Updates the reports of all switches, or of those in the series and all pools.
     fn report(&mut self, depth: Depth) {
         for (switch, report) in self.reports.iter_mut().enumerate() {
             if depth == Depth::All || self.recorder.ports().shows(switch) {
@@ -419,7 +425,7 @@ impl Running<'_> {
         }
     }
 
-    /// Egress queues, for `qlen.txt`.
+    /// Writes egress queue lengths to `qlen.txt`.
     fn sample_lengths(&mut self) {
         let Some(ns3) = &mut self.ns3 else { return };
         for port in self.recorder.ports().linked() {
@@ -430,9 +436,9 @@ impl Running<'_> {
         }
     }
 
-    /// Goes on after the scenario's end, until all has arrived or nothing more will.
+    /// Drains after the scenario's end, until all sent data has arrived or no more will.
     fn drain(&mut self, mut draining: Draining) -> Result<CameTo, SimRunError> {
-        // Frames that nobody waits for any more are at their end, too, when each has had its time on all links.
+        // Frames that no flow waits for have also arrived after a few traversals of the longest link.
         let settle = self.scenario.longest_delay() * 4 + Span::from_micros(20);
         let patience = drain_time(self.scenario);
         loop {
@@ -452,7 +458,7 @@ impl Running<'_> {
         }
     }
 
-    /// Looks how a run stands that drains: up to where it goes on, or what it has come to.
+    /// Checks the progress of draining: returns the time of the next check, or the outcome.
     fn look(
         &mut self,
         draining: &mut Draining,
@@ -484,7 +490,7 @@ impl Running<'_> {
         Ok(ControlFlow::Continue(now + step))
     }
 
-    /// Packets that hosts have received, flow control aside.
+    /// Returns the number of packets that hosts have received, without flow control.
     fn heard_by_hosts(&self) -> u64 {
         let host = |host: usize| {
             let counters = self.sim.host(host).counters();
@@ -497,7 +503,7 @@ impl Running<'_> {
         (0..self.scenario.hosts.len()).map(host).sum()
     }
 
-    /// Ends the files, and puts the summary together.
+    /// Closes the files and returns the summary.
     fn finish(mut self, came_to: CameTo, expects: Expectation) -> Result<(Summary, Work), SimRunError> {
         self.report(Depth::All);
         self.collect()?;
@@ -560,13 +566,13 @@ impl Running<'_> {
     }
 }
 
-/// The messages of a traffic that have started.
+/// Returns the messages of a traffic that have started.
 fn started(sim: &Sim, traffic: usize) -> &[Message] {
     let messages = sim.messages(traffic);
     &messages[..messages.partition_point(|message| message.start <= sim.now())]
 }
 
-/// What a run had to do, and who did it beside this thread.
+/// Work of a run, and the CPU time of its worker threads.
 #[derive(Clone, Copy, Debug)]
 struct Work {
     packet_hops: u64,
@@ -576,7 +582,7 @@ struct Work {
 }
 
 impl Work {
-    /// With the time that this thread took.
+    /// Adds the calling thread's CPU time.
     fn taking(self, own: Option<Duration>) -> Speed {
         let cpu = own.zip(self.crew).map(|(own, crew)| own + crew);
         let per_second = |cpu: Duration| u128::from(self.packet_hops) * 1_000_000_000 / cpu.as_nanos().max(1);
@@ -592,16 +598,16 @@ impl Work {
     }
 }
 
-/// The connection's numbers in `fct.txt`.
+/// Returns the connection's ports in `fct.txt`.
 fn numbers(traffic: usize, message: usize) -> [u16; 2] {
-    /// The first that ns-3 scripts use.
+    /// First ports that ns-3 scripts use.
     const SOURCE_MIN: usize = 10_000;
     const DESTINATION_MIN: usize = 100;
     let source = SOURCE_MIN + message % (usize::from(u16::MAX) + 1 - SOURCE_MIN);
     [source as u16, (DESTINATION_MIN + traffic).min(usize::from(u16::MAX)) as u16]
 }
 
-/// Notes a frame that changes a pause, for `pfc.txt`.
+/// Writes a frame that changes a pause to `pfc.txt`.
 fn note_pause(
     ns3: &mut Ns3Files<RunFile>,
     nodes: &Ns3Nodes,

@@ -1,4 +1,4 @@
-//! Where all frames have gone, and whether none has gone nowhere.
+//! Frame conservation across the whole network.
 
 use weir_results::run_dir::FrameSummary;
 use weir_switch_core::Report;
@@ -6,20 +6,20 @@ use weir_switch_core::counters::DropReason;
 
 use super::Sim;
 
-/// The account of all frames, from reports of this instant.
+/// Returns the frame conservation summary from reports of the current instant.
 ///
 /// # Errors
-/// Which books do not balance: a fault of the program.
+/// Describes the counters that do not balance: a bug in the program.
 pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, String> {
     let ports = || reports.iter().flat_map(|report| &report.ports);
     let switches = || (0..sim.parts.switches()).map(|switch| sim.parts.switch(switch));
-    // What goes to a port without a link goes nowhere, flow control that is.
+    // Flow control to a port without a link is discarded.
     let told = switches().zip(reports).flat_map(|(switch, report)| {
         let ports = report.ports.iter().enumerate();
         ports.filter(|(port, _)| switch.wire(*port).is_some()).map(|(_, port)| port.control_tx)
     });
     let hosts = || (0..sim.parts.hosts()).map(|host| sim.host_frames(host));
-    // Each frame that a clone receives is a copy of its port's.
+    // Each frame received by a clone is a copy of the real port's frame.
     let cloned = switches().zip(reports).flat_map(|(switch, report)| {
         let ports = switch.shared().ports().iter().zip(0..).zip(&report.ports);
         ports.filter(|((state, port), _)| state.real_port.0 != *port).flat_map(|(_, report)| &report.classes)
@@ -65,7 +65,10 @@ pub(super) fn frames(sim: &Sim, reports: &[Report]) -> Result<FrameSummary, Stri
     Ok(frames)
 }
 
-/// Whether the books of a switch, the scenario's so many-th from 0, balance.
+/// Checks frame conservation of a switch, by index in the scenario.
+///
+/// # Errors
+/// Describes the counters that do not balance.
 pub(super) fn of_switch(switch: usize, report: &Report) -> Result<(), String> {
     let balance = &report.balance;
     let out = balance.sent + balance.dropped + balance.held();

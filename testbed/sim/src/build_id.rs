@@ -1,19 +1,19 @@
-//! Which build of a program runs.
+//! Build ID of the running program.
 
 use std::fs::File;
 use std::io::Read;
 
-/// What the linker has told this program's build by, a hash of it; none where it was not asked to.
+/// Returns the build ID that the linker stored in this program, a hash of its content; `None` if it stored none.
 pub fn own_build_id() -> Option<String> {
     let mut start = Vec::new();
     File::open("/proc/self/exe").ok()?.take(BUILD_ID_WITHIN).read_to_end(&mut start).ok()?;
     build_id(&start)
 }
 
-/// Notes stand behind the headers of a program.
+/// Prefix of the file that contains the notes, in bytes; they follow the ELF headers.
 const BUILD_ID_WITHIN: u64 = 64 << 10;
 
-/// The note `NT_GNU_BUILD_ID` in the first bytes of a program, whose content is a SHA-1: the first half in hexadecimal digits.
+/// Returns the first 10 bytes, in hexadecimal, of the SHA-1 in the note `NT_GNU_BUILD_ID`.
 fn build_id(program: &[u8]) -> Option<String> {
     const HEAD: &[u8] = b"\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0";
     let at = program.windows(HEAD.len()).position(|bytes| bytes == HEAD)? + HEAD.len();
@@ -29,7 +29,7 @@ mod tests {
         let note = [&b"\x7fELF....\x04\0\0\0\x14\0\0\0\x03\0\0\0GNU\0"[..], &[0xab; 9], &[1; 11]].concat();
         assert_eq!(build_id(&note).as_deref(), Some("ababababababababab01"));
         assert_eq!((build_id(&note[..24]), build_id(b"\x7fELF")), (None, None));
-        // On what this is developed on the linker leaves one.
+        // The linker of the development environment stores a build ID.
         assert_eq!(own_build_id().map(|id| id.len()), Some(20));
     }
 }

@@ -1,4 +1,4 @@
-//! The wires of a scenario: both directions of all links.
+//! Wires of a scenario: both directions of all links.
 
 use std::sync::Arc;
 
@@ -8,17 +8,16 @@ use weir_units::{BitRate, Serialiser, Span};
 use super::SimError;
 use super::wire::{FarEnd, Wire, WireParameters};
 
-/// Which wire leaves where, and leads where.
+/// Source and destination of each wire.
 pub(super) struct Leaving {
-    /// By switch and port.
+    /// Wire that leaves each port, by switch and port.
     pub(super) ports: Vec<Vec<Option<u32>>>,
     pub(super) hosts: Vec<u32>,
-    /// By wire, the nodes at its near and far end.
+    /// Source and destination node of each wire.
     pub(super) ends: Box<[[u32; 2]]>,
 }
 
-/// Both directions of all links, in the order of the nodes and ports that they lead to: a node whose turn begins looks at
-/// all that lead to it.
+/// Creates the wires of all links, ordered by destination node and port, since a node's window reads all wires to it.
 pub(super) fn wires(scenario: &Scenario) -> Result<(Box<[Wire]>, Leaving), SimError> {
     let mut wires = Vec::new();
     let mut kinds: Vec<Arc<WireParameters>> = Vec::new();

@@ -1,9 +1,9 @@
-//! The messages of a scenario's traffic: each one has a connection of its own, from its start to its acknowledgement.
+//! Connections of traffic messages: each message has its own, from its start to its acknowledgement.
 //!
-//! In a closed loop a message starts one window of the hosts after another one's acknowledgement: then all hosts know of it, however many
-//! threads there are.
+//! In a closed loop a message starts one hosts' window after the previous one's acknowledgement. By then all hosts can
+//! know of it, for any number of threads.
 //!
-//! Ends are opened and closed at both hosts at once, as if they had agreed on it over another network.
+//! Connections are opened and closed at both hosts at once, without a handshake.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,48 +16,47 @@ use weir_units::{Bytes, Span, Time};
 
 use super::parts::Parts;
 
-/// A message that was completed.
+/// Completed message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Done {
-    /// The host that sent it.
+    /// Sending host, by index in the scenario.
     pub host: usize,
-    /// What it belongs to.
+    /// Flow or traffic that the message belongs to.
     pub of: Sent,
-    /// When it was handed to the NIC.
+    /// Time at which the message was passed to the NIC.
     pub released: Time,
-    /// Its payload.
+    /// Payload of the message.
     pub size: Bytes,
-    /// Flow completion time: from then until its acknowledgement arrived.
+    /// Flow completion time: from `released` until the acknowledgement arrived.
     pub fct: Span,
 }
 
-/// What a message belongs to.
+/// Origin of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum Sent {
-    /// A flow, by its place among those that the host sends.
+    /// Flow, by index among the flows that the host sends.
     Flow(usize),
-    /// Traffic: which, and which of its messages.
+    /// Traffic and message, by index.
     Message(u32, u32),
 }
 
-/// Who has a connection open, and who is next.
+/// Open connections, and the next message to start.
 #[derive(Debug)]
 pub(super) struct Connections {
     traffic: Box<[Traffic]>,
-    /// Flows of each host that are there from the start: their places come first.
+    /// Number of static flows that each host sends; their indices come first.
     flows: Box<[usize]>,
-    /// By host and place of the sending end.
+    /// Open sending ends, by host and index.
     open: Box<[Vec<Open>]>,
-    /// By host and place of the receiving end, behind those there from the start: which traffic and which of its messages it was
-    /// opened for last.
+    /// Traffic and message that a receiving end was last opened for, by host and index after the static flows.
     received: Box<[Vec<(u32, u32)>]>,
-    /// Flows to each host that are there from the start.
+    /// Number of static flows to each host.
     receives: Box<[usize]>,
-    /// When the next message starts, of which traffic; [`Time::NEVER`] if none does.
+    /// Start of the next message, and its traffic; [`Time::NEVER`] if there is none.
     next: (Time, usize),
-    /// A window of the hosts: what is known of in one is known to all in the next.
+    /// Length of the hosts' window: events of one are known to all hosts in the next.
     window: Span,
-    /// Hosts and sending ends that have completed their message.
+    /// Hosts and sending ends whose message is complete.
     to_close: Vec<(u32, u32)>,
     done: Vec<Done>,
 }
@@ -67,39 +66,38 @@ struct Traffic {
     #[state(same)]
     plan: TrafficPlan,
     started: usize,
-    /// The state of a closed loop; empty for a list.
+    /// State of a closed loop; empty for a list.
     going_round: Round,
 }
 
-/// A closed loop in its course.
 #[derive(Debug, Default, State)]
 struct Round {
-    /// When a message is to begin, at which of the senders, by its place.
+    /// Start times of pending messages, with the sender's index.
     due: BinaryHeap<Reverse<(Time, u32)>>,
     senders: Box<[LoopSender]>,
-    /// The messages that have been opened, in that order, which is that of their starts.
+    /// Opened messages, in order of their starts.
     begun: Vec<Message>,
 }
 
 #[derive(Debug, State)]
 struct LoopSender {
     source: Rng,
-    /// Messages that it has begun, or is to.
+    /// Messages started or scheduled.
     begun: u32,
 }
 
-/// What belongs to a sending end.
+/// Sending end of a connection.
 #[derive(Clone, Copy, Debug, Default, Value)]
 struct Open {
     traffic: u32,
     message: u32,
-    /// The receiving host, and its end's place.
+    /// Receiving host, and index of its end.
     to: u32,
     receiver: u32,
 }
 
 impl Connections {
-    /// `window` is one of the hosts'.
+    /// Creates the connections of a scenario; `window` is the length of the hosts' window.
     pub(super) fn new(scenario: &Scenario, window: Span) -> Connections {
         let traffic = scenario.traffic.iter().map(|plan| Traffic {
             plan: plan.clone(),
@@ -123,8 +121,8 @@ impl Connections {
         connections
     }
 
-    /// Goes over who has a connection open. Ends that are read are opened at their hosts, which are as they were built, and
-    /// are to be overwritten next.
+    /// Saves or loads the open connections. Loaded ends are opened at their hosts, which must be newly built; loading
+    /// overwrites their state next.
     pub(super) fn checkpoint(&mut self, archive: &mut Archive, parts: &mut Parts) {
         let Connections { traffic, flows: _, open, received, receives: _, next, window: _, to_close, done } = self;
         traffic.state(archive);
@@ -138,7 +136,7 @@ impl Connections {
         }
     }
 
-    /// Opens all ends that there are; `None` if there can't be such.
+    /// Opens all ends that were loaded; `None` if they are invalid.
     fn open_ends(&self, parts: &mut Parts) -> Option<()> {
         let flow = |(traffic, message): (u32, u32)| {
             let traffic = self.traffic.get(traffic as usize)?;
@@ -148,14 +146,14 @@ impl Connections {
             let senders = open.iter().map(|open| flow((open.traffic, open.message))).collect::<Option<Vec<_>>>()?;
             let flows = received.iter().map(|of| flow(*of)).collect::<Option<Vec<_>>>()?;
             let host = &mut parts.host_mut(number).host;
-            // Who sends to them is read.
+            // The senders' addresses are loaded later.
             let receivers: Vec<_> = flows.iter().map(|flow| flow.receiver(host.config())).collect();
             host.refill(senders.into_iter(), receivers.into_iter()).ok()?;
         }
         Some(())
     }
 
-    /// Shows a flow of each traffic, for what can't be taken down of one.
+    /// Passes one flow of each traffic to the archive, to find state that can't be saved.
     pub(super) fn try_flows(&self, archive: &mut Archive, parts: &Parts) {
         for traffic in &self.traffic {
             if let Some(first) = traffic.first() {
@@ -164,13 +162,13 @@ impl Connections {
         }
     }
 
-    /// When the next message starts; [`Time::NEVER`] if none does.
+    /// Returns the start of the next message; [`Time::NEVER`] if there is none.
     #[inline]
     pub(super) fn next_start(&self) -> Time {
         self.next.0
     }
 
-    /// The messages of a traffic, by its place: all of a list, and those of a closed loop that have been opened.
+    /// Returns the messages of a traffic: all of a list, or those of a closed loop that have been opened.
     pub(super) fn messages(&self, traffic: usize) -> &[Message] {
         self.traffic[traffic].messages()
     }
@@ -180,14 +178,13 @@ impl Connections {
         self.next = starts.zip(0..).min().unwrap_or((Time::NEVER, 0));
     }
 
-    /// Opens the connections of all messages that start before `end`.
     pub(super) fn open_before(&mut self, end: Time, parts: &mut Parts) {
         while self.next.0 < end {
             self.open_next(parts);
         }
     }
 
-    /// Opens the ends of the next message; its sender wakes up when it starts.
+    /// Opens the connection of the next message, and wakes its sender at its start.
     fn open_next(&mut self, parts: &mut Parts) {
         let number = self.next.1;
         let traffic = &mut self.traffic[number];
@@ -210,7 +207,7 @@ impl Connections {
         self.look_ahead();
     }
 
-    /// Notes what hosts have completed.
+    /// Records the messages that hosts completed.
     pub(super) fn note_completed(&mut self, completed: impl Iterator<Item = (u32, Completion)>) {
         let mut goes_round = false;
         for (host, Completion { flow, released, size, fct }) in completed {
@@ -231,9 +228,9 @@ impl Connections {
         }
     }
 
-    /// Closes both ends of what has been completed. Between two windows, when all hosts are at one time.
+    /// Closes both ends of completed messages. Call between two windows, when all hosts are at the same time.
     pub(super) fn close_completed(&mut self, parts: &mut Parts) {
-        // In what order hosts had their turns may not show in which place is used next.
+        // Sorted, so that the order in which hosts ran does not affect the reuse of indices.
         self.to_close.sort_unstable();
         for (host, sender) in self.to_close.drain(..) {
             let Open { to, receiver, .. } = self.open[host as usize][sender as usize - self.flows[host as usize]];
@@ -249,12 +246,12 @@ impl Connections {
 }
 
 impl Traffic {
-    /// Its messages: all of a list, and those of a closed loop that have been opened.
+    /// Returns the messages of the traffic: all of a list, or those of a closed loop that have been opened.
     fn messages(&self) -> &[Message] {
         if self.plan.closed_loop().is_some() { &self.going_round.begun } else { self.plan.messages() }
     }
 
-    /// A message such as it has.
+    /// Returns a representative message.
     fn first(&self) -> Option<Message> {
         let Some(closed) = self.plan.closed_loop() else { return self.plan.messages().first().copied() };
         let sender = *closed.senders().first()?;
@@ -268,7 +265,7 @@ impl Traffic {
         self.plan.messages().get(self.started).map_or(Time::NEVER, |message| message.start)
     }
 
-    /// The message that starts next, which has started then.
+    /// Returns the next message to start, and advances.
     fn begin_next(&mut self) -> Option<Message> {
         let message = match self.plan.closed_loop() {
             None => self.plan.messages().get(self.started).copied()?,
@@ -278,7 +275,8 @@ impl Traffic {
         Some(message)
     }
 
-    /// In a closed loop, has another message of this host begin at `at`, as one has been acknowledged; whether one does.
+    /// Schedules another message of this host at `at` in a closed loop, after an acknowledgement. Returns whether the
+    /// schedule changed.
     fn go_round(&mut self, host: u32, at: Time) -> bool {
         self.plan.closed_loop().is_some_and(|closed| self.going_round.go_on(closed, host, at))
     }

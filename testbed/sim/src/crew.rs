@@ -1,4 +1,4 @@
-//! Threads that run parts of a fabric.
+//! Worker pool that runs logical processes (LPs).
 
 use std::panic::resume_unwind;
 use std::sync::mpsc::{Receiver, RecvError, SyncSender, TryRecvError, sync_channel};
@@ -10,36 +10,35 @@ use weir_units::Time;
 use super::part::PartBox;
 use super::shares::Shares;
 
-/// Threads beside the caller's. Each turn some parts go to each, and come back when they have had their turn: whoever has a part has
-/// it for itself, so that nothing of it is locked. The threads wait for each other at the end of a turn alone.
+/// Worker pool, without the calling thread. In each window LPs move to threads by value and return at its end, so they
+/// need no lock; the only barrier is the window's end.
 #[derive(Debug, Default)]
 pub(super) struct Crew {
     hands: Vec<Hand>,
-    /// By thread, the caller's first: memory for what each runs in a turn.
+    /// LPs of each thread in a window, the calling thread's first; reused.
     given: Vec<Share>,
-    /// Memory in which parts come back to their places.
+    /// LPs in their original order after a window; reused.
     back: Vec<Option<PartBox>>,
-    /// For how long who waits looks again and again before it sleeps.
+    /// Spin time of a waiting thread before it sleeps.
     looks_for: Duration,
 }
 
-/// Parts with their places among all.
 type Share = Vec<(u32, PartBox)>;
 
 #[derive(Debug)]
 struct Hand {
     orders: SyncSender<Order>,
     done: Receiver<Done>,
-    /// The caller's thread's, for what comes back.
+    /// Spin policy of the calling thread towards this worker.
     patience: Patience,
     thread: JoinHandle<()>,
 }
 
 #[derive(Debug)]
 enum Order {
-    /// To have the parts' nodes of a side do what they have to do up to an instant; and for how long to look for the next order.
+    /// Runs one window: the LPs, the phase, the limit, and the spin time before the next command.
     Turn(Share, usize, Time, Duration),
-    /// To tell for how long it was on a CPU.
+    /// Asks for the CPU time used.
     CpuTime,
 }
 
@@ -49,31 +48,31 @@ enum Done {
     CpuTime(Option<Duration>),
 }
 
-/// For so long a thread looks again and again whether there is something for it, before it sleeps: turns follow each other at
-/// once, and being woken takes as long as a short turn. Where there are fewer CPUs than threads it sleeps at once.
+/// Spin time of a waiting thread before it sleeps. Windows follow at once, and a wake-up takes as long as a short
+/// window. With fewer CPUs than threads a thread sleeps at once.
 const LOOKS_FOR: Duration = Duration::from_micros(200);
-/// Looks between two looks at the clock.
+/// Polls of the channel between two reads of the clock.
 const LOOKS: u32 = 64;
-/// After vain looks a thread sleeps at once for one turn, after more of them for twice as many each time up to this.
+/// Largest number of windows for which a thread sleeps at once. The number starts at 1 after a futile spin and doubles
+/// with each further one.
 const SLEEPS_MAX: u32 = 64;
 
-/// Whether a thread that waits looks before it sleeps.
+/// Spin policy of a waiting thread.
 ///
-/// Looks are vain where others have the CPU of the thread that is waited for: they keep it from that one CPU more.
+/// A spin is futile if other programs occupy the CPU of the awaited thread. Spinning then takes another CPU from it.
 #[derive(Debug, Default)]
 struct Patience {
-    /// Turns for which it sleeps at once, after the last vain looks and from now on.
+    /// Windows without spinning: the number after the last futile spin, and those left.
     sleeps: u32,
     left: u32,
 }
 
 impl Crew {
-    /// How many they are.
     pub(super) fn len(&self) -> usize {
         self.hands.len()
     }
 
-    /// Has at least so many.
+    /// Grows the pool to at least `count` workers.
     pub(super) fn grow_to(&mut self, count: usize) {
         while self.hands.len() < count {
             let (orders, to_do) = sync_channel(1);
@@ -86,10 +85,10 @@ impl Crew {
         self.looks_for = if self.hands.len() < cpus { LOOKS_FOR } else { Duration::ZERO };
     }
 
-    /// Has each part take its turn on the thread that it is shared out to; 0 is this one. Each thread has a part.
+    /// Runs one window of each LP on its assigned thread; thread 0 is the calling one. Each LP is assigned to a thread.
     ///
     /// # Panics
-    /// If one panics.
+    /// If a worker panics.
     pub(super) fn run(&mut self, parts: &mut Vec<PartBox>, shares: &Shares, side: usize, limit: Time) {
         let threads = shares.threads_of(side);
         debug_assert_eq!(parts.len(), threads.len(), "each part has a thread");
@@ -118,7 +117,7 @@ impl Crew {
         parts.extend(self.back.drain(..).flatten());
     }
 
-    /// How long they were on a CPU together; `None` if the system does not tell.
+    /// Returns the CPU time of all workers; `None` if the system does not report it.
     pub(super) fn cpu_time(&mut self) -> Option<Duration> {
         let mut all = Duration::ZERO;
         for hand in 0..self.hands.len() {
@@ -133,7 +132,7 @@ impl Crew {
         Some(all)
     }
 
-    /// Panics as the thread has.
+    /// Joins a failed worker and resumes its panic here.
     fn fails(&mut self, hand: usize) -> ! {
         match self.hands.swap_remove(hand).thread.join() {
             Err(panic) => resume_unwind(panic),
@@ -146,7 +145,7 @@ impl Drop for Crew {
     fn drop(&mut self) {
         for Hand { orders, done, thread, .. } in self.hands.drain(..) {
             drop((orders, done));
-            // It was told of before, or there is another panic under way.
+            // A worker's panic was reported already, or another panic is unwinding.
             let _ = thread.join();
         }
     }
@@ -174,7 +173,7 @@ fn take_turns(share: &mut Share, side: usize, limit: Time) {
 }
 
 impl Patience {
-    /// The next that comes, for which it looks so long before it sleeps, if looks are of use.
+    /// Receives the next value. Spins up to `looks_for` first, unless spins were futile recently.
     fn receive<T>(&mut self, from: &Receiver<T>, looks_for: Duration) -> Result<T, RecvError> {
         if looks_for.is_zero() || !self.looks() {
             return from.recv();
@@ -198,21 +197,21 @@ impl Patience {
         }
     }
 
-    /// Whether it looks in this turn.
+    /// Whether to spin in this window.
     fn looks(&mut self) -> bool {
         let looks = self.left == 0;
         self.left = self.left.saturating_sub(1);
         looks
     }
 
-    /// Notes whether looks found what they were for.
+    /// Records whether a spin succeeded.
     fn note(&mut self, found: bool) {
         self.sleeps = if found { 0 } else { (2 * self.sleeps).clamp(1, SLEEPS_MAX) };
         self.left = self.sleeps;
     }
 }
 
-/// For how long this thread was on a CPU; `None` if the system does not tell.
+/// Returns the CPU time of this thread; `None` if the system does not report it.
 pub(super) fn cpu_time() -> Option<Duration> {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
@@ -222,7 +221,7 @@ pub(super) fn cpu_time() -> Option<Duration> {
 mod tests {
     use super::*;
 
-    /// For how many turns it sleeps at once before it looks again.
+    /// Returns the number of windows without spinning before the next spin.
     fn slept(patience: &mut Patience) -> u32 {
         let mut turns = 0;
         while !patience.looks() {

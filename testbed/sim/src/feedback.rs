@@ -1,8 +1,8 @@
-//! The feedback delay τ of what an end of a link sends: see [`weir_results::feedback`].
+//! Feedback delay τ of flow control sent by one end of a link: see [`weir_results::feedback`].
 //!
-//! In virtual time it needs no instant of each frame. The arrival that a message is for goes along with it, and when it is taken the wire
-//! knows when the last frame that was sent before comes in: τ ends then, or with the message where none is left. The end of the link that
-//! obeys keeps what was measured, so that parts on several threads have nothing to tell each other.
+//! Virtual time needs no timestamps per frame. A message carries the arrival time that caused it. When the message is
+//! handled, the wire knows the arrival time of the last frame sent before. τ ends then, or with the message if no frame
+//! is in flight. The end that obeys the message keeps the measurements, so logical processes exchange none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,16 +14,16 @@ use weir_units::{Span, Time};
 
 use super::frame::Frame;
 
-/// What an end of a link measures.
+/// Feedback delay measured at one end of a link.
 #[derive(Debug, Default, State)]
 pub(super) struct EndFeedback {
-    /// None before the first message.
+    /// `None` before the first message.
     delays: Option<Box<FeedbackDelays>>,
-    /// A message that is not known to be obeyed.
+    /// Message not known to be applied yet.
     waiting: Option<Waiting>,
-    /// When the last control frame that this end sent arrives, and the last data frame before it.
+    /// Arrival times of this end's last control frame, and of the last data frame before it.
     control: [Time; 2],
-    /// When the port last obeyed, in picoseconds; a host obeys at once.
+    /// Time at which the port last applied a message, in ps; `None` for a host, which applies it at once.
     #[state(same)]
     applied: Option<Arc<AtomicU64>>,
 }
@@ -32,29 +32,29 @@ pub(super) struct EndFeedback {
 struct Waiting {
     came: Time,
     crossed: Time,
-    /// When the last data frame came in that was sent before, or the message was taken.
+    /// Arrival time of the last data frame sent before, or the time the message was handled if later.
     end: Time,
 }
 
 impl EndFeedback {
-    /// For a switch's port, which notes when it obeys.
+    /// Creates the measurement of a switch port, which records when it applies a message.
     pub(super) fn of_port(port: &Feedback) -> EndFeedback {
         EndFeedback { applied: Some(port.applied_at.clone()), ..EndFeedback::default() }
     }
 
-    /// This end has sent a control frame: when what it sent before comes in, and when that frame does.
+    /// Records a sent control frame: the arrival time of the frame before it, and its own.
     pub(super) fn note_sent(&mut self, before: Time, arrives: Time) {
         let data = self.last_data(before);
         self.control = [arrives, data];
     }
 
-    /// When the last data frame comes in, if the last frame at all does then.
+    /// Returns the arrival time of the last data frame, given that of the last frame.
     fn last_data(&self, last: Time) -> Time {
         let [control, data] = self.control;
         if last == control { data } else { last }
     }
 
-    /// A control frame is taken; what this end has sent so far comes in until `sent_until`.
+    /// Handles a received control frame. `sent_until` is the arrival time of the last frame that this end has sent.
     pub(super) fn handle(&mut self, now: Time, frame: &Frame, sent_until: Time) {
         let Some(control) = frame.says().as_control() else { return };
         self.settle();
@@ -67,7 +67,7 @@ impl EndFeedback {
         }
     }
 
-    /// Measures the message that waits, if it was obeyed; one that was not is obeyed before the next one or never.
+    /// Records the pending message if it was applied. A message is applied before the next one arrives, or never.
     fn settle(&mut self) {
         let delay = self.waiting.take().and_then(|waiting| self.applied(waiting));
         if let (Some(delays), Some(delay)) = (&mut self.delays, delay) {
@@ -75,14 +75,13 @@ impl EndFeedback {
         }
     }
 
-    /// τ of a message that was obeyed.
+    /// Returns τ of a message if it was applied.
     fn applied(&self, waiting: Waiting) -> Option<Span> {
         // Relaxed: only this node's thread writes it.
         let obeyed = self.applied.as_ref().is_none_or(|at| at.load(Ordering::Relaxed) >= waiting.came.as_picos());
         obeyed.then(|| waiting.end.since(waiting.crossed))
     }
 
-    /// What has been measured.
     pub(super) fn stats(&self) -> FeedbackStats {
         let Some(delays) = &self.delays else { return FeedbackStats::default() };
         let mut delays = delays.clone();

@@ -1,4 +1,4 @@
-//! What a run in virtual time takes of a machine, told before it begins.
+//! Forecast of a run's memory and work.
 
 use std::fs;
 use std::path::Path;
@@ -9,37 +9,38 @@ use weir_scenario::workload::{ClosedLoop, Message};
 use weir_scenario::{FlowPlan, Scenario, TrafficPlan};
 use weir_units::{Bytes, Span};
 
-/// What a run will take, estimated.
+/// Estimated memory and work of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forecast {
-    /// The most that is resident of the process. Nine runs of fabrics with 16 to 3,456 hosts, idle, under web search or in bursts,
-    /// took between 0.87 and 1.05 of it.
+    /// Peak resident memory of the process. Nine runs of fabrics with 16 to 3,456 hosts, idle, under web search or in
+    /// bursts, took between 0.87 and 1.05 of it.
     pub memory: Bytes,
-    /// Packet-hops, if flows without an end send at their rate and nothing is sent again.
+    /// Packet-hops, if endless flows send at their rate and nothing is retransmitted.
     pub packet_hops: u64,
 }
 
-/// Memory that a process has before it has a fabric.
+/// Memory of a process without a fabric, in bytes.
 const BARE: u64 = 33_000_000;
-/// For a port of a switch with its wire and what is recorded of it, of a host, and of a switch besides its ports.
+/// Memory of a port with its wire and its records, of a host, and of a switch without its ports, in bytes.
 const OF_PORT: u64 = 8_000;
 const OF_HOST: u64 = 9_000;
 const OF_SWITCH: u64 = 10_000;
-/// For a port where hosts send a workload's messages: frames under way and in queues, connections, what is reported of two classes.
+/// Memory of a port under a workload, in bytes: frames in flight and in queues, connections, and reports of two
+/// classes.
 const OF_BUSY_PORT: u64 = 10_000;
-/// For a frame that stands: itself, and its place in a queue.
+/// Memory of a queued frame with its queue entry, in bytes.
 const OF_STANDING: u64 = 130;
-/// For a message: when it starts, and what is measured of it.
+/// Memory of a message's start and measurements, in bytes.
 const OF_MESSAGE: u64 = 60;
-/// For a host in the routes of a switch.
+/// Memory of a host in the routes of a switch, in bytes.
 const OF_ROUTE: u64 = 2;
-/// Links on a way, where there are no routes to ask.
+/// Links on a path, if routes are unknown.
 const LINKS_ASSUMED: u64 = 3;
-/// What others leave a core of the packet-hops a second that it may do, and what an idle one does.
+/// Packet-hops per second on a core shared with other programs, and on an idle one.
 const PER_SECOND: [u64; 2] = [3_000_000, 10_000_000];
 
 impl Forecast {
-    /// For a run of this scenario.
+    /// Estimates a run of this scenario.
     pub fn of(scenario: &Scenario) -> Forecast {
         let (switches, hosts) = (scenario.switches.len() as u64, scenario.hosts.len() as u64);
         let ports: u64 = scenario.switches.iter().map(|switch| switch.ports.len() as u64).sum();
@@ -59,14 +60,14 @@ impl Forecast {
         Forecast { memory: Bytes::new(memory), packet_hops: of_flows.chain(of_traffic).sum() }
     }
 
-    /// How long one core takes for the packet-hops: an idle one, and one that does a third of that.
+    /// Returns the time for the packet-hops on one core: on an idle one, and on one shared with other programs.
     pub fn core_time(&self) -> [Span; 2] {
         let [slow, fast] = PER_SECOND.map(|each| Span::from_micros(self.packet_hops.saturating_mul(1_000_000) / each));
         [fast, slow]
     }
 }
 
-/// Memory as people are told of it: in GB, or in MB if it is less than one.
+/// Formats memory in GB, or in MB below 1 GB.
 pub fn memory_shown(memory: Bytes) -> String {
     match memory.get() {
         bytes @ ..1_000_000_000 => format!("{:.0} MB", bytes as f64 / 1e6),
@@ -74,8 +75,8 @@ pub fn memory_shown(memory: Bytes) -> String {
     }
 }
 
-/// The memory that this process may still take: what the machine has free, or its control group allows, if that is less; `None` if
-/// the system does not tell.
+/// Returns the memory available to this process: the machine's free memory, or the rest of its control group's limit if
+/// lower; `None` if the system does not report it.
 pub fn free_memory() -> Option<Bytes> {
     let meminfo = fs::read_to_string("/proc/meminfo").ok()?;
     let of_machine = available(&meminfo)?;
@@ -94,8 +95,8 @@ fn available(meminfo: &str) -> Option<Bytes> {
     Some(Bytes::new(kib * 1_024))
 }
 
-/// Frames that stand in switches at once: half of those that begin together, as bursts do, since they meet on their ways; but no
-/// more than flow control lets in, as far as that is known.
+/// Returns the largest number of queued frames: half of those that start at the same instant, as bursts do, since they
+/// meet on their paths. The limit is the buffer that flow control admits, if known.
 fn standing(scenario: &Scenario) -> u64 {
     let of_plan = |plan: &TrafficPlan| {
         let together = plan.messages().chunk_by(|one, other| one.start == other.start).filter(|burst| burst.len() > 1);
@@ -108,7 +109,8 @@ fn standing(scenario: &Scenario) -> u64 {
     (begins / 2).min(room) / payload
 }
 
-/// What a switch holds of this traffic before all its ports pause their peers; its buffer, where thresholds move or not all is lossless.
+/// Returns the bytes of this traffic that a switch holds before all its ports pause their peers. It is the buffer size
+/// if thresholds are dynamic or some class is lossy.
 fn room(switch: &SwitchConfig, traffic: &[TrafficPlan]) -> Bytes {
     let is_lossless = traffic.iter().all(|plan| switch.classes.lossless.contains(plan.class));
     let queues = switch.ports.len() as u64 * u64::from(switch.lossless_classes());
@@ -138,7 +140,7 @@ fn hops_of_traffic(scenario: &Scenario, plan: &TrafficPlan) -> u64 {
     plan.messages().iter().map(of_message).sum::<u64>() + of_loop
 }
 
-/// At most: all senders at their links' rates.
+/// Returns an upper bound: all senders at their links' rates.
 fn hops_of_loop(scenario: &Scenario, plan: &TrafficPlan, closed: &ClosedLoop) -> u64 {
     let mean = closed.sizes().mean().max(1.0);
     let of_sender = |sender: &u32| {
@@ -153,7 +155,7 @@ fn hops_of_loop(scenario: &Scenario, plan: &TrafficPlan, closed: &ClosedLoop) ->
     closed.senders().iter().map(of_sender).sum()
 }
 
-/// Data frames of so many bytes, and the acknowledgements of them if they are by frames.
+/// Returns the number of data frames, and of acknowledgements if they are per frames.
 fn frames(sizes: &FrameSizes, transport: &Transport, bytes: Bytes, ack_every: Option<u32>) -> (u64, Option<u64>) {
     let (payload, ack_every) = match transport {
         Transport::Rdma => (u64::from(sizes.payload_max), ack_every),
@@ -189,14 +191,14 @@ mod tests {
     fn packet_hops_are_those_of_the_run_where_nothing_is_lost() {
         let all = "[[workloads]]\nkind = \"all-to-all\"\nclass = 3\nsizes = \"20KB\"\n";
         let scenario = fabric("kind = \"leaf-spine\"\nleaves = 2\nspines = 2\nhosts = 2", all);
-        // 12 messages of 20 frames and as many acknowledgements: 4 on two links, 8 on four.
+        // 12 messages with 20 frames and 20 acknowledgements each: 4 over two links, 8 over four.
         assert_eq!(Forecast::of(&scenario).packet_hops, 40 * (4 * 2 + 8 * 4));
         let mut sim = Sim::new(&scenario).unwrap();
         sim.run_until(scenario.end);
         assert_eq!((sim.drain_completions().count(), sim.packet_hops()), (12, 1_600));
         let endless = "[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 3\nmessage = \"1MB\"\nrate = \"10Gbps\"\n";
         let of_flow = Forecast::of(&fabric("kind = \"single\"\nhosts = 2", endless));
-        // 1.25 MB in 1 ms, and an acknowledgement of a message.
+        // 1.25 MB in 1 ms, and one acknowledgement of a message.
         assert_eq!(of_flow.packet_hops, (1_250_000_u64.div_ceil(1_024) + 1) * 2);
         let tcp = "[nic.tcp]\nmss = 1000\n[[flows]]\nfrom = \"H0\"\nto = \"H1\"\nclass = 0\ntotal = \"10KB\"\ntransport = \"tcp-reno\"\n";
         assert_eq!(Forecast::of(&fabric("kind = \"single\"\nhosts = 2", tcp)).packet_hops, (10 + 5) * 2);
@@ -227,7 +229,7 @@ mod tests {
         assert_eq!(of(large, "kind = \"poisson\"\nload = 0.5\n"), 0, "one after the other");
     }
 
-    /// What a process was seen to take of it, in MB: 208.
+    /// Measured memory of a process: 208 MB.
     #[test]
     fn a_fabric_of_a_thousand_hosts_takes_what_was_measured() {
         let scenarios = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scenarios");

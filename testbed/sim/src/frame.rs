@@ -1,4 +1,4 @@
-//! Frames on their way, and the memory for them.
+//! Frames in flight, and their memory.
 
 use std::slice::from_ref;
 
@@ -13,21 +13,21 @@ use weir_wire::mac_control::FRAME_BYTES;
 use weir_wire::rocev2::Ecn;
 use weir_wire::trailer::Telemetry;
 
-/// A frame between two hosts, by pointer, as an mbuf is, so that what it says stays where it is; and its label.
+/// Frame between two hosts: a pointer to its content, like an mbuf, and a label.
 #[derive(Clone, Debug, Value)]
 pub(super) struct Frame {
     content: Box<NicFrame>,
     label: Label,
 }
 
-/// What switches go by. It goes along with the pointer, since each look at the frame itself is a cache miss in a large fabric; in
-/// two words, since it is moved several times at each hop.
+/// Fields that switches read. Stored next to the pointer, since each access to the content is a cache miss in a large
+/// fabric. Two words, since a frame is moved several times per hop.
 #[derive(Clone, Copy, Debug, Value)]
 struct Label {
-    /// Destination address, then the type-of-service byte (DSCP and ECN), then what kind it is. For flow control, in place of the first
-    /// two: the arrival that it is for, in picoseconds and one more, or 0.
+    /// Destination address, type-of-service byte (DSCP and ECN), and kind. For flow control, in place of the first two:
+    /// the arrival time in ps that triggered it, plus 1; 0 if unknown.
     head: u64,
-    /// Hash of the flow, then the length without FCS. For flow control, in place of the hash: the port that it comes to.
+    /// Flow hash, then length without FCS. For flow control, in place of the hash: the receiving port.
     tail: u64,
 }
 
@@ -35,24 +35,24 @@ const _: () = assert!(size_of::<Frame>() == 24);
 
 const TOS_SHIFT: u32 = 48;
 const KIND_SHIFT: u32 = 56;
-/// The bits of the ECN field: set for CE, none for what is not ECN-capable.
+/// ECN field: both bits set for CE, none for not ECN-capable.
 const ECN: u64 = 0b11 << TOS_SHIFT;
 const LENGTH_SHIFT: u32 = 32;
-/// Kinds: flow control, other frames, and those of them that collect telemetry or a digest, or are unscheduled.
-// The head is a number: see there.
+/// Kinds: flow control, data, data that collects telemetry, data that collects a digest, and unscheduled data.
+// Constants rather than an enum, since the head is an integer.
 const CONTROL: u64 = 0;
 const DATA: u64 = 1;
 const STAMPED: u64 = 2;
 const DIGESTED: u64 = 3;
 const UNSCHEDULED: u64 = 4;
 
-/// Memory of frames that have arrived, for the next ones; the last that came back goes first, since it is in the cache.
+/// Free frame memory, last in first out, since the most recent is cached.
 #[derive(Debug, Default)]
 #[expect(clippy::vec_box, reason = "the memory goes from frame to frame")]
 pub(super) struct Spare(Vec<Box<NicFrame>>);
 
 impl Frame {
-    /// What it says, with what has been done to it on the way.
+    /// Returns the content, with the ECN marks set on the path.
     #[inline]
     pub(super) fn content(&mut self) -> &mut NicFrame {
         if let NicFrame::Packet(packet) = &mut *self.content {
@@ -61,7 +61,6 @@ impl Frame {
         &mut self.content
     }
 
-    /// Asks for what it says, ahead of its use.
     #[inline]
     pub(super) fn prefetch(&self) {
         // As long as a cache line, and mostly across two.
@@ -70,25 +69,25 @@ impl Frame {
         prefetch_index(content, 1);
     }
 
-    /// Flow control is for an arrival at this instant.
+    /// Sets the arrival time that triggered this flow control.
     pub(super) fn set_crossed(&mut self, at: Time) {
         debug_assert!(self.is_flow_control() && at.as_picos() + 1 < 1 << KIND_SHIFT);
         self.label.head = CONTROL << KIND_SHIFT | (at.as_picos() + 1);
     }
 
-    /// The arrival that flow control is for, if it is known.
+    /// Returns the arrival time that triggered this flow control, if known.
     pub(super) fn crossed(&self) -> Option<Time> {
         debug_assert!(self.is_flow_control());
         self.label.head.checked_sub(1).map(Time::from_picos)
     }
 
-    /// Flow control comes to this port.
+    /// Sets the port that receives this flow control.
     pub(super) fn set_port(&mut self, port: u16) {
         debug_assert!(self.is_flow_control());
         self.label.tail |= u64::from(port);
     }
 
-    /// The port that flow control comes to, as [`Frame::set_port`] has it.
+    /// Returns the port set by [`Frame::set_port`].
     pub(super) fn port(&self) -> u16 {
         self.label.tail as u16
     }
@@ -98,7 +97,7 @@ impl Frame {
         self.label.kind() == CONTROL
     }
 
-    /// What it says, but for what switches have marked.
+    /// Returns the content, without the marks set by switches.
     pub(super) fn says(&self) -> &NicFrame {
         &self.content
     }
@@ -165,12 +164,12 @@ impl Spare {
         Frame { content, label }
     }
 
-    /// For how many frames there is memory.
+    /// Returns the number of frames for which memory is free.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Takes what another one has beyond so much.
+    /// Takes the memory of `other` beyond `kept` frames.
     pub(super) fn take_from(&mut self, other: &mut Spare, kept: usize) {
         if other.0.len() > kept {
             self.0.append(&mut other.0.split_off(kept));

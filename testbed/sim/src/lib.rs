@@ -1,28 +1,26 @@
-//! The backend that runs a scenario in virtual time: the switches' own code, the hosts' own code, and links, as discrete
-//! events on a clock of picoseconds.
+//! Simulation backend: runs a scenario in virtual time as a conservative parallel discrete-event simulation. Switches and
+//! hosts run the code of Weir's switch and NIC; links are modelled. The clock counts picoseconds.
 //!
-//! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs them up to an instant, as often as one likes;
-//! [`Sim::report`] and the others tell how things stand then. [`SimBackend`] does all of it for a run directory.
+//! [`Sim::new`] builds a scenario's switches and hosts; [`Sim::run_until`] runs to an instant and can be called repeatedly;
+//! [`Sim::report`] and other getters return the state. [`SimBackend`] does all of it for a run directory.
 //!
-//! A node (a switch or a host) is woken when a frame arrives for it, and at the instant that it named itself. A frame takes
-//! its time on its sender's wire, then the propagation delay of the link, and has
-//! arrived with its last byte. Frames have no payload: they are the [`NicFrame`](weir_nic::host::NicFrame)s that hosts hand over.
-//! Switches and hosts react at once: `reaction = "0s"` in `[pfc]` sizes headroom for that.
+//! A node (a switch or a host) wakes when a frame arrives, and at instants that it schedules. A frame takes its transmission
+//! time, then the propagation delay of the link, and has arrived with its last byte. Frames have no payload: they are the
+//! [`NicFrame`](weir_nic::host::NicFrame)s that hosts send. Switches and hosts react at once: `reaction = "0s"` in `[pfc]`
+//! sizes headroom for that. `time_dilation` has no effect.
 //!
-//! A scenario gives one run, on every machine. Nothing that a node does reaches another one before a frame has come over a
-//! wire, which takes the shortest propagation delay at least: the *lookahead*. Time is cut into windows that long. In a window
-//! each node does all of its work, one node after the other in any order, while the cache has what it needs; meanwhile the
-//! memory of the next nodes is fetched (`ahead.rs`). Where links join only nodes of two sides, as the levels of
-//! a tree, the sides take turns, and a window is two lookaheads long. So nodes may as well be shared out to several threads
-//! ([`Sim::set_threads`]), which changes nothing in the results. A node's instants follow each other in order. If several
-//! ports of a switch have an arrival at one instant, they take turns in being first. `time_dilation` has no meaning
-//! here.
+//! Results are the same on every machine and for any number of threads ([`Sim::set_threads`]). An action of one node affects
+//! another only through a frame on a wire. That takes at least the shortest transmission time and propagation delay: the
+//! *lookahead*. Time is divided into windows of that length. Within a window nodes run one after the other in any order, each
+//! with its state cached, while the state of the next nodes is prefetched (`ahead.rs`). If links only join nodes of two
+//! groups, as the levels of a tree, the groups run in alternating phases with windows of two lookaheads. A node processes its
+//! instants in order. Of several ports of a switch with arrivals at the same instant, each comes first in rotation.
 //!
 //! ```
 //! use std::path::Path;
 //! use weir_sim::Sim;
 //!
-//! // Two hosts send 64 KB each to a third one.
+//! // Two hosts send 64 KB each to a third host.
 //! let text = r#"
 //! [scenario]
 //! end = "1ms"
@@ -52,7 +50,7 @@
 //! assert!(balance.holds && balance.received == balance.sent);
 //! ```
 //!
-//! `examples/incast.rs` looks at the switch while it runs.
+//! `examples/incast.rs` reads the switch's state during the run.
 
 #![forbid(unsafe_code)]
 
@@ -116,58 +114,60 @@ pub use huge_pages::begin_with_huge_pages;
 pub use pace::Threads;
 pub use weir_results::record::Progress;
 
-/// A scenario under way in virtual time.
+/// Simulation of a scenario in virtual time.
 #[derive(Debug)]
 pub struct Sim {
-    /// All nodes, some in each part.
+    /// Logical processes; together they hold all nodes.
     parts: Parts,
-    /// The threads that run parts beside the caller's.
     crew: Crew,
     shares: Shares,
     pace: Pace,
     fabric: Fabric,
     connections: Connections,
     links: Links,
-    /// The shortest time in which what a node does reaches another one.
+    /// Shortest time in which an action of one node can affect another node.
     lookahead: Span,
     now: Time,
-    /// How far the nodes of each side have got.
+    /// Time up to which the nodes of each phase have run.
     clocks: [Time; 2],
     /// Index of the hosts' current (or last) window. A window is `sides.count()` lookaheads long.
     window: Option<u64>,
-    /// Windows whose nodes were audited, in debug builds.
+    /// Windows that were audited, in debug builds.
     audited: u64,
 }
 
-/// Why a scenario can't be run in virtual time.
+/// Error that prevents a scenario from running in virtual time.
 #[derive(Debug, thiserror::Error)]
 pub enum SimError {
-    /// The scenario does not hold together.
+    /// The scenario is inconsistent.
     #[error(transparent)]
     Scenario(#[from] ScenarioError),
-    /// A port with a link and no rate: there is no device to ask.
+    /// A port with a link has no rate, and a simulated port has no device to query.
     #[error("port {0} has no rate, which its wire needs")]
     NoRate(String),
     /// A switch can't be built.
     #[error("switch {switch}: {source}")]
     Switch {
-        /// Its name.
+        /// Name of the switch.
         switch: String,
-        /// Why.
+        /// Error of the switch's configuration.
         source: BuildError,
     },
-    /// A host can't be.
+    /// A host can't be built.
     #[error("host {host}: {source}")]
     Host {
-        /// Its name.
+        /// Name of the host.
         host: String,
-        /// Why.
+        /// Error of the host's configuration.
         source: HostError,
     },
 }
 
 impl Sim {
-    /// The scenario before its first instant.
+    /// Creates the simulation at [`Time::ZERO`].
+    ///
+    /// # Errors
+    /// The scenario is inconsistent, a port with a link has no rate, or a switch or host can't be built.
     pub fn new(scenario: &Scenario) -> Result<Sim, SimError> {
         scenario.check()?;
         let (wires, leaving) = cabling::wires(scenario)?;
@@ -180,7 +180,7 @@ impl Sim {
         });
         let switches = switches.collect::<Result<Box<[_]>, _>>()?;
         let hosts = (0..scenario.hosts.len()).map(|n| {
-            // Nobody is ever late.
+            // Lateness is zero: virtual time waits for every node.
             let host = scenario.host(n, Span::ZERO);
             let host = host.map_err(|source| SimError::Host { host: scenario.hosts[n].name.clone(), source })?;
             let measures = scenario.measures_feedback;
@@ -208,8 +208,7 @@ impl Sim {
         })
     }
 
-    /// How many threads run it from now on, the caller's among them; only that one before the first call. The results are the
-    /// same for any number.
+    /// Sets the number of threads, including the calling thread; 1 until the first call. Results don't depend on it.
     pub fn set_threads(&mut self, threads: Threads) {
         self.pace.set_threads(threads, self.fabric.most_threads());
         if let Some(threads) = self.pace.at_once(self.shares.threads()) {
@@ -217,10 +216,10 @@ impl Sim {
         }
     }
 
-    /// Goes on until `until`, with what happens at that instant.
+    /// Runs to `until`, including events at that instant.
     ///
     /// # Panics
-    /// If that is past.
+    /// If `until` is before [`Sim::now`].
     pub fn run_until(&mut self, until: Time) {
         assert!(self.now <= until, "{until:?} is past: it is {:?}", self.now);
         let lookahead = self.lookahead.as_picos();
@@ -228,11 +227,11 @@ impl Sim {
         self.pace.begin();
         loop {
             let next = self.parts.first_due().min(self.connections.next_start());
-            // Never is no instant.
+            // `Time::NEVER` is no instant, so `until` must not reach it.
             if next > until || next == Time::NEVER {
                 break;
             }
-            // All that is before `next` has been done: so turns in which nothing would be are left out.
+            // All events before `next` are done, so empty windows are skipped.
             turn = turn.max(next.as_picos() / lookahead);
             let end = Time::from_picos((turn + 1) * lookahead);
             let side = self.parts.sides().turn(turn);
@@ -257,7 +256,7 @@ impl Sim {
         self.now = until;
     }
 
-    /// Has all nodes of a side do what they have to do up to `limit`, each part on the thread that has it in this turn.
+    /// Runs all nodes of phase `side` up to `limit`, each logical process on its assigned thread.
     fn take_turn(&mut self, side: usize, limit: Time) {
         let Sim { parts, crew, shares, connections, pace, .. } = self;
         match parts.all_mut() {
@@ -280,7 +279,7 @@ impl Sim {
         }
     }
 
-    /// Deals all nodes out anew, to parts for so many threads, by what each has had to do since the last time.
+    /// Repartitions all nodes for this number of threads, by the work of each node since the last repartition.
     fn deal(&mut self, threads: usize) {
         let count = self.fabric.parts_for(threads);
         let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
@@ -289,11 +288,11 @@ impl Sim {
         self.crew.grow_to(threads - 1);
     }
 
-    /// Goes over all that changes, between two calls of [`Sim::run_until`]: an archive takes it down, or has what is here overwritten
-    /// with what another one of the same scenario was, however many threads either has.
+    /// Saves or loads all state that changes between calls of [`Sim::run_until`]. A checkpoint of a scenario loads for
+    /// any number of threads.
     ///
-    /// A file that is [damaged](Archive::is_damaged), or [refused](Archive::refused) as there is an extension that does not show its state,
-    /// the archive says.
+    /// The archive records whether a file is [damaged](Archive::is_damaged), or [refused](Archive::refused) because an
+    /// extension does not expose its state.
     pub fn checkpoint(&mut self, archive: &mut Archive) {
         let count = self.parts.count();
         let plan = self.fabric.partition(count, self.parts.sides(), &self.parts.work());
@@ -303,7 +302,7 @@ impl Sim {
             now,
             clocks,
             window,
-            // Built from the scenario, or of this machine and this moment.
+            // Built from the scenario, or specific to this machine and process.
             crew: _,
             shares: _,
             pace: _,
@@ -320,83 +319,84 @@ impl Sim {
         clocks.state(archive);
         window.state(archive);
         if !archive.is_loading() {
-            // Flows that are to come are kept too.
+            // Future flows must be supported too.
             let mut tried = Archive::to_save();
             connections.try_flows(&mut tried, parts);
             tried.refused().into_iter().for_each(|what| archive.refuse(what));
         }
     }
 
-    /// Goes on for so long.
+    /// Runs for `span` of virtual time.
     pub fn run_for(&mut self, span: Span) {
         self.run_until(self.now() + span);
     }
 
-    /// The instant up to which the scenario has run.
+    /// Returns the virtual time up to which the scenario has run.
     pub fn now(&self) -> Time {
         self.now
     }
 
-    /// A report of a switch, by its place in the scenario.
+    /// Returns the report of a switch, by index in the scenario.
     pub fn report(&mut self, switch: usize) -> Report {
         self.parts.switch_mut(switch).report(self.now)
     }
 
-    /// Reports of all switches.
+    /// Returns the reports of all switches.
     pub fn reports(&mut self) -> Vec<Report> {
         (0..self.parts.switches()).map(|switch| self.report(switch)).collect()
     }
 
-    /// What a switch shares with its readers, its buffer and what its peers let it send: for what is asked too often for a report.
+    /// Returns the state that a switch shares with readers: its buffer and flow control. Cheaper than a report, for
+    /// frequent reads.
     pub fn shared(&self, switch: usize) -> &Shared {
         self.parts.switch(switch).shared()
     }
 
-    /// A host, by its place in the scenario.
+    /// Returns a host, by index in the scenario.
     pub fn host(&self, host: usize) -> &Host {
         &self.parts.host(host).host
     }
 
-    /// All hosts, in the order of the scenario.
+    /// Returns all hosts in scenario order.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
         (0..self.parts.hosts()).map(|host| self.host(host))
     }
 
-    /// The messages that were completed since the last call, oldest first.
+    /// Returns the messages completed since the last call, oldest first.
     pub fn drain_completions(&mut self) -> impl Iterator<Item = Done> {
         self.connections.drain_done()
     }
 
-    /// The messages of a traffic of the scenario, by its place: all of a list, and those that have started of a closed loop, with some
-    /// that start next.
+    /// Returns the messages of a traffic, by index in the scenario: all of a list, or those of a closed loop that have
+    /// been opened.
     pub fn messages(&self, traffic: usize) -> &[Message] {
         self.connections.messages(traffic)
     }
 
-    /// Cuts a link of a host, or mends it. Frames on it are lost, the switch drops what it has for it, and flow control of both
-    /// ends starts anew.
+    /// Sets a host's link up or down. Going down loses the frames in flight, the switch drops the frames queued for the
+    /// link, and flow control restarts at both ends.
     pub fn set_host_link_up(&mut self, scenario: &Scenario, host: usize, is_up: bool) {
         let place = scenario.hosts[host].place();
         self.parts.set_host_link_up(self.now, host, is_up);
         self.parts.set_port_up(self.now, place, is_up);
     }
 
-    /// Cuts a link between switches, by its place in the scenario, or mends it. Frames on it are lost, and both switches drop
-    /// what they have for it; of several ways of equal cost, they take another.
+    /// Sets a link between switches up or down, by index in the scenario. Going down loses the frames in flight, and
+    /// both switches drop the frames queued for the link. Equal-cost multipath avoids it.
     pub fn set_link_up(&mut self, scenario: &Scenario, link: usize, is_up: bool) {
         scenario.links[link].ends.into_iter().for_each(|end| self.parts.set_port_up(self.now, end, is_up));
     }
 
-    /// Has all switches choose among the ways of this set of the scenario's
-    /// [`reroutings`](weir_scenario::Scenario::reroutings) from now on.
+    /// Makes all switches route by this set of the scenario's [`reroutings`](weir_scenario::Scenario::reroutings) from
+    /// now on.
     ///
     /// # Panics
-    /// If there is no such set.
+    /// If the set does not exist.
     pub(crate) fn use_routes(&mut self, set: usize) {
         (0..self.parts.switches()).for_each(|switch| self.shared(switch).fdb.use_routes(set));
     }
 
-    /// What injected faults have done, on all links together.
+    /// Returns the counters of injected faults, summed over all links.
     pub fn fault_counters(&self) -> FaultCounters {
         let of_wires = self.parts.wires().map(Wire::fault_counters);
         of_wires.fold(FaultCounters::default(), |sum, of_wire| FaultCounters {
@@ -408,97 +408,99 @@ impl Sim {
         })
     }
 
-    /// Frames lost because a link was cut.
+    /// Returns the number of frames lost because a link was down.
     pub fn cut_off(&self) -> u64 {
         self.parts.wires().map(Wire::cut_off).sum()
     }
 
-    /// Where all frames have gone that were ever put on a link.
+    /// Returns the frame conservation summary: the final state of every frame that was put on a link.
     ///
     /// # Errors
-    /// Which books do not balance: a fault of the program.
+    /// Describes the counters that do not balance: a bug in the program.
     pub fn frames(&mut self) -> Result<FrameSummary, String> {
         let reports = self.reports();
         balance::frames(self, &reports)
     }
 
-    /// Frames that a host has put on its link, and taken from it, flow control's too.
+    /// Returns the frames that a host has sent and received, including flow control.
     pub(crate) fn host_frames(&self, host: usize) -> [u64; 2] {
         self.parts.host(host).frames
     }
 
-    /// What injected faults have done to what a switch's port sends.
+    /// Returns the counters of injected faults on frames that a switch's port sends.
     fn faults_of_port(&self, place: PortPlace) -> FaultCounters {
         self.parts.wire_of_port(place).map_or_else(FaultCounters::default, Wire::fault_counters)
     }
 
-    /// What injected faults have done to what a host sends.
+    /// Returns the counters of injected faults on frames that a host sends.
     fn faults_of_host(&self, host: usize) -> FaultCounters {
         self.parts.wire_of_host(host).fault_counters()
     }
 
-    /// τ of what a switch's port sends.
+    /// Returns the feedback delay τ of flow control that a switch's port sends.
     fn feedback_of_port(&self, place: PortPlace) -> Option<FeedbackStats> {
         self.parts.switch(place.switch).feedback(place.port)
     }
 
-    /// τ of what a host sends.
+    /// Returns the feedback delay τ of flow control that a host sends.
     fn feedback_of_host(&self, host: usize) -> Option<FeedbackStats> {
         self.parts.host(host).feedback()
     }
 
-    /// From now on, the flow-control frames that are sent are kept for [`Sim::drain_told`].
+    /// Starts recording sent flow-control frames for [`Sim::drain_told`].
     fn keep_told(&mut self) {
         self.parts.keep_told();
     }
 
-    /// The kept frames that the switches' ports have come to know of since the last call, in that order.
+    /// Returns the recorded flow-control frames that switch ports sent or received since the last call, in time order.
     fn drain_told(&mut self) -> impl Iterator<Item = Told> {
         self.parts.drain_told(self.now)
     }
 
-    /// The links between switches, for a [`Detector`](weir_results::deadlock::Detector).
+    /// Returns the links between switches, for a [`Detector`](weir_results::deadlock::Detector).
     pub fn links(&self) -> &Links {
         &self.links
     }
 
-    /// The egress queues as they are, for a [`Detector`](weir_results::deadlock::Detector).
+    /// Returns the state of the egress queues, for a [`Detector`](weir_results::deadlock::Detector).
     pub fn snapshot(&mut self) -> Vec<SwitchState> {
         self.reports().iter().map(SwitchState::of).collect()
     }
 
-    /// Frames put on any link so far, flow control's too: a packet that crosses a switch counts two.
+    /// Returns the number of frames put on any link, including flow control. A packet that crosses one switch counts
+    /// twice.
     pub fn packet_hops(&self) -> u64 {
         self.parts.hops()
     }
 
-    /// Frames on their way on any link.
+    /// Returns the number of frames in flight on all links.
     pub fn under_way(&self) -> usize {
         self.parts.under_way()
     }
 
-    /// Whether all flows have sent all that they will ever send, and have it acknowledged.
+    /// Whether all flows have sent all their data and received all acknowledgements.
     pub fn is_finished(&self) -> bool {
         self.connections.next_start() == Time::NEVER && self.hosts().all(Host::is_finished)
     }
 
-    /// How often any node was woken: what a run costs.
+    /// Returns the number of node wake-ups, a measure of the run's cost.
     pub fn wakeups(&self) -> u64 {
         self.parts.woken()
     }
 
-    /// The most threads that have run it at once so far.
+    /// Returns the largest number of threads used so far.
     pub fn threads(&self) -> usize {
         self.crew.len() + 1
     }
 
-    /// How long the threads beside the caller's were on a CPU; `None` if the system does not tell.
+    /// Returns the CPU time of the worker threads; `None` if the system does not report it.
     fn crew_time(&mut self) -> Option<Duration> {
         self.crew.cpu_time()
     }
 }
 
-/// The ways around the links of each of the scenario's [`reroutings`](Scenario::reroutings), from set 1 on.
+/// Returns the routes that avoid the failed links of each of the scenario's [`reroutings`](Scenario::reroutings), from
+/// set 1 on.
 fn sets_around(scenario: &Scenario) -> Vec<Routes> {
     let Some(routes) = &scenario.routes else { return Vec::new() };
     let ends = |link: &usize| scenario.links[*link].ends;

@@ -1,4 +1,4 @@
-//! The network between the nodes of a part: wires, and who is to be woken when.
+//! Network between the nodes of a logical process: wires and wake-up tables.
 
 use std::collections::VecDeque;
 
@@ -15,69 +15,68 @@ use super::roster::Roster;
 use super::sides::Sides;
 use super::wire::{FarEnd, Wire};
 
-/// The wires, and the agenda of all nodes. Nodes and wires go by their numbers in the part.
+/// Wires and wake-up times of all nodes. Nodes and wires have numbers local to the logical process.
 #[derive(Debug)]
 pub(super) struct Network {
-    /// Wires that lead to the part's nodes, in the order of these and their ports; then the near halves of those that lead
-    /// from them to another part.
+    /// Wires to the logical process's nodes, ordered by node and port; then the near halves of wires to other
+    /// processes.
     pub(super) wires: Box<[Wire]>,
-    /// By node, the first of the wires that lead to it, and how many these are.
+    /// First wire to each node, and their number.
     inboxes: Box<[(u32, u32)]>,
-    /// Arrivals at the node whose turn it is.
     arrivals: Arrivals,
     sides: Sides,
-    /// One for each side.
     rosters: Box<[Roster]>,
     pub(super) spare: Spare,
-    /// What goes to other parts, and comes from them.
+    /// Channels to and from other logical processes.
     pub(super) post: Post,
-    /// Frames put on a wire.
     hops: u64,
-    /// Flow-control frames that were sent, if anybody asks.
+    /// Sent flow-control frames; `None` unless recorded.
     pub(super) told: Option<Vec<Told>>,
 }
 
-/// A flow-control frame that a switch's port, or the host behind it, has sent.
+/// Flow-control frame sent by a switch port, or by the host attached to it.
 #[derive(Clone, Copy, Debug, Value)]
 pub(super) struct Told {
     pub(super) by: Teller,
     pub(super) place: PortPlace,
-    /// When the port knows of it, but for injected faults: when it sends it, or when it has arrived there.
+    /// Time at which the port sends or receives it, without injected faults.
     pub(super) at: Time,
-    /// When it is at the far end, but for injected faults; [`Time::NEVER`] if the link is cut.
+    /// Arrival time at the far end, without injected faults; [`Time::NEVER`] if the link is down.
     pub(super) arrives: Time,
     pub(super) frame: ControlFrame,
 }
 
-/// What arrives at a node in one window: all of it is on wires when the window begins.
+/// Arrivals at a node in one window; all of them are on wires when the window begins.
 #[derive(Debug, Default)]
 struct Arrivals {
-    /// In the order of time, then of ports.
+    /// Arrivals by time, then by port.
     due: Vec<Arrival>,
-    /// How many of these have been taken.
+    /// Number of arrivals taken.
     taken: usize,
-    /// When the next one arrives, in the window or after it.
+    /// Time of the next arrival, in the window or after it.
     next: Time,
-    /// When the first one after the window does.
+    /// Time of the first arrival after the window.
     later: Time,
-    /// The first of the node's wires.
+    /// First of the node's wires.
     first_wire: usize,
 }
 
 impl Arrivals {
-    /// Looks up when the next one arrives, which is asked more often than it changes.
+    /// Caches the time of the next arrival, which is read more often than it changes.
     #[inline]
     fn note_next(&mut self) {
         self.next = self.due.get(self.taken).map_or(self.later, |arrival| arrival.at());
     }
 }
 
-/// When, in picoseconds, and by which of the node's wires, in the lowest bits: one number, which is quickly sorted.
+/// Arrival packed into one integer, for fast sorting: time in ps, with the index among the node's wires in the lowest
+/// bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival(u64);
 
 impl Arrival {
-    /// As many as a switch may have ports. The rest is for 75 minutes of simulated time, of which a scenario has 1,000 s at most.
+    /// Bits for the most ports that a switch may have. The other bits hold 75 minutes of simulated time; a scenario has
+    /// 1,000 s at most.
     const WIRE_BITS: u32 = WidePortSet::PORTS_MAX.ilog2();
 
     #[inline]
@@ -97,17 +96,18 @@ impl Arrival {
     }
 }
 
-/// Where nothing joins nodes.
+/// Lookahead of a network without wires.
 const NO_WIRES: Span = Span::from_secs(1_000);
 
-/// What a node does at an instant reaches no other earlier than so long after it: the *lookahead* of these wires, on which no
-/// frame is shorter than `frame_bytes_min` (without FCS).
+/// Returns the lookahead of these wires: the shortest time from an action of a node to its effect on another. No frame
+/// is shorter than `frame_bytes_min` (without FCS).
 pub(super) fn lookahead(wires: &[Wire], frame_bytes_min: u32) -> Span {
     wires.iter().map(|wire| wire.lookahead(frame_bytes_min)).min().unwrap_or(NO_WIRES)
 }
 
 impl Network {
-    /// The wires of a part in their order, the last of which are near halves; its nodes by side. Nobody is to be woken.
+    /// Creates the network of a logical process. The wires are in order, near halves last; `sides` has the phase of
+    /// each node. No node has a wake-up.
     pub(super) fn new(wires: Box<[Wire]>, post: Post, sides: Sides) -> Network {
         let inner = wires.len() - post.near_halves();
         debug_assert!(wires[..inner].is_sorted_by_key(|wire| wire.to()));
@@ -133,17 +133,16 @@ impl Network {
         }
     }
 
-    /// When the first node is to be woken, of other parts too by what was sent to them.
+    /// Returns the earliest wake-up time, including wake-ups in other logical processes by frames sent to them.
     pub(super) fn first_due(&mut self) -> Time {
         self.rosters.iter_mut().map(Roster::first).min().unwrap_or(Time::NEVER).min(self.post.first_sent())
     }
 
-    /// When a node is to be woken.
     pub(super) fn due(&self, node: usize) -> Time {
         self.rosters[self.sides.of(node)].due(node)
     }
 
-    /// Puts what has come from other parts on the wires that lead to its nodes.
+    /// Puts frames from other logical processes on the wires to the nodes here.
     pub(super) fn deliver(&mut self) {
         let Network { wires, rosters, sides, post, .. } = self;
         post.deliver(|wire, frames| {
@@ -155,7 +154,7 @@ impl Network {
         });
     }
 
-    /// Puts frames on a wire that come from its near half.
+    /// Puts frames from a wire's near half on the wire.
     pub(super) fn put(&mut self, wire: u32, frames: &mut VecDeque<(Time, Frame)>) {
         let wire = &mut self.wires[wire as usize];
         let node = wire.to().node as usize;
@@ -164,49 +163,47 @@ impl Network {
         }
     }
 
-    /// The side of the node that a wire leads to.
+    /// Returns the phase of the node at the end of a wire.
     pub(super) fn side_of(&self, wire: u32) -> usize {
         self.sides.of(self.wires[wire as usize].to().node as usize)
     }
 
-    /// Hands over what lies on near halves of wires to the parts that they lead to.
+    /// Moves the frames on near halves into the channels.
     pub(super) fn hand_over(&mut self) {
         let Network { wires, post, .. } = self;
         post.hand_over(wires);
     }
 
-    /// Lists the nodes of a side that are to be woken by `limit`.
+    /// Lists the nodes of a phase due by `limit`.
     pub(super) fn list_due(&self, side: usize, limit: Time, due: &mut Vec<u32>) {
         self.rosters[side].list_due(limit, due);
     }
 
-    /// Asks for the wires that lead to a node, ahead of their use.
+    /// Prefetches the wires to a node.
     #[inline]
     pub(super) fn prefetch_wires(&self, node: usize) {
         let (first, count) = self.inboxes[node];
         (first..first + count).for_each(|wire| self.prefetch_wire(wire));
     }
 
-    /// Asks for a wire, ahead of its use.
     #[inline]
     pub(super) fn prefetch_wire(&self, wire: u32) {
         prefetch_index(&self.wires, wire as usize);
     }
 
-    /// Asks for where the frames are kept that are on their way to a node by the `n`th of the wires that lead there, ahead of
-    /// their use.
+    /// Prefetches the ring buffer of the `n`th wire to a node.
     #[inline]
     pub(super) fn prefetch_arrivals(&self, node: usize, n: usize) {
         self.leading_to(node).get(n).into_iter().for_each(Wire::prefetch);
     }
 
-    /// How many frames are on their way to a node.
+    /// Returns the number of frames in flight to a node.
     #[inline]
     pub(super) fn arriving_at(&self, node: usize) -> usize {
         self.leading_to(node).iter().map(Wire::under_way).sum()
     }
 
-    /// Asks for the frames themselves.
+    /// Prefetches the frames in flight to a node.
     #[inline]
     pub(super) fn prefetch_frames(&self, node: usize) {
         self.leading_to(node).iter().for_each(Wire::prefetch_frames);
@@ -218,8 +215,8 @@ impl Network {
         &self.wires[first as usize..][..count as usize]
     }
 
-    /// Puts a frame on a wire at `now` that leads from this port or to it; flow control is noted, if anybody asks.
-    // Always: of the few places from which frames are sent each has the code for itself.
+    /// Puts a frame on a wire at `now` that leaves from this port or leads to it; records flow control if enabled.
+    // Always inlined: the few callers each get a specialised copy.
     #[inline(always)]
     pub(super) fn send(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
         if frame.is_flow_control() {
@@ -240,7 +237,7 @@ impl Network {
         }
     }
 
-    /// Puts flow control on a wire, and notes it, if anybody asks.
+    /// Puts flow control on a wire, and records it if enabled.
     #[cold]
     fn send_control(&mut self, now: Time, wire: u32, frame: Frame, by: Teller, place: PortPlace) {
         let control = frame.says().as_control();
@@ -255,7 +252,7 @@ impl Network {
         }
     }
 
-    /// A node's turn begins, up to `limit`: finds out what arrives for it.
+    /// Begins a node's window up to `limit`: collects its arrivals.
     #[inline]
     pub(super) fn begin(&mut self, node: usize, limit: Time) {
         let Network { wires, arrivals, inboxes, .. } = self;
@@ -272,13 +269,13 @@ impl Network {
         arrivals.note_next();
     }
 
-    /// When the next frame arrives for the node whose turn it is.
+    /// Returns the time of the current node's next arrival.
     #[inline]
     pub(super) fn next_arrival(&self) -> Time {
         self.arrivals.next
     }
 
-    /// The next frame that has arrived by `now` for the node whose turn it is, and at which of its ports.
+    /// Takes the current node's next frame that has arrived by `now`, with its port.
     #[inline]
     pub(super) fn poll(&mut self, now: Time) -> Option<(u16, Frame)> {
         if self.arrivals.next > now {
@@ -291,25 +288,23 @@ impl Network {
         Some((wire.to().port, wire.take()))
     }
 
-    /// The node whose turn it is has done all that it can now, and wants to be woken then, or when a frame arrives.
+    /// Ends the current node's window. It next wakes at `until`, or when a frame arrives.
     #[inline]
     pub(super) fn sleep(&mut self, node: usize, until: Time) {
         let at = until.min(self.next_arrival());
         self.rosters[self.sides.of(node)].set(node, at);
     }
 
-    /// A node is to be woken then at the latest.
+    /// Makes a node wake at `at` or earlier.
     #[inline]
     pub(super) fn wake(&mut self, node: usize, at: Time) {
         self.rosters[self.sides.of(node)].wake(node, at);
     }
 
-    /// A wire.
     pub(super) fn wire(&self, wire: u32) -> &Wire {
         &self.wires[wire as usize]
     }
 
-    /// Frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops
     }

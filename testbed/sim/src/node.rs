@@ -1,4 +1,4 @@
-//! Nodes at the ends of wires: switches and hosts.
+//! Nodes: switches and hosts.
 
 use std::slice::from_ref;
 
@@ -22,24 +22,24 @@ use super::feedback::EndFeedback;
 use super::frame::Frame;
 use super::network::Network;
 
-/// A switch, and what has arrived for it.
+/// Simulated switch, with its wires and wake-ups.
 #[derive(Debug, State)]
 pub(super) struct SimSwitch {
     pipeline: AnyPipeline,
     pub(super) around: Around,
 }
 
-/// A switch as it is made for its number of ports. Which of the two it is a switch asks once a window, not with each frame.
+/// Pipeline specialised for the number of ports. The variant is dispatched once per window, not per frame.
 #[derive(Debug, State)]
 #[expect(clippy::large_enum_variant, reason = "mostly all are narrow, and none of them is to be behind a pointer")]
 enum AnyPipeline {
-    /// It keeps its ports in a word.
+    /// Ports fit into a bitmap of one word.
     Narrow(Pipeline<Frame>),
-    /// It has more ports than a word has bits.
+    /// Ports need a bitmap of several words.
     Wide(Box<Pipeline<Frame, WidePortSet>>),
 }
 
-/// Does the same with either pipeline.
+/// Runs the same expression on either variant.
 macro_rules! with {
     ($any:expr, $pipeline:ident => $does:expr) => {
         match $any {
@@ -49,56 +49,53 @@ macro_rules! with {
     };
 }
 
-/// A switch's surroundings: its wires, what came by them, and when it is to be woken.
+/// Environment of a switch: wires, arrivals and wake-ups.
 #[derive(Debug, State)]
 pub(super) struct Around {
-    /// Its place in the scenario.
+    /// Index in the scenario.
     #[state(same)]
     number: usize,
-    /// Its number in the part.
+    /// Number in the logical process.
     #[state(same)]
     node: u32,
-    /// The wire that leaves each port, by its number in the part; none for a port without a link.
+    /// Wire that leaves each port, by number in the logical process; `None` without a link.
     #[state(same)]
     pub(super) wires: Box<[Option<u32>]>,
-    /// What arrived at this instant.
     arrived: Vec<(PortId, Frame)>,
-    /// The port that is first where several have an arrival at one instant.
+    /// Port that comes first among arrivals at the same instant.
     turn: usize,
-    /// When each port has something to do though nothing arrives.
+    /// Wake-up time of each port without arrivals.
     wakeups: Agenda,
-    /// When the ports with a class that is OFF are looked at again; [`Time::NEVER`] if there is none.
+    /// Time of the next check of ports with an XOFF class; [`Time::NEVER`] if there is none.
     sweep_at: Time,
-    /// What each port measures of τ; nothing where that is not asked for.
+    /// Feedback delay τ measured at each port; `None` unless enabled.
     #[state(fixed)]
     feedback: Option<Box<[EndFeedback]>>,
 }
 
-/// A host, and the wire that leaves it.
+/// Simulated host, with the wire that leaves it.
 #[derive(Debug, State)]
 pub(super) struct SimHost {
-    /// Its place in the scenario.
+    /// Index in the scenario.
     #[state(same)]
     number: u32,
-    /// Its number in the part.
+    /// Number in the logical process.
     #[state(same)]
     node: u32,
-    /// The switch's port that it is behind.
     #[state(same)]
     place: PortPlace,
     pub(super) host: Host,
     #[state(same)]
     wire: u32,
-    /// When there is something to do though nothing arrives.
+    /// Wake-up time without arrivals.
     own: Time,
-    /// Frames that it has sent, and received.
+    /// Frames sent and received.
     pub(super) frames: [u64; 2],
-    /// What it measures of τ, if that is asked for.
+    /// Feedback delay τ measured at the host; `None` unless enabled.
     #[state(fixed)]
     feedback: Option<Box<EndFeedback>>,
 }
 
-/// The network as a switch sees it, port by port.
 struct Ports<'s> {
     now: Time,
     number: usize,
@@ -107,13 +104,13 @@ struct Ports<'s> {
     feedback: &'s mut Option<Box<[EndFeedback]>>,
 }
 
-/// Thresholds move with each departure anywhere; queues that are OFF, and have no departure of their own, are compared with them
-/// so often. A chip does this in a sweep too.
+/// Interval at which XOFF queues are compared with thresholds. A departure anywhere moves thresholds, and an XOFF queue
+/// may have no departure of its own. Switch chips sweep too.
 const SWEEP: Span = Span::from_micros(1);
 
 impl SimSwitch {
-    /// Switch `number` of a scenario, with these wires at its ports, and by each set of routes to stations, as their addresses follow
-    /// each other from the first host's on, all ports of equal cost; none for static addresses.
+    /// Creates switch `number` of a scenario with these wires at its ports. Each set of routes gives the equal-cost
+    /// ports to each host, whose addresses are consecutive. Without routes, addresses are static or learned.
     pub(super) fn new(
         number: usize,
         config: &SwitchConfig,
@@ -130,7 +127,7 @@ impl SimSwitch {
             &facts,
             Surroundings {
                 catch_up: CatchUp::NONE,
-                // Buckets of static entries must not overflow.
+                // Hash buckets of static entries must not overflow.
                 stations: if !routes.is_empty() { 1 } else { 4 * config.static_macs.len() + LEARNED_MAX },
                 learns: routes.is_empty(),
                 hash_seed: scenario.hash_seed(number),
@@ -171,41 +168,39 @@ impl SimSwitch {
         Ok(SimSwitch { pipeline, around })
     }
 
-    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other, and in each port by port; it is
-    /// node `number`. Says whether there is another port.
+    /// Prefetches the state for its window, in the steps of [`ahead`](super::ahead), port by port; `number` is its
+    /// node. Returns whether a further port remains.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, port: usize, number: usize, network: &Network) -> bool {
         with!(&self.pipeline, pipeline => self.around.prefetch(pipeline, step, port, number, network))
     }
 
-    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
-    /// were.
+    /// Runs up to and including `limit`, instant by instant, and calls `meanwhile` after each. Returns the number of
+    /// instants.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, meanwhile: impl FnMut(&Network)) -> u64 {
         with!(&mut self.pipeline, pipeline => self.around.run_until(pipeline, limit, network, meanwhile))
     }
 
-    /// The link of a port comes or goes.
+    /// Sets the link of a port up or down.
     pub(super) fn set_link_up(&mut self, now: Time, port: usize, is_up: bool) {
         self.shared().set_link_up(PortId(port as u16), is_up);
         self.around.wakeups.set(port, now);
     }
 
-    /// Its place in the scenario.
     pub(super) fn number(&self) -> usize {
         self.around.number
     }
 
-    /// From now on it is this node of its part.
+    /// Sets the switch's number in the logical process.
     pub(super) fn settle(&mut self, node: u32) {
         self.around.node = node;
     }
 
-    /// The wire that leaves a port.
     pub(super) fn wire(&self, port: usize) -> Option<usize> {
         self.around.wires[port].map(|wire| wire as usize)
     }
 
-    /// τ of what a port sends, if it is measured.
+    /// Returns τ of flow control that a port sends, if measured.
     pub(super) fn feedback(&self, port: usize) -> Option<FeedbackStats> {
         self.around.feedback.as_ref().map(|feedback| feedback[port].stats())
     }
@@ -220,7 +215,7 @@ impl SimSwitch {
 }
 
 impl Around {
-    /// [`SimSwitch::prefetch`].
+    /// See [`SimSwitch::prefetch`].
     #[inline]
     fn prefetch<S: SetOfPorts>(
         &self,
@@ -238,7 +233,7 @@ impl Around {
             network.prefetch_wires(number);
             return false;
         }
-        // Few arrivals need little of what a switch has.
+        // With few arrivals most of a switch's state is not needed.
         if port == 0 && network.arriving_at(number) < wires.len().max(1) {
             return false;
         }
@@ -261,7 +256,7 @@ impl Around {
         port + 1 < wires.len()
     }
 
-    /// [`SimSwitch::run_until`].
+    /// See [`SimSwitch::run_until`].
     fn run_until<S: SetOfPorts>(
         &mut self,
         pipeline: &mut Pipeline<Frame, S>,
@@ -284,7 +279,7 @@ impl Around {
         }
     }
 
-    /// Forwards what has arrived and sends what may be sent.
+    /// Forwards arrived frames and transmits where possible.
     #[inline]
     fn run<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
         let mut ports = Ports { now, number: self.number, network, wires: &self.wires, feedback: &mut self.feedback };
@@ -322,7 +317,7 @@ impl Around {
         }
     }
 
-    /// Forwards what has arrived besides at this instant.
+    /// Forwards several frames that arrived at the same instant.
     #[inline(never)]
     fn handle_several<S: SetOfPorts>(&mut self, pipeline: &mut Pipeline<Frame, S>, now: Time, network: &mut Network) {
         while let Some((port, frame)) = network.poll(now) {
@@ -336,37 +331,35 @@ impl Around {
     }
 }
 
-/// Stations that a switch may learn, where there are no routes.
+/// Capacity for learned stations without routes.
 const LEARNED_MAX: usize = 4_096;
 
 impl SimHost {
-    /// Host `number` of a scenario; whether it measures τ.
+    /// Creates host `number` of a scenario; `measures` enables τ.
     pub(super) fn new(number: usize, place: PortPlace, host: Host, wire: u32, measures: bool) -> SimHost {
         let feedback = measures.then(Box::default);
         SimHost { number: number as u32, node: 0, place, host, wire, own: Time::ZERO, frames: [0; 2], feedback }
     }
 
-    /// τ of what it sends, if it is measured.
+    /// Returns τ of flow control that the host sends, if measured.
     pub(super) fn feedback(&self) -> Option<FeedbackStats> {
         self.feedback.as_ref().map(|feedback| feedback.stats())
     }
 
-    /// Its place in the scenario.
     pub(super) fn number(&self) -> usize {
         self.number as usize
     }
 
-    /// The switch that it is behind.
     pub(super) fn switch(&self) -> usize {
         self.place.switch
     }
 
-    /// From now on it is this node of its part, and so many is the wire that leaves it.
+    /// Sets the host's number in the logical process, and that of the wire that leaves it.
     pub(super) fn settle(&mut self, node: u32, wire: u32) {
         (self.node, self.wire) = (node, wire);
     }
 
-    /// Asks for what its turn will need, a step of [`ahead`](super::ahead) after the other; it is node `number`.
+    /// Prefetches the state for its window, in the steps of [`ahead`](super::ahead); `number` is its node.
     #[inline]
     pub(super) fn prefetch(&self, step: usize, number: usize, network: &Network) {
         match step {
@@ -383,8 +376,8 @@ impl SimHost {
         }
     }
 
-    /// Does what there is to do up to and with `limit`, instant by instant, and `meanwhile` after each; returns how many these
-    /// were.
+    /// Runs up to and including `limit`, instant by instant, and calls `meanwhile` after each. Returns the number of
+    /// instants.
     pub(super) fn run_until(&mut self, limit: Time, network: &mut Network, mut meanwhile: impl FnMut(&Network)) -> u64 {
         network.begin(self.node as usize, limit);
         let mut instants = 0;
@@ -400,7 +393,7 @@ impl SimHost {
         }
     }
 
-    /// Takes what has arrived and sends what may be sent; returns when there is more to do though nothing arrives.
+    /// Handles arrived frames and sends where possible; returns the next wake-up time without arrivals.
     #[inline]
     fn run(&mut self, now: Time, network: &mut Network) -> Time {
         while let Some((_, mut frame)) = network.poll(now) {
@@ -433,19 +426,19 @@ impl SimHost {
             if next > now {
                 return next;
             }
-            // A timer may have been all that was due.
+            // The wake-up may have been for a timer only.
             in_vain += 1;
             assert!(in_vain < 3, "a host that had nothing to send at {now:?} wants to be woken at {next:?}");
         }
     }
 
-    /// Its link comes or goes.
+    /// Sets the host's link up or down.
     pub(super) fn set_link_up(&mut self, now: Time, is_up: bool) {
         self.host.set_link_up(now, is_up);
         self.wake(now);
     }
 
-    /// Something of the host's is to be looked at then at the latest.
+    /// Makes the host wake at `at` or earlier.
     pub(super) fn wake(&mut self, at: Time) {
         self.own = self.own.min(at);
     }
@@ -492,7 +485,7 @@ impl PortOutput<Frame> for Ports<'_> {
 }
 
 impl Ports<'_> {
-    /// Sends a frame, and takes note of it for what is measured of τ if it is flow control.
+    /// Sends a frame, and records it for τ if it is flow control.
     #[inline(never)]
     fn send_measured(&mut self, port: PortId, mut frame: Frame) {
         let Some(wire) = self.wires[port.index()].filter(|_| self.feedback.is_some() && frame.is_flow_control()) else {
@@ -506,7 +499,7 @@ impl Ports<'_> {
         }
     }
 
-    /// Takes note of flow control that was taken.
+    /// Records a handled flow-control frame for τ.
     #[cold]
     fn note_taken(&mut self, frame: &Frame) {
         let port = usize::from(frame.port());
@@ -517,20 +510,20 @@ impl Ports<'_> {
 
     #[inline(always)]
     fn send(&mut self, port: PortId, frame: Frame) {
-        // What goes to a port without a link, flow control that is, goes nowhere.
+        // Flow control to a port without a link is discarded.
         let Some(wire) = self.wires[port.index()] else { return };
         let place = PortPlace { switch: self.number, port: port.index() };
         self.network.send(self.now, wire, frame, Teller::Port, place);
     }
 }
 
-/// By host, all ports of equal cost of a switch.
+/// Returns the equal-cost ports of a switch to each host.
 fn to_hosts(routes: &Routes, switch: usize, hosts: usize) -> impl Iterator<Item = &[u16]> {
     (0..hosts).map(move |host| routes.ports(switch, host))
 }
 
-/// Puts arrivals of one instant in order: by port, beginning with the one whose turn it is. The turn goes on when it has
-/// made a difference, so that of ports whose frames always arrive together none is always first.
+/// Orders arrivals of one instant by port, starting with port `turn`, which advances if it made a difference. So no
+/// port is always first among ports whose frames always arrive together.
 #[inline]
 fn take_turns<T>(arrived: &mut [(PortId, T)], turn: &mut usize, ports: usize) {
     let [(first, _), rest @ ..] = &*arrived else { return };

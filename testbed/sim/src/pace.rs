@@ -1,73 +1,73 @@
-//! How many threads run a fabric, by what is measured.
+//! Choice of the number of threads by measurement.
 
 use std::num::NonZeroUsize;
 use std::time::{Duration, Instant};
 
-/// How many threads run a scenario. Its results are the same for any number.
+/// Number of threads that run a scenario. Results are the same for any number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// As many as make it faster, and so many at most.
+    /// Upper limit; fewer threads run if that is faster.
     UpTo(NonZeroUsize),
-    /// So many, whether that is faster or not, as far as there are switches for them.
+    /// Exact number, limited only by the fabric's switches.
     Exactly(NonZeroUsize),
 }
 
-/// Watches how long turns take, and says how many threads there should be.
+/// Controller of the number of threads, by the duration of windows.
 ///
-/// One thread begins, and is measured. If its turns are long enough to be shared out, they are; and if that is not faster, one
-/// thread goes on, and others are tried again later, as load comes and goes.
+/// The run starts on one thread, which is measured. Windows long enough to be shared are then run by several threads.
+/// If that is not faster, the run returns to one thread and tries several again later, as the load varies.
 #[derive(Debug)]
 pub(super) struct Pace {
     threads: Threads,
-    /// The most threads that the fabric has work for.
+    /// Largest number of threads useful for the fabric.
     most: usize,
-    /// When time began that counts; `None` outside of turns.
+    /// Start of the time not yet counted; `None` outside of windows.
     since: Option<Instant>,
-    /// Since the last review: time, turns, and how many nodes had been woken then.
+    /// Wall time and windows since the last review, and wake-ups up to then.
     wall: Duration,
     turns: u64,
     woken: u64,
-    /// For turns of several threads: the longest one's time, and all together.
+    /// Time of the longest thread and of all threads together, over windows since the last review.
     longest: Duration,
     all: Duration,
-    /// Time in all.
+    /// Total wall time.
     now: Duration,
-    /// Nanoseconds for each node that was woken, on one thread.
+    /// Time per wake-up on one thread, in ns.
     alone: Option<f64>,
     trial: Option<Trial>,
-    /// Until then one thread goes on; and for how long the next time.
+    /// End of the current single-threaded period, and length of the next one.
     alone_until: Duration,
     alone_for: Duration,
-    /// When the nodes may be dealt out anew.
+    /// Earliest next repartition, and the interval after it.
     deal_after: Duration,
     deal_every: Duration,
 }
 
-/// What several threads have done since they began.
+/// Measurement of several threads since they started.
 #[derive(Clone, Copy, Debug, Default)]
 struct Trial {
-    /// The first reviews, in which caches are cold, do not count.
+    /// Number of reviews; the first `WARM_UP` don't count because caches are cold.
     reviews: u32,
     wall: Duration,
     woken: u64,
 }
 
-/// A review is due when nodes have been woken so many times: that takes milliseconds.
+/// Wake-ups per review: a few milliseconds of work.
 const WOKEN: u64 = 20_000;
-/// So often it is looked whether they have.
+/// Windows between two checks of the number of wake-ups.
 const LOOK_EVERY: u64 = 16;
-/// A thread's share of a turn takes so long at least: handing it over, and waiting for the last, takes a few microseconds.
+/// Smallest share of a window per thread. Handing it over and waiting for the last thread take a few microseconds.
 const SHARE_MIN: Duration = Duration::from_micros(12);
-/// Reviews that do not count, and those that do.
+/// Reviews that don't count, and reviews that do, per measurement of several threads.
 const WARM_UP: u32 = 1;
 const COUNTED: u32 = 4;
-/// Several threads have to be faster than one by so much.
+/// Smallest speed-up for which several threads are kept.
 const GAIN_MIN: f64 = 1.08;
-/// After a vain trial one thread goes on for so long, twice as long each time up to this.
+/// Shortest and longest single-threaded period after a futile trial; it doubles each time.
 const ALONE: [Duration; 2] = [Duration::from_millis(100), Duration::from_secs(4)];
-/// Threads that wait for the longest lose so much, and nodes are dealt out anew.
+/// Largest tolerated share of time spent waiting for the longest thread; beyond it nodes are repartitioned.
 const WAITING_MAX: f64 = 0.04;
-/// That is not done more often than this, and twice as seldom each time up to this.
+/// Shortest and longest interval between repartitions; it doubles each time.
 const DEAL: [Duration; 2] = [Duration::from_millis(20), Duration::from_millis(640)];
 
 impl Default for Pace {
@@ -96,17 +96,17 @@ impl Threads {
     /// One thread.
     pub const ONE: Threads = Threads::UpTo(NonZeroUsize::MIN);
 
-    /// As many as make it faster, and `most` at most; one, if that is 0.
+    /// Creates [`Threads::UpTo`]; 0 counts as 1.
     pub fn up_to(most: usize) -> Threads {
         Threads::UpTo(NonZeroUsize::new(most).unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// As many as make it faster, of those that the CPUs allow that this process may use.
+    /// Creates [`Threads::UpTo`] the number of CPUs available to this process.
     pub fn all() -> Threads {
         Threads::UpTo(std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN))
     }
 
-    /// `count`, whether that is faster or not; one, if that is 0.
+    /// Creates [`Threads::Exactly`]; 0 counts as 1.
     pub fn exactly(count: usize) -> Threads {
         Threads::Exactly(NonZeroUsize::new(count).unwrap_or(NonZeroUsize::MIN))
     }
@@ -124,12 +124,12 @@ impl Default for Threads {
 }
 
 impl Pace {
-    /// For a fabric that has work for so many at most.
+    /// Sets the request, and the largest number of threads useful for the fabric.
     pub(super) fn set_threads(&mut self, threads: Threads, most: usize) {
         (self.threads, self.most, self.trial) = (threads, most.max(1), None);
     }
 
-    /// How many threads there must be, if there are not.
+    /// Returns the number of threads to switch to at once, if the current number is not allowed.
     pub(super) fn at_once(&self, threads: usize) -> Option<usize> {
         let count = self.threads.most().min(self.most);
         let is_due = match self.threads {
@@ -139,14 +139,14 @@ impl Pace {
         is_due.then_some(count)
     }
 
-    /// Turns begin.
+    /// Starts counting time.
     pub(super) fn begin(&mut self) {
         if self.is_watching() {
             self.since = Some(Instant::now());
         }
     }
 
-    /// Turns end, for a while.
+    /// Stops counting time.
     pub(super) fn end(&mut self) {
         self.wall += self.since.take().map_or(Duration::ZERO, |since| since.elapsed());
     }
@@ -155,22 +155,22 @@ impl Pace {
         self.threads.most().min(self.most) > 1
     }
 
-    /// How long a turn of several threads took: the longest, and all together.
+    /// Records a window of several threads: the time of the longest thread, and of all together.
     #[inline]
     pub(super) fn note_turn(&mut self, [longest, all]: [Duration; 2]) {
         self.longest += longest;
         self.all += all;
     }
 
-    /// After each turn: whether it may be time for a review.
+    /// Counts a window; returns whether a review may be due.
     #[inline]
     pub(super) fn is_review_due(&mut self) -> bool {
         self.turns += 1;
         self.turns.is_multiple_of(LOOK_EVERY) && self.is_watching()
     }
 
-    /// Looks at what has been since the last time. There are so many threads, and so many nodes have been woken from the start.
-    /// Returns how many threads there should be, if nodes are to be dealt out anew.
+    /// Reviews the time since the last review, given the current number of threads and the wake-ups since the start.
+    /// Returns the number of threads to repartition for, if necessary.
     pub(super) fn review(&mut self, threads: usize, woken: u64) -> Option<usize> {
         let done = woken - self.woken;
         if done < WOKEN {
@@ -193,9 +193,9 @@ impl Pace {
         wanted.or_else(|| self.uneven(threads, longest, all).then_some(threads))
     }
 
-    /// One thread runs all: whether more may be faster, and how many.
+    /// Returns the number of threads to try while a single thread runs.
     fn more(&mut self, turn: Duration, cost: f64) -> Option<usize> {
-        // What comes first is slow, and what comes last is what is compared with.
+        // Exponential average, since the first windows are slow; the last ones are the reference.
         self.alone = Some(self.alone.map_or(cost, |alone| (alone + cost) / 2.0));
         let count = (turn.as_nanos() / SHARE_MIN.as_nanos()) as usize;
         let count = count.min(self.threads.most()).min(self.most);
@@ -207,7 +207,7 @@ impl Pace {
         Some(count)
     }
 
-    /// Several threads run it: whether one would be faster. A turn has so much work about.
+    /// Returns 1 if one thread would be faster than the several that run. `turn` is the approximate work in a window.
     fn fewer(&mut self, turn: Duration, wall: Duration, done: u64) -> Option<usize> {
         let trial = self.trial.get_or_insert_default();
         trial.reviews += 1;
@@ -222,7 +222,7 @@ impl Pace {
         let cost = trial.wall.as_nanos() as f64 / trial.woken.max(1) as f64;
         let is_vain = self.alone.is_some_and(|alone| cost * GAIN_MIN > alone);
         if !is_short && !is_vain {
-            // Load changes, and what else the machine does.
+            // Starts a new measurement: the load changes, and so do other processes on the machine.
             *trial = Trial { reviews: WARM_UP, ..Trial::default() };
             self.alone_for = ALONE[0];
             return None;
@@ -251,7 +251,7 @@ mod tests {
 
     const US: Duration = Duration::from_micros(1);
 
-    /// Each review is of 1,000 turns, in which 40 nodes are woken.
+    /// Each review covers 1,000 windows with 40 wake-ups each.
     struct Run {
         pace: Pace,
         threads: usize,
@@ -265,7 +265,7 @@ mod tests {
             Run { pace, threads: 1, woken: 0 }
         }
 
-        /// For turns that take so long by so many threads, of which one takes longer than the mean by this.
+        /// Reviews windows of this duration, of which the longest thread takes `uneven` times the mean.
         fn review(&mut self, turn: impl Fn(usize) -> Duration, uneven: f64) -> usize {
             let turn = turn(self.threads);
             self.woken += 40_000;

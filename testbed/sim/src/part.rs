@@ -1,4 +1,4 @@
-//! A part of a fabric: stations, the wires that lead to them, and what runs them. One thread has it at a time.
+//! Logical process (LP): nodes, the wires that lead to them, and their event queues. One thread owns it at a time.
 
 use std::time::{Duration, Instant};
 
@@ -9,27 +9,24 @@ use super::ahead::{self, Ahead, Later};
 use super::network::Network;
 use super::node::{SimHost, SimSwitch};
 
-/// Some of the nodes, or all: first switches, then hosts, each in the order of the scenario.
+/// Logical process: a subset of the nodes, switches first, then hosts, each in scenario order.
 #[derive(Debug)]
 pub(super) struct Part {
     pub(super) network: Network,
     pub(super) switches: Box<[SimSwitch]>,
     pub(super) hosts: Box<[SimHost]>,
-    /// By its wires' numbers here, their numbers in the fabric.
+    /// Number in the fabric of each wire here.
     pub(super) wire_names: Box<[u32]>,
-    /// What hosts have completed in a turn, with their places in the scenario.
+    /// Messages that hosts completed in a window, with the hosts' numbers in the scenario.
     pub(super) completed: Vec<(u32, Completion)>,
-    /// Instants at which each node did something.
     pub(super) work: Box<[u64]>,
-    /// Instants at which any did.
     pub(super) woken: u64,
-    /// How long its last turn took.
     pub(super) took: Duration,
-    /// Memory for the nodes that are due in a turn.
+    /// Scratch list of the nodes due in a window.
     due: Vec<u32>,
 }
 
-/// A part goes from thread to thread, and only a pointer of it.
+/// Box, so that moving a logical process between threads moves one pointer.
 pub(super) type PartBox = Box<Part>;
 
 impl Part {
@@ -44,19 +41,19 @@ impl Part {
         Part { network, switches, hosts, wire_names, completed, work, woken: 0, took: Duration::ZERO, due }
     }
 
-    /// A turn of one part among several: what has come for it, what its nodes of a side have to do up to `limit`, and what is
-    /// for others then.
+    /// Runs one window of this logical process among several: receives frames from channels, runs the nodes of phase
+    /// `side` up to `limit`, and hands over frames for other processes.
     pub(super) fn take_turn(&mut self, side: usize, limit: Time) {
         let start = Instant::now();
         self.network.deliver();
         self.run_side(side, limit);
         self.network.hand_over();
-        // Looked up here, it is at hand where all threads are waited for.
+        // Computed here so that the result is cached for the barrier at the window's end.
         self.network.first_due();
         self.took = start.elapsed();
     }
 
-    /// Has all nodes of a side do what they have to do up to `limit`. What others do in the meantime makes none of them due.
+    /// Runs all nodes of phase `side` up to `limit`. Within a window no node makes another node of the phase due.
     pub(super) fn run_side(&mut self, side: usize, limit: Time) {
         let Part { network, switches, hosts, completed, work, woken, due, .. } = self;
         network.list_due(side, limit, due);
@@ -64,7 +61,7 @@ impl Part {
         for at in 0..due.len() + ahead::STEPS {
             let mut ahead = Ahead::new(due, at);
             let node = at.checked_sub(ahead::STEPS).map(|at| due[at] as usize);
-            // They are listed in order, so that those that are to come stand behind the one whose turn it is.
+            // Nodes are listed in order, so the later ones follow the current one.
             let later = match node.map(|node| (node, node.checked_sub(first_host))) {
                 None => Later { first_switch: 0, switches, first_host, hosts },
                 Some((number, None)) => {

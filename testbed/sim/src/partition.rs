@@ -1,49 +1,48 @@
-//! Which stations are together in a part.
+//! Partitioner: assigns nodes to logical processes.
 //!
-//! A switch's hosts are in its part. Switches with hosts are kept together in the order of their hosts, so that a part has whole
-//! pods, or an arc of a ring; the others go where most of their links lead. Then switches are moved and exchanged until parts
-//! have as much to do as each other, on each side.
+//! A host goes with its switch. Switches with hosts stay together in the order of their hosts, so that a logical
+//! process holds whole pods, or an arc of a ring. Other switches go where most of their links lead. Then switches are
+//! moved and exchanged until the processes have equal work in each phase.
 
 use weir_scenario::Scenario;
 
 use super::sides::Sides;
 
-/// What joins switches.
+/// Graph of the switches.
 #[derive(Debug)]
 pub(super) struct Fabric {
-    /// By switch, its neighbours, as often as there are links.
+    /// Neighbours of each switch, once per link.
     neighbours: Box<[Box<[u32]>]>,
-    /// The switch of each host.
     switch_of: Box<[u32]>,
-    /// Switches that have hosts, in the order of their first ones.
+    /// Switches with hosts, in the order of their first host.
     order: Box<[u32]>,
 }
 
-/// A partition under way.
 struct Draft<'f> {
     fabric: &'f Fabric,
-    /// By switch with its hosts, its work on each side.
+    /// Work of each switch with its hosts, per phase.
     work: Vec<[f64; 2]>,
     part_of: Vec<u32>,
-    /// By part, its work on each side.
+    /// Work of each logical process, per phase.
     load: Vec<[f64; 2]>,
 }
 
-/// One or two switches, and where they go.
+/// Move of one switch, or exchange of two: each switch with its new logical process.
 type Moves = [Option<(u32, u32)>; 2];
 
-/// No part yet.
+/// Marker of a switch without a logical process.
 const NONE: u32 = u32::MAX;
-/// What a frame costs that goes from part to part, of what it costs a switch.
+/// Cost of a frame between logical processes, relative to its cost at a switch.
 const CROSSING: f64 = 0.03;
-/// Parts for each thread. With 32 parts a packet-hop takes up to 3 % longer than with 8, as all have something for all.
+/// Logical processes per thread. With 32 processes a packet-hop takes up to 3 % longer than with 8, as each has frames
+/// for all others.
 const PARTS_EACH: usize = 4;
-/// Parts for each of this many threads, or more.
+/// Logical processes per thread for `MANY` threads or more.
 const PARTS_EACH_OF_MANY: usize = 2;
 const MANY: usize = 16;
-/// Exchanges are looked for in no more pairs than this.
+/// Largest number of switch pairs for which exchanges are tried.
 const PAIRS_MAX: usize = 20_000;
-/// The gain must be more than this of all work.
+/// Smallest gain that justifies a move, relative to all work.
 const GAIN_MIN: f64 = 0.002;
 
 impl Fabric {
@@ -65,18 +64,19 @@ impl Fabric {
         Fabric { neighbours: neighbours.into_iter().map(Vec::into).collect(), switch_of, order: order.into() }
     }
 
-    /// More threads would have switches without hosts alone.
+    /// Returns the largest useful number of threads: further ones would run only switches without hosts.
     pub(super) fn most_threads(&self) -> usize {
         self.order.len().max(1)
     }
 
-    /// How many parts there are for so many threads: more, so that what is uneven can be shared out evenly, but no more than switches.
+    /// Returns the number of logical processes for a number of threads: several per thread, so that uneven load can be
+    /// balanced, but at most one per switch.
     pub(super) fn parts_for(&self, threads: usize) -> usize {
         let several = (PARTS_EACH * threads).min(PARTS_EACH_OF_MANY * threads.max(MANY));
         if threads == 1 { 1 } else { several.min(self.neighbours.len()) }
     }
 
-    /// The part of each switch, of `count`, by the work of each node: switches, then hosts.
+    /// Returns the logical process of each switch, of `count`, given the work of each node: switches, then hosts.
     pub(super) fn partition(&self, count: usize, sides: &Sides, work: &[u64]) -> Vec<u32> {
         let switches = self.neighbours.len();
         let mut draft = Draft {
@@ -88,7 +88,7 @@ impl Fabric {
         if count == 1 {
             return draft.part_of;
         }
-        // Nobody has nothing to do for ever.
+        // No node is idle for ever, so each counts at least 1.
         let hosts = self.switch_of.iter().copied();
         for ((node, work), switch) in work.iter().enumerate().zip((0..switches as u32).chain(hosts)) {
             draft.work[switch as usize][sides.of(node)] += *work as f64 + 1.0;
@@ -101,7 +101,8 @@ impl Fabric {
 }
 
 impl Draft<'_> {
-    /// Switches with hosts, each part as many as come next; if there are fewer than parts, the others are left without.
+    /// Assigns switches with hosts, in order, in contiguous runs of equal work. With fewer switches than processes, the
+    /// other processes stay empty.
     fn deal_in_order(&mut self) {
         let order = &self.fabric.order;
         let count = self.load.len().min(order.len());
@@ -113,7 +114,7 @@ impl Draft<'_> {
             let own = work(*switch);
             let part = ((before + own / 2.0) / all * count as f64) as usize;
             before += own;
-            // Each part has one at least, in the order of parts.
+            // Each process gets at least one switch, in order.
             let left = order.len() - at;
             let first = last.map_or(0, |last: usize| if count - 1 - last >= left { last + 1 } else { last });
             let part = part.min(count - 1).min(last.map_or(0, |last| last + 1)).max(first);
@@ -123,7 +124,7 @@ impl Draft<'_> {
         dealt.into_iter().for_each(|(switch, part)| self.put(switch, part as u32));
     }
 
-    /// Switches without hosts, those that are nearer to hosts first. A part may be left without any, where these have little to do.
+    /// Assigns switches without hosts, those closest to hosts first. A process may get none if they have little work.
     fn deal_the_others(&mut self) {
         let mean: Vec<f64> = (0..2).map(|side| self.work.iter().map(|work| work[side]).sum::<f64>()).collect();
         let mean: Vec<f64> = mean.iter().map(|all| all / self.load.len() as f64).collect();
@@ -160,7 +161,7 @@ impl Draft<'_> {
                 self.put(switch, part as u32);
             }
             if !has_found {
-                // Nothing leads to them.
+                // These switches are unreachable.
                 let left: Vec<u32> =
                     (0..).zip(&self.part_of).filter(|(_, part)| **part == NONE).map(|(of, _)| of).collect();
                 left.into_iter().for_each(|switch| self.put(switch, 0));
@@ -168,7 +169,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Moves a switch from the part with most to do to another one, or exchanges two, while that gains something.
+    /// Moves a switch from the busiest process to another, or exchanges two, while the gain is large enough.
     fn level(&mut self) {
         let all: f64 = self.work.iter().flatten().sum();
         for _ in 0..4 * self.part_of.len().min(500) {
@@ -186,7 +187,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What gains most between the parts with most and least to do on a side: a move, or two.
+    /// Returns the best move or exchange between the busiest and the least busy process of a phase.
     fn best_of(&self, side: usize) -> Option<(f64, Moves)> {
         let parts = || 0..self.load.len() as u32;
         let load = |part: &u32| self.load[*part as usize][side];
@@ -218,8 +219,8 @@ impl Draft<'_> {
         best
     }
 
-    /// What a partition costs after some moves, but for what is the same for all: the longest part on each side, and frames between
-    /// parts.
+    /// Returns the part of a partition's cost that moves change: the longest process of each phase, plus frames between
+    /// processes.
     fn cost(&self, moves: &[(u32, u32)]) -> f64 {
         let mut crossing = 0.0;
         let part_of = |switch: u32| {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn pods_stay_together() {
         let (fabric, parts) = parts("kind = 'fat-tree'\nk = 4", 2, |_| 100);
-        // Edge switches, then aggregation switches, of four pods; a pod has two of each.
+        // Edge switches, then aggregation switches, of four pods with two of each per pod.
         let pods: Vec<&[u32]> = parts[..8].chunks(2).collect();
         assert_eq!(pods, [[0, 0], [0, 0], [1, 1], [1, 1]]);
         assert_eq!(parts[..8], parts[8..16], "aggregation switches are where their edge switches are");
@@ -305,7 +306,7 @@ mod tests {
         sorted.sort_unstable();
         assert_eq!(sorted, [0, 1, 2, 3, 4, 5, 6, 7], "{parts:?}");
         assert_eq!(parts[..4], [0, 1, 2, 3], "leaves come first");
-        // No more parts than switches, and one for one thread.
+        // At most one process per switch, and one for a single thread.
         assert_eq!([1, 2, 3, 4].map(|threads| fabric.parts_for(threads)), [1, 8, 8, 8]);
     }
 
@@ -315,7 +316,7 @@ mod tests {
         assert_eq!([1, 2, 4, 8, 12, 16, 24].map(|threads| fabric.parts_for(threads)), [1, 8, 16, 32, 32, 32, 48]);
     }
 
-    /// The first leaf has as much to do as three others.
+    /// The first leaf has as much work as three others.
     #[test]
     fn parts_have_as_much_to_do_as_each_other() {
         let work = |node: usize| if node == 0 { 9_000 } else { 3_000 };

@@ -1,4 +1,4 @@
-//! All nodes of a fabric, dealt out to parts; and who is where.
+//! Partition of a fabric's nodes into logical processes, and the location of each node.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,55 +15,54 @@ use super::post::{Away, Post};
 use super::sides::Sides;
 use super::wire::Wire;
 
-/// One part, which has all, or several. In each turn of several: [`Parts::let_go`]; [`Part::take_turn`] of each, in any order
-/// or at once.
+/// Logical processes: one for a single thread, otherwise several. In each window with several: call [`Parts::let_go`],
+/// then [`Part::take_turn`] of each logical process, in any order or in parallel.
 #[derive(Debug)]
 pub(super) struct Parts {
     parts: Vec<PartBox>,
-    /// Where each switch is, and each host.
+    /// Locations of switches and hosts, by number in the scenario.
     switches: Box<[Place]>,
     hosts: Box<[Place]>,
-    /// For all nodes: switches, then hosts.
+    /// Phases of all nodes: switches, then hosts.
     sides: Sides,
-    /// By wire, by its number in the fabric, the nodes at its near and far end.
+    /// Source and destination node of each wire, by its number in the fabric.
     ends: Box<[[u32; 2]]>,
     /// Near halves with injected faults.
     faulty: Vec<Half>,
-    /// What was counted before the nodes were last dealt out.
+    /// Counts from before the last repartition.
     hops: u64,
     woken: u64,
-    /// Flow control that was noted before that.
+    /// Recorded flow control from before the last repartition.
     told: Vec<Told>,
 }
 
-/// Where a node is: which part, and which of its switches or hosts.
+/// Location of a node: logical process, and index among its switches or hosts.
 #[derive(Clone, Copy, Debug, Default)]
 struct Place {
     part: u32,
     at: u32,
 }
 
-/// A near half of a wire: in which part, and its number there.
+/// Near half of a wire: logical process, and index there.
 #[derive(Clone, Copy, Debug)]
 struct Half {
     part: u32,
     wire: u32,
 }
 
-/// All nodes and wires in the order of the scenario, on their way from some parts to others.
+/// All nodes and wires in scenario order, during a repartition.
 struct Pile {
     switches: Vec<Option<SimSwitch>>,
     hosts: Vec<Option<SimHost>>,
-    /// Their senders know them by these numbers.
+    /// Wires by number in the fabric, which their senders hold meanwhile.
     wires: Vec<Option<Wire>>,
-    /// By node, when it is to be woken.
     due: Vec<Time>,
     spare: Spare,
     tells: bool,
 }
 
 impl Parts {
-    /// One part that has all; each node is to be woken at the first instant.
+    /// Creates one logical process with all nodes; each node wakes at [`Time::ZERO`].
     pub(super) fn new(
         switches: Box<[SimSwitch]>,
         hosts: Box<[SimHost]>,
@@ -95,14 +94,15 @@ impl Parts {
         parts
     }
 
-    /// Deals all nodes out anew to `count` parts: each switch to the one that `plan` says, and each host to that of its switch.
+    /// Repartitions all nodes into `count` logical processes. `plan` gives the process of each switch; hosts go with
+    /// their switch.
     pub(super) fn deal(&mut self, plan: &[u32], count: usize) {
         let pile = self.gather();
         self.spread(pile, plan, count);
     }
 
-    /// Goes over all nodes and wires in the order of the scenario, however they are dealt out; then they are dealt out as
-    /// [`Parts::deal`] says.
+    /// Saves or loads all nodes and wires in scenario order, independent of the partition; then repartitions as in
+    /// [`Parts::deal`].
     pub(super) fn checkpoint(&mut self, archive: &mut Archive, plan: &[u32], count: usize) {
         let mut pile = self.gather();
         let Pile { switches, hosts, wires, due, spare: _, tells: _ } = &mut pile;
@@ -125,7 +125,7 @@ impl Parts {
         &mut self.parts
     }
 
-    /// For those who run them, and give them back in this order.
+    /// Returns the logical processes for the worker pool, which restores their order.
     pub(super) fn as_crew(&mut self) -> &mut Vec<PartBox> {
         &mut self.parts
     }
@@ -134,7 +134,7 @@ impl Parts {
         &self.sides
     }
 
-    /// When the first node is to be woken.
+    /// Returns the earliest wake-up time of all nodes.
     #[inline]
     pub(super) fn first_due(&mut self) -> Time {
         let parts = self.parts.iter_mut().map(|part| part.network.first_due()).min().unwrap_or(Time::NEVER);
@@ -145,8 +145,8 @@ impl Parts {
         held.min().unwrap_or(Time::NEVER).min(parts)
     }
 
-    /// Lets go on what injected faults hold back between parts, and what arrives by `limit` at nodes of a side whose turn is next.
-    /// Who sends to the other side may yet send what goes before it.
+    /// Moves frames between logical processes that injected faults held back and that arrive by `limit` at nodes of the
+    /// phase run next. Called per window, because until then the other phase may still send frames that overtake them.
     pub(super) fn let_go(&mut self, side: usize, limit: Time) {
         for half in &self.faulty {
             let Away { part, wire } = self.parts[half.part as usize].network.post.away(half.wire);
@@ -161,12 +161,12 @@ impl Parts {
         }
     }
 
-    /// How long each part took for its last turn.
+    /// Returns the duration of each logical process's last window.
     pub(super) fn took(&self) -> impl Iterator<Item = Duration> {
         self.parts.iter().map(|part| part.took)
     }
 
-    /// Evens out the memory for frames, which goes along with those that are sent from one part to another.
+    /// Equalises the free frame memory, which migrates with frames between logical processes.
     pub(super) fn level_memory(&mut self) {
         let all: usize = self.parts.iter().map(|part| part.network.spare.len()).sum();
         let each = all / self.parts.len();
@@ -210,7 +210,10 @@ impl Parts {
         &mut self.parts[part as usize].hosts[at as usize]
     }
 
-    /// Two hosts at once, which are not the same.
+    /// Returns two distinct hosts.
+    ///
+    /// # Panics
+    /// If both numbers are equal.
     pub(super) fn two_hosts(&mut self, numbers: [usize; 2]) -> [&mut SimHost; 2] {
         const TWO: &str = "a message goes to another host";
         let [one, other] = numbers.map(|number| self.hosts[number]);
@@ -223,7 +226,7 @@ impl Parts {
         [&mut of_one.hosts[one.at as usize], &mut of_other.hosts[other.at as usize]]
     }
 
-    /// A host has something to do then, though nothing arrives.
+    /// Schedules a wake-up of a host at `at` or earlier.
     pub(super) fn wake_host(&mut self, number: usize, at: Time) {
         let place = self.hosts[number];
         let part = &mut self.parts[place.part as usize];
@@ -231,7 +234,7 @@ impl Parts {
         part.network.wake(part.switches.len() + place.at as usize, at);
     }
 
-    /// A host's end of its link comes or goes, with the wire that leaves it.
+    /// Sets a host's end of its link up or down, with the wire that leaves it.
     pub(super) fn set_host_link_up(&mut self, now: Time, number: usize, is_up: bool) {
         self.host_mut(number).set_link_up(now, is_up);
         self.wake_host(number, now);
@@ -239,7 +242,7 @@ impl Parts {
         self.set_wire_up(self.hosts[number].part, wire, is_up);
     }
 
-    /// A switch's end of a link comes or goes, with the wire that leaves it.
+    /// Sets a switch's end of a link up or down, with the wire that leaves it.
     pub(super) fn set_port_up(&mut self, now: Time, place: PortPlace, is_up: bool) {
         let Place { part, at } = self.switches[place.switch];
         let switch = self.switch_mut(place.switch);
@@ -262,39 +265,36 @@ impl Parts {
         }
     }
 
-    /// All wires, whose halves each have what befell them.
+    /// Returns all wires, and the halves of split ones. Each half counts its own faults and losses.
     pub(super) fn wires(&self) -> impl Iterator<Item = &Wire> {
         self.parts.iter().flat_map(|part| &part.network.wires)
     }
 
-    /// The wire that leaves a port, or its near half.
+    /// Returns the wire that leaves a port, or its near half.
     pub(super) fn wire_of_port(&self, place: PortPlace) -> Option<&Wire> {
         let wire = self.switch(place.switch).wire(place.port)?;
         Some(&self.parts[self.switches[place.switch].part as usize].network.wires[wire])
     }
 
-    /// The wire that leaves a host, or its near half.
+    /// Returns the wire that leaves a host, or its near half.
     pub(super) fn wire_of_host(&self, host: usize) -> &Wire {
         &self.parts[self.hosts[host].part as usize].network.wires[self.host(host).wire()]
     }
 
-    /// Frames on their way on any link.
     pub(super) fn under_way(&self) -> usize {
         let between: usize = self.parts.iter().map(|part| part.network.post.under_way()).sum();
         between + self.wires().map(Wire::under_way).sum::<usize>()
     }
 
-    /// Frames put on a wire so far.
     pub(super) fn hops(&self) -> u64 {
         self.hops + self.parts.iter().map(|part| part.network.hops()).sum::<u64>()
     }
 
-    /// Instants at which any node did something, so far.
     pub(super) fn woken(&self) -> u64 {
         self.woken + self.parts.iter().map(|part| part.woken).sum::<u64>()
     }
 
-    /// Instants at which each node did something since the nodes were last dealt out.
+    /// Returns the wake-ups of each node since the last repartition.
     pub(super) fn work(&self) -> Vec<u64> {
         let of_part = |place: &Place| &self.parts[place.part as usize];
         let switches = self.switches.iter().map(|place| of_part(place).work[place.at as usize]);
@@ -305,15 +305,15 @@ impl Parts {
         switches.chain(hosts).collect()
     }
 
-    /// From now on, the flow-control frames that are sent are kept.
+    /// Starts recording sent flow-control frames.
     pub(super) fn keep_told(&mut self) {
         self.parts.iter_mut().for_each(|part| part.network.told = Some(Vec::new()));
     }
 
-    /// The kept frames that the switches' ports have come to know of by `now` since the last call, in that order.
+    /// Returns the recorded frames that switch ports sent or received by `now` since the last call, in time order.
     pub(super) fn drain_told(&mut self, now: Time) -> impl Iterator<Item = Told> {
         let Parts { parts, told, .. } = self;
-        // A node's own are in its order: they are all of one part since the nodes were dealt out.
+        // Frames of one node keep their order: since the last repartition they are all from one logical process.
         parts.iter_mut().filter_map(|part| part.network.told.as_mut()).for_each(|of_part| told.append(of_part));
         told.retain(|told| told.at < Time::NEVER);
         told.sort_by_key(|told| (told.at, told.place, told.by));
@@ -321,7 +321,7 @@ impl Parts {
         told.drain(..known)
     }
 
-    /// Takes all parts to pieces.
+    /// Dissolves all logical processes.
     fn gather(&mut self) -> Pile {
         let nodes = self.switches.len() + self.hosts.len();
         let mut pile = Pile {
@@ -371,7 +371,7 @@ impl Parts {
         pile
     }
 
-    /// Makes parts of a pile.
+    /// Builds `count` logical processes from a pile.
     fn spread(&mut self, pile: Pile, plan: &[u32], count: usize) {
         let Pile { switches, hosts, wires, mut due, mut spare, tells } = pile;
         let switch_of = |host: &Option<SimHost>| host.as_ref().expect("all are there").switch();
@@ -385,12 +385,12 @@ impl Parts {
         }
         let first_host = self.switches.len();
         let mut laid = Laid::new(count);
-        // A wire between parts is split; near halves are behind all others, those of a node side by side.
+        // A wire between logical processes is split. Near halves come last, grouped by node.
         let mut split = Vec::new();
         for (name, wire) in (0..).zip(wires) {
             let (mut wire, [from, to]) = (wire.expect("all are there"), self.ends[name as usize]);
             wire.lead_to(place_of[to as usize]);
-            // A receiver was not told of what a near half has held back.
+            // The receiver's wake-up excludes frames that faults held back on a near half.
             due[to as usize] = due[to as usize].min(wire.next_arrival());
             let part = part_of[to as usize];
             if part_of[from as usize] == part {
@@ -447,7 +447,7 @@ impl Parts {
     }
 }
 
-/// Wires laid out to parts.
+/// Wires assigned to logical processes.
 struct Laid {
     parts: Vec<OfPart>,
 }
@@ -455,9 +455,9 @@ struct Laid {
 #[derive(Default)]
 struct OfPart {
     wires: Vec<Wire>,
-    /// Their numbers in the fabric.
+    /// Numbers of the wires in the fabric.
     names: Vec<u32>,
-    /// Where near halves lead, which are the last ones.
+    /// Remote ends of the near halves, which are the last wires.
     away: Vec<Away>,
 }
 
@@ -466,7 +466,7 @@ impl Laid {
         Laid { parts: (0..parts).map(|_| OfPart::default()).collect() }
     }
 
-    /// The next of a part's wires; returns its number there.
+    /// Appends a wire to a logical process; returns its index there.
     fn lay(&mut self, part: u32, name: u32, wire: Wire) -> u32 {
         let OfPart { wires, names, .. } = &mut self.parts[part as usize];
         wires.push(wire);
@@ -479,7 +479,7 @@ impl Laid {
         self.lay(part, name, wire)
     }
 
-    /// By its number in the fabric, the number of each wire in the part that it leaves from.
+    /// Returns the index of each wire in the logical process of its source node, by number in the fabric.
     fn leaving(&self, ends: &[[u32; 2]], part_of: &[u32]) -> Vec<u32> {
         let mut leaving = vec![0; ends.len()];
         for (part, OfPart { names, .. }) in (0..).zip(&self.parts) {

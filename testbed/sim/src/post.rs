@@ -1,11 +1,11 @@
-//! Frames that go from one part of a fabric to another, which another thread may have.
+//! Channels: frames between logical processes, which may run on different threads.
 //!
-//! A wire between two parts has two halves. What was put on its near half in a turn goes to the far half before the next turn,
-//! in which some of it may arrive: the ring buffers in which frames wait on wires change hands, and no frame is touched. Buffers
-//! that have become empty go back the same way, so that nothing is allocated in the long run.
+//! A wire between two logical processes has two halves. Frames put on the near half in a window move to the far half
+//! before the next window, in which the first ones may arrive. Their ring buffers change hands, and no frame is
+//! touched. Empty buffers return the same way, so the steady state allocates nothing.
 //!
-//! Parts leave such buffers for each other in pigeonholes, of which each pair has two, for every other turn: while one is filled, the
-//! other is emptied. So each has its lock for itself whenever it takes it, and the threads that run parts hand over all at once.
+//! Each pair of processes has two channel slots, for odd and even windows: one is filled while the other is emptied. So
+//! no lock is contended, and all threads hand over at once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -15,64 +15,63 @@ use weir_units::Time;
 use super::frame::Frame;
 use super::wire::Wire;
 
-/// Where a near half leads: a part, and the far half by its number there.
+/// Remote end of a near half: logical process, and index of the far half there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Away {
     pub(super) part: u32,
     pub(super) wire: u32,
 }
 
-/// What a part has for others, and has from them. In each turn: [`Post::deliver`]; [`Post::note`] each near half on which the
-/// first frame was put; [`Post::hand_over`].
+/// Mailbox of a logical process: its outgoing and incoming frames. In each window, call [`Post::deliver`],
+/// [`Post::note`] for each near half that receives its first frame, then [`Post::hand_over`].
 #[derive(Debug)]
 pub(super) struct Post {
-    /// Its part's number.
+    /// Number of the mailbox's logical process.
     part: usize,
-    /// Number of the first near half.
+    /// Index of the first near half.
     first: u32,
     away: Box<[Away]>,
-    /// Near halves that have frames.
+    /// Near halves with frames.
     leaving: Vec<u32>,
-    /// Parts from which wires lead to this one.
     from: Box<[u32]>,
-    /// By part, what is to be handed over.
+    /// Outgoing batch for each logical process.
     out: Box<[Bag]>,
     holes: Arc<Pigeonholes>,
-    /// Turns that were taken: others have taken as many, whenever a part takes none.
+    /// Windows run. All logical processes have the same count outside a window.
     turns: u64,
-    /// When the first frame arrives of those that were handed over last.
+    /// Arrival time of the first frame handed over in the last window.
     first_sent: Time,
 }
 
-/// By receiving part, sending part, and whether the turn's number is odd.
+/// Channel matrix, by receiving process, sending process and parity of the window.
 #[derive(Debug)]
 struct Pigeonholes {
     holes: Box<[Pigeonhole]>,
     parts: usize,
 }
 
-// In a cache line of its own: two threads touch it, and others its neighbours.
+// A cache line each, against false sharing: two threads access a slot, others its neighbours.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Pigeonhole(Mutex<Bag>);
 
-/// What one part has for another one.
+/// Frames from one logical process to another.
 #[derive(Debug, Default)]
 struct Bag {
-    /// In the first ones are frames, in the others is memory for such.
+    /// Parcels of which the first `filled` have frames; the others have empty buffers for reuse.
     parcels: Vec<Parcel>,
     filled: usize,
 }
 
 #[derive(Debug)]
 struct Parcel {
-    /// The far half.
     wire: u32,
     frames: VecDeque<(Time, Frame)>,
 }
 
 impl Post {
-    /// All parts' posts, by the number of each one's first near half and where its near halves lead.
+    /// Creates the mailboxes of all logical processes. Each is given by the index of its first near half, and the
+    /// remote ends of its near halves.
     pub(super) fn of_parts(parts: Vec<(usize, Vec<Away>)>) -> Vec<Post> {
         let count = parts.len();
         let holes = (0..2 * count * count).map(|_| Pigeonhole::default()).collect();
@@ -103,19 +102,18 @@ impl Post {
         posts
     }
 
-    /// How many near halves there are.
     pub(super) fn near_halves(&self) -> usize {
         self.away.len()
     }
 
-    /// A frame was put on a near half on which there was none.
+    /// Records that a frame was put on an empty near half.
     #[inline]
     pub(super) fn note(&mut self, wire: u32) {
         self.leaving.push(wire);
     }
 
-    /// Takes what lies on near halves, and leaves it for the parts that they lead to. What faults may still hold back is not taken:
-    /// [`Parts::let_go`](super::parts::Parts::let_go) does it.
+    /// Moves the frames of near halves into the channels. Frames that faults may still hold back stay;
+    /// [`Parts::let_go`](super::parts::Parts::let_go) moves them.
     pub(super) fn hand_over(&mut self, wires: &mut [Wire]) {
         self.first_sent = Time::NEVER;
         for number in self.leaving.drain(..) {
@@ -134,7 +132,8 @@ impl Post {
         self.turns += 1;
     }
 
-    /// Hands out what others have left in the turn before, wire by wire, which leave empty memory.
+    /// Delivers the frames that others sent in the previous window, wire by wire; `put` takes them and leaves empty
+    /// buffers.
     pub(super) fn deliver(&mut self, mut put: impl FnMut(u32, &mut VecDeque<(Time, Frame)>)) {
         for mut bag in self.inside() {
             let Bag { parcels, filled } = &mut *bag;
@@ -144,18 +143,18 @@ impl Post {
         }
     }
 
-    /// What others have left in the turn before. The other pigeonholes are being filled, or empty.
+    /// Returns the batches sent in the previous window. The other slots are being filled, or are empty.
     fn inside(&self) -> impl Iterator<Item = MutexGuard<'_, Bag>> {
-        // The next turn's, of two that alternate.
+        // Slots alternate, so the next window's parity is that of the previous one.
         self.from.iter().map(|from| self.holes.of(self.part, *from as usize, self.turns + 1))
     }
 
-    /// When the first frame arrives of those that were handed over last; [`Time::NEVER`] if there was none.
+    /// Returns the arrival time of the first frame handed over in the last window; [`Time::NEVER`] if there was none.
     pub(super) fn first_sent(&self) -> Time {
         self.first_sent
     }
 
-    /// Frames that have come, but were not delivered.
+    /// Returns the number of received frames that are not delivered yet.
     pub(super) fn under_way(&self) -> usize {
         let of_bag = |bag: MutexGuard<'_, Bag>| {
             bag.parcels[..bag.filled].iter().map(|parcel| parcel.frames.len()).sum::<usize>()
@@ -163,19 +162,19 @@ impl Post {
         self.inside().map(of_bag).sum()
     }
 
-    /// Where a near half leads.
+    /// Returns the remote end of a near half.
     pub(super) fn away(&self, wire: u32) -> Away {
         self.away[(wire - self.first) as usize]
     }
 
-    /// Where a wire leads if it is a near half.
+    /// Returns the remote end of a wire if it is a near half.
     pub(super) fn is_away(&self, wire: u32) -> Option<Away> {
         wire.checked_sub(self.first).map(|at| self.away[at as usize])
     }
 }
 
 impl Pigeonholes {
-    /// Where a part leaves in a turn what is for another one.
+    /// Returns the slot for frames from one process to another in a window.
     #[inline]
     fn of(&self, to: usize, from: usize, turn: u64) -> MutexGuard<'_, Bag> {
         let hole = &self.holes[2 * (to * self.parts + from) + (turn % 2) as usize];

@@ -1,29 +1,27 @@
-//! Which nodes have something to do, and when.
+//! Wake-up times of nodes.
 
 use weir_units::Time;
 
-/// When each node of one side is to be woken. It is asked who is due once in a turn, in which most of a busy fabric are, and
-/// told of wake-ups many times: so these cost next to nothing, and nodes are looked at in blocks.
+/// Wake-up table of the nodes of one phase. Due nodes are listed once per window, in which most of a busy fabric is
+/// due, but wake-ups are set many times. So setting one is cheap, and listing scans blocks of nodes.
 #[derive(Debug)]
 pub(super) struct Roster {
     due: Box<[Time]>,
-    /// The earliest of each block, or an earlier time.
+    /// Earliest time of each block, or a lower bound.
     blocks: Box<[Time]>,
-    /// Whether a node may have been put off since the earliest were found.
+    /// True if a node may have been postponed since the block times were computed.
     put_off: bool,
 }
 
-/// Nodes in a block.
 const BLOCK: usize = 64;
 
 impl Roster {
-    /// Nobody is to be woken.
     pub(super) fn new(nodes: usize) -> Roster {
         let blocks = nodes.div_ceil(BLOCK);
         Roster { due: vec![Time::NEVER; nodes].into(), blocks: vec![Time::NEVER; blocks].into(), put_off: false }
     }
 
-    /// When the first node is to be woken; [`Time::NEVER`] if none is.
+    /// Returns the earliest wake-up time; [`Time::NEVER`] if there is none.
     pub(super) fn first(&mut self) -> Time {
         if std::mem::take(&mut self.put_off) {
             let earliest = |block: &[Time]| block.iter().copied().min().unwrap_or(Time::NEVER);
@@ -32,12 +30,11 @@ impl Roster {
         self.blocks.iter().copied().min().unwrap_or(Time::NEVER)
     }
 
-    /// When a node is to be woken.
     pub(super) fn due(&self, node: usize) -> Time {
         self.due[node]
     }
 
-    /// Lists the nodes that are to be woken by `limit`.
+    /// Lists the nodes due by `limit`.
     pub(super) fn list_due(&self, limit: Time, due: &mut Vec<u32>) {
         due.clear();
         let blocks = self.blocks.iter().zip(self.due.chunks(BLOCK)).zip((0..).step_by(BLOCK));
@@ -46,7 +43,7 @@ impl Roster {
         }
     }
 
-    /// A node is to be woken then, and not when it was to be before.
+    /// Sets the wake-up time of a node, replacing the earlier setting.
     #[inline]
     pub(super) fn set(&mut self, node: usize, at: Time) {
         self.put_off = true;
@@ -55,7 +52,7 @@ impl Roster {
         *earliest = at.min(*earliest);
     }
 
-    /// A node is to be woken then at the latest.
+    /// Makes a node wake at `at` or earlier.
     #[inline]
     pub(super) fn wake(&mut self, node: usize, at: Time) {
         let due = &mut self.due[node];
@@ -72,7 +69,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a look at all of them.
+        /// Compares with a linear scan.
         #[test]
         fn those_due_are_listed_and_the_first_is_the_earliest(
             nodes in 1..200usize,

@@ -1,49 +1,47 @@
-//! Which thread runs which parts.
+//! Load balancer: assigns logical processes (LPs) to threads.
 //!
-//! There are more parts than threads, so that what one thread has less to do than another can go along with a part. What a part
-//! takes in a turn it takes about in the next one, since messages last for many.
+//! There are more LPs than threads, so moving an LP evens out the load. An LP's duration in a window predicts the next
+//! one, since messages last for many windows.
 
 use std::time::Duration;
 
-/// The thread of each part, on each side's turns.
+/// Thread of each LP, for the windows of each phase.
 #[derive(Debug, Default)]
 pub(super) struct Shares {
     sides: [OfSide; 2],
-    /// Memory for the threads' times.
     load: Vec<u64>,
 }
 
 #[derive(Debug, Default)]
 struct OfSide {
-    /// By part.
     thread: Vec<u32>,
-    /// What each takes about, in nanoseconds.
+    /// Smoothed duration of each LP, in ns.
     takes: Vec<u64>,
 }
 
-/// A part moves if that makes the longest share shorter by more than one in so many of the mean.
+/// Inverse of the smallest gain for which an LP moves: the longest thread must become shorter by more than 1/100 of the
+/// mean.
 const GAIN_MIN: u64 = 100;
 
 impl Shares {
-    /// As many parts for each thread, in turn: those with hosts come first.
+    /// Assigns LPs to threads round-robin, which spreads those with hosts: they come first.
     pub(super) fn of(parts: usize, threads: usize) -> Shares {
         let thread: Vec<u32> = (0..parts).map(|part| (part % threads) as u32).collect();
         let of_side = || OfSide { thread: thread.clone(), takes: vec![0; parts] };
         Shares { sides: [of_side(), of_side()], load: vec![0; threads] }
     }
 
-    /// How many threads there are.
     pub(super) fn threads(&self) -> usize {
         self.load.len()
     }
 
-    /// The thread of each part in the next turn of a side.
+    /// Returns the thread of each LP in the next window of a phase.
     pub(super) fn threads_of(&self, side: usize) -> &[u32] {
         &self.sides[side].thread
     }
 
-    /// Takes down what each part took in a side's turn, and shares them out for the next one. Returns how long the threads took: the
-    /// longest, and all together.
+    /// Records the duration of each LP in a window of a phase, and rebalances its next window. Returns the time of the
+    /// longest thread, and of all threads together.
     pub(super) fn note(&mut self, side: usize, took: impl Iterator<Item = Duration>) -> [Duration; 2] {
         let Shares { sides, load } = self;
         let OfSide { thread, takes } = &mut sides[side];
@@ -51,7 +49,7 @@ impl Shares {
         for ((took, takes), thread) in took.zip(&mut *takes).zip(&*thread) {
             let took = took.as_nanos() as u64;
             load[*thread as usize] += took;
-            // What comes last counts as much as all before it.
+            // Exponential average with weight 1/2.
             *takes = (*takes + took) / 2;
         }
         let [longest, all] = [load.iter().copied().max().unwrap_or(0), load.iter().sum()];
@@ -60,7 +58,7 @@ impl Shares {
     }
 }
 
-/// Moves parts from the thread with most to do to that with least, or exchanges two, while that gains something.
+/// Moves LPs from the busiest thread to the least busy one, or exchanges two, while the gain is large enough.
 fn level(thread: &mut [u32], takes: &[u64], load: &mut [u64]) {
     load.fill(0);
     thread.iter().zip(takes).for_each(|(thread, takes)| load[*thread as usize] += takes);
@@ -72,7 +70,7 @@ fn level(thread: &mut [u32], takes: &[u64], load: &mut [u64]) {
             return;
         };
         let (high, low) = (load[most], load[least]);
-        // What moves is half of the difference at best: then both have as much.
+        // The best move is half of the difference, which equalises both.
         let longest = |moves: u64| (high - moves).max(low + moves);
         let mut best: Option<(usize, Option<usize>, u64)> = None;
         for one in (0..thread.len()).filter(|part| thread[*part] as usize == most) {
@@ -120,7 +118,7 @@ mod tests {
         assert_eq!(turns(&mut shares, 1, &busy), of(100, 140));
         assert_eq!(turns(&mut shares, 1, &busy), of(70, 140));
         assert_eq!(shares.threads_of(1), [0, 1, 0, 1, 0, 1], "the other side's turns are others");
-        // Load moves on.
+        // The load shifts to another LP.
         assert_eq!(turns(&mut shares, 8, &[10, 10, 20, 60, 20, 20]), of(70, 140));
     }
 

@@ -1,13 +1,13 @@
-//! Which nodes take turns.
+//! Phases of nodes.
 //!
-//! Where every link joins a node of one side with one of the other, as in trees whose hosts are all on the lowest level,
-//! the sides take turns: when one has got to an instant, the other can go on to a lookahead beyond it, since nothing reaches
-//! it earlier; and so each goes on by two lookaheads at a time. That makes windows twice as long, in which a node does twice
-//! as much with what it has in the cache.
+//! If every link joins nodes of two groups, as in trees with hosts only at the lowest level, the groups run in
+//! alternating phases. When one phase has reached an instant, the other can run to one lookahead beyond, since nothing
+//! reaches it earlier. So each phase advances by two lookaheads at a time. Windows twice as long let a node do twice
+//! the work with cached state.
 
 use weir_scenario::Scenario;
 
-/// The side of each node: one for all, or two.
+/// Phase of each node: one phase for all, or two.
 #[derive(Clone, Debug)]
 pub(super) struct Sides {
     of: Box<[u8]>,
@@ -15,7 +15,8 @@ pub(super) struct Sides {
 }
 
 impl Sides {
-    /// Two where links allow it and all hosts are on one, so that they are at one instant between their windows.
+    /// Assigns two phases if links allow it and all hosts share one, so that hosts are at the same time between
+    /// windows; otherwise one.
     pub(super) fn new(scenario: &Scenario) -> Sides {
         let nodes = scenario.switches.len() + scenario.hosts.len();
         match coloured(scenario) {
@@ -24,7 +25,7 @@ impl Sides {
         }
     }
 
-    /// For some of the nodes, in this order.
+    /// Returns the phases of a subset of the nodes, in this order.
     pub(super) fn of_part(&self, nodes: &[u32]) -> Sides {
         Sides { of: nodes.iter().map(|node| self.of[*node as usize]).collect(), count: self.count }
     }
@@ -37,30 +38,29 @@ impl Sides {
         self.of.len()
     }
 
-    /// A node's side.
     #[inline]
     pub(super) fn of(&self, node: usize) -> usize {
         usize::from(self.of[node])
     }
 
-    /// The side of all hosts.
+    /// Returns the phase of all hosts.
     pub(super) fn of_hosts(&self) -> usize {
         self.count - 1
     }
 
-    /// The side whose turn it is in the `turn`th lookahead: it goes on to the lookahead's end.
+    /// Returns the phase that runs in the `turn`th lookahead, up to its end.
     pub(super) fn turn(&self, turn: u64) -> usize {
         (turn % self.count as u64) as usize
     }
 }
 
-/// Switches and hosts by side, hosts all on side 1; `None` if a link would join nodes of one side.
+/// Returns the phase of switches and hosts, with hosts in phase 1; `None` if a link would join nodes of the same phase.
 fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
     const HOSTS: u8 = 1;
     let mut of: Vec<Option<u8>> = vec![None; scenario.switches.len()];
     let links: Vec<[usize; 2]> = scenario.links.iter().map(|link| link.ends.map(|end| end.switch)).collect();
     scenario.hosts.iter().for_each(|host| of[host.switch] = Some(1 - HOSTS));
-    // What no host leads to has no frames, unless links lead there.
+    // Switches not reached from any host carry no frames, unless links lead there.
     loop {
         let before = of.iter().flatten().count();
         for [one, other] in &links {
@@ -74,7 +74,7 @@ fn coloured(scenario: &Scenario) -> Option<Box<[u8]>> {
             break;
         }
     }
-    // A link to no host has no side either: both of its ends are alike.
+    // A link not reached from any host has no phase: both ends are `None`, hence equal.
     if links.iter().any(|[one, other]| of[*one] == of[*other]) {
         return None;
     }

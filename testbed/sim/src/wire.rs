@@ -1,4 +1,4 @@
-//! One direction of a link in virtual time: its sender's wire, and the way from there.
+//! One direction of a link in virtual time: transmission and propagation.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,45 +12,43 @@ use weir_units::{Bytes, Serialiser, Span, Time};
 
 use super::frame::Frame;
 
-/// A frame takes its time on the wire, with what comes beyond it there, and then the propagation delay: it has arrived with its
-/// last byte. One that is sent while another is on the wire waits for that one's end.
-// In a cache line of its own, which each frame touches.
+/// Wire: a frame takes its transmission time, with the overhead on the wire, then the propagation delay. It arrives
+/// with its last byte. A frame sent during another's transmission waits for its end.
+// A cache line of its own, which each frame touches.
 #[derive(Debug)]
 #[repr(align(64))]
 pub(super) struct Wire {
-    /// The node at the far end, and its port.
     node: u32,
     port: u16,
-    /// Whether frames come through.
+    /// True if frames pass; false if the link is down.
     is_up: bool,
     kind: Arc<WireParameters>,
     free_at: Time,
     way: Way,
-    /// Frames that were sent while it was not up, or were on the way when it went down.
+    /// Frames sent while the wire was down, or in flight when it went down.
     cut_off: u64,
-    /// Frames that were sent, less those that were taken: faults double some.
+    /// Frames sent minus frames taken; negative if faults duplicate some.
     #[cfg(debug_assertions)]
     not_taken: i64,
 }
 
-/// A port of a node: where a wire leads.
+/// Destination of a wire: a port of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct FarEnd {
     pub(super) node: u32,
-    /// A host has port 0 alone.
+    /// Port; 0 for a host.
     pub(super) port: u16,
 }
 
 impl FarEnd {
-    /// The node at the far end of the near half of a wire that leads to another part.
+    /// Destination node of a near half, whose far half is in another logical process.
     pub(super) const ELSEWHERE: u32 = u32::MAX;
 }
 
-/// What many wires have in common.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WireParameters {
     pub(super) rate: Serialiser,
-    /// What a frame takes beyond its length without FCS.
+    /// Bytes on the wire beyond the frame's length without FCS.
     pub(super) overhead: Bytes,
     pub(super) delay: Span,
 }
@@ -58,24 +56,23 @@ pub(super) struct WireParameters {
 #[cfg(not(debug_assertions))]
 const _: () = assert!(size_of::<Wire>() == 64);
 
-/// Frames on the wire, before it and behind it.
+/// Frames in transmission, waiting for it, or in propagation.
 #[derive(Debug, State)]
 enum Way {
-    /// With the instant at which each one has arrived.
+    /// Frames with their arrival times.
     Plain(VecDeque<(Time, Frame)>),
     Faulty(Box<FaultyWay>),
 }
 
-/// The most frames on a wire that are asked for ahead.
+/// Largest number of frames of a wire that are prefetched.
 const FRAMES_AHEAD: usize = 40;
 
-/// What befalls a frame befalls it when its last byte leaves.
+/// Frames of a wire with injected faults, which apply when a frame's last byte leaves.
 #[derive(Debug, State)]
 struct FaultyWay {
     faults: Faults<Frame>,
     #[state(same)]
     delay: Span,
-    /// With the instant at which each one has arrived.
     frames: VecDeque<(Time, Frame)>,
 }
 
@@ -127,19 +124,18 @@ impl Wire {
         }
     }
 
-    /// The node at the far end, and its port.
     #[inline]
     pub(super) fn to(&self) -> FarEnd {
         FarEnd { node: self.node, port: self.port }
     }
 
-    /// From now on the node at the far end has this number.
+    /// Sets the number of the destination node.
     pub(super) fn lead_to(&mut self, node: u32) {
         self.node = node;
     }
 
-    /// Makes two halves of it: the near one, on which frames are put, and the far one, from which they are taken. Faults, and
-    /// what they hold back, are on the near one; what will arrive for sure is on the far one.
+    /// Splits the wire into a near half, on which frames are put, and a far half, from which they are taken. Faults and
+    /// the frames they hold back stay on the near half; frames with a known arrival go to the far half.
     pub(super) fn split(mut self) -> [Wire; 2] {
         let mut far = Wire::new(self.kind.clone(), FaultPlan::default(), self.to());
         let mut frames = VecDeque::new();
@@ -149,9 +145,9 @@ impl Wire {
         [self, far]
     }
 
-    /// Makes one wire of its halves.
+    /// Joins the two halves of a wire.
     pub(super) fn join([mut near, mut far]: [Wire; 2]) -> Wire {
-        // Frames still on the near half arrive behind what is on the far one.
+        // Frames on the near half arrive after those on the far half.
         let mut frames = VecDeque::new();
         near.hand_over(&mut frames);
         far.deliver(&mut frames);
@@ -162,24 +158,24 @@ impl Wire {
         near.cut_off += far.cut_off;
         #[cfg(debug_assertions)]
         {
-            // What was cut off on the far half was taken by nobody.
+            // Frames cut off on the far half were never taken.
             near.not_taken += far.not_taken;
             near.audit();
         }
         near
     }
 
-    /// Whether it is a near half.
+    /// Whether the wire is a near half.
     pub(super) fn leads_elsewhere(&self) -> bool {
         self.node == FarEnd::ELSEWHERE
     }
 
-    /// Whether it has injected faults: when a frame arrives on it may be known late.
+    /// Whether the wire has injected faults, which may determine a frame's arrival time late.
     pub(super) fn is_faulty(&self) -> bool {
         matches!(self.way, Way::Faulty(_))
     }
 
-    /// Hands over the frames that will arrive for sure, in exchange for memory without frames.
+    /// Moves frames with a known arrival to `frames`, in exchange for an empty buffer.
     #[inline]
     pub(super) fn hand_over(&mut self, frames: &mut VecDeque<(Time, Frame)>) {
         debug_assert!(frames.is_empty());
@@ -192,8 +188,7 @@ impl Wire {
         }
     }
 
-    /// Puts frames on it that come from its near half, in exchange for memory without frames; returns when the first one on it
-    /// arrives if there is one.
+    /// Adds frames from the near half, in exchange for an empty buffer; returns the first arrival time on the wire.
     #[inline]
     pub(super) fn deliver(&mut self, frames: &mut VecDeque<(Time, Frame)>) -> Option<Time> {
         #[cfg(debug_assertions)]
@@ -201,7 +196,7 @@ impl Wire {
             self.not_taken += frames.len() as i64;
         }
         let on = self.frames_mut();
-        // Few are left: those that were sent last before the window's end.
+        // Few frames are left: those sent last before the window's end.
         while let Some(left) = on.pop_back() {
             frames.push_front(left);
         }
@@ -219,14 +214,14 @@ impl Wire {
         }
     }
 
-    /// Lets go what is held back and arrives by `limit`.
+    /// Moves held-back frames that arrive by `limit` to the frames in flight.
     pub(super) fn let_go(&mut self, limit: Time) {
         if let Way::Faulty(way) = &mut self.way {
             way.let_go(limit.saturating_sub(way.delay));
         }
     }
 
-    /// When the next frame arrives, as far as it is known; [`Time::NEVER`] if none does.
+    /// Returns the earliest known arrival time; [`Time::NEVER`] if there is none.
     pub(super) fn next_arrival(&self) -> Time {
         match &self.way {
             Way::Plain(frames) => frames.front().map_or(Time::NEVER, |(arrives, _)| *arrives),
@@ -234,8 +229,8 @@ impl Wire {
         }
     }
 
-    /// Puts a frame on the wire at `now`, or behind those that are there; returns when the next one arrives if that is
-    /// another instant than before. Mostly it is not, since there are others before it.
+    /// Puts a frame on the wire at `now`, or after the frames in transmission. Returns the first arrival time if it
+    /// changed, which is rare: usually earlier frames are in flight.
     #[inline]
     pub(super) fn send(&mut self, now: Time, frame: Frame) -> Option<Time> {
         let leaves = self.free_at.max(now) + self.kind.time_for(frame.frame_bytes());
@@ -263,7 +258,7 @@ impl Wire {
         first
     }
 
-    /// Loses a frame, as the wire is cut.
+    /// Counts a frame as lost because the wire is down.
     #[cold]
     #[inline(never)]
     fn lose(&mut self, _frame: Frame) -> Option<Time> {
@@ -271,13 +266,13 @@ impl Wire {
         None
     }
 
-    /// A frame of this length (without FCS) that is sent arrives no earlier than after this.
+    /// Returns the shortest time from sending a frame of this length (without FCS) to its arrival.
     pub(super) fn lookahead(&self, frame_bytes: u32) -> Span {
         self.kind.delay + self.kind.time_for(frame_bytes)
     }
 
-    /// Tells when all frames arrive that do by `limit`; returns when the next one does after that, as far as it is known.
-    /// Nothing that is sent from now on may arrive by then.
+    /// Calls `each` with every arrival time up to `limit`; returns the next known one after it. Precondition: no frame
+    /// sent later arrives by `limit`.
     #[inline]
     pub(super) fn arriving(&mut self, limit: Time, mut each: impl FnMut(Time)) -> Time {
         let (frames, held) = match &mut self.way {
@@ -296,17 +291,17 @@ impl Wire {
         held
     }
 
-    /// Asks for where the first frames on it are kept, ahead of their use.
+    /// Prefetches the ring buffer's first entries.
     #[inline]
     pub(super) fn prefetch(&self) {
         let (first, others) = self.frames().as_slices();
         for frames in [first, others] {
-            // Two in a line.
+            // Two entries per cache line.
             (0..frames.len().min(FRAMES_AHEAD)).step_by(2).for_each(|place| prefetch_index(frames, place));
         }
     }
 
-    /// Asks for these frames themselves.
+    /// Prefetches the first frames themselves.
     #[inline]
     pub(super) fn prefetch_frames(&self) {
         self.frames().iter().take(FRAMES_AHEAD).for_each(|(_, frame)| frame.prefetch());
@@ -320,7 +315,7 @@ impl Wire {
         }
     }
 
-    /// Takes the next frame that [`Wire::arriving`] has told of.
+    /// Takes the next frame that [`Wire::arriving`] listed.
     #[inline]
     pub(super) fn take(&mut self) -> Frame {
         let frames = match &mut self.way {
@@ -336,10 +331,10 @@ impl Wire {
         frame
     }
 
-    /// In debug builds: whether each frame that was sent, or doubled, has been taken, got lost or was cut off, or is on its way.
+    /// Asserts in debug builds that each frame sent or duplicated was taken or lost, or is in flight.
     ///
     /// # Panics
-    /// If one is not: a fault of the program.
+    /// If a frame is unaccounted for: a bug in the program.
     fn audit(&self) {
         #[cfg(debug_assertions)]
         {
@@ -354,7 +349,7 @@ impl Wire {
         }
     }
 
-    /// Cuts the wire, with what is on it, or mends it.
+    /// Sets the wire up or down; going down loses the frames in flight.
     pub(super) fn set_up(&mut self, is_up: bool) {
         self.is_up = is_up;
         if !is_up {
@@ -370,17 +365,16 @@ impl Wire {
         self.audit();
     }
 
-    /// When the last frame that was sent arrives; [`Time::NEVER`] if the wire is cut.
+    /// Returns the arrival time of the last frame sent; [`Time::NEVER`] if the wire is down.
     pub(super) fn last_arrives(&self) -> Time {
         if self.is_up { self.free_at + self.kind.delay } else { Time::NEVER }
     }
 
-    /// When the last frame that was sent arrives, if nothing befalls it.
+    /// Returns the arrival time of the last frame sent, ignoring faults and link state.
     pub(super) fn sent_until(&self) -> Time {
         self.free_at + self.kind.delay
     }
 
-    /// Frames lost because the wire was cut.
     pub(super) fn cut_off(&self) -> u64 {
         self.cut_off
     }
@@ -392,7 +386,6 @@ impl Wire {
         }
     }
 
-    /// Frames on their way.
     #[inline]
     pub(super) fn under_way(&self) -> usize {
         match &self.way {
@@ -403,14 +396,14 @@ impl Wire {
 }
 
 impl WireParameters {
-    /// What a frame of this length (without FCS) takes on the wire.
+    /// Returns the transmission time of a frame of this length (without FCS).
     #[inline]
     fn time_for(&self, frame_bytes: u32) -> Span {
         self.rate.time_for(wire_bytes(frame_bytes, self.overhead))
     }
 }
 
-/// Makes room for more frames: not for twice as many, since of thousands of wires each one's share of waste counts.
+/// Grows a ring buffer by a quarter. Doubling would waste memory: there are thousands of wires.
 #[cold]
 #[inline(never)]
 fn make_room(frames: &mut VecDeque<(Time, Frame)>) {
@@ -418,7 +411,7 @@ fn make_room(frames: &mut VecDeque<(Time, Frame)>) {
 }
 
 impl FaultyWay {
-    /// Sends a frame; says when the first one arrives, if that is another instant now.
+    /// Sends a frame; returns the first arrival time if it changed.
     #[cold]
     #[inline(never)]
     fn send_and_look(&mut self, leaves: Time, frame: Frame) -> Option<Time> {
@@ -428,7 +421,7 @@ impl FaultyWay {
         (after != before).then_some(after)
     }
 
-    /// A frame's last byte leaves at `leaves`: no earlier than that of the one before.
+    /// Applies faults to a frame whose last byte leaves at `leaves`. Calls are in order of time.
     fn send(&mut self, leaves: Time, frame: Frame) {
         self.let_go(leaves);
         let FaultyWay { faults, delay, frames } = self;
@@ -443,7 +436,7 @@ impl FaultyWay {
         );
     }
 
-    /// What was held back until `until`, or not so long, goes on.
+    /// Moves frames held back until `until` or earlier to the frames in flight.
     fn let_go(&mut self, until: Time) {
         while let at = self.faults.next_wakeup()
             && at <= until
@@ -458,7 +451,7 @@ impl FaultyWay {
         first.min(self.faults.next_wakeup().saturating_add(self.delay))
     }
 
-    /// Gives up all frames; returns how many these were.
+    /// Discards all frames; returns their number.
     fn clear(&mut self) -> usize {
         let held = std::iter::from_fn(|| self.faults.poll(Time::NEVER)).count();
         let frames = self.frames.len();

@@ -1,30 +1,30 @@
-//! What an end must know of the other's queue pair, as perftest writes it.
+//! Parameters of a queue pair, in perftest's text format.
 
 use std::net::Ipv4Addr;
 
-/// The connection of one end.
+/// Parameters of one end's connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Keys {
-    /// Queue pair.
+    /// Queue pair number.
     pub queue_pair: u32,
-    /// The number of the first packet that it sends.
+    /// PSN of the first packet that the end sends.
     pub psn: u32,
-    /// Key to its memory.
+    /// Remote key of the memory region.
     pub remote_key: u32,
-    /// Where that begins.
+    /// Start address of the memory region.
     pub virtual_address: u64,
-    /// Its address, as a GID.
+    /// GID of the end's address.
     pub gid: [u8; 16],
 }
 
-/// What the GID of an IPv4 address begins with.
+/// Prefix of the GID of an IPv4 address.
 pub(crate) const GID_OF_IPV4: [u8; 12] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff];
 
 impl Keys {
-    /// Bytes of the message: text, and a zero.
+    /// Length of the message: text, and a zero.
     pub(crate) const BYTES: usize = 108;
 
-    /// With the GID of an IPv4 address.
+    /// Sets the GID of an IPv4 address.
     pub fn with_ip(self, ip: Ipv4Addr) -> Keys {
         let mut gid = [0; 16];
         gid[..12].copy_from_slice(&GID_OF_IPV4);
@@ -32,13 +32,14 @@ impl Keys {
         Keys { gid, ..self }
     }
 
-    /// The IPv4 address that its GID stands for; `None` if it is another kind of GID.
+    /// Returns the IPv4 address of the GID; `None` for another kind of GID.
     pub fn ip(&self) -> Option<Ipv4Addr> {
         let own: [u8; 4] = self.gid.strip_prefix(&GID_OF_IPV4)?.try_into().ok()?;
         Some(own.into())
     }
 
-    /// LID, reads outstanding, queue pair, PSN, key, address, GID, and the queue pair of a shared receive queue, in hexadecimal.
+    /// Encodes LID, outstanding reads, queue pair, PSN, key, address, GID, and the queue pair of a shared receive
+    /// queue, in hexadecimal.
     pub(super) fn to_bytes(self) -> Vec<u8> {
         let Keys { queue_pair, psn, remote_key, virtual_address, gid } = self;
         let gid: Vec<String> = gid.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -74,7 +75,7 @@ impl Keys {
 mod tests {
     use super::*;
 
-    /// As ib_write_bw 6.06 of a guest with Soft-RoCE sent it.
+    /// Message of ib_write_bw 6.06 in a guest with Soft-RoCE.
     const SENT: &[u8; 108] =
         b"0000:0001:000011:859076:000002f7:00007fdf32a47000:00:00:00:00:00:00:00:00:00:00:ff:ff:0a:00:00:02:00000000:\0";
 

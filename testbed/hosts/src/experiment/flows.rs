@@ -1,4 +1,4 @@
-//! The flows of real hosts as commands of perftest and iperf3.
+//! Flows of real hosts as commands of perftest and iperf3.
 
 use std::net::Ipv4Addr;
 use std::time::Duration;
@@ -14,17 +14,17 @@ use crate::probe::Found;
 
 use super::FlowOutcome;
 
-/// The first TCP port of perftest's ends, and of iperf3's; each flow has the next one.
+/// First TCP port of perftest, and of iperf3; each flow has the next one.
 const PERFTEST_PORT: u16 = 18_515;
 const IPERF3_PORT: u16 = 5_201;
-/// May be marked.
+/// ECN field ECT(0): ECN-capable.
 const ECT_0: u8 = 2;
-/// What a program may take besides the time that it is to send.
+/// Longest time of a program beyond its sending time.
 const BESIDE: Duration = Duration::from_secs(90);
-/// No host is slower than this, so that a size becomes a time.
+/// Lower bound of a host's rate, to derive a timeout from a size.
 const SLOWEST: BitRate = BitRate::mbps(1);
 
-/// Refuses what real hosts can't do.
+/// Rejects flows that real hosts can't send.
 pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
     let wrong = |message: String| Err(HostError::Scenario(message));
     let name = |host: usize| &scenario.hosts[host].name;
@@ -77,7 +77,7 @@ pub(super) fn refuse(scenario: &Scenario) -> Result<(), HostError> {
     Ok(())
 }
 
-/// Why a flow can't be between an emulated host and a real one, if it can't.
+/// Returns the reason why a flow between an emulated and a real host is unsupported, if it is.
 fn refused_with_emulated(scenario: &Scenario, n: usize) -> Option<String> {
     let (flow, tool) = (&scenario.flows[n], scenario.tool(n));
     let perftest = tool.test.name();
@@ -87,7 +87,7 @@ fn refused_with_emulated(scenario: &Scenario, n: usize) -> Option<String> {
     match tool.test {
         PerfTest::WriteBw => {}
         PerfTest::SendBw if scenario.is_real(flow.from) => {}
-        // Its server counts messages, or the time from the first one on.
+        // The server of ib_send_bw counts messages, or the time from the first message on.
         PerfTest::SendBw => {
             let Some(total) = flow.config.total else {
                 return Some("and ib_send_bw of an emulated host ends after so many bytes: write `total`".to_owned());
@@ -118,44 +118,42 @@ fn refused_with_emulated(scenario: &Scenario, n: usize) -> Option<String> {
     })
 }
 
-/// A flow to be sent.
+/// Flow sent by a program.
 #[derive(Clone, Debug)]
 pub(super) struct Task {
     pub number: usize,
     pub name: String,
-    /// The host that runs the client of the flow's program: the sender, but for READs, which the receiver asks for.
+    /// Host that runs the client: the sender, except for READs, which the receiver requests.
     pub client: usize,
     pub server: usize,
-    /// The server's address.
+    /// Address of the server.
     pub server_ip: Ipv4Addr,
     pub port: u16,
-    /// After the scenario's start, in this machine's time.
+    /// Start after the scenario's start, in real time.
     pub starts_after: Duration,
-    /// How long it may take.
+    /// Timeout of the program.
     pub within: Duration,
     program: Program,
     extent: Extent,
     message: u64,
     traffic_class: u8,
-    /// How many times slower than real time the scenario is.
     pub dilation: u32,
 }
 
-/// What sends a flow.
 #[derive(Clone, Debug)]
 enum Program {
     Perftest(FlowTool),
     Iperf3 { control: &'static str, rate_bps: Option<u64> },
 }
 
-/// The flows of a scenario that real hosts send or receive.
+/// Returns the flows of a scenario that real hosts send or receive.
 pub(super) fn tasks(scenario: &Scenario) -> Vec<Task> {
     let is_real = |flow: &FlowPlan| scenario.is_real(flow.from) || scenario.is_real(flow.to);
     let of_real = scenario.flows.iter().enumerate().filter(|(_, flow)| is_real(flow));
     of_real.map(|(n, flow)| task(scenario, n, flow, scenario.tool(n))).collect()
 }
 
-/// The TCP port at which the server of a flow of RDMA waits.
+/// Returns the TCP port at which the server of an RDMA flow listens.
 pub fn perftest_port(flow: usize) -> u16 {
     PERFTEST_PORT + flow as u16
 }
@@ -180,7 +178,7 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
         Transport::Rdma => (Program::Perftest(tool), PERFTEST_PORT, ECT_0),
         Transport::Tcp(tcp) => {
             let rate_bps = config.rate.map(|rate| rate.as_bps() / u64::from(dilation));
-            // Linux sets the bits of ECN itself.
+            // Linux sets the ECN field itself.
             (Program::Iperf3 { control: linux_name(tcp.control.name()), rate_bps }, IPERF3_PORT, 0)
         }
     };
@@ -205,7 +203,7 @@ fn task(scenario: &Scenario, number: usize, flow: &FlowPlan, tool: FlowTool) -> 
     }
 }
 
-/// `tcp-dctcp` is called `dctcp`.
+/// Returns Linux's name of a congestion control: `dctcp` for `tcp-dctcp`.
 fn linux_name(name: &'static str) -> &'static str {
     name.strip_prefix("tcp-").unwrap_or(name)
 }
@@ -235,7 +233,6 @@ impl Task {
         }
     }
 
-    /// Whether TCP carries it.
     pub(super) fn is_tcp(&self) -> bool {
         matches!(self.program, Program::Iperf3 { .. })
     }
@@ -247,7 +244,7 @@ impl Task {
         }
     }
 
-    /// Refuses a host without what the flow needs there.
+    /// Rejects a host without the flow's prerequisites.
     pub(super) fn refuse_without(&self, found: &Found) -> Result<(), String> {
         let more = "weir testbed check --hosts tells how to get it";
         if !found.has(self.tool()) {
@@ -275,7 +272,10 @@ impl Task {
         self.with(found, |test| test.command(Some(server)), |transfer| transfer.client(server))
     }
 
-    /// What its client told, or why there is no result.
+    /// Parses the client's output.
+    ///
+    /// # Errors
+    /// Reason why there is no result.
     pub(super) fn outcome(&self, said: &str) -> Result<FlowOutcome, String> {
         let slowed = u64::from(self.dilation);
         let mut outcome = FlowOutcome::default();

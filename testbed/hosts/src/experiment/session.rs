@@ -1,4 +1,4 @@
-//! One run of real hosts, in a thread of its own beside the one that samples the switches.
+//! Run of real hosts, in its own thread parallel to the sampling of switches.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -18,11 +18,11 @@ use crate::host::{Host, HostClock, SHORT};
 use crate::probe::Found;
 use crate::{script, sockets};
 
-/// How long the way between two hosts may take to carry a frame: links of guests come up a second after their switch.
+/// Longest time until a host answers another's ping: guests' links come up a second after their switch.
 const PATH_WITHIN: Duration = Duration::from_secs(40);
 
-/// Hosts that get ready, send, and are asked what they counted. Ask [`Session::is_ready`] until it is, tell it to
-/// [`Session::begin`], wait until it [is done](Session::is_done), and [`finish`](Session::finish) it.
+/// Run of the real hosts. Poll [`Session::is_ready`], call [`Session::begin`], wait until it [is
+/// done](Session::is_done), and [`finish`](Session::finish) it.
 #[derive(Debug)]
 pub struct Session {
     thread: Option<JoinHandle<Result<Outcome, HostError>>>,
@@ -31,7 +31,7 @@ pub struct Session {
     stop: Arc<AtomicBool>,
 }
 
-/// A host with what is known of it.
+/// Host with its probe result, clock and initial counters.
 struct Known {
     host: Host,
     found: Found,
@@ -39,7 +39,7 @@ struct Known {
     before: Counted,
 }
 
-/// What a host counted, as it was told and as it was read.
+/// Counters of a host, raw and parsed.
 #[derive(Clone, Default)]
 struct Counted {
     told: String,
@@ -47,7 +47,7 @@ struct Counted {
 }
 
 impl Session {
-    /// Between the start of a scenario and the moment when clients are told of it, at least.
+    /// Shortest time from [`Session::begin`] to the scenario's start.
     pub const LEAD: Duration = Duration::from_millis(1_500);
 
     pub(super) fn start(scenario: &Scenario, hosts: Vec<Option<Host>>, stop: Arc<AtomicBool>) -> Session {
@@ -69,26 +69,26 @@ impl Session {
         self.ready.load(Ordering::Acquire)
     }
 
-    /// The scenario begins at this instant, [`Session::LEAD`] from now.
+    /// Starts the scenario at `at`, [`Session::LEAD`] from now.
     pub fn begin(&self, at: Instant) {
-        // A thread that has ended tells why when it is asked.
+        // If the thread has ended, `finish` returns its error.
         let _ = self.begin.send(at);
     }
 
-    /// Whether it has ended, for good or not.
+    /// Whether the run has ended, successfully or not.
     pub fn is_done(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
 
-    /// Tells the programs that still run to end; does not wait for them.
+    /// Asks the running programs to end, without waiting for them.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
 
-    /// What came of it.
+    /// Returns the results.
     ///
     /// # Errors
-    /// Why hosts did not get ready.
+    /// The hosts did not get ready.
     pub fn finish(mut self) -> Result<Outcome, HostError> {
         let lost = || HostError::Scenario("the thread of the real hosts is gone".to_owned());
         let thread = self.thread.take().ok_or_else(lost)?;
@@ -100,32 +100,31 @@ impl Session {
 struct Run {
     tasks: Vec<Task>,
     hosts: Vec<Option<Host>>,
-    /// Addresses of all hosts of the scenario.
     neighbours: Vec<Neighbour>,
     stop: Arc<AtomicBool>,
     ready: Arc<AtomicBool>,
 }
 
-/// A host of the scenario, real or emulated.
+/// Host of the scenario, real or emulated.
 struct Neighbour {
     name: String,
     ip: String,
     mac: String,
 }
 
-/// A host whose TCP connections are looked at.
+/// Host whose TCP connections are sampled.
 struct Watched<'k> {
     client: &'k Known,
     tasks: Vec<&'k Task>,
 }
 
-/// What a client's end came to: when it began, by the host's clock, and what it said.
+/// Result of a client: its start on the host's clock, and its output.
 type Said = Result<(Option<u64>, String), HostError>;
 
 impl Run {
     fn run(&self, begins: &Receiver<Instant>) -> Result<Outcome, HostError> {
         let known = self.get_ready()?;
-        // An emulated host's end is its own business.
+        // Emulated ends run elsewhere.
         let all = &known;
         let at =
             |end: fn(&Task) -> usize| self.tasks.iter().filter_map(move |task| Some((task, all[end(task)].as_ref()?)));
@@ -177,14 +176,14 @@ impl Run {
                 .collect();
             have_ended.store(true, Ordering::Relaxed);
             let seen = watchers.into_iter().filter_map(|watcher| watcher.join().ok()).collect();
-            // A server whose client has failed waits for another one.
+            // A server whose client has failed waits for another client.
             if said.iter().any(|(_, said)| said.is_err()) {
                 self.stop.store(true, Ordering::Relaxed);
             }
             Ok((said, seen, begins_at))
         })
         .map(|(said, seen, begins_at): (_, Vec<(Watched<'_>, String)>, _)| {
-            // Servers have ended too.
+            // The servers have ended too.
             let mut outcome = self.outcome(&known, said, begins_at);
             outcome.add_connections(&seen, begins_at);
             for (number, said) in servers.into_inner().unwrap_or_default() {
@@ -195,7 +194,7 @@ impl Run {
         })
     }
 
-    /// The hosts that send by TCP.
+    /// Returns the hosts that send by TCP.
     fn watched<'k>(&'k self, known: &'k [Option<Known>]) -> impl Iterator<Item = Watched<'k>> {
         known.iter().enumerate().filter_map(|(n, client)| {
             let tasks: Vec<&Task> = self.tasks.iter().filter(|task| task.client == n && task.is_tcp()).collect();
@@ -203,7 +202,7 @@ impl Run {
         })
     }
 
-    /// Whoever samples the switches says when.
+    /// Waits for [`Session::begin`]; `None` if the run is stopped.
     fn wait_for_begin(&self, begins: &Receiver<Instant>) -> Option<Instant> {
         loop {
             match begins.recv_timeout(Duration::from_millis(50)) {
@@ -214,7 +213,7 @@ impl Run {
         }
     }
 
-    /// All hosts know each other, have what they need, and reach each other.
+    /// Prepares all hosts: sets addresses, checks prerequisites, and tests connectivity.
     fn get_ready(&self) -> Result<Vec<Option<Known>>, HostError> {
         let known: Vec<Result<Option<Known>, HostError>> = thread::scope(|scope| {
             let hosts = self.hosts.iter().enumerate();
@@ -224,7 +223,7 @@ impl Run {
         });
         let mut known = known.into_iter().collect::<Result<Vec<_>, _>>()?;
         thread::scope(|scope| {
-            // From the real end, where the other one is emulated.
+            // From the real end, if the other is emulated.
             let way = |task: &Task| match self.hosts[task.client] {
                 Some(_) => (task.client, task.server),
                 None => (task.server, task.client),
@@ -236,7 +235,7 @@ impl Run {
                 ways.into_iter().map(|(from, to)| scope.spawn(move || self.try_way(from, to))).collect();
             threads.into_iter().try_for_each(|thread| thread.join().expect("nothing there panics"))
         })?;
-        // What was sent so far is not the run's.
+        // Initial counters exclude frames sent so far.
         for known in known.iter_mut().flatten() {
             known.before = self.count(known)?;
         }
@@ -245,7 +244,8 @@ impl Run {
 
     fn make_known(&self, n: usize, host: Option<&Host>) -> Result<Option<Known>, HostError> {
         let Some(host) = host else { return Ok(None) };
-        // No question for an address is flooded, which rings of switches carry without end.
+        // Static neighbour entries avoid ARP requests, which would be flooded and circulate forever in rings of
+        // switches.
         let own = host.ip.to_string();
         let others = self.neighbours.iter().filter(|neighbour| neighbour.ip != own);
         let told: Vec<String> = others
@@ -264,7 +264,7 @@ impl Run {
         Ok(Some(Known { host: host.clone(), found, clock, before: Counted::default() }))
     }
 
-    /// Waits until frames get from one host to another and back.
+    /// Waits until a host's ping to another is answered.
     fn try_way(&self, from: usize, to: usize) -> Result<(), HostError> {
         let (Some(from), to) = (&self.hosts[from], &self.neighbours[to]) else { return Ok(()) };
         let deadline = Instant::now() + PATH_WITHIN;
@@ -287,12 +287,12 @@ impl Run {
         Ok(Counted { counters: counters::parse(&told), told })
     }
 
-    /// Looks at the connections of a host's TCP clients until they have ended.
+    /// Samples the connections of a host's TCP clients until they have ended.
     fn watch(&self, watched: &Watched<'_>, has_ended: &Arc<AtomicBool>) -> String {
         let ports: Vec<u16> = watched.tasks.iter().map(|task| task.port).collect();
         let longest = watched.tasks.iter().map(|task| task.starts_after + task.within).max().unwrap_or_default();
         let script = sockets::script(&ports, longest);
-        // What was told so far comes back however it ends.
+        // The output so far is returned however the script ends.
         watched
             .client
             .host
@@ -334,7 +334,7 @@ impl Run {
             outcome.said.insert(format!("{}.client.txt", task.name), said);
         }
         for known in known.iter().flatten() {
-            // A run that is stopped has a host's connection to ask by no more.
+            // A stopped run no longer has a connection to the host.
             let after = if stopped { Ok(known.before.clone()) } else { self.count(known) };
             let counters = match after {
                 Ok(after) => {
@@ -364,7 +364,7 @@ impl Run {
 }
 
 impl Outcome {
-    /// Adds what was seen of TCP's connections.
+    /// Adds the samples of TCP connections.
     fn add_connections(&mut self, seen: &[(Watched<'_>, String)], at: Instant) {
         for (Watched { client, tasks }, told) in seen {
             self.said.insert(format!("{}.ss.txt", client.host.name), told.clone());

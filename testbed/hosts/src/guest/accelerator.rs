@@ -1,17 +1,17 @@
-//! What runs a guest's instructions.
+//! QEMU accelerators.
 
-/// What runs a guest.
+/// Accelerator that executes a guest's instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
-    /// The machine itself.
+    /// Hardware virtualisation.
     Kvm,
     /// QEMU's emulation.
     Tcg,
 }
 
 impl Accelerator {
-    /// As QEMU has it.
+    /// Returns QEMU's name of the accelerator.
     pub fn name(self) -> &'static str {
         match self {
             Accelerator::Kvm => "kvm",

@@ -1,4 +1,4 @@
-//! The choice of what runs a guest's instructions: KVM where it really does, and emulation elsewhere.
+//! Choice of the accelerator: KVM where a guest boots with it, emulation elsewhere.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -10,31 +10,31 @@ use super::accelerator::Accelerator;
 use super::image::Image;
 use super::machine;
 
-/// What a user asks for.
+/// Accelerator requested by the user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum AcceleratorChoice {
-    /// KVM if a guest boots with it here.
+    /// KVM if a guest boots with it here, otherwise emulation.
     #[default]
     Auto,
-    /// KVM, or nothing.
+    /// KVM or an error.
     Kvm,
-    /// Emulation.
+    /// QEMU's emulation.
     Tcg,
 }
 
-/// How long a guest may take to say that it boots under KVM. With KVM it takes less than a second.
+/// Timeout of the trial boot, which takes less than a second with KVM.
 const PROBE_WITHIN: Duration = Duration::from_secs(12);
-/// What the guest says then.
+/// Console output of a guest that boots.
 const BOOTS: &str = "weir: it boots";
 
 impl AcceleratorChoice {
-    /// What this choice comes to on this machine.
+    /// Returns the accelerator for this machine.
     ///
-    /// That a guest boots with KVM is known only once one has: a machine may have `/dev/kvm`, even make a virtual machine, and yet not
-    /// run an ordinary kernel. So one is booted, and the answer is kept in the store until the machine boots anew, or another image is made.
+    /// A trial boot decides. A machine may have `/dev/kvm`, and even create a virtual machine, yet not run an ordinary
+    /// kernel. The result is kept in the store until the next reboot or another image.
     ///
     /// # Errors
-    /// KVM was asked for and no guest boots with it.
+    /// KVM was requested and no guest boots with it.
     pub fn settle(self, store: &Path, image: &Image) -> Result<Accelerator, GuestError> {
         if self == AcceleratorChoice::Tcg {
             return Ok(Accelerator::Tcg);
@@ -47,7 +47,7 @@ impl AcceleratorChoice {
     }
 }
 
-/// Whether a guest boots with KVM, from the store if that is known.
+/// Tests whether a guest boots with KVM, or reads the stored result.
 fn probed(store: &Path, image: &Image) -> Result<(), String> {
     fs::File::options().read(true).write(true).open("/dev/kvm").map_err(|error| format!("/dev/kvm: {error}"))?;
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
@@ -57,12 +57,12 @@ fn probed(store: &Path, image: &Image) -> Result<(), String> {
         return if told.is_empty() { Ok(()) } else { Err(told) };
     }
     let found = probe(image);
-    // If it can't be kept it is found out again.
+    // Without a stored result the test is repeated.
     let _ = fs::write(&known, key + found.as_ref().err().map_or("", String::as_str));
     found
 }
 
-/// Boots a guest with KVM that ends itself at once.
+/// Boots a guest with KVM and ends it at once.
 fn probe(image: &Image) -> Result<(), String> {
     let folder = tempfile::tempdir().map_err(|error| error.to_string())?;
     let console = folder.path().join("console");

@@ -1,4 +1,4 @@
-//! Guests in a folder: booted, found again, ended.
+//! Guests of a folder: boot, lookup and end.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind};
@@ -15,68 +15,69 @@ use super::process;
 use super::shell::{Ended, Shell};
 use super::{GuestError, while_doing};
 
-/// A folder of guests. Each has a folder of its own there, with its plan, its console, QEMU's log and the sockets of its shells.
+/// Folder of guests. Each guest has a subfolder with its plan, its console, QEMU's log and the sockets of its shells.
 #[derive(Clone, Debug)]
 pub struct Fleet {
     folder: PathBuf,
 }
 
-/// A guest that was started.
+/// Guest that was started.
 #[derive(Clone, Debug)]
 pub struct Running {
-    /// What it was booted as.
+    /// Plan that the guest was booted from.
     pub plan: GuestPlan,
-    /// What runs it.
+    /// Accelerator of the guest.
     pub accelerator: Accelerator,
     folder: PathBuf,
 }
 
-/// Where a guest is in its life.
+/// State of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Its shell answers.
+    /// The guest has booted; its shells respond.
     Ready,
-    /// QEMU runs, and its shell does not answer.
+    /// QEMU runs, but the guest has not booted.
     Boots,
-    /// QEMU is gone.
+    /// QEMU has ended.
     Ended,
 }
 
-/// What a guest's folder says of it.
+/// Contents of a guest's record file.
 #[derive(serde::Serialize, serde::Deserialize)]
 struct Record {
     plan: GuestPlan,
     accelerator: Accelerator,
 }
 
-/// How long a guest that has booted may take to answer.
+/// Longest time for a booted guest to respond.
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 
 impl Fleet {
-    /// The guests of a folder, which is made if need be.
+    /// Opens a folder of guests; creates it if missing.
     ///
     /// # Errors
-    /// It can't be made.
+    /// The folder can't be created.
     pub fn at(folder: &Path) -> Result<Fleet, GuestError> {
         let failed = || while_doing(format!("the guests' folder {}", folder.display()));
         fs::create_dir_all(folder).map_err(failed())?;
-        // QEMU does not start where its working folder is ours.
+        // Absolute, since QEMU does not start in our working folder.
         Ok(Fleet { folder: folder.canonicalize().map_err(failed())? })
     }
 
-    /// The guests of this user.
+    /// Opens the folder of this user's guests.
     ///
     /// # Errors
-    /// There is no place for them.
+    /// The folder can't be created.
     pub fn by_default() -> Result<Fleet, GuestError> {
         let own = weir_control::make_own_directory().map_err(while_doing("the folder of this user's sockets"))?;
         Fleet::at(&own.join("vm"))
     }
 
-    /// Starts guests, and waits until all have booted. If one can't be, none stays. `told` hears of each that has booted.
+    /// Starts guests and waits until all have booted. If one fails, all are ended. `told` is called for each booted
+    /// guest with the time taken.
     ///
     /// # Errors
-    /// A name in use, a switch that is missing, or a guest that does not boot.
+    /// A name is in use, a switch is missing, or a guest does not boot.
     pub fn up(
         &self,
         image: &Image,
@@ -99,10 +100,10 @@ impl Fleet {
         Ok(running)
     }
 
-    /// Starts guests, and waits for none. If one can't be started, none stays.
+    /// Starts guests without waiting. If one can't be started, all are ended.
     ///
     /// # Errors
-    /// A name in use, a switch that is missing, or a QEMU that does not start.
+    /// A name is in use, a switch is missing, or QEMU does not start.
     pub fn start(
         &self,
         image: &Image,
@@ -118,7 +119,7 @@ impl Fleet {
         Ok(running)
     }
 
-    /// The guest that a plan makes here, before it is started.
+    /// Returns the guest of a plan before it is started.
     pub fn expected(&self, plan: &GuestPlan) -> Running {
         Running { plan: plan.clone(), accelerator: Accelerator::Tcg, folder: self.folder.join(&plan.name) }
     }
@@ -148,13 +149,13 @@ impl Fleet {
             guest.end();
             let failed = || while_doing(format!("the guest's folder {}", guest.folder.display()));
             fs::create_dir_all(&guest.folder).map_err(failed())?;
-            // Before QEMU starts: whatever becomes of this process, the guest is found.
+            // Written before QEMU starts, so that the guest is found even if this process dies.
             let record = Record { plan: plan.clone(), accelerator };
             let text = serde_json::to_vec_pretty(&record).expect("a plan is plain data");
             fs::write(guest.record(), text).map_err(failed())?;
             running.push(guest.clone());
             let mut child = machine::start(image, accelerator, plan, &guest.folder, life)?;
-            // So that no dead process waits for this one to ask how it ended.
+            // Reaps the child process.
             if life == Life::OfThisThread {
                 thread::spawn(move || child.wait());
             }
@@ -162,7 +163,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// All guests, by name, whether they live or not.
+    /// Returns all guests by name, running or not.
     pub fn all(&self) -> Vec<Running> {
         let entries = fs::read_dir(&self.folder).into_iter().flatten().flatten();
         let mut guests: Vec<Running> = entries.filter_map(|entry| Running::of(&entry.path()).ok()).collect();
@@ -170,10 +171,10 @@ impl Fleet {
         guests
     }
 
-    /// The guest of this name.
+    /// Returns the guest of this name.
     ///
     /// # Errors
-    /// There is none.
+    /// No guest has this name.
     pub fn named(&self, name: &str) -> Result<Running, GuestError> {
         let mut all = self.all();
         match all.iter().position(|guest| guest.plan.name == name) {
@@ -185,7 +186,7 @@ impl Fleet {
         }
     }
 
-    /// Ends these guests, and removes what they left.
+    /// Ends these guests and removes their files.
     ///
     /// # Errors
     /// The folder can't be locked.
@@ -199,7 +200,7 @@ impl Fleet {
         Ok(())
     }
 
-    /// Nobody else starts or ends guests meanwhile.
+    /// Locks the folder against other processes that start or end guests.
     fn lock(&self) -> Result<File, GuestError> {
         let failed = || while_doing(format!("the lock in {}", self.folder.display()));
         let file = File::create(self.folder.join("lock")).map_err(failed())?;
@@ -211,10 +212,9 @@ impl Fleet {
 impl Running {
     /// CPU time that a guest's QEMU may take until it has booted: five times that of an emulated guest.
     const BOOT_CPU_TIME: Duration = Duration::from_secs(150);
-    /// Time until a guest has to have booted that is given no CPU, or waits without end.
+    /// Longest boot time, for a guest that gets no CPU, or hangs.
     const BOOT_WITHIN: Duration = Duration::from_secs(900);
 
-    /// The guest whose folder this is.
     fn of(folder: &Path) -> io::Result<Running> {
         let text = fs::read(folder.join("guest.json"))?;
         let Record { plan, accelerator } = serde_json::from_slice(&text)?;
@@ -225,12 +225,12 @@ impl Running {
         self.folder.join("guest.json")
     }
 
-    /// Its QEMU.
+    /// Returns the process id of the guest's QEMU.
     pub fn process(&self) -> Option<i32> {
         process::with_argument(&machine::pid_file(&self.folder)).into_iter().next()
     }
 
-    /// Where it is in its life.
+    /// Returns the state of the guest.
     pub fn state(&self) -> State {
         if self.process().is_none() {
             return State::Ended;
@@ -239,7 +239,7 @@ impl Running {
         if String::from_utf8_lossy(&text).contains("weir: ready") { State::Ready } else { State::Boots }
     }
 
-    /// Fails for a guest that is still booting, if it has had [`Self::BOOT_CPU_TIME`] or [`Self::BOOT_WITHIN`] is over.
+    /// Fails for a guest that is still booting, once it has had [`Self::BOOT_CPU_TIME`] or [`Self::BOOT_WITHIN`] is over.
     pub(crate) fn check_boot(&self, started: Instant) -> Result<(), GuestError> {
         let cpu_time = self.process().and_then(process::cpu_time).unwrap_or_default();
         if cpu_time > Self::BOOT_CPU_TIME || started.elapsed() > Self::BOOT_WITHIN {
@@ -270,7 +270,7 @@ impl Running {
         }
     }
 
-    /// That its QEMU has ended, and what was said last.
+    /// Returns the error that the guest's QEMU has ended, with the last output.
     pub fn ended(&self) -> GuestError {
         GuestError::Ended { name: self.plan.name.clone(), said: machine::last_words(&self.folder) }
     }
@@ -283,11 +283,11 @@ impl Running {
         }
     }
 
-    /// Runs a command in the guest to its end, as `sh -c` has it. `shown` is given what it prints as it comes; where `stop` says so the
-    /// command is ended.
+    /// Runs a command in the guest with `sh -c` to its end; returns the exit code. `shown` is called with output as it
+    /// arrives. The command is ended when `stop` returns true.
     ///
     /// # Errors
-    /// The guest does not answer, runs as many commands as it can, or the command takes longer than `within`.
+    /// The guest does not respond, all its shells are in use, or the command takes longer than `within`.
     pub fn run(
         &self,
         command: &str,
@@ -307,10 +307,10 @@ impl Running {
             }
             _ => while_doing(format!("the shell of guest {}", self.plan.name))(error),
         };
-        // What a process that was killed had begun there would keep this shell.
+        // A command left by a killed process would block this shell.
         self.end_what_runs_by(number)?;
         let mut shell = Shell::connect(&machine::shell_socket(&self.folder, number), ANSWER_WITHIN).map_err(told)?;
-        // In a group of its own, so that all of it can be ended; by its path, as busybox would run its own shell.
+        // In its own process group, so that all of it can be ended; by path, since busybox would run its own shell.
         let quoted = command.replace('\'', "'\\''");
         let grouped = format!("setsid /bin/sh -c 'echo $$ > /run/agent/{number}; {quoted}'");
         thread::scope(|scope| {
@@ -319,7 +319,7 @@ impl Running {
                 while is_done.recv_timeout(Duration::from_millis(50)) == Err(std::sync::mpsc::RecvTimeoutError::Timeout)
                 {
                     if stop() {
-                        // What can't be told any more runs in a guest that ends.
+                        // If this fails, the guest is ending anyway.
                         let _ = self.end_what_runs_by(number);
                         return;
                     }
@@ -334,17 +334,17 @@ impl Running {
         })
     }
 
-    /// Runs a command, and returns what it printed.
+    /// Runs a command and returns its output.
     ///
     /// # Errors
-    /// As [`Running::run`].
+    /// Same as [`Running::run`].
     pub fn output(&self, command: &str, within: Duration) -> Result<Ended, GuestError> {
         let mut output = Vec::new();
         let code = self.run(command, within, &mut |piece| output.extend_from_slice(piece), &|| false)?;
         Ok(Ended { code, output: String::from_utf8_lossy(&output).into_owned() })
     }
 
-    /// Takes a way to the guest's shell that nobody else uses.
+    /// Claims an unused shell of the guest.
     fn claim_shell(&self) -> Result<(usize, File), GuestError> {
         for number in 1..SHELLS {
             let path = self.folder.join(format!("shell{number}.lock"));
@@ -359,7 +359,7 @@ impl Running {
         Err(GuestError::Busy(self.plan.name.clone(), SHELLS - 1))
     }
 
-    /// Ends what runs by one of the shells, by another.
+    /// Ends the command of one shell through another shell.
     fn end_what_runs_by(&self, number: usize) -> Result<(), GuestError> {
         let lock = File::create(self.folder.join("shell0.lock")).map_err(|_| self.ended())?;
         let _ = flock(&lock, FlockOperation::LockExclusive);
@@ -369,30 +369,30 @@ impl Running {
             _ => self.ended(),
         })?;
         let file = format!("/run/agent/{number}");
-        // Without `--`, which the guest's shell takes for a number.
+        // Without `--`, which the guest's shell parses as a number.
         let command = format!("[ ! -e {file} ] || {{ kill -9 -$(cat {file}); rm {file}; }} 2>/dev/null");
         shell.run(&command, ANSWER_WITHIN, &mut |_| ()).map_err(|_| self.silent(ANSWER_WITHIN))?;
         Ok(())
     }
 
-    /// Ends the guest as a crash would, and removes what it left.
+    /// Ends the guest without shutdown, and removes its files.
     pub fn end(&self) {
         process::end(&machine::pid_file(&self.folder));
         if self.plan.makes_socket {
             let _ = fs::remove_file(&self.plan.socket);
         }
-        // Only what is a guest's is removed.
+        // Only a guest's folder is removed.
         if self.record().exists() {
             let _ = fs::remove_dir_all(&self.folder);
         }
     }
 }
 
-/// Whether a process listens at a socket. Nobody connects to ask: a vhost-user server would take that for a guest.
+/// Whether a process listens at a socket. Does not connect: a vhost-user server would take the connection for a guest.
 fn is_listened_at(socket: &Path) -> bool {
     let Ok(table) = fs::read_to_string("/proc/net/unix") else { return socket.exists() };
     let socket = socket.display().to_string();
-    // Num RefCount Protocol Flags Type St Inode Path; the flag says that it accepts connections.
+    // Num RefCount Protocol Flags Type St Inode Path; the flag marks a socket that accepts connections.
     table.lines().any(|line| {
         let mut fields = line.split_whitespace();
         fields.nth(3) == Some("00010000") && line.ends_with(&format!(" {socket}"))

@@ -1,8 +1,7 @@
-//! The image that guests boot: QEMU, a kernel and a file system, made of Debian's packages and kept in a folder.
+//! Guest image: QEMU, a kernel and a file system, built from Debian packages and kept in a folder.
 //!
-//! What makes it is a small Python program, which this one carries with it. The lab's tests build their guests by its functions too, so
-//! that there is one way in which a guest comes about; and making it is apt's and dpkg's work, where nothing would be gained by
-//! another language.
+//! The builder is a small Python program embedded in this crate. The lab's tests build their guests with the same
+//! functions. Most of its work is done by apt and dpkg.
 
 use std::collections::{BTreeMap, hash_map::DefaultHasher};
 use std::hash::{Hash, Hasher};
@@ -12,30 +11,29 @@ use std::{env, fs};
 
 use super::{GuestError, while_doing};
 
-/// The program, as a package of Python.
+/// Files of the builder, as a Python package.
 const BUILDER: [(&str, &str); 4] = [
     ("__init__.py", ""),
     ("packages.py", include_str!("../../../../lab/weirlab/guest/packages.py")),
     ("image.py", include_str!("../../../../lab/weirlab/guest/image.py")),
     ("roce.py", include_str!("../../../../lab/weirlab/guest/roce.py")),
 ];
-/// What its package is called.
 const PACKAGE: &str = "weirguest";
 
-/// Where all that a guest is made of lies.
+/// Paths of a guest image.
 #[derive(Clone, Debug, serde::Deserialize)]
 pub struct Image {
-    /// The kernel.
+    /// Kernel.
     pub kernel: PathBuf,
-    /// The file system, which the kernel unpacks into memory.
+    /// File system, which the kernel unpacks into memory.
     pub initrd: PathBuf,
-    /// QEMU with its folders.
+    /// QEMU with its folder arguments.
     pub qemu: Vec<String>,
-    /// What QEMU needs in its environment.
+    /// Environment variables for QEMU.
     pub environment: BTreeMap<String, String>,
 }
 
-/// The folder that images are kept in: `$WEIR_GUEST_DIR`, or `weir/guest` in the user's cache.
+/// Returns the folder of images: `$WEIR_GUEST_DIR`, or `weir/guest` in the user's cache.
 pub fn store() -> PathBuf {
     let folder = |name: &str| env::var_os(name).map(PathBuf::from).filter(|folder| folder.is_absolute());
     folder("WEIR_GUEST_DIR").unwrap_or_else(|| {
@@ -45,10 +43,10 @@ pub fn store() -> PathBuf {
 }
 
 impl Image {
-    /// The image of a store. A missing part is made, from the network; `tell` is told before that.
+    /// Returns the image of a store, building missing parts from the network. `tell` is called before a build.
     ///
     /// # Errors
-    /// What is missing on this machine, or what the network or a package refuses.
+    /// This machine lacks a prerequisite, or a download or package fails.
     pub fn of(store: &Path, tell: &mut dyn FnMut(&str)) -> Result<Image, GuestError> {
         fs::create_dir_all(store).map_err(while_doing(format!("the folder {}", store.display())))?;
         let builder = unpacked(store)?;
@@ -80,7 +78,7 @@ fn has_parts(store: &Path) -> bool {
     entries.any(|entry| entry.file_name().to_string_lossy().starts_with("parts-"))
 }
 
-/// The folder with the builder's package, written if this version of it is not there.
+/// Returns the folder of the builder's package; writes it if this version is missing.
 fn unpacked(store: &Path) -> Result<PathBuf, GuestError> {
     let mut hash = DefaultHasher::new();
     BUILDER.hash(&mut hash);
@@ -88,7 +86,7 @@ fn unpacked(store: &Path) -> Result<PathBuf, GuestError> {
     let package = builder.join(PACKAGE);
     let failed = || while_doing(format!("the guest's builder in {}", builder.display()));
     if !package.is_dir() {
-        // As a whole or not at all, as others may look for it now.
+        // Written atomically, since other processes may look for it now.
         let making = tempfile::tempdir_in(store).map_err(failed())?;
         let made = making.path().join(PACKAGE);
         fs::create_dir(&made).map_err(failed())?;

@@ -1,4 +1,4 @@
-//! A guest's QEMU: its arguments, and its start.
+//! QEMU of a guest: arguments and start.
 
 use std::fs::File;
 use std::os::unix::process::CommandExt;
@@ -12,53 +12,53 @@ use super::accelerator::Accelerator;
 use super::image::Image;
 use super::{GuestError, while_doing};
 
-/// What QEMU takes besides a guest's memory, with the code that it has translated.
+/// Memory of QEMU beyond the guest's memory, including translated code, in MB.
 pub(super) const BESIDE_MB: u64 = 160;
-/// Translated code; QEMU would take a gigabyte.
+/// Size of QEMU's translation cache in MB; its default is a gigabyte.
 const TRANSLATED_MB: u64 = 96;
-/// Ways to a guest's shell: the first is for whoever ends what another runs.
+/// Number of a guest's shells; shell 0 ends commands of the others.
 pub(super) const SHELLS: usize = 10;
-/// Guests give way to the switch, which loses line time where it waits for a CPU: perftest's ends ask for completions without a pause, so
-/// that emulated guests take all CPUs.
+/// Niceness of guests, which lets the switch run first: it loses line time when it waits for a CPU. perftest polls for
+/// completions without a pause, so emulated guests use all CPUs.
 const NICENESS: &str = "10";
-/// Descriptors of a ring: with 256 a guest drops frames of a window of 4 KB packets.
+/// Descriptors per ring. With 256, a guest drops frames of a window of 4 KB packets.
 const RING: u32 = 1_024;
 
-/// A guest to be booted.
+/// Parameters of a guest.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct GuestPlan {
-    /// Its name.
+    /// Name of the guest.
     pub name: String,
-    /// The vhost-user socket of its NIC.
+    /// Path of the vhost-user socket of the guest's NIC.
     pub socket: PathBuf,
-    /// Whether QEMU makes the socket, and the switch connects to it.
+    /// Whether QEMU creates the socket, and the switch connects to it.
     pub makes_socket: bool,
     /// Queue pairs of the NIC.
     pub queues: u8,
-    /// By which of them each class leaves the guest ([`GuestPlan::rings_of`]); empty where the guest's kernel is to choose.
+    /// TX ring of each class ([`GuestPlan::rings_of`]); empty if the guest's kernel chooses.
     #[serde(default)]
     pub rings: String,
-    /// The NIC's address, written `02:00:00:00:00:01`.
+    /// MAC address of the NIC, as `02:00:00:00:00:01`.
     pub mac: String,
-    /// Its IPv4 address with the prefix's length.
+    /// IPv4 address with prefix length.
     pub address: String,
-    /// The interface's MTU.
+    /// MTU of the interface, in bytes.
     pub mtu: u64,
-    /// Its memory.
+    /// Memory of the guest, in MB.
     pub memory_mb: u64,
 }
 
-/// How long a guest lives.
+/// Lifetime of a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
-    /// Until somebody ends it.
+    /// The guest runs until it is ended.
     OfItsOwn,
-    /// No longer than the thread that boots it, however that ends.
+    /// The guest ends with the thread that boots it, however the thread ends.
     OfThisThread,
 }
 
 impl GuestPlan {
-    /// The guest of this number, from 1 on, at a socket that the switch makes.
+    /// Creates the plan of guest `number`, from 1, at a socket that the switch creates.
     pub fn new(number: u8, name: &str, socket: impl Into<PathBuf>) -> GuestPlan {
         GuestPlan {
             name: name.to_owned(),
@@ -73,8 +73,8 @@ impl GuestPlan {
         }
     }
 
-    /// The rings of DSCPs, as the guest reads them: that of DSCP 0, and of those that have another one, `0,26:3,48:2`. Empty where there is
-    /// nothing to choose.
+    /// Encodes the rings of DSCPs for the guest: that of DSCP 0, then each DSCP with another ring, as `0,26:3,48:2`.
+    /// Empty if all rings are the same.
     pub fn rings_of(of_dscp: Option<[u8; 64]>) -> String {
         let Some(of_dscp) = of_dscp.filter(|rings| rings.iter().any(|ring| *ring != rings[0])) else {
             return String::new();
@@ -85,7 +85,7 @@ impl GuestPlan {
     }
 }
 
-/// QEMU with an image and a console, and no devices yet.
+/// Returns the command of QEMU with an image and a console, without devices.
 pub(super) fn bare(image: &Image, accelerator: Accelerator, memory_mb: u64, console: &Path, words: &str) -> Command {
     prepared(Command::new(&image.qemu[0]), image, accelerator, memory_mb, console, words)
 }
@@ -99,10 +99,10 @@ fn prepared(
     words: &str,
 ) -> Command {
     let (how, cpu) = match accelerator {
-        // A machine that is virtual itself may refuse what this feature has QEMU set.
+        // A nested virtual machine may refuse the register that QEMU sets for this feature.
         Accelerator::Kvm => ("kvm".to_owned(), "host,-arch-capabilities"),
-        // QEMU runs `rep movsb` and `rep stosb` byte by byte, by which Linux clears pages and copies where a CPU says that it does
-        // so fast.
+        // QEMU runs `rep movsb` and `rep stosb` byte by byte. Linux uses them to clear and copy pages if the CPU
+        // declares them fast.
         Accelerator::Tcg => (format!("tcg,tb-size={TRANSLATED_MB}"), "max,-erms,-fsrm"),
     };
     command.args(&image.qemu[1..]).envs(&image.environment);
@@ -110,7 +110,7 @@ fn prepared(
     command.args(["-nodefaults", "-display", "none", "-no-reboot", "-monitor", "none"]);
     command.arg("-serial").arg(option("file:", console));
     command.arg("-kernel").arg(&image.kernel).arg("-initrd").arg(&image.initrd);
-    // Interrupts of a timer that a busy machine delivers late fail the kernel's test of it, and it panics.
+    // On a busy machine, late timer interrupts would fail the kernel's timer test, and it would panic.
     command.args([
         "-append",
         &format!("console=ttyS0 panic=-1 quiet mitigations=off no_timer_check cryptomgr.notests net.ifnames=0 {words}"),
@@ -118,12 +118,12 @@ fn prepared(
     command
 }
 
-/// An option of QEMU that ends in a path, whose commas are doubled.
+/// Formats a QEMU option that ends in a path, doubling the path's commas.
 fn option(start: &str, path: &Path) -> String {
     format!("{start}{}", path.display().to_string().replace(',', ",,"))
 }
 
-/// The file by which a guest's process is told from all others: it stands in QEMU's arguments.
+/// Returns the path of a guest's pid file, whose name in QEMU's arguments identifies the process.
 pub(super) fn pid_file(folder: &Path) -> PathBuf {
     folder.join("pid")
 }
@@ -136,7 +136,6 @@ pub(super) fn log(folder: &Path) -> PathBuf {
     folder.join("qemu.log")
 }
 
-/// The socket of one of a guest's shells.
 pub(super) fn shell_socket(folder: &Path, number: usize) -> PathBuf {
     folder.join(format!("shell{number}"))
 }
@@ -178,7 +177,7 @@ pub(super) fn start(
     let log = File::create(log(folder)).map_err(while_doing("QEMU's log"))?;
     let both = log.try_clone().map_err(while_doing("QEMU's log"))?;
     command.stdin(Stdio::null()).stdout(log).stderr(both);
-    // Not of the terminal's group: Ctrl-C is for the command.
+    // Not in the terminal's group: Ctrl-C is for the command.
     command.process_group(0);
     command.spawn().map_err(|error| match (error.kind(), life) {
         (io::ErrorKind::NotFound, Life::OfThisThread) => GuestError::System {
@@ -191,7 +190,7 @@ pub(super) fn start(
 
 fn nic(plan: &GuestPlan) -> Vec<String> {
     let GuestPlan { memory_mb, queues, mac, .. } = plan;
-    // A switch that is not there, or goes away, is waited for.
+    // QEMU waits for a switch that is missing or restarts.
     let end = if plan.makes_socket { "server=on,wait=off" } else { "reconnect=1" };
     let several = if *queues > 1 { ",mq=on" } else { "" };
     vec![
@@ -210,7 +209,7 @@ fn nic(plan: &GuestPlan) -> Vec<String> {
     ]
 }
 
-/// The end of what a guest's kernel and its QEMU said.
+/// Returns the last output of a guest's kernel and its QEMU.
 pub(super) fn last_words(folder: &Path) -> String {
     let end = |path: PathBuf, lines: usize| -> String {
         let text = fs::read(path).unwrap_or_default();

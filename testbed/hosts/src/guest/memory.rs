@@ -1,17 +1,17 @@
-//! Whether guests fit this machine's memory.
+//! Memory check for guests.
 
 use std::fs;
 
 use super::GuestError;
 use super::machine::BESIDE_MB;
 
-/// Memory that is left to others.
+/// Memory reserved for other programs, in MB.
 const RESERVE_MB: u64 = 256;
 
-/// Refuses guests that would have the machine run out of memory.
+/// Rejects guests that exceed the machine's free memory.
 ///
 /// # Errors
-/// How much they need and how much is free.
+/// States the memory needed and the free memory.
 pub fn refuse_more_than_fits(guests: usize, memory_mb: u64) -> Result<(), GuestError> {
     let Some(free) = fs::read_to_string("/proc/meminfo").ok().as_deref().and_then(available_mb) else { return Ok(()) };
     let needed = guests as u64 * (memory_mb + BESIDE_MB);

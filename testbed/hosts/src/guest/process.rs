@@ -1,4 +1,4 @@
-//! The processes of guests, found by their arguments.
+//! Processes of guests, found by their arguments.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -7,10 +7,10 @@ use std::{fs, thread};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-/// How long QEMU may take to end when asked; then it is killed.
+/// Time from SIGTERM to SIGKILL for QEMU.
 const END_WITHIN: Duration = Duration::from_secs(3);
 
-/// The processes that have this argument: a guest's own file, which no other process names.
+/// Returns the processes with this pid file argument, which is unique to a guest.
 pub(super) fn with_argument(argument: &Path) -> Vec<i32> {
     let wanted = argument.as_os_str().as_bytes();
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
@@ -34,7 +34,7 @@ pub(super) fn cpu_time(pid: i32) -> Option<Duration> {
     Some(Duration::from_millis(ticks * 1_000 / rustix::param::clock_ticks_per_second()))
 }
 
-/// Ends the processes that have this argument, and waits until they are gone.
+/// Ends the processes with this argument, by SIGTERM and then SIGKILL, and waits up to 6 s until they are gone.
 pub(super) fn end(argument: &Path) {
     let started = Instant::now();
     loop {
@@ -44,7 +44,7 @@ pub(super) fn end(argument: &Path) {
         }
         let signal = if started.elapsed() < END_WITHIN { Signal::TERM } else { Signal::KILL };
         for pid in left.into_iter().filter_map(Pid::from_raw) {
-            // It may have ended by itself.
+            // The process may have ended by itself.
             let _ = kill_process(pid, signal);
         }
         if started.elapsed() > END_WITHIN * 2 {

@@ -1,45 +1,45 @@
-//! Commands to a guest's shell, by a serial port of its.
+//! Guest's shell on a serial port.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// How a command ended.
+/// Result of a command.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// Its exit code.
+    /// Exit code.
     pub code: i32,
-    /// What it printed, on both outputs.
+    /// Combined output on stdout and stderr.
     pub output: String,
 }
 
-/// A connection to a shell, which runs one command after the other.
+/// Connection to a shell, which runs one command at a time.
 #[derive(Debug)]
 pub(super) struct Shell {
     stream: UnixStream,
     commands: u64,
 }
 
-/// Asking for the second time whether the guest listens.
+/// Time until the second probe for a response.
 const ASK_AGAIN: Duration = Duration::from_millis(300);
-/// One wait for what the guest says.
+/// Longest single wait for output.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
-/// Bytes of the output that are looked through at a time.
+/// Bytes read at a time.
 const PIECE: usize = 16 * 1024;
 
 impl Shell {
-    /// Connects to a shell's socket, and waits until the guest answers.
+    /// Connects to a shell's socket, and waits until the guest responds.
     ///
     /// # Errors
-    /// `TimedOut` if it does not answer within this time; `UnexpectedEof` if its QEMU ends.
+    /// `TimedOut` if it does not respond within `within`; `UnexpectedEof` if its QEMU ends.
     pub(super) fn connect(socket: &Path, within: Duration) -> io::Result<Shell> {
         let stream = UnixStream::connect(socket)?;
         let mut shell = Shell { stream, commands: 0 };
         let deadline = Instant::now() + within;
-        // Until the guest has opened its end, what is sent goes nowhere. What an earlier command left is read on the way. A guest that has
-        // little of a busy machine is asked the less often the longer it takes: each question is work for it, and each new one would
-        // come before the answer to the one that is waited for.
+        // Until the guest has opened its end, sent bytes are lost. Output of an earlier command is skipped. The
+        // interval between probes doubles: each probe is work for a guest on a busy machine, and a new one would
+        // precede the response to the last.
         let mut patience = ASK_AGAIN;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -51,10 +51,10 @@ impl Shell {
         }
     }
 
-    /// Runs a shell command to its end. `shown` is given what it prints as it comes.
+    /// Runs a shell command to its end; returns the exit code. `shown` is called with output as it arrives.
     ///
     /// # Errors
-    /// `TimedOut`, and the command goes on; `UnexpectedEof` if the guest's QEMU has ended.
+    /// `TimedOut`, with the command still running; `UnexpectedEof` if the guest's QEMU has ended.
     pub(super) fn run(&mut self, command: &str, within: Duration, shown: &mut dyn FnMut(&[u8])) -> io::Result<i32> {
         self.commands += 1;
         let mark = format!("<{}.{} ended ", std::process::id(), self.commands);
@@ -87,10 +87,10 @@ impl Shell {
         }
     }
 
-    /// Runs a shell command to its end, and returns what it printed.
+    /// Runs a shell command to its end, and returns its output.
     ///
     /// # Errors
-    /// As [`Shell::run`].
+    /// Same as [`Shell::run`].
     #[cfg(test)]
     fn output(&mut self, command: &str, within: Duration) -> io::Result<Ended> {
         let mut output = Vec::new();
@@ -99,13 +99,13 @@ impl Shell {
     }
 }
 
-/// How much of the text comes before what is the mark or may become it.
+/// Returns the length of the text before a complete or partial mark.
 fn before_mark(text: &[u8], mark: &[u8]) -> usize {
     let may_be = |at: &usize| text[*at..].iter().zip(mark).all(|(byte, of_mark)| byte == of_mark);
     (0..text.len()).find(may_be).unwrap_or(text.len())
 }
 
-/// Where the mark begins, and the exit code behind it.
+/// Returns the position of the mark, and the exit code after it.
 fn end_of(text: &[u8], mark: &[u8]) -> Option<(usize, i32)> {
     let at = text.windows(mark.len()).position(|part| part == mark)?;
     let behind = &text[at + mark.len()..];
@@ -113,7 +113,7 @@ fn end_of(text: &[u8], mark: &[u8]) -> Option<(usize, i32)> {
     Some((at, std::str::from_utf8(&behind[..end]).ok()?.parse().ok()?))
 }
 
-/// A serial line's ends of lines.
+/// Removes the carriage returns of a serial line.
 fn without_returns(text: &[u8]) -> Vec<u8> {
     text.iter().copied().filter(|byte| *byte != b'\r').collect()
 }
@@ -127,12 +127,12 @@ mod tests {
 
     use super::*;
 
-    /// A socket behind which this machine's shell is, as the guest's is behind its.
+    /// Serves this machine's shell at a socket, as a guest would.
     fn served() -> (tempfile::TempDir, std::path::PathBuf) {
         served_after(Duration::ZERO)
     }
 
-    /// One that takes this long for each line, besides.
+    /// Serves this machine's shell at a socket, with a delay for each line.
     fn served_after(each: Duration) -> (tempfile::TempDir, std::path::PathBuf) {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("shell");
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn a_guest_that_answers_late_is_waited_for() {
-        // Slower for each line than it is asked at first.
+        // Slower than the first interval between probes.
         let (_folder, path) = served_after(Duration::from_millis(400));
         let mut shell = Shell::connect(&path, SOON).unwrap();
         assert_eq!(shell.output("echo here; exit 7", SOON).unwrap(), Ended { code: 7, output: "here\n".into() });

@@ -1,4 +1,4 @@
-//! A host's door as a device of smoltcp.
+//! Device of smoltcp on a host's channel.
 
 use std::collections::VecDeque;
 
@@ -9,8 +9,8 @@ use weir_units::MacAddr;
 
 use crate::door::{FRAME_BYTES_MAX, Frame, Inside};
 
-/// A door, with the addresses of all hosts of the scenario: questions for them are answered here. None is flooded, which rings of
-/// switches would carry without end.
+/// Device that answers ARP requests for all hosts of the scenario itself. So no ARP request is flooded, which would
+/// circulate forever in a ring of switches.
 pub(super) struct Link {
     pub(super) inside: Inside,
     hosts: Vec<([u8; 4], MacAddr)>,
@@ -18,9 +18,8 @@ pub(super) struct Link {
     frame_bytes_max: usize,
 }
 
-/// Ethernet's header, and IPv4's longest payload here.
 const ETHERNET_BYTES: usize = 14;
-/// A question of ARP for IPv4, from its ethertype on.
+/// ARP request for IPv4, from its EtherType on.
 const QUESTION: [u8; 10] = [0x08, 0x06, 0, 1, 0x08, 0, 6, 4, 0, 1];
 
 impl Link {
@@ -38,13 +37,13 @@ impl Link {
         if let Some(answer) = answer(bytes, &self.hosts) {
             self.answers.push_back(answer);
         } else if let Some(frame) = Frame::new(bytes) {
-            // There is room: tokens are given out with it alone.
+            // There is space: tokens are only given out with it.
             let _ = self.inside.leaving.push(frame);
         }
     }
 }
 
-/// The answer of the host that is asked for; `None` if the frame asks for none that is known.
+/// Returns the ARP reply of the requested host; `None` if the frame is no request for a known host.
 fn answer(question: &[u8], hosts: &[([u8; 4], MacAddr)]) -> Option<Vec<u8>> {
     if question.get(12..22)? != QUESTION {
         return None;
@@ -82,7 +81,6 @@ impl Device for Link {
     }
 }
 
-/// A frame that has arrived.
 pub(super) struct Arrived(Vec<u8>);
 
 impl RxToken for Arrived {
@@ -91,7 +89,7 @@ impl RxToken for Arrived {
     }
 }
 
-/// Room for one that leaves.
+/// Transmit token, with space for one frame.
 pub(super) struct Leaving<'a>(&'a mut Link);
 
 impl TxToken for Leaving<'_> {

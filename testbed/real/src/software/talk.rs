@@ -1,4 +1,4 @@
-//! One flow between an emulated host and a real one: a connection of TCP, and perftest's exchange over it.
+//! Flow between an emulated and a real host: a TCP connection, and perftest's exchange over it.
 
 use std::time::Instant;
 
@@ -15,51 +15,49 @@ use weir_wire::rocev2::{Psn, QueuePair};
 use crate::board::Board;
 use crate::door::{Inside, Order};
 
-/// The first port of clients; each flow has the next one.
+/// First TCP port of clients; each flow has the next one.
 const CLIENT_PORT: u16 = 49_152;
-/// Messages are of 108 B, and none is sent before the one before it is answered.
+/// Socket buffer size. Messages are 108 B, and each is sent only after a response to the previous one.
 const BUFFER_BYTES: usize = 2_048;
-/// A peer that says nothing for so long is gone.
 const SILENT_FOR: Duration = Duration::from_secs(60);
 
-/// A talk, and what came of it.
+/// Exchange of one flow, and its state.
 pub(super) struct Talk {
-    /// The flow's name, its place in the scenario, and the place of its end at the host.
+    /// Name of the flow, its index in the scenario, and the index of its end at the host.
     name: String,
     flow: usize,
     place: usize,
     side: Side,
     port: u16,
     server: IpAddress,
-    /// The real host.
     peer: Peer,
     peer_name: String,
-    /// The first packet sent from here.
+    /// PSN of the first packet sent from here.
     first: Psn,
     message_bytes: u64,
     socket: SocketHandle,
     exchange: Exchange,
     state: State,
-    /// When the flow was first seen to send.
+    /// Time at which the flow was first seen sending.
     sends_since: Option<Instant>,
     is_finished: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No connection was tried, or is listened for, yet.
+    /// Neither connecting nor listening.
     Idle,
-    /// It is being made, or used.
+    /// Connecting, listening, or exchanging.
     Open,
-    /// The NIC has been told of the peer.
+    /// The NIC has been sent the peer's parameters.
     Ordered,
-    /// The NIC has heard it.
+    /// The NIC has applied the peer's parameters.
     Connected,
-    /// Over, for good or not.
+    /// Ended, successfully or not.
     Over,
 }
 
-/// What talks may do now.
+/// Permissions for the exchanges of all hosts.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct May {
     pub(super) connect: bool,
@@ -67,7 +65,7 @@ pub(super) struct May {
 }
 
 impl Talk {
-    /// The talks of a host, with their sockets.
+    /// Creates the exchanges of a host, with their sockets.
     pub(super) fn of_host(scenario: &Scenario, host: usize, sockets: &mut SocketSet<'static>) -> Vec<Talk> {
         let own = &scenario.hosts[host].nic;
         let mtu = own.sizes.payload_max;
@@ -84,7 +82,7 @@ impl Talk {
                 continue;
             }
             let peer = &scenario.hosts[other];
-            // Any: far from the start, so that an end that does not go by it is found out.
+            // Arbitrary but large, which exposes an end that ignores the PSN.
             let first = Psn::new(0x10_0000 + 0x1_0000 * flow as u32);
             let RemoteMemory { virtual_address, remote_key } = RemoteMemory::EMULATED;
             let (queue_pair, psn) = (queue_pair.get(), first.get());
@@ -119,7 +117,7 @@ impl Talk {
         self.side
     }
 
-    /// Whether it is a client that is not connected yet.
+    /// Whether this end is a client that is not connected yet.
     pub(super) fn is_awaited(&self) -> bool {
         self.side == Side::Client && self.state != State::Over && !self.exchange.is_connected()
     }
@@ -128,7 +126,7 @@ impl Talk {
         self.state == State::Over
     }
 
-    /// Goes on. An error is told once; the talk is over then.
+    /// Makes progress. An error is returned once and ends the exchange.
     pub(super) fn poll(
         &mut self,
         may: May,
@@ -175,7 +173,7 @@ impl Talk {
         }
         self.connect(nic)?;
         self.finish(may, board)?;
-        // Each message in a segment of its own: the peer reads it by one call.
+        // Each message is a separate segment, since the peer reads it with one call.
         if socket.can_send()
             && socket.send_queue() == 0
             && let Some(message) = self.exchange.poll_transmit()
@@ -196,7 +194,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Has the NIC get ready for the peer, once that is known.
+    /// Sends the peer's parameters to the NIC, once known.
     fn connect(&mut self, nic: &mut Inside) -> Result<(), String> {
         let Some(keys) = self.exchange.peer() else { return Ok(()) };
         match self.state {
@@ -231,7 +229,7 @@ impl Talk {
         Ok(())
     }
 
-    /// Tells the server of a flow that is over.
+    /// Reports a finished flow to the server.
     fn finish(&mut self, may: May, board: &Board) -> Result<(), String> {
         if self.side == Side::Server || self.is_finished || !self.exchange.is_connected() {
             return Ok(());
@@ -249,7 +247,7 @@ impl Talk {
                 false => Ok(()),
             };
         }
-        // Rates are what the peer's clock would show.
+        // Rates by the clock that the peer would use.
         let seconds = self.sends_since.map_or(0.0, |since| since.elapsed().as_secs_f64());
         let rate = |what: f64| if seconds > 0.0 { what / seconds } else { 0.0 };
         self.is_finished = true;

@@ -1,8 +1,8 @@
-//! Checkpoints of a run: written into its directory while it goes on, and gone on from.
+//! Checkpoints of a run, written into its directory, and resumption from them.
 //!
-//! A file begins with a line of text, `weir checkpoint 1 by PROGRAM`. Behind it stand the scenario's identity, the length of the state
-//! and the state, as [`Archive`] has it, and last the CRC-32 of all that. What changes is in it, and nothing of what the scenario says:
-//! that is built anew.
+//! A file starts with the text line `weir checkpoint 1 by PROGRAM`. Then follow the scenario's identity (u64), the
+//! length of the state (u64), the state as an [`Archive`], and the CRC-32 of all preceding bytes. The state has only
+//! values that change; the rest is rebuilt from the scenario.
 
 use std::fmt::{self, Debug, Write};
 use std::path::PathBuf;
@@ -15,51 +15,51 @@ use weir_units::archive::{Archive, State};
 use super::{Running, SimBackend, SimRunError};
 use crate::build_id::own_build_id;
 
-/// Why there is no checkpoint, or why a run does not go on from one.
+/// Error that prevents writing a checkpoint or resuming from one.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
-    /// Something of the scenario does not show its state.
+    /// Part of the scenario does not expose its state.
     #[error("--checkpoint: {0} can't be taken down; its `checkpoint` says how, or leave --checkpoint out")]
     Refused(String),
     /// The file is no checkpoint, or is damaged.
     #[error("{}: this is no checkpoint, or a damaged one; to begin anew, leave --resume out", .0.display())]
     Damaged(PathBuf),
-    /// Another program wrote it, or another version.
+    /// Another program or version wrote the checkpoint.
     #[error("{}: the checkpoint is of {by}, and this is {own}; go on with that one, or leave --resume out to begin anew", path.display())]
     OtherProgram {
-        /// The file.
+        /// Path of the checkpoint.
         path: PathBuf,
-        /// Who wrote it,
+        /// Program that wrote the checkpoint.
         by: String,
-        /// and who reads it.
+        /// Program that reads the checkpoint.
         own: String,
     },
-    /// It is of another scenario.
+    /// The checkpoint is of another scenario.
     #[error(
         "{}: the checkpoint is of another scenario, or of other options; go on with those, or leave --resume out to begin anew",
         .0.display()
     )]
     OtherScenario(PathBuf),
-    /// The run's files are not those that the checkpoint goes with.
+    /// The run's files don't match the checkpoint.
     #[error("{}: {error}; leave --resume out to begin anew", path.display())]
     Files {
-        /// The directory.
+        /// Run directory.
         path: PathBuf,
-        /// The fault.
+        /// Mismatch found.
         error: std::io::Error,
     },
 }
 
 const MAGIC: &str = "weir checkpoint 1 by ";
 
-/// Who writes checkpoints of what.
+/// Identity of the program and the scenario.
 #[derive(Clone, Debug)]
 pub(super) struct Identity {
     program: String,
     scenario: u64,
 }
 
-/// When a run writes its next checkpoint, and what those so far took.
+/// Schedule of checkpoints, and statistics of those written.
 #[derive(Debug)]
 pub(super) struct Checkpoints {
     every: Option<Duration>,
@@ -68,7 +68,7 @@ pub(super) struct Checkpoints {
     written: CheckpointSpeed,
 }
 
-/// FNV-1a, 64 bits, of a text that is nowhere as a whole.
+/// Incremental 64-bit FNV-1a hash, for a text that is never stored as a whole.
 struct Hash(u64);
 
 impl Hash {
@@ -86,12 +86,12 @@ impl Write for Hash {
 }
 
 impl Identity {
-    /// For a run's scenario, with the options that change what it leaves.
+    /// Creates the identity of this program with a scenario and the options that change results.
     pub(super) fn of(backend: &SimBackend, scenario: &Scenario) -> Identity {
-        // What debug builds count besides is in their checkpoints.
+        // Checkpoints of debug builds have additional counters.
         let kind = if cfg!(debug_assertions) { ", with assertions" } else { "" };
         let program = if backend.program.is_empty() { env!("CARGO_PKG_VERSION") } else { backend.program };
-        // A version does not tell one build with uncommitted changes from another, nor the crate of an extension.
+        // The build ID distinguishes builds with uncommitted changes, and extensions, which share a version.
         let build = own_build_id().map_or_else(String::new, |id| format!(", build {id}"));
         let mut hash = Hash(Hash::START);
         let options: (&dyn Debug, bool) = (&backend.expects, backend.ns3_files);
@@ -106,7 +106,7 @@ impl Identity {
         head
     }
 
-    /// The state in a run's directory.
+    /// Reads the state from a run directory.
     pub(super) fn read(&self, run: &RunDir) -> Result<Vec<u8>, SimRunError> {
         let mut bytes = run.read_checkpoint()?;
         let path = run.checkpoint_path();
@@ -122,7 +122,7 @@ impl Identity {
         Ok(bytes)
     }
 
-    /// Where the state begins.
+    /// Returns the offset of the state.
     fn check(&self, bytes: &[u8]) -> Result<usize, Wrong> {
         let (content, sum) = bytes.split_last_chunk::<CHECKSUM>().ok_or(Wrong::Damaged)?;
         if u32::from_le_bytes(*sum) != crc32fast::hash(content) {
@@ -144,7 +144,6 @@ impl Identity {
     }
 }
 
-/// Bytes of the checksum at a file's end.
 const CHECKSUM: usize = 4;
 
 enum Wrong {
@@ -158,19 +157,19 @@ impl Checkpoints {
         Checkpoints { every, last: Instant::now(), identity, written: CheckpointSpeed::default() }
     }
 
-    /// Whether one is to be written now, by the clock or because the run stops.
+    /// Whether a checkpoint is due, by time or because the run stops.
     pub(super) fn is_due(&self, stops: bool) -> bool {
         self.every.is_some_and(|every| stops || self.last.elapsed() >= every)
     }
 
-    /// What was written; nothing of a run without checkpoints.
+    /// Returns statistics of written checkpoints; `None` if checkpoints are disabled.
     pub(super) fn written(&self) -> Option<CheckpointSpeed> {
         self.every.map(|_| self.written)
     }
 }
 
 impl Running<'_> {
-    /// Goes over all that changes.
+    /// Saves or loads all values that change.
     fn state(&mut self, archive: &mut Archive) {
         let Running {
             sim,
@@ -182,7 +181,7 @@ impl Running<'_> {
             surveyed,
             progress_of,
             course,
-            // As of the scenario, of this process, or made anew.
+            // Given by the scenario or this process, or rebuilt.
             scenario: _,
             nodes: _,
             ways: _,
@@ -205,7 +204,7 @@ impl Running<'_> {
         course.state(archive);
     }
 
-    /// Refuses a run of which a checkpoint is wanted, and something would not be in it.
+    /// Rejects a run that needs checkpoints if part of its state is unsupported.
     pub(super) fn refuse_what_has_no_checkpoint(&mut self) -> Result<(), SimRunError> {
         if self.checkpoints.every.is_none() {
             return Ok(());
@@ -223,7 +222,7 @@ impl Running<'_> {
         }
     }
 
-    /// Writes a checkpoint, and first all files as far as they go with it.
+    /// Writes a checkpoint, after flushing all files to the matching length.
     pub(super) fn write_checkpoint(&mut self) -> Result<(), SimRunError> {
         let began = Instant::now();
         self.recorder.flush()?;
@@ -242,7 +241,6 @@ impl Running<'_> {
         Ok(())
     }
 
-    /// Goes on from a checkpoint.
     pub(super) fn resume(&mut self, state: Vec<u8>) -> Result<(), SimRunError> {
         let mut archive = Archive::to_load(state);
         let mut files: Vec<(String, u64)> = Vec::new();

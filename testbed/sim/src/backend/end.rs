@@ -1,4 +1,4 @@
-//! How a scenario ends: nothing starts, what is under way arrives, and what does not is told.
+//! End of a scenario: sources stop, frames in flight arrive, and undelivered ones are reported.
 
 use weir_flowctl::Tells;
 use weir_nic::host::Transport;
@@ -12,25 +12,23 @@ use weir_units::{Bytes, Span, Time};
 
 use crate::Sim;
 
-/// A run may stand still for this many times the longest time that anything waits for,
+/// Factor on the longest wait of the scenario, in the drain time.
 const WAITS: u64 = 10;
-/// and for this long.
 const STILL_MIN: Span = Span::from_millis(10);
 
-/// How a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CameTo {
-    /// All that was sent has arrived.
+    /// All sent data has arrived.
     Rest,
-    /// The time for that ran out.
+    /// The drain time ran out.
     Bound,
-    /// Queues wait for each other for good.
+    /// Queues wait for each other permanently.
     Deadlock,
-    /// It was told to stop.
+    /// The run was interrupted.
     Interruption,
 }
 
-/// The scenario, where nothing starts from its end on.
+/// Returns the scenario with all sources stopped at its end.
 pub(super) fn until_end(scenario: &Scenario) -> Scenario {
     let mut scenario = scenario.clone();
     let end = scenario.end;
@@ -41,7 +39,7 @@ pub(super) fn until_end(scenario: &Scenario) -> Scenario {
     scenario
 }
 
-/// For how long nothing may arrive at any host while a run drains.
+/// Returns the drain time: how long no host may receive anything before draining is abandoned.
 pub(super) fn drain_time(scenario: &Scenario) -> Span {
     let ports = scenario.switches.iter().flat_map(|switch| &switch.ports);
     let pauses = ports.filter(|port| port.flow_control.tells() != Tells::Nothing).filter_map(|port| {
@@ -59,7 +57,7 @@ pub(super) fn drain_time(scenario: &Scenario) -> Span {
     (longest * WAITS).max(STILL_MIN).max(scenario.end.since(Time::ZERO))
 }
 
-/// Why the run is no good, but for what did not drain.
+/// Returns the run's failures, except incomplete draining.
 pub(super) fn failures(
     scenario: &Scenario,
     sim: &Sim,
@@ -86,7 +84,7 @@ pub(super) fn failures(
     failures
 }
 
-/// Tells what is left in a run that did not drain.
+/// Describes the remaining work of a run that did not drain.
 pub(super) fn undrained(scenario: &Scenario, sim: &Sim, reports: &[Report], measures: &[MessageMeasures]) -> String {
     let held: u64 = reports.iter().map(|report| report.balance.held()).sum();
     let all: usize = (0..scenario.traffic.len()).map(|traffic| sim.messages(traffic).len()).sum();

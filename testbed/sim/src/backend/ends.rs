@@ -1,4 +1,4 @@
-//! The two ends of each flow.
+//! Sending and receiving ends of flows.
 
 use weir_nic::host::{ReceiverStats, SenderStats};
 use weir_results::run_dir::FlowSample;
@@ -7,16 +7,14 @@ use weir_units::archive::State;
 
 use crate::Sim;
 
-/// Where the ends of the scenario's flows are at its hosts.
+/// Locations of the flows' ends at their hosts.
 #[derive(State)]
 pub(super) struct FlowEnds {
-    /// By host, the flows that it sends.
     #[state(same)]
     pub(super) sends: Vec<Vec<usize>>,
-    /// Ends of each flow: its sender's host and place there, and its receiver's.
+    /// Sender's host and index there, and the receiver's, of each flow.
     #[state(same)]
     ends: Vec<[(usize, usize); 2]>,
-    /// Messages that each has completed.
     completed: Vec<usize>,
 }
 
@@ -40,7 +38,7 @@ impl FlowEnds {
         })
     }
 
-    /// What each flow shows, one after the other.
+    /// Returns the gauges of all flows, concatenated.
     pub(super) fn gauges(&self, sim: &Sim) -> Vec<f64> {
         let mut values = Vec::new();
         for [(from, sender), _] in &self.ends {
@@ -56,7 +54,7 @@ impl FlowEnds {
         self.ends.iter().map(stats).unzip()
     }
 
-    /// A flow has completed one more message; how many it had before.
+    /// Counts a completed message of a flow; returns the number before it.
     pub(super) fn note_message(&mut self, flow: usize) -> usize {
         self.completed[flow] += 1;
         self.completed[flow] - 1

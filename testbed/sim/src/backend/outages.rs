@@ -1,4 +1,4 @@
-//! When links are cut and mended.
+//! Link outages.
 
 use weir_scenario::{AnyLink, Outage, Scenario};
 use weir_units::Time;
@@ -6,14 +6,14 @@ use weir_units::archive::State;
 
 use crate::Sim;
 
-/// The outages of a scenario that are still to come, and those that last; and when switches learn of them.
+/// Pending and active outages of a scenario, and pending route changes.
 #[derive(Debug, State)]
 pub(super) struct Outages {
-    /// When which link is cut (`true`) or mended, the next one last.
+    /// Time at which a link goes down (`true`) or up, in reverse order.
     ahead: Vec<(Time, AnyLink, bool)>,
-    /// When all switches choose among which set of ways, the next one last.
+    /// Time at which all switches change to a set of routes, in reverse order.
     reroutings: Vec<(Time, usize)>,
-    /// The links that are cut, as often as an outage says so.
+    /// Links that are down, once per overlapping outage.
     cut: Vec<AnyLink>,
 }
 
@@ -28,13 +28,13 @@ impl Outages {
         Outages { ahead, reroutings, cut: Vec::new() }
     }
 
-    /// When a link is next cut or mended, or switches learn of one; [`Time::NEVER`] if that is never.
+    /// Returns the time of the next link or route change; [`Time::NEVER`] if there is none.
     pub(super) fn next(&self) -> Time {
         let rerouted = self.reroutings.last().map_or(Time::NEVER, |(at, _)| *at);
         self.ahead.last().map_or(Time::NEVER, |(at, ..)| *at).min(rerouted)
     }
 
-    /// Has all switches choose among other ways, if they learn of a link by now. Returns whether they do.
+    /// Applies route changes due by now; returns whether there were any.
     pub(super) fn reroute(&mut self, sim: &mut Sim) -> bool {
         let mut set = None;
         while let Some((_, next)) = self.reroutings.pop_if(|(at, _)| *at <= sim.now()) {
@@ -44,7 +44,7 @@ impl Outages {
         set.is_some()
     }
 
-    /// Cuts and mends what is due by now. Returns each link that went down or came up.
+    /// Applies outages due by now; returns each link that went down or up.
     pub(super) fn apply(&mut self, scenario: &Scenario, sim: &mut Sim) -> Vec<(AnyLink, bool)> {
         let mut changed = Vec::new();
         while let Some((_, link, is_cut)) = self.ahead.pop_if(|(at, ..)| *at <= sim.now()) {

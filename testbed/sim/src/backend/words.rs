@@ -1,4 +1,4 @@
-//! What links leave.
+//! Final statistics of links.
 
 use weir_results::record::LinkWords;
 use weir_scenario::{PortPlace, Scenario};
@@ -6,7 +6,7 @@ use weir_switch_core::Report;
 
 use crate::Sim;
 
-/// Frames that a switch's port has taken from its link.
+/// Returns the number of frames that a switch port has received from its link.
 fn taken(reports: &[Report], place: PortPlace) -> u64 {
     let port = &reports[place.switch].ports[place.port];
     let control = port.control_rx;
@@ -14,7 +14,6 @@ fn taken(reports: &[Report], place: PortPlace) -> u64 {
     data + control.messages() + control.ignored + control.malformed
 }
 
-/// What a host's link leaves.
 pub(super) fn host_words(scenario: &Scenario, sim: &Sim, reports: &[Report], host: usize) -> LinkWords {
     let place = scenario.hosts[host].place();
     let [_, received] = sim.host_frames(host);
@@ -25,7 +24,6 @@ pub(super) fn host_words(scenario: &Scenario, sim: &Sim, reports: &[Report], hos
     }
 }
 
-/// What a link between switches leaves.
 pub(super) fn link_words(scenario: &Scenario, sim: &Sim, reports: &[Report], link: usize) -> LinkWords {
     let [one, other] = scenario.links[link].ends;
     LinkWords {
