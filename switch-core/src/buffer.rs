@@ -9,7 +9,8 @@ use crate::build_error::BuildError;
 
 /// Returns the partition of the configured buffer, by the requirements of its policy.
 ///
-/// # Errors [`BuildError::Layout`] if the segments do not fit.
+/// # Errors
+/// [`BuildError::Layout`] if the segments do not fit.
 pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
     let ports = (0..config.ports.len()).map(|port| {
         let phi = config.headroom(port).unwrap_or(Bytes::ZERO);
@@ -25,7 +26,8 @@ pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> 
 
 /// Returns the configured policy for a partition, with ports of these rates.
 ///
-/// # Errors [`BuildError::Policy`] if the policy can't work with ports of these rates.
+/// # Errors
+/// [`BuildError::Policy`] if the policy can't work with ports of these rates.
 pub fn buffer_policy(
     config: &SwitchConfig,
     layout: &BufferLayout,

@@ -48,9 +48,9 @@ pub(crate) struct AsOf {
 /// Location of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination<'t> {
-    /// Behind one port.
+    /// Port behind which the station is.
     Port(PortId),
-    /// Behind each of several ports: a flow takes one and keeps to it.
+    /// Ports of equal cost: a flow takes one and keeps to it.
     AnyOf(&'t [PortId]),
 }
 
@@ -141,7 +141,8 @@ impl ForwardingTable {
     /// Sets the routes of stations: each has several ports of equal cost, one, or none. The first station has the address `first`, each
     /// further one the next address. Other entries of these stations are ignored.
     ///
-    /// # Panics If there are more than 32,768 different sets of several ports.
+    /// # Panics
+    /// If there are more than 32,768 different sets of several ports.
     pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
         self.routed.clear();
         self.groups.clear();
@@ -153,7 +154,8 @@ impl ForwardingTable {
     /// Adds a set of routes to the stations of [`ForwardingTable::set_routes`]. Select it by its number with
     /// [`ForwardingTable::use_routes`]: the set of `set_routes` is 0, the first added one is 1.
     ///
-    /// # Panics If it has another number of stations, or there are more than 32,768 different sets of several ports.
+    /// # Panics
+    /// If it has another number of stations, or there are more than 32,768 different sets of several ports.
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let before = self.routed.len();
         self.enter_routes(ports);
@@ -162,7 +164,8 @@ impl ForwardingTable {
 
     /// Selects the route set that frames take from now on.
     ///
-    /// # Panics If there is no such set.
+    /// # Panics
+    /// If there is no such set.
     pub fn use_routes(&self, set: usize) {
         let begins = set as u64 * self.stations;
         assert!(begins + self.stations <= self.routed.len() as u64, "no set {set} of routes");

@@ -15,8 +15,8 @@ pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
 /// Checks the flow control of all ports of a file before anything is started. A port without a rate is assumed to have [`RATE_UNKNOWN`].
 ///
-/// # Errors Thresholds that break their theorem, and queues for which the buffer reserves too little, unless declared unsafe; each at its
-/// line.
+/// # Errors
+/// Thresholds that break their theorem, and queues for which the buffer reserves too little, unless declared unsafe; each at its line.
 pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
     let wrong = config.real_ports().flat_map(|port| {
         let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
@@ -27,7 +27,8 @@ pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
 
 /// Returns a port's flow control at this rate.
 ///
-/// # Errors [`BuildError::FlowControl`] if a value breaks a guarantee of the flow control.
+/// # Errors
+/// [`BuildError::FlowControl`] if a value breaks a guarantee of the flow control.
 pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Mechanism, BuildError> {
     let made = config.ports[port].flow_control.at(&controlled_port(config, port, rate));
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
@@ -68,7 +69,8 @@ pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
 /// Checks that the buffer reserves enough for a port's queues at their limit, plus the frame that passes it. Only the static policy can
 /// fail, since every other policy's thresholds move.
 ///
-/// # Errors [`BuildError::Room`] if it reserves less, and that is not declared unsafe.
+/// # Errors
+/// [`BuildError::Room`] if it reserves less, and that is not declared unsafe.
 pub(crate) fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
     match (config.ports[port].flow_control.limit(), queue_limit(config, port), config.kept_for_a_queue(port)) {
         (Some(of_port), Some(limit), Some(kept)) if of_port.is_unsafe != Some(true) && !has_room(config, port) => {

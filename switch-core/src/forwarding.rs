@@ -383,7 +383,8 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     /// Checks, in debug builds, that each received or copied frame has been handed over, dropped, or is staged. Holds between any two
     /// calls.
     ///
-    /// # Panics If a frame is missing, which is a bug.
+    /// # Panics
+    /// If a frame is missing, which is a bug.
     pub(crate) fn audit(&self) {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);

@@ -138,7 +138,7 @@ pub(crate) enum LinkChange {
 
 /// Bits of [`PortState::closed`]: classes whose frames a PFC storm drops.
 const DROPPING: u32 = 0xff;
-/// Bits of [`PortState::closed`]: classes in a storm, whatever the action.
+/// Bits of [`PortState::closed`]: classes in a storm, under any action.
 const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
 const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;
@@ -146,7 +146,7 @@ const LINK_DOWN: u32 = 1 << 16;
 const LINK_CHANGED: u32 = 1 << 17;
 /// The link went down since the transmitter last took over its state.
 const LINK_WENT: u32 = 1 << 24;
-/// The link speed differs from the one that the transmitter uses.
+/// The link speed differs from the transmitter's.
 const NEW_RATE: u32 = 1 << 18;
 /// The queue configuration or the forced pauses changed.
 const NEW_TUNING: u32 = 1 << 19;

@@ -46,7 +46,8 @@ pub struct Pipeline<P, S: SetOfPorts = PortSet> {
 impl Switch {
     /// Returns a pipeline that runs the whole switch on one lcore, with port sets of type `S`.
     ///
-    /// # Panics If the switch's shared state has other owners, or the switch has more ports than `S` can hold.
+    /// # Panics
+    /// If the switch's shared state has other owners, or the switch has more ports than `S` can hold.
     pub fn into_pipeline<P: Packet, S: SetOfPorts>(self) -> Pipeline<P, S> {
         let ports = self.shared().ports().len();
         assert!(ports <= S::PORTS_MAX, "{ports} ports, and a set of {} at most", S::PORTS_MAX);
@@ -141,7 +142,7 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         self.forwarding.take_stirred()
     }
 
-    /// Serves these ports and those that get work meanwhile; returns all that were served.
+    /// Serves these ports and any with new work; returns all that were served.
     ///
     /// A departure changes thresholds of all queues, but only those of the packet's ingress port are checked here. Other queues that are
     /// OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
@@ -171,7 +172,8 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
 
     /// Checks, in debug builds, that each received or copied frame has been sent or dropped, or is held. Holds between any two calls.
     ///
-    /// # Panics If a frame is missing, which is a bug.
+    /// # Panics
+    /// If a frame is missing, which is a bug.
     #[inline]
     pub fn audit(&self) {
         self.forwarding.audit();

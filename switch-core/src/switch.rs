@@ -37,9 +37,11 @@ pub struct Switch {
 impl Switch {
     /// Returns a switch of this configuration. `facts` has the driver's information, one entry per port (a clone's is ignored).
     ///
-    /// # Errors If no switch can be built from the configuration: [`BuildError`].
+    /// # Errors
+    /// If no switch can be built from the configuration: [`BuildError`].
     ///
-    /// # Panics If `facts` has another length than the configured ports.
+    /// # Panics
+    /// If `facts` has another length than the configured ports.
     pub fn new(config: &SwitchConfig, facts: &[PortFacts], surroundings: Surroundings) -> Result<Switch, BuildError> {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
         let charge = if surroundings.takes_mbufs { config.charge_per_mbuf() } else { config.buffer.charge() };
@@ -121,7 +123,8 @@ impl Switch {
     /// assert!(switch.policy().describe()[0].ends_with("α = 1/8"));
     /// ```
     ///
-    /// # Errors If the buffer can't be partitioned for the policy, or no switch can be built for another reason.
+    /// # Errors
+    /// If the buffer can't be partitioned for the policy, or no switch can be built for another reason.
     pub fn with_policy(
         config: &SwitchConfig,
         policy: Arc<dyn PolicySettings>,
@@ -135,7 +138,8 @@ impl Switch {
     /// Sets the routes of stations: each has a set of ports, of which the flow's hash selects one. The first station has the address
     /// `first`, each further one the next address.
     ///
-    /// # Panics If the switch's shared state has other owners, or there are more than 32,768 different sets of ports.
+    /// # Panics
+    /// If the switch's shared state has other owners, or there are more than 32,768 different sets of ports.
     pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
         shared.fdb.set_routes(first, ports);
@@ -144,7 +148,8 @@ impl Switch {
     /// Adds a set of routes to the stations of [`Switch::set_routes`], for selection with
     /// [`ForwardingTable::use_routes`](crate::fdb::ForwardingTable::use_routes).
     ///
-    /// # Panics In the cases of [`Switch::set_routes`], and if it has another number of stations.
+    /// # Panics
+    /// In the cases of [`Switch::set_routes`], and if it has another number of stations.
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
         shared.fdb.add_routes(ports);

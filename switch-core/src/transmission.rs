@@ -147,7 +147,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 
     /// Checks, in debug builds, that each frame taken over has been sent or dropped, or is held. Holds between any two calls.
     ///
-    /// # Panics If a frame is missing, which is a bug.
+    /// # Panics
+    /// If a frame is missing, which is a bug.
     pub(crate) fn audit(&self) {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);

@@ -68,7 +68,7 @@ impl PortWatchdogs {
         self.due
     }
 
-    /// Returns the classes in a storm, whatever the action.
+    /// Returns the classes in a storm, under any action.
     pub(crate) fn in_storm(&self) -> ClassSet {
         self.in_storm
     }

@@ -88,7 +88,8 @@ impl<P> ToTransmitter<P> {
 
     /// Hands over as many packets as the ring accepts.
     ///
-    /// # Panics If more packets wait than the switch holds. The MMU admits no more, so no traffic can cause this broken invariant.
+    /// # Panics
+    /// If more packets wait than the switch holds. The MMU admits no more, so no traffic can cause this broken invariant.
     #[cold]
     #[inline(never)]
     fn hand_over_some(&mut self) -> bool {

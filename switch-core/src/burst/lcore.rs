@@ -58,8 +58,9 @@ enum Work<P> {
 impl Switch {
     /// Divides the switch among the lcores of a plan, with all memory that it will need.
     ///
-    /// # Panics If an lcore of the plan has a set of roles that no layout has; [`LcorePlan::new`] makes no others. Also if the switch has
-    /// more than 64 ports, since lcores keep port sets in a word.
+    /// # Panics
+    /// If an lcore of the plan has a set of roles that no layout has; [`LcorePlan::new`] makes no others. Also if the switch has more than
+    /// 64 ports, since lcores keep port sets in a word.
     pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
         assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "more ports than a word has bits");
         let mut cut = Cut::new(&self, plan);
@@ -187,7 +188,8 @@ impl<P: Packet> Lcore<P> {
 
     /// Takes the burst that `port` received at `now`, and empties it.
     ///
-    /// # Panics If the lcore doesn't receive, or the burst is larger than [`Lcore::room`].
+    /// # Panics
+    /// If the lcore doesn't receive, or the burst is larger than [`Lcore::room`].
     #[inline]
     pub fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>, store: &mut impl PacketStore<P>) {
         match &mut self.work {
@@ -253,7 +255,8 @@ impl<P: Packet> Lcore<P> {
 
     /// Checks the frame conservation of its halves, in debug builds. Holds between any two calls.
     ///
-    /// # Panics If a frame is missing, which is a bug.
+    /// # Panics
+    /// If a frame is missing, which is a bug.
     pub fn audit(&self) {
         match &self.work {
             Work::Forward(forwarder) => forwarder.audit(),

@@ -41,7 +41,8 @@ impl LcorePlan {
     /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the ports each, with four
     /// `rx-tx` receives on two and transmits on two.
     ///
-    /// # Errors If the layout needs more lcores: [`PlanError`].
+    /// # Errors
+    /// If the layout needs more lcores: [`PlanError`].
     pub fn new(config: &SwitchConfig, lcores: usize) -> Result<LcorePlan, PlanError> {
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
         Self::deal(config.lcores.layout, &real_ports, lcores)

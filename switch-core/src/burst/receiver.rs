@@ -33,7 +33,8 @@ impl<P: Packet> Receiver<P> {
 
     /// Takes the burst that `port` received at `now`: obeys control frames, passes the rest on, and empties the burst.
     ///
-    /// # Panics If the burst is larger than [`Receiver::room`].
+    /// # Panics
+    /// If the burst is larger than [`Receiver::room`].
     pub(super) fn handle_burst(&mut self, now: Time, port: PortId, burst: &mut Burst<P>) {
         let mut passed_on = 0;
         for packet in burst.drain(..) {

@@ -37,7 +37,8 @@ impl<P> Staged<P> {
 
     /// Takes packets `from..to` of a row, which leave the queue `egress`.
     ///
-    /// # Panics If there is no room for them, or one was taken already.
+    /// # Panics
+    /// If there is no room for them, or one was taken already.
     #[inline]
     pub(super) fn take_from(&mut self, egress: QueueId, row: Row<'_, P>, from: usize, to: usize) {
         self.add_row(egress, to - from);

@@ -153,7 +153,8 @@ impl<P: Packet> Transmitter<P> {
 
     /// Checks, in debug builds, that each frame taken over has been sent or dropped, or is held. Holds between any two calls.
     ///
-    /// # Panics If a frame is missing, which is a bug.
+    /// # Panics
+    /// If a frame is missing, which is a bug.
     pub(super) fn audit(&self) {
         self.transmission.audit();
     }

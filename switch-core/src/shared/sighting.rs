@@ -39,7 +39,7 @@ impl Shared {
         self.sighting(Some(class), from.map(queue), to.map(queue))
     }
 
-    /// Returns the context of a frame with a known queue: the one that it was to enter (inbound), or has waited in (outbound).
+    /// Returns the context of a frame with a known queue: the ingress queue to enter (inbound), or the egress queue that it waited in (outbound).
     pub fn sight_in<P: Packet>(&self, now: Time, queue: QueueId, direction: Direction, packet: &P) -> Sighting {
         let seen = self.sight(now, queue.port(), direction, packet);
         let with_class = |port: PortId| QueueId::new(port, queue.class());

@@ -174,7 +174,8 @@ impl Shared {
     /// Sets a rate C for a port that is no clone; `None` follows the link's rate. Effect: as if the configuration had it.
     /// [`Shared::set_link_rate`] lists the dependent values; the buffer's partition and headroom stay.
     ///
-    /// # Panics In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::is_made_for_a_rate).
+    /// # Panics
+    /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::is_made_for_a_rate).
     pub fn set_rate(&self, port: PortId, rate: Option<BitRate>) -> RateChange {
         debug_assert!(!self.port(port).mechanism().is_made_for_a_rate(), "its thresholds are reckoned with C");
         let mut change = RateChange { before: self.port(port).rate.get(), policy_follows: true };

@@ -86,7 +86,7 @@ pub struct CreditFrame {
 /// Number in a credit frame besides the limits. Frames alternate, as each has room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub enum Account {
-    /// No number.
+    /// Absent.
     #[default]
     None,
     /// Capacity of one class's queue at the frame's sender, in credit blocks.
@@ -132,7 +132,8 @@ impl OwnFrame {
 
     /// Returns an extension message: three bytes that identify the organisation, followed by `says`.
     ///
-    /// # Panics If `says` is longer than a frame has room for, 41 bytes.
+    /// # Panics
+    /// If `says` is longer than a frame has room for, 41 bytes.
     pub fn extension(identifier: [u8; 3], says: &[u8]) -> OwnFrame {
         let mut content = [0; OwnFrame::CONTENT_BYTES];
         content[..3].copy_from_slice(&identifier);
@@ -182,7 +183,8 @@ impl ControlFrame {
 
     /// Decodes a frame that [`ControlFrame::is_control`] recognises. A zero source address is accepted, as test generators send it.
     ///
-    /// # Errors If the frame is malformed: [`DecodeError`].
+    /// # Errors
+    /// If the frame is malformed: [`DecodeError`].
     pub fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
         let opcode = word(frame, field::OPCODE).ok_or(DecodeError::Truncated)?;
         if word(frame, field::ETHERTYPE) != Some(ETHERTYPE) {

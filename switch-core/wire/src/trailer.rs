@@ -321,7 +321,7 @@ mod tests {
             stamp(&mut bytes, &hop_by_hand());
         }
 
-        /// Nearly valid frames get further than arbitrary bytes. Whatever the header says, a stamp changes only the next place and the
+        /// Nearly valid frames get further than arbitrary bytes. For any header, a stamp changes only the next place and the
         /// count of stamps.
         #[test]
         fn damaged_frames_are_stamped_where_they_may_be(

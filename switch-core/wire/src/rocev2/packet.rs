@@ -49,7 +49,8 @@ pub enum ReadError {
 impl<'a> Packet<'a> {
     /// Checks a frame (without FCS). Padding behind the IP packet is left out.
     ///
-    /// # Errors If the frame is no valid RoCEv2 frame: [`ReadError`].
+    /// # Errors
+    /// If the frame is no valid RoCEv2 frame: [`ReadError`].
     pub fn new(frame: &'a [u8]) -> Result<Packet<'a>, ReadError> {
         if frame.len() < field::AFTER_BTH + ICRC_BYTES {
             return Err(ReadError::Truncated);

@@ -77,7 +77,7 @@ pub enum Operation {
 /// Position of a packet in its message. All packets but the last have the path MTU as payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// Only packet: the whole message.
+    /// Single packet: the whole message.
     Only(Reth),
     /// The first of several.
     First(Reth),
@@ -195,7 +195,8 @@ impl Operation {
 impl Repr {
     /// Decodes a frame.
     ///
-    /// # Errors If the opcode or the syndrome is unknown: [`ReadError`].
+    /// # Errors
+    /// If the opcode or the syndrome is unknown: [`ReadError`].
     pub fn read(packet: &Packet<'_>) -> Result<Repr, ReadError> {
         Ok(Repr {
             destination: packet.destination(),
@@ -218,7 +219,8 @@ impl Repr {
 
     /// Writes the frame, without FCS, at the start of `buffer`, and returns its length.
     ///
-    /// # Errors If the buffer is too small or the payload does not fit the operation: [`WriteError`].
+    /// # Errors
+    /// If the buffer is too small or the payload does not fit the operation: [`WriteError`].
     pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Result<usize, WriteError> {
         let needed = self.frame_bytes(payload.len());
         let ip_bytes = u16::try_from(needed - field::IP.start).map_err(|_| WriteError::Payload)?;
