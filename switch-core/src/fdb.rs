@@ -213,7 +213,7 @@ impl ForwardingTable {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Prefetches the routes that each frame looks up, if there are few stations.
+    /// Prefetches the routes, up to 32 cache lines of them.
     #[inline]
     pub(crate) fn prefetch(&self) {
         const LINE: usize = 64 / size_of::<u16>();

@@ -146,7 +146,6 @@ impl Scheduler {
         self.strict = strict;
     }
 
-    /// Returns the strict classes.
     #[inline]
     pub(crate) fn strict(&self) -> ClassSet {
         self.strict
@@ -345,7 +344,6 @@ mod tests {
             prop_assert_eq!(at_once.deficit, each.deficit);
         }
 
-        /// Frames may have any length.
         #[test]
         fn one_class_alone_is_served_as_if_turns_were_taken(
             calls in prop::collection::vec((0..8u8, any::<u8>(), 1..9_000u32, any::<bool>()), 1..200),

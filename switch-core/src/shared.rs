@@ -242,7 +242,6 @@ impl Shared {
         self.ever_closed.fetch_or(1 << (port.0 % u64::BITS as u16), Ordering::Relaxed);
     }
 
-    /// Prefetches the shared state.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.mmu.prefetch();
@@ -259,7 +258,6 @@ impl Shared {
         self.mmu.prefetch_port(port, classes);
     }
 
-    /// Returns the clones of a port.
     pub(crate) fn clones_of(&self, port: PortId) -> impl Iterator<Item = PortId> {
         let ports = self.ports.iter().zip(0..).map(|(state, id)| (state.real_port, PortId(id)));
         ports.filter(move |(real, id)| *real == port && *id != port).map(|(_, id)| id)
@@ -408,7 +406,6 @@ impl PortState {
         }
     }
 
-    /// Returns the classes in a storm.
     #[inline]
     pub(crate) fn in_storm(&self) -> ClassSet {
         ClassSet::from_bits(((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8)

@@ -15,7 +15,6 @@ use crate::counters::{Counters, queue_stat};
 /// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
 #[derive(Debug, SharedState)]
 pub(crate) struct StormTally {
-    /// Watched classes.
     #[state(same)]
     watched: ClassSet,
     pub(crate) classes: [ClassTally; CLASSES],

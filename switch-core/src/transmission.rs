@@ -59,7 +59,6 @@ pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnM
     markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
 }
 
-/// Whether any of the markers marks at arrival.
 pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
     markers.iter().flatten().any(EcnMarker::marks_arrivals)
 }
@@ -167,7 +166,6 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         self.queues.held() + self.ports.iter().map(|port| M::offered(&port.own)).sum::<usize>()
     }
 
-    /// Appends a packet to its egress queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, now: Time, mut queued: Queued<P>) {
         let queue = queued.charged.egress;
@@ -203,7 +201,6 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         M::settle(&mut self.ports[self.position_of[port.index()]].own, &mut self.queues);
     }
 
-    /// Marks a queue as backlogged.
     #[inline(always)]
     pub(crate) fn note_backlog(&mut self, queue: QueueId) {
         let port = &mut self.ports[self.position_of[queue.port().index()]];

@@ -73,7 +73,6 @@ impl PortWatchdogs {
         self.in_storm
     }
 
-    /// Returns the classes whose frames are dropped.
     #[inline]
     pub(crate) fn dropping(&self) -> ClassSet {
         self.dropping
@@ -85,7 +84,6 @@ impl PortWatchdogs {
         self.ignoring
     }
 
-    /// Polls each watchdog that is due.
     pub(crate) fn poll(&mut self, now: Time, port: PortId, shared: &Shared, counters: &Counters) {
         self.count(port, shared, counters);
         for Watched { class, watchdog, .. } in &mut self.watched {
@@ -99,7 +97,6 @@ impl PortWatchdogs {
         self.publish(port, shared);
     }
 
-    /// Updates the published counters.
     pub(crate) fn update(&mut self, port: PortId, shared: &Shared, counters: &Counters) {
         self.count(port, shared, counters);
         self.publish(port, shared);

@@ -13,7 +13,6 @@ pub(super) struct Alike {
     pub(super) way: Way,
     /// Bitmap of the frames.
     pub(super) members: u64,
-    /// Number of frames.
     pub(super) packets: u32,
 }
 
@@ -31,7 +30,6 @@ const WAYS_MAX: usize = 8;
 /// Number of groups that must hold at least half of the frames; otherwise there are probably many more.
 const WAYS_OF_HALF: usize = 4;
 
-/// Groups of a burst's frames.
 pub(super) type Groups = ArrayVec<Alike, WAYS_MAX>;
 
 /// Groups the first `count` frames, all from one port, by route, in order of their first frames. Routes `differ` in these bits. Returns

@@ -66,7 +66,6 @@ pub(crate) struct BurstPort<P> {
 }
 
 impl<P> BurstPort<P> {
-    /// Updates the port's shaped rate and its link's speed.
     fn set_rates(&mut self, state: &PortState) {
         let rate = state.rate.shaped_to();
         // A link of unknown speed is taken to have the port's rate.

@@ -2,7 +2,7 @@
 //! frame needs a queue or the scheduler.
 //!
 //! The scheduler decides among waiting frames. A poll sees frames together that came one after the other. Bypassing frames leave in order
-//! of arrival, each burst's by port and class. Classes are therefore mixed only if they share the link by DWRR. A strict class goes before
+//! of arrival, each burst's by port and class. Classes are therefore mixed only if they share the link in turns. A strict class goes before
 //! others, and classes with credit or a rate of their own go alone.
 
 mod sending;
@@ -121,7 +121,6 @@ impl<P> Bypass<P> {
         self.bundles.push(*bundle);
     }
 
-    /// Returns the charges of the packets.
     #[inline(always)]
     fn charges(&self) -> Charges<'_> {
         match self.each {
@@ -253,7 +252,6 @@ impl<P> Default for Bypass<P> {
 
 /// Demand of a burst at one port.
 struct Bringing {
-    /// Position of the port.
     index: usize,
     classes: ClassSet,
     packets: usize,

@@ -16,7 +16,6 @@ use crate::queues::PacketQueues;
 /// they are still in the cache.
 pub(crate) struct Chunks<P> {
     chunks: Box<[Chunk<P>]>,
-    /// Index of the first free chunk.
     free: u32,
     ends: Box<[Ends]>,
     held: usize,
@@ -64,16 +63,13 @@ impl Place {
     }
 }
 
-/// Packets per chunk.
 const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
 
-/// Head and tail of a queue.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
     /// Chunk of the first packet; [`NONE`] if the queue is empty.
     first: u32,
-    /// Chunk of the last packet.
     last: u32,
     /// Index of the first packet in its chunk, and the index behind the last packet in its chunk.
     head: u32,
@@ -210,7 +206,6 @@ impl<P> Chunks<P> {
         &mut chunks[ends.last as usize]
     }
 
-    /// Adds a chunk to a queue.
     fn extend(chunks: &mut [Chunk<P>], free: &mut u32, ends: &mut Ends) {
         let new = *free;
         *free = mem::replace(&mut chunks[new as usize].next, NONE);

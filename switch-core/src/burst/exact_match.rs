@@ -54,7 +54,6 @@ impl Way {
     pub(super) const LABEL_BITS: u32 = 0x00ff_0000;
     pub(super) const OTHER_EGRESS_BITS: u32 = 0xff00_0000;
 
-    /// Returns the bits in which two routes differ.
     #[inline(always)]
     pub(super) fn differs_from(self, other: Way) -> u32 {
         self.0 ^ other.0
@@ -105,7 +104,6 @@ impl ExactMatch {
         }
     }
 
-    /// Returns the cached route of a frame.
     #[inline(always)]
     pub(super) fn find(&self, head: Head) -> Option<Way> {
         let Head { words: [first, second, third] } = head;

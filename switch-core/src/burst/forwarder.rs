@@ -26,7 +26,6 @@ pub(super) struct Forwarder<P> {
     known: ExactMatch,
     input: FromReceiver<P>,
     rings: Rings<P, false>,
-    /// Frames of one port.
     burst: Burst<P>,
 }
 
@@ -68,7 +67,6 @@ impl<P: Packet> RxForwarder<P> {
         self.forwarding.audit();
     }
 
-    /// Answers a reader's request for counters. Call it between bursts.
     #[inline]
     pub(super) fn serve(&mut self) {
         self.forwarding.serve();
@@ -109,7 +107,6 @@ impl<P: Packet> Forwarder<P> {
         handled
     }
 
-    /// Forwards the collected frames of `port`.
     fn handle_burst(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
         let Forwarder { forwarding, known, rings, burst, .. } = self;
         match () {
@@ -141,7 +138,6 @@ impl<P: Packet> Forwarder<P> {
         self.forwarding.audit();
     }
 
-    /// Answers a reader's request for counters. Call it between bursts.
     #[inline]
     pub(super) fn serve(&mut self) {
         self.forwarding.serve();
@@ -189,7 +185,6 @@ impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         true
     }
 
-    /// Hands over the staged packets.
     #[inline]
     pub(super) fn hand_over(&mut self) {
         self.is_waiting = self.outputs.iter_mut().flatten().fold(false, |waiting, output| output.hand_over() | waiting);

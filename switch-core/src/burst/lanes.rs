@@ -20,7 +20,6 @@ pub fn classes_of_queue(queue: u8, queues: u8) -> ClassSet {
 /// Frames offered to the transmit queues of a port.
 #[derive(Debug)]
 pub(super) struct Lanes<P> {
-    /// The classes of each queue.
     classes: ArrayVec<ClassSet, CLASSES>,
     /// Frames offered to each queue. A queue's classes are not staged until it has accepted all of them.
     offered: ArrayVec<Staged<P>, CLASSES>,

@@ -53,7 +53,6 @@ impl Found {
         self.count += find_known(frame_bytes_max, frames, known, ways, lengths);
     }
 
-    /// Returns routes and lengths.
     #[inline(always)]
     fn frames(&self) -> (&[Way], &[u32]) {
         (&self.ways[..self.count], &self.lengths[..self.count])
@@ -385,7 +384,6 @@ fn are_alike(lengths: &[u32]) -> bool {
     lengths.iter().fold(0, |differ, other| differ | (other ^ length)) == 0
 }
 
-/// Counts the frames of a group as received.
 #[inline(always)]
 fn count_group(counters: &mut Counters, Group { ingress, packets, frame_bytes, .. }: &Group) {
     counters.add_frames(*ingress, u64::from(*packets), u64::from(*frame_bytes));

@@ -53,7 +53,6 @@ impl<P: Packet> Receiver<P> {
         self.counters.add_port(port, port_stat::PASSED_ON, passed_on);
     }
 
-    /// Answers a reader's request for counters. Call it between bursts.
     #[inline]
     pub(super) fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {

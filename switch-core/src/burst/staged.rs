@@ -79,7 +79,6 @@ impl<P> Staged<P> {
         })
     }
 
-    /// Returns the departure of each packet.
     pub(super) fn departures(&self) -> impl Iterator<Item = Departure> {
         self.front_rows(BURST_MAX).flat_map(|(DepartureRow { egress, ingress, bytes }, _)| {
             let packets = ingress.iter().zip(bytes);
@@ -109,7 +108,6 @@ impl<P> Staged<P> {
         &mut self.packets[..n.min(self.lengths.len())]
     }
 
-    /// Takes all packets, in order.
     pub(super) fn drain(&mut self, mut to: impl FnMut(Queued<P>)) {
         let charged: ArrayVec<Arrival, BURST_MAX> = self.departures().collect();
         let packets = self.packets.iter_mut().map_while(Option::take).zip(charged).zip(self.lengths.drain(..));

@@ -109,7 +109,6 @@ impl<P: Packet> Transmitter<P> {
         self.transmission.manner.is_behind
     }
 
-    /// Returns the number of queued frames.
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.transmission.queues.held()
@@ -145,21 +144,14 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// Returns the earliest instant after `now` with possible work, if no packet arrives: a shaper's wire or a queue's limiter is free, a
-    /// peer's pause ends, a PAUSE needs a refresh, or a watchdog is due.
     pub(super) fn next_wakeup(&self, now: Time) -> Time {
         self.transmission.next_wakeup(now)
     }
 
-    /// Checks, in debug builds, that each frame taken over has been sent or dropped, or is held. Holds between any two calls.
-    ///
-    /// # Panics
-    /// If a frame is missing, which is a bug.
     pub(super) fn audit(&self) {
         self.transmission.audit();
     }
 
-    /// Answers a reader's request for counters. Call it between bursts.
     #[inline]
     pub(super) fn serve(&mut self, now: Time) {
         self.transmission.serve(now);
@@ -339,8 +331,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
     }
 
-    /// Takes rows of plain classes if they `may` be offered straight from their queues. Returns the next class that is not plain, whose
-    /// frame counts as scheduled; `None` if no frame may leave.
+    /// Takes rows of plain classes if they `may` be offered straight from their queues. Returns the class of the next
+    /// frame that needs staging, which counts as scheduled; `None` if no frame may leave.
     #[inline(always)]
     fn offer_rows(
         &mut self,

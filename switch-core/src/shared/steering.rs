@@ -172,7 +172,7 @@ impl Shared {
     }
 
     /// Sets a rate C for a port that is no clone; `None` follows the link's rate. Effect: as if the configuration had it.
-    /// [`Shared::set_link_rate`] lists the dependent values; the buffer's partition and headroom stay.
+    /// [`Shared::set_link_rate`] has the same effects; the buffer's partition and headroom stay.
     ///
     /// # Panics
     /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::is_made_for_a_rate).
