@@ -147,7 +147,6 @@ pub(crate) mod port_stat {
 
 /// Gauges of a transmitter, after the rows of counters.
 pub(crate) mod gauge {
-    /// Frames held now.
     pub(crate) const HELD: usize = 0;
     /// Delay of messages that slow the peer, from the arrival that crossed the threshold.
     pub(crate) const MESSAGE_DELAYS: usize = 1;
@@ -163,7 +162,6 @@ pub(crate) mod gauge {
     pub(crate) const BY_LENGTH: usize = 6;
     /// Number of histogram bins. All but the last have a [bound](length_up_to).
     pub(crate) const LENGTHS: usize = 28;
-    /// Number of gauges.
     pub(crate) const WIDTH: usize = REACTIONS + DELAY;
 
     /// Returns the upper bound of a bin in nanoseconds: 128, doubled with each bin, up to 8.6 s; `None` for the last bin.
@@ -206,7 +204,6 @@ const _: () = assert!(size_of::<QueueRow>() == 32);
 struct Seldom {
     /// Remaining [`queue_stat`] counters of each class.
     queues: [[u64; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES],
-    /// Counters of [`port_stat`].
     port: [u64; port_stat::WIDTH],
 }
 
@@ -249,7 +246,6 @@ impl Counters {
         }
     }
 
-    /// Adds to a counter of a queue.
     #[inline]
     pub(crate) fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
         if cfg!(debug_assertions) {
@@ -275,19 +271,16 @@ impl Counters {
         self.seldom[port].as_deref().unwrap_or(&Seldom::ZERO)
     }
 
-    /// Prefetches the counters of a queue's frames.
     #[inline]
     pub(crate) fn prefetch(&self, queue: QueueId) {
         prefetch_index(&self.queues, queue.index());
     }
 
-    /// Counts a frame of `frame_bytes`.
     #[inline]
     pub(crate) fn add_frame(&mut self, queue: QueueId, frame_bytes: u32) {
         self.add_frames(queue, 1, u64::from(frame_bytes));
     }
 
-    /// Counts frames with `bytes` in total.
     #[inline]
     pub(crate) fn add_frames(&mut self, queue: QueueId, frames: u64, bytes: u64) {
         if cfg!(debug_assertions) {
@@ -305,7 +298,6 @@ impl Counters {
         self.add_frames(queue, lengths.len() as u64, u64::from(lengths.iter().sum::<u32>()));
     }
 
-    /// Returns a counter of a queue.
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
         match stat.checked_sub(queue_stat::OF_FRAMES) {
             None => self.queues[queue.index()].0[stat],
@@ -335,13 +327,11 @@ impl Counters {
         self.add(queue, queue_stat::DROPS + reason as usize, 1);
     }
 
-    /// Adds to a counter of a port.
     #[inline]
     pub(crate) fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
         self.seldom_mut(port).port[stat] += n;
     }
 
-    /// Returns the value of a gauge.
     pub(crate) fn gauge(&self, gauge: usize) -> u64 {
         self.gauges[gauge]
     }
@@ -408,7 +398,6 @@ impl Counters {
         self.published.copy(of_gauges + gauge::WIDTH)
     }
 
-    /// Returns the published copy, for readers.
     pub(crate) fn published(&self) -> Arc<Published> {
         self.published.clone()
     }
@@ -425,7 +414,6 @@ impl Published {
         self.served.load(Ordering::Acquire) >= request
     }
 
-    /// Returns the memory of a copy of `len` values.
     fn copy(&self, len: usize) -> &[AtomicU64] {
         self.values.get_or_init(|| (0..len).map(|_| AtomicU64::new(0)).collect())
     }

@@ -22,7 +22,6 @@ pub(crate) struct EgressQueues<F, S> {
     random: Random,
 }
 
-/// Arbitration state of one queue.
 #[derive(Debug)]
 struct Turn<S> {
     /// Lanes with a frame: ingress ports, or lane 0 of a queue in order of arrival.
@@ -94,7 +93,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         Ok(())
     }
 
-    /// Returns the index of the served FIFO.
     #[inline]
     fn served(&self, queue: QueueId) -> usize {
         if self.lanes == 1 {
@@ -110,7 +108,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         self.fifos.front_bytes(self.served(queue))
     }
 
-    /// Takes the frame that leaves next.
     #[inline]
     pub(crate) fn pop(&mut self, queue: QueueId) -> Option<Queued<F::Packet>> {
         let served = self.served(queue);
@@ -123,7 +120,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         Some(queued)
     }
 
-    /// Lets the arbiter choose the next lane.
     fn pass_turn(&mut self, queue: QueueId, served: usize, frame_bytes: u32) {
         let EgressQueues { fifos, turns, random, .. } = self;
         let Turn { waiting, lane, arbiter } = &mut turns[queue.index()];
@@ -145,7 +141,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         self.fifos.prefetch(queue.index() * self.lanes);
     }
 
-    /// Prefetches the frame that leaves next.
     #[inline]
     pub(crate) fn prefetch_front(&self, queue: QueueId) {
         self.fifos.prefetch_front(self.served(queue));
@@ -176,7 +171,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         &mut self.fifos
     }
 
-    /// Returns the number of frames in all queues.
     pub(crate) fn held(&self) -> usize {
         self.fifos.held()
     }
@@ -268,7 +262,6 @@ mod tests {
         assert!(order[..400].chunks(4).all(|burst| burst.iter().all(|from| *from == burst[0])));
     }
 
-    /// Arbiter that serves the highest waiting port.
     #[derive(Clone, Copy, Debug)]
     struct Highest;
 

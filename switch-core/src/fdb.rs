@@ -24,7 +24,6 @@ pub struct ForwardingTable {
     /// another, each with all stations.
     #[state(same)]
     routed: Vec<u16>,
-    /// Address of the first station.
     #[state(same)]
     routed_from: u64,
     #[state(same)]
@@ -115,7 +114,6 @@ static PORTS: [PortId; PORTS_MAX] = {
     ports
 };
 
-/// Whether the ports are consecutive.
 fn is_range(ports: &[u16]) -> bool {
     ports.windows(2).all(|pair| pair[0] + 1 == pair[1])
         && ports.last().is_some_and(|last| usize::from(*last) < PORTS_MAX)
@@ -407,7 +405,6 @@ impl ForwardingTable {
     }
 }
 
-/// Whether an entry's word has this address.
 #[inline(always)]
 fn is_of(held: u64, address: u64) -> bool {
     (held ^ address) << (64 - ADDRESS_BITS) == 0

@@ -31,7 +31,6 @@ pub(crate) struct Forwarding<P, S = PortSet> {
     stirred: S,
     /// Ports whose flow control counts received data.
     counting: S,
-    /// Ports that have clones.
     cloned: S,
     /// Classes of the current port whose arriving frames a storm drops, as of the turn's beginning.
     pub(crate) dropping: ClassSet,
@@ -126,7 +125,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// Whether a port has clones.
     #[inline]
     pub(crate) fn has_clones(&self, port: PortId) -> bool {
         self.cloned.contains(port)
@@ -144,7 +142,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())
     }
 
-    /// Makes `port` the current port.
     #[inline]
     pub(crate) fn take_turn(&mut self, port: PortId) {
         self.dropping = self.shared.dropping(port);
@@ -401,7 +398,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         std::mem::take(&mut self.stirred)
     }
 
-    /// Stages a packet for admission.
     #[inline]
     fn stage(
         &mut self,
@@ -436,7 +432,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, store);
     }
 
-    /// Drops a frame before admission.
     #[cold]
     #[inline(never)]
     fn drop_packet(
@@ -626,5 +621,4 @@ fn count_kept(shared: &Shared, ingress: QueueId) {
     }
 }
 
-/// Panic message for a port without writer.
 const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";

@@ -128,7 +128,6 @@ impl<P: Packet> Queued<P> {
         Queued { frame_bytes: packet.frame_bytes(), packet, charged }
     }
 
-    /// Drains a burst, each packet with its charge.
     #[inline(always)]
     pub(crate) fn all(packets: &mut Burst<P>, intake: &Intake) -> impl Iterator<Item = Queued<P>> {
         packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged))

@@ -14,7 +14,6 @@ use crate::packet::Queued;
 
 /// FIFO queues of admitted packets, which share a limited number of places: one queue may hold the whole buffer.
 pub(crate) trait PacketQueues: fmt::Debug + Sized {
-    /// Type of the packets.
     type Packet;
 
     /// Returns `queues` empty queues with room for `limit` packets together, of which `places` are allocated now.
@@ -23,13 +22,11 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
     /// Appends a packet; returns it if there is no room.
     fn push(&mut self, queue: usize, queued: Queued<Self::Packet>) -> Result<(), Queued<Self::Packet>>;
 
-    /// Takes the first packet.
     fn pop(&mut self, queue: usize) -> Option<Queued<Self::Packet>>;
 
     /// Returns the length of the first packet in bytes, without FCS.
     fn front_bytes(&self, queue: usize) -> Option<u32>;
 
-    /// Whether a queue has no packet.
     fn is_empty(&self, queue: usize) -> bool;
 
     /// Returns the ingress ports of a queue's packets. Visits every packet.
@@ -53,7 +50,6 @@ pub(crate) trait PacketQueues: fmt::Debug + Sized {
 /// held at once.
 pub(crate) struct Queues<P> {
     places: Vec<Slot<P>>,
-    /// Largest number of places.
     limit: usize,
     /// First free place; places are reused last in, first out, while they are still in the cache.
     free: u32,
@@ -165,7 +161,6 @@ impl<P> Queues<P> {
         true
     }
 
-    /// Takes the first item.
     #[inline]
     pub(crate) fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
         let ends = &mut self.ends[queue];
@@ -193,7 +188,6 @@ impl<P> Queues<P> {
         }
     }
 
-    /// Returns the first item.
     #[inline]
     fn front(&self, queue: usize) -> Option<&Slot<P>> {
         self.places.get(self.ends[queue].head as usize)
@@ -204,7 +198,6 @@ impl<P> Queues<P> {
         self.ends[queue].head == NONE
     }
 
-    /// Iterates over a queue's items, first to last.
     fn iter(&self, queue: usize) -> impl Iterator<Item = &Slot<P>> {
         let mut at = self.ends[queue].head;
         std::iter::from_fn(move || {
@@ -214,7 +207,6 @@ impl<P> Queues<P> {
         })
     }
 
-    /// Returns the number of items in all queues.
     pub(crate) fn held(&self) -> usize {
         self.held
     }

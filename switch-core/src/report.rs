@@ -464,7 +464,6 @@ impl Sum {
         self.values[self.values.len() - gauge::WIDTH + gauge]
     }
 
-    /// Sums a queue counter over all queues.
     fn total(&self, stat: usize) -> u64 {
         self.queues().map(|row| row[stat]).sum()
     }

@@ -18,7 +18,6 @@ pub(crate) struct Scheduler {
     counts: Counts,
     deficit: [u32; CLASSES],
     strict: ClassSet,
-    /// Class of the current turn.
     turn: Class,
     /// Whether that class has received its quantum for this turn.
     granted: bool,
@@ -120,7 +119,6 @@ impl Row {
     }
 }
 
-/// Frames per group.
 const PART: usize = 8;
 
 impl Scheduler {
@@ -189,7 +187,6 @@ impl Scheduler {
         self.deficit[row.class.index()] = row.deficit;
     }
 
-    /// Returns the next of several classes in turn.
     #[inline]
     fn next_in_turn(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Class {
         self.skip_to(ready);
