@@ -13,7 +13,7 @@ pub(crate) struct LineTally(CachePadded<[AtomicU64; 5]>);
 /// Line time of a shaped port, on the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineTime {
-    /// Time in which only the port's rate or its device kept it from sending waiting frames.
+    /// Time in which only the rate or the device kept the port from sending waiting frames.
     pub waited: Span,
     /// Part of `waited` in which the wire was idle because the lcore polled late, beyond the time that may be made up.
     pub lost_late: Span,

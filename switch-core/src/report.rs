@@ -148,7 +148,7 @@ pub struct ClassReport {
     pub xon_tx: u64,
     /// Transitions of the peer from running to paused; refreshes do not count.
     pub pauses_tx: u64,
-    /// Sum of the ingress queue's occupancy at each of these transitions.
+    /// Sum of the ingress queue's occupancy at each pause of the peer.
     pub held_at_pauses: Bytes,
     /// Time for which the peer was paused.
     pub paused_tx: Span,

@@ -19,7 +19,7 @@ pub(crate) struct Scheduler {
     deficit: [u32; CLASSES],
     strict: ClassSet,
     turn: Class,
-    /// Whether that class has received its quantum for this turn.
+    /// Whether the class of the current turn has received its quantum.
     granted: bool,
 }
 

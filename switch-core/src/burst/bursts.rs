@@ -55,7 +55,7 @@ pub(crate) struct BurstPort<P> {
     pub(super) blocked: ClassSet,
     /// Reason why frames waited after the last poll.
     pub(super) waits: Waits,
-    /// Classes that then had a frame which neither a pause nor credit held back; only for ports with limits.
+    /// Classes with a frame after the last poll that neither a pause nor credit held back; only for ports with limits.
     pub(super) open: ClassSet,
     /// Bound on the data in a NIC's transmit ring; `None` for other devices.
     tx_backlog: Option<TxBacklog>,

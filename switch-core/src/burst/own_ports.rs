@@ -9,7 +9,7 @@ use crate::forwarding::Onward;
 use crate::packet::{Burst, Packet, Queued};
 use crate::transmission::Transmission;
 
-/// Next stage of the frames that such an lcore admits.
+/// Next stage of frames admitted on an lcore that also transmits.
 #[derive(Debug)]
 pub(super) struct OwnPorts<'l, P> {
     /// Transmit side of the lcore's own ports.

@@ -86,7 +86,7 @@ pub struct CreditFrame {
 /// Number in a credit frame besides the limits. Frames alternate, as each has room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub enum Account {
-    /// Absent.
+    /// Absent account.
     #[default]
     None,
     /// Capacity of one class's queue at the frame's sender, in credit blocks.
