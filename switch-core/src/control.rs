@@ -12,7 +12,7 @@ pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
 }
 
 /// Obeys a MAC control frame that `port` received, or counts the reason why not. A port obeys only its own flow control; frames of others
-/// are counted and ignored. PFC pauses lossless classes alone: a paused lossy queue would occupy buffer.
+/// are counted and ignored. PFC pauses only `Shared::obeyed`, by default the lossless classes: a paused lossy queue would occupy buffer.
 pub(crate) fn handle_control(
     shared: &Shared,
     counters: &mut Counters,

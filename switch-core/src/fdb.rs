@@ -153,7 +153,7 @@ impl ForwardingTable {
     /// [`ForwardingTable::use_routes`]: the set of `set_routes` is 0, the first added one is 1.
     ///
     /// # Panics
-    /// If it has another number of stations, or there are more than 32,768 different sets of several ports.
+    /// If the set has another number of stations, or there are more than 32,768 different sets of several ports.
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let before = self.routed.len();
         self.enter_routes(ports);

@@ -149,7 +149,7 @@ impl Switch {
     /// [`ForwardingTable::use_routes`](crate::fdb::ForwardingTable::use_routes).
     ///
     /// # Panics
-    /// In the cases of [`Switch::set_routes`], and if it has another number of stations.
+    /// In the cases of [`Switch::set_routes`], and if the set has another number of stations.
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
         shared.fdb.add_routes(ports);

@@ -11,7 +11,8 @@ use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 
 /// Ring from a forwarder to a transmitter on another lcore: accepts all frames that the MMU admits.
 ///
-/// The ring is short, so that its memory stays in the caches of both lcores. Frames that find it full wait with the forwarder, in order.
+/// The ring is short, so that its memory stays in the caches of both lcores. Frames that find it full wait with the forwarder, and
+/// no frame overtakes them.
 #[derive(Debug)]
 pub(super) struct ToTransmitter<P> {
     ring: Producer<Queued<P>>,
