@@ -1,4 +1,4 @@
-//! From a configuration to the buffer's partition and its policy.
+//! Partition and policy of the buffer, from a configuration.
 
 use weir_config::SwitchConfig;
 use weir_mmu::policy::BuildContext;
@@ -7,7 +7,10 @@ use weir_units::{Alpha, BitRate, Bytes, Class, FCS_BYTES};
 
 use crate::build_error::BuildError;
 
-/// How the configured buffer is cut, by the needs of its policy.
+/// Returns the partition of the configured buffer, by the requirements of its policy.
+///
+/// # Errors
+/// [`BuildError::Layout`] if the segments do not fit.
 pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> {
     let ports = (0..config.ports.len()).map(|port| {
         let phi = config.headroom(port).unwrap_or(Bytes::ZERO);
@@ -21,14 +24,17 @@ pub fn buffer_layout(config: &SwitchConfig) -> Result<BufferLayout, BuildError> 
     config.buffer.policy.needs().cut(config.buffer.size, ports.collect()).map_err(BuildError::Layout)
 }
 
-/// The configured policy over a partition, for ports of these rates.
+/// Returns the configured policy for a partition, with ports of these rates.
+///
+/// # Errors
+/// [`BuildError::Policy`] if the policy can't work with ports of these rates.
 pub fn buffer_policy(
     config: &SwitchConfig,
     layout: &BufferLayout,
     rates: &[BitRate],
 ) -> Result<Box<dyn Policy>, BuildError> {
     let charge = config.buffer.charge();
-    // Headroom covers what the worst frames waste of their cells, so beside it stands the rate at which those fill the buffer.
+    // Headroom covers the cell waste of the worst frames; the policy therefore also gets the rate at which those fill the buffer.
     let fill_rates: Vec<BitRate> = rates.iter().map(|rate| charge.fill_rate(*rate)).collect();
     let frame_max = charge.of((config.frame_bytes_max().get() - FCS_BYTES) as u32);
     let alphas: Vec<Option<Alpha>> = (0..config.ports.len()).map(|port| config.given_alpha(port)).collect();

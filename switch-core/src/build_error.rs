@@ -1,4 +1,4 @@
-//! Why a configuration makes no switch, and at which of its lines.
+//! Errors of a configuration from which no switch can be built, with their lines.
 
 use std::fmt;
 
@@ -8,30 +8,30 @@ use weir_mmu::LayoutError;
 use weir_mmu::policy::PolicyError;
 use weir_units::{Bytes, MacAddr};
 
-/// Why a configuration makes no switch.
+/// Reason why no switch can be built from a configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum BuildError {
     /// The buffer's segments do not fit.
     Layout(LayoutError),
     /// The policy can't work with ports of these rates.
     Policy(PolicyError),
-    /// A value of a port's flow control breaks what that promises, such as a threshold of GFC its theorem.
+    /// A value of a port's flow control breaks one of its guarantees, such as a GFC threshold its theorem.
     FlowControl {
-        /// The port, by its place.
+        /// Index of the port.
         port: usize,
-        /// Which key, what is wrong, and what to write instead.
+        /// Key, error, and replacement.
         refusal: Refusal,
     },
-    /// A lossless ingress queue may grow longer than what the buffer keeps for it, so that frames may be lost:
-    /// of [`crate::flow_control::check`].
+    /// A lossless ingress queue may grow longer than the buffer's reserve for it, so that frames may be lost; found by
+    /// [`crate::flow_control::check`].
     Room {
-        /// The port, by its place.
+        /// Index of the port.
         port: usize,
-        /// The key of the limit.
+        /// Key of the limit.
         key: &'static str,
-        /// How long the queue may grow; one frame can come on top.
+        /// Length limit of the queue, which one frame can exceed.
         limit: Bytes,
-        /// What the buffer keeps.
+        /// Bytes that the buffer reserves.
         kept: Bytes,
     },
     /// A static address does not fit the forwarding table.
@@ -39,7 +39,7 @@ pub enum BuildError {
 }
 
 impl BuildError {
-    /// The error, pointing at the configuration's line that it comes from.
+    /// Returns the error with its line in the configuration.
     pub fn at_line(&self, config: &SwitchConfig) -> ConfigErrors {
         match self {
             BuildError::Layout(_) => config.error_at("buffer.size", self.to_string(), "make the buffer larger"),
@@ -89,7 +89,7 @@ impl fmt::Display for BuildError {
 
 impl std::error::Error for BuildError {}
 
-/// A key of a port's flow control. Where the file does not have it, its default did the harm, and errors point at the table.
+/// Returns the path of a key of a port's flow control. If the file lacks the key, its default is at fault, and errors point at the table.
 fn flow_control(port: usize, key: &str) -> String {
     format!("ports[{port}].flow_control.{key}")
 }

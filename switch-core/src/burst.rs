@@ -1,4 +1,4 @@
-//! The switch on lcores: they poll in real time, move packets in bursts, and meet only in atomics and rings.
+//! Switch on lcores, which poll in real time, move packets in bursts, and share only atomics and rings.
 //!
 //! ```text
 //!              RX                      FWD                        TX
@@ -7,8 +7,8 @@
 //! port ──────────► RxForwarder ──────────────────────────► Transmitter ──► port of the same lcore
 //! ```
 //!
-//! A [`LcorePlan`] says which lcore has which role for which ports; [`Switch::into_lcores`](crate::Switch::into_lcores) cuts the
-//! switch for it. All memory is taken then: polls allocate nothing and wait for nobody.
+//! An [`LcorePlan`] assigns roles and ports to lcores; [`Switch::into_lcores`](crate::Switch::into_lcores) divides the switch for it. All
+//! memory is allocated then: polls allocate nothing and wait for no other lcore.
 
 mod alike;
 mod bursts;

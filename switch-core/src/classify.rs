@@ -1,10 +1,10 @@
-//! From headers to a class.
+//! Classification of frames by their headers.
 
 use weir_config::{ClassConfig, Trust};
 use weir_units::{Class, PortId};
 use weir_wire::ethernet::{Glance, Headers};
 
-/// Gives each frame its class by DSCP, PCP or port of arrival.
+/// Classifier of frames by DSCP, PCP or ingress port.
 #[derive(Clone, Debug)]
 pub struct Classifier {
     trust: Trust,
@@ -14,7 +14,7 @@ pub struct Classifier {
 }
 
 impl Classifier {
-    /// The classifier of a configuration; `port_priorities` are the ports' own classes.
+    /// Returns the classifier of a configuration; `port_priorities` are the ports' default classes.
     pub fn new(config: &ClassConfig, port_priorities: impl IntoIterator<Item = u8>) -> Classifier {
         Classifier {
             trust: config.trust,
@@ -24,7 +24,7 @@ impl Classifier {
         }
     }
 
-    /// The class of a frame that arrived on `port`.
+    /// Returns the class of a frame that arrived on `port`.
     #[inline]
     pub fn class(&self, port: PortId, headers: &Headers) -> Class {
         let trusted = match self.trust {
@@ -35,7 +35,7 @@ impl Classifier {
         trusted.unwrap_or(self.port_class[port.index()])
     }
 
-    /// The class of a [plain](Glance::is_plain) frame that arrived on `port`: as [`Classifier::class`] of its headers.
+    /// Returns the class of a [plain](Glance::is_plain) frame that arrived on `port`; equals [`Classifier::class`] of its headers.
     #[inline]
     pub fn class_of_plain(&self, port: PortId, glance: &Glance) -> Class {
         match self.trust {
@@ -45,7 +45,7 @@ impl Classifier {
         }
     }
 
-    /// The class of what has no headers to go by.
+    /// Returns the class of a frame without headers.
     pub fn port_class(&self, port: PortId) -> Class {
         self.port_class[port.index()]
     }

@@ -1,4 +1,4 @@
-//! MAC control frames that a port receives: obeyed, or counted and ignored.
+//! Received MAC control frames: obeyed, or counted and ignored.
 
 use weir_units::{PortId, Time};
 use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError, PfcFrame};
@@ -6,13 +6,13 @@ use weir_wire::mac_control::{Account, ControlFrame, CreditFrame, DecodeError, Pf
 use crate::counters::{Counters, port_stat};
 use crate::shared::Shared;
 
-/// Whether a control frame tells what its sender has sent, which counts at its place among the data.
+/// Whether a control frame has the sender's count of sent data, which is valid at its place among the data.
 pub(crate) fn has_account(control: Result<ControlFrame, DecodeError>) -> bool {
     matches!(control, Ok(ControlFrame::Credit(CreditFrame { account: Account::Sent { .. }, .. })))
 }
 
-/// Obeys a MAC control frame that `port` received, or counts why not. A port obeys the one flow control it speaks; the
-/// others are counted and ignored. PFC pauses lossless classes: a lossy queue that a peer stops would hold buffer for it.
+/// Obeys a MAC control frame that `port` received, or counts the reason why not. A port obeys only its own flow control; frames of others
+/// are counted and ignored. PFC pauses only `Shared::obeyed`, by default the lossless classes: a paused lossy queue would occupy buffer.
 pub(crate) fn handle_control(
     shared: &Shared,
     counters: &mut Counters,
@@ -31,7 +31,7 @@ pub(crate) fn handle_control(
         return counters.add_port(port, port_stat::IGNORED, 1);
     }
     match frame {
-        // What GFC reads as stages pauses nobody.
+        // Frames that GFC reads as stages pause no class.
         ControlFrame::Pfc(_) if !state.regulator.rated_classes().is_empty() => {
             counters.add_port(port, port_stat::PFC, 1)
         }
@@ -49,7 +49,7 @@ pub(crate) fn handle_control(
         ControlFrame::Own(_) if state.regulator.handle(now, &frame) => {
             return counters.add_port(port, port_stat::OWN, 1);
         }
-        // An opcode that the port does not know is no sign of a peer that speaks another flow control.
+        // An unknown opcode is no sign of a peer with another flow control.
         ControlFrame::Own(_) => return counters.add_port(port, port_stat::IGNORED, 1),
     }
     if !state.regulator.handle(now, &frame) {

@@ -1,8 +1,7 @@
-//! Counters: plain numbers on the lcore that counts, published on request.
+//! Counters: plain integers on the lcore that counts, published on request.
 //!
-//! Each half of the pipeline adds to its own counters without atomics, and copies them out between two bursts when asked, so that
-//! they are consistent. A reader that asks transmitters before forwarders never finds more sent than received (see
-//! [`crate::report`]).
+//! Each half of the pipeline adds to its own counters without atomics, and copies them out between two bursts on request. Each copy is
+//! therefore consistent. A reader that asks transmitters before forwarders never finds more sent than received (see [`crate::report`]).
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
@@ -11,36 +10,37 @@ use prefetch_index::prefetch_index;
 use weir_units::archive::{State, Value};
 use weir_units::{CLASSES, PortId, QueueId};
 
-/// Why a frame was not forwarded. Every frame that is lost has one of these, and a counter.
+/// Reason why a frame was dropped. Every lost frame has exactly one, and each has a counter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(usize)]
 pub enum DropReason {
-    /// A lossless frame found its headroom full: a violation, the peer ignored PAUSE or headroom is too small.
+    /// A lossless frame found its headroom full: the peer ignored PAUSE, or headroom is too small.
     HeadroomViolation,
     /// A lossy frame found its egress queue at the threshold.
     EgressThreshold,
     /// A lossy frame found the shared segment full.
     SharedFull,
-    /// Too short for a header, or sent by a group address.
+    /// The frame is too short for a header, or has a group address as source.
     Malformed,
-    /// Longer than the MTU allows, so the headroom rule does not cover it.
+    /// The frame is longer than the MTU allows, so the headroom rule does not cover it.
     Oversize,
-    /// Addressed to 01-80-C2-00-00-00 to -0F, which bridges never forward.
+    /// The destination is in 01-80-C2-00-00-00 to -0F, which bridges never forward.
     LinkLocal,
-    /// Its destination is behind the port that it came from.
+    /// The destination is behind the ingress port.
     SamePort,
-    /// The port of departure has no link.
+    /// The egress port has no link or is closed.
     PortDown,
-    /// The egress queue, or the ingress queue that it came by, is in a PFC storm.
+    /// The egress queue or the ingress queue is in a PFC storm.
     PfcWatchdog,
-    /// No packet memory for a copy, or for what was admitted: a fault of the set-up, since the pool is sized for the buffer.
+    /// Packet memory is exhausted, for a copy or for an admitted frame. That is a fault of the set-up, since the pool is sized for the
+    /// buffer.
     NoMemory,
-    /// Still held when the switch was stopped.
+    /// The frame was held when the switch was stopped.
     Shutdown,
 }
 
 impl DropReason {
-    /// All of them.
+    /// All reasons, in the order of their counters.
     pub const ALL: [DropReason; 11] = [
         DropReason::HeadroomViolation,
         DropReason::EgressThreshold,
@@ -55,7 +55,7 @@ impl DropReason {
         DropReason::Shutdown,
     ];
 
-    /// The reason's name in summaries.
+    /// Returns the name of the reason in summaries.
     pub const fn name(self) -> &'static str {
         match self {
             DropReason::HeadroomViolation => "headroom_violation",
@@ -83,30 +83,29 @@ impl From<weir_mmu::DropReason> for DropReason {
     }
 }
 
-/// Counted for each queue, on the side where its packets are.
+/// Counters of each queue, on the side where its packets are.
 pub(crate) mod queue_stat {
     use super::DropReason;
 
     /// Frames: received (ingress) or sent (egress).
     pub(crate) const FRAMES: usize = 0;
-    /// Bytes of these frames, without FCS.
+    /// Bytes of the frames, without FCS.
     pub(crate) const BYTES: usize = 1;
     /// Ingress: further copies of flooded frames. Egress: frames marked CE.
     pub(crate) const EXTRA: usize = 2;
     /// Frames handed over: by the forwarder (ingress) or taken by the transmitter (egress).
     pub(crate) const HANDED_OVER: usize = 3;
-    /// Egress, no count: of a queue that its peer lets send nothing, the ingress ports that it holds frames of;
-    /// as of the last publishing.
+    /// Egress, no count: bitmap of the ingress ports with frames in a queue that its peer blocks, as of the last publishing.
     pub(crate) const BLOCKED_FROM: usize = 4;
-    /// Drops, one for each reason.
+    /// Drops, by reason.
     pub(crate) const DROPS: usize = 5;
-    /// Numbers in a row.
+    /// Number of counters per queue.
     pub(crate) const WIDTH: usize = DROPS + DropReason::ALL.len();
-    /// The first ones, which forwarded frames change.
+    /// Number of leading counters, which forwarded frames change.
     pub(super) const OF_FRAMES: usize = HANDED_OVER + 1;
 }
 
-/// Counted for each port, about flow control; the same row on both sides.
+/// Flow-control counters of each port; both sides use the same layout.
 pub(crate) mod port_stat {
     use super::CLASSES;
 
@@ -114,65 +113,63 @@ pub(crate) mod port_stat {
     pub(crate) const PFC: usize = 0;
     /// 802.3x PAUSE frames received or sent.
     pub(crate) const PAUSE: usize = 1;
-    /// Control frames received and ignored: of an unknown opcode, or for a flow control that the port does not speak.
+    /// Control frames received and ignored: of an unknown opcode, or of a flow control that the port does not speak.
     pub(crate) const IGNORED: usize = 2;
-    /// Control frames received that are broken, or enable no class.
+    /// Control frames received that are malformed, or enable no class.
     pub(crate) const MALFORMED: usize = 3;
-    /// Frames with credit or queues' lengths, received or sent.
+    /// Frames with credit or queue lengths, received or sent.
     pub(crate) const CREDIT: usize = 4;
-    /// For each class: frames that pause it (refreshes included).
+    /// Frames that pause a class, refreshes included; one counter per class.
     pub(crate) const XOFF: usize = 5;
-    /// For each class: frames that resume it.
+    /// Frames that resume a class; one counter per class.
     pub(crate) const XON: usize = XOFF + CLASSES;
-    /// For each class: changes from running to paused (sent side; refreshes not included).
+    /// Transitions from running to paused (sent side; no refreshes); one counter per class.
     pub(crate) const PAUSES: usize = XON + CLASSES;
-    /// For each class: picoseconds for which the peer was told to pause (sent side).
+    /// Picoseconds for which the peer was paused (sent side); one counter per class.
     pub(crate) const OFF_PICOS: usize = PAUSES + CLASSES;
-    /// For each class: bytes that its ingress queue held at each of these changes, added up (sent side).
+    /// Sum of the ingress queue's occupancy in bytes at each transition to paused (sent side); one counter per class.
     pub(crate) const HELD_AT_PAUSES: usize = OFF_PICOS + CLASSES;
-    /// RX lcore: frames passed on to the forwarder.
+    /// Frames that an RX lcore passed on to the forwarder.
     pub(crate) const PASSED_ON: usize = HELD_AT_PAUSES + CLASSES;
-    /// Control frames received that are [`IGNORED`] because they are of another flow control than the port's.
+    /// Control frames received that are [`IGNORED`] because they belong to another flow control than the port's.
     pub(crate) const FOREIGN: usize = PASSED_ON + 1;
-    /// Classes that went back to the line rate because the peer's last word on them had aged (sent side).
+    /// Returns of a class to the line rate because the peer's last message had aged (sent side).
     pub(crate) const AGED: usize = FOREIGN + 1;
     /// Messages of a flow control with frames of its own, received and obeyed, or sent.
     pub(crate) const OWN: usize = AGED + 1;
-    /// Control frames that were due and had no memory (sent side), each time that one was.
+    /// Due control frames that found no memory (sent side), counted at each attempt.
     pub(crate) const PUT_OFF: usize = OWN + 1;
-    /// PFC frames received that pause a class which is lossy here, and are ignored for it.
+    /// PFC frames received that pause a lossy class, and are ignored for it.
     pub(crate) const LOSSY_PAUSES: usize = PUT_OFF + 1;
-    /// Numbers in a row.
+    /// Number of counters per port.
     pub(crate) const WIDTH: usize = LOSSY_PAUSES + 1;
 }
 
-/// Told by a transmitter about itself, after the rows.
+/// Gauges of a transmitter, after the rows of counters.
 pub(crate) mod gauge {
-    /// Frames that it holds now.
     pub(crate) const HELD: usize = 0;
-    /// Messages that tell the peer to slow down, since the arrival that crossed the threshold: a delay.
+    /// Delay of messages that slow the peer, from the arrival that crossed the threshold.
     pub(crate) const MESSAGE_DELAYS: usize = 1;
-    /// Delays of messages obeyed, since their arrival.
+    /// Delay of obeyed messages, from their arrival.
     pub(crate) const REACTIONS: usize = MESSAGE_DELAYS + DELAY;
-    /// Numbers that tell a delay; first how many were measured.
+    /// Number of values per delay. The first is the count.
     pub(crate) const DELAY: usize = BY_LENGTH + LENGTHS;
-    /// How many delays were measured. p50, p99, p99.9 and the longest follow, in nanoseconds.
+    /// Index of the count of delays. p50, p99, p99.9 and the longest follow, in nanoseconds.
     pub(crate) const COUNT: usize = 0;
-    /// All nanoseconds of a delay together.
+    /// Index of the sum of delays, in nanoseconds.
     pub(crate) const SUM: usize = 5;
-    /// How many delays had each length.
+    /// Index of the histogram's first bin.
     pub(crate) const BY_LENGTH: usize = 6;
-    /// Lengths that are told apart. All but the last have a [bound](length_up_to).
+    /// Number of histogram bins. All but the last have a [bound](length_up_to).
     pub(crate) const LENGTHS: usize = 28;
-    /// Numbers of this kind.
     pub(crate) const WIDTH: usize = REACTIONS + DELAY;
 
-    /// The longest delay of a length, in nanoseconds: 128, and twice as much with each, up to 8.6 s; `None` of the last length.
+    /// Returns the upper bound of a bin in nanoseconds: 128, doubled with each bin, up to 8.6 s; `None` for the last bin.
     pub(crate) fn length_up_to(length: usize) -> Option<u64> {
         (length + 1 < LENGTHS).then(|| 1 << (SHORTEST_BITS + length as u32))
     }
 
-    /// The length of a delay in nanoseconds, at least 1.
+    /// Returns the bin of a delay in nanoseconds, which is at least 1.
     #[inline]
     pub(crate) fn length_of(nanos: u64) -> usize {
         let bits = u64::BITS - (nanos - 1).leading_zeros();
@@ -182,32 +179,31 @@ pub(crate) mod gauge {
     const SHORTEST_BITS: u32 = 7;
 }
 
-/// The live counters of one half, for all queues and ports of the switch.
+/// Live counters of one half, for all queues and ports of the switch.
 #[derive(Debug, State)]
 pub(crate) struct Counters {
     queues: Box<[QueueRow]>,
-    /// By port, what most ports never count; nothing of a port that has not, unless memory is taken upfront.
+    /// Rare counters, by port. A port without any has no memory for them, unless all memory is allocated upfront.
     seldom: Box<[Option<Box<Seldom>>]>,
     gauges: [u64; gauge::WIDTH],
-    /// [`queue_stat`]'s counts of all queues together, drops in one; in debug builds.
+    /// Sums of the [`queue_stat`] counters over all queues, with all drops in one; in debug builds.
     totals: [u64; queue_stat::DROPS + 1],
     #[state(same)]
     published: Arc<Published>,
 }
 
-/// What a queue's forwarded frames are counted in: [`queue_stat::OF_FRAMES`] numbers, in one cache line.
+/// Counters of a queue's forwarded frames: [`queue_stat::OF_FRAMES`] numbers, in one cache line.
 #[derive(Clone, Copy, Debug, Default, State)]
 #[repr(align(32))]
 struct QueueRow([u64; queue_stat::OF_FRAMES]);
 
 const _: () = assert!(size_of::<QueueRow>() == 32);
 
-/// What a port counts of drops and flow control.
+/// Drop and flow-control counters of a port.
 #[derive(Clone, Copy, Debug, Value)]
 struct Seldom {
-    /// The rest of each class's [`queue_stat`].
+    /// Remaining [`queue_stat`] counters of each class.
     queues: [[u64; queue_stat::WIDTH - queue_stat::OF_FRAMES]; CLASSES],
-    /// Its [`port_stat`].
     port: [u64; port_stat::WIDTH],
 }
 
@@ -220,7 +216,7 @@ impl Seldom {
     }
 }
 
-/// The last published copy, and the request for a new one.
+/// Last published copy, and the request for a new one.
 #[derive(Debug)]
 pub(crate) struct Published {
     requested: AtomicU64,
@@ -229,7 +225,7 @@ pub(crate) struct Published {
 }
 
 impl Counters {
-    /// All zero, for a switch of this many ports. All memory is taken now, and none later.
+    /// Returns zero counters for a switch of `ports` ports. All memory is allocated now.
     pub(crate) fn upfront(ports: usize) -> Counters {
         let mut counters = Counters::as_needed(ports);
         counters.seldom.iter_mut().for_each(|port| *port = Some(Seldom::zero()));
@@ -237,8 +233,8 @@ impl Counters {
         counters
     }
 
-    /// All zero, for a switch of this many ports. Memory of the published copy is taken at the first request: of many switches
-    /// in one process few are ever asked. A port's counts of drops and flow control take memory with the first of them.
+    /// Returns zero counters for a switch of `ports` ports. The published copy is allocated at the first request, since few of many
+    /// switches in one process are ever asked. A port's rare counters are allocated with the first event.
     pub(crate) fn as_needed(ports: usize) -> Counters {
         let published = Published { requested: AtomicU64::new(0), served: AtomicU64::new(0), values: OnceLock::new() };
         Counters {
@@ -250,7 +246,6 @@ impl Counters {
         }
     }
 
-    /// Adds to a queue's counter.
     #[inline]
     pub(crate) fn add(&mut self, queue: QueueId, stat: usize, n: u64) {
         if cfg!(debug_assertions) {
@@ -276,19 +271,16 @@ impl Counters {
         self.seldom[port].as_deref().unwrap_or(&Seldom::ZERO)
     }
 
-    /// Asks for what a queue's frames are counted in, ahead of its use.
     #[inline]
     pub(crate) fn prefetch(&self, queue: QueueId) {
         prefetch_index(&self.queues, queue.index());
     }
 
-    /// Counts a frame of so many bytes.
     #[inline]
     pub(crate) fn add_frame(&mut self, queue: QueueId, frame_bytes: u32) {
         self.add_frames(queue, 1, u64::from(frame_bytes));
     }
 
-    /// Counts frames of so many bytes together.
     #[inline]
     pub(crate) fn add_frames(&mut self, queue: QueueId, frames: u64, bytes: u64) {
         if cfg!(debug_assertions) {
@@ -300,13 +292,12 @@ impl Counters {
         row[queue_stat::BYTES] += bytes;
     }
 
-    /// Counts frames of a burst, of these lengths.
+    /// Counts frames of these lengths in bytes.
     #[inline]
     pub(crate) fn add_row(&mut self, queue: QueueId, lengths: &[u32]) {
         self.add_frames(queue, lengths.len() as u64, u64::from(lengths.iter().sum::<u32>()));
     }
 
-    /// A queue's counter.
     pub(crate) fn get(&self, queue: QueueId, stat: usize) -> u64 {
         match stat.checked_sub(queue_stat::OF_FRAMES) {
             None => self.queues[queue.index()].0[stat],
@@ -314,60 +305,54 @@ impl Counters {
         }
     }
 
-    /// A count of all queues together ([`queue_stat::DROPS`]: for whatever reason); 0 but in debug builds.
+    /// Returns a counter summed over all queues ([`queue_stat::DROPS`]: all reasons); 0 except in debug builds.
     pub(crate) fn total(&self, stat: usize) -> u64 {
         self.totals[stat]
     }
 
-    /// A queue's drops, for whatever reason.
+    /// Returns the drops of a queue, for all reasons.
     pub(crate) fn dropped(&self, queue: QueueId) -> u64 {
         (0..DropReason::ALL.len()).map(|reason| self.get(queue, queue_stat::DROPS + reason)).sum()
     }
 
-    /// Sets what is no count.
+    /// Sets a value that is no count.
     pub(crate) fn set(&mut self, queue: QueueId, stat: usize, value: u64) {
         if self.get(queue, stat) != value {
             *self.count_mut(queue, stat) = value;
         }
     }
 
-    /// Counts a dropped frame.
     #[inline]
     pub(crate) fn drop(&mut self, queue: QueueId, reason: DropReason) {
         self.add(queue, queue_stat::DROPS + reason as usize, 1);
     }
 
-    /// Adds to a port's counter.
     #[inline]
     pub(crate) fn add_port(&mut self, port: PortId, stat: usize, n: u64) {
         self.seldom_mut(port).port[stat] += n;
     }
 
-    /// A gauge, as it was set.
     pub(crate) fn gauge(&self, gauge: usize) -> u64 {
         self.gauges[gauge]
     }
 
-    /// Sets a gauge.
     pub(crate) fn set_gauge(&mut self, gauge: usize, value: u64) {
         self.gauges[gauge] = value;
     }
 
-    /// The number of a reader's request that has not been answered. Asked between bursts; answer with
-    /// [`Counters::publish`].
+    /// Returns the number of a reader's request that is not answered yet. Call it between bursts; answer with [`Counters::publish`].
     #[inline]
     pub(crate) fn requested(&self) -> Option<u64> {
-        // Acquire: pairs with the Release of the request, so that a request seen is answered with counters of now.
+        // Acquire: pairs with the Release of the request, so that the answer is newer than the request.
         let requested = self.published.requested.load(Ordering::Acquire);
         (requested != self.published.served.load(Ordering::Relaxed)).then_some(requested)
     }
 
-    /// Adds all of them to as many sums, which stand queue by queue, then port by port, then gauges.
+    /// Adds all counters to as many sums, ordered as queues, ports, gauges.
     pub(crate) fn add_to(&self, sums: &mut [u64]) {
         self.each_run(|at, run| sums[at..][..run.len()].iter_mut().zip(run).for_each(|(sum, value)| *sum += value));
     }
 
-    /// The gauges, as they were set.
     pub(crate) fn gauges(&self) -> &[u64] {
         &self.gauges
     }
@@ -375,7 +360,7 @@ impl Counters {
     /// Copies the counters out in answer to a request.
     pub(crate) fn publish(&self, requested: u64) {
         let copy = self.copy();
-        // What has no memory has always been zero, and so is the copy.
+        // A counter without memory has always been zero, and so is its copy.
         self.each_run(|at, run| {
             copy[at..][..run.len()].iter().zip(run).for_each(|(slot, value)| slot.store(*value, Ordering::Relaxed));
         });
@@ -383,8 +368,8 @@ impl Counters {
         self.published.served.store(requested, Ordering::Release);
     }
 
-    /// Calls `take` for all counters that have memory, in runs of neighbours: with the place of the run's first one, and the run.
-    /// A reader waits for thousands of them, and the packet path with it.
+    /// Calls `take` for each run of adjacent counters that has memory, with the index of the run's first counter. Runs matter, because a
+    /// reader, and the packet path with it, waits for thousands of counters.
     #[inline(always)]
     fn each_run(&self, mut take: impl FnMut(usize, &[u64])) {
         let [of_ports, of_gauges] = self.places();
@@ -401,26 +386,25 @@ impl Counters {
         take(of_gauges, &self.gauges);
     }
 
-    /// Where the ports' counters begin, and where the gauges.
+    /// Returns the indices of the first port counter and the first gauge.
     fn places(&self) -> [usize; 2] {
         let of_ports = self.queues.len() * queue_stat::WIDTH;
         [of_ports, of_ports + self.seldom.len() * port_stat::WIDTH]
     }
 
-    /// Where they are copied to: queue by queue, then port by port, then gauges.
+    /// Returns the memory of the published copy, ordered as queues, ports, gauges.
     fn copy(&self) -> &[AtomicU64] {
         let [_, of_gauges] = self.places();
         self.published.copy(of_gauges + gauge::WIDTH)
     }
 
-    /// Where readers find the published copy.
     pub(crate) fn published(&self) -> Arc<Published> {
         self.published.clone()
     }
 }
 
 impl Published {
-    /// Asks for a new copy; the answer is there when `Published::is_served` says so of the returned number.
+    /// Requests a new copy. The answer is complete when `Published::is_served` is true for the returned number.
     pub(crate) fn request(&self) -> u64 {
         self.requested.fetch_add(1, Ordering::Release) + 1
     }
@@ -430,12 +414,11 @@ impl Published {
         self.served.load(Ordering::Acquire) >= request
     }
 
-    /// The memory of a copy of so many values.
     fn copy(&self, len: usize) -> &[AtomicU64] {
         self.values.get_or_init(|| (0..len).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// The published values; none before the first request is answered.
+    /// Returns the published values; none before the first request is answered.
     pub(crate) fn values(&self) -> impl Iterator<Item = u64> {
         self.values.get().into_iter().flatten().map(|value| value.load(Ordering::Relaxed))
     }

@@ -1,27 +1,26 @@
-//! Which of several equal-cost ports a flow takes.
+//! ECMP: the choice of a flow's port among several of equal cost.
 //!
-//! A flow has a 32-bit hash, the same in all its frames. Each switch mixes it with its own number and picks
-//! a port by the result ([`select`]). Without the mixing, all flows that one switch sends the same way would go the same
-//! way at the next one too, and leave its other ports idle: the fabric would be polarised.
+//! A flow has a 32-bit hash, the same in all its frames. Each switch mixes it with its own seed and picks a port by the result
+//! ([`select`]). Without the mixing, flows that take one port at a switch would share a port at the next switch too, and leave its other
+//! ports idle: the fabric would be polarised.
 
 use weir_wire::flow_hash;
 
-/// Which of `ports` ports a flow with this hash takes at a switch with this seed.
+/// Returns the port index, below `ports`, of a flow with this hash at a switch with this seed.
 #[inline]
 pub fn choose(hash: u32, seed: u32, ports: usize) -> usize {
     select(at_switch(hash, seed), ports)
 }
 
-/// A flow's hash as a switch sees it, the switch given by its place in the fabric.
+/// Returns a flow's hash as mixed by a switch, which its number in the fabric identifies.
 #[inline]
 fn at_switch(hash: u32, switch: u32) -> u32 {
     flow_hash::mix(hash, switch)
 }
 
-/// The place, among that many ports, of the one that a hash picks: the hash's share of 2^32, rounded down. 0 if there is no
-/// port.
+/// Returns the port index that a hash picks: the hash's share of 2^32 times `ports`, rounded down. 0 if there is no port.
 ///
-/// As it takes the upper bits, the hash must be mixed; for n ports the shares differ by n/2^32 at most.
+/// As it uses the upper bits, the hash must be mixed; for n ports the shares differ by n/2^32 at most.
 #[inline]
 pub fn select(hash: u32, ports: usize) -> usize {
     ((u64::from(hash) * ports as u64) >> 32) as usize
@@ -33,13 +32,13 @@ mod tests {
 
     use super::*;
 
-    /// Hashes that have nothing to do with what is tested.
+    /// Hashes that are independent of the tested code.
     fn hashes(seed: u64) -> impl Iterator<Item = u32> {
         let mut numbers = SplitMix64::new(seed);
         std::iter::repeat_with(move || (numbers.next_u64() >> 32) as u32)
     }
 
-    /// χ² of what `place` makes of hashes, for as many equally likely places.
+    /// Computes χ² of the places of hashes, for `places` equally likely ones.
     fn chi_squared(hashes: impl Iterator<Item = u32>, places: usize, place: impl Fn(u32) -> usize) -> f64 {
         let mut counts = vec![0_u32; places];
         hashes.for_each(|hash| counts[place(hash)] += 1);
@@ -47,7 +46,7 @@ mod tests {
         counts.iter().map(|count| (f64::from(*count) - expected) * (f64::from(*count) - expected) / expected).sum()
     }
 
-    /// What χ² exceeds by chance about once in 10^9 times: six standard deviations above its mean, and some for its skew.
+    /// Threshold that χ² exceeds by chance about once in 10^9 times: six standard deviations above its mean, and some for its skew.
     fn unlikely(places: usize) -> f64 {
         let freedom = (places - 1) as f64;
         freedom + 6.0 * (2.0 * freedom).sqrt() + 24.0
@@ -63,7 +62,7 @@ mod tests {
 
     #[test]
     fn each_port_gets_its_share_within_5_percent() {
-        // 10,000 hashes a port: there, 5 % is five standard deviations.
+        // With 10,000 hashes a port, 5 % is five standard deviations.
         for ports in [2, 3, 4, 8, 16, 32] {
             let mut counts = vec![0_usize; ports];
             hashes(1).take(10_000 * ports).for_each(|hash| counts[select(at_switch(hash, 7), ports)] += 1);
@@ -83,7 +82,7 @@ mod tests {
 
     #[test]
     fn what_one_switch_picks_tells_nothing_of_the_next_ones_pick() {
-        // Edge and aggregation, aggregation and core of a fat-tree of k = 16, and neighbours.
+        // Pairs of a fat-tree of k = 16: edge and aggregation, aggregation and core, and neighbours.
         for [one, next] in [[0, 128], [5, 128], [128, 256], [0, 1], [6, 7], [255, 256]] {
             for ports in [2, 3, 4, 8, 16] {
                 let pair = |hash| {

@@ -1,4 +1,4 @@
-//! The egress queues: what waits for a port and class, and which of the ingress ports that it came from is served next.
+//! Egress queues: the frames that wait for a port and class, and the ingress port that is served next.
 
 use weir_arbitration::{Arbiter, Served};
 use weir_config::QueueConfig;
@@ -9,28 +9,26 @@ use crate::packet::Queued;
 use crate::queues::PacketQueues;
 use crate::random::Random;
 
-/// The egress queues of all ports of a transmitter.
+/// Egress queues of all ports of a transmitter.
 ///
-/// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its lanes, which
-/// take turns.
+/// A queue in order of arrival is one FIFO. Under another arbitration it has a FIFO for each ingress port, its lanes, which take turns.
 #[derive(Debug)]
 pub(crate) struct EgressQueues<F, S> {
     fifos: F,
-    /// Lanes of each queue; one where all are in order of arrival.
+    /// Lanes of each queue; 1 if all queues are in order of arrival.
     lanes: usize,
-    /// The turns of each queue; empty where all queues are in order of arrival.
+    /// Arbitration state of each queue; empty if all queues are in order of arrival.
     turns: Box<[Turn<S>]>,
     random: Random,
 }
 
-/// Whose turn it is in one queue.
 #[derive(Debug)]
 struct Turn<S> {
-    /// Ports, or the one lane of a queue in order of arrival, with a frame.
+    /// Lanes with a frame: ingress ports, or lane 0 of a queue in order of arrival.
     waiting: S,
-    /// The lane that is served: one that waits, if any does.
+    /// Served lane: a waiting one, if any.
     lane: PortId,
-    /// What chooses it; `None` in order of arrival.
+    /// Arbiter that chooses the lane; `None` in order of arrival.
     arbiter: Option<Box<dyn Arbiter>>,
 }
 
@@ -53,7 +51,7 @@ impl<S: SetOfPorts> State for Turn<S> {
 }
 
 impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
-    /// Empty queues for a switch of `ports` ports, with room for `limit` frames together, and places for so many from the start.
+    /// Returns empty queues for a switch of `ports` ports, with room for `limit` frames together, of which `places` are allocated now.
     pub(crate) fn new(
         ports: usize,
         limit: usize,
@@ -73,7 +71,7 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         }
     }
 
-    /// Queues a frame; returns it if every place is taken.
+    /// Queues a frame; returns it if all places are taken.
     #[inline]
     pub(crate) fn push(&mut self, queued: Queued<F::Packet>) -> Result<(), Queued<F::Packet>> {
         let queue = queued.charged.egress;
@@ -95,7 +93,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         Ok(())
     }
 
-    /// The FIFO that is served.
     #[inline]
     fn served(&self, queue: QueueId) -> usize {
         if self.lanes == 1 {
@@ -105,18 +102,17 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         }
     }
 
-    /// The length of the frame that leaves next, without FCS.
+    /// Returns the length of the frame that leaves next, in bytes without FCS.
     #[inline]
     pub(crate) fn front_bytes(&self, queue: QueueId) -> Option<u32> {
         self.fifos.front_bytes(self.served(queue))
     }
 
-    /// Takes it.
     #[inline]
     pub(crate) fn pop(&mut self, queue: QueueId) -> Option<Queued<F::Packet>> {
         let served = self.served(queue);
         let mut queued = self.fifos.pop(served)?;
-        // A FIFO may not keep it, and can't tell it from its place where queues have lanes.
+        // A FIFO may not store the egress queue, and with lanes can't derive it from its index.
         queued.charged.egress = queue;
         if self.lanes > 1 {
             self.pass_turn(queue, served, queued.frame_bytes);
@@ -124,7 +120,6 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         Some(queued)
     }
 
-    /// Has the arbiter choose the lane that is served next.
     fn pass_turn(&mut self, queue: QueueId, served: usize, frame_bytes: u32) {
         let EgressQueues { fifos, turns, random, .. } = self;
         let Turn { waiting, lane, arbiter } = &mut turns[queue.index()];
@@ -140,13 +135,12 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         }
     }
 
-    /// Asks for where the frame that leaves next is to be found, ahead of its use.
+    /// Prefetches the head of a queue.
     #[inline]
     pub(crate) fn prefetch(&self, queue: QueueId) {
         self.fifos.prefetch(queue.index() * self.lanes);
     }
 
-    /// Asks for the frame that leaves next.
     #[inline]
     pub(crate) fn prefetch_front(&self, queue: QueueId) {
         self.fifos.prefetch_front(self.served(queue));
@@ -157,7 +151,7 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         if self.lanes == 1 { self.fifos.is_empty(queue.index()) } else { self.turns[queue.index()].waiting.is_empty() }
     }
 
-    /// The ingress ports that a queue holds frames of. Looks at every frame of a queue in order of arrival.
+    /// Returns the ingress ports of a queue's frames. Visits every frame of a queue in order of arrival.
     pub(crate) fn holds_from(&self, queue: QueueId) -> S {
         match self.turns.get(queue.index()) {
             Some(Turn { waiting, arbiter: Some(_), .. }) => *waiting,
@@ -165,19 +159,18 @@ impl<F: PacketQueues, S: SetOfPorts> EgressQueues<F, S> {
         }
     }
 
-    /// Whether frames leave all queues in order of arrival, so that each is one FIFO.
+    /// Whether all queues are in order of arrival, so that each is one FIFO.
     pub(crate) fn are_in_order(&self) -> bool {
         self.lanes == 1
     }
 
-    /// The FIFO of each queue, by [`QueueId::index`], where [queues are in order](EgressQueues::are_in_order).
+    /// Returns the FIFO of each queue, by [`QueueId::index`], if [queues are in order](EgressQueues::are_in_order).
     #[inline]
     pub(crate) fn fifos(&mut self) -> &mut F {
         debug_assert!(self.are_in_order());
         &mut self.fifos
     }
 
-    /// Frames in all queues.
     pub(crate) fn held(&self) -> usize {
         self.fifos.held()
     }
@@ -210,7 +203,7 @@ mod tests {
         assert!(queues.push(Queued { packet: number, frame_bytes: 60, charged }).is_ok());
     }
 
-    /// The ports that the frames come out from, of `frames` frames each from ports 0, 1 and 3.
+    /// Ingress ports in order of departure, with `frames` frames each from ports 0, 1 and 3.
     fn order(arbitration: Arbitration, frames: u32) -> Vec<u16> {
         let mut queues = queues(arbitration);
         for from in [0, 1, 3] {
@@ -238,7 +231,7 @@ mod tests {
         assert_eq!(order(Arbitration::default(), 2), [0, 0, 1, 1, 3, 3]);
     }
 
-    /// On lcores queues keep no more of a frame's charge than they must: it comes out as it went in, also where ports take turns.
+    /// Lcores' queues store only a part of a frame's charge, and must restore all of it, also where ports take turns.
     #[test]
     fn charges_come_out_as_they_went_in() {
         for arbitration in [Arbitration::default(), Arbitration::new(RoundRobin::new(1))] {
@@ -269,7 +262,6 @@ mod tests {
         assert!(order[..400].chunks(4).all(|burst| burst.iter().all(|from| *from == burst[0])));
     }
 
-    /// Serves the highest port that waits.
     #[derive(Clone, Copy, Debug)]
     struct Highest;
 

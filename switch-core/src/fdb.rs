@@ -1,4 +1,4 @@
-//! The forwarding database: which station is behind which port.
+//! Forwarding database (802.1Q 8.8): the port behind which each station is.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -7,54 +7,53 @@ use prefetch_index::prefetch_index;
 use weir_units::archive::SharedState;
 use weir_units::{MacAddr, PortId, Span, Time};
 
-/// Addresses learned from source fields, aged, and static ones. Lock-free: any lcore learns and looks up. A static address may
-/// be behind several ports at equal cost; each flow then goes by one of them ([`ForwardingTable::set_routes`]).
+/// Table of addresses that are static, or learned from source addresses and aged. Lock-free: any lcore learns and looks up. A static
+/// address may be behind several ports of equal cost; each flow then takes one of them ([`ForwardingTable::set_routes`]).
 ///
-/// Entries are one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the
-/// same address at once may take two slots; the older one ages out. A full bucket forgets its oldest entry, whose
-/// station is then flooded to until it speaks again. Relaxed throughout: an entry publishes nothing but itself.
+/// An entry is one word (port and address), so that a reader sees a whole entry or none. Two lcores that learn the same address at once may
+/// take two slots; the older one ages out. A full bucket drops its oldest learned entry; frames to that station are then flooded until it
+/// sends again. Relaxed throughout: an entry publishes nothing but itself.
 #[derive(Debug, SharedState)]
 pub struct ForwardingTable {
     buckets: Box<[Bucket]>,
     #[state(same)]
     ticks: Ticks,
-    /// Grows with each entry that becomes another, or goes: after that.
+    /// Number of changes: incremented after each entry that is replaced or removed.
     version: CachePadded<AtomicU64>,
-    /// Where stations with consecutive addresses are: ports in a row, [`GROUP`] and a group, or [`NOWHERE`]. One set of routes after the
-    /// other, each with all stations.
+    /// Routes of stations with consecutive addresses: a range of ports, [`GROUP`] and a group, or [`NOWHERE`]. Route sets follow one
+    /// another, each with all stations.
     #[state(same)]
     routed: Vec<u16>,
-    /// The first one's address, and how many there are.
     #[state(same)]
     routed_from: u64,
     #[state(same)]
     stations: u64,
-    /// Where in `routed` the set begins that is used.
+    /// Start of the active route set in `routed`.
     used: AtomicU64,
-    /// Ports of equal cost that are not in a row.
+    /// Sets of equal-cost ports that are no range.
     #[state(same)]
     groups: Vec<Box<[PortId]>>,
 }
 
-/// As of when something is known of stations.
+/// Version of the table and of its clock, for caches of lookups.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AsOf {
-    /// How many changes the table had seen.
+    /// Number of changes to the table.
     pub(crate) version: u64,
-    /// The [tick](Ticks) of its clock.
+    /// [Tick](Ticks) of the ageing clock.
     pub(crate) tick: u64,
 }
 
-/// Where an address is.
+/// Location of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Destination<'t> {
-    /// Behind this port.
+    /// Port behind which the station is.
     Port(PortId),
-    /// Behind each of these: a flow takes one and keeps to it.
+    /// Ports of equal cost: a flow takes one and keeps to it.
     AnyOf(&'t [PortId]),
 }
 
-/// Entries of addresses that are alike to the hash: one cache line.
+/// Entries of addresses with equal hashes: one cache line.
 #[derive(Debug, Default, SharedState)]
 #[repr(align(64))]
 struct Bucket([Entry; WAYS]);
@@ -63,23 +62,23 @@ struct Bucket([Entry; WAYS]);
 struct Entry {
     /// Port in the high 16 bits, address in the low 48; 0 is empty, since no station has address 0.
     word: AtomicU64,
-    /// [Tick](Ticks) in which the station was last heard; [`STATIC`] for one that is never forgotten.
+    /// [Tick](Ticks) when the station was last heard; [`STATIC`] for a static entry.
     heard: AtomicU64,
 }
 
-/// The clock of ageing: coarse, so that a station that speaks all the time is noted now and then, and not with each packet.
+/// Ageing clock. Its ticks are coarse, so that an entry is refreshed once a tick and not with each packet.
 #[derive(Clone, Copy, Debug)]
 struct Ticks {
-    /// A tick has two to the power of this many picoseconds: a 256th of the ageing time at most.
+    /// Binary logarithm of a tick's picoseconds. A tick is at most a 256th of the ageing time.
     shift: u32,
-    /// Ticks after which an address is forgotten: never before its time, and less than 1 % of it later.
+    /// Ageing time in ticks, rounded so that an entry ages after its time, and less than 1 % of it later.
     ageing: u64,
 }
 
 impl Ticks {
     fn of(ageing: Span) -> Ticks {
         let shift = (ageing.as_picos() / 256).max(1).ilog2();
-        // The tick in which a station was heard may have been about to end.
+        // The tick of the last packet may have been about to end.
         Ticks { shift, ageing: (ageing.as_picos() >> shift) + 2 }
     }
 
@@ -88,7 +87,7 @@ impl Ticks {
         now.as_picos() >> self.shift
     }
 
-    /// Whether what was heard in that tick has not aged.
+    /// Whether an entry last heard in tick `heard` has not aged.
     #[inline]
     fn is_current(self, heard: u64, now: Time) -> bool {
         heard == STATIC || self.at(now).saturating_sub(heard) < self.ageing
@@ -98,13 +97,13 @@ impl Ticks {
 const WAYS: usize = 4;
 const STATIC: u64 = u64::MAX;
 const ADDRESS_BITS: u32 = 48;
-/// Not ports in a row: the other bits number a group.
+/// Mark of a port set that is no range; the other bits are the index of a group.
 const GROUP: u16 = 1 << 15;
 const NOWHERE: u16 = u16::MAX;
-/// A row of ports in one number: how many they are in the lower bits, the first in the upper ones.
+/// Width of a port range's length, in the lower bits; the first port is in the upper ones.
 const COUNT_BITS: u32 = 7;
 const PORTS_MAX: usize = 1 << (COUNT_BITS - 1);
-/// All ports that there may be, so that those in a row are a slice, which is in the cache whatever the table.
+/// Table of all port numbers, so that a range of ports is a slice of it, which stays in the cache for any routes.
 static PORTS: [PortId; PORTS_MAX] = {
     let mut ports = [PortId(0); PORTS_MAX];
     let mut port = 0;
@@ -115,14 +114,13 @@ static PORTS: [PortId; PORTS_MAX] = {
     ports
 };
 
-/// Whether each port follows the one before.
 fn is_range(ports: &[u16]) -> bool {
     ports.windows(2).all(|pair| pair[0] + 1 == pair[1])
         && ports.last().is_some_and(|last| usize::from(*last) < PORTS_MAX)
 }
 
 impl ForwardingTable {
-    /// A table for at least `capacity` addresses; a learned one is forgotten when not heard for `ageing`, and up to 1 % longer.
+    /// Returns a table for at least `capacity` addresses. A learned address ages out after `ageing`, or up to 1 % later.
     pub fn new(capacity: usize, ageing: Span) -> ForwardingTable {
         let buckets = (capacity * 2 / WAYS).max(1).next_power_of_two();
         let buckets = (0..buckets).map(|_| Default::default()).collect();
@@ -138,8 +136,8 @@ impl ForwardingTable {
         }
     }
 
-    /// Enters stations behind several ports of equal cost each, or one, or none: the first one has the address `first`, each
-    /// further one the next. Other entries of them are not looked at.
+    /// Sets the routes of stations: each has several ports of equal cost, one, or none. The first station has the address `first`, each
+    /// further one the next address. Other entries of these stations are ignored.
     ///
     /// # Panics
     /// If there are more than 32,768 different sets of several ports.
@@ -151,18 +149,18 @@ impl ForwardingTable {
         *self.used.get_mut() = 0;
     }
 
-    /// Enters another set of routes to the stations of [`ForwardingTable::set_routes`]. It is used once
-    /// [`ForwardingTable::use_routes`] says so, by its number: those that were set are set 0, and the first to be added is set 1.
+    /// Adds a set of routes to the stations of [`ForwardingTable::set_routes`]. Select it by its number with
+    /// [`ForwardingTable::use_routes`]: the set of `set_routes` is 0, the first added one is 1.
     ///
     /// # Panics
-    /// If it has another number of stations, or there are more than 32,768 different sets of several ports.
+    /// If the set has another number of stations, or there are more than 32,768 different sets of several ports.
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let before = self.routed.len();
         self.enter_routes(ports);
         assert_eq!((self.routed.len() - before) as u64, self.stations, "each set of routes has all stations");
     }
 
-    /// Has frames take this set of routes from now on.
+    /// Selects the route set that frames take from now on.
     ///
     /// # Panics
     /// If there is no such set.
@@ -180,11 +178,11 @@ impl ForwardingTable {
         }
     }
 
-    /// How `routed` has these ports.
+    /// Returns the code of a port set in `routed`.
     fn place_of(&mut self, ports: &[u16]) -> u16 {
         match ports {
             [] => NOWHERE,
-            // One, too: whether there are several is as good as random, and would be guessed wrong.
+            // Single ports too: a branch on several ports would be mispredicted, as their order is nearly random.
             [first, ..] if is_range(ports) => first << COUNT_BITS | ports.len() as u16,
             several => {
                 let several: Box<[PortId]> = several.iter().copied().map(PortId).collect();
@@ -199,21 +197,21 @@ impl ForwardingTable {
         }
     }
 
-    /// As of when something is known: while this stays, learning what was learned changes nothing, and what was found is found again.
+    /// Returns the version of lookups. While it stays the same, learning a known address changes nothing, and a lookup has the same result.
     ///
-    /// Acquire: pairs with the Release after a change, so that what is looked up next is no older.
+    /// Acquire: pairs with the Release after a change, so that the next lookup is no older.
     #[inline]
     pub(crate) fn as_of(&self, now: Time) -> AsOf {
         AsOf { version: self.version.load(Ordering::Acquire), tick: self.ticks.at(now) }
     }
 
-    /// Tells that an entry became another, or went.
+    /// Increments the version after an entry was replaced or removed.
     #[inline]
     fn note_change(&self) {
         self.version.fetch_add(1, Ordering::Release);
     }
 
-    /// Asks for what is looked up for each frame, ahead of its use: as far as there are few stations.
+    /// Prefetches the routes, up to 32 cache lines of them.
     #[inline]
     pub(crate) fn prefetch(&self) {
         const LINE: usize = 64 / size_of::<u16>();
@@ -223,7 +221,7 @@ impl ForwardingTable {
         (0..lines).for_each(|line| prefetch_index(&self.routed, used + line * LINE));
     }
 
-    /// Enters an address that stays, whatever is heard; `false` if its bucket is full of such ones.
+    /// Adds a static address; `false` if its bucket is full of static ones.
     pub(crate) fn insert_static(&self, address: MacAddr, port: PortId) -> bool {
         let bucket = self.bucket(address.to_u64());
         let free = bucket.iter().find(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
@@ -234,10 +232,10 @@ impl ForwardingTable {
         true
     }
 
-    /// Enters an address that stays, from a control thread while lcores learn and look up; `false` if its bucket is full of such ones.
+    /// Adds a static address from a control thread, while lcores learn and look up; `false` if its bucket is full of static ones.
     ///
-    /// An lcore that has just chosen the same place for an address that it learns may write over it. Once each lcore has ended the
-    /// burst that it was in, none does any more: then ask [`ForwardingTable::has_static`], and enter it again if it is gone.
+    /// An lcore that has just chosen the same slot for an address that it learns may overwrite the entry. Once each lcore has ended its
+    /// current burst, none does any more. Then check [`ForwardingTable::has_static`], and add the address again if it is gone.
     pub fn enter_static(&self, address: MacAddr, port: PortId) -> bool {
         let number = address.to_u64();
         let known = |entry: &&Entry| is_of(entry.word.load(Ordering::Relaxed), number);
@@ -251,7 +249,7 @@ impl ForwardingTable {
         true
     }
 
-    /// Whether an address stays behind this port.
+    /// Whether an address is static behind this port.
     pub fn has_static(&self, address: MacAddr, port: PortId) -> bool {
         self.bucket(address.to_u64()).iter().any(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
@@ -259,27 +257,27 @@ impl ForwardingTable {
         })
     }
 
-    /// Forgets an address that was to stay, from a control thread; `false` if it is none. Its frames are flooded until it is heard.
+    /// Removes a static address, from a control thread; `false` if there is none. Its frames are flooded until it is learned.
     pub fn remove_static(&self, address: MacAddr) -> bool {
         let number = address.to_u64();
         let is_it = |entry: &&Entry| {
             entry.heard.load(Ordering::Relaxed) == STATIC && is_of(entry.word.load(Ordering::Relaxed), number)
         };
         let Some(entry) = self.bucket(number).iter().find(is_it) else { return false };
-        // Lcores leave it alone until the second store.
+        // Lcores do not touch the entry until the second store.
         entry.word.store(0, Ordering::Relaxed);
         entry.heard.store(0, Ordering::Relaxed);
         self.note_change();
         true
     }
 
-    /// Asks for what is known of an address, ahead of its use. The address is [a number](MacAddr::to_u64).
+    /// Prefetches the bucket of an address, given as [a number](MacAddr::to_u64).
     #[inline]
     pub(crate) fn prefetch_address(&self, address: u64) {
         prefetch_index(&self.buckets, self.bucket_of(address));
     }
 
-    /// Notes that `address` spoke on `port`.
+    /// Learns that `address` is behind `port`.
     #[inline]
     pub fn learn(&self, address: MacAddr, port: PortId, now: Time) {
         self.learn_number(address.to_u64(), port, now);
@@ -336,8 +334,7 @@ impl ForwardingTable {
         }
     }
 
-    /// Where `address` is, or was last heard; `None` if it is unknown or has aged.
-    // Always: the ways of forwarding that call it are several, so that the compiler would have each packet pay for a call.
+    /// Returns the location of `address`; `None` if it is unknown or has aged.
     #[inline(always)]
     pub fn lookup(&self, address: MacAddr, now: Time) -> Option<Destination<'_>> {
         self.lookup_number(address.to_u64(), now)
@@ -374,7 +371,7 @@ impl ForwardingTable {
         }
     }
 
-    /// All entries that have not aged, routes apart: address, port, whether static.
+    /// Returns all entries that have not aged, without routes: address, port, whether static.
     pub fn entries(&self, now: Time) -> Vec<(MacAddr, PortId, bool)> {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0).filter_map(|entry| {
             let (held, heard) = (entry.word.load(Ordering::Relaxed), entry.heard.load(Ordering::Relaxed));
@@ -384,11 +381,11 @@ impl ForwardingTable {
         entries.collect()
     }
 
-    /// Forgets all that was learned, from the control thread, while lcores learn and look up; static addresses and routes stay.
-    /// Returns how many addresses that were. Frames to them are flooded until they are heard again.
+    /// Removes all learned addresses, from the control thread, while lcores learn and look up. Static addresses and routes stay. Returns
+    /// the number of removed addresses. Frames to them are flooded until they are learned again.
     pub fn forget_learned(&self) -> usize {
         let entries = self.buckets.iter().flat_map(|bucket| &bucket.0);
-        // Static ones are entered by this thread alone, so an entry does not become one in between.
+        // Only this thread adds static entries, so no entry becomes static in between.
         let learned = entries.filter(|entry| entry.heard.load(Ordering::Relaxed) != STATIC);
         let forgotten = learned.filter(|entry| entry.word.swap(0, Ordering::Relaxed) != 0).count();
         self.note_change();
@@ -408,7 +405,6 @@ impl ForwardingTable {
     }
 }
 
-/// Whether an entry's word is this address's.
 #[inline(always)]
 fn is_of(held: u64, address: u64) -> bool {
     (held ^ address) << (64 - ADDRESS_BITS) == 0
@@ -447,7 +443,7 @@ mod tests {
         assert_eq!(table.lookup(mac(2), at(0)), None);
     }
 
-    /// From a millisecond to eleven days, whenever a station was heard: not before the time, and at most 1 % after it.
+    /// Covers 1 ms to eleven days: an entry ages no earlier than its time, and at most 1 % later.
     #[test]
     fn ageing_holds_to_a_hundredth_whatever_it_is() {
         for ageing in

@@ -1,4 +1,4 @@
-//! From a configuration to what each port speaks, with thresholds that keep to the theorems.
+//! Flow control of each port, from its configuration, with thresholds checked against the theorems.
 
 #[cfg(test)]
 mod tests;
@@ -10,14 +10,13 @@ use weir_units::{BitRate, Bytes, Span};
 
 use crate::build_error::BuildError;
 
-/// C of a port that neither the configuration nor the device gives a rate: for quanta only, it is not shaped.
+/// Rate C of a port without a configured rate or a known link speed: for quanta only, as the port is not shaped.
 pub const RATE_UNKNOWN: BitRate = BitRate::gbps(10);
 
-/// Checks the flow control of all ports of a file before anything is started. A port without a rate is taken for one of
-/// [`RATE_UNKNOWN`].
+/// Checks the flow control of all ports of a file before anything is started. A port without a rate is assumed to have [`RATE_UNKNOWN`].
 ///
 /// # Errors
-/// Thresholds that break their theorem and queues that the buffer does not keep enough for, unless declared unsafe; each at its line.
+/// Thresholds that break their theorem, and queues for which the buffer reserves too little, unless declared unsafe; each at its line.
 pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
     let wrong = config.real_ports().flat_map(|port| {
         let rate = config.ports[port].rate.unwrap_or(RATE_UNKNOWN);
@@ -26,16 +25,16 @@ pub fn check(config: &SwitchConfig) -> Result<(), ConfigErrors> {
     ConfigErrors::joined(wrong.map(|error| error.at_line(config))).map_or(Ok(()), Err)
 }
 
-/// What a port speaks, at this rate.
+/// Returns a port's flow control at this rate.
 ///
 /// # Errors
-/// [`BuildError::FlowControl`] if a value breaks what the flow control promises.
+/// [`BuildError::FlowControl`] if a value breaks a guarantee of the flow control.
 pub fn mechanism(config: &SwitchConfig, port: usize, rate: BitRate) -> Result<Mechanism, BuildError> {
     let made = config.ports[port].flow_control.at(&controlled_port(config, port, rate));
     made.map_err(|refusal| BuildError::FlowControl { port, refusal })
 }
 
-/// What a port may speak besides while the switch runs: of PFC, PAUSE and nothing, the others; of a port that speaks anything else, none.
+/// Returns the alternatives at run time: PFC, PAUSE or none, without the configured one. Empty for a port with any other flow control.
 pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<Mechanism> {
     let own = config.ports[port].flow_control.tells();
     let all: [&dyn Settings; 3] = [&PfcKind, &PauseKind, &NoFlowControl];
@@ -43,7 +42,7 @@ pub(crate) fn others(config: &SwitchConfig, port: usize, rate: BitRate) -> Vec<M
     others.filter_map(|other| other.at(&controlled_port(config, port, rate)).ok()).collect()
 }
 
-/// What a port's flow control is made for.
+/// Returns the parameters of a port for its flow control.
 pub fn controlled_port(config: &SwitchConfig, port: usize, rate: BitRate) -> ControlledPort {
     let backlog = config.tx_backlog_bytes(&config.ports[port]);
     ControlledPort {
@@ -60,18 +59,18 @@ pub fn controlled_port(config: &SwitchConfig, port: usize, rate: BitRate) -> Con
     }
 }
 
-/// How long a lossless ingress queue of a port may grow under GFC and CBFC: B_m, or CBFC's buffer, as configured or by
-/// default. `None` under all else.
+/// Returns the length limit of a port's lossless ingress queue under GFC and CBFC: B_m, or CBFC's buffer, as configured or by default.
+/// `None` for other flow controls.
 pub fn queue_limit(config: &SwitchConfig, port: usize) -> Option<Bytes> {
     let limit = config.ports[port].flow_control.limit()?;
     Some(limit.given.or(config.b_m_by_default(port)).unwrap_or_default())
 }
 
-/// Whether the buffer keeps as much for a port's queues as they may hold, and the frame that passes their limit: under the static
-/// policy, since every other policy's thresholds move.
+/// Checks that the buffer reserves enough for a port's queues at their limit, plus the frame that passes it. Only the static policy can
+/// fail, since every other policy's thresholds move.
 ///
 /// # Errors
-/// [`BuildError::Room`] if it keeps less, and that is not declared unsafe.
+/// [`BuildError::Room`] if it reserves less, and that is not declared unsafe.
 pub(crate) fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError> {
     match (config.ports[port].flow_control.limit(), queue_limit(config, port), config.kept_for_a_queue(port)) {
         (Some(of_port), Some(limit), Some(kept)) if of_port.is_unsafe != Some(true) && !has_room(config, port) => {
@@ -81,7 +80,7 @@ pub(crate) fn room(config: &SwitchConfig, port: usize) -> Result<(), BuildError>
     }
 }
 
-/// Whether what the buffer keeps for a port's queue takes the longest that it may be and a frame, both in whole cells.
+/// Whether the buffer's reserve for a port's queue holds the longest queue and a frame, both in whole cells.
 fn has_room(config: &SwitchConfig, port: usize) -> bool {
     let cell = u64::from(config.buffer.cell_bytes);
     match (queue_limit(config, port), config.b_m_by_default(port)) {

@@ -1,4 +1,4 @@
-//! Forwarding, on lcores and in virtual time: classify, learn, look up, admit, hand over to the port's transmission.
+//! Forwarding, on lcores and in virtual time: classify, learn, look up, admit, and hand over to the port's transmission.
 
 use std::sync::Arc;
 
@@ -17,41 +17,39 @@ use crate::fdb::Destination;
 use crate::packet::{BURST_MAX, Burst, Direction, Packet, PacketStore, Queued};
 use crate::shared::Shared;
 
-/// Forwards what some ports received, and a copy of it for each of their clones. Fields that each frame touches come first,
-/// and bursts last.
+/// Forwarder of the frames of some ports, and of a copy for each clone. Fields that each frame touches come first, and bursts last.
 ///
-/// Who calls it takes turns by port: [`Forwarding::take_turn`], [`Forwarding::handle_packet`] for each frame that the port
-/// received, [`Forwarding::flush`]. Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
+/// For each port, call [`Forwarding::take_turn`], then [`Forwarding::handle_packet`] for each received frame, then [`Forwarding::flush`].
+/// Frames of a port with clones go to [`Forwarding::handle_copied`] instead.
 #[derive(Debug)]
 #[repr(C)]
 pub(crate) struct Forwarding<P, S = PortSet> {
     pub(crate) shared: Arc<Shared>,
-    /// The right to admit for the ports that are forwarded here, by port.
+    /// Writers of the MMU, by port; `None` for ports that are forwarded elsewhere.
     writers: Box<[Option<PortWriter>]>,
-    /// The ports whose transmission may find something new.
+    /// Ports whose transmission may have new work.
     stirred: S,
-    /// The ports whose flow control counts what comes in.
+    /// Ports whose flow control counts received data.
     counting: S,
-    /// The ports that have clones.
     cloned: S,
-    /// The classes of the port whose turn it is of which a storm drops what comes, as of the turn's beginning.
+    /// Classes of the current port whose arriving frames a storm drops, as of the turn's beginning.
     pub(crate) dropping: ClassSet,
     pub(crate) counters: Counters,
-    /// The clones of each port that is forwarded here; none for most.
+    /// Clones of each port that is forwarded here; mostly empty.
     clones: Box<[Box<[PortId]>]>,
-    /// What came in and is not counted yet, by class: of the port whose turn it is, if its flow control counts.
+    /// Received data that is not yet counted, by class: of the current port, if its flow control counts.
     pub(crate) arrived: [u32; CLASSES],
-    /// Packets that ask to be admitted: what they are, and what the MMU is told of them.
+    /// Packets that wait for admission. `intake` holds their requests to the MMU.
     pub(crate) staged: Burst<P>,
     pub(crate) intake: Box<Intake>,
 }
 
 const _: () = assert!(BURST_MAX == INTAKE_MAX);
 
-/// Where admitted frames go on to, and what was done before frames came here.
+/// Next stage of admitted frames.
 pub(crate) trait Onward<P> {
-    /// Whether control frames are still to be obeyed. Where a receiver on another lcore did that, its forwarder only compares
-    /// the counts that they tell with those of the data before them.
+    /// Whether this side obeys control frames. If a receiver on another lcore does, its forwarder only compares the credit counts in the
+    /// frames with those of the data before them.
     const OBEYS_CONTROL: bool;
 
     /// Takes admitted frames, oldest first.
@@ -67,7 +65,7 @@ pub(crate) trait Onward<P> {
     }
 }
 
-/// What becomes of a frame up to the MMU: decided once, for it and its copies.
+/// Forwarding decision (802.1Q 8.6), made once per frame and shared by its copies.
 #[derive(Clone, Copy)]
 pub(crate) enum Way {
     To(PortId),
@@ -75,7 +73,7 @@ pub(crate) enum Way {
     Drop(DropReason),
 }
 
-/// And of what the switch shares.
+/// Checkpoint of the forwarder and of the shared state.
 impl<P, S: SetOfPorts> State for Forwarding<P, S> {
     fn state(&mut self, archive: &mut Archive) {
         let Forwarding {
@@ -96,7 +94,7 @@ impl<P, S: SetOfPorts> State for Forwarding<P, S> {
         dropping.state(archive);
         counters.state(archive);
         arrived.state(archive);
-        // Between two instants nothing is on its way to the MMU.
+        // Nothing is on its way to the MMU between two instants.
         archive.expect(staged.len());
     }
 }
@@ -127,32 +125,30 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// Whether a port has clones.
     #[inline]
     pub(crate) fn has_clones(&self, port: PortId) -> bool {
         self.cloned.contains(port)
     }
 
-    /// Whether flow control counts what comes in by a port.
+    /// Whether flow control counts the data received by a port.
     #[inline]
     pub(crate) fn counts(&self, port: PortId) -> bool {
         self.counting.contains(port)
     }
 
-    /// Whether a frame of the port whose turn it is may be admitted to this port.
+    /// Whether a frame of the current port may be admitted to the egress port `to`.
     #[inline]
     pub(crate) fn takes(&self, ingress: QueueId, to: PortId) -> bool {
         !self.dropping.contains(ingress.class()) && self.shared.takes(to, ingress.class())
     }
 
-    /// What follows is of this port.
     #[inline]
     pub(crate) fn take_turn(&mut self, port: PortId) {
         self.dropping = self.shared.dropping(port);
     }
 
-    /// Forwards what a port with clones received, and has each clone receive a copy that goes the same way. What there is
-    /// no memory for was received, and is lost.
+    /// Forwards the received frames of a port with clones, and a copy for each clone by the same decision. A copy that finds no memory
+    /// counts as received and dropped.
     #[inline(never)]
     pub(crate) fn handle_copied<O: Onward<P>>(
         &mut self,
@@ -164,7 +160,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     ) {
         let mut ways: ArrayVec<(Option<Headers>, Way), BURST_MAX> = ArrayVec::new();
         self.take_turn(port);
-        // What the peer says of itself, and how many data frames came before it.
+        // Credit frames of the peer, each with the number of data frames before it.
         let mut accounts: ArrayVec<(usize, CreditFrame), BURST_MAX> = ArrayVec::new();
         burst.retain(|packet| {
             ways.push(match packet.parse() {
@@ -208,7 +204,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.flush(now, port, store, onward);
     }
 
-    /// Forwards a frame that `port`, which has no clones and whose turn it is, received.
+    /// Forwards a frame received by `port`, which is the current port and has no clones.
     #[inline]
     pub(crate) fn handle_packet<O: Onward<P>>(
         &mut self,
@@ -234,8 +230,8 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.forward(now, packet, ingress, way, store, onward);
     }
 
-    /// Obeys a control frame, and compares the counts that it tells with those of the data before it, of which so much of a class is yet to be
-    /// counted as `uncounted` says.
+    /// Obeys a control frame, and compares its credit counts with those of the data before it. `uncounted` returns the part of a class that
+    /// is not counted yet.
     pub(crate) fn handle_control<O: Onward<P>>(
         &mut self,
         now: Time,
@@ -249,7 +245,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// Obeys a control frame, unless that was done before.
+    /// Obeys a control frame, unless a receiver did.
     fn obey<O: Onward<P>>(&mut self, now: Time, port: PortId, control: Result<ControlFrame, DecodeError>) {
         if O::OBEYS_CONTROL {
             self.stirred.insert(port);
@@ -257,16 +253,15 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// Compares what a port's peer has sent with what came from it, all of which has been handled up to here: and so much of a class is not
-    /// even in the sums of this burst as `uncounted` says.
+    /// Compares the counts of a port's peer with those of the data received from it, all of which has been handled. `uncounted` returns the
+    /// part of a class that is not even in this burst's sums.
     #[cold]
     fn compare_counts(&self, port: PortId, frame: &CreditFrame, uncounted: impl FnOnce(Class, &Arrived) -> u32) {
         let arrived = self.shared.port(port).arrived();
         arrived.handle_account(frame, |class| self.arrived[class.index()] + uncounted(class, arrived));
     }
 
-    /// Counts a frame as received, and finds its ingress queue; without headers it is in the port's own class.
-    // Always: with the copies' side calling it too, the compiler would have every packet pay for a call.
+    /// Counts a frame as received, and returns its ingress queue. Without headers the port's default class applies.
     #[inline(always)]
     pub(crate) fn receive(&mut self, port: PortId, headers: Option<&Headers>, frame_bytes: u32) -> QueueId {
         let classifier = &self.shared.classifier;
@@ -279,7 +274,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         ingress
     }
 
-    /// Learns a frame's sender, and says what becomes of the frame.
+    /// Learns a frame's source address, and returns the forwarding decision.
     #[inline(always)]
     pub(crate) fn way(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
         if !self.dropping.is_empty() && self.shared.port(port).is_shut() {
@@ -301,13 +296,13 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// [`Forwarding::way`] out of line, for frames that pay for copies anyway.
+    /// Runs [`Forwarding::way`] out of line, for frames that pay for copies anyway.
     #[inline(never)]
     fn way_of_copied(&self, now: Time, port: PortId, headers: &Headers, packet: &P) -> Way {
         self.way(now, port, headers, packet)
     }
 
-    /// Stages a frame for admission, or its copies; or drops it.
+    /// Stages a frame or its copies for admission, or drops the frame.
     #[inline(always)]
     pub(crate) fn forward(
         &mut self,
@@ -328,7 +323,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// The one port that a frame goes to; `None` for all of them.
+    /// Returns the egress port of a frame; `None` to flood.
     #[inline(always)]
     fn destination(&self, headers: &Headers, packet: &P, now: Time) -> Option<PortId> {
         if headers.destination.is_group() {
@@ -340,7 +335,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// The flow's port of several; if that has no link, the next one that has.
+    /// Returns the flow's port of several by ECMP; if that is closed, the next open one.
     #[inline]
     fn one_of(&self, ports: &[PortId], flow_hash: u32) -> PortId {
         let chosen = ecmp::choose(flow_hash, self.shared.hash_seed, ports.len());
@@ -353,7 +348,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         in_turn.into_iter().find(|port| self.shared.is_open(*port)).unwrap_or(ports[chosen])
     }
 
-    /// Sends a frame to every port but its own: copies to all but the last, itself to the last.
+    /// Floods a frame to every port but its own: copies to all but the last, and the frame itself to the last.
     fn flood(
         &mut self,
         now: Time,
@@ -382,11 +377,11 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// In debug builds: whether each frame that was received, or copied, has been handed over or dropped, or is here. Between
-    /// any two calls.
+    /// Checks, in debug builds, that each received or copied frame has been handed over, dropped, or is staged. Holds between any two
+    /// calls.
     ///
     /// # Panics
-    /// If one is not: a fault of the program.
+    /// If a frame is missing, which is a bug.
     pub(crate) fn audit(&self) {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);
@@ -397,13 +392,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// The ports whose peers said something, or may have to be told something, since the last call.
+    /// Takes the ports whose peers sent a message, or may be due one, since the last call.
     #[inline]
     pub(crate) fn take_stirred(&mut self) -> S {
         std::mem::take(&mut self.stirred)
     }
 
-    /// Queues a packet for admission.
     #[inline]
     fn stage(
         &mut self,
@@ -425,7 +419,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.staged.push(packet);
     }
 
-    /// Drops a frame whose port of departure takes none, or none of its class.
+    /// Drops a frame whose egress port is closed, or drops its class.
     #[cold]
     fn refuse(&mut self, now: Time, packet: &P, ingress: QueueId, to: PortId, store: &mut impl PacketStore<P>) {
         let state = self.shared.port(to);
@@ -438,7 +432,6 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.drop_packet(now, packet, ingress, DropReason::PfcWatchdog, store);
     }
 
-    /// Drops a frame before it was admitted.
     #[cold]
     #[inline(never)]
     fn drop_packet(
@@ -457,7 +450,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         drop_arrived(&self.shared, &mut self.counters, ingress, reason);
     }
 
-    /// Admits what is staged, all of it from `port`, and hands on what is kept.
+    /// Admits the staged frames, all of `port`, and hands over the admitted ones.
     #[inline]
     pub(crate) fn flush(
         &mut self,
@@ -473,7 +466,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.count_arrived(port);
     }
 
-    /// Counts what came of a port's peer. After the admission: what is counted as arrived is then counted as held, or was
+    /// Counts the data received from a port's peer. Call it after the admission, so that data counted as arrived is counted as held or
     /// dropped.
     #[inline]
     pub(crate) fn count_arrived(&mut self, port: PortId) {
@@ -490,7 +483,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         classes.for_each(|(class, count)| arrived.count(class, count));
     }
 
-    /// Has the MMU decide on one packet; returns it if it is kept.
+    /// Admits one packet; returns it if the MMU keeps it.
     #[inline(always)]
     pub(crate) fn admit_one(&mut self, now: Time, packet: P, charged: Arrival) -> Option<Queued<P>> {
         let port = charged.ingress.port();
@@ -516,7 +509,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// Admits packets, all of `port`, which are those of the intake; hands on what is kept, and leaves none.
+    /// Admits packets of `port`, whose requests are in the intake. Hands over the admitted ones and leaves both empty.
     #[inline]
     pub(crate) fn admit(
         &mut self,
@@ -547,7 +540,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         self.intake.clear();
     }
 
-    /// Hands on what is kept of a burst, and drops the rest; `has_storm` says whether a class of its port is in one.
+    /// Hands over the admitted packets of a burst, and drops the rest. `has_storm`: a class of the port is in a storm.
     #[inline(never)]
     fn sort_out(
         &mut self,
@@ -577,7 +570,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         onward.take(now, kept);
     }
 
-    /// Answers a reader's request for counters. Called between bursts.
+    /// Answers a reader's request for counters. Call it between bursts.
     #[inline]
     pub(crate) fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {
@@ -585,12 +578,12 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
         }
     }
 
-    /// What it has counted, for who has the switch for itself.
+    /// Returns the live counters, for a caller that owns the whole switch.
     pub(crate) fn counters(&self) -> &Counters {
         &self.counters
     }
 
-    /// Counts a frame that arrived and is given up, and each copy of it.
+    /// Counts an arrived frame and its copies for the clones as dropped.
     pub(crate) fn give_up(&mut self, port: PortId, frame_bytes: u32, reason: DropReason) {
         for n in 0..=self.clones[port.index()].len() {
             let at = if n == 0 { port } else { self.clones[port.index()][n - 1] };
@@ -604,8 +597,7 @@ impl<P: Packet, S: SetOfPorts> Forwarding<P, S> {
     }
 }
 
-/// Counts a frame that is dropped; in a storm of its port and class, there too.
-// Out of line: in it, the loop over frames that are kept would pay for this.
+/// Counts a dropped frame, also in the storm counters if its port and class are in a storm.
 #[cold]
 #[inline(never)]
 fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reason: DropReason) {
@@ -618,7 +610,7 @@ fn drop_arrived(shared: &Shared, counters: &mut Counters, ingress: QueueId, reas
     }
 }
 
-/// Counts a frame that is kept, if its class is in a storm.
+/// Counts an admitted frame in the storm counters, if its class is in a storm.
 #[cold]
 fn count_kept(shared: &Shared, ingress: QueueId) {
     let state = shared.port(ingress.port());
@@ -629,5 +621,4 @@ fn count_kept(shared: &Shared, ingress: QueueId) {
     }
 }
 
-/// Who admits has the port's writer.
 const FORWARDED_HERE: &str = "a port that is forwarded here, and only here";

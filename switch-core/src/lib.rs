@@ -1,6 +1,6 @@
-//! The switch, without its ports: plain code that takes packets and `now`, and answers what to do.
+//! The switch without its ports: plain code that takes packets and `now`, and returns actions.
 //!
-//! It does no I/O and owns no clock; a driver does (DPDK lcores, a simulation, or a test). A packet's way:
+//! It does no I/O and owns no clock; a driver does (DPDK lcores, a simulation, or a test). Path of a packet:
 //!
 //! ```text
 //!            receive             forwarding                   transmission
@@ -9,13 +9,13 @@
 //!            └────────────────────────────────────────────────┘ PAUSE/RESUME for the port of arrival
 //! ```
 //!
-//! [`Switch`] is the common parts. Two kinds of driver run it, and each has types of its own:
+//! [`Switch`] is the shared state. Two kinds of driver run it, each with its own types:
 //!
-//! - [`burst`]: lcores that poll in real time and move packets in bursts. [`Switch::into_lcores`] cuts the switch for a
-//!   [`LcorePlan`](burst::LcorePlan); parts on different lcores meet only in atomics and single-producer rings. A packet's way has no
-//!   lock, no allocation and no float.
-//! - [`single`]: virtual time, where one lcore has the switch for itself and frames come one at a time.
-//!   [`Switch::into_pipeline`] makes it; the driver serves those ports alone that have something to do.
+//! - [`burst`]: lcores that poll in real time and move packets in bursts. [`Switch::into_lcores`] divides the switch for a
+//!   [`LcorePlan`](burst::LcorePlan); lcores share only atomics and single-producer rings. The packet path has no lock, no allocation and
+//!   no float.
+//! - [`single`]: virtual time, where a single lcore runs the switch and frames come one at a time. [`Switch::into_pipeline`] makes it; the
+//!   driver serves only ports with work.
 //!
 //! ```
 //! use weir_flowctl::CatchUp;

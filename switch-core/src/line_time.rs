@@ -1,4 +1,4 @@
-//! How a shaped port used its wire: the time that frames waited for it, and what of that was lost for good.
+//! Line time of a shaped port: the time that frames waited for the wire, and the lost part of it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -6,27 +6,27 @@ use crossbeam_utils::CachePadded;
 use weir_units::Span;
 use weir_units::archive::SharedState;
 
-/// Line time of one port. Its transmitter writes, anybody reads; each number stands alone, so that Relaxed suffices.
+/// Line time of one port. Its transmitter writes, anyone reads; the numbers are independent, so Relaxed suffices.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct LineTally(CachePadded<[AtomicU64; 5]>);
 
-/// The line time of a shaped port, on the switch's clock.
+/// Line time of a shaped port, on the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineTime {
-    /// For how long it had frames that nothing but its rate or its device kept it from sending.
+    /// Time in which only the rate or the device kept the port from sending waiting frames.
     pub waited: Span,
-    /// The part of this in which its wire stood idle because the lcore polled late, longer than it may make up.
+    /// Part of `waited` in which the wire was idle because the lcore polled late, beyond the time that may be made up.
     pub lost_late: Span,
-    /// The time in which its wire stood idle because the device took no frames.
+    /// Time in which the wire was idle because the device accepted no frames.
     pub lost_refused: Span,
-    /// The most that one poll had to make up: a burst of so much time's frames.
+    /// Largest line time that one poll had to make up, which is the length of its burst.
     pub burst_max: Span,
-    /// Line time that frames had waited for before, and that the last such poll could still make up or lose.
+    /// Line time that frames had already waited for, and that the last such poll could still make up or lose.
     pub pending: Span,
 }
 
 impl LineTime {
-    /// What was lost, for whatever reason.
+    /// Returns the lost line time, for all reasons.
     pub fn lost(&self) -> Span {
         self.lost_late + self.lost_refused
     }
@@ -57,7 +57,7 @@ impl LineTally {
     const BURST_MAX: usize = 3;
     const PENDING: usize = 4;
 
-    /// Counts time that frames waited, and line time that a poll makes up and gives up.
+    /// Records the time that frames waited, and the line time that a poll makes up and gives up.
     #[inline]
     pub(crate) fn note_waited(&self, waited: Span, to_make_up: Span, given_up: Span) {
         self.add(Self::WAITED, waited);
@@ -72,7 +72,7 @@ impl LineTally {
         self.add(if refused { Self::REFUSED } else { Self::LATE }, lost);
     }
 
-    /// One writer, so a load and a store.
+    /// One writer, so a load and a store suffice.
     #[inline]
     fn add(&self, n: usize, span: Span) {
         self.0[n].store(self.0[n].load(Ordering::Relaxed) + span.as_picos(), Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! What the switch asks of a packet and of the world around it.
+//! Interfaces to the driver: packets, their memory, and their transmission.
 
 use arrayvec::ArrayVec;
 use weir_mmu::{Arrival, Intake};
@@ -11,13 +11,13 @@ use weir_wire::trailer::Telemetry;
 
 use crate::counters::DropReason;
 
-/// Packets handled at once.
+/// Largest number of packets in a burst.
 pub const BURST_MAX: usize = 64;
 
 /// A burst of packets, oldest first.
 pub type Burst<P> = ArrayVec<P, BURST_MAX>;
 
-/// Which way a frame went, as the port sees it.
+/// Direction of a frame, as the port sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// Received by the port.
@@ -26,83 +26,83 @@ pub enum Direction {
     Outbound,
 }
 
-/// A packet as the switch sees it: an mbuf with a frame in it, or a simulator's record of one. Owned: dropping it
-/// returns its memory.
+/// Packet: an mbuf with a frame in it, or a simulator's record of a frame. Owned: dropping it returns its memory.
 pub trait Packet: Sized + Send + 'static {
-    /// Length of the frame, without FCS.
+    /// Returns the length of the frame in bytes, without FCS.
     fn frame_bytes(&self) -> u32;
 
-    /// Whether this is a MAC control frame: a cheap look, before [`Packet::parse`].
+    /// Whether the frame is a MAC control frame: a cheap check before [`Packet::parse`].
     fn is_control(&self) -> bool;
 
-    /// Reads what the switch needs of the headers.
+    /// Parses the header fields that the switch needs.
     fn parse(&self) -> Parsed;
 
-    /// Looks whether the packet is of the usual kind, and if so reads what [`Packet::parse`] would. Asked of bursts.
+    /// Returns the fields of [`Packet::parse`] if the packet is of the usual kind. Called for bursts.
     #[inline]
     fn glance(&self) -> Glance {
         Glance::OTHER
     }
 
-    /// The first bytes of the packet, if it has enough: with equal ones [`Packet::glance`] tells the same. `None` has it looked at anew.
+    /// Returns the first bytes of the packet, if it has enough. Packets with equal ones have equal results of [`Packet::glance`]. `None`
+    /// forces a new parse.
     #[inline]
     fn head(&self) -> Option<Head> {
         None
     }
 
-    /// Has the cache fetch what [`PortOutput::transmit`] will look at.
+    /// Prefetches the memory that [`PortOutput::transmit`] reads.
     #[inline]
     fn prefetch(&self) {}
 
-    /// Has memory fetched of a packet that has stood for long and leaves some bursts later: what is looked at then, and where the next packet
-    /// may come to lie.
+    /// Prefetches memory of a packet that has waited long and leaves some bursts later: the part read at transmission, and the likely place
+    /// of the next packet.
     #[inline]
     fn prefetch_early(&self) {}
 
-    /// Source address of what [`Packet::parse`] says is data. Asked only where stations are learned.
+    /// Returns the source address of a data frame. Called only where stations are learned.
     fn source(&self) -> MacAddr;
 
-    /// Sets CE if the packet is ECN-capable, and mends the checksum; returns whether it carries CE now.
+    /// Sets CE if the packet is ECN-capable, and updates the checksum; returns whether it carries CE now.
     fn mark_ce(&mut self) -> bool;
 
-    /// A hash of what tells the packet's flow from others: of several ways of equal cost, all packets of a flow go the same.
-    /// Asked only where there are several.
+    /// Returns a hash of the packet's flow: all packets of a flow take the same of several equal-cost paths. Called only where there are
+    /// several.
     fn flow_hash(&self) -> u32;
 
-    /// Whether the packet collects what switches know of the ports that it leaves by (in-band telemetry). Asked only where
-    /// the switch is to stamp.
+    /// Whether the packet collects telemetry of the egress ports on its path (in-band telemetry). Called only where the switch stamps
+    /// frames.
     #[inline]
     fn wants_telemetry(&self) -> bool {
         false
     }
 
-    /// Takes what the port that it leaves by knows. Called when it is taken from its queue.
+    /// Adds the telemetry of the egress port. Called when the packet is taken from its queue.
     #[inline]
     fn stamp(&mut self, _telemetry: &Telemetry) {}
 
-    /// Whether the packet collects a digest of how busy its way is. Asked where the switch is to stamp, of packets that want no
+    /// Whether the packet collects a digest of its path's utilisation. Called where the switch stamps frames, for packets without
     /// telemetry.
     #[inline]
     fn wants_digest(&self) -> bool {
         false
     }
 
-    /// Whether its sender says that it belongs to the first round trip of its flow. Asked in virtual time.
+    /// Whether the sender marked the packet as part of its flow's first round trip. Called in virtual time.
     #[inline]
     fn is_unscheduled(&self) -> bool {
         false
     }
 
-    /// Takes the code of the port that it leaves by, if it is the largest so far.
+    /// Raises the packet's digest to the egress port's code, if that is larger.
     #[inline]
     fn raise_digest(&mut self, _code: u16) {}
 }
 
-/// A packet on its way from admission to its egress queue, and in it, with what it was charged.
+/// Packet between admission and departure, with its charge.
 #[derive(Debug)]
 pub(crate) struct Queued<P> {
     pub(crate) packet: P,
-    /// Length without FCS, beside the packet so that the scheduler need not touch it.
+    /// Length in bytes without FCS; kept here so that the scheduler need not touch the packet.
     pub(crate) frame_bytes: u32,
     pub(crate) charged: Arrival,
 }
@@ -128,19 +128,18 @@ impl<P: Packet> Queued<P> {
         Queued { frame_bytes: packet.frame_bytes(), packet, charged }
     }
 
-    /// A burst's packets with what each was charged; takes them out of the burst.
     #[inline(always)]
     pub(crate) fn all(packets: &mut Burst<P>, intake: &Intake) -> impl Iterator<Item = Queued<P>> {
         packets.drain(..).zip(intake.packets()).map(|(packet, charged)| Queued::new(packet, charged))
     }
 }
 
-/// Packets that a port is offered together: rows of places, [`BURST_MAX`] at most, in the order in which they are to leave.
+/// Packets that a port is offered together: rows of places, at most [`BURST_MAX`], in order of departure.
 pub trait Rows<P> {
-    /// Shows each row.
+    /// Calls `show` for each row.
     fn each(&mut self, show: impl FnMut(&mut [Option<P>]));
 
-    /// Puts packets back that did not go: the last ones, in their order.
+    /// Puts unsent packets back: the last ones, in order.
     fn put_back(&mut self, sent: usize, mut packets: impl Iterator<Item = P>) {
         let mut gone = sent;
         self.each(|row| {
@@ -158,7 +157,7 @@ impl<P> Rows<P> for &mut [Option<P>] {
     }
 }
 
-/// Sends rows of packets by way of a burst, as [`PortOutput::transmit_rows`] does.
+/// Sends rows of packets by means of a burst, as [`PortOutput::transmit_rows`] does.
 pub fn transmit_rows_as_burst<P>(rows: &mut impl Rows<P>, transmit: impl FnOnce(&mut Burst<P>) -> usize) -> usize {
     let mut burst = Burst::new();
     rows.each(|row| burst.extend(row.iter_mut().map_while(Option::take)));
@@ -167,52 +166,51 @@ pub fn transmit_rows_as_burst<P>(rows: &mut impl Rows<P>, transmit: impl FnOnce(
     sent
 }
 
-/// Where packets come from that the switch makes itself: the driver's pools.
+/// Allocator of packets that the switch itself makes: the driver's pools.
 pub trait PacketStore<P> {
-    /// A copy of a packet to be flooded; `None` if there is no memory for it.
+    /// Returns a copy of a packet for flooding or a clone; `None` without memory.
     fn copy(&mut self, packet: &P) -> Option<P>;
 
-    /// A MAC control frame from `source`; `None` if there is no memory for it.
+    /// Returns a MAC control frame from `source`; `None` without memory.
     fn control(&mut self, frame: &ControlFrame, source: MacAddr) -> Option<P>;
 
-    /// A MAC control frame tells the peer to slow down because of an arrival at `crossed`. Called before the frame is sent, in virtual
-    /// time as on lcores.
+    /// Reports that a MAC control frame slows the peer because of an arrival at `crossed`. Called before the frame is sent, in virtual time
+    /// as on lcores.
     #[inline]
     fn note_crossed(&mut self, _packet: &mut P, _crossed: Time) {}
 
-    /// Takes back a packet that was for the switch itself.
+    /// Recycles a packet that was addressed to the switch itself.
     #[inline]
     fn take_back(&mut self, packet: P) {
         drop(packet);
     }
 
-    /// Takes note of a packet that an lcore gives up at `now`: of an ingress queue, which it was not admitted to (inbound), or of an
-    /// egress queue, in which it waited (outbound). It is counted there for this reason. Not called of what is given up when the
-    /// switch stops, nor in virtual time.
+    /// Reports a packet that an lcore drops at `now`: before admission to an ingress queue (inbound), or from an egress queue (outbound).
+    /// The queue's counter of this reason includes it. Not called for drops when the switch stops, nor in virtual time.
     #[inline]
     fn note_drop(&mut self, _now: Time, _packet: &P, _queue: QueueId, _direction: Direction, _reason: DropReason) {}
 }
 
-/// The driver's way out.
+/// Transmit interface of the driver.
 pub trait PortOutput<P> {
-    /// Sends from the front of `burst` what the port accepts now, and leaves the rest; returns how many went.
+    /// Sends the packets that the port accepts now from the front of `burst`, and leaves the rest; returns the number sent.
     fn transmit(&mut self, port: PortId, burst: &mut Burst<P>) -> usize;
 
-    /// Sends from the front of these rows, all of whose places are `Some`, what the port accepts now, and leaves `None` in their places;
-    /// the others stay. Returns how many went.
+    /// Sends the packets that the port accepts now from the front of these rows, whose places are all `Some`. Sent packets leave `None`;
+    /// the others stay. Returns the number sent.
     fn transmit_rows(&mut self, port: PortId, rows: &mut impl Rows<P>) -> usize {
         transmit_rows_as_burst(rows, |burst| self.transmit(port, burst))
     }
 
-    /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns how many went. They are of classes
-    /// whose frames leave by `queue` of the port's several transmit queues ([`crate::burst::queue_of_class`]). All else goes by
-    /// [`PortOutput::transmit`], which is queue 0 of such a port.
+    /// Sends up to `limit` packets from the front of `burst`, and leaves the rest; returns the number sent. Their classes belong to `queue`
+    /// of the port's several transmit queues ([`crate::burst::queue_of_class`]). All other packets use [`PortOutput::transmit`], which is
+    /// queue 0 of such a port.
     fn transmit_by(&mut self, port: PortId, queue: u8, _burst: &mut Burst<P>, _limit: usize) -> usize {
         unreachable!("port {} of this driver has one transmit queue, and no queue {queue}", port.0)
     }
 
-    /// Transmits control frames as [`PortOutput::transmit`] does. Where the port has a transmit queue for them, they may overtake frames
-    /// that it accepted before. They stay in order among themselves.
+    /// Transmits control frames as [`PortOutput::transmit`] does. If the port has a transmit queue for them, they may overtake frames that
+    /// it accepted before. Their own order is kept.
     fn transmit_control(&mut self, port: PortId, burst: &mut Burst<P>) -> usize {
         self.transmit(port, burst)
     }

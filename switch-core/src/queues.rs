@@ -1,4 +1,4 @@
-//! The egress queues' storage: what it does, and many FIFOs in one arena.
+//! Storage of the egress queues: its interface, and many FIFOs in one arena.
 
 use std::fmt;
 #[cfg(test)]
@@ -12,48 +12,44 @@ use weir_units::archive::{Archive, Blank, State};
 
 use crate::packet::Queued;
 
-/// FIFO queues of admitted packets, which share a limited number of places: a queue may hold everything the buffer holds.
+/// FIFO queues of admitted packets, which share a limited number of places: one queue may hold the whole buffer.
 pub(crate) trait PacketQueues: fmt::Debug + Sized {
-    /// What they hold.
     type Packet;
 
-    /// Empty queues, `queues` of them, with room for `limit` packets together, of which `places` are to have theirs from the start.
+    /// Returns `queues` empty queues with room for `limit` packets together, of which `places` are allocated now.
     fn new(queues: usize, limit: usize, places: usize) -> Self;
 
-    /// Puts a packet last; returns it if there is no room.
+    /// Appends a packet; returns it if there is no room.
     fn push(&mut self, queue: usize, queued: Queued<Self::Packet>) -> Result<(), Queued<Self::Packet>>;
 
-    /// Takes the first packet.
     fn pop(&mut self, queue: usize) -> Option<Queued<Self::Packet>>;
 
-    /// Length of the first packet, without FCS.
+    /// Returns the length of the first packet in bytes, without FCS.
     fn front_bytes(&self, queue: usize) -> Option<u32>;
 
-    /// Whether a queue has no packet.
     fn is_empty(&self, queue: usize) -> bool;
 
-    /// The ports by which a queue's packets came. Looks at every one of them.
+    /// Returns the ingress ports of a queue's packets. Visits every packet.
     fn came_by<S: SetOfPorts>(&self, queue: usize) -> S;
 
-    /// Packets in all queues.
+    /// Returns the number of packets in all queues.
     fn held(&self) -> usize;
 
-    /// Asks for where the first packet is to be found, ahead of its use.
+    /// Prefetches the head of a queue.
     #[inline]
     fn prefetch(&self, _queue: usize) {}
 
-    /// Asks for the first packet, if there is one.
+    /// Prefetches the first packet, if there is one.
     #[inline]
     fn prefetch_front(&self, _queue: usize) {}
 }
 
 /// FIFO queues of places that are linked by index.
 ///
-/// Places are made at construction, or, where memory is taken as it is needed, when all that there are hold something: they
-/// are as many then as were ever held at once.
+/// Places are allocated at construction, or on demand when all existing ones are taken. Their number is then the largest number of packets
+/// held at once.
 pub(crate) struct Queues<P> {
     places: Vec<Slot<P>>,
-    /// How many places there may be.
     limit: usize,
     /// First free place; places are reused last in, first out, while they are still in the cache.
     free: u32,
@@ -61,7 +57,7 @@ pub(crate) struct Queues<P> {
     held: usize,
 }
 
-/// A place: a [`Queued`], with what leads on in the bytes that would fill it up.
+/// Place of a [`Queued`] packet, whose padding holds the link to the next place.
 struct Slot<P> {
     packet: Option<P>,
     charged: Arrival,
@@ -113,7 +109,7 @@ impl<P> Slot<P> {
 }
 
 impl<P> Queues<P> {
-    /// Empty queues, `queues` of them, with room for `limit` items together, of which `places` have a place from the start.
+    /// Returns `queues` empty queues with room for `limit` items together, of which `places` are allocated now.
     pub(crate) fn new(queues: usize, limit: usize, places: usize) -> Queues<P> {
         let places = places.min(limit);
         let next = |place| if place + 1 < places { place as u32 + 1 } else { NONE };
@@ -126,7 +122,7 @@ impl<P> Queues<P> {
         }
     }
 
-    /// Puts an item last; returns it if every place is taken.
+    /// Appends an item; returns it if all places are taken.
     #[inline(always)]
     pub(crate) fn push(&mut self, queue: usize, queued: Queued<P>) -> Result<(), Queued<P>> {
         if self.free == NONE && !self.make_place() {
@@ -136,7 +132,7 @@ impl<P> Queues<P> {
         let place = &mut self.places[at as usize];
         self.free = std::mem::replace(&mut place.next, NONE);
         let Queued { packet, frame_bytes, charged } = queued;
-        // A free place has none, so that nothing is to be dropped; the compiler can't know.
+        // A free place has no packet, so nothing is dropped; the compiler can't know.
         std::mem::forget(place.packet.replace(packet));
         (place.frame_bytes, place.charged) = (frame_bytes, charged);
         self.prefetch_place(self.free);
@@ -150,14 +146,14 @@ impl<P> Queues<P> {
         Ok(())
     }
 
-    /// Makes a free place, as none is; says whether there may be one more.
+    /// Adds a free place; returns whether the limit allows it.
     #[cold]
     fn make_place(&mut self) -> bool {
         if self.places.len() == self.limit {
             return false;
         }
         if self.places.len() == self.places.capacity() {
-            // Not twice as many: of hundreds of switches each one's share of waste counts.
+            // Not doubled: with hundreds of switches, the waste of each counts.
             self.places.reserve_exact((self.places.len() / 4).max(32));
         }
         self.free = self.places.len() as u32;
@@ -165,7 +161,6 @@ impl<P> Queues<P> {
         true
     }
 
-    /// Takes the first item.
     #[inline]
     pub(crate) fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
         let ends = &mut self.ends[queue];
@@ -179,12 +174,12 @@ impl<P> Queues<P> {
         self.held -= 1;
         let (frame_bytes, charged) = (place.frame_bytes, place.charged);
         let queued = place.packet.take().map(|packet| Queued { packet, frame_bytes, charged });
-        // The next item is looked at when its turn has come, and may have lain for long.
+        // The next item is read at its turn, and may have left the cache.
         self.prefetch_place(self.ends[queue].head);
         queued
     }
 
-    /// Asks for a place, if it is one.
+    /// Prefetches a place, if the index is valid.
     #[inline]
     fn prefetch_place(&self, place: u32) {
         if let Some(place) = self.places.get(place as usize) {
@@ -193,7 +188,6 @@ impl<P> Queues<P> {
         }
     }
 
-    /// The first item.
     #[inline]
     fn front(&self, queue: usize) -> Option<&Slot<P>> {
         self.places.get(self.ends[queue].head as usize)
@@ -204,7 +198,6 @@ impl<P> Queues<P> {
         self.ends[queue].head == NONE
     }
 
-    /// A queue's items, first to last.
     fn iter(&self, queue: usize) -> impl Iterator<Item = &Slot<P>> {
         let mut at = self.ends[queue].head;
         std::iter::from_fn(move || {
@@ -214,7 +207,6 @@ impl<P> Queues<P> {
         })
     }
 
-    /// Items in all queues.
     pub(crate) fn held(&self) -> usize {
         self.held
     }
@@ -281,7 +273,7 @@ mod tests {
     use weir_units::{Class, PortId, PortSet, QueueId};
 
     proptest! {
-        /// The queues against as many `VecDeque`s.
+        /// Compares the queues with `VecDeque`s.
         #[test]
         fn as_deques(
             operations in proptest::collection::vec((any::<bool>(), 0..4u8), 0..400),

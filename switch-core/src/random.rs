@@ -1,19 +1,19 @@
-//! The random numbers of the packet path: RED's marks, drawn ingress ports.
+//! Random numbers of the packet path: RED's marks, drawn ingress ports.
 
 use weir_units::SplitMix64;
 use weir_units::archive::State;
 
-/// xorshift64*: a few instructions, the same numbers for the same seed.
+/// Generator xorshift64*: a few instructions, and a reproducible sequence per seed.
 #[derive(Clone, Debug, State)]
 pub(crate) struct Random(u64);
 
 impl Random {
     pub(crate) fn new(seed: u64) -> Random {
-        // Seeds that are near each other would begin alike.
+        // Similar seeds would have similar first numbers.
         Random(SplitMix64::mix(seed) | 1)
     }
 
-    /// A seed for a part of a switch, unlike that of any other part or switch: FNV-1a of all three.
+    /// Returns a seed for a part of a switch, different from that of any other part or switch: FNV-1a of all three.
     pub(crate) fn seed_of(switch: &str, seed: u64, part: u64) -> u64 {
         let bytes = switch.bytes().chain(seed.to_le_bytes()).chain(part.to_le_bytes());
         bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
@@ -27,7 +27,7 @@ impl Random {
         (self.0.wrapping_mul(0x2545_f491_4f6c_dd1d) >> 32) as u32
     }
 
-    /// A number below `n`; of a small `n`, all alike to one in a hundred million.
+    /// Returns a number below `n`; for small `n` uniform to within 10^-8.
     #[inline]
     pub(crate) fn below(&mut self, n: u32) -> u32 {
         ((u64::from(self.next()) * u64::from(n)) >> 32) as u32

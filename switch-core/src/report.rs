@@ -1,4 +1,4 @@
-//! What happened: the counters of all halves put together, and the books balanced.
+//! Report of a switch: the counters of all halves of its pipeline, added up, and the conservation of frames.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::counters::{Counters, DropReason, Published, gauge, port_stat, queue_s
 use crate::line_time::LineTime;
 use crate::shared::Shared;
 
-/// Asks the halves for their counters.
+/// Collector of the counters of all halves.
 #[derive(Debug)]
 pub struct Reporter {
     shared: Arc<Shared>,
@@ -20,50 +20,50 @@ pub struct Reporter {
     transmitters: Vec<Arc<Published>>,
 }
 
-/// A report of one switch at one instant.
+/// Report of one switch at one instant.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// When it was asked for.
+    /// Instant of the request.
     pub at: Time,
-    /// Each port.
+    /// Reports of the ports.
     pub ports: Vec<PortReport>,
-    /// The shared segment.
+    /// Usage of the shared segment.
     pub pool: PoolUse,
-    /// The headroom pool, where headroom is one.
+    /// Usage of the headroom pool, if headroom is pooled.
     pub headroom_pool: Option<PoolUse>,
-    /// The egress lossy pool, in the four-pool model.
+    /// Usage of the egress lossy pool, in the four-pool model.
     pub egress_lossy_pool: Option<PoolUse>,
-    /// The conservation of frames.
+    /// Conservation of frames.
     pub balance: Balance,
-    /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
+    /// Delay from the arrival that crossed Xoff, or raised a GFC stage, to the message's handover to the port.
     pub message_delay: Delay,
-    /// From the arrival of a peer's message that pauses a class, or changes its rate, to the transmitter's obeying it.
+    /// Delay from the arrival of a peer's message that pauses a class or changes its rate, until the transmitter obeys it.
     pub reaction: Delay,
 }
 
-/// `received + copied = sent + dropped + held`, by parts.
+/// Frame conservation, in data frames: `received + copied = sent + dropped + held`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Balance {
-    /// Data frames received; a frame that clones copy counts at each of them too.
+    /// Data frames received; a frame that clones copy counts at each clone too.
     pub received: u64,
     /// Further copies of flooded frames.
     pub copied: u64,
     /// Data frames sent.
     pub sent: u64,
-    /// Frames dropped, for whatever reason.
+    /// Frames dropped, for any reason.
     pub dropped: u64,
-    /// Frames in egress queues and bursts, as the transmitters count what they have.
+    /// Frames in egress queues and bursts, as the transmitters count them.
     pub queued: u64,
     /// Frames in rings between lcores.
     pub in_rings: u64,
-    /// Whether each half's own books balance: what came in went on, was dropped or is there.
+    /// Whether each half is consistent: every received frame was handed over, dropped or is held.
     pub holds: bool,
 }
 
-/// A delay in nanoseconds of the switch's clock: percentiles, and how many had each length.
+/// Histogram and percentiles of a delay, in nanoseconds of the switch's clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Delay {
-    /// How many were measured.
+    /// Number of measured delays.
     pub count: u64,
     /// Median.
     pub p50: u64,
@@ -71,64 +71,64 @@ pub struct Delay {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
-    /// The longest.
+    /// Longest delay.
     pub max: u64,
-    /// All together.
+    /// Sum of all delays.
     pub sum: u64,
-    /// How many had each length: longer than the length before, and up to [`Delay::up_to`].
+    /// Number of delays in each bin: longer than the previous bin's bound, and at most [`Delay::up_to`].
     pub lengths: [u64; gauge::LENGTHS],
 }
 
-/// One port's part of a report.
+/// Report of one port.
 #[derive(Clone, Debug)]
 pub struct PortReport {
-    /// Its name.
+    /// Name of the port.
     pub name: String,
-    /// Whether it has a link; of a clone, whether its port has.
+    /// Whether the port has a link; for a clone, whether its real port has.
     pub link_up: bool,
-    /// The speed of its link, as last told; `None` where the driver tells none.
+    /// Speed of the link as last reported; `None` where the driver reports none.
     pub link_rate: Option<BitRate>,
-    /// Each class. Classes of a switch that saw no frame share one report, as they mostly say the same: those with frames are few.
+    /// Reports of the classes. Classes without frames share one report, as they mostly have equal ones.
     pub classes: [Arc<ClassReport>; CLASSES],
     /// Control frames received.
     pub control_rx: ControlReport,
     /// Control frames sent.
     pub control_tx: ControlReport,
-    /// Messages obeyed that say what they should not: stages above the last, pauses taken for stages, credit limits that go back
-    /// or are beyond the buffer.
+    /// Obeyed messages with invalid contents: stages above the last, pauses taken for stages, credit limits that go back or exceed the
+    /// buffer.
     pub odd_messages: u64,
-    /// How the port and its peer get on.
+    /// Counters of a flow-control mismatch with the peer.
     pub accord: Accord,
-    /// How it used its wire; `None` of a port that is not shaped, and in virtual time, where no poll is late.
+    /// Use of the line time; `None` for a port that is not shaped, and in virtual time, where no poll is late.
     pub line_time: Option<LineTime>,
 }
 
-/// Signs that a port and its peer do not speak the same flow control, or not alike.
+/// Counters of a flow-control mismatch between a port and its peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accord {
-    /// Frames received of another flow control than the port's: ignored. PFC's pauses at a port that obeys stages too: they slow
-    /// a class for the time that they ask for.
+    /// Ignored frames of a flow control other than the port's. At a port that obeys stages, PFC's pauses count too; they slow a class for
+    /// their pause time.
     pub foreign: u64,
-    /// Frames with credit for more than a buffer has: the peer has a larger one, was restarted, or did not send them.
+    /// Frames with credit for more than the buffer: the peer has a larger one, was restarted, or did not send them.
     pub excessive_credits: u64,
-    /// How often counts of credit were set to the peer's: after frames were lost on the link, or an end was restarted.
+    /// Resynchronisations of credit counts with the peer's, after frames were lost on the link or an end was restarted.
     pub resyncs: u64,
-    /// How often a class went back to the line rate, because the peer's last word had aged (GFC).
+    /// Returns of a class to the line rate because the peer's last message had aged (GFC).
     pub aged: u64,
-    /// When the last message came that was obeyed; the clock's start if none did.
+    /// Arrival of the last obeyed message; the clock's start if there was none.
     pub heard_at: Time,
 }
 
-/// One (port, class)'s part of a report.
+/// Report of one (port, class).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClassReport {
     /// Data frames received.
     pub rx_frames: u64,
-    /// Their bytes, without FCS.
+    /// Bytes of the received data frames, without FCS.
     pub rx_bytes: u64,
     /// Data frames sent.
     pub tx_frames: u64,
-    /// Their bytes, without FCS.
+    /// Bytes of the sent data frames, without FCS.
     pub tx_bytes: u64,
     /// Frames marked CE on departure.
     pub ce_marked: u64,
@@ -146,59 +146,59 @@ pub struct ClassReport {
     pub xoff_tx: u64,
     /// Frames sent that resume this class.
     pub xon_tx: u64,
-    /// How often the peer was told to pause, refreshes not included.
+    /// Transitions of the peer from running to paused; refreshes do not count.
     pub pauses_tx: u64,
-    /// What the ingress queue held at each of these instants, added up.
+    /// Sum of the ingress queue's occupancy at each pause of the peer.
     pub held_at_pauses: Bytes,
-    /// For how long the peer was told to pause.
+    /// Time for which the peer was paused.
     pub paused_tx: Span,
-    /// How often the peer paused this class here.
+    /// Transitions of this class from running to paused by the peer.
     pub pauses_rx: u64,
-    /// For how long the peer paused this class here.
+    /// Time for which the peer paused this class.
     pub paused_rx: Span,
-    /// The last time that the peer paused this class here.
+    /// Last pause of this class by the peer.
     pub last_pause_rx: Option<LastPause>,
-    /// The rate that the peer sets this class here, under GFC.
+    /// Rate that the peer sets for this class, under GFC.
     pub rate_rx: Option<BitRate>,
-    /// What the gauges of the port's flow control show of the class.
+    /// Gauges of the port's flow control for the class.
     pub gauges: Gauges,
-    /// The ingress ports that the egress queue holds frames of, lowest first, while the peer lets it send nothing; none for a queue
-    /// that is empty or may send.
+    /// Ingress ports with frames in the egress queue while the peer blocks it, in ascending order; empty for a queue that is empty or may
+    /// send.
     pub blocked_from: Box<[PortId]>,
-    /// What the egress queue's PFC watchdog counted; `None` where none watches. It misses frames that another lcore drops
-    /// just after a storm is over.
+    /// Counters of the egress queue's PFC watchdog; `None` if the queue is not watched. Frames that another lcore drops just after a
+    /// storm's end are missing.
     pub storms: Option<StormCounters>,
-    /// The ingress queue's occupancy and watermarks.
+    /// Occupancy and watermarks of the ingress queue.
     pub ingress: QueueUse,
-    /// Bytes waiting in the egress queue, as charged.
+    /// Occupancy of the egress queue, in charged bytes.
     pub egress: Bytes,
-    /// Highest of these.
+    /// Watermark of the egress queue's occupancy.
     pub egress_max: Bytes,
 }
 
-/// Control frames of a port.
+/// Control frames of a port, in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlReport {
     /// PFC frames.
     pub pfc: u64,
     /// 802.3x PAUSE frames.
     pub pause: u64,
-    /// Frames with credit or queues' lengths.
+    /// Frames with credit or queue lengths.
     pub credit: u64,
-    /// Messages of a flow control with frames of its own; received, those that were obeyed.
+    /// Messages of a flow control with frames of its own; if received, only the obeyed ones.
     pub own: u64,
-    /// Received: of an unknown opcode or of a flow control that the port does not speak.
+    /// Received frames with an unknown opcode, or of a flow control that the port does not speak.
     pub ignored: u64,
-    /// Broken ones.
+    /// Malformed control frames.
     pub malformed: u64,
-    /// To be sent: how often one was due and had no memory. It is due again in the next round.
+    /// Due frames that found no memory, counted at each attempt. The frame is due again in the next round.
     pub put_off: u64,
-    /// PFC frames received that pause a class which is lossy here: ignored for it, and for it alone.
+    /// Received PFC frames that pause a lossy class. They are ignored for that class alone.
     pub lossy_pauses: u64,
 }
 
 impl ControlReport {
-    /// Messages of flow control, whichever.
+    /// Returns the number of flow-control messages of all kinds.
     pub fn messages(&self) -> u64 {
         self.pfc + self.pause + self.credit + self.own
     }
@@ -214,7 +214,7 @@ impl Reporter {
         Reporter { shared, receivers, forwarders, transmitters }
     }
 
-    /// Collects a report as of `now`. `wait` is called while an lcore has not answered, and gives up by returning `false`.
+    /// Collects a report as of `now`. `wait` is called while an lcore has not answered; if it returns `false`, the result is `None`.
     ///
     /// Transmitters are asked first and receivers last, so that frames counted as sent were counted as received too.
     pub fn collect(&self, now: Time, mut wait: impl FnMut() -> bool) -> Option<Report> {
@@ -231,7 +231,7 @@ impl Reporter {
         Some(self.report(now, &transmitted, &forwarded, &received))
     }
 
-    /// A report as of `now` of a switch that one lcore has for itself, straight from its counters.
+    /// Returns a report as of `now` from the counters of a switch that runs on one lcore.
     pub(crate) fn report_of(&self, now: Time, transmitted: &Counters, forwarded: &Counters) -> Report {
         let ports = self.shared.ports().len();
         let [transmitted, forwarded] = [transmitted, forwarded].map(|counters| Sum::of_counters(counters, ports));
@@ -242,7 +242,7 @@ impl Reporter {
         let mut unused = Unused::default();
         let ports = self.shared.ports().iter().enumerate().map(|(index, state)| {
             let port = PortId(index as u16);
-            // Where RX has an lcore of its own, control frames are counted there.
+            // With an lcore for RX, control frames are counted there.
             let count = |stat: usize| forwarded.port(port, stat) + received.port(port, stat);
             PortReport {
                 name: state.name.clone(),
@@ -337,7 +337,7 @@ impl Reporter {
         let received = if self.receivers.is_empty() {
             received_here
         } else {
-            // What clones receive is made by the forwarder, and no receiver has seen it.
+            // The forwarder makes the frames that clones receive; no receiver has seen them.
             let clones = ports().filter(|(port, state)| state.real_port != *port);
             let by_clones: u64 = clones.map(|(port, _)| fwd.port_total(port, queue_stat::FRAMES)).sum();
             ports().map(|(port, _)| rx.port(port, port_stat::PASSED_ON)).sum::<u64>() + by_clones
@@ -358,7 +358,7 @@ impl Reporter {
 }
 
 impl Report {
-    /// Frames dropped for a reason, over all ports and classes.
+    /// Returns the frames dropped for a reason, over all ports and classes.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         let classes = self.ports.iter().flat_map(|port| &port.classes);
         classes.map(|class| class.dropped(reason)).sum()
@@ -366,12 +366,12 @@ impl Report {
 }
 
 impl ClassReport {
-    /// Frames of the class dropped for a reason, received or to be sent.
+    /// Returns the frames of the class dropped for a reason, received or to be sent.
     pub fn dropped(&self, reason: DropReason) -> u64 {
         self.rx_drops[reason as usize] + self.tx_drops[reason as usize]
     }
 
-    /// Whether anything happened to this class.
+    /// Whether the class has any frames, pauses or drops.
     pub fn is_used(&self) -> bool {
         let drops: u64 = self.rx_drops.iter().chain(&self.tx_drops).sum();
         self.rx_frames + self.tx_frames + self.xoff_rx + self.xoff_tx + self.xon_tx + drops > 0
@@ -379,21 +379,21 @@ impl ClassReport {
 }
 
 impl Balance {
-    /// Frames that the switch holds.
+    /// Returns the frames held by the switch.
     pub fn held(&self) -> u64 {
         self.queued + self.in_rings
     }
 }
 
-/// Reports of classes that saw no frame, each as it is said once.
+/// Deduplicated reports of classes without frames.
 #[derive(Default)]
 struct Unused(Vec<Arc<ClassReport>>);
 
 impl Unused {
-    /// What may be said differently: a lossless and a lossy class, at ports of two rates.
+    /// Largest number of different reports: a lossless and a lossy class, at ports of two rates.
     const MOST: usize = 4;
 
-    /// The report in memory that it shares, if it is of such a class and was said before.
+    /// Returns the shared report that equals this one, if its class saw no frame.
     fn share(&mut self, report: ClassReport) -> Arc<ClassReport> {
         if report.is_used() {
             return Arc::new(report);
@@ -409,7 +409,7 @@ impl Unused {
     }
 }
 
-/// The counters of all halves of one kind, added up.
+/// Sum of the counters of all halves of one kind.
 #[derive(Default)]
 struct Sum {
     ports: usize,
@@ -455,7 +455,7 @@ impl Sum {
         self.values[self.ports * CLASSES * queue_stat::WIDTH + port.index() * port_stat::WIDTH + stat]
     }
 
-    /// A queue's counter, over all queues of a port.
+    /// Sums a queue counter over the queues of a port.
     fn port_total(&self, port: PortId, stat: usize) -> u64 {
         Class::ALL.iter().map(|class| self.queue(QueueId::new(port, *class), stat)).sum()
     }
@@ -464,7 +464,6 @@ impl Sum {
         self.values[self.values.len() - gauge::WIDTH + gauge]
     }
 
-    /// A queue's counter, over all queues.
     fn total(&self, stat: usize) -> u64 {
         self.queues().map(|row| row[stat]).sum()
     }
@@ -480,12 +479,12 @@ impl Sum {
 }
 
 impl Delay {
-    /// The longest delay of one of [`Delay::lengths`], in nanoseconds; `None` of the last, which has all that is longer.
+    /// Returns the upper bound of a bin of [`Delay::lengths`], in nanoseconds; `None` for the last bin, which is unbounded.
     pub fn up_to(length: usize) -> Option<u64> {
         gauge::length_up_to(length)
     }
 
-    /// Adds another lcore's, and takes the worse of their percentiles: what a port may have to wait.
+    /// Adds the delays of another lcore. Each percentile becomes the worse of the two, as a port may have to wait that long.
     fn merge(&mut self, gauges: &[u64]) {
         self.count += gauges[gauge::COUNT];
         self.p50 = self.p50.max(gauges[1]);

@@ -1,4 +1,4 @@
-//! Which class sends next: strict priority over deficit weighted round robin, by bytes or by frames.
+//! Scheduler of an egress port: strict priority over deficit weighted round robin, by bytes or by frames.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -7,24 +7,23 @@ use weir_config::{QueueConfig, SchedulerKind};
 use weir_units::archive::State;
 use weir_units::{CLASSES, Class, ClassSet};
 
-/// One port's scheduler. Strict classes come first, the highest of them; the rest share what is left by DWRR
-/// (Shreedhar and Varghese 1995), each getting its quantum a round, so every class with a backlog gets a minimum. Where packets
-/// take turns, the same is counted in frames: each costs 1, and a quantum is a number of them.
+/// Scheduler of one port. Strict classes come first, the highest of them; the rest share the remaining rate by DWRR (Shreedhar and Varghese
+/// 1995). Each gets its quantum per round, so every backlogged class gets a minimum. Packet round robin counts frames instead: each costs
+/// 1, and a quantum is a number of frames.
 #[derive(Clone, Debug, State)]
 pub(crate) struct Scheduler {
-    /// What each class may send in a turn, in bytes or frames; the ports of a switch share them.
+    /// Quantum of each class per turn, in bytes or frames; shared by the ports of a switch.
     quanta: Arc<[AtomicU32; CLASSES]>,
     #[state(same)]
     counts: Counts,
     deficit: [u32; CLASSES],
     strict: ClassSet,
-    /// The class whose turn it is.
     turn: Class,
-    /// Whether it has had its quantum for this turn.
+    /// Whether the class of the current turn has received its quantum.
     granted: bool,
 }
 
-/// What a turn is counted in: 0 for bytes, 1 for frames. Told without a branch, for it stands in the way of every frame.
+/// Unit of the deficit: 0 for bytes, 1 for frames. A number avoids a branch per frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts(u8);
 
@@ -32,33 +31,33 @@ impl Counts {
     const BYTES: Counts = Counts(0);
     const FRAMES: Counts = Counts(1);
 
-    /// What a frame of this length takes of a turn.
+    /// Returns the cost of a frame of `length` bytes.
     #[inline(always)]
     fn of(self, length: u32) -> u32 {
         let frames = u32::from(self.0);
         length & frames.wrapping_sub(1) | frames
     }
 
-    /// What frames of so many bytes together take of a turn.
+    /// Returns the cost of frames with `bytes` in total.
     #[inline(always)]
     fn of_all(self, frames: usize, bytes: u32) -> u32 {
         if self == Counts::BYTES { bytes } else { frames as u32 }
     }
 }
 
-/// Frames of one class in a row, of which the first was scheduled.
+/// Run of consecutive frames of one class, the first of which was scheduled.
 #[derive(Debug)]
 pub(crate) struct Row {
     class: Class,
     is_strict: bool,
     counts: Counts,
-    /// What the class gets whenever it needs it, as no other has a turn; 0 if others do.
+    /// Quantum that the class gets whenever it needs it, while no other class is ready; 0 if others are.
     quantum: u32,
     deficit: u32,
 }
 
 impl Row {
-    /// Whether a frame of this length goes next too. It counts as sent then. If not, [`Scheduler::next`] tells which class is.
+    /// Whether a frame of `length` bytes goes next too. If so, it counts as sent. If not, [`Scheduler::next`] returns the next class.
     #[inline(always)]
     pub(crate) fn goes_on(&mut self, length: u32) -> bool {
         if self.is_strict {
@@ -77,8 +76,8 @@ impl Row {
 }
 
 impl Row {
-    /// How many of the frames of these lengths go next, one after the other: as [`Row::goes_on`] says of each. They count as sent then.
-    /// Returns their bytes too.
+    /// Returns the number of leading frames of these lengths that go next, as [`Row::goes_on`] decides for each, and their bytes. They
+    /// count as sent.
     #[inline(always)]
     pub(crate) fn go_on(&mut self, lengths: &[u32]) -> (usize, u32) {
         if self.quantum == 0 && !self.is_strict {
@@ -90,14 +89,14 @@ impl Row {
         }
         let total = self.counts.of_all(all.0, all.1);
         if self.deficit < total {
-            // The class gets a quantum whenever it needs one, so for all of them as many as their sum needs.
+            // The class gets a quantum whenever it needs one; add as many as the sum needs.
             self.deficit += (total - self.deficit).next_multiple_of(self.quantum);
         }
         self.deficit -= total;
         all
     }
 
-    /// [`Row::go_on`] of frames of a turn, which may end with any of them: some at a time, and the last ones one by one.
+    /// [`Row::go_on`] within a turn, which may end at any frame: in groups of frames, and the last ones singly.
     #[inline(always)]
     fn go_on_by_parts(&mut self, lengths: &[u32]) -> (usize, u32) {
         let before = self.deficit;
@@ -120,11 +119,10 @@ impl Row {
     }
 }
 
-/// Frames that are summed up before one is looked at alone.
 const PART: usize = 8;
 
 impl Scheduler {
-    /// A scheduler for queues served as configured; a clone of it does for another port.
+    /// Returns a scheduler for queues served as configured; clone it for further ports.
     pub(crate) fn new(kind: SchedulerKind, queues: &[QueueConfig; CLASSES]) -> Scheduler {
         let strict = Class::ALL.into_iter().filter(|class| queues[class.index()].strict);
         Scheduler {
@@ -140,26 +138,25 @@ impl Scheduler {
         }
     }
 
-    /// Serves queues so from now on, at all ports that share the quanta. What classes may still send of their turns stays.
+    /// Sets quanta and strict classes, at all ports that share the quanta. Deficits stay.
     pub(crate) fn set(&mut self, quanta: [u32; CLASSES], strict: ClassSet) {
         self.quanta.iter().zip(quanta).for_each(|(word, quantum)| word.store(quantum.max(1), Ordering::Relaxed));
         self.strict = strict;
     }
 
-    /// The classes that go before all others.
     #[inline]
     pub(crate) fn strict(&self) -> ClassSet {
         self.strict
     }
 
-    /// Relaxed: a number that stands alone, written by this thread.
+    /// Returns a quantum. Relaxed: an independent number, written by this thread.
     #[inline]
     fn quantum(&self, class: Class) -> u32 {
         self.quanta[class.index()].load(Ordering::Relaxed)
     }
 
-    /// The class to send from among those in `ready` (backlogged, and not paused); `head` tells the length of the
-    /// frame at a queue's head. The frame counts as sent.
+    /// Returns the next class among those in `ready` (backlogged and not paused). `head` returns the length of the frame at a queue's head,
+    /// in bytes. That frame counts as sent.
     #[inline]
     pub(crate) fn next(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Option<Class> {
         let strict = ready & self.strict;
@@ -175,8 +172,7 @@ impl Scheduler {
         Some(self.next_in_turn(ready, head))
     }
 
-    /// What frames of the class that was sent from last may follow each other, while `ready` is what it was, and so are the other
-    /// classes' heads.
+    /// Returns the run of frames of the last class that may follow, while `ready` and the other classes' heads stay the same.
     #[inline]
     pub(crate) fn row(&self, class: Class, ready: ClassSet) -> Row {
         let alone = ready.only() == Some(class);
@@ -185,13 +181,12 @@ impl Scheduler {
         Row { class, is_strict, counts: self.counts, quantum, deficit }
     }
 
-    /// Takes over what a row has sent.
+    /// Takes over the deficit after a run.
     #[inline]
     pub(crate) fn end_row(&mut self, row: &Row) {
         self.deficit[row.class.index()] = row.deficit;
     }
 
-    /// The next of several classes in turn.
     #[inline]
     fn next_in_turn(&mut self, ready: ClassSet, head: impl Fn(Class) -> u32) -> Class {
         self.skip_to(ready);
@@ -213,7 +208,7 @@ impl Scheduler {
         }
     }
 
-    /// Passes the turns of classes that are not ready.
+    /// Skips the turns of classes that are not ready.
     #[inline]
     fn skip_to(&mut self, ready: ClassSet) {
         let turn = self.turn.number();
@@ -223,7 +218,7 @@ impl Scheduler {
         }
     }
 
-    /// The next class where one alone is ready: it gets its quantum as often as it takes, since no other has a turn.
+    /// Serves the only ready class: it gets its quantum as often as needed, since no other class has a turn.
     #[inline]
     fn next_of_one(&mut self, class: Class, head: impl Fn(Class) -> u32) -> Class {
         let quantum = self.quantum(class);
@@ -240,7 +235,7 @@ impl Scheduler {
         class
     }
 
-    /// Notes that a queue has run empty: what it did not use is forfeit.
+    /// Clears the deficit of a queue that has run empty.
     #[inline]
     pub(crate) fn handle_empty(&mut self, class: Class) {
         self.deficit[class.index()] = 0;
@@ -287,7 +282,7 @@ mod tests {
         let ready = ClassSet::from_bits(0b0001_1011);
         (0..12).for_each(|_| order.push(scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()));
         assert_eq!(order, [0, 1, 3, 4, 4, 4, 0, 1, 3, 4, 4, 4]);
-        // A row has what is left of the turn: two more of class 4 after the first, none of class 0; one alone goes on.
+        // A run gets the rest of the turn: two more frames of class 4, none of class 0. A class alone goes on.
         let first: Vec<_> =
             (0..4).map(|_| scheduler.next(ready, |class| lengths[class.index()]).unwrap().index()).collect();
         assert_eq!(first, [0, 1, 3, 4]);
@@ -331,7 +326,7 @@ mod tests {
     }
 
     proptest! {
-        /// Frames of a row are scheduled together as they are one by one.
+        /// A run schedules frames in bulk as it does singly.
         #[test]
         fn a_row_at_once_is_as_each_by_itself(
             (strict, quantum, deficit) in (any::<bool>(), prop::sample::select(vec![0, 1, 300, 1_500, 1_518, 64_000]), 0..5_000u32),
@@ -346,7 +341,6 @@ mod tests {
             prop_assert_eq!(at_once.deficit, each.deficit);
         }
 
-        /// Frames may have any length.
         #[test]
         fn one_class_alone_is_served_as_if_turns_were_taken(
             calls in prop::collection::vec((0..8u8, any::<u8>(), 1..9_000u32, any::<bool>()), 1..200),
@@ -367,7 +361,7 @@ mod tests {
     }
 
     proptest! {
-        /// Row after row, or frame after frame.
+        /// Scheduling by runs equals scheduling by frames.
         #[test]
         fn a_row_is_as_its_frames(
             lengths in prop::collection::vec(1..9_000u32, 1..300),
@@ -377,7 +371,7 @@ mod tests {
             let mut queues: [QueueConfig; 8] = std::array::from_fn(|class| queue(false, 200 + 700 * class as u32));
             queues.iter_mut().enumerate().for_each(|(class, queue)| queue.strict = strict >> class & strict >> 4 & 1 != 0);
             let (mut rows, mut frames, ready) = (Scheduler::new(SchedulerKind::Dwrr, &queues), Scheduler::new(SchedulerKind::Dwrr, &queues), ClassSet::from_bits(ready));
-            // Each class has its own lengths, one after the other.
+            // Each class has its own sequence of lengths.
             let mut heads = [0; 8];
             let head = |heads: [usize; 8], class: Class| lengths[(heads[class.index()] * 8 + class.index()) % lengths.len()];
             let mut row: Option<(Class, Row)> = None;

@@ -1,4 +1,4 @@
-//! What all halves of one switch share: read by every lcore, changed only through atomics.
+//! State of a switch that every lcore reads. Changes at run time go through atomics.
 
 mod link_rate;
 mod sighting;
@@ -27,58 +27,57 @@ use crate::line_time::{LineTally, LineTime};
 use crate::storm_tally::StormTally;
 use crate::utilisation::Digester;
 
-/// The switch's common parts.
+/// State shared by all lcores of a switch.
 #[derive(Debug, SharedState)]
 pub struct Shared {
-    /// Who may keep a packet, who must pause.
+    /// Shared buffer: admission, occupancy, and flow-control state of the queues.
     pub mmu: Mmu,
-    /// Which station is behind which port.
+    /// Forwarding database (802.1Q 8.8).
     pub fdb: ForwardingTable,
     #[state(same)]
     pub(crate) classifier: Classifier,
     #[state(same)]
     pub(crate) charge: Charge,
-    /// Classes whose frames are charged nothing, in virtual time.
+    /// Classes whose frames are charged 0 bytes; only in virtual time.
     #[state(same)]
     pub(crate) unbuffered: ClassSet,
-    /// The longest frame that is forwarded, without FCS.
+    /// Longest frame that is forwarded, in bytes without FCS.
     #[state(same)]
     pub(crate) frame_bytes_max: u32,
-    /// Classes that a peer's PFC pauses.
+    /// Classes that a peer's PFC can pause.
     #[state(same)]
     pub(crate) obeyed: ClassSet,
-    /// What a frame takes on a link beyond its length without FCS.
+    /// Bytes of link time per frame beyond its length without FCS.
     #[state(same)]
     pub(crate) link_overhead: Bytes,
-    /// Whether frames that ask for it are stamped with what the port knows that they leave by.
+    /// Whether frames that ask for it are stamped with the egress port's state.
     #[state(same)]
     pub(crate) stamps: bool,
-    /// By what ports digest frames that ask for it.
+    /// Encoder of ports' digests; `None` where frames get none.
     #[state(same)]
     pub(crate) digester: Option<Digester>,
-    /// Whether stations are learned from what they send.
+    /// Whether source addresses are learned.
     #[state(same)]
     pub(crate) learns: bool,
-    /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
+    /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
     #[state(same)]
     pub(crate) hash_seed: u32,
-    /// The ports that were ever closed to anything, one bit each, which is also that of the 64th port after it. Mostly none was, and
-    /// frames need not look at their ports.
+    /// Bitmap of ports that were ever closed. Bit n stands for the ports n, n + 64, …. It is mostly 0, and frames then skip the look at
+    /// their ports.
     pub(crate) ever_closed: AtomicU64,
     pub(crate) ports: Box<[PortState]>,
-    /// How queues are served, for transmitters to take over.
+    /// Egress queue configuration that transmitters take over.
     pub(crate) tuning: Tuning,
 }
 
-/// One port, as all lcores see it. Fields that are read for each frame come first, and those that are written stand apart.
+/// State of one port, shared by all lcores. Fields that are read for each frame come first; written fields have cache lines of their own.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub struct PortState {
-    /// One word for all that keeps frames from coming in or going out: [`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and
-    /// [`BLOCKED`]; and for what the port's transmitter has not taken up: [`LINK_CHANGED`], [`NEW_RATE`], [`NEW_TUNING`],
-    /// [`RATE_SET`] and [`NEW_LANGUAGE`].
+    /// Bitmap of conditions that stop frames ([`DROPPING`], [`IN_STORM`], [`LINK_DOWN`], [`ADMIN_DOWN`] and [`BLOCKED`]), and of changes
+    /// that the port's transmitter has not taken over ([`LINK_CHANGED`], [`NEW_RATE`], [`NEW_TUNING`], [`RATE_SET`] and [`NEW_LANGUAGE`]).
     closed: AtomicU32,
-    /// The port whose ingress this one copies; itself where this is no clone.
+    /// Port whose ingress a clone copies; the port itself if it is no clone.
     #[state(same)]
     pub real_port: PortId,
     /// Whether each arrival may make a message due: [`Protocol::goes_by_length`](weir_flowctl::Protocol::goes_by_length).
@@ -90,85 +89,85 @@ pub struct PortState {
     /// Source address of control frames.
     #[state(same)]
     pub mac: MacAddr,
-    /// C, for quanta and the shaper, and the speed of its link.
+    /// Line rate C, for quanta and the shaper, and the speed of the link.
     pub(crate) rate: LinkRate,
-    /// The port's name in the configuration.
+    /// Name of the port in the configuration.
     #[state(same)]
     pub name: String,
-    /// The flow controls that it may speak, as configured first.
+    /// Flow controls that the port may speak; the configured one comes first.
     #[state(same)]
     mechanisms: Vec<Mechanism>,
-    /// Which of them it speaks.
+    /// Index of the active flow control in `mechanisms`.
     spoken: AtomicUsize,
-    /// What its peer lets it send.
+    /// State of the peer's flow control for this port: pauses, rates and credit.
     pub regulator: CachePadded<Regulator>,
-    /// What came from its peer, where flow control counts that.
+    /// Counts of data received from the peer, where flow control needs them.
     arrived: Option<Box<CachePadded<Arrived>>>,
     /// Storm counters of a port whose PFC is watched.
     storms: Option<Box<CachePadded<StormTally>>>,
-    /// Line time of a shaped port that polls may come late to.
+    /// Line time of a shaped port that may be polled late.
     line: Option<Box<LineTally>>,
-    /// When packets of this port last came to be admitted, in picoseconds: kept under GFC by stages.
+    /// Instant of the port's last admission, in picoseconds; kept only under stage-based GFC.
     admitted_at: AtomicU64,
     feedback: Feedback,
-    /// When the peer had last been heard as the link last went, in picoseconds.
+    /// Instant of the last message heard from the peer when the link last went down, in picoseconds.
     parted_after: AtomicU64,
-    /// The classes that the peer is to pause whatever the buffer holds, one bit each.
+    /// Classes that the peer is to pause regardless of the buffer, one bit each.
     forced: AtomicU8,
 }
 
-/// Two instants of a port's flow control, from which, at both ends of a link, its feedback delay τ is measured.
+/// Two instants of a port's flow control. Both ends of a link together give the feedback delay τ.
 #[derive(Clone, Debug, Default, SharedState)]
 pub struct Feedback {
-    /// Downstream: when the arrival came for which the peer was last told to slow down, in picoseconds.
+    /// Downstream: arrival instant of the packet that last made the peer slow down, in picoseconds.
     pub crossed_at: Arc<AtomicU64>,
-    /// Upstream: when the transmitter last noticed that a class is paused or its rate another, in picoseconds.
+    /// Upstream: instant when the transmitter last noticed a paused class or a changed rate, in picoseconds.
     pub applied_at: Arc<AtomicU64>,
 }
 
-/// What became of a port's link between two looks at it.
+/// Change of a port's link between two polls.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LinkChange {
-    /// It is gone.
+    /// The link is down.
     Went,
-    /// It is there; it was gone before the first look.
+    /// The link is up, and was down at the previous poll.
     Came,
-    /// It was gone between the two.
+    /// The link is up, but was down in between.
     WentAndCame,
 }
 
-/// Bits of [`PortState::closed`]: the classes whose frames are dropped in a PFC storm.
+/// Bits of [`PortState::closed`]: classes whose frames a PFC storm drops.
 const DROPPING: u32 = 0xff;
-/// Bits of [`PortState::closed`]: the classes in a storm, whatever is done about it.
+/// Bits of [`PortState::closed`]: classes in a storm, under any action.
 const IN_STORM: u32 = 0xff << IN_STORM_SHIFT;
 const IN_STORM_SHIFT: u32 = 8;
 const LINK_DOWN: u32 = 1 << 16;
-/// The link came or went, and the port's transmitter has not taken that up.
+/// The link changed state, and the port's transmitter has not taken that over.
 const LINK_CHANGED: u32 = 1 << 17;
-/// The link went since the transmitter last took up what became of it.
+/// The link went down since the transmitter last took over its state.
 const LINK_WENT: u32 = 1 << 24;
-/// The link has another speed than the transmitter goes by.
+/// The link speed differs from the transmitter's.
 const NEW_RATE: u32 = 1 << 18;
-/// Somebody has changed how queues are served, or what the peer is to pause.
+/// The queue configuration or the forced pauses changed.
 const NEW_TUNING: u32 = 1 << 19;
-/// Somebody has given the port another rate.
+/// The configured rate changed.
 const RATE_SET: u32 = 1 << 20;
-/// Somebody has given the port another flow control.
+/// The flow control changed.
 const NEW_LANGUAGE: u32 = 1 << 23;
-/// Somebody has closed the port, as if its link were gone.
+/// The port is administratively down, as if it had no link.
 const ADMIN_DOWN: u32 = 1 << 21;
-/// Somebody has closed the port to data.
+/// The port is closed to data frames.
 const BLOCKED: u32 = 1 << 22;
-/// What keeps frames from being sent, whatever their class.
+/// Bits that stop all transmission, in every class.
 const NO_LINK: u32 = LINK_DOWN | ADMIN_DOWN;
 
-/// What the port's transmitter is told of a link that came or went.
+/// Returns the bits of a link change that the port's transmitter takes over.
 const fn link_news(up: bool) -> u32 {
     if up { LINK_CHANGED } else { LINK_CHANGED | LINK_WENT }
 }
 
 impl Shared {
-    /// The ports, in the order of the configuration.
+    /// Returns the ports, in configuration order.
     pub fn ports(&self) -> &[PortState] {
         &self.ports
     }
@@ -178,33 +177,33 @@ impl Shared {
         &self.ports[port.index()]
     }
 
-    /// What a frame is charged that comes alone.
+    /// Returns the charge of a single frame, in bytes.
     #[inline]
     pub(crate) fn charge_alone(&self, class: Class, frame_bytes: u32) -> u32 {
         if self.unbuffered.contains(class) { 0 } else { self.charge.of(frame_bytes) }
     }
 
-    /// Whether a port may be closed to anything.
+    /// Whether a port may be closed in any respect.
     #[inline]
     fn may_be_closed(&self, port: PortId) -> bool {
         self.ever_closed.load(Ordering::Relaxed) >> (port.0 % u64::BITS as u16) & 1 != 0
     }
 
-    /// Whether frames may go out by a port.
+    /// Whether data frames may leave by a port.
     #[inline]
     pub(crate) fn is_open(&self, port: PortId) -> bool {
         !self.may_be_closed(port) || self.port(port).is_open()
     }
 
-    /// Whether frames of a class may go to a port's egress queue: there is a link, and no storm in which they are dropped.
+    /// Whether frames of a class may enter a port's egress queue: the link is up, and no storm drops them.
     ///
-    /// Relaxed, as for the link: a frame that is admitted nevertheless is dropped by the transmitter.
+    /// Relaxed, as for the link: the transmitter drops a frame that is admitted nevertheless.
     #[inline]
     pub(crate) fn takes(&self, port: PortId, class: Class) -> bool {
         !self.may_be_closed(port) || self.port(port).takes(class)
     }
 
-    /// The classes of a port of which frames that arrive are dropped, in a storm, or as the port is closed.
+    /// Returns the classes of a port whose arriving frames are dropped, because of a storm or because the port is closed.
     #[inline]
     pub(crate) fn dropping(&self, port: PortId) -> ClassSet {
         if self.may_be_closed(port) { self.port(port).dropping() } else { ClassSet::EMPTY }
@@ -212,8 +211,8 @@ impl Shared {
 
     /// Sets the state of a port's link, from the control thread.
     ///
-    /// The port's transmitter then ends pauses, resets stages and credit, and sends a new peer its state anew, also where a link
-    /// goes and comes between two polls. Frames that arrive before the link is up here are obeyed.
+    /// The port's transmitter then ends pauses, resets stages and credit, and sends its state anew. It does so even if the link goes down
+    /// and comes up between two polls. Control frames that arrive before the link is up here are obeyed.
     pub fn set_link_up(&self, port: PortId, up: bool) {
         if !up {
             self.note_closing(port);
@@ -221,12 +220,12 @@ impl Shared {
         }
         let change = |closed| (closed & LINK_DOWN == 0) != up;
         let changed = |closed| change(closed).then_some((closed ^ LINK_DOWN) | link_news(up));
-        // Nothing to be done where it has not changed. Release; pairs with Acquire in `take_link_change`.
+        // Release; pairs with Acquire in `take_link_change`.
         let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
-    /// Tells the forwarders which classes of a port are in a storm, and of which frames are dropped. Only the transmitter that
-    /// serves the port does, so that it knows the bits that it changes.
+    /// Sets the classes of a port that are in a storm, and those whose frames are dropped. Only the transmitter that serves the port calls
+    /// it, so it knows the bits that it changes.
     pub(crate) fn set_storms(&self, port: PortId, in_storm: ClassSet, dropping: ClassSet) {
         let storms = u32::from(in_storm.bits()) << IN_STORM_SHIFT | u32::from(dropping.bits());
         if storms != 0 {
@@ -237,13 +236,12 @@ impl Shared {
         closed.fetch_xor(before ^ storms, Ordering::Relaxed);
     }
 
-    /// Notes that a port is to be looked at from now on, whatever becomes of it: forwarders may go by the note or by an older
-    /// state of the port, as they may when they look at it.
+    /// Marks a port as ever closed, so that forwarders check its state from now on. A forwarder may see the mark or the port's state late,
+    /// as with any check.
     fn note_closing(&self, port: PortId) {
         self.ever_closed.fetch_or(1 << (port.0 % u64::BITS as u16), Ordering::Relaxed);
     }
 
-    /// Asks for itself, ahead of its use.
     #[inline]
     pub(crate) fn prefetch(&self) {
         self.mmu.prefetch();
@@ -252,7 +250,7 @@ impl Shared {
         prefetch_index(from_ref(&self.ports), 0);
     }
 
-    /// Asks for what frames of these classes touch of a port, ahead of its use.
+    /// Prefetches the fields of a port that frames of these classes touch.
     #[inline]
     pub(crate) fn prefetch_port(&self, port: PortId, classes: ClassSet) {
         prefetch_index(from_ref(&self.port(port).closed), 0);
@@ -260,7 +258,6 @@ impl Shared {
         self.mmu.prefetch_port(port, classes);
     }
 
-    /// The ports that copy this one's ingress.
     pub(crate) fn clones_of(&self, port: PortId) -> impl Iterator<Item = PortId> {
         let ports = self.ports.iter().zip(0..).map(|(state, id)| (state.real_port, PortId(id)));
         ports.filter(move |(real, id)| *real == port && *id != port).map(|(_, id)| id)
@@ -300,80 +297,81 @@ impl PortState {
         }
     }
 
-    /// What came from its peer.
+    /// Returns the counts of data received from the peer.
     #[inline]
     pub(crate) fn arrived(&self) -> &Arrived {
         static UNCOUNTED: Arrived = Arrived::Uncounted;
         self.arrived.as_deref().map_or(&UNCOUNTED, |arrived| arrived)
     }
 
-    /// Which flow control it speaks.
+    /// Returns the active flow control.
     pub fn mechanism(&self) -> &Mechanism {
         // Acquire; pairs with Release in `speak`.
         &self.mechanisms[self.spoken.load(Ordering::Acquire)]
     }
 
-    /// Whether the port has a link, and nobody has closed it. Frames for a port without one are dropped, since a lossless queue
+    /// Whether the port has a link and is not administratively down. Frames for a port without link are dropped, since a lossless queue
     /// that can't drain would pause the whole network.
     #[inline]
     pub fn link_up(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & NO_LINK == 0
     }
 
-    /// Whether the driver says that there is a link, even if somebody has closed the port.
+    /// Whether the driver reports a link, even if the port is administratively down.
     pub fn has_carrier(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & LINK_DOWN == 0
     }
 
-    /// Whether frames may go out.
+    /// Whether data frames may leave.
     #[inline]
     pub(crate) fn is_open(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & (NO_LINK | BLOCKED) == 0
     }
 
-    /// Whether somebody has closed the port to what comes in.
+    /// Whether the port is closed to received data frames.
     pub(crate) fn is_shut(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & (ADMIN_DOWN | BLOCKED) != 0
     }
 
-    /// Whether somebody has closed the port to flow control too.
+    /// Whether the port is administratively down, which stops flow control too.
     pub(crate) fn is_admin_down(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & ADMIN_DOWN != 0
     }
 
-    /// C: as configured, or as its link last told.
+    /// Returns the rate C: the configured one, or the link's last reported one.
     pub fn rate(&self) -> BitRate {
         self.rate.get()
     }
 
-    /// The speed of the link, if the driver told; kept while the link is down.
+    /// Returns the link's speed if the driver reported one; kept while the link is down.
     pub fn link_rate(&self) -> Option<BitRate> {
         self.rate.of_link()
     }
 
-    /// Tells the transmitter that the link has another speed.
+    /// Marks the link's speed as changed, for the transmitter.
     pub(crate) fn note_new_rate(&self) {
         // Release; pairs with Acquire in `take_new_rate`.
         self.closed.fetch_or(NEW_RATE, Ordering::Release);
     }
 
-    /// Whether the link has another speed than when this last said so: for the transmitter that serves the port.
+    /// Takes the mark that the link's speed changed, and returns whether it was set. Only the transmitter that serves the port calls it.
     pub(crate) fn take_new_rate(&self) -> bool {
-        // Cleared before the speed is read, so that a later one is not missed. Acquire; pairs with Release in
-        // `note_new_rate`: who sees the bit sees the speed.
+        // Cleared before the speed is read, so that a later one is not missed. Acquire; pairs with Release in `note_new_rate`: a reader
+        // that sees the bit sees the speed.
         self.closed.fetch_and(!NEW_RATE, Ordering::Acquire) & NEW_RATE != 0
     }
 
-    /// Whether the port has a link, and its transmitter knows that and its speed.
+    /// Whether the port has a link and its transmitter has taken over all changes.
     #[inline]
     pub(crate) fn has_known_link(&self) -> bool {
         self.closed.load(Ordering::Relaxed) & (NO_LINK | LINK_CHANGED | NEW_RATE | NEW_TUNING | RATE_SET | NEW_LANGUAGE)
             == 0
     }
 
-    /// What became of the link since the last call: for the transmitter that serves the port.
+    /// Takes the link's change since the last call. Only the transmitter that serves the port calls it.
     pub(crate) fn take_link_change(&self) -> Option<LinkChange> {
-        // Acquire; pairs with Release in `set_link_up` and `set_port_state`: who sees the change sees what was heard before it.
+        // Acquire; pairs with Release in `set_link_up` and `set_port_state`: a reader that sees the change sees the messages heard before
+        // it.
         let closed = self.closed.fetch_and(!(LINK_CHANGED | LINK_WENT), Ordering::Acquire);
         match (closed & LINK_CHANGED != 0, closed & NO_LINK == 0, closed & LINK_WENT != 0) {
             (false, ..) => None,
@@ -383,12 +381,12 @@ impl PortState {
         }
     }
 
-    /// Notes that the link goes now, or the port is closed: before the transmitter is told so.
+    /// Records the last message heard when the link goes down or the port is closed. Call it before the transmitter sees the change.
     fn note_parting(&self) {
         self.parted_after.store(self.regulator.heard_at().as_picos(), Ordering::Relaxed);
     }
 
-    /// Whether the peer has said something that was obeyed since its link last went.
+    /// Whether a message of the peer was obeyed since the link last went down.
     pub(crate) fn has_heard_since_parting(&self) -> bool {
         self.regulator.heard_at().as_picos() != self.parted_after.load(Ordering::Relaxed)
     }
@@ -408,34 +406,33 @@ impl PortState {
         }
     }
 
-    /// The classes in a storm.
     #[inline]
     pub(crate) fn in_storm(&self) -> ClassSet {
         ClassSet::from_bits(((self.closed.load(Ordering::Relaxed) & IN_STORM) >> IN_STORM_SHIFT) as u8)
     }
 
-    /// Has the storms of these classes counted.
+    /// Enables storm counters for these classes.
     pub(crate) fn watch(&mut self, classes: ClassSet) {
         self.storms = Some(Box::new(CachePadded::new(StormTally::new(classes))));
     }
 
-    /// Whether its queues are watched for PFC storms.
+    /// Whether the port's queues are watched for PFC storms.
     pub fn is_watched(&self) -> bool {
         self.storms.is_some()
     }
 
-    /// Counters of storms, if they are watched for.
+    /// Returns the storm counters; `None` if the port is not watched.
     #[inline]
     pub(crate) fn storms(&self) -> Option<&StormTally> {
         self.storms.as_ref().map(|tally| &***tally)
     }
 
-    /// The counters of a class's PFC watchdog as of its last poll, for the control thread; `None` if it is not watched.
+    /// Returns the counters of a class's PFC watchdog as of its last poll, for the control thread; `None` if it is not watched.
     pub fn storm_counters(&self, class: Class) -> Option<StormCounters> {
         self.storms()?.counters(class)
     }
 
-    /// Has the port's line time counted.
+    /// Enables the counters of the port's line time.
     pub(crate) fn count_line_time(&mut self) {
         self.line = Some(Box::default());
     }
@@ -445,23 +442,23 @@ impl PortState {
         self.line.as_deref()
     }
 
-    /// How the port used its wire, as of its last poll; `None` of a port that is not shaped, or never polled late.
+    /// Returns the port's use of its line time, as of its last poll; `None` for a port that is not shaped, or never polled late.
     pub fn line_time(&self) -> Option<LineTime> {
         Some(self.line_tally()?.read())
     }
 
-    /// Notes that the peer is told to slow down for what arrived at `crossed`.
+    /// Records the arrival instant `crossed` of the packet that made the peer slow down.
     pub(crate) fn note_slowed(&self, crossed: Time) {
         self.feedback.crossed_at.store(crossed.as_picos(), Ordering::Relaxed);
     }
 
-    /// Notes that the transmitter does from `now` on what the peer said.
+    /// Records that the transmitter obeys the peer's latest message from `now` on.
     pub(crate) fn note_obeyed(&self, now: Time) {
         self.feedback.applied_at.store(now.as_picos(), Ordering::Relaxed);
     }
 
-    /// Notes that packets of this port are about to be admitted: before it, as the transmitter may see at once what they are
-    /// counted in. Relaxed: that counting orders nothing, so at worst a delay is measured from the packets before.
+    /// Records that packets of this port are about to be admitted. Call it before the admission, as the transmitter may see their occupancy
+    /// at once. Relaxed: the occupancy orders nothing, so at worst a delay is measured from the packets before.
     #[inline]
     pub(crate) fn note_admitted(&self, now: Time) {
         if self.notes_admitted {
@@ -469,12 +466,12 @@ impl PortState {
         }
     }
 
-    /// When that last was; [`Time::ZERO`] but under GFC by stages.
+    /// Returns the instant of the last admission; [`Time::ZERO`] except under stage-based GFC.
     pub(crate) fn admitted_at(&self) -> Time {
         Time::from_picos(self.admitted_at.load(Ordering::Relaxed))
     }
 
-    /// The instants that its feedback delay is measured from.
+    /// Returns the instants from which the feedback delay is measured.
     pub fn feedback(&self) -> &Feedback {
         &self.feedback
     }

@@ -1,13 +1,12 @@
-//! The switch in virtual time: one lcore has it for itself, and frames come one at a time.
+//! Switch in virtual time: it runs on a single lcore, and frames come one at a time.
 //!
 //! ```text
 //!                        ┌───────────────── passage ─────────────────┐
 //! frame ──► forwarding ──┴─► admission ──► egress queue ──► one by one ──► port
 //! ```
 //!
-//! Nothing is handed over and nobody is late, so there are no rings and no bursts: a frame that is admitted stands in its
-//! egress queue, and one that finds its whole way free leaves at once. Memory is taken as it is needed, since
-//! one process has many switches.
+//! No frame changes lcores and no poll is late, so there are no rings and no bursts. An admitted frame is in its egress queue, and one that
+//! finds its whole path free leaves at once. Memory is allocated as needed, since one process has many switches.
 
 mod one_by_one;
 mod passage;
@@ -29,15 +28,15 @@ use crate::switch::Switch;
 use crate::transmission::Transmission;
 use one_by_one::OneByOne;
 
-/// A whole switch for a driver in virtual time, which serves only ports that have something to do.
+/// Whole switch for a driver in virtual time, which serves only ports with work.
 ///
 /// Order of calls at each instant: [`Pipeline::handle`] for each frame that arrives; [`Pipeline::run_ports`] with the ports of
-/// [`Pipeline::take_stirred`] and those whose time has come, until it serves none; [`Pipeline::next_wakeup_of`] each port served. The
+/// [`Pipeline::take_stirred`] and those whose wakeup is due, until it serves none; [`Pipeline::next_wakeup_of`] for each port served. The
 /// ports of [`Pipeline::off_ports`] are served again within a bound that the driver chooses.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Pipeline<P, S: SetOfPorts = PortSet> {
-    /// The classes of which frames have come.
+    /// Classes with at least one received frame.
     seen: ClassSet,
     forwarding: Forwarding<P, S>,
     transmission: Transmission<P, OneByOne<P, S>>,
@@ -45,10 +44,10 @@ pub struct Pipeline<P, S: SetOfPorts = PortSet> {
 }
 
 impl Switch {
-    /// Makes a switch for one lcore that has it for itself, and keeps its ports in sets of this kind.
+    /// Returns a pipeline that runs the whole switch on one lcore, with port sets of type `S`.
     ///
     /// # Panics
-    /// If what lcores share is shared already, or the switch has more ports than such a set can tell apart.
+    /// If the switch's shared state has other owners, or the switch has more ports than `S` can hold.
     pub fn into_pipeline<P: Packet, S: SetOfPorts>(self) -> Pipeline<P, S> {
         let ports = self.shared().ports().len();
         assert!(ports <= S::PORTS_MAX, "{ports} ports, and a set of {} at most", S::PORTS_MAX);
@@ -76,8 +75,8 @@ impl<P: State + Blank, S: SetOfPorts> State for Pipeline<P, S> {
 impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
     /// Forwards one frame that `port` received at `now`.
     ///
-    /// A frame is `alone` if nothing else is to be done at this instant. If it can leave at once it is sent here; counters and
-    /// highest levels are as if it had been queued.
+    /// `alone` means that nothing else is due at this instant. The frame is then sent here if it can leave at once; counters and watermarks
+    /// are as if it had been queued.
     #[inline]
     pub fn handle<D: PacketStore<P> + PortOutput<P>>(
         &mut self,
@@ -129,7 +128,7 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         }
     }
 
-    /// Slow path: a frame that goes to no port, to several, or to one that does not take it.
+    /// Slow path: a frame that goes to no port, to several, or to one that does not accept it.
     #[inline(never)]
     fn forward_elsewhere(&mut self, now: Time, packet: P, ingress: QueueId, way: Way, store: &mut impl PacketStore<P>) {
         let Pipeline { forwarding, transmission, .. } = self;
@@ -137,58 +136,56 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         forwarding.flush(now, ingress.port(), store, transmission);
     }
 
-    /// The ports whose peers said something, or may have to be told something, since the last call.
+    /// Takes the ports whose peers sent a message, or may be due one, since the last call.
     #[inline]
     pub fn take_stirred(&mut self) -> S {
         self.forwarding.take_stirred()
     }
 
-    /// Serves these ports and those that get something to do meanwhile; returns all that were served.
+    /// Serves these ports and any with new work; returns all that were served.
     ///
-    /// A departure changes thresholds of all queues, but only those of the port of arrival are checked here: others that are OFF
-    /// wait for the driver's next sweep, [`Pipeline::off_ports`].
+    /// A departure changes thresholds of all queues, but only those of the packet's ingress port are checked here. Other queues that are
+    /// OFF wait for the driver's next sweep, [`Pipeline::off_ports`].
     #[inline]
     pub fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.transmission.run_ports(now, ports, driver)
     }
 
-    /// Whether [`Pipeline::run_ports`] would serve a port though it is told of none.
+    /// Whether [`Pipeline::run_ports`] would serve a port even if called with none.
     #[inline]
     pub fn is_stirred(&self) -> bool {
         !self.transmission.stirred.is_empty()
     }
 
-    /// The ports with a class that is OFF: to be served again within a bound, since nothing of their own may tell
-    /// that they resume.
+    /// Returns the ports with a class that is OFF. Serve them again within a bound, since no event of their own may resume the class.
     #[inline]
     pub fn off_ports(&self) -> &S {
         &self.transmission.off_ports
     }
 
-    /// The earliest instant after `now` at which a port may have something to do without a packet arriving: the wire or a
-    /// queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed, a watchdog is to look.
+    /// Returns the earliest instant after `now` with possible work for a port, if no packet arrives: the wire or a queue's limiter is free,
+    /// a peer's pause ends, a PAUSE needs a refresh, or a watchdog is due.
     #[inline]
     pub fn next_wakeup_of(&self, now: Time, port: PortId) -> Time {
         self.transmission.next_wakeup_of(now, port)
     }
 
-    /// In debug builds: whether each frame that was received, or copied, has been sent or dropped, or is here. Between any two
-    /// calls.
+    /// Checks, in debug builds, that each received or copied frame has been sent or dropped, or is held. Holds between any two calls.
     ///
     /// # Panics
-    /// If one is not: a fault of the program.
+    /// If a frame is missing, which is a bug.
     #[inline]
     pub fn audit(&self) {
         self.forwarding.audit();
         self.transmission.audit();
     }
 
-    /// What the switch has done up to `now`, and what it holds.
+    /// Returns the report of the switch as of `now`.
     pub fn report(&mut self, now: Time) -> Report {
         let Pipeline { forwarding, transmission, reporter, .. } = self;
         let mut report = reporter.report_of(now, transmission.counters_at(now), forwarding.counters());
         if S::PORTS_MAX > PortSet::PORTS_MAX {
-            // The counter that tells of it has 64 bits.
+            // The published counter has 64 bits.
             for (index, port) in transmission.ports.iter().enumerate() {
                 for (class, of_class) in Class::ALL.into_iter().zip(&mut report.ports[port.id.index()].classes) {
                     let from: Box<[PortId]> = transmission.blocked_from(now, index, class).into_iter().collect();
@@ -201,7 +198,7 @@ impl<P: Packet, S: SetOfPorts> Pipeline<P, S> {
         report
     }
 
-    /// What the control side may look at, and tell of links.
+    /// Returns the shared state, which the control side reads, and where it sets links.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.forwarding.shared
     }

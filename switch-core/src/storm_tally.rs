@@ -1,4 +1,4 @@
-//! What lcores tell each other of PFC storms.
+//! Counters of PFC storms that lcores share.
 
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,12 +10,11 @@ use weir_wire::mac_control::PfcFrame;
 
 use crate::counters::{Counters, queue_stat};
 
-/// What lcores tell each other of the storms at a port whose classes are watched.
+/// Storm counters of a port with watched classes, shared by lcores.
 ///
 /// Relaxed throughout: plain counts. The transmitter may see a frame of another lcore one poll late.
 #[derive(Debug, SharedState)]
 pub(crate) struct StormTally {
-    /// Classes that are watched.
     #[state(same)]
     watched: ClassSet,
     pub(crate) classes: [ClassTally; CLASSES],
@@ -23,48 +22,48 @@ pub(crate) struct StormTally {
 
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct ClassTally {
-    /// PFC frames obeyed that pause the class, and that resume it; from the lcore that receives.
+    /// Obeyed PFC frames that pause the class, and that resume it; written by the lcore that receives.
     pub(crate) xoff_frames: AtomicU64,
     pub(crate) xon_frames: AtomicU64,
-    /// Frames received in the class in a storm: kept, and dropped; from the lcore that forwards.
+    /// Received frames of the class in a storm: admitted, and dropped; written by the lcore that forwards.
     kept: AtomicU64,
     dropped: AtomicU64,
-    /// Frames for the egress queue that were dropped for its storm before they were admitted; from all that forward.
+    /// Frames for the egress queue that its storm dropped before admission; written by all lcores that forward.
     refused: AtomicU64,
-    /// The watchdog's counters, in the order of [`StormCounters::named`]; from the lcore that transmits.
+    /// Counters of the watchdog, in the order of [`StormCounters::named`]; written by the lcore that transmits.
     pub(crate) counters: [AtomicU64; STORM_COUNTERS],
 }
 
 const STORM_COUNTERS: usize = 10;
 
 impl StormTally {
-    /// For a port of which `classes` are watched.
+    /// Returns zero counters for a port with these watched classes.
     pub(crate) fn new(classes: ClassSet) -> StormTally {
         StormTally { watched: classes, classes: array::from_fn(|_| ClassTally::default()) }
     }
 
-    /// Counts a PFC frame that was obeyed.
+    /// Counts an obeyed PFC frame.
     pub(crate) fn count_pfc(&self, frame: &PfcFrame) {
         frame.paused().iter().for_each(|class| add(&self.classes[class.index()].xoff_frames));
         frame.resumed().iter().for_each(|class| add(&self.classes[class.index()].xon_frames));
     }
 
-    /// Counts a frame that came in a storm of its class and was kept.
+    /// Counts an admitted frame of a class in a storm.
     pub(crate) fn count_kept(&self, class: Class) {
         add(&self.classes[class.index()].kept);
     }
 
-    /// Counts a frame that came in a storm of its class and was dropped.
+    /// Counts a dropped frame of a class in a storm.
     pub(crate) fn count_dropped(&self, class: Class) {
         add(&self.classes[class.index()].dropped);
     }
 
-    /// Counts a frame that was dropped since its egress queue, at this port, is in a storm.
+    /// Counts a frame that was dropped because its egress queue, at this port, is in a storm.
     pub(crate) fn count_refused(&self, class: Class) {
         add(&self.classes[class.index()].refused);
     }
 
-    /// The counters of a class's watchdog, as of its last poll or the last report; `None` if it is not watched.
+    /// Returns the counters of a class's watchdog, as of its last poll or the last report; `None` if it is not watched.
     pub(crate) fn counters(&self, class: Class) -> Option<StormCounters> {
         let slots = self.watched.contains(class).then(|| &self.classes[class.index()].counters)?;
         let [deadlock_detected, deadlock_restored, all @ .., tx, tx_dropped, rx, rx_dropped] =
@@ -75,7 +74,7 @@ impl StormTally {
         Some(StormCounters { deadlock_detected, deadlock_restored, all, last })
     }
 
-    /// What was counted since the start of a queue; `counters` are those of its transmitter.
+    /// Returns the counts since the start of a queue; `counters` are those of its transmitter.
     pub(crate) fn packets(&self, queue: QueueId, counters: &Counters) -> StormPackets {
         let class = &self.classes[queue.class().index()];
         StormPackets {

@@ -1,56 +1,55 @@
-//! What a driver decides for a switch, and knows of its ports.
+//! Driver configuration of a switch, and the driver's information about ports.
 
 use weir_flowctl::CatchUp;
 use weir_units::{Alpha, BitRate, Bytes, ClassSet, FrameTimes, LINK_OVERHEAD, MacAddr};
 use weir_wire::digest::DigestConfig;
 
-/// Addresses that the forwarding table is sized for.
+/// Number of addresses for which the forwarding table is sized.
 const STATIONS_MAX: usize = 16_384;
 
-/// What the driver decides.
+/// Settings of a switch that its driver decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Surroundings {
-    /// How far a late poll may catch up on rates: not at all in virtual time.
+    /// Bound on the catch-up of late polls; none in virtual time.
     pub catch_up: CatchUp,
-    /// Stations that the forwarding table is sized for.
+    /// Number of stations for which the forwarding table is sized.
     pub stations: usize,
-    /// Whether stations are learned from what they send: not where all of them are known.
+    /// Whether source addresses are learned; false where all stations are known.
     pub learns: bool,
-    /// By which the switch chooses among ports of equal cost otherwise than its neighbours.
+    /// Seed of the ECMP hash, so that neighbours choose differently among ports of equal cost.
     pub hash_seed: u32,
-    /// Where the switch's random numbers begin, together with its name: another seed gives other marks and drawn ports, and so does
-    /// another name.
+    /// Seed of the switch's random numbers, together with its name. Another seed or name gives other marks and drawn ports.
     pub seed: u64,
-    /// What a frame takes on a link beyond its length without FCS; on a real one, [`LINK_OVERHEAD`]. What the buffer reserves, and
-    /// the bounds of GFC's thresholds, are reckoned with a real link's.
+    /// Bytes of link time per frame beyond its length without FCS; on a real link, [`LINK_OVERHEAD`]. The buffer's reserves and the bounds
+    /// of GFC's thresholds always use a real link's.
     pub link_overhead: Bytes,
-    /// What frames take at a port's rate: in real time, what they take.
+    /// Rounding of a frame's serialisation time; exact in real time.
     pub frame_times: FrameTimes,
-    /// By what frames are digested that ask for it; `None` leaves them as they are.
+    /// Encoding of digests in frames that ask for them; `None` leaves frames unchanged.
     pub digest: Option<DigestConfig>,
     /// Whether each frame takes an mbuf however short it is, as on DPDK, and is charged for it
-    /// ([`SwitchConfig::charge_per_mbuf`](weir_config::SwitchConfig::charge_per_mbuf)). In virtual time memory is taken as it is needed.
+    /// ([`SwitchConfig::charge_per_mbuf`](weir_config::SwitchConfig::charge_per_mbuf)). In virtual time memory is allocated as needed.
     pub takes_mbufs: bool,
-    /// Classes whose frames the buffer does not count: they are kept whatever it holds, and cause neither drop nor PAUSE. In virtual
-    /// time, where memory is taken as it is needed.
+    /// Classes whose frames the buffer does not count: they are always admitted, and cause neither drop nor PAUSE. Only in virtual time,
+    /// where memory is allocated as needed.
     pub unbuffered: ClassSet,
-    /// α of lossy frames that say that they are unscheduled, if they have another: in virtual time.
+    /// Threshold factor α of lossy frames that are marked unscheduled, if it differs; only in virtual time.
     pub unscheduled_alpha: Option<Alpha>,
 }
 
-/// What the driver knows of a port and the configuration may not.
+/// Information about a port that the driver has and the configuration may lack.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PortFacts {
-    /// The device's own address.
+    /// Address of the device.
     pub mac: MacAddr,
-    /// The device's link speed: the rate of a port that has none in its configuration.
+    /// Link speed of the device: the rate of a port without a configured one.
     pub rate: Option<BitRate>,
-    /// Whether such a port is shaped to that speed, so that its backlog stands in its queues and not in its device.
+    /// Whether a port without a configured rate is shaped to the link speed, so that its backlog is in its queues and not in its device.
     pub shaped: bool,
 }
 
 impl Surroundings {
-    /// Surroundings in real time, of a switch that learns its stations.
+    /// Returns the settings in real time, for a switch that learns addresses.
     pub fn real_time(catch_up: CatchUp) -> Surroundings {
         Surroundings {
             catch_up,

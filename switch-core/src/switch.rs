@@ -1,4 +1,4 @@
-//! From a configuration to a switch, which is then cut for lcores ([`Switch::into_lcores`]) or made for virtual time
+//! Switch built from a configuration, to be divided among lcores ([`Switch::into_lcores`]) or run in virtual time
 //! ([`Switch::into_pipeline`]).
 
 use std::sync::Arc;
@@ -26,7 +26,7 @@ use crate::transmission::{Manner, OutPort, Pace, Transmission};
 use crate::utilisation::Digester;
 use crate::watchdog::PortWatchdogs;
 
-/// One switch: its common parts, to be run by lcores or in virtual time.
+/// One switch: its shared state, to be run by lcores or in virtual time.
 #[derive(Debug)]
 pub struct Switch {
     shared: Arc<Shared>,
@@ -35,7 +35,13 @@ pub struct Switch {
 }
 
 impl Switch {
-    /// A switch of this configuration. `facts` are the driver's, one for each port (a clone's are not looked at).
+    /// Returns a switch of this configuration. `facts` has the driver's information, one entry per port (a clone's is ignored).
+    ///
+    /// # Errors
+    /// If no switch can be built from the configuration: [`BuildError`].
+    ///
+    /// # Panics
+    /// If `facts` has another length than the configured ports.
     pub fn new(config: &SwitchConfig, facts: &[PortFacts], surroundings: Surroundings) -> Result<Switch, BuildError> {
         assert_eq!(facts.len(), config.ports.len(), "facts for each port");
         let charge = if surroundings.takes_mbufs { config.charge_per_mbuf() } else { config.buffer.charge() };
@@ -97,9 +103,9 @@ impl Switch {
         Ok(Switch { shared: Arc::new(shared), config: config.clone(), surroundings })
     }
 
-    /// A switch of this configuration, with a buffer policy that need not be in the registry in place of the configured one.
+    /// Returns a switch of this configuration with another buffer policy, which need not be in the registry.
     ///
-    /// The rest of the configuration was checked without this policy: [`PolicySettings::check`] is not called.
+    /// The configuration was checked without this policy: [`PolicySettings::check`] is not called.
     ///
     /// ```
     /// use std::sync::Arc;
@@ -118,7 +124,7 @@ impl Switch {
     /// ```
     ///
     /// # Errors
-    /// The buffer can't be cut as the policy needs it, or the configuration makes no switch otherwise.
+    /// If the buffer can't be partitioned for the policy, or no switch can be built for another reason.
     pub fn with_policy(
         config: &SwitchConfig,
         policy: Arc<dyn PolicySettings>,
@@ -129,37 +135,37 @@ impl Switch {
         Switch::new(&SwitchConfig { buffer, ..config.clone() }, facts, surroundings)
     }
 
-    /// Has frames to stations leave by one of these ports each, by their flow's hash. The first station has the address `first`,
-    /// each further one the next.
+    /// Sets the routes of stations: each has a set of ports, of which the flow's hash selects one. The first station has the address
+    /// `first`, each further one the next address.
     ///
     /// # Panics
-    /// If what lcores share is shared already, or there are more than 32,768 different sets of ports.
+    /// If the switch's shared state has other owners, or there are more than 32,768 different sets of ports.
     pub fn set_routes<'r>(&mut self, first: MacAddr, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
         shared.fdb.set_routes(first, ports);
     }
 
-    /// Adds another set of routes to the stations of [`Switch::set_routes`], for
-    /// [`ForwardingTable::use_routes`](crate::fdb::ForwardingTable::use_routes) to choose.
+    /// Adds a set of routes to the stations of [`Switch::set_routes`], for selection with
+    /// [`ForwardingTable::use_routes`](crate::fdb::ForwardingTable::use_routes).
     ///
     /// # Panics
-    /// As [`Switch::set_routes`], and if it has another number of stations.
+    /// In the cases of [`Switch::set_routes`], and if the set has another number of stations.
     pub fn add_routes<'r>(&mut self, ports: impl Iterator<Item = &'r [u16]>) {
         let shared = Arc::get_mut(&mut self.shared).expect("routes come before the switch is shared");
         shared.fdb.add_routes(ports);
     }
 
-    /// The buffer policy.
+    /// Returns the buffer policy.
     pub fn policy(&self) -> &dyn Policy {
         self.shared.mmu.policy()
     }
 
-    /// What all lcores share.
+    /// Returns the state shared by all lcores.
     pub fn shared(&self) -> &Arc<Shared> {
         &self.shared
     }
 
-    /// The most packets that the MMU keeps: all may be as short as they can be.
+    /// Returns the largest number of packets that the MMU admits, at the smallest charge.
     pub(crate) fn packets_max(&self) -> usize {
         self.shared.charge.frames_max(self.shared.mmu.layout().charges_max()) as usize
     }
@@ -168,14 +174,14 @@ impl Switch {
         &self.surroundings
     }
 
-    /// The switch for one lcore that has it for itself.
+    /// Returns the switch for a single lcore.
     pub(crate) fn for_one_lcore(self) -> Switch {
         let shared = Arc::into_inner(self.shared).expect("a switch is made for one lcore before it is shared");
         let shared = Shared { mmu: shared.mmu.for_one_lcore(), ..shared };
         Switch { shared: Arc::new(shared), ..self }
     }
 
-    /// The way out of these ports, with room for `limit` packets, of which `places` are there from the start.
+    /// Returns the transmit side of these ports, with room for `limit` packets, of which `places` are allocated now.
     pub(crate) fn transmission<P: Packet, M: Manner<P>>(
         &self,
         ports: &[PortId],
@@ -185,7 +191,7 @@ impl Switch {
         manner: M,
     ) -> Transmission<P, M> {
         let Switch { shared, config, surroundings } = self;
-        // Each poll gives up the part of this that it may not make up.
+        // Each poll gives up the part of the slack that it may not make up.
         let slack = surroundings.catch_up.most;
         let scheduler = Scheduler::new(config.classes.scheduler, &config.classes.queues);
         let out_ports = ports.iter().map(|id| {

@@ -1,5 +1,5 @@
-//! Transmission, on lcores and in virtual time: flow-control frames first, then the queues whose gate is open, within the port's
-//! rate. How frames then leave is a [`Manner`]: in bursts on an lcore, one by one in virtual time.
+//! Transmission, on lcores and in virtual time: flow-control frames first, then the queues that may send, within the port's rate. A
+//! [`Manner`] decides how frames leave: in bursts on an lcore, one by one in virtual time.
 
 mod discard;
 mod link;
@@ -22,10 +22,10 @@ use discard::noting;
 pub(crate) use manner::Manner;
 pub(crate) use out_port::{OutPort, Pace};
 
-/// The way out of some ports: egress queues, and what decides when their frames leave.
+/// Transmit side of some ports: egress queues, and the state that decides when their frames leave.
 ///
-/// Who calls it serves its ports in turn: [`Transmission::prepare_port`], then the frames that may go, with
-/// [`Transmission::take_next`], and looks which ports have something to tell after those that went.
+/// The caller serves its ports in turn: [`Transmission::prepare_port`], then [`Transmission::take_next`] for each frame that may leave.
+/// Departures may make messages due at other ports; these are then in `stirred`.
 #[derive(Debug)]
 pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) shared: Arc<Shared>,
@@ -35,36 +35,35 @@ pub(crate) struct Transmission<P, M: Manner<P>> {
     pub(crate) position_of: Box<[usize]>,
     pub(crate) counters: Counters,
     pub(crate) markers: [Option<EcnMarker>; CLASSES],
-    /// The classes among them that mark what leaves a queue.
+    /// Subset of `markers` that mark at departure.
     pub(crate) leaving_markers: [Option<EcnMarker>; CLASSES],
-    /// Whether any of them marks what comes into its queue.
+    /// Whether any class marks at arrival.
     pub(crate) marks_arrivals: bool,
-    /// What RED's probabilities are drawn from.
+    /// Source of RED's random draws.
     pub(crate) random: Random,
-    /// The ports that may have something to do.
+    /// Ports that may have work.
     pub(crate) stirred: M::Ports,
-    /// The ports with a class that is OFF, as last seen.
+    /// Ports with a class that is OFF, as last seen.
     pub(crate) off_ports: M::Ports,
-    /// The ports whose messages go by their queues' lengths, so that each departure may make one due.
+    /// Ports whose messages depend on queue lengths, so that each departure may make one due.
     pub(crate) by_length: M::Ports,
-    /// Whether frames are looked at for what they want stamped.
+    /// Whether frames are checked for stamps that they ask for.
     pub(crate) stamps: bool,
-    /// What a frame takes on a link beyond its length without FCS.
+    /// Bytes of link time per frame beyond its length without FCS.
     pub(crate) link_overhead: Bytes,
     pub(crate) manner: M,
 }
 
-/// The markers that mark frames as they leave their queue; `None` for the classes of the others.
+/// Returns the markers that mark at departure; `None` for other classes.
 pub(crate) fn of_leaving(markers: &[Option<EcnMarker>; CLASSES]) -> [Option<EcnMarker>; CLASSES] {
     markers.map(|marker| marker.filter(|marker| !marker.marks_arrivals()))
 }
 
-/// Whether any of these marks what comes into its queue.
 pub(crate) fn marks_arrivals(markers: &[Option<EcnMarker>; CLASSES]) -> bool {
     markers.iter().flatten().any(EcnMarker::marks_arrivals)
 }
 
-/// But for what the switch shares, which its forwarding goes over.
+/// Checkpoint of everything but the shared state, which forwarding saves.
 impl<P, M: Manner<P>> State for Transmission<P, M>
 where
     M::Queues: State,
@@ -77,7 +76,7 @@ where
             ports,
             position_of: _,
             counters,
-            // A control thread changes them, and there is none.
+            // Changed only by a control thread, which does not exist here.
             markers: _,
             leaving_markers: _,
             marks_arrivals: _,
@@ -133,7 +132,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         transmission
     }
 
-    /// Finds the classes of each port whose frames leave as they came.
+    /// Determines the classes of each port whose frames leave unchanged and in order of arrival.
     pub(crate) fn find_rows(&mut self) {
         let Transmission { ports, queues, markers, stamps, .. } = self;
         let unmarked = Class::ALL.into_iter().filter(|class| markers[class.index()].is_none() && !*stamps);
@@ -145,10 +144,10 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
-    /// In debug builds: whether each frame that was taken over has been sent or dropped, or is here. Between any two calls.
+    /// Checks, in debug builds, that each frame taken over has been sent or dropped, or is held. Holds between any two calls.
     ///
     /// # Panics
-    /// If one is not: a fault of the program.
+    /// If a frame is missing, which is a bug.
     pub(crate) fn audit(&self) {
         if cfg!(debug_assertions) {
             let total = |stat| self.counters.total(stat);
@@ -162,12 +161,11 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
-    /// Frames in its queues, and offered to ports.
+    /// Returns the number of frames in the queues, and offered to ports.
     fn held(&self) -> usize {
         self.queues.held() + self.ports.iter().map(|port| M::offered(&port.own)).sum::<usize>()
     }
 
-    /// Puts a packet into its egress queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, now: Time, mut queued: Queued<P>) {
         let queue = queued.charged.egress;
@@ -180,12 +178,12 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
         match self.queues.push(queued) {
             Ok(()) => self.note_backlog(queue),
-            // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
+            // There are as many places as packets in the buffer, so a full queue is impossible; if it happens, nothing leaks.
             Err(queued) => self.give_up(now, &queued),
         }
     }
 
-    /// Marks a frame by the length of the queue that it comes into, itself included.
+    /// Marks an arriving frame by the length of its queue, including the frame.
     #[inline(never)]
     fn mark_arrival(&mut self, queued: &mut Queued<P>) {
         let Transmission { shared, ports, counters, markers, random, position_of, .. } = self;
@@ -197,32 +195,31 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
-    /// Puts frames that were to pass a port's queues by into them, before others.
+    /// Moves a port's bypassing frames into its queues, ahead of others.
     #[inline(always)]
     pub(crate) fn settle(&mut self, port: PortId) {
         M::settle(&mut self.ports[self.position_of[port.index()]].own, &mut self.queues);
     }
 
-    /// Notes that a queue has a frame.
     #[inline(always)]
     pub(crate) fn note_backlog(&mut self, queue: QueueId) {
         let port = &mut self.ports[self.position_of[queue.port().index()]];
-        // Behind a frame that waits it changes nothing.
+        // Behind a waiting frame, nothing changes.
         if !port.backlog.contains(queue.class()) {
             port.backlog.insert(queue.class());
             self.stirred.insert(queue.port());
         }
     }
 
-    /// Gives up a packet that there is no place for.
+    /// Drops a packet that finds no place.
     #[cold]
     pub(crate) fn give_up(&mut self, now: Time, queued: &Queued<P>) {
         self.counters.drop(queued.charged.egress, DropReason::NoMemory);
         self.shared.mmu.release(now, &[queued.charged]);
     }
 
-    /// Tells a port's peer what is to be told, obeys it, and gives up frames that can't be sent. Returns how many frames moved,
-    /// and the classes that are held back; `None` if the port has no link.
+    /// Sends due messages to a port's peer, obeys the peer, and drops frames that can't be sent. Returns the number of moved frames, and
+    /// the classes that are held back; `None` if the port has no link.
     #[inline]
     pub(crate) fn prepare_port<D: PortOutput<P> + PacketStore<P>>(
         &mut self,
@@ -238,7 +235,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let mut moved = if has_link { self.send_control(now, index, driver) } else { 0 };
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
-        // What the peer has said is taken over.
+        // Take over the peer's pauses and rates.
         let paused = port.paused(now, &state.regulator);
         let followed = port.limits.follow(now, &state.regulator);
         if !followed.aged.is_empty() {
@@ -262,7 +259,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         (moved, Some(paused | dropping))
     }
 
-    /// Has the watchdogs look at the port's queues, and starts or ends what follows.
+    /// Polls the port's watchdogs, and starts or ends storms.
     #[cold]
     fn watch(&mut self, now: Time, index: usize) {
         let Transmission { shared, ports, counters, .. } = self;
@@ -270,17 +267,17 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let dropped = port.watchdogs.dropping();
         port.watchdogs.poll(now, port.id, shared, counters);
         let (in_storm, dropping) = (port.watchdogs.in_storm(), port.watchdogs.dropping());
-        // What clones copy came over the same link.
+        // Clones' copies came over the same link.
         for id in std::iter::once(port.id).chain(port.clones_off.iter().map(|(clone, _)| *clone)) {
             shared.set_storms(id, in_storm, dropping);
         }
         for class in (dropped - dropping).iter() {
-            // A queue that went OFF before or in the storm is advertised only now, and that is no delay of the switch's.
+            // A queue that went OFF before or in the storm is advertised only now; that delay is not the switch's.
             port.told_at[class.index()] = now;
         }
     }
 
-    /// The classes with a frame that may go, the wire apart, none of the `held` ones.
+    /// Returns the classes, without the `held` ones, with a frame that may leave as soon as the wire is free.
     #[inline]
     pub(crate) fn ready(&self, now: Time, index: usize, held: ClassSet) -> ClassSet {
         let port = &self.ports[index];
@@ -289,15 +286,15 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         ready & !self.without_credit(port, ready)
     }
 
-    /// Takes the frame that goes next, of one of the `ready` classes, from its queue, and puts it on the port's wire: it is
-    /// marked, stamped and counted against what limits the port. Classes that have to wait after it are ready no more.
+    /// Takes the next frame of the `ready` classes from its queue, and puts it on the port's wire: marked, stamped and counted against the
+    /// port's limits. Removes its class from `ready` if that has to wait.
     #[inline(always)]
     pub(crate) fn take_next(&mut self, now: Time, index: usize, ready: &mut ClassSet) -> Option<Queued<P>> {
         let class = self.next_class(index, *ready)?;
         self.take_of(now, index, class, ready)
     }
 
-    /// The class whose frame goes next, of the `ready` ones. The frame counts as sent.
+    /// Returns the class among `ready` whose frame goes next. The frame counts as sent.
     #[inline(always)]
     pub(crate) fn next_class(&mut self, index: usize, ready: ClassSet) -> Option<Class> {
         let Transmission { queues, ports, .. } = self;
@@ -305,7 +302,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         port.scheduler.next(ready, |class| queues.front_bytes(QueueId::new(port.id, class)).unwrap_or(0))
     }
 
-    /// [`Transmission::take_next`], of the class that is next.
+    /// [`Transmission::take_next`] for the class that is next.
     #[inline(always)]
     pub(crate) fn take_of(&mut self, now: Time, index: usize, class: Class, ready: &mut ClassSet) -> Option<Queued<P>> {
         let Transmission { shared, queues, ports, counters, leaving_markers, random, stamps, link_overhead, .. } = self;
@@ -344,7 +341,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         Some(queued)
     }
 
-    /// Classes among `classes` whose next frame the peer has given no credit for.
+    /// Returns those of `classes` that lack the peer's credit for their next frame.
     #[inline]
     pub(crate) fn without_credit(&self, port: &OutPort<M::Port>, classes: ClassSet) -> ClassSet {
         let asked = classes & port.credit_classes;
@@ -358,7 +355,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         ClassSet::from_iter(asked.iter().filter(|class| !regulator.has_credit(*class, next(*class))))
     }
 
-    /// A departure may make a message due to the peer of the port that the packet came by.
+    /// Marks the ingress port of a departed packet as stirred, if a message to its peer may be due.
     #[inline]
     pub(crate) fn stir_for(&mut self, departure: &Departure) {
         if !(self.off_ports.is_empty() && self.by_length.is_empty()) {
@@ -369,7 +366,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
-    /// The ingress ports that a queue holds frames of, while the peer lets it send nothing; none otherwise.
+    /// Returns the ingress ports with frames in a queue while the peer blocks it; none otherwise.
     pub(crate) fn blocked_from(&self, now: Time, index: usize, class: Class) -> M::Ports {
         let port = &self.ports[index];
         let held = port.paused(now, &self.shared.port(port.id).regulator) & !port.watchdogs.dropping();
@@ -377,13 +374,13 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         if blocked.contains(class) { self.queues.holds_from(QueueId::new(port.id, class)) } else { M::Ports::EMPTY }
     }
 
-    /// The earliest instant after `now` at which there may be something to do without a packet arriving: a shaper's
-    /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed, a watchdog is to look.
+    /// Returns the earliest instant after `now` with possible work, if no packet arrives: a shaper's wire or a queue's limiter is free, a
+    /// peer's pause ends, a PAUSE needs a refresh, or a watchdog is due.
     pub(crate) fn next_wakeup(&self, now: Time) -> Time {
         self.ports.iter().map(|port| self.wakeup(now, port)).min().unwrap_or(Time::NEVER)
     }
 
-    /// That instant for one of the ports that are served here.
+    /// [`Transmission::next_wakeup`] of one port that is served here.
     #[inline]
     pub(crate) fn next_wakeup_of(&self, now: Time, port: PortId) -> Time {
         self.wakeup(now, &self.ports[self.position_of[port.index()]])
@@ -401,7 +398,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             return now;
         }
         let open = port.backlog & !port.paused(now, regulator);
-        // Without credit nothing happens until a message comes.
+        // Without credit, nothing happens until a message comes.
         let open_and_paid = open & !self.without_credit(port, open);
         let waiting = port.limits.waiting(now, open_and_paid);
         let data = if !(open_and_paid - waiting).is_empty() || M::is_offering(&port.own) {
@@ -414,7 +411,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         own.min(data).min(port.limits.next_wakeup(waiting, regulator))
     }
 
-    /// Answers a reader's request for counters. Called between bursts.
+    /// Answers a reader's request for counters. Call it between bursts.
     #[inline]
     pub(crate) fn serve(&mut self, now: Time) {
         if let Some(request) = self.counters.requested() {
@@ -422,7 +419,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
-    /// What it has counted up to `now`, and what it holds.
+    /// Returns the counters up to `now`, with current gauges.
     #[cold]
     pub(crate) fn counters_at(&mut self, now: Time) -> &Counters {
         self.counters.set_gauge(gauge::HELD, self.held() as u64);
@@ -444,7 +441,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 }
 
-/// The ports that packets of these queues came by, among those that are `telling` their peers something.
+/// Returns the ports in `telling` by which packets of these queues came.
 #[inline]
 pub(crate) fn told_of(shared: &Shared, telling: PortSet, ingress: impl Iterator<Item = QueueId>) -> PortSet {
     if telling.is_empty() {

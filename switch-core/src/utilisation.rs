@@ -1,8 +1,8 @@
-//! How busy a port is, for the digests of frames that leave by it: U of HPCC averaged over a round trip in the switch (PINT,
-//! SIGCOMM 2020, and HPCC-PINT of HPCC's public simulator).
+//! Utilisation of a port, for the digests of frames that leave by it: U of HPCC averaged over a round trip in the switch (PINT, SIGCOMM
+//! 2020, and HPCC-PINT of HPCC's public simulator).
 //!
-//! U is the bytes in flight on the link as a part of what it carries in a round trip T: its queue over B·T, and what it sends over
-//! B. Between a frame and the one before it, dt apart, the port sent that one; dt / T is the average's weight:
+//! U is the ratio of the bytes in flight on the link to its capacity over a round trip T: queue over B·T, plus sending rate over B. Between
+//! two frames, dt apart, the port sent the former one; dt / T is the average's weight:
 //!
 //! U ← queue / (B·T) · dt / T + bytes / (B·T) + (1 − dt / T) · U, with dt no more than T.
 
@@ -10,19 +10,19 @@ use weir_units::archive::State;
 use weir_units::{BitRate, Bytes, Span, Time};
 use weir_wire::digest::{DigestCode, DigestConfig, UTILISATION_BITS};
 
-/// What all ports of a switch digest by.
+/// Encoder of utilisations, shared by all ports of a switch.
 #[derive(Debug)]
 pub(crate) struct Digester {
     round_trip: Span,
     code: DigestCode,
 }
 
-/// A port's average.
+/// Average utilisation of a port.
 #[derive(Clone, Copy, Debug, Default, State)]
 pub(crate) struct Utilisation {
     /// U in units of 2^-32.
     average: u64,
-    /// The frame that left last: when, and what it took on the wire.
+    /// Last frame that left: its instant, and its bytes on the wire.
     last: Option<(Time, Bytes)>,
 }
 
@@ -35,7 +35,7 @@ impl Digester {
         Digester { round_trip, code: DigestCode::new(config.log_base_ppm) }
     }
 
-    /// The code of a port's utilisation when a frame leaves it at `now`, with so much left in its queue; `random` rounds it.
+    /// Returns the code of a port's utilisation when a frame leaves it at `now`, with `left` bytes in its queue; `random` rounds it.
     #[inline(never)]
     pub(crate) fn code(
         &self,
@@ -51,7 +51,7 @@ impl Digester {
 }
 
 impl Utilisation {
-    /// A frame has left that takes so much on the wire.
+    /// Records a frame that has left, with its bytes on the wire.
     #[inline]
     pub(crate) fn note_sent(&mut self, now: Time, wire: Bytes) {
         self.last = Some((now, wire));
@@ -60,7 +60,7 @@ impl Utilisation {
     fn update(&mut self, now: Time, left: Bytes, rate: BitRate, round_trip: Span) {
         let t = u128::from(round_trip.as_picos());
         let carried = u128::from(rate.as_bps()) * t;
-        // A part of what the link carries in T.
+        // Fraction of the link's capacity in T.
         let part = |bytes: Bytes| ((u128::from(bytes.get()) * BIT_PS) << UTILISATION_BITS) / carried.max(1);
         let (dt, bytes) = match self.last {
             Some((at, wire)) => (u128::from(now.since(at).min(round_trip).as_picos()), wire),
@@ -83,7 +83,7 @@ mod tests {
         Time::from_nanos(ns)
     }
 
-    /// U when a frame leaves at each of these instants with so much behind it, 1,250 B each.
+    /// Computes U for frames of 1,250 B that leave at these instants with these bytes behind them.
     fn after(frames: &[(u64, u64)]) -> f64 {
         let mut port = Utilisation::default();
         for (ns, left) in frames {
@@ -105,9 +105,9 @@ mod tests {
         near(after(&[(0, 0), (100, 0), (200, 0)]), 0.01 + 0.99 * 0.01);
         // 62,500 B of queue are half of B·T, for 1 % of T.
         near(after(&[(0, 0), (100, 62_500)]), 0.01 + 0.005);
-        // More than T ago counts as T: the past is forgotten, and the frame's bytes count once.
+        // A gap above T counts as T: the old average is gone, and the frame's bytes count once.
         near(after(&[(0, 0), (100, 62_500), (50_000, 25_000)]), 0.2 + 0.01);
-        // The first frame of all finds the queue that there is.
+        // The first frame counts the present queue.
         near(after(&[(0, 25_000)]), 0.2);
     }
 

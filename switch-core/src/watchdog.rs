@@ -1,4 +1,4 @@
-//! The PFC watchdogs of a port: what they are shown, and what follows from what they say.
+//! PFC watchdogs of a port: their observations, and the consequences of a storm.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -10,13 +10,13 @@ use crate::counters::{Counters, queue_stat};
 use crate::shared::Shared;
 use crate::storm_tally::ClassTally;
 
-/// The watchdogs of one port's egress queues, one for each watched class; with the transmitter that serves the port.
+/// Watchdogs of one port's egress queues, one per watched class; owned by the transmitter that serves the port.
 #[derive(Debug, State)]
 #[repr(C)]
 pub(crate) struct PortWatchdogs {
-    /// The earliest poll of all of them.
+    /// Earliest poll of all watchdogs.
     due: Time,
-    /// Classes in a storm: all; those whose frames are dropped, and those that send whatever PFC says.
+    /// Classes in a storm: all; those whose frames are dropped; and those that ignore PFC.
     in_storm: ClassSet,
     dropping: ClassSet,
     ignoring: ClassSet,
@@ -29,12 +29,12 @@ pub(crate) struct PortWatchdogs {
 struct Watched {
     class: Class,
     watchdog: Watchdog,
-    /// What had been counted when packets were last added to the watchdog's.
+    /// Packet counts at the last update of the watchdog.
     counted: StormPackets,
 }
 
 impl PortWatchdogs {
-    /// Watches `classes`; none without a configuration.
+    /// Returns watchdogs of `classes`; none without a configuration.
     pub(crate) fn new(config: Option<&WatchdogConfig>, classes: ClassSet) -> PortWatchdogs {
         let config = config.copied();
         let watchdogs = config.iter().flat_map(|config| {
@@ -55,37 +55,35 @@ impl PortWatchdogs {
         }
     }
 
-    /// Has all of them go by this from their next polls on.
+    /// Sets the configuration of all watchdogs from their next polls on.
     pub(crate) fn set_config(&mut self, config: &WatchdogConfig) {
         self.action = config.action;
         self.watched.iter_mut().for_each(|watched| watched.watchdog.set_config(*config));
         self.due = self.watched.iter().map(|watched| watched.watchdog.next_wakeup()).min().unwrap_or(Time::NEVER);
     }
 
-    /// When [`PortWatchdogs::poll`] is to be called next; [`Time::NEVER`] if nothing is watched.
+    /// Returns when [`PortWatchdogs::poll`] is due; [`Time::NEVER`] if nothing is watched.
     #[inline]
     pub(crate) fn due(&self) -> Time {
         self.due
     }
 
-    /// Classes in a storm, whatever is done about it.
+    /// Returns the classes in a storm, under any action.
     pub(crate) fn in_storm(&self) -> ClassSet {
         self.in_storm
     }
 
-    /// Classes whose frames are dropped.
     #[inline]
     pub(crate) fn dropping(&self) -> ClassSet {
         self.dropping
     }
 
-    /// Classes that send whatever PFC says.
+    /// Returns the classes that send regardless of PFC.
     #[inline]
     pub(crate) fn ignoring(&self) -> ClassSet {
         self.ignoring
     }
 
-    /// Has each watchdog look at its queue, if that is due.
     pub(crate) fn poll(&mut self, now: Time, port: PortId, shared: &Shared, counters: &Counters) {
         self.count(port, shared, counters);
         for Watched { class, watchdog, .. } in &mut self.watched {
@@ -99,13 +97,12 @@ impl PortWatchdogs {
         self.publish(port, shared);
     }
 
-    /// Brings what readers find up to now.
     pub(crate) fn update(&mut self, port: PortId, shared: &Shared, counters: &Counters) {
         self.count(port, shared, counters);
         self.publish(port, shared);
     }
 
-    /// Adds to the storms what came and went since the last call.
+    /// Adds the packets since the last call to the storms' counts.
     fn count(&mut self, port: PortId, shared: &Shared, counters: &Counters) {
         let Some(tally) = shared.port(port).storms() else { return };
         for Watched { class, watchdog, counted } in &mut self.watched {
@@ -130,7 +127,7 @@ impl PortWatchdogs {
     }
 }
 
-/// What a watchdog is shown of its queue. The regulator first, in the order that [`QueueObservation`] asks for.
+/// Returns the observation of a queue for its watchdog. The regulator is read first, in the order that [`QueueObservation`] requires.
 fn observe(now: Time, queue: QueueId, shared: &Shared, counters: &Counters) -> QueueObservation {
     let (state, class) = (shared.port(queue.port()), queue.class());
     let paused = state.regulator.paused(now).contains(class);

@@ -1,10 +1,10 @@
-//! `arrival`: a port gets what it brings of all that comes.
+//! Arbitration `arrival`: a port's share of the queue's output equals its share of the arrivals.
 
 use weir_reader::{Key, Named, Table};
 
 use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind};
 
-/// The order of arrival: the kind, and what a queue is configured with.
+/// Order of arrival: both the kind and its configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrival;
 

@@ -1,8 +1,7 @@
-//! In which order an egress queue serves the ingress ports that its frames came from.
+//! Arbitration: the order in which an egress queue serves the ingress ports of its frames.
 //!
-//! Files choose among [`ARBITRATIONS`], each a file here, by the `arbitration` of a class. A crate of someone else's adds one: an
-//! [`ArbitrationKind`], which reads a queue's table; what the queue is [configured](Arbitrate) with; and an [`Arbiter`] for each
-//! queue.
+//! Files choose among [`ARBITRATIONS`], each in a file here, by the `arbitration` of a class. Another crate adds one with an
+//! [`ArbitrationKind`], which parses a queue's table; its [configuration](Arbitrate); and an [`Arbiter`] for each queue.
 //!
 //! ```
 //! use weir_arbitration::{Arbiter, RoundRobin, Served};
@@ -34,28 +33,28 @@ pub use arrival::Arrival;
 pub use random::Random;
 pub use round_robin::RoundRobin;
 
-/// All arbitrations that files can choose, the order of arrival first, which is the default.
+/// Registry of the arbitrations that files can choose. The first one, the order of arrival, is the default.
 pub static ARBITRATIONS: Registry<dyn ArbitrationKind> =
     Registry::new("arbitration", &[&arrival::Arrival, &round_robin::KIND, &random::KIND]);
 
-/// An arbitration that files choose by its name. Its keys stand beside `arbitration` in `[[classes.queues]]`.
+/// Arbitration that files choose by name. Its keys are next to `arbitration` in `[[classes.queues]]`.
 pub trait ArbitrationKind: Named + Debug {
-    /// Reads what a queue's table gives.
+    /// Parses the table of a queue.
     fn read(&self, table: &Table<'_>) -> Arbitration;
 }
 
-/// An arbitration as a file gives it. It answers as what it is [configured](Arbitrate) with does.
+/// Chosen arbitration; dereferences to its [configuration](Arbitrate).
 #[derive(Clone, Debug)]
 pub struct Arbitration(Arc<dyn Arbitrate>);
 
 impl Arbitration {
-    /// Queues are served so.
+    /// Wraps a configuration.
     pub fn new(arbitrate: impl Arbitrate + 'static) -> Arbitration {
         Arbitration(Arc::new(arbitrate))
     }
 }
 
-/// In the order of arrival.
+/// Order of arrival.
 impl Default for Arbitration {
     fn default() -> Arbitration {
         Arbitration::new(Arrival)
@@ -70,31 +69,31 @@ impl Deref for Arbitration {
     }
 }
 
-/// What a class's queues are configured with.
+/// Configuration of an arbitration for the queues of a class.
 pub trait Arbitrate: Debug + Send + Sync {
-    /// The word that files have for it.
+    /// Returns the name in files.
     fn kind(&self) -> &'static str;
 
-    /// What serves one queue; `None` serves it in the order of arrival, which needs no choice.
+    /// Returns the arbiter of one queue; `None` for the order of arrival, which needs no choice.
     fn arbiter(&self) -> Option<Box<dyn Arbiter>>;
 }
 
-/// Chooses whose frame leaves one queue next. Frames of one ingress port keep their order.
+/// Arbiter of one queue, which chooses the ingress port of the next frame. Frames of one ingress port keep their order.
 ///
-/// The queue calls [`Arbiter::start`] when a frame comes and none is there, and [`Arbiter::pass`] after each frame that leaves others
+/// The queue calls [`Arbiter::start`] when a frame enters the empty queue, and [`Arbiter::pass`] after each frame that leaves others
 /// behind. A call takes no lock and allocates nothing.
 pub trait Arbiter: Debug + Send {
-    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
-    /// does not say is refused by name where a checkpoint is asked for.
+    /// Visits the mutable state for a checkpoint of a run in virtual time; derive [`State`], or leave the body empty without such state.
+    /// The default refuses checkpoints, by the type's name.
     fn checkpoint(&mut self, archive: &mut Archive) {
         archive.refuse(&format!("arbitration `{}`", std::any::type_name::<Self>()));
     }
 
-    /// A frame of this port has come to an empty queue: it leaves next.
+    /// Starts with the port of a frame that entered the empty queue; the frame leaves next.
     fn start(&mut self, port: PortId);
 
-    /// A frame has left. Returns the port whose frame leaves next, one of those that wait. `below` draws a number below the one
-    /// that it is given, which is not 0.
+    /// Returns the port whose frame leaves next, one of the waiting ones, after a frame has left. `below(n)` draws a number below `n`,
+    /// which must not be 0.
     fn pass(&mut self, served: Served<'_>, below: &mut dyn FnMut(u32) -> u32) -> PortId;
 }
 
@@ -104,25 +103,25 @@ impl State for dyn Arbiter {
     }
 }
 
-/// A frame that has left a queue.
+/// Frame that has left a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Served<'s> {
-    /// The ingress port that it came from.
+    /// Ingress port of the frame.
     pub port: PortId,
-    /// Its length, without FCS.
+    /// Length of the frame in bytes, without FCS.
     pub frame_bytes: u32,
-    /// The ingress ports that frames in the queue came from: at least one.
+    /// Ingress ports of the remaining frames in the queue: at least one.
     pub waiting: PortsView<'s>,
 }
 
-/// Frames sent of one port before the next one's turn, of those where ports take turns.
+/// Key of the burst: frames sent of one port before the next port's turn.
 const BURST: Key = Key::new("arbitration_burst", "1", "frames sent of one port in a row");
 
 fn burst(table: &Table<'_>) -> u32 {
     table.integer_or(&BURST, 1..=1_024) as u32
 }
 
-/// Counts a port's turn.
+/// Counter of a port's turn.
 #[derive(Clone, Copy, Debug, State)]
 struct Turn {
     burst: u32,
@@ -139,7 +138,7 @@ impl Turn {
         self.left = self.burst;
     }
 
-    /// Whether the port that was served goes on; if not, another's turn has begun.
+    /// Whether the served port continues; if not, another port's turn has begun.
     fn goes_on(&mut self, served: Served<'_>) -> bool {
         self.left = self.left.saturating_sub(1);
         let goes_on = self.left > 0 && served.waiting.contains(served.port);

@@ -1,4 +1,4 @@
-//! `random`: a port drawn among those with a frame, all alike, for `arbitration_burst` frames.
+//! Arbitration `random`: a port is drawn uniformly among those with a frame, for `arbitration_burst` frames.
 
 use weir_reader::{Key, Named, Table};
 use weir_units::PortId;
@@ -6,7 +6,6 @@ use weir_units::archive::{Archive, State};
 
 use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
 
-/// The kind.
 pub(crate) static KIND: RandomKind = RandomKind;
 
 #[derive(Debug)]
@@ -28,12 +27,12 @@ impl ArbitrationKind for RandomKind {
     }
 }
 
-/// A port drawn at random among those with a frame.
+/// Random arbitration: draws a port among those with a frame.
 #[derive(Clone, Copy, Debug, State)]
 pub struct Random(Turn);
 
 impl Random {
-    /// So many frames of one port before another is drawn.
+    /// Returns an arbitration that draws a port after every `burst` frames of one.
     pub fn new(burst: u32) -> Random {
         Random(Turn::of(burst))
     }

@@ -1,4 +1,4 @@
-//! `round-robin`: each port in turn, `arbitration_burst` frames each.
+//! Arbitration `round-robin`: each port in turn, `arbitration_burst` frames each.
 
 use weir_reader::{Key, Named, Table};
 use weir_units::PortId;
@@ -6,7 +6,6 @@ use weir_units::archive::{Archive, State};
 
 use crate::{Arbiter, Arbitrate, Arbitration, ArbitrationKind, BURST, Served, Turn, burst};
 
-/// The kind.
 pub(crate) static KIND: RoundRobinKind = RoundRobinKind;
 
 #[derive(Debug)]
@@ -28,12 +27,12 @@ impl ArbitrationKind for RoundRobinKind {
     }
 }
 
-/// Each port in turn.
+/// Round-robin arbitration: serves each port in turn.
 #[derive(Clone, Copy, Debug, State)]
 pub struct RoundRobin(Turn);
 
 impl RoundRobin {
-    /// So many frames of one port before the next one's turn.
+    /// Returns an arbitration that serves `burst` frames of a port per turn.
     pub fn new(burst: u32) -> RoundRobin {
         RoundRobin(Turn::of(burst))
     }
@@ -62,7 +61,7 @@ impl Arbiter for RoundRobin {
         if self.0.goes_on(served) {
             return served.port;
         }
-        // The first that waits behind this one, or from the beginning.
+        // First waiting port after this one, or from the beginning.
         served.waiting.after(served.port).unwrap_or(served.port)
     }
 }

@@ -1,5 +1,4 @@
-//! Frames of a burst put together by their ways, a way at a time: where there are few ways, this costs less than a look at each frame's
-//! place.
+//! Grouping of a burst's frames by route, one route at a time. With few routes, this costs less than handling each frame.
 
 use arrayvec::ArrayVec;
 use weir_mmu::Group;
@@ -8,18 +7,17 @@ use weir_units::bits;
 use super::exact_match::Way;
 use crate::packet::BURST_MAX;
 
-/// Frames of a burst that go the same way.
+/// Frames of a burst on the same route.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Alike {
     pub(super) way: Way,
-    /// Which frames, as bits.
+    /// Bitmap of the frames.
     pub(super) members: u64,
-    /// How many they are.
     pub(super) packets: u32,
 }
 
 impl Alike {
-    /// The frames as the MMU is asked to keep them.
+    /// Returns the admission request of the group.
     #[inline(always)]
     pub(super) fn group(&self, bytes: u32, frame_bytes: u32) -> Group {
         let Alike { way, members, packets } = *self;
@@ -27,17 +25,15 @@ impl Alike {
     }
 }
 
-/// The most ways of which frames are put together at a glance: each costs a look at all frames.
+/// Largest number of groups: each costs a scan of all frames.
 const WAYS_MAX: usize = 8;
-/// So many ways have to be those of half of the frames, or there are likely many more.
+/// Number of groups that must hold at least half of the frames; otherwise there are probably many more.
 const WAYS_OF_HALF: usize = 4;
 
-/// Groups of frames.
 pub(super) type Groups = ArrayVec<Alike, WAYS_MAX>;
 
-/// Puts the first `count` frames, all of one port, together by their ways, in the order of their first ones. They `differ` in these bits.
-/// Says whether it did: not if there are too many ways.
-// Into memory of the caller's: groups are not moved.
+/// Groups the first `count` frames, all from one port, by route, in order of their first frames. Routes `differ` in these bits. Returns
+/// whether there are few enough routes.
 #[inline(always)]
 pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32, groups: &mut Groups) -> bool {
     if differ & Way::OTHER_EGRESS_BITS != 0 {
@@ -54,7 +50,7 @@ pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32, groups: 
         let members = members(way.label(), &labels) & left;
         debug_assert!(bits(members).all(|n| ways[n] == way));
         left &= !members;
-        // The last way has all that are left: to count bits takes longer.
+        // The last group has all remaining frames: counting bits takes longer.
         let packets = if left == 0 { packets_left } else { members.count_ones() };
         packets_left -= packets;
         groups.push(Alike { way, members, packets });
@@ -62,12 +58,11 @@ pub(super) fn alike(count: usize, ways: &[Way; BURST_MAX], differ: u32, groups: 
     true
 }
 
-/// The frames with this label, as bits.
-// Apart: in its caller's loop the compiler would keep copies of all labels.
+/// Returns the bitmap of the frames with this label. Out of line: in its caller's loop the compiler would keep copies of all labels.
 #[inline(never)]
 fn members(label: u8, labels: &[u8; BURST_MAX]) -> u64 {
     let mut bits = [0; BURST_MAX];
-    // Numbers of one width, of a number that is known, and no branch: so the compiler looks at 16 frames at once.
+    // Equal widths, a constant length and no branch let the compiler compare 16 frames at once.
     for ((bits, other), bit) in bits.iter_mut().zip(labels).zip(&BIT_OF_EIGHT) {
         *bits = if *other == label { *bit } else { 0 };
     }
@@ -75,7 +70,7 @@ fn members(label: u8, labels: &[u8; BURST_MAX]) -> u64 {
     transposed(eights.iter().fold(0, |all, eight| all | u64::from_le_bytes(*eight)))
 }
 
-/// The bit of each frame in the byte of its place among eight.
+/// Bit of each frame in the byte of its index modulo 8.
 const BIT_OF_EIGHT: [u8; BURST_MAX] = {
     let (mut bits, mut n) = ([0; BURST_MAX], 0);
     while n < BURST_MAX {
@@ -85,7 +80,7 @@ const BIT_OF_EIGHT: [u8; BURST_MAX] = {
     bits
 };
 
-/// Bit m of byte n as bit n of byte m: 8 by 8 bits, of which squares of 1, 2 and 4 by as many change places (Hacker's Delight, 7-3).
+/// Transposes 8 by 8 bits (bit m of byte n becomes bit n of byte m), by swapping squares of 1, 2 and 4 (Hacker's Delight, 7-3).
 #[inline(always)]
 fn transposed(bits: u64) -> u64 {
     let change = |bits: u64, by: u32, which: u64| {
@@ -119,7 +114,7 @@ mod tests {
 
     #[test]
     fn ways_whose_labels_are_alike_are_not_put_together() {
-        // 32 ports of eight classes have a label each.
+        // 32 ports of eight classes have distinct labels.
         let mut ways = [way(7); BURST_MAX];
         ways[40] = way(7 + 256);
         assert_eq!((ways[40].label(), differ(&ways) & Way::LABEL_BITS), (ways[0].label(), 0));
@@ -129,8 +124,8 @@ mod tests {
     }
 
     proptest! {
-        /// Groups against frames one by one, of bursts of all lengths, from one way to more than are put together. The way with number
-        /// 0 is also what stands behind the frames.
+        /// Compares groups with a frame-by-frame model, for bursts of all lengths and from one route to more than can be grouped. Route 0
+        /// also fills the places behind the frames.
         #[test]
         fn as_one_by_one(frames in prop::collection::vec(0..256u16, 0..=BURST_MAX), most in prop_oneof![1..=12u16, Just(256)]) {
             let mut ways = [Way::default(); BURST_MAX];

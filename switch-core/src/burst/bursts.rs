@@ -1,4 +1,4 @@
-//! Frames that leave in bursts: what a port is offered of them, and how late the lcore's polls are.
+//! Burst transmission on lcores: the frames that ports are offered, and the lateness of the lcore's polls.
 
 use arrayvec::ArrayVec;
 use weir_flowctl::{CatchUp, LatePolls, Peak, TxBacklog};
@@ -17,48 +17,47 @@ use crate::packet::{BURST_MAX, Burst, Packet};
 use crate::shared::PortState;
 use crate::transmission::Manner;
 
-/// How an lcore's ports are served.
+/// State of burst transmission that the ports of an lcore share.
 #[derive(Debug)]
 pub(crate) struct Bursts<P> {
-    /// Memory of what ports are offered; enough for all.
+    /// Memory for offered frames; enough for all ports.
     pub(super) spare: Vec<Box<Staged<P>>>,
-    /// How late this poll is.
+    /// Lateness of this poll.
     pub(super) late: LatePolls,
     /// [`CatchUp::base`].
     base: Span,
-    /// Whether the last poll left a port frames that were to have left by now.
+    /// Whether the last poll left frames that were due.
     pub(super) is_behind: bool,
-    /// Places of a burst whose packets are picked out for several ports: `None` but meanwhile.
+    /// Scratch memory for a burst whose packets are picked for several ports; all `None` between uses.
     pub(super) picked: Box<[Option<P>; BURST_MAX]>,
-    /// What left in this poll and is yet to be released.
+    /// Charges of frames that left in this poll and are yet to be released.
     pub(super) gone: Gone,
-    /// From the arrival that crossed a threshold to the message handed to the port.
+    /// Delay from the arrival that crossed a threshold to the message's handover to the port.
     message_delays: Delays,
-    /// From the arrival of a peer's message to the transmitter's obeying it: what is sent in between still
-    /// goes by the old one.
+    /// Delay from the arrival of a peer's message until the transmitter obeys it. Frames sent in between still follow the old state.
     reactions: Delays,
 }
 
-/// What a burst needs to know of a port.
+/// State of burst transmission of one port.
 #[derive(Debug)]
 pub(crate) struct BurstPort<P> {
-    /// The frames that the port is offered; with several transmit queues, those not yet parted among them.
+    /// Frames that the port is offered. With several transmit queues, they are not yet distributed to the queues.
     pub(super) staged: Option<Box<Staged<P>>>,
-    /// What passes its queues by in this round.
+    /// Frames that bypass the port's queues in this round.
     pub(super) bypass: Box<Bypass<P>>,
-    /// What keeps a catch-up from sending too fast.
+    /// Peak rate limiter of a catch-up.
     pub(super) peak: Peak,
-    /// What each of several transmit queues is offered; `None` where there is one.
+    /// Frames offered to each of several transmit queues; `None` if there is one queue.
     pub(super) lanes: Option<Box<Lanes<P>>>,
-    /// Whether there are several.
+    /// Whether the port has several transmit queues.
     pub(super) has_lanes: bool,
-    /// Classes whose transmit queue has not taken what it was offered; of a port with several such queues.
+    /// Classes whose transmit queue has not accepted all of its frames; only with several transmit queues.
     pub(super) blocked: ClassSet,
-    /// What the last poll left.
+    /// Reason why frames waited after the last poll.
     pub(super) waits: Waits,
-    /// The classes that had a frame then which neither a pause nor credit held back; of a port with limits.
+    /// Classes with a frame after the last poll that neither a pause nor credit held back; only for ports with limits.
     pub(super) open: ClassSet,
-    /// The bound on the data in a NIC's transmit ring; `None` for other devices.
+    /// Bound on the data in a NIC's transmit ring; `None` for other devices.
     tx_backlog: Option<TxBacklog>,
     /// Whether the port is a NIC's whose link is no faster than its rate. Late polls then make up no more than the NIC's ring holds.
     pub(super) at_line_rate: bool,
@@ -67,7 +66,6 @@ pub(crate) struct BurstPort<P> {
 }
 
 impl<P> BurstPort<P> {
-    /// Takes over the rate that the port is shaped to, and its link's speed.
     fn set_rates(&mut self, state: &PortState) {
         let rate = state.rate.shaped_to();
         // A link of unknown speed is taken to have the port's rate.
@@ -78,23 +76,23 @@ impl<P> BurstPort<P> {
     }
 }
 
-/// What a poll left of a port's frames.
+/// Reason why a port's frames wait after a poll.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Waits {
-    /// None that may go: its queues are empty, or held by the peer or by limits of their own.
+    /// No frame may leave: the queues are empty, or held back by the peer or their own limits.
     Nothing,
-    /// Some wait for the wire, or for the next burst.
+    /// Frames wait for the wire, or for the next burst.
     Wire,
-    /// The device took less than it was offered.
+    /// The device accepted fewer frames than offered.
     Device,
 }
 
 impl<P> Bursts<P> {
-    /// For so many ports. All memory is taken now, that for what left too.
+    /// Returns the state for `ports` ports. All memory is allocated now, including that for releases.
     pub(super) fn new(ports: usize, catch_up: CatchUp, gone: Gone) -> Bursts<P> {
         Bursts {
-            // One more, for what is taken frame by frame behind rows that a port did not take.
+            // One more, for frames that are taken one by one behind rows that a port did not accept.
             spare: (0..=ports).map(|_| Box::default()).collect(),
             late: LatePolls::new(catch_up),
             base: catch_up.base.min(catch_up.most),
@@ -106,7 +104,7 @@ impl<P> Bursts<P> {
         }
     }
 
-    /// Memory for what one port is offered.
+    /// Returns memory for the frames offered to one port.
     #[inline]
     pub(super) fn take_spare(&mut self) -> Box<Staged<P>> {
         self.spare.pop().expect("a port is offered no more than one burst at a time")
@@ -207,7 +205,7 @@ impl<P> Manner<P> for Bursts<P> {
     }
 }
 
-/// Puts what was to pass queues by into them.
+/// Moves the bypassing frames into the queues.
 #[inline(never)]
 fn settle<P: Packet>(bypass: &mut Bypass<P>, queues: &mut EgressQueues<Chunks<P>, PortSet>) {
     bypass.take_all(|queued| assert!(queues.push(queued).is_ok(), "{OVERFULL}"));

@@ -1,9 +1,9 @@
-//! The way past a port's egress queues, for what finds them empty: where the wire would be free even behind all of a round's frames, none
-//! of them has to wait, so that none needs a place in a queue, nor a turn.
+//! Bypass of a port's empty egress queues. If the wire would be free even behind all frames of a round, none of them has to wait. Then no
+//! frame needs a queue or the scheduler.
 //!
-//! The scheduler decides among frames that wait. A poll sees frames together that came one after the other; those that pass the queues by
-//! leave as they came, each burst's by port and class. Classes go together so only if they share the link by turns: a strict one goes
-//! before others, and what needs credit or has a rate of its own goes alone.
+//! The scheduler decides among waiting frames. A poll sees frames together that came one after the other. Bypassing frames leave in order
+//! of arrival, each burst's by port and class. Classes are therefore mixed only if they share the link in turns. A strict class goes before
+//! others, and classes with credit or a rate of their own go alone.
 
 mod sending;
 
@@ -16,29 +16,29 @@ use weir_units::{ClassSet, FCS_BYTES, Time, bits};
 use super::staged::Staged;
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 
-/// Frames of a round that pass the queues of their port by. The port's queues are empty meanwhile, and it is offered nothing.
+/// Frames of a round that bypass the queues of their port. Meanwhile the queues are empty, and the port is offered nothing else.
 #[derive(Debug)]
 pub(super) struct Bypass<P> {
-    /// In the order in which they leave: `Some` in the first `len` places.
+    /// Packets in order of departure: `Some` in the first `len` places.
     packets: [Option<P>; BURST_MAX],
-    /// What each was charged, where that is not one number.
+    /// Charge of each packet, if charges differ.
     bytes: [u32; BURST_MAX],
-    /// What every packet was charged, if that is known to be as much.
+    /// Charge of every packet, if known to be equal.
     each: Option<u32>,
     len: usize,
     classes: ClassSet,
-    /// Their lengths together.
+    /// Sum of the lengths.
     frame_bytes: u32,
     bundles: ArrayVec<Bundle, BUNDLES_MAX>,
-    /// The packets of each bundle, as bits.
+    /// Packets of each bundle, as a bitmap.
     members: [u64; BUNDLES_MAX],
-    /// Rounds for which nothing passes by, since what was to had to wait.
+    /// Remaining rounds without bypass, after an attempt that failed.
     rest: u8,
 }
 
-/// Bundles of a port and round.
+/// Largest number of bundles of a port per round.
 const BUNDLES_MAX: usize = 16;
-/// Rounds for which a port's frames go by its queues again after some found no way past them: to try costs as much as it saves.
+/// Rounds without bypass after frames could not bypass their queues: an attempt costs as much as a success saves.
 const REST: u8 = 16;
 
 impl<P> Bypass<P> {
@@ -57,7 +57,7 @@ impl<P> Bypass<P> {
         self.len + packets <= BURST_MAX && self.bundles.len() + bundles <= BUNDLES_MAX
     }
 
-    /// Takes note of packets that are put next, which are charged so much each, if that is one number.
+    /// Records packets that are added next. `each` is their charge, if equal.
     #[inline(always)]
     fn note(&mut self, bringing: &Bringing, each: Option<u32>) {
         if self.len == 0 {
@@ -72,12 +72,12 @@ impl<P> Bypass<P> {
         self.frame_bytes += bringing.frame_bytes;
     }
 
-    /// Puts a burst that was [noted](Bypass::note).
+    /// Adds a burst that was [noted](Bypass::note).
     #[inline(always)]
     fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake) {
         let (from, count) = (self.len, packets.len());
         for (place, packet) in self.packets[from..].iter_mut().zip(packets.drain(..)) {
-            // What was there was taken, so there is nothing to drop.
+            // The old place was taken, so there is nothing to drop.
             mem::forget(place.replace(packet));
         }
         if self.each.is_none() {
@@ -89,7 +89,7 @@ impl<P> Bypass<P> {
         self.len += count;
     }
 
-    /// Puts the packets of a bundle, which are these of a burst, as bits, and were [noted](Bypass::note).
+    /// Adds the packets of a bundle that were [noted](Bypass::note); `members` is their bitmap in the burst.
     #[inline(always)]
     fn put(&mut self, bundle: &Bundle, members: u64, packets: &mut [Option<P>; BURST_MAX], charges: &[u32]) {
         let (from, count) = (self.len, bundle.packets as usize);
@@ -99,10 +99,10 @@ impl<P> Bypass<P> {
         }
         let mut members = bits(members);
         let mut take = |place: &mut Option<P>, n: usize| {
-            // What was there was taken, so there is nothing to drop.
+            // The old place was taken, so there is nothing to drop.
             mem::forget(mem::replace(place, packets[n].take()));
         };
-        // Four in a row, as the compiler does not by itself.
+        // Unrolled by four, which the compiler does not do by itself.
         let (fours, rest) = self.packets[from..][..count].as_chunks_mut::<4>();
         for four in fours {
             for place in four {
@@ -121,7 +121,6 @@ impl<P> Bypass<P> {
         self.bundles.push(*bundle);
     }
 
-    /// What the packets were charged.
     #[inline(always)]
     fn charges(&self) -> Charges<'_> {
         match self.each {
@@ -130,7 +129,7 @@ impl<P> Bypass<P> {
         }
     }
 
-    /// What a packet was charged, and the bundle that it is of.
+    /// Returns the index of a packet's bundle, and its charge.
     fn charged(&self, n: usize) -> (usize, Arrival) {
         let members = &self.members[..self.bundles.len()];
         let of = members.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle");
@@ -138,7 +137,7 @@ impl<P> Bypass<P> {
         (of, Arrival { ingress, egress, bytes: self.each.unwrap_or(self.bytes[n]) })
     }
 
-    /// What the first packets were charged, in their order.
+    /// Returns the departures of the first packets, in order.
     fn departures(&self, count: usize) -> impl Iterator<Item = Departure> {
         (0..count).map(|n| {
             let (_, Arrival { ingress, egress, bytes }) = self.charged(n);
@@ -146,14 +145,14 @@ impl<P> Bypass<P> {
         })
     }
 
-    /// Forgets what is known of packets, all of which were taken.
+    /// Clears the records, after all packets were taken.
     #[inline]
     fn clear(&mut self) {
         self.bundles.clear();
         (self.len, self.frame_bytes, self.classes) = (0, 0, ClassSet::EMPTY);
     }
 
-    /// Gives all packets up, and shows them with what they were charged; returns how many they were.
+    /// Drops all packets, and passes them to `charged` with their departures; returns their number.
     pub(super) fn give_up(&mut self, charged: impl FnOnce(&[P], &[Departure])) -> usize {
         let departures: ArrayVec<Departure, BURST_MAX> = self.departures(self.len).collect();
         let packets: Burst<P> = self.packets.iter_mut().map_while(Option::take).collect();
@@ -164,13 +163,13 @@ impl<P> Bypass<P> {
 }
 
 impl<P: Packet> Bypass<P> {
-    /// The length of each packet, written into this memory.
+    /// Writes the length of each packet into this memory, and returns the written part.
     #[inline(always)]
     fn lengths<'l>(&self, into: &'l mut [u32; BURST_MAX]) -> &'l [u32] {
         let lengths = &mut into[..self.len];
         let charged: u32 = self.bundles.iter().map(|bundle| bundle.bytes).sum();
         if charged == self.frame_bytes + FCS_BYTES as u32 * self.len as u32 {
-            // No frame is charged less than its length with FCS, so each is charged just that if all are.
+            // No frame is charged less than its length with FCS. If the sums are equal, each charge is therefore that length.
             match self.charges() {
                 Charges::Alike { bytes, .. } => lengths.fill(bytes - FCS_BYTES as u32),
                 Charges::Each(charges) => {
@@ -184,7 +183,7 @@ impl<P: Packet> Bypass<P> {
         lengths
     }
 
-    /// Takes all packets, in order, for the queues that they were to pass by.
+    /// Takes all packets, in order, for the queues that they were to bypass.
     pub(super) fn take_all(&mut self, mut to: impl FnMut(Queued<P>)) {
         for n in 0..self.len {
             let (_, charged) = self.charged(n);
@@ -195,7 +194,7 @@ impl<P: Packet> Bypass<P> {
         self.rest = REST;
     }
 
-    /// Stages the packets behind the first `sent`, which the port did not take, and leaves the sums of those that went.
+    /// Stages the packets behind the first `sent`, which the port did not accept, and keeps the sums of the sent ones.
     #[inline(never)]
     fn stage_rest(&mut self, sent: usize, staged: &mut Staged<P>) {
         for n in sent..self.len {
@@ -210,7 +209,8 @@ impl<P: Packet> Bypass<P> {
         self.len = sent;
     }
 
-    /// Has the first packets, whose sums bundles are, leave the buffer: `later` with others that leave in this poll, if nobody waits for it.
+    /// Releases the first packets, whose sums the bundles hold. With `later`, they may wait for other releases of this poll, if no one
+    /// needs them earlier.
     #[inline(always)]
     fn release(&self, now: Time, mmu: &Mmu, later: Option<&mut Gone>) {
         if let Some(gone) = later
@@ -250,14 +250,13 @@ impl<P> Default for Bypass<P> {
     }
 }
 
-/// What a burst brings a port.
+/// Demand of a burst at one port.
 struct Bringing {
-    /// The port's position.
     index: usize,
     classes: ClassSet,
     packets: usize,
     bundles: usize,
-    /// Their lengths together.
+    /// Sum of the lengths.
     frame_bytes: u32,
 }
 
@@ -272,7 +271,7 @@ mod tests {
 
     use super::*;
 
-    /// A packet of which nothing is asked but its length.
+    /// Packet with a length alone.
     struct OfLength(u32);
 
     impl Packet for OfLength {
@@ -302,7 +301,7 @@ mod tests {
     }
 
     proptest! {
-        /// Lengths are the packets' own, whether charges tell them or not: those of runts and of whole cells do not.
+        /// Lengths are the packets' own, also where charges do not give them: with runts and with whole cells.
         #[test]
         fn lengths_are_the_packets_own(
             lengths in prop_oneof![

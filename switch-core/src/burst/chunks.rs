@@ -1,4 +1,4 @@
-//! The egress queues' storage on lcores: FIFOs of chunks, so that the packets of a burst lie side by side.
+//! Storage of the egress queues on lcores: FIFOs of chunks, so that the packets of a burst are contiguous.
 
 use std::fmt;
 use std::mem;
@@ -12,44 +12,43 @@ use super::handoff::OVERFULL;
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 use crate::queues::PacketQueues;
 
-/// FIFO queues of packets that share a limited number of chunks. A queue that is empty has none; chunks are used again last in,
-/// first out, while they are still in the cache.
+/// FIFO queues of packets that share a limited number of chunks. An empty queue has none. Free chunks are reused last in, first out, while
+/// they are still in the cache.
 pub(crate) struct Chunks<P> {
     chunks: Box<[Chunk<P>]>,
-    /// The first free chunk.
     free: u32,
     ends: Box<[Ends]>,
     held: usize,
     limit: usize,
 }
 
-/// Packets in a row, and what is known of each without touching it.
+/// Contiguous packets, and their records, which can be read without touching the packets.
 #[repr(C, align(64))]
 struct Chunk<P> {
     packets: [Option<P>; CHUNK],
-    /// Where each came by.
+    /// Ingress queue of each packet.
     ingress: [QueueId; CHUNK],
-    /// What each was charged.
+    /// Charge of each packet, in bytes.
     bytes: [u32; CHUNK],
-    /// Lengths without FCS.
+    /// Length of each packet in bytes, without FCS.
     lengths: [u32; CHUNK],
     next: u32,
 }
 
-/// A queue's first packets, as far as they lie in a row.
+/// Contiguous packets at a queue's head.
 pub(super) struct Row<'c, P> {
-    /// The packets: `Some` before they are taken.
+    /// Packets: `Some` until they are taken.
     pub(super) packets: &'c mut [Option<P>],
-    /// Where each came by.
+    /// Ingress queue of each packet.
     pub(super) ingress: &'c [QueueId],
-    /// What each was charged.
+    /// Charge of each packet, in bytes.
     pub(super) bytes: &'c [u32],
-    /// The length of each, without FCS.
+    /// Length of each packet in bytes, without FCS.
     pub(super) lengths: &'c [u32],
 }
 
-/// Packets of a queue in a row, as many as lie from this place on. Their records can be read until packets are put into any
-/// queue, though they were [consumed](Chunks::consume).
+/// Position of contiguous packets of a queue. Even after the packets are [consumed](Chunks::consume), their records can be read until a
+/// packet is put into any queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     chunk: u32,
@@ -57,25 +56,22 @@ pub(super) struct Place {
 }
 
 impl Place {
-    /// The place so many packets further.
+    /// Returns the position `count` packets further.
     #[inline]
     pub(super) fn behind(self, count: usize) -> Place {
         Place { from: self.from + count as u32, ..self }
     }
 }
 
-/// Packets of one chunk.
 const CHUNK: usize = BURST_MAX;
 const NONE: u32 = u32::MAX;
 
-/// Where a queue begins and ends.
 #[derive(Clone, Copy, Debug)]
 struct Ends {
-    /// The chunk of the first packet; [`NONE`] of an empty queue.
+    /// Chunk of the first packet; [`NONE`] if the queue is empty.
     first: u32,
-    /// The chunk of the last one.
     last: u32,
-    /// The first packet's place in its chunk, and the one behind the last packet's.
+    /// Index of the first packet in its chunk, and the index behind the last packet in its chunk.
     head: u32,
     tail: u32,
 }
@@ -83,7 +79,7 @@ struct Ends {
 const EMPTY: Ends = Ends { first: NONE, last: NONE, head: 0, tail: 0 };
 
 impl<P> Chunk<P> {
-    /// Has the cache fetch a chunk, if it is one.
+    /// Prefetches a chunk, if `n` is valid.
     #[inline(never)]
     fn prefetch(chunks: &[Chunk<P>], n: u32) {
         const LINE: usize = 64;
@@ -101,8 +97,8 @@ impl<P> Chunk<P> {
 }
 
 impl<P> Chunks<P> {
-    /// Puts the packets of a burst last in their queues, which are numbered as [`QueueId`](weir_units::QueueId)s are. There is room
-    /// for them.
+    /// Appends the packets of a burst to their queues, numbered as [`QueueId`](weir_units::QueueId)s. The caller ensures that there is
+    /// room.
     #[inline(always)]
     pub(super) fn put_all(&mut self, packets: &mut Burst<P>, intake: &Intake)
     where
@@ -142,7 +138,7 @@ impl<P> Chunks<P> {
             chunk.ingress[from..][..n].fill(ingress);
             chunk.bytes[from..][..n].copy_from_slice(&intake.bytes()[done..][..n]);
             for (place, packet) in chunk.packets[from..].iter_mut().zip(packets.drain(..n)) {
-                // What was there was taken, so there is nothing to drop.
+                // The old place was taken, so there is nothing to drop.
                 mem::forget(place.replace(packet));
             }
             ends.tail += n as u32;
@@ -150,7 +146,7 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// [`Chunks::put_all`] of packets of several queues: those of a queue, as bits, side by side.
+    /// [`Chunks::put_all`] of packets of several queues. Each bundle comes with a bitmap of its packets.
     #[inline(always)]
     fn put_bundles<'b>(
         &mut self,
@@ -175,7 +171,7 @@ impl<P> Chunks<P> {
                     left &= left - 1;
                     let Some(packet) = from[at].take() else { break };
                     (*length, *bytes) = (packet.frame_bytes(), charged[at]);
-                    // What was there was taken, so there is nothing to drop.
+                    // The old place was taken, so there is nothing to drop.
                     mem::forget(place.replace(packet));
                 }
                 chunk.ingress[tail..][..put].fill(bundle.ingress);
@@ -188,20 +184,20 @@ impl<P> Chunks<P> {
         mem::forget(from);
     }
 
-    /// Puts a packet last, which was counted. There is room for it.
+    /// Appends a packet that is already counted. The caller ensures that there is room.
     #[inline(always)]
     fn put(&mut self, queue: usize, queued: Queued<P>) {
         let Queued { packet, frame_bytes, charged } = queued;
         let ends = &mut self.ends[queue];
         let chunk = Self::open_chunk(&mut self.chunks, &mut self.free, ends);
         let at = ends.tail as usize % CHUNK;
-        // What was there was taken, so there is nothing to drop.
+        // The old place was taken, so there is nothing to drop.
         mem::forget(chunk.packets[at].replace(packet));
         (chunk.ingress[at], chunk.bytes[at], chunk.lengths[at]) = (charged.ingress, charged.bytes, frame_bytes);
         ends.tail += 1;
     }
 
-    /// The queue's last chunk, which has room: a new one where there is none, or where it is full.
+    /// Returns the queue's last chunk if it has room, else a new one.
     #[inline(always)]
     fn open_chunk<'c>(chunks: &'c mut [Chunk<P>], free: &mut u32, ends: &mut Ends) -> &'c mut Chunk<P> {
         if ends.first == NONE || ends.tail as usize == CHUNK {
@@ -210,7 +206,6 @@ impl<P> Chunks<P> {
         &mut chunks[ends.last as usize]
     }
 
-    /// Gives a queue one more chunk.
     fn extend(chunks: &mut [Chunk<P>], free: &mut u32, ends: &mut Ends) {
         let new = *free;
         *free = mem::replace(&mut chunks[new as usize].next, NONE);
@@ -219,12 +214,12 @@ impl<P> Chunks<P> {
         } else {
             chunks[ends.last as usize].next = new;
             (ends.last, ends.tail) = (new, 0);
-            // Queues grow, and what they get was used long ago.
+            // Queues grow, and the next free chunk was used long ago.
             Chunk::prefetch(chunks, *free);
         }
     }
 
-    /// The queue's first packets, as far as they lie in a row. Packets that are taken are to be [consumed](Chunks::consume), in order.
+    /// Returns the contiguous packets at a queue's head. The caller must [consume](Chunks::consume) taken packets, in order.
     #[inline]
     pub(super) fn front_row(&mut self, queue: usize) -> Row<'_, P> {
         let ends = self.ends[queue];
@@ -235,7 +230,7 @@ impl<P> Chunks<P> {
         self.row(Place { chunk: ends.first, from: ends.head }, (end - ends.head) as usize)
     }
 
-    /// Where the queue's first packets lie, and their lengths: as many as lie in a row, and `most` at most.
+    /// Returns the position and lengths of the contiguous packets at a queue's head, at most `most`.
     #[inline]
     pub(super) fn front(&self, queue: usize, most: usize) -> (Place, &[u32]) {
         let Ends { first, last, head, tail } = self.ends[queue];
@@ -245,7 +240,7 @@ impl<P> Chunks<P> {
         (place, &chunk.lengths[head as usize..end.min(head as usize + most)])
     }
 
-    /// So many packets in a row.
+    /// Returns `count` contiguous packets from a position on.
     #[inline]
     pub(super) fn row(&mut self, Place { chunk, from }: Place, count: usize) -> Row<'_, P> {
         let (chunk, from) = (&mut self.chunks[chunk as usize], from as usize);
@@ -258,14 +253,14 @@ impl<P> Chunks<P> {
         }
     }
 
-    /// Whether packets of a queue have stood in it for long, as far as its length tells: they lie in several chunks.
+    /// Whether a queue is standing, judged by its length: its packets span several chunks.
     #[inline]
     pub(super) fn is_standing(&self, queue: usize) -> bool {
         self.ends[queue].first != self.ends[queue].last
     }
 
-    /// Has the cache fetch as many packets as are taken now, those that lie a chunk behind the queue's first ones: of a queue that stands
-    /// they left the cache long ago, and what is fetched only when it is taken comes too late.
+    /// Prefetches `count` packets, one chunk behind the queue's head. The packets of a standing queue left the cache long ago, and a
+    /// prefetch at the time of taking comes too late.
     #[inline]
     pub(super) fn prefetch_behind(&self, queue: usize, count: usize)
     where
@@ -274,11 +269,11 @@ impl<P> Chunks<P> {
         let Ends { first, head, .. } = self.ends[queue];
         let behind = self.chunks.get(first as usize).and_then(|chunk| self.chunks.get(chunk.next as usize));
         let Some(chunk) = behind else { return };
-        // Behind the queue's end places are empty.
+        // Places behind the queue's end are empty.
         chunk.packets[head as usize..][..count].iter().flatten().for_each(Packet::prefetch_early);
     }
 
-    /// Forgets the queue's first `n` packets, which lie in a row and are taken. Returns whether there are no others.
+    /// Removes the queue's first `n` packets, which are contiguous and taken. Returns whether the queue is empty then.
     #[inline]
     pub(super) fn consume(&mut self, queue: usize, n: usize) -> bool {
         let ends = &mut self.ends[queue];
@@ -293,7 +288,7 @@ impl<P> Chunks<P> {
                 *ends = EMPTY;
             } else {
                 (ends.first, ends.head) = (next, 0);
-                // What stands left the cache long ago.
+                // Packets of a standing queue left the cache long ago.
                 Chunk::prefetch(&self.chunks, self.chunks[next as usize].next);
             }
         }
@@ -304,9 +299,9 @@ impl<P> Chunks<P> {
 impl<P> PacketQueues for Chunks<P> {
     type Packet = P;
 
-    /// All chunks are made now, whatever `places` says: an lcore takes no memory later.
+    /// Allocates all chunks now, regardless of `places`: an lcore allocates no memory later.
     fn new(queues: usize, limit: usize, _places: usize) -> Chunks<P> {
-        // Each queue's first chunk and its last may be as good as empty.
+        // The first and the last chunk of each queue may be nearly empty.
         let count = limit.div_ceil(CHUNK) + 2 * queues.min(limit);
         let chunk = |n: usize| Chunk {
             packets: [const { None }; CHUNK],
@@ -338,7 +333,7 @@ impl<P> PacketQueues for Chunks<P> {
     fn pop(&mut self, queue: usize) -> Option<Queued<P>> {
         let row = self.front_row(queue);
         let (packet, frame_bytes) = (row.packets.first_mut()?.take()?, row.lengths[0]);
-        // Whose queue it is [the egress queues](crate::egress::EgressQueues::pop) know.
+        // The caller, [`EgressQueues::pop`](crate::egress::EgressQueues::pop), sets the egress queue.
         let charged = Arrival { ingress: row.ingress[0], egress: QueueId::default(), bytes: row.bytes[0] };
         self.consume(queue, 1);
         Some(Queued { packet, frame_bytes, charged })
@@ -392,10 +387,10 @@ mod tests {
 
     #[derive(Clone, Copy, Debug)]
     enum Operation {
-        /// So many packets, one by one.
+        /// Number of packets to push, one by one.
         Push(usize),
         Pop,
-        /// Up to so many from the front, at once.
+        /// Largest number of packets to take from the head at once.
         Row(usize),
     }
 
@@ -419,7 +414,7 @@ mod tests {
     }
 
     proptest! {
-        /// The queues against as many `VecDeque`s, for all that they may hold and no more.
+        /// Compares the queues with `VecDeque`s, up to the limit.
         #[test]
         fn as_deques(operations in prop::collection::vec(operation(), 0..100)) {
             let mut queues: Chunks<u32> = PacketQueues::new(QUEUES, LIMIT, 0);

@@ -1,21 +1,21 @@
-//! How long messages of flow control take: delays as a transmitter measures them.
+//! Delays of flow-control messages, as a transmitter measures them.
 
 use hdrhistogram::Histogram;
 use weir_units::Span;
 
 use crate::counters::{Counters, gauge};
 
-/// Delays of one kind. All memory is taken at the start.
+/// Delays of one kind. All memory is allocated at the start.
 #[derive(Debug)]
 pub(super) struct Delays {
-    /// For percentiles, in nanoseconds.
+    /// Histogram for percentiles, in nanoseconds.
     fine: Histogram<u64>,
-    /// By length, as [`gauge::length_of`] has them.
+    /// Counts by bin of [`gauge::length_of`].
     lengths: [u64; gauge::LENGTHS],
     sum_nanos: u64,
 }
 
-/// Longest delay that is told apart.
+/// Longest delay that is resolved, in nanoseconds.
 const NANOS_MAX: u64 = 60_000_000_000;
 
 impl Delays {
@@ -32,7 +32,7 @@ impl Delays {
         self.sum_nanos += nanos;
     }
 
-    /// Sets the gauges from `first` on. To find percentiles takes microseconds: they are as they were if nothing was measured since.
+    /// Sets the gauges from `first` on. Percentiles take microseconds, so they are only updated after new measurements.
     pub(super) fn set_gauges(&self, counters: &mut Counters, first: usize) {
         if counters.gauge(first) == self.fine.len() {
             return;

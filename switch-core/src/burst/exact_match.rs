@@ -1,29 +1,29 @@
-//! What an lcore found out about frames, by their first bytes: for the next ones that have the same.
+//! Exact-match cache of forwarding decisions, by the first bytes of a frame.
 
 use weir_units::{PortId, QueueId};
 use weir_wire::Head;
 
 use crate::fdb::AsOf;
 
-/// The way of frames that go from one station to another, by [`Head`] and port of arrival: an exact-match cache, of one lcore alone.
+/// Exact-match cache of routes between stations, by [`Head`] and ingress port; private to an lcore.
 ///
-/// A found way is what parse, classification, learning and look-up would come to now, since it is as of a version of the
-/// forwarding table and a tick of its clock ([`ForwardingTable::as_of`](crate::fdb::ForwardingTable::as_of)): in that tick the sender
-/// is noted already, and none of both stations' entries has changed. All that is older is as good as gone.
+/// A hit is equal to the present result of parse, classification, learning and lookup. It holds for one version of the forwarding table and
+/// one tick of its clock ([`ForwardingTable::as_of`](crate::fdb::ForwardingTable::as_of)): within that tick the source address has been
+/// learned, and neither station's entry has changed. Older entries are invalid.
 ///
-/// Who calls it says by [`ExactMatch::follow`] as of when, and what port is the frames', before it looks and before it enters.
+/// Call [`ExactMatch::follow`] with the table's version and the frames' ingress port before each lookup and insertion.
 #[derive(Debug)]
 pub(super) struct ExactMatch {
     sets: Box<[Set; SETS]>,
-    /// Ways as of then have the number `epoch`.
+    /// Version of the table for entries of the current `epoch`.
     as_of: AsOf,
-    /// Numbers of what was known as of the same instant; no entry has 0.
+    /// Number of the current version; no entry has 0.
     epoch: u64,
-    /// The upper half of the third word of an entry that holds now, for this port.
+    /// Upper half of the third word of a valid entry, for the current port.
     now: u64,
 }
 
-/// The queues that a frame goes by, as one number: egress in the upper half.
+/// Ingress and egress queues of a frame, as one number: egress in the upper half.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Way(u32);
 
@@ -43,30 +43,29 @@ impl Way {
         QueueId::of_index((self.0 >> 16) as usize)
     }
 
-    /// What tells frames' ways apart that came by one port: the class is the same on both sides, and so the egress queue says all. Its
-    /// lowest bits do where ways differ in [no others](Way::LABEL_BITS).
+    /// Returns a label that distinguishes routes from one ingress port: both sides have the same class, so the egress queue suffices. Its
+    /// lowest bits suffice if routes differ in [no others](Way::LABEL_BITS).
     #[inline(always)]
     pub(super) fn label(self) -> u8 {
         (self.0 >> Way::LABEL_BITS.trailing_zeros()) as u8
     }
 
-    /// The bits of [labels](Way::label) among all, and those of an egress queue that labels leave out.
+    /// Bits of [labels](Way::label) within a route, and the bits of an egress queue outside labels.
     pub(super) const LABEL_BITS: u32 = 0x00ff_0000;
     pub(super) const OTHER_EGRESS_BITS: u32 = 0xff00_0000;
 
-    /// The bits in which two differ.
     #[inline(always)]
     pub(super) fn differs_from(self, other: Way) -> u32 {
         self.0 ^ other.0
     }
 }
 
-/// Frames whose heads are alike to the hash: one cache line.
+/// Set of entries with equal hashes: one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(align(64))]
 struct Set([Entry; WAYS]);
 
-/// The upper half of the third word, which heads leave free, has epoch and port.
+/// Entry of the cache. The upper half of the third word, which heads leave free, has epoch and port.
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     words: [u64; 3],
@@ -85,7 +84,7 @@ impl ExactMatch {
         ExactMatch { sets: sets.try_into().expect("as many"), as_of: AsOf::default(), epoch: 1, now: 0 }
     }
 
-    /// Look-ups and entries are for frames that came by this port, and as of then.
+    /// Sets the table's version and the ingress port for later lookups and insertions.
     #[inline]
     pub(super) fn follow(&mut self, as_of: AsOf, port: PortId) {
         if self.as_of != as_of {
@@ -105,7 +104,6 @@ impl ExactMatch {
         }
     }
 
-    /// The way of a frame, if it is known.
     #[inline(always)]
     pub(super) fn find(&self, head: Head) -> Option<Way> {
         let Head { words: [first, second, third] } = head;
@@ -121,7 +119,7 @@ impl ExactMatch {
         is_it(second).then_some(second.way)
     }
 
-    /// Enters a frame's way. The one of its set that was entered last stays; the others go.
+    /// Inserts a frame's route. The set keeps the last inserted entry and replaces the other.
     #[inline]
     pub(super) fn enter(&mut self, head: Head, way: Way) {
         let Head { words: [one, two, three] } = head;
@@ -132,7 +130,7 @@ impl ExactMatch {
 
     #[inline(always)]
     fn place(head: Head) -> usize {
-        // Fibonacci hashing, of each word by a factor of its own: the high bits depend on every bit.
+        // Fibonacci hashing, with a factor per word: the high bits depend on every bit.
         const FACTORS: [u64; 2] = [0x9e37_79b9_7f4a_7c15, 0xc2b2_ae3d_27d4_eb4f];
         let [first, second, third] = head.words;
         let hash = first.wrapping_mul(FACTORS[0]) ^ (second ^ third << 32).wrapping_mul(FACTORS[1]);
@@ -190,7 +188,7 @@ mod tests {
         assert_eq!((known.epoch, known.find(head(1))), (1, None));
     }
 
-    /// Pairs of stations with addresses in a row, as labs have them.
+    /// Pairs of stations with consecutive addresses, as in labs.
     #[test]
     fn stations_in_a_row_hardly_get_in_each_others_way() {
         let address = |n: u64| [2, 0, 0, 0, (n >> 8) as u8, n as u8];
@@ -202,7 +200,7 @@ mod tests {
             weir_wire::head(&frame).expect("long enough")
         });
         let places: HashSet<usize> = heads.map(ExactMatch::place).collect();
-        // At random 806 would be different.
+        // With random placement, 806 would be distinct.
         assert!(places.len() > 700, "{}", places.len());
     }
 }

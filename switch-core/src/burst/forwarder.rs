@@ -1,4 +1,4 @@
-//! Forwarding on an lcore: of what its ports received, or of what a receiver on another lcore hands over.
+//! Forwarding on an lcore: of frames that its ports received, or that a receiver on another lcore hands over.
 
 use std::sync::Arc;
 
@@ -12,43 +12,42 @@ use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, Queued};
 use crate::shared::Shared;
 
-/// RX and FWD on one lcore: forwards what its ports received.
+/// RX and FWD on one lcore: forwards the frames that its ports received.
 #[derive(Debug)]
 pub(super) struct RxForwarder<P> {
     forwarding: Forwarding<P>,
     known: ExactMatch,
 }
 
-/// FWD alone: forwards what a [`Receiver`](super::Receiver) on another lcore hands over.
+/// FWD alone: forwards the frames that a [`Receiver`](super::Receiver) on another lcore hands over.
 #[derive(Debug)]
 pub(super) struct Forwarder<P> {
     forwarding: Forwarding<P>,
     known: ExactMatch,
     input: FromReceiver<P>,
     rings: Rings<P, false>,
-    /// What came of one port.
     burst: Burst<P>,
 }
 
-/// The rings to the transmitters. Their forwarder obeys control frames, unless a receiver on another lcore does.
+/// Rings to the transmitters. Their forwarder obeys control frames, unless a receiver on another lcore does.
 #[derive(Debug)]
 pub(super) struct Rings<P, const OBEYS_CONTROL: bool> {
-    /// One ring to each transmitter; none to one on this lcore.
+    /// Rings by transmitter; `None` for the one on this lcore.
     outputs: Box<[Option<ToTransmitter<P>>]>,
-    /// Which transmitter serves a port.
+    /// Index of each port's transmitter.
     output_of: Box<[usize]>,
-    /// Whether something found a ring full.
+    /// Whether frames wait for a full ring.
     is_waiting: bool,
 }
 
 impl<P: Packet> RxForwarder<P> {
-    /// `ports` are those that are forwarded here, clones among them.
+    /// Returns a forwarder of `ports`, which include clones.
     pub(super) fn new(shared: Arc<Shared>, ports: &[PortId]) -> RxForwarder<P> {
         let counters = Counters::upfront(shared.ports().len());
         RxForwarder { forwarding: Forwarding::new(shared, ports, counters), known: ExactMatch::new() }
     }
 
-    /// Forwards what `port` received at `now`, and empties the burst.
+    /// Forwards the frames that `port` received at `now`, and empties the burst.
     pub(super) fn handle_burst(
         &mut self,
         now: Time,
@@ -68,7 +67,6 @@ impl<P: Packet> RxForwarder<P> {
         self.forwarding.audit();
     }
 
-    /// Answers a reader's request for counters. Called between bursts.
     #[inline]
     pub(super) fn serve(&mut self) {
         self.forwarding.serve();
@@ -80,7 +78,7 @@ impl<P: Packet> RxForwarder<P> {
 }
 
 impl<P: Packet> Forwarder<P> {
-    /// `ports` are those that are forwarded here, clones among them.
+    /// Returns a forwarder of `ports`, which include clones.
     pub(super) fn new(
         shared: Arc<Shared>,
         ports: &[PortId],
@@ -92,7 +90,7 @@ impl<P: Packet> Forwarder<P> {
         Forwarder { forwarding, known: ExactMatch::new(), input, rings, burst: Burst::new() }
     }
 
-    /// Forwards up to a burst of what the receiver handed over; returns how much it was.
+    /// Forwards up to a burst of frames from the receiver; returns their number.
     pub(super) fn run_once(&mut self, now: Time, store: &mut impl PacketStore<P>) -> usize {
         let mut handled = 0;
         let mut port = PortId::default();
@@ -109,7 +107,6 @@ impl<P: Packet> Forwarder<P> {
         handled
     }
 
-    /// Forwards what came of `port`.
     fn handle_burst(&mut self, now: Time, port: PortId, store: &mut impl PacketStore<P>) {
         let Forwarder { forwarding, known, rings, burst, .. } = self;
         match () {
@@ -119,13 +116,13 @@ impl<P: Packet> Forwarder<P> {
         }
     }
 
-    /// Hands over what found a ring full.
+    /// Hands over frames that wait for a full ring.
     #[inline]
     pub(super) fn hand_over_waiting(&mut self) {
         self.rings.hand_over_waiting();
     }
 
-    /// Gives up what a stopped receiver left, counting it; returns how much.
+    /// Drops and counts frames that a stopped receiver left; returns their number.
     pub(super) fn discard(&mut self, reason: DropReason) -> usize {
         let mut discarded = 0;
         while let Ok((port, packet)) = self.input.pop() {
@@ -141,7 +138,6 @@ impl<P: Packet> Forwarder<P> {
         self.forwarding.audit();
     }
 
-    /// Answers a reader's request for counters. Called between bursts.
     #[inline]
     pub(super) fn serve(&mut self) {
         self.forwarding.serve();
@@ -153,7 +149,8 @@ impl<P: Packet> Forwarder<P> {
 }
 
 impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
-    /// `output_of` says of each port of the switch which of the `outputs` leads to it: `None` where its transmitter is on this lcore.
+    /// Returns the rings. `output_of` has, for each port of the switch, the index in `outputs`, which is `None` for a transmitter on this
+    /// lcore.
     pub(super) fn new(
         outputs: impl IntoIterator<Item = Option<ToTransmitter<P>>>,
         output_of: Box<[usize]>,
@@ -167,14 +164,15 @@ impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         self.outputs[self.output_of[port.index()]].is_none()
     }
 
-    /// The way to the transmitter of a packet's port, unless that is on this lcore. Packets that are staged there go with the next
+    /// Returns the ring to the transmitter of a packet's port, unless that is on this lcore. Packets staged in the ring go with the next
     /// [`Rings::hand_over`].
     #[inline]
     pub(super) fn to(&mut self, queued: &Queued<P>) -> Option<&mut ToTransmitter<P>> {
         self.outputs[self.output_of[queued.charged.egress.port().index()]].as_mut()
     }
 
-    /// Hands over a burst that was admitted without exception, if all of it goes to one transmitter on another lcore; says whether.
+    /// Hands over a burst that was admitted without exception, if all of it goes to one transmitter on another lcore; returns whether it
+    /// does.
     #[inline]
     pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
         let mut outputs = intake.bundles().iter().map(|bundle| self.output_of[bundle.egress.port().index()]);
@@ -187,13 +185,12 @@ impl<P: Packet, const OBEYS_CONTROL: bool> Rings<P, OBEYS_CONTROL> {
         true
     }
 
-    /// Hands over what is staged.
     #[inline]
     pub(super) fn hand_over(&mut self) {
         self.is_waiting = self.outputs.iter_mut().flatten().fold(false, |waiting, output| output.hand_over() | waiting);
     }
 
-    /// Hands over what found a ring full. To be called in each round, frames or not.
+    /// Hands over packets that wait for a full ring. Call it in each round, with or without frames.
     #[inline]
     pub(super) fn hand_over_waiting(&mut self) {
         if self.is_waiting {

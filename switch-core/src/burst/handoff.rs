@@ -1,4 +1,4 @@
-//! Rings between lcores: one producer, one consumer each, so that neither ever waits.
+//! Rings between lcores: one producer and one consumer each, so that neither ever waits.
 
 use std::collections::VecDeque;
 
@@ -9,22 +9,22 @@ use weir_units::PortId;
 
 use crate::packet::{BURST_MAX, Burst, Packet, Queued};
 
-/// From a forwarder to a transmitter on another lcore: takes all that the MMU admits.
+/// Ring from a forwarder to a transmitter on another lcore: accepts all frames that the MMU admits.
 ///
-/// The ring is short, so that its memory stays in the caches of both lcores. What finds it full waits with the forwarder, in order,
-/// and nothing passes it.
+/// The ring is short, so that its memory stays in the caches of both lcores. Frames that find it full wait with the forwarder, and
+/// no frame overtakes them.
 #[derive(Debug)]
 pub(super) struct ToTransmitter<P> {
     ring: Producer<Queued<P>>,
-    /// What goes into the ring at once, next.
+    /// Packets that go into the ring together, next.
     staged: ArrayVec<Queued<P>, BURST_MAX>,
     waiting: VecDeque<Queued<P>>,
 }
 
-/// From a forwarder on another lcore.
+/// Ring from a forwarder on another lcore.
 pub(super) type FromForwarder<P> = Consumer<Queued<P>>;
 
-/// From a receiver to its forwarder. Bounded: a full ring leaves frames with the device, as a busy lcore would.
+/// Ring from a receiver to its forwarder. Bounded: a full ring leaves frames with the device, as a busy lcore would.
 pub(super) type ToForwarder<P> = Producer<(PortId, P)>;
 pub(super) type FromReceiver<P> = Consumer<(PortId, P)>;
 
@@ -33,14 +33,14 @@ pub const RECEIVED_MAX: usize = 1_024;
 /// Capacity of the rings from forwarders to transmitters.
 const HANDED_MAX: usize = 1_024;
 
-/// A way from a forwarder to a transmitter. `places` are the most packets that the switch holds.
+/// Returns a ring from a forwarder to a transmitter. `places` is the largest number of packets that the switch holds.
 pub(super) fn to_transmitter<P>(places: usize) -> (ToTransmitter<P>, FromForwarder<P>) {
     let (ring, end) = RingBuffer::new(HANDED_MAX.min(places.max(1)));
     (ToTransmitter { ring, staged: ArrayVec::new(), waiting: VecDeque::with_capacity(places) }, end)
 }
 
 impl<P> ToTransmitter<P> {
-    /// Has a packet go with the next [`ToTransmitter::hand_over`].
+    /// Stages a packet for the next [`ToTransmitter::hand_over`].
     #[inline]
     pub(super) fn stage(&mut self, queued: Queued<P>) {
         if self.staged.is_full() {
@@ -49,7 +49,7 @@ impl<P> ToTransmitter<P> {
         self.staged.push(queued);
     }
 
-    /// Hands over the packets of a burst, behind what was staged. Returns whether something waits now.
+    /// Hands over the packets of a burst, behind the staged ones. Returns whether any packet waits now.
     #[inline(always)]
     pub(super) fn hand_over_all(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool
     where
@@ -72,7 +72,7 @@ impl<P> ToTransmitter<P> {
         self.hand_over()
     }
 
-    /// Hands over what is staged, and what waited before it. Returns whether something waits now.
+    /// Hands over the waiting and then the staged packets. Returns whether any packet waits now.
     #[inline]
     pub(super) fn hand_over(&mut self) -> bool {
         if self.waiting.is_empty() {
@@ -87,8 +87,10 @@ impl<P> ToTransmitter<P> {
         self.hand_over_some()
     }
 
+    /// Hands over as many packets as the ring accepts.
+    ///
     /// # Panics
-    /// If more waits than the switch holds. The MMU admits no more, so that is a broken invariant and no traffic's fault.
+    /// If more packets wait than the switch holds. The MMU admits no more, so no traffic can cause this broken invariant.
     #[cold]
     #[inline(never)]
     fn hand_over_some(&mut self) -> bool {

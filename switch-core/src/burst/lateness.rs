@@ -1,4 +1,4 @@
-//! Polls that come late: what a port makes up of its line time, and what it has lost. In virtual time nobody is late.
+//! Late polls: the line time that a port makes up, and the line time that it loses. In virtual time no poll is late.
 
 use weir_flowctl::Claim;
 use weir_units::{Bytes, ClassSet, QueueId, Span, Time};
@@ -8,8 +8,7 @@ use crate::packet::Packet;
 use crate::transmission::{OutPort, Transmission};
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
-    /// Gives up what this poll may not make up of the port's line time; returns how much that is of the time in which frames
-    /// waited.
+    /// Gives up line time that this poll may not make up. Returns the part of it in which frames waited.
     #[inline]
     pub(super) fn make_up(&mut self, now: Time, index: usize) -> Span {
         let port = &mut self.ports[index];
@@ -31,8 +30,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         given_up
     }
 
-    /// Notes what this poll leaves, after `sent` frames went. `missed` is line time that can't be made up any more: it is lost so
-    /// far as the frames that still wait could have used it.
+    /// Records the state after this poll, in which `sent` frames left. `missed` is line time that can't be made up any more. It is lost to
+    /// the extent that the waiting frames could have used it.
     #[inline]
     pub(super) fn note_waiting(&mut self, now: Time, index: usize, held: ClassSet, missed: Span, sent: usize) {
         if missed != Span::ZERO {
@@ -65,16 +64,16 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         let Some(tally) = self.shared.port(port.id).line_tally() else { return };
         let lengths = (!held).iter().map(|class| self.shared.mmu.egress_length(QueueId::new(port.id, class)));
         let waiting = port.shaper.time_for(Bytes::new(lengths.sum()));
-        // Some of them go with what is still to be made up.
+        // A part of them leaves with the line time that can still be made up.
         let unserved = waiting.saturating_sub(now.since(port.shaper.free_at()));
-        // A device that took nothing at either end of the gap would not have taken more from a poll in between.
+        // A device that accepted nothing at either end of the gap would not have accepted more in between.
         let refused = port.own.waits == Waits::Device && sent == 0;
         tally.note_lost(missed.min(unserved), refused);
     }
 }
 
 impl<P> OutPort<BurstPort<P>> {
-    /// Whether the wire is free, and what was missed not made up too fast.
+    /// Whether the wire is free and the catch-up below its peak rate.
     #[inline]
     pub(super) fn may_send(&self, now: Time) -> bool {
         self.shaper.is_free(now) && self.own.peak.is_free(now)
@@ -82,7 +81,7 @@ impl<P> OutPort<BurstPort<P>> {
 }
 
 impl<P> BurstPort<P> {
-    /// What the port may make up of the time since its last poll.
+    /// Returns the extent to which the port may make up the time since its last poll.
     #[inline]
     fn claim(&self) -> Claim {
         match self.waits {

@@ -1,4 +1,4 @@
-//! What each lcore of a plan runs.
+//! Work of each lcore of a plan.
 
 use std::vec::IntoIter;
 
@@ -19,48 +19,48 @@ use crate::packet::{Burst, Packet, PacketStore, PortOutput};
 use crate::report::Reporter;
 use crate::switch::Switch;
 
-/// The lcores of a plan, and how to read their counters.
+/// Lcores of a plan, and the collector of their counters.
 #[derive(Debug)]
 pub struct Lcores<P> {
-    /// In the order of the plan.
+    /// Lcores in the order of the plan.
     pub lcores: Vec<Lcore<P>>,
-    /// Reads the counters of all of them.
+    /// Collector of all their counters.
     pub reporter: Reporter,
 }
 
-/// What one lcore runs.
+/// Work of one lcore.
 ///
-/// Order of calls, in each round: for each port of [`LcoreRole::receives`], [`Lcore::room`] and then [`Lcore::handle_burst`] with
-/// what was received; [`Lcore::forward`]; [`Lcore::transmit`]; [`Lcore::serve`].
+/// Order of calls in each round: for each port of [`LcoreRole::receives`], [`Lcore::room`] and then [`Lcore::handle_burst`] with the
+/// received frames; [`Lcore::forward`]; [`Lcore::transmit`]; [`Lcore::serve`].
 #[derive(Debug)]
 pub struct Lcore<P> {
-    /// Ports received, forwarded, transmitted here.
+    /// Ports received, forwarded and transmitted here.
     pub role: LcoreRole,
     work: Work<P>,
 }
 
-/// The part of the switch that an lcore has.
+/// Pipeline stages that an lcore runs.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "an lcore has one for its life")]
 enum Work<P> {
     /// RX, for a forwarder on another lcore.
     Receive(Receiver<P>),
-    /// FWD, of what a receiver on another lcore hands over.
+    /// FWD of frames from a receiver on another lcore.
     Forward(Forwarder<P>),
     /// RX and FWD.
     ReceiveForward(RxForwarder<P>, Rings<P, true>),
     /// TX.
     Transmit(Transmitter<P>),
-    /// RX, FWD and TX of ports of its own: packets for those go from one to the other in a call, packets for others by rings.
+    /// RX, FWD and TX. Packets for its own ports are passed within a call, packets for other ports by rings.
     All(RxForwarder<P>, Rings<P, true>, Transmitter<P>),
 }
 
 impl Switch {
-    /// Cuts the switch for a plan, with all memory that it will need.
+    /// Divides the switch among the lcores of a plan, with all memory that it will need.
     ///
     /// # Panics
-    /// If an lcore of the plan has roles that none of the layouts has: [`LcorePlan::new`] deals out no others. Or if the switch has
-    /// more than 64 ports: lcores keep ports in a word.
+    /// If an lcore of the plan has a set of roles that no layout has; [`LcorePlan::new`] makes no others. Also if the switch has more than
+    /// 64 ports, since lcores keep port sets in a word.
     pub fn into_lcores<P: Packet>(self, plan: &LcorePlan) -> Lcores<P> {
         assert!(self.shared().ports().len() <= PortSet::PORTS_MAX, "more ports than a word has bits");
         let mut cut = Cut::new(&self, plan);
@@ -82,27 +82,27 @@ impl Switch {
     }
 }
 
-/// More packets in an lcore's queues than pass through in a few rounds: the memory of as many leaves a core's own cache.
+/// Number of packets in an lcore's queues above which their memory no longer fits a core's own cache.
 const STANDING_MIN: usize = 4_096;
 
-/// The largest number of frames in a switch's buffer. Packet memory has an mbuf for each, and the MMU keeps no more, as it charges each
-/// frame for its mbuf. 0 where the configuration's segments do not fit the buffer: there is no switch then.
+/// Returns the largest number of frames in a switch's buffer. Packet memory has an mbuf for each, and the MMU keeps no more, as it charges
+/// each frame for its mbuf. 0 if the configured segments do not fit the buffer: no switch can be built then.
 pub fn frames_held_max(config: &SwitchConfig) -> usize {
     let charge = config.charge_per_mbuf();
     buffer_layout(config).map_or(0, |layout| charge.frames_max(layout.charged_by(charge).charges_max()) as usize)
 }
 
-/// The rings of a plan, dealt out to its lcores in turn.
+/// Rings of a plan, which its lcores take in turn.
 struct Cut<P> {
     to_forwarders: IntoIter<ToForwarder<P>>,
     from_receivers: IntoIter<FromReceiver<P>>,
-    /// The rings to all transmitters, forwarder by forwarder.
+    /// Rings to all transmitters, by forwarder.
     outputs: IntoIter<Vec<Option<ToTransmitter<P>>>>,
-    /// The rings from all forwarders, transmitter by transmitter.
+    /// Rings from all forwarders, by transmitter.
     inputs: IntoIter<Vec<FromForwarder<P>>>,
-    /// The transmitter that serves each port.
+    /// Transmitter of each port.
     output_of: Box<[usize]>,
-    /// The most packets that the transmitters hold.
+    /// Largest number of packets that the transmitters hold.
     places: usize,
 }
 
@@ -177,7 +177,7 @@ impl<P: Packet> Cut<P> {
 }
 
 impl<P: Packet> Lcore<P> {
-    /// How many packets may be received at once: no bound but where a ring to a forwarder has no more room.
+    /// Returns the number of packets that may be received at once, which only a ring to a forwarder bounds.
     #[inline]
     pub fn room(&self) -> usize {
         match &self.work {
@@ -186,7 +186,7 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Takes what `port` received at `now`, and empties the burst.
+    /// Takes the burst that `port` received at `now`, and empties it.
     ///
     /// # Panics
     /// If the lcore doesn't receive, or the burst is larger than [`Lcore::room`].
@@ -203,8 +203,8 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Whether the memory that packets are received into has left the caches of this core, where more comes than leaves: other lcores
-    /// send what comes here, or so much stands in queues that what is free was used long ago.
+    /// Whether the memory for received packets has left the caches of this core. That is so if other lcores send the received packets, or
+    /// if the queues are so long that free memory was used long ago.
     #[inline]
     pub fn receives_into_cold_memory(&self) -> bool {
         match &self.work {
@@ -214,8 +214,8 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Forwards what a receiver on another lcore handed over, and hands on what other lcores had no room for; returns how many frames
-    /// were forwarded. `now` is asked only if there may be any.
+    /// Forwards the frames of a receiver on another lcore, and hands over frames for which other lcores had no room. Returns the number of
+    /// forwarded frames. `now` is called only if there may be any.
     #[inline]
     pub fn forward(&mut self, now: impl FnOnce() -> Time, store: &mut impl PacketStore<P>) -> usize {
         self.hand_over_waiting();
@@ -225,26 +225,25 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Serves the ports that it transmits on; returns how many frames moved. `now` is asked only if there are any ports.
+    /// Serves the ports that it transmits on; returns the number of moved frames. `now` is called only if there are any ports.
     #[inline]
     pub fn transmit<D: PortOutput<P> + PacketStore<P>>(&mut self, now: impl FnOnce() -> Time, driver: &mut D) -> usize {
         self.transmitter_mut().map_or(0, |transmitter| transmitter.run_once(now(), driver))
     }
 
-    /// Whether the last [`Lcore::transmit`] left a port frames that were to have left by now: they go with the next rounds,
-    /// before which an lcore should not give its CPU away.
+    /// Whether the last [`Lcore::transmit`] left frames that were due. They go with the next rounds, before which an lcore should not yield
+    /// its CPU.
     #[inline]
     pub fn is_behind(&self) -> bool {
         self.transmitter().is_some_and(Transmitter::is_behind)
     }
 
-    /// The earliest instant after `now` at which there may be something to transmit without a packet arriving.
+    /// Returns the earliest instant after `now` with possible transmit work, if no packet arrives.
     pub fn next_wakeup(&self, now: Time) -> Time {
         self.transmitter().map_or(Time::NEVER, |transmitter| transmitter.next_wakeup(now))
     }
 
-    /// Gives up everything that is held, counting it as lost for this reason; returns how much. To be called until all lcores of a
-    /// switch have nothing left.
+    /// Drops all held frames, counted with this reason; returns their number. Call it until all lcores of the switch have none left.
     pub fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         self.hand_over_waiting();
         match &mut self.work {
@@ -254,10 +253,10 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// In debug builds: whether the books of its halves balance. Between any two calls.
+    /// Checks the frame conservation of its halves, in debug builds. Holds between any two calls.
     ///
     /// # Panics
-    /// If one does not: a fault of the program.
+    /// If a frame is missing, which is a bug.
     pub fn audit(&self) {
         match &self.work {
             Work::Forward(forwarder) => forwarder.audit(),
@@ -269,7 +268,7 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Answers a reader's request for counters. Called between bursts. `now` is asked only if it transmits.
+    /// Answers a reader's request for counters. Call it between bursts. `now` is called only if the lcore transmits.
     #[inline]
     pub fn serve(&mut self, now: impl FnOnce() -> Time) {
         match &mut self.work {
@@ -283,7 +282,7 @@ impl<P: Packet> Lcore<P> {
         }
     }
 
-    /// Hands over what other lcores had no room for.
+    /// Hands over frames for which other lcores had no room.
     #[inline]
     fn hand_over_waiting(&mut self) {
         match &mut self.work {

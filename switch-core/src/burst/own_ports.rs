@@ -1,4 +1,4 @@
-//! From admission to the egress queues where an lcore has both: of its own ports at once, of other lcores' by rings.
+//! Output of an lcore that forwards and transmits: to its own ports at once, to other lcores by rings.
 
 use weir_mmu::Intake;
 use weir_units::Time;
@@ -9,12 +9,12 @@ use crate::forwarding::Onward;
 use crate::packet::{Burst, Packet, Queued};
 use crate::transmission::Transmission;
 
-/// The way on for what an lcore admits that transmits too.
+/// Next stage of frames admitted on an lcore that also transmits.
 #[derive(Debug)]
 pub(super) struct OwnPorts<'l, P> {
-    /// Serves the lcore's own ports.
+    /// Transmit side of the lcore's own ports.
     pub(super) transmission: &'l mut Transmission<P, Bursts<P>>,
-    /// To the lcores that serve other ports.
+    /// Rings to the lcores of other ports.
     pub(super) rings: &'l mut Rings<P, true>,
 }
 

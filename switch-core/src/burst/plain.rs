@@ -1,5 +1,5 @@
-//! Bursts of plain frames, which most are: those whose like was seen go as that did. The headers of others are read at a glance, and
-//! what they will touch is asked for, some ahead. Every frame that is not plain goes the long way, in its place among them.
+//! Fast path for bursts of plain frames, which most are. Frames with a cached header take the cached route. Other headers are parsed in a
+//! fast way, with prefetches some frames ahead. A frame that is not plain takes the slow path, in its place among the others.
 
 use std::mem;
 
@@ -16,7 +16,7 @@ use crate::fdb::Destination;
 use crate::forwarding::{Forwarding, Onward};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore};
 
-/// What forwarding goes by, of one frame of a burst.
+/// Header fields that forwarding needs of one frame of a burst.
 #[derive(Clone, Copy)]
 struct Seen {
     /// Addresses, as numbers.
@@ -24,16 +24,16 @@ struct Seen {
     source: u64,
     frame_bytes: u32,
     class: Class,
-    /// Whether the frame is [plain](weir_wire::ethernet::Glance) and not too long. If not, nothing else is known.
+    /// Whether the frame is [plain](weir_wire::ethernet::Glance) and not too long. If not, the other fields are meaningless.
     is_plain: bool,
-    /// What the frame will be known by.
+    /// Cache key of the frame.
     head: Option<Head>,
 }
 
-/// The first frames of a burst, whose ways are known.
+/// Leading frames of a burst whose routes are known.
 struct Found {
     ways: [Way; BURST_MAX],
-    /// Without FCS; 0 behind the last frame.
+    /// Length of each frame in bytes, without FCS; 0 behind the last frame.
     lengths: [u32; BURST_MAX],
     count: usize,
 }
@@ -46,25 +46,24 @@ impl Default for Found {
 }
 
 impl Found {
-    /// Adds the first ones of more frames: as many as are known and not too long, and `most` at most with those before.
+    /// Adds leading frames that are cached and not too long, up to `most` frames in total.
     #[inline(always)]
     fn extend<P: Packet>(&mut self, frame_bytes_max: u32, frames: &[P], known: &ExactMatch, most: usize) {
         let (ways, lengths) = (&mut self.ways[self.count..most], &mut self.lengths[self.count..]);
         self.count += find_known(frame_bytes_max, frames, known, ways, lengths);
     }
 
-    /// Ways and lengths.
     #[inline(always)]
     fn frames(&self) -> (&[Way], &[u32]) {
         (&self.ways[..self.count], &self.lengths[..self.count])
     }
 }
 
-/// Frames that are looked at together where one is not known, at first. Twice as many are next time in a burst: where many are not
-/// known, what they touch is asked for well ahead, and where one is not, few others are looked at for nothing.
+/// Frames parsed together at the first cache miss; the number doubles with each further one of the burst. With many misses, prefetches run
+/// well ahead; with a single one, few frames are parsed in vain.
 const LOOKED_AT_MIN: usize = 8;
 
-/// Frames and bytes of each class in one number, counted once for all.
+/// Frames and bytes of each class, packed in one number, so that each is added to the counters once.
 #[derive(Default)]
 struct Came([u64; CLASSES]);
 
@@ -76,7 +75,7 @@ impl Came {
         self.0[class.index()] += Came::FRAME | u64::from(frame_bytes);
     }
 
-    /// The classes of which there are any, with frames and bytes.
+    /// Returns the classes with frames, with their frames and bytes.
     #[inline(always)]
     fn classes(self) -> impl Iterator<Item = (Class, u64, u64)> {
         let came = Class::ALL.into_iter().zip(self.0).filter(|(_, came)| *came > 0);
@@ -85,7 +84,7 @@ impl Came {
 }
 
 impl<P: Packet> Forwarding<P> {
-    /// Forwards what a port without clones received, and empties the burst. `known` is what was found out about frames before.
+    /// Forwards the frames received by a port without clones, and empties the burst. `known` is the cache of routes.
     #[inline]
     pub(super) fn handle_burst<O: Onward<P>>(
         &mut self,
@@ -117,8 +116,8 @@ impl<P: Packet> Forwarding<P> {
         self.count_arrived(port);
     }
 
-    /// Takes control frames out of a burst whose first frames are `found`, and the next one is a control frame; and finds the frames behind
-    /// them. What came before and behind is staged and admitted together.
+    /// Takes control frames out of a burst. The next frame behind the `found` ones is a control frame. Frames before and behind the control
+    /// frames are then staged and admitted together.
     #[inline(never)]
     fn find_around_control<O: Onward<P>>(
         &mut self,
@@ -133,7 +132,7 @@ impl<P: Packet> Forwarding<P> {
         while found.count < burst.len() && burst[found.count].is_control() {
             let frame = burst.remove(found.count);
             if let Parsed::Control(control) = frame.parse() {
-                // Its place among the data of its port is here, behind what was found and is yet to be counted.
+                // The control frame's place is behind the found data frames, which are not counted yet.
                 self.handle_control::<O>(now, port, &control, |class, arrived| {
                     let (ways, lengths) = found.frames();
                     let of_class = ways.iter().zip(lengths).filter(|(way, _)| way.ingress().class() == class);
@@ -145,7 +144,7 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// Forwards the rest of a burst, of which the first frame is not known. What came before asks to be admitted already.
+    /// Forwards the rest of a burst, whose first frame is not cached. Earlier frames are staged already.
     #[inline(never)]
     fn handle_mixed<O: Onward<P>>(
         &mut self,
@@ -176,8 +175,8 @@ impl<P: Packet> Forwarding<P> {
         self.flush(now, port, store, onward);
     }
 
-    /// Counts the first frames as received, and has them ask to be admitted: as many in a row as are known to go to a port that takes
-    /// them. Returns how many; who calls it stages their packets.
+    /// Counts the leading frames as received, and stages their requests: those cached, whose egress port accepts them. Returns their
+    /// number; the caller stages the packets.
     #[inline(always)]
     fn stage_known(&mut self, now: Time, port: PortId, frames: &[P], known: &mut ExactMatch) -> usize {
         if !self.dropping.is_empty() {
@@ -189,7 +188,7 @@ impl<P: Packet> Forwarding<P> {
         self.stage_found(port, &found)
     }
 
-    /// [`Forwarding::stage_known`] of frames whose ways are found.
+    /// [`Forwarding::stage_known`] for frames with known routes.
     #[inline(always)]
     fn stage_found(&mut self, port: PortId, found: &Found) -> usize {
         let (ways, lengths) = found.frames();
@@ -200,7 +199,7 @@ impl<P: Packet> Forwarding<P> {
         }
     }
 
-    /// [`Forwarding::stage_known`] of frames of these lengths, one at least, that all go the same way.
+    /// [`Forwarding::stage_known`] for at least one frame, all on the same route.
     #[inline(always)]
     fn stage_alike(&mut self, port: PortId, way: Way, lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -229,7 +228,7 @@ impl<P: Packet> Forwarding<P> {
         lengths.len()
     }
 
-    /// [`Forwarding::stage_known`] of frames whose ways differ in these bits.
+    /// [`Forwarding::stage_known`] for frames whose routes differ in the bits `differ`.
     #[inline(never)]
     fn stage_different(&mut self, port: PortId, found: &Found, differ: u32) -> usize {
         let Found { ways, lengths, count } = found;
@@ -250,7 +249,7 @@ impl<P: Packet> Forwarding<P> {
         } else {
             let mut charges = [0; BURST_MAX];
             charges.iter_mut().zip(&lengths[..count]).for_each(|(charge, bytes)| *charge = shared.charge.of(*bytes));
-            // All, less those of the other ways.
+            // The last group gets the remainder of the sums.
             let mut rest = (charges[..count].iter().sum::<u32>(), lengths[..count].iter().sum::<u32>());
             let last = groups.len() - 1;
             let charged = |(n, alike): (usize, &Alike)| {
@@ -270,7 +269,7 @@ impl<P: Packet> Forwarding<P> {
         count
     }
 
-    /// [`Forwarding::stage_known`] of frames that go many ways, or one that is not taken.
+    /// [`Forwarding::stage_known`] for frames on many routes, or on one that is not accepted.
     #[inline(never)]
     fn stage_each(&mut self, port: PortId, ways: &[Way], lengths: &[u32]) -> usize {
         let counts = self.counts(port);
@@ -294,7 +293,7 @@ impl<P: Packet> Forwarding<P> {
         row
     }
 
-    /// Looks at frames, and asks for what is known of their stations.
+    /// Parses frames, and prefetches the forwarding entries of their stations.
     #[inline(always)]
     fn look_at(&self, port: PortId, frames: &[P], seen: &mut ArrayVec<Seen, BURST_MAX>) {
         let shared = &*self.shared;
@@ -314,19 +313,18 @@ impl<P: Packet> Forwarding<P> {
         }));
     }
 
-    /// Finds the ways of the first frames, learns their senders, and stages them as [known](Forwarding::stage_known) ones, which they are
-    /// from now on: as many in a row as are plain and go to one other port, which takes them. Returns how many; who calls it stages their
-    /// packets.
+    /// Looks up the leading frames, learns their source addresses, caches their routes, and stages them as [known](Forwarding::stage_known)
+    /// ones: those that are plain and go to a single other port, which accepts them. Returns their number; the caller stages the packets.
     #[inline(always)]
     fn stage_plain(&mut self, now: Time, port: PortId, frames: &[Seen], known: &mut ExactMatch) -> usize {
         if !self.dropping.is_empty() {
             return 0;
         }
         let shared = &*self.shared;
-        // As of now: should one of these frames, or another lcore, change the table, none of them is known for long.
+        // As of now: if one of these frames, or another lcore, changes the table, the cached routes are soon outdated.
         known.follow(shared.fdb.as_of(now), port);
         let mut found = Found::default();
-        // Frames come in trains: what is known of a frame's stations holds for the next one between them.
+        // Frames come in trains: the lookup of one frame's stations holds for the next frame between them.
         let (mut last, mut to) = ((u64::MAX, u64::MAX), port);
         let places = found.ways.iter_mut().zip(&mut found.lengths).take(self.intake.room());
         for (frame, (to_way, to_length)) in frames.iter().zip(places) {
@@ -354,8 +352,7 @@ impl<P: Packet> Forwarding<P> {
     }
 }
 
-/// Finds the ways of the first frames, and their lengths: of as many as there is room for, and are known and not too long.
-// Apart: what the loop goes by has registers for itself then.
+/// Finds routes and lengths of the leading frames that are cached and not too long, up to the room in `ways`. Returns their number.
 #[inline(never)]
 fn find_known<P: Packet>(
     frame_bytes_max: u32,
@@ -377,23 +374,22 @@ fn find_known<P: Packet>(
     found
 }
 
-/// From so many frames on all are looked at together, and not one by one those that are meant.
+/// Number of frames from which a branch-free sum over all frames beats one over the members.
 const TOGETHER_MIN: u32 = 14;
 
-/// Whether frames have one length. That is common, and they are summed by their number then.
+/// Whether all frames have one length. That is common, and their sum is then a product.
 #[inline(always)]
 fn are_alike(lengths: &[u32]) -> bool {
     let length = lengths[0];
     lengths.iter().fold(0, |differ, other| differ | (other ^ length)) == 0
 }
 
-/// Counts frames of a way as received.
 #[inline(always)]
 fn count_group(counters: &mut Counters, Group { ingress, packets, frame_bytes, .. }: &Group) {
     counters.add_frames(*ingress, u64::from(*packets), u64::from(*frame_bytes));
 }
 
-/// What frames that go one way are charged, and their lengths: sums. Both are 0 behind the last frame.
+/// Sums the charges and the lengths of the frames on one route. Both are 0 behind the last frame.
 #[inline(always)]
 fn sums_of(
     Alike { way, members, packets }: &Alike,
@@ -407,7 +403,7 @@ fn sums_of(
     bits(*members).fold((0, 0), |(bytes, frame_bytes), n| (bytes + charges[n], frame_bytes + lengths[n]))
 }
 
-/// Without a branch, so that the compiler looks at several frames at once.
+/// Sums without a branch, so that the compiler vectorises the loop.
 #[inline(never)]
 fn sums_of_many(
     way: Way,

@@ -1,32 +1,32 @@
-//! Which lcore does what.
+//! Plan of the lcores: the roles of each.
 
 use std::fmt;
 
 use weir_config::{Layout, SwitchConfig};
 use weir_units::PortId;
 
-/// The pipeline cut across lcores. A port is received on one lcore, forwarded on one and transmitted on one; a clone is
-/// forwarded with its port, and neither received nor transmitted.
+/// Assignment of the pipeline to lcores. A port is received on one lcore, forwarded on one and transmitted on one; a clone is forwarded
+/// with its port, and neither received nor transmitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcorePlan {
-    /// The layout that this is; never [`Layout::Auto`].
+    /// Layout of the plan; never [`Layout::Auto`].
     pub layout: Layout,
-    /// What each lcore does, in the order of the lcores.
+    /// Role of each lcore, in their order.
     pub lcores: Vec<LcoreRole>,
 }
 
-/// What one lcore does.
+/// Role of one lcore.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LcoreRole {
-    /// Ports whose frames it receives.
+    /// Ports that it receives on.
     pub receives: Vec<PortId>,
-    /// Ports whose frames it classifies, looks up and admits, clones among them.
+    /// Ports whose frames it classifies, looks up and admits, including clones.
     pub forwards: Vec<PortId>,
     /// Ports that it transmits on.
     pub transmits: Vec<PortId>,
 }
 
-/// Why there is no such plan.
+/// Error of a layout that needs more lcores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PlanError {
     layout: Layout,
@@ -35,17 +35,20 @@ pub struct PlanError {
 }
 
 impl LcorePlan {
-    /// The plan of a switch for `lcores` lcores, in its layout, ports dealt out in turn. [`Layout::Auto`] is `single`, whose lcores
-    /// own ports: frames cross from one lcore to another only where they leave by another one's port.
+    /// Returns the plan of a switch for `lcores` lcores, in its layout, with ports assigned round-robin. [`Layout::Auto`] is `single`,
+    /// whose lcores own ports: frames change lcores only if their egress port belongs to another one.
     ///
-    /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the
-    /// ports each, with four `rx-tx` receives on two and transmits on two.
+    /// Lcores beyond one set share the ports: with four lcores `single` runs four whole pipelines of a quarter of the ports each, with four
+    /// `rx-tx` receives on two and transmits on two.
+    ///
+    /// # Errors
+    /// If the layout needs more lcores: [`PlanError`].
     pub fn new(config: &SwitchConfig, lcores: usize) -> Result<LcorePlan, PlanError> {
         let real_ports: Vec<usize> = (0..config.ports.len()).map(|port| config.real_port(port)).collect();
         Self::deal(config.lcores.layout, &real_ports, lcores)
     }
 
-    /// `real_ports`: for each port the one whose ingress it copies, or itself.
+    /// [`LcorePlan::new`] with `real_ports`: for each port the one whose ingress it copies, or itself.
     fn deal(layout: Layout, real_ports: &[usize], lcores: usize) -> Result<LcorePlan, PlanError> {
         let layout = if layout == Layout::Auto { Layout::Single } else { layout };
         let needed = Self::lcores_min(layout);
@@ -53,7 +56,7 @@ impl LcorePlan {
             return Err(PlanError { layout, needed, given: lcores });
         }
         let dealt: Vec<usize> = (0..real_ports.len()).filter(|port| real_ports[*port] == *port).collect();
-        // No more lcores of a role than there are ports for them.
+        // No more lcores of a role than ports.
         let share = |lcores: usize| lcores.clamp(1, dealt.len().max(1));
         let mut roles = Vec::new();
         let (receive, forward, transmit) = match layout {
@@ -87,7 +90,7 @@ impl LcorePlan {
         Ok(LcorePlan { layout, lcores: roles })
     }
 
-    /// The fewest lcores that a layout needs.
+    /// Returns the minimum number of lcores of a layout.
     pub const fn lcores_min(layout: Layout) -> usize {
         match layout {
             Layout::Auto | Layout::Single => 1,
@@ -98,7 +101,7 @@ impl LcorePlan {
 }
 
 impl fmt::Display for LcoreRole {
-    /// `RX 0,2 FWD 0,2 TX 0-3`, as far as there are such ports.
+    /// Formats the role, such as `RX 0,2 + FWD 0,2 + TX 0,3`, without parts that have no ports.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let roles = [("RX", &self.receives), ("FWD", &self.forwards), ("TX", &self.transmits)];
         let texts = roles.iter().filter(|(_, ports)| !ports.is_empty()).map(|(name, ports)| {
@@ -154,7 +157,7 @@ mod tests {
 
     #[test]
     fn a_port_is_forwarded_where_its_receiver_hands_it() {
-        // The n-th receiver feeds the n-th forwarder, whole.
+        // The n-th receiver feeds the n-th forwarder, with all its ports.
         let plan = plan(Layout::RxFwdTx, 9, 9).unwrap();
         let receivers: Vec<_> = plan.lcores.iter().filter(|r| !r.receives.is_empty()).map(|r| &r.receives).collect();
         let forwarders: Vec<_> = plan.lcores.iter().filter(|r| !r.forwards.is_empty()).map(|r| &r.forwards).collect();

@@ -1,4 +1,4 @@
-//! The RX half where it stands alone: control frames to the gates, the rest to the forwarder's lcore.
+//! RX alone on an lcore: control frames are obeyed here, other frames go to the forwarder's lcore.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::shared::Shared;
 
 use super::handoff::ToForwarder;
 
-/// Receives for a forwarder on another lcore.
+/// Receiver for a forwarder on another lcore.
 #[derive(Debug)]
 pub(super) struct Receiver<P> {
     shared: Arc<Shared>,
@@ -26,12 +26,12 @@ impl<P: Packet> Receiver<P> {
         Receiver { shared, output, counters }
     }
 
-    /// How many packets the forwarder's ring has room for: receive no more than that.
+    /// Returns the room in the forwarder's ring, in packets: receive no more.
     pub(super) fn room(&self) -> usize {
         self.output.slots()
     }
 
-    /// Takes what `port` received at `now`: obeys control frames, passes the rest on, and empties the burst.
+    /// Takes the burst that `port` received at `now`: obeys control frames, passes the rest on, and empties the burst.
     ///
     /// # Panics
     /// If the burst is larger than [`Receiver::room`].
@@ -41,7 +41,7 @@ impl<P: Packet> Receiver<P> {
             if packet.is_control() {
                 let Parsed::Control(control) = packet.parse() else { continue };
                 handle_control(&self.shared, &mut self.counters, now, port, control);
-                // What it says of the data before it is compared where that is counted.
+                // Its count is compared where the data before it is counted.
                 if !has_account(control) {
                     continue;
                 }
@@ -53,7 +53,6 @@ impl<P: Packet> Receiver<P> {
         self.counters.add_port(port, port_stat::PASSED_ON, passed_on);
     }
 
-    /// Answers a reader's request for counters. Called between bursts.
     #[inline]
     pub(super) fn serve(&mut self) {
         if let Some(request) = self.counters.requested() {

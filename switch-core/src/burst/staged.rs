@@ -1,4 +1,4 @@
-//! Frames that a port is offered, taken from their queues.
+//! Frames taken from their queues and offered to a port.
 
 use std::mem;
 
@@ -10,14 +10,14 @@ use weir_units::{Class, ClassSet, QueueId};
 use super::chunks::Row;
 use crate::packet::{BURST_MAX, Queued};
 
-/// What a port is offered. The next port that has something is offered the same memory, warm in the cache.
+/// Frames offered to a port. The next port with frames reuses the memory, which is still in the cache.
 #[derive(Debug)]
 pub(super) struct Staged<P> {
-    /// The packets: `Some` in as many places as there are lengths.
+    /// Packets: `Some` in the first `lengths.len()` places.
     packets: [Option<P>; BURST_MAX],
-    /// The queues that they left, and how many after each other: all packets are in one of these.
+    /// Egress queues of the packets, run-length encoded.
     rows: ArrayVec<(QueueId, usize), BURST_MAX>,
-    /// Where each came by, what it was charged, and its length without FCS.
+    /// Ingress queue, charge and length without FCS of each packet; charges and lengths are in bytes.
     ingress: ArrayVec<QueueId, BURST_MAX>,
     bytes: ArrayVec<u32, BURST_MAX>,
     lengths: ArrayVec<u32, BURST_MAX>,
@@ -35,20 +35,20 @@ impl<P> Staged<P> {
         self.lengths.push(frame_bytes);
     }
 
-    /// Takes packets of a row, which leave this queue.
+    /// Takes packets `from..to` of a row, which leave the queue `egress`.
     ///
     /// # Panics
-    /// If there is no room for them, or one was taken.
+    /// If there is no room for them, or one was taken already.
     #[inline]
     pub(super) fn take_from(&mut self, egress: QueueId, row: Row<'_, P>, from: usize, to: usize) {
         self.add_row(egress, to - from);
         let places = &mut self.packets[self.lengths.len()..][..to - from];
-        // Without a branch for each: whether one was missing is asked of all together.
+        // No branch per packet: missing packets are detected for all together.
         let mut is_missing = false;
         for (place, packet) in places.iter_mut().zip(&mut row.packets[from..to]) {
             let packet = packet.take();
             is_missing |= packet.is_none();
-            // What was there went, so there is nothing to drop.
+            // The old packet was sent, so there is nothing to drop.
             mem::forget(mem::replace(place, packet));
         }
         assert!(!is_missing, "{NOT_TAKEN}");
@@ -65,7 +65,8 @@ impl<P> Staged<P> {
         }
     }
 
-    /// The first packets by rows, up to `most`: the queue that a row left, with each packet's queue of arrival, charge and length.
+    /// Returns the first packets by rows, up to `most` packets: the egress queue of a row, with each packet's ingress queue, charge and
+    /// length.
     #[inline]
     pub(super) fn front_rows(&self, most: usize) -> impl Iterator<Item = (DepartureRow<'_>, &[u32])> {
         let (mut rows, mut from) = (self.rows.iter(), 0);
@@ -78,7 +79,6 @@ impl<P> Staged<P> {
         })
     }
 
-    /// What each packet was charged.
     pub(super) fn departures(&self) -> impl Iterator<Item = Departure> {
         self.front_rows(BURST_MAX).flat_map(|(DepartureRow { egress, ingress, bytes }, _)| {
             let packets = ingress.iter().zip(bytes);
@@ -86,31 +86,28 @@ impl<P> Staged<P> {
         })
     }
 
-    /// How many packets there are before the first of one of these classes.
+    /// Returns the number of packets before the first one of these classes.
     pub(super) fn before(&self, classes: ClassSet) -> usize {
         let rows = self.rows.iter().take_while(|(egress, _)| !classes.contains(egress.class()));
         rows.map(|(_, count)| count).sum()
     }
 
-    /// How many packets there are.
     #[inline]
     pub(super) fn len(&self) -> usize {
         self.lengths.len()
     }
 
-    /// Whether there are none.
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.lengths.is_empty()
     }
 
-    /// The first `n` packets, to be offered. How many of them went is told by [`Staged::forget_front`].
+    /// Returns the first `n` packets, for an offer. Report the sent ones with [`Staged::forget_front`].
     #[inline]
     pub(super) fn front(&mut self, n: usize) -> &mut [Option<P>] {
         &mut self.packets[..n.min(self.lengths.len())]
     }
 
-    /// Takes all packets, in order.
     pub(super) fn drain(&mut self, mut to: impl FnMut(Queued<P>)) {
         let charged: ArrayVec<Arrival, BURST_MAX> = self.departures().collect();
         let packets = self.packets.iter_mut().map_while(Option::take).zip(charged).zip(self.lengths.drain(..));
@@ -118,7 +115,7 @@ impl<P> Staged<P> {
         self.clear();
     }
 
-    /// Forgets what is known of the first `n` packets, which the port took.
+    /// Removes the first `n` packets, which the port accepted.
     pub(super) fn forget_front(&mut self, n: usize) {
         if n == self.lengths.len() {
             return self.clear();
@@ -136,7 +133,7 @@ impl<P> Staged<P> {
         });
     }
 
-    /// Forgets what is known of packets, all of which were taken.
+    /// Clears the records, after all packets were taken.
     fn clear(&mut self) {
         debug_assert!(self.packets.iter().all(Option::is_none), "a packet that was not taken");
         self.rows.clear();
@@ -145,7 +142,7 @@ impl<P> Staged<P> {
         self.lengths.clear();
     }
 
-    /// The credit blocks of a class's frames.
+    /// Returns the credit blocks of a class's frames.
     pub(super) fn blocks_of(&self, class: Class) -> u32 {
         let rows = self.front_rows(BURST_MAX).filter(|(row, _)| row.egress.class() == class);
         rows.flat_map(|(_, lengths)| lengths).map(|bytes| blocks(*bytes)).sum()

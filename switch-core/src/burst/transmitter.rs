@@ -16,14 +16,14 @@ use crate::counters::{DropReason, Published, queue_stat};
 use crate::packet::{BURST_MAX, Burst, Packet, PacketStore, PortOutput, Queued, Rows};
 use crate::transmission::{Manner, OutPort, Transmission, told_of};
 
-/// TX: transmits on its ports what the forwarders admitted for them.
+/// Transmitter (TX): sends the frames that the forwarders admitted for its ports.
 #[derive(Debug)]
 pub(super) struct Transmitter<P> {
     transmission: Transmission<P, Bursts<P>>,
     inputs: Box<[FromForwarder<P>]>,
 }
 
-/// Frames of a queue that a port is offered beside others.
+/// Contiguous frames of a queue that a port is offered, perhaps with others.
 #[derive(Clone, Copy, Debug)]
 struct Offered {
     queue: QueueId,
@@ -32,12 +32,12 @@ struct Offered {
     bytes: u32,
 }
 
-/// What a port is offered together.
+/// Frames that a port is offered together.
 #[derive(Debug, Default)]
 struct Offer {
-    /// As the frames are to leave.
+    /// Rows in order of departure.
     rows: ArrayVec<Offered, BURST_MAX>,
-    /// Rows of a queue that lie behind each other are one here: what left is counted by these if all went.
+    /// Merged rows: adjacent rows of a queue are one here. They serve the accounting if all frames left.
     of_queues: ArrayVec<Offered, BURST_MAX>,
 }
 
@@ -53,7 +53,7 @@ impl Offer {
     }
 }
 
-/// The frames of an offer, where they lie.
+/// Frames of an offer, in place.
 struct OfferedRows<'o, P> {
     fifos: &'o mut Chunks<P>,
     rows: &'o [Offered],
@@ -66,17 +66,17 @@ impl<P> Rows<P> for OfferedRows<'_, P> {
     }
 }
 
-/// Packets one after the other that go to one egress queue.
+/// Consecutive packets for one egress queue.
 #[derive(Default)]
 struct Train {
     queue: QueueId,
     packets: u64,
 }
 
-/// Packets taken from the forwarders' rings at once, so that a port is served at least that often.
+/// Packets taken from the forwarders' rings at once, which bounds the time between two services of a port.
 const TAKEN_MAX: usize = BURSTS_MAX * BURST_MAX;
 
-/// Bursts that a port sends at once, so that the others wait no longer.
+/// Bursts that a port sends at once, which bounds the wait of other ports.
 const BURSTS_MAX: usize = 4;
 
 impl<P: Packet> Transmitter<P> {
@@ -84,13 +84,13 @@ impl<P: Packet> Transmitter<P> {
         Transmitter { transmission, inputs }
     }
 
-    /// The way out of its ports, for what its own lcore admits.
+    /// Returns the transmit side of its ports, for frames that its own lcore admits.
     #[inline]
     pub(super) fn transmission(&mut self) -> &mut Transmission<P, Bursts<P>> {
         &mut self.transmission
     }
 
-    /// Takes over what the forwarders admitted and serves every port once; returns how many frames moved.
+    /// Takes over the forwarders' admitted frames and serves every port once; returns the number of moved frames.
     pub(super) fn run_once<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, driver: &mut D) -> usize {
         let manner = &mut self.transmission.manner;
         manner.late.poll(now);
@@ -102,14 +102,13 @@ impl<P: Packet> Transmitter<P> {
         taken + sent
     }
 
-    /// Whether the last [`Transmitter::run_once`] left a port frames that were to have left by now: they go with the next
-    /// polls, before which an lcore should not give its CPU away.
+    /// Whether the last [`Transmitter::run_once`] left frames that were due. They go with the next polls, before which an lcore should not
+    /// yield its CPU.
     #[inline]
     pub(super) fn is_behind(&self) -> bool {
         self.transmission.manner.is_behind
     }
 
-    /// Frames in its queues.
     #[inline]
     pub(super) fn queued(&self) -> usize {
         self.transmission.queues.held()
@@ -123,7 +122,7 @@ impl<P: Packet> Transmitter<P> {
             let Ok(chunk) = input.read_chunk(ready) else { continue };
             let mut train = Train::default();
             for queued in chunk {
-                // The forwarder's lcore has it.
+                // The packet is in the cache of the forwarder's lcore.
                 queued.packet.prefetch();
                 self.transmission.enqueue_in_train(now, queued, &mut train);
             }
@@ -133,7 +132,7 @@ impl<P: Packet> Transmitter<P> {
         taken
     }
 
-    /// Gives up everything that is held, counting it; returns how much.
+    /// Drops and counts all held frames; returns their number.
     pub(super) fn discard(&mut self, now: Time, reason: DropReason) -> usize {
         let mut discarded = 0;
         loop {
@@ -145,21 +144,14 @@ impl<P: Packet> Transmitter<P> {
         }
     }
 
-    /// The earliest instant after `now` at which there may be something to do without a packet arriving: a shaper's
-    /// wire or a queue's limiter is free, a peer's pause ends, a PAUSE is to be refreshed, a watchdog is to look.
     pub(super) fn next_wakeup(&self, now: Time) -> Time {
         self.transmission.next_wakeup(now)
     }
 
-    /// In debug builds: whether each frame that was taken over has been sent or dropped, or is here. Between any two calls.
-    ///
-    /// # Panics
-    /// If one is not: a fault of the program.
     pub(super) fn audit(&self) {
         self.transmission.audit();
     }
 
-    /// Answers a reader's request for counters. Called between bursts.
     #[inline]
     pub(super) fn serve(&mut self, now: Time) {
         self.transmission.serve(now);
@@ -171,7 +163,7 @@ impl<P: Packet> Transmitter<P> {
 }
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
-    /// Puts packets of a burst that was admitted without exception into their egress queues.
+    /// Puts the packets of a burst that was admitted without exception into their egress queues.
     #[inline(always)]
     pub(super) fn enqueue_all(&mut self, now: Time, packets: &mut Burst<P>, intake: &Intake) {
         if self.marks_arrivals {
@@ -194,7 +186,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
     }
 
-    /// Puts a packet into its egress queue, behind a train of others, which is counted as a whole.
+    /// Appends a packet to its egress queue, after a train of others, which is counted as a whole.
     #[inline(always)]
     fn enqueue_in_train(&mut self, now: Time, queued: Queued<P>, train: &mut Train) {
         if self.marks_arrivals {
@@ -209,7 +201,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
         train.packets += 1;
         if let Err(queued) = self.queues.push(queued) {
-            // There are as many places as the buffer holds packets, so this can't be; if it is, nothing leaks.
+            // There are as many places as packets in the buffer, so a full queue is impossible; if it happens, nothing leaks.
             self.give_up(now, &queued);
         }
     }
@@ -219,7 +211,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         self.counters.add(train.queue, queue_stat::HANDED_OVER, mem::take(&mut train.packets));
     }
 
-    /// Serves one port; returns how many frames went out.
+    /// Serves one port; returns the number of sent and dropped frames.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let missed = self.make_up(now, index);
@@ -254,8 +246,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         moved + sent
     }
 
-    /// [`Transmission::send_ready`], a burst or some: more may come for a port in a round than a burst, from several ports or lcores,
-    /// and what stood in its queues then would never get less.
+    /// Repeats [`Transmission::send_ready`] up to [`BURSTS_MAX`] times. In a round, several ports or lcores may bring more than a burst for
+    /// a port, and the backlog of its queues would otherwise never shrink.
     #[inline]
     fn send_bursts<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
         let mut sent = self.send_ready(now, index, held, driver);
@@ -269,18 +261,18 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         sent
     }
 
-    /// Sends frames that may go now, none of the `held` classes: rows of classes that [may leave so](OutPort::in_rows) straight from
-    /// their queues, others from the port's burst, where they are staged. What the port does not accept stays staged.
+    /// Sends frames that may leave now, except of the `held` classes. Rows of [in-order classes](OutPort::in_rows) go straight from their
+    /// queues; other frames are staged in the port's burst. Frames that the port does not accept stay staged.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) -> usize {
         let mut leaving = Leaving::default();
         let sent = self.send_rows(now, index, held, &mut leaving, driver);
-        // All rows together, so that a queue of which there are several is touched once.
+        // Releases all rows together, so that a queue with several is touched once.
         self.shared.mmu.release_leaving(now, &mut leaving);
         sent
     }
 
-    /// [`Transmission::send_ready`], but that what went is yet to be released.
+    /// [`Transmission::send_ready`] without the release, for which `leaving` collects the sent frames.
     #[inline(always)]
     fn send_rows<D: PortOutput<P>>(
         &mut self,
@@ -324,7 +316,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             }
         }
         let sent = self.send_offered(now, index, &offer, leaving, driver);
-        // What a port has not taken goes before what was staged behind it.
+        // Frames that the port did not accept precede those staged after them.
         match (self.ports[index].own.staged.as_mut(), staged) {
             (Some(before), Some(mut staged)) => {
                 staged.drain(|queued| before.push(queued));
@@ -339,8 +331,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         }
     }
 
-    /// Takes rows as long as they are of plain classes, if any `may` be offered straight from its queue. Returns the class of the frame that
-    /// goes next, which counts as scheduled; `None` if none may go.
+    /// Takes rows of plain classes if they `may` be offered straight from their queues. Returns the class of the next
+    /// frame that needs staging, which counts as scheduled; `None` if no frame may leave.
     #[inline(always)]
     fn offer_rows(
         &mut self,
@@ -371,7 +363,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         None
     }
 
-    /// Offers the port rows of frames, which were taken from their queues, and stages what it does not accept. Returns how many went.
+    /// Offers the port rows of frames taken from their queues, and stages those that it does not accept. Returns the number sent.
     #[inline(always)]
     fn send_offered<D: PortOutput<P>>(
         &mut self,
@@ -407,14 +399,14 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         sent
     }
 
-    /// Which of these classes have to wait for their rate, or for credit.
+    /// Returns those of `classes` that have to wait for their rate or for credit.
     #[inline(never)]
     fn has_to_wait(&self, now: Time, index: usize, classes: ClassSet) -> ClassSet {
         let port = &self.ports[index];
         port.limits.waiting(now, classes) | self.without_credit(port, classes)
     }
 
-    /// Offers the port its burst. What it accepts is yet to be released.
+    /// Offers the port its burst. `leaving` collects the accepted frames for release.
     #[inline]
     fn send_staged<D: PortOutput<P>>(
         &mut self,
@@ -439,7 +431,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         sent
     }
 
-    /// Counts the first `sent` frames of what was staged, which went and are yet to be released.
+    /// Counts the first `sent` staged frames, which left, and collects them for release.
     #[inline]
     pub(super) fn account(&mut self, now: Time, staged: &Staged<P>, sent: usize, leaving: &mut Leaving) {
         let Transmission { counters, shared, .. } = self;
@@ -456,9 +448,9 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 }
 
 impl<P: Packet> OutPort<BurstPort<P>> {
-    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire one after the other. They stay in
-    /// their queue. A class that is not [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit.
-    /// Returns how many, and their bytes.
+    /// Puts consecutive frames of a class on the wire by their lengths; the first one is scheduled already. The frames stay in their queue.
+    /// A class that is not [plain](OutPort::plain) is `LIMITED`: each frame counts against its rate and its credit. Returns the number of
+    /// frames and their bytes.
     #[inline(always)]
     fn extend_row<const LIMITED: bool>(
         &mut self,
@@ -474,7 +466,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
             .unwrap_or_else(|| self.put_each_on_wire::<LIMITED>(now, class, ready, lengths, link_overhead, regulator))
     }
 
-    /// [`OutPort::extend_row`], one frame after the other.
+    /// [`OutPort::extend_row`], frame by frame.
     #[inline(never)]
     fn put_each_on_wire<const LIMITED: bool>(
         &mut self,
@@ -485,7 +477,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         link_overhead: Bytes,
         regulator: &Regulator,
     ) -> (usize, u32) {
-        // In registers, for the row.
+        // Copies, for registers.
         let (mut shaper, mut peak, mut row) =
             (self.shaper.clone(), self.own.peak.clone(), self.scheduler.row(class, ready));
         let (mut count, mut bytes, mut wire_total, mut waits) = (0, 0, Bytes::ZERO, false);
@@ -516,7 +508,7 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         (count, bytes)
     }
 
-    /// Forgets frames of a class that were taken from its queue. Should it be empty now, the class is ready no more.
+    /// Removes frames of a class that were taken from its queue. If the queue is empty then, the class leaves `ready`.
     #[inline(always)]
     fn consume_row(&mut self, fifos: &mut Chunks<P>, class: Class, count: usize, ready: &mut ClassSet) {
         let queue = QueueId::new(self.id, class).index();
@@ -530,9 +522,9 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         }
     }
 
-    /// Puts frames of a class of these lengths, the first of which was scheduled, on the wire by the sum of their lengths.
-    /// `None`, with nothing changed, where the wire, or a `LIMITED` class's rate or credit, does not let all of them go at `now`.
-    /// Returns how many, and their bytes.
+    /// Puts consecutive frames of a class on the wire by the sum of their lengths; the first one is scheduled already. Returns `None`, with
+    /// nothing changed, if the wire or the rate or credit of a `LIMITED` class does not admit all of them at `now`. Otherwise returns the
+    /// number of frames and their bytes.
     #[inline(always)]
     fn put_row_on_wire<const LIMITED: bool>(
         &mut self,

@@ -1,9 +1,8 @@
-//! A port's rate C, and the speed of its link, which may change while the switch runs.
+//! Rate C of a port and the speed of its link, both changeable at run time.
 //!
-//! A port whose configuration has a `rate` keeps it. Another has its link's speed, by [`Shared::set_link_rate`]. Pause quanta, queue
-//! limits, the shaper (where the port is [shaped to its link](crate::PortFacts::shaped)), thresholds of policies that depend on C,
-//! and telemetry follow. The buffer's partition, headroom, and GFC's and CBFC's parameters depend on configured rates and sizes
-//! alone.
+//! A port whose configuration has a `rate` keeps it. Any other port has its link's speed, set by [`Shared::set_link_rate`]. Pause quanta,
+//! queue limits, the shaper (where the port is [shaped to its link](crate::PortFacts::shaped)), thresholds of policies that depend on C,
+//! and telemetry follow. The buffer's partition, headroom, and GFC's and CBFC's parameters depend on configured rates and sizes alone.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -14,36 +13,36 @@ use weir_units::{BitRate, PortId};
 use crate::Shared;
 use crate::flow_control::RATE_UNKNOWN;
 
-/// Written by the control thread, read by all. Relaxed: numbers that stand alone; the transmitter is told apart.
+/// Rate state of a port, written by the control thread and read by all. Relaxed: independent numbers; the transmitter is notified
+/// separately.
 #[derive(Debug, SharedState)]
 pub(crate) struct LinkRate {
-    /// C, in b/s.
+    /// Rate C, in b/s.
     rate: AtomicU64,
-    /// The link's speed in b/s; 0 while nobody told.
+    /// Speed of the link in b/s; 0 while unknown.
     link: AtomicU64,
-    /// Whether C is the link's speed.
+    /// Whether C follows the link's speed.
     follows: AtomicBool,
-    /// Whether the port is shaped while it follows.
+    /// Whether the port is shaped while C follows the link.
     #[state(same)]
     shaped: bool,
 }
 
-/// What became of a port's rate.
+/// Change of a port's rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateChange {
-    /// C until now. Unchanged where the link has the speed that was assumed.
+    /// Previous C; equal to the new one if the link has the assumed speed.
     pub before: BitRate,
-    /// Whether the buffer's policy goes by the new one. It can't where it counts no window of so many bytes.
+    /// Whether the buffer's policy uses the new rate. It can't if its counter can't hold a window of that many bytes.
     pub policy_follows: bool,
 }
 
 impl Shared {
-    /// Sets the speed of a port's link, from the control thread. Returns the change of rate of a port without a configured one;
-    /// `None` if the speed is not new, and for a port with a rate.
+    /// Sets the speed of a port's link, from the control thread. Returns the change of rate of a port without a configured one; `None` if
+    /// the speed is not new, and for a port with a rate.
     ///
-    /// Lcores take it over without waiting for each other. A pause under way keeps its end; one that the port has out is repeated
-    /// at once. A driver that serves ports singly serves this one now
-    /// ([`Pipeline::run_ports`](crate::single::Pipeline::run_ports)).
+    /// Lcores take it over without waiting for each other. A received pause in progress keeps its end; a sent one is refreshed at once. A
+    /// driver that serves ports singly must serve this port now ([`Pipeline::run_ports`](crate::single::Pipeline::run_ports)).
     pub fn set_link_rate(&self, port: PortId, speed: BitRate) -> Option<RateChange> {
         let link = &self.port(port).rate;
         if link.of_link() == Some(speed) {
@@ -65,12 +64,12 @@ impl Shared {
 }
 
 impl LinkRate {
-    /// The rate state of a port with this rate, on a link of this speed, if it is known.
+    /// Returns the state of a port with a configured rate; `link` is the link's speed, if known.
     pub(crate) fn configured(rate: BitRate, link: Option<BitRate>) -> LinkRate {
         LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: false.into(), shaped: true }
     }
 
-    /// The rate state of a port that goes by its link.
+    /// Returns the state of a port that follows its link.
     pub(crate) fn of_the_link(link: Option<BitRate>, shaped: bool) -> LinkRate {
         let rate = link.unwrap_or(RATE_UNKNOWN);
         LinkRate { rate: rate.as_bps().into(), link: bps(link).into(), follows: true.into(), shaped }
@@ -83,7 +82,7 @@ impl LinkRate {
         }
     }
 
-    /// From now on this rate, or the link's; returns it.
+    /// Sets a fixed rate, or `None` for the link's; returns the new C.
     pub(super) fn configure(&self, rate: Option<BitRate>) -> BitRate {
         let now = rate.or(self.of_link()).unwrap_or(RATE_UNKNOWN);
         self.follows.store(rate.is_none(), Ordering::Relaxed);
@@ -101,12 +100,12 @@ impl LinkRate {
         (link > 0).then(|| BitRate::bps(link))
     }
 
-    /// Whether C is the link's speed, whatever that is.
+    /// Whether C follows the link's speed.
     pub(crate) fn follows(&self) -> bool {
         self.follows.load(Ordering::Relaxed)
     }
 
-    /// What the port is shaped to, if to anything.
+    /// Returns the rate to which the port is shaped, if any.
     pub(crate) fn shaped_to(&self) -> Option<BitRate> {
         if self.follows() { self.of_link().filter(|_| self.shaped) } else { Some(self.get()) }
     }

@@ -1,4 +1,4 @@
-//! Which queues a frame belongs to that is seen at a port: for captures, which see frames at devices, where no queue is known.
+//! Class and queues of a frame seen at a port, for captures, which see frames at devices, where no queue is known.
 
 use weir_mmu::QueueLevels;
 use weir_units::{Class, PortId, QueueId, Time};
@@ -8,21 +8,21 @@ use super::Shared;
 use crate::fdb::Destination;
 use crate::packet::{Direction, Packet};
 
-/// A frame's class and queues, as far as its headers and the forwarding table tell, and what they hold at that instant.
+/// Class and queues of a frame, derived from its headers and the forwarding table, with the queues' present occupancy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sighting {
-    /// `None` for MAC control frames and malformed ones.
+    /// Class of the frame; `None` for MAC control frames and malformed ones.
     pub class: Option<Class>,
-    /// The port and class by which it came, and what that queue holds.
+    /// Ingress queue and its occupancy.
     pub ingress: Option<(QueueId, QueueLevels)>,
-    /// The port and class by which it leaves, and the bytes that wait there.
+    /// Egress queue and the bytes that wait there.
     pub egress: Option<(QueueId, u64)>,
-    /// Bytes of the shared segment that are used.
+    /// Occupancy of the shared segment, in bytes.
     pub shared_used: u64,
 }
 
 impl Shared {
-    /// Looks at a frame that passes a port. One that leaves is of the class that it has at the port that its sender is behind.
+    /// Returns the context of a frame that passes a port. A leaving frame has the class that the port of its source address gives it.
     pub fn sight<P: Packet>(&self, now: Time, at: PortId, direction: Direction, packet: &P) -> Sighting {
         let shared_used = self.mmu.shared_used();
         let Parsed::Data(headers) = packet.parse() else { return Sighting { shared_used, ..Sighting::default() } };
@@ -39,7 +39,7 @@ impl Shared {
         self.sighting(Some(class), from.map(queue), to.map(queue))
     }
 
-    /// Looks at a frame whose queue is known: the one that it was to enter by `direction`, or has waited in.
+    /// Returns the context of a frame with a known queue: the ingress queue to enter (inbound), or the egress queue that it waited in (outbound).
     pub fn sight_in<P: Packet>(&self, now: Time, queue: QueueId, direction: Direction, packet: &P) -> Sighting {
         let seen = self.sight(now, queue.port(), direction, packet);
         let with_class = |port: PortId| QueueId::new(port, queue.class());

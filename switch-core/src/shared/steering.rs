@@ -1,10 +1,9 @@
-//! What a control thread may change of a running switch, beside links: how queues are served, limited and marked, the PFC
-//! watchdog's times, a port's rate and state, and classes that its peer is to pause whatever the buffer holds.
+//! Run-time configuration by a control thread: service, limits and marking of queues, times of the PFC watchdog, a port's rate, state and
+//! flow control, and forced pauses.
 //!
-//! New values are put into atomics first; then a bit is set in the word that each transmitter looks at anyway when it serves a
-//! port ([`PortState::has_known_link`]). The transmitter takes them over there, between two bursts: it takes no lock and no memory,
-//! and no frame is touched. One that takes values over while others are being written sees a mixture, and the bit again, so that
-//! its next poll has them all.
+//! The control thread stores new values in atomics, then sets a bit in the word that each transmitter reads anyway when it serves a port
+//! ([`PortState::has_known_link`]). The transmitter takes the values over between two bursts, with no lock and no allocation, and touches
+//! no frame. If it reads during a write, it sees a mixture of values; but the bit is set again, so its next poll has them all.
 
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
@@ -18,12 +17,12 @@ use weir_units::{BitRate, Bytes, CLASSES, Class, ClassSet, PortId, Span};
 use super::{ADMIN_DOWN, BLOCKED, NEW_LANGUAGE, NEW_TUNING, PortState, RATE_SET, link_news};
 use crate::{RateChange, Shared};
 
-/// How egress queues are served, and storms watched for. Relaxed throughout: the bit in the port's word publishes it.
+/// Configuration of egress queues and of the PFC watchdog. Relaxed throughout: the bit in the port's word publishes it.
 #[derive(Debug, SharedState)]
 pub(crate) struct Tuning {
     quanta: [AtomicU32; CLASSES],
     strict: AtomicU8,
-    /// In b/s; 0 for none.
+    /// Rate limits in b/s; 0 for none.
     rates: [AtomicU64; CLASSES],
     ecn: [EcnWords; CLASSES],
     watchdog: WatchdogWords,
@@ -32,20 +31,20 @@ pub(crate) struct Tuning {
 #[derive(Debug, Default, SharedState)]
 struct EcnWords {
     kmin: AtomicU64,
-    /// 0 where the class is not marked.
+    /// Upper threshold in bytes; 0 if the class is not marked.
     kmax: AtomicU64,
     pmax_ppm: AtomicU32,
-    /// In b/s; 0 where the thresholds do not follow the port's rate.
+    /// Rate in b/s at which the thresholds hold; 0 if they do not follow the port's rate.
     at_rate: AtomicU64,
     on_arrival: AtomicBool,
 }
 
-/// Times in picoseconds.
+/// Watchdog configuration; times in picoseconds.
 #[derive(Debug, Default, SharedState)]
 struct WatchdogWords {
     detection: AtomicU64,
     restoration: AtomicU64,
-    /// 0 where nothing is watched.
+    /// Poll interval; 0 without watchdog.
     poll: AtomicU64,
     action: AtomicU8,
     condition: AtomicU8,
@@ -114,7 +113,7 @@ impl Tuning {
     pub(crate) fn markers(&self) -> [Option<EcnMarker>; CLASSES] {
         self.ecn.each_ref().map(|words| {
             let kmax = words.kmax.load(Ordering::Relaxed);
-            // In a mixture of old and new ones the lower threshold may be above the upper one.
+            // A mixture of old and new values may have the lower threshold above the upper one.
             let kmin = words.kmin.load(Ordering::Relaxed).min(kmax);
             let (pmax_ppm, bps) = (words.pmax_ppm.load(Ordering::Relaxed), words.at_rate.load(Ordering::Relaxed));
             let [kmin, kmax] = [kmin, kmax].map(Bytes::new);
@@ -124,12 +123,12 @@ impl Tuning {
         })
     }
 
-    /// `None` where nothing is watched.
+    /// Returns the watchdog's configuration; `None` without watchdog.
     pub(crate) fn watchdog(&self) -> Option<WatchdogConfig> {
         let words = &self.watchdog;
         let time = |word: &AtomicU64| word.load(Ordering::Relaxed);
         let (detection, restoration) = (time(&words.detection), time(&words.restoration));
-        // As the thresholds of ECN, a mixture may not be legal.
+        // As with ECN thresholds, a mixture may be invalid.
         let poll = time(&words.poll).min(detection).min(restoration);
         (poll > 0).then(|| WatchdogConfig {
             detection_time: Span::from_picos(detection),
@@ -141,25 +140,25 @@ impl Tuning {
     }
 }
 
-/// What transmitters have to take over.
+/// Changes that a transmitter has to take over.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Steered {
-    /// The port's rate.
+    /// The rate of the port.
     pub(crate) rate: bool,
-    /// What it speaks.
+    /// The flow control of the port.
     pub(crate) language: bool,
-    /// All else.
+    /// The queue configuration and the forced pauses.
     pub(crate) tuning: bool,
 }
 
 impl Shared {
-    /// Has all egress queues served, limited and marked so from their ports' next polls on. `arbitration` stays as it is.
+    /// Sets service, limits and marking of all egress queues, from their ports' next polls on. `arbitration` stays as it is.
     pub fn set_queues(&self, queues: &[QueueConfig; CLASSES]) {
         self.tuning.set_queues(queues);
         self.note_tuning();
     }
 
-    /// Has the PFC watchdogs go by these times from their next polls on; ports that are not watched stay so.
+    /// Sets the times of the PFC watchdogs from their next polls on. Ports without watchdog stay so.
     pub fn set_watchdog(&self, config: &WatchdogConfig) {
         self.tuning.set_watchdog(config);
         self.note_tuning();
@@ -172,8 +171,8 @@ impl Shared {
         }
     }
 
-    /// Gives a port, which is no clone, a rate C of its own, or with `None` that of its link, as if its configuration said so.
-    /// [`Shared::set_link_rate`] tells what follows the rate; the buffer's partition and headroom stay.
+    /// Sets a rate C for a port that is no clone; `None` follows the link's rate. Effect: as if the configuration had it.
+    /// [`Shared::set_link_rate`] has the same effects; the buffer's partition and headroom stay.
     ///
     /// # Panics
     /// In debug builds, if the port's flow control [is made for a rate](weir_flowctl::Protocol::is_made_for_a_rate).
@@ -194,9 +193,9 @@ impl Shared {
 
     /// Opens or closes a port, which is no clone, to traffic.
     ///
-    /// *Down* is as if the link were gone: nothing is sent, not even PAUSE, what comes is dropped, and so is what waits for the
-    /// port; reason [`PortDown`](crate::counters::DropReason::PortDown). *Blocked* leaves flow control as it is and lets go what waits;
-    /// other data frames are dropped in both directions for the same reason.
+    /// *Down* acts like a lost link: nothing is sent, not even PAUSE; arriving and waiting frames are dropped with reason
+    /// [`PortDown`](crate::counters::DropReason::PortDown). *Blocked* keeps flow control and sends the waiting frames; other data frames
+    /// are dropped in both directions for the same reason.
     pub fn set_port_state(&self, port: PortId, state: weir_config::PortState) {
         let bits = match state {
             weir_config::PortState::Up => 0,
@@ -211,7 +210,7 @@ impl Shared {
         }
         let changed = |closed: u32| {
             let now = closed & !(ADMIN_DOWN | BLOCKED) | bits;
-            // The transmitter starts flow control anew, as with a link that goes or comes.
+            // The transmitter restarts flow control, as after a change of the link.
             let link = if (closed ^ now) & ADMIN_DOWN != 0 { link_news(now & ADMIN_DOWN == 0) } else { 0 };
             (now != closed).then_some(now | link)
         };
@@ -219,9 +218,9 @@ impl Shared {
         let _ = self.port(port).closed.fetch_update(Ordering::Release, Ordering::Relaxed, changed);
     }
 
-    /// Has the peer of a port, which is no clone, pause these classes from the port's next poll on, whatever the buffer holds, until
-    /// this says otherwise: PAUSEs are repeated as for a queue that does not drain. Under global PAUSE any class pauses all. A port
-    /// that does not [pause](weir_flowctl::Tells::off_classes) ignores it.
+    /// Makes the peer of a port, which is no clone, pause these classes from the port's next poll on, regardless of the buffer. The pauses
+    /// last until the next call, and are refreshed as for a queue that does not drain. Under global PAUSE any class pauses all. A port that
+    /// does not [pause](weir_flowctl::Tells::off_classes) ignores it.
     pub fn force_pause(&self, port: PortId, classes: ClassSet) {
         self.port(port).forced.store(classes.bits(), Ordering::Relaxed);
         // Release; pairs with Acquire in `take_steered`.
@@ -230,11 +229,11 @@ impl Shared {
 }
 
 impl Shared {
-    /// Has a port, which is no clone, speak PFC, PAUSE or nothing from its next polls on; returns whether it can, which a port does that
-    /// [speaks one of these](weir_flowctl::Tells::may_change).
+    /// Sets the flow control of a port, which is no clone, to PFC, PAUSE or none, from its next polls on. Returns whether the port supports
+    /// the change, which holds for a port that [speaks one of these](weir_flowctl::Tells::may_change).
     ///
-    /// Its peer is told first, as it was told before, that all classes may go on; then, in the new way, which are to pause. What the peer
-    /// has said before is forgotten. Frames that wait stay where they are.
+    /// The transmitter first resumes all classes of the peer by the old flow control, then sends the current pauses by the new one. The
+    /// peer's earlier messages are discarded. Waiting frames stay queued.
     pub fn set_flow_control(&self, port: PortId, tells: Tells) -> bool {
         let can = std::iter::once(port).chain(self.clones_of(port)).all(|id| self.port(id).speak(tells));
         if can {
@@ -246,7 +245,7 @@ impl Shared {
 }
 
 impl PortState {
-    /// What the port may turn to while it runs, besides what it speaks.
+    /// Adds flow controls to which the port can switch at run time.
     pub(crate) fn may_speak(&mut self, others: Vec<Mechanism>) {
         self.mechanisms.extend(others);
     }
@@ -261,17 +260,17 @@ impl PortState {
         true
     }
 
-    /// Has the transmitter look again at what the port speaks.
+    /// Makes the transmitter check the port's flow control again.
     pub(crate) fn put_off_language(&self) {
         self.closed.fetch_or(NEW_LANGUAGE, Ordering::Release);
     }
 
-    /// The classes that its peer is to pause whatever the buffer holds.
+    /// Returns the classes that the peer is to pause regardless of the buffer.
     pub fn forced_pause(&self) -> ClassSet {
         ClassSet::from_bits(self.forced.load(Ordering::Relaxed))
     }
 
-    /// Whether somebody has opened or closed the port.
+    /// Returns the administrative state of the port.
     pub fn admin_state(&self) -> weir_config::PortState {
         match self.closed.load(Ordering::Relaxed) {
             closed if closed & ADMIN_DOWN != 0 => weir_config::PortState::Down,
@@ -280,10 +279,10 @@ impl PortState {
         }
     }
 
-    /// What was set since the last call: for the transmitter that serves the port.
+    /// Takes the changes since the last call. Only the transmitter that serves the port calls it.
     pub(crate) fn take_steered(&self) -> Steered {
-        // Cleared before the values are read, so that later ones are not missed. Acquire; pairs with Release in who sets a bit: who
-        // sees it sees the values.
+        // Cleared before the values are read, so that later ones are not missed. Acquire; pairs with the Release that sets a bit: a reader
+        // that sees the bit sees the values.
         let closed = self.closed.fetch_and(!(NEW_TUNING | RATE_SET | NEW_LANGUAGE), Ordering::Acquire);
         let is_set = |bit| closed & bit != 0;
         Steered { rate: is_set(RATE_SET), language: is_set(NEW_LANGUAGE), tuning: is_set(NEW_TUNING) }

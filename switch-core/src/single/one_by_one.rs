@@ -1,4 +1,4 @@
-//! Frames that leave one by one, at the instant at which they may.
+//! Transmission frame by frame, each at the earliest instant.
 
 use std::marker::PhantomData;
 use std::slice::from_ref;
@@ -14,14 +14,14 @@ use crate::queues::Queues;
 use crate::shared::PortState;
 use crate::transmission::{Manner, OutPort, Transmission};
 
-/// How ports are served in virtual time. No poll is late, so there are no delays to tell of.
+/// Transmit mode of virtual time. No poll is late, so it records no delays.
 #[derive(Debug)]
 pub(super) struct OneByOne<P, S>(PhantomData<fn() -> (P, S)>);
 
-/// The frame that a port was offered and did not accept.
+/// Frame that a port was offered and did not accept.
 type Refused<P> = Option<Box<Queued<P>>>;
 
-// A frame that passes touches two cache lines of its port.
+// A bypassing frame touches two cache lines of its port.
 const _: () = assert!(std::mem::offset_of!(OutPort<Refused<u64>>, watchdogs) <= 128);
 
 impl<P, S> Default for OneByOne<P, S> {
@@ -35,7 +35,7 @@ impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     type Queues = Queues<P>;
     type Ports = S;
 
-    /// Makes a port with one queue for all classes and no transmit backlog: no poll hands over more than the wire carries.
+    /// Returns a port with one queue for all classes and no transmit backlog: no poll hands over more than the wire carries.
     fn port(&self, _state: &PortState, _tx_queues: u8, _tx_backlog: Option<TxBacklog>) -> Refused<P> {
         None
     }
@@ -61,7 +61,7 @@ impl<P, S: SetOfPorts> Manner<P> for OneByOne<P, S> {
     }
 }
 
-/// Admitted packets stand in their egress queues at once.
+/// Next stage of admitted packets, which go into their egress queues at once.
 impl<P: Packet, S: SetOfPorts> Onward<P> for Transmission<P, OneByOne<P, S>> {
     const OBEYS_CONTROL: bool = true;
 
@@ -71,8 +71,7 @@ impl<P: Packet, S: SetOfPorts> Onward<P> for Transmission<P, OneByOne<P, S>> {
 }
 
 impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
-    /// Serves these ports and those that this, or what was enqueued, leaves something to do; returns all that
-    /// were served.
+    /// Serves these ports, and any with new work or an enqueued frame; returns all that were served.
     pub(super) fn run_ports<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, ports: S, driver: &mut D) -> S {
         self.stirred |= ports;
         let mut served = S::EMPTY;
@@ -83,7 +82,6 @@ impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
         served
     }
 
-    /// Serves one port.
     #[inline]
     fn serve_port<D: PortOutput<P> + PacketStore<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
         let (_, Some(held)) = self.prepare_port(now, index, driver) else { return };
@@ -94,7 +92,7 @@ impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
         }
     }
 
-    /// Offers a port once more the frame that it refused.
+    /// Offers a port the frame again that it did not accept.
     #[cold]
     #[inline(never)]
     fn send_refused<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) {
@@ -103,7 +101,7 @@ impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
         }
     }
 
-    /// Sends frames that may go now, none of the `held` classes.
+    /// Sends frames that may leave now, except of the `held` classes.
     #[inline]
     fn send_ready<D: PortOutput<P>>(&mut self, now: Time, index: usize, held: ClassSet, driver: &mut D) {
         let mut ready = self.ready(now, index, held);
@@ -115,7 +113,7 @@ impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
         }
     }
 
-    /// Offers a port a frame, and releases it; says whether the port accepts it. If not, it is kept, and offered again first.
+    /// Offers a port a frame, and releases it; returns whether the port accepts it. If not, the frame is kept and offered again first.
     #[inline(always)]
     fn send<D: PortOutput<P>>(&mut self, now: Time, index: usize, queued: Queued<P>, driver: &mut D) -> bool {
         let Queued { packet, frame_bytes, charged } = queued;
@@ -132,7 +130,7 @@ impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
 }
 
 impl<P> OutPort<Refused<P>> {
-    /// Keeps a frame that the port refused.
+    /// Keeps a frame that the port did not accept.
     #[cold]
     #[inline(never)]
     fn keep(&mut self, queued: Queued<P>) {

@@ -1,5 +1,5 @@
-//! Frames that leave at the very instant at which they arrive: nothing waits before them, nothing holds them back, and nothing
-//! has to be told. Queues and buffer would be as before, so that they are left as they are.
+//! Bypass for frames that leave at the instant of their arrival: no frame waits before them, no limit holds them back, and no message is
+//! due. Queues and buffer would end in the same state, so they are left unchanged.
 
 use weir_mmu::Arrival;
 use weir_units::{SetOfPorts, Time};
@@ -10,23 +10,23 @@ use crate::packet::{Packet, PortOutput};
 use crate::transmission::Transmission;
 
 impl<P: Packet, S: SetOfPorts> Transmission<P, OneByOne<P, S>> {
-    /// Whether a frame that arrives at `now`, when no port is due, would leave at once, and the buffer would then be as before;
-    /// that it was in the buffer is noted.
+    /// Whether a frame that arrives at `now`, when no port is due, would leave at once and leave the buffer in the same state. If so, the
+    /// buffer's watermarks include it.
     #[inline]
     pub(super) fn lets_pass(&self, now: Time, frame: &Arrival) -> bool {
         let port = &self.ports[self.position_of[frame.egress.port().index()]];
         let is_idle = port.backlog.is_empty() && port.own.is_none() && port.shaper.is_free(now);
         let is_free = port.limits.are_none() && port.credit_classes.is_empty() && !port.counts_sent;
-        // A departure may be news for a port whose peer is told of it.
+        // A departure may make a message due at a port whose peer depends on it.
         let is_quiet = self.stirred.is_empty() && self.off_ports.is_empty() && self.by_length.is_empty();
-        // What the peer has said was taken over when it came; but a pause that ends by itself is to be noted.
+        // The peer's messages were taken over on arrival; but the end of a pause by timeout is still to be recorded.
         let paused = || port.paused(now, &self.shared.port(port.id).regulator);
         debug_assert!(!port.paused.is_empty() || paused().is_empty(), "a peer's message that was not taken over");
         let is_open = port.paused.is_empty() || paused() == port.paused && !port.paused.contains(frame.egress.class());
         is_idle && is_free && is_quiet && is_open && self.shared.mmu.pass(now, frame)
     }
 
-    /// Sends a frame that may pass; returns it if the port does not accept it now: it is to be admitted then.
+    /// Sends a frame that may bypass; returns it if the port does not accept it now, and it must be admitted.
     #[inline]
     pub(super) fn pass<D: PortOutput<P>>(
         &mut self,

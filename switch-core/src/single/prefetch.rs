@@ -1,6 +1,6 @@
-//! What frames will touch, asked for ahead of them: for a driver that has many switches on one lcore, none of which stays in its
-//! cache. Three steps, each of which knows where to look from what the step before has fetched: [`Pipeline::prefetch`];
-//! [`Pipeline::prefetch_common`] and [`Pipeline::prefetch_port`]; [`Pipeline::prefetch_routes`] and [`Pipeline::prefetch_frames`].
+//! Prefetching for a driver that has many switches on one lcore, none of which stays in its cache. Each of the three steps uses addresses
+//! that the previous one has fetched: [`Pipeline::prefetch`]; [`Pipeline::prefetch_common`] and [`Pipeline::prefetch_port`];
+//! [`Pipeline::prefetch_routes`] and [`Pipeline::prefetch_frames`].
 
 use std::slice::from_ref;
 
@@ -10,7 +10,7 @@ use weir_units::{PortId, QueueId, SetOfPorts};
 use super::Pipeline;
 
 impl<P, S: SetOfPorts> Pipeline<P, S> {
-    /// The first step: the pipeline itself.
+    /// Prefetches the pipeline itself (step 1).
     #[inline]
     pub fn prefetch(&self) {
         let Pipeline { forwarding, transmission, .. } = self;
@@ -22,13 +22,13 @@ impl<P, S: SetOfPorts> Pipeline<P, S> {
         transmission.markers.iter().step_by(2).for_each(|marker| prefetch_index(from_ref(marker), 0));
     }
 
-    /// The second step: what the switch has once,
+    /// Prefetches state that the switch has once (step 2).
     #[inline]
     pub fn prefetch_common(&self) {
         self.forwarding.shared.prefetch();
     }
 
-    /// and what it has of a port and of its queues.
+    /// Prefetches the state of a port and its queues (step 2).
     #[inline]
     pub fn prefetch_port(&self, port: PortId) {
         let Pipeline { seen, forwarding, transmission, .. } = self;
@@ -45,13 +45,13 @@ impl<P, S: SetOfPorts> Pipeline<P, S> {
         }
     }
 
-    /// The third step: where stations are,
+    /// Prefetches the locations of stations (step 3).
     #[inline]
     pub fn prefetch_routes(&self) {
         self.forwarding.shared.fdb.prefetch();
     }
 
-    /// and the frames that are next at a port.
+    /// Prefetches the next frames of a port (step 3).
     #[inline]
     pub fn prefetch_frames(&self, port: PortId) {
         self.forwarding.shared.prefetch_port(port, self.seen);

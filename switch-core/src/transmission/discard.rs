@@ -1,4 +1,4 @@
-//! Frames that are given up instead of sent.
+//! Drops of frames on the transmit side.
 
 use weir_units::{ClassSet, QueueId, Time};
 
@@ -7,7 +7,7 @@ use crate::counters::DropReason;
 use crate::packet::{Direction, Packet, PacketStore};
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
-    /// Gives up what a port is offered, and up to `limit` frames with what waits in its queues, counting them; returns how many.
+    /// Drops a port's offered frames, and up to `limit` frames together with those in its queues, and counts them; returns their number.
     pub(super) fn discard_port(
         &mut self,
         now: Time,
@@ -27,12 +27,12 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         discarded + self.discard_queues(now, index, ClassSet::ALL, reason, limit.saturating_sub(discarded), note)
     }
 
-    /// Gives up everything that ports are offered, or that waits in queues, counting it; returns how much.
+    /// Drops and counts all offered and queued frames; returns their number.
     pub(crate) fn discard_ports(&mut self, now: Time, reason: DropReason) -> usize {
         (0..self.ports.len()).map(|index| self.discard_port(now, index, reason, usize::MAX, &mut |_, _| {})).sum()
     }
 
-    /// Gives up to `limit` frames up that wait in the queues of these classes.
+    /// Drops up to `limit` queued frames of these classes; returns their number.
     pub(super) fn discard_queues(
         &mut self,
         now: Time,
@@ -63,7 +63,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 }
 
-/// Tells the driver of frames that are given up, in which queue each waited.
+/// Returns a callback that reports dropped frames to the driver, each with its egress queue.
 pub(super) fn noting<P>(now: Time, reason: DropReason, driver: &mut impl PacketStore<P>) -> impl FnMut(&P, QueueId) {
     move |packet, queue| driver.note_drop(now, packet, queue, Direction::Outbound, reason)
 }

@@ -1,4 +1,4 @@
-//! A port's link that comes, goes or changes its speed: flow control starts anew with it, or goes on by the new speed.
+//! Changes of a port's link: flow control restarts when it comes or goes, or adopts its new speed.
 
 use weir_flowctl::MessageGenerator;
 use weir_mmu::EcnMarker;
@@ -9,17 +9,17 @@ use crate::packet::Packet;
 use crate::shared::{LinkChange, PortState};
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
-    /// Whether a port has a link, after what follows from one that came, went or changed its speed.
+    /// Whether a port has a link; takes over pending changes of its state and speed first.
     #[inline]
     pub(super) fn has_link(&mut self, now: Time, index: usize) -> bool {
         self.shared.port(self.ports[index].id).has_known_link() || self.follow_link(now, index)
     }
 
-    /// Starts a port's flow control anew, if its link has changed; returns whether there is one.
+    /// Takes over changes of a port, and restarts flow control if the link's state changed; returns whether there is a link.
     ///
-    /// What the peer said is forgotten when the link goes, and not when it comes: the peer may have seen it come before, and
-    /// what it has said since then counts. If a link went and came between two polls, what was said before is forgotten now, unless
-    /// the peer has spoken since.
+    /// The peer's messages are discarded when the link goes, and not when it comes: the peer may have seen it come earlier, and its
+    /// messages since then count. If a link went and came between two polls, earlier messages are discarded now, unless a message has come
+    /// since.
     #[cold]
     fn follow_link(&mut self, now: Time, index: usize) -> bool {
         let steered = self.shared.port(self.ports[index].id).take_steered();
@@ -39,7 +39,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let Some(change) = state.take_link_change() else { return state.link_up() };
         let is_up = change != LinkChange::Went;
         if is_up {
-            // Queues that went OFF or grew before are told of now only, and that is no delay of the switch's.
+            // Queues that went OFF or grew earlier are advertised only now; that delay is not the switch's.
             state.note_admitted(now);
         }
         let forgets = match change {
@@ -56,12 +56,12 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         port.told_at = [now; CLASSES];
         port.generator.restart(if is_up { now } else { Time::NEVER });
         port.paused = port.paused(now, &self.shared.port(port.id).regulator);
-        // Taken over here, as nothing is obeyed by it.
+        // Rate updates are consumed here, as they are no reaction to a message.
         port.limits.follow(now, &self.shared.port(port.id).regulator);
         is_up
     }
 
-    /// Takes over the speed of the port's link, or the rate that the port was given.
+    /// Takes over the speed of the port's link, or the configured rate.
     fn follow_rate(&mut self, now: Time, index: usize, is_given: bool) {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
@@ -77,7 +77,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         M::note_rate(&mut port.own, state);
     }
 
-    /// Speaks another flow control, once the peer has been told by the one before that all classes may go on.
+    /// Switches to another flow control, after the peer's classes were resumed by the old one.
     fn follow_language(&mut self, now: Time, index: usize) {
         let port = &mut self.ports[index];
         let state = self.shared.port(port.id);
@@ -87,14 +87,14 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
             return state.put_off_language();
         }
         port.hushed = ClassSet::EMPTY;
-        // Neither needs the classes, which GFC and credit go by, nor takes memory.
+        // The classes matter only to GFC and credit; without them nothing is allocated.
         port.generator = MessageGenerator::new(state.mechanism(), state.rate(), ClassSet::EMPTY);
         port.forced = forced(state);
-        // Queues that went OFF before are told of now only, and that is no delay of the switch's.
+        // Queues that went OFF earlier are advertised only now; that delay is not the switch's.
         port.told_at = [now; CLASSES];
     }
 
-    /// Takes over how the port's queues are to be served, what the watchdog goes by, and what the peer is to pause.
+    /// Takes over the queue configuration, the watchdog's configuration and the forced pauses.
     fn follow_tuning(&mut self, now: Time, index: usize) {
         let Transmission { shared, ports, markers, leaving_markers, marks_arrivals, .. } = self;
         let (port, tuning) = (&mut ports[index], &shared.tuning);
@@ -113,7 +113,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
     }
 }
 
-/// The classes that the peer is to pause whatever the buffer holds, if the port can tell it so.
+/// Returns the classes that the peer is to pause regardless of the buffer, if the port sends pauses.
 fn forced(state: &PortState) -> ClassSet {
     if state.mechanism().tells().off_classes() { state.forced_pause() } else { ClassSet::EMPTY }
 }

@@ -1,4 +1,4 @@
-//! How frames leave: in bursts on an lcore, one by one in virtual time.
+//! Transmit modes: in bursts on an lcore, one by one in virtual time.
 
 use weir_flowctl::TxBacklog;
 use weir_mmu::Departure;
@@ -10,41 +10,40 @@ use crate::packet::Packet;
 use crate::queues::PacketQueues;
 use crate::shared::PortState;
 
-/// The manner in which frames leave. Frames that were taken from a port's queues and that its device has not accepted are
-/// *offered*.
+/// Transmit mode. Frames are *offered* if they were taken from a port's queues and its device has not accepted them.
 pub(crate) trait Manner<P> {
-    /// The state kept for a port: the frames that it is offered, among others.
+    /// State of a port, which includes its offered frames.
     type Port;
 
-    /// Where frames wait.
+    /// Storage of queued frames.
     type Queues: PacketQueues<Packet = P>;
 
-    /// What the switch's ports are kept in that have something to do or to tell.
+    /// Set type for ports with work or due messages.
     type Ports: SetOfPorts;
 
-    /// Whether a control thread may give queues other limits while the switch runs, so that there is to be room for them.
+    /// Whether a control thread may change queue limits at run time, so that memory for limits is needed.
     const IS_STEERED: bool = false;
 
-    /// Makes a port without frames. `tx_queues` are its device's transmit queues for data, and `tx_backlog` is the bound on a NIC's
-    /// transmit backlog.
+    /// Returns the state of a port without frames. `tx_queues` is the number of its device's transmit queues for data, and `tx_backlog` is
+    /// the bound on a NIC's transmit backlog.
     fn port(&self, state: &PortState, tx_queues: u8, tx_backlog: Option<TxBacklog>) -> Self::Port;
 
     /// Whether a port is offered frames.
     fn is_offering(port: &Self::Port) -> bool;
 
-    /// How many frames it is offered.
+    /// Returns the number of offered frames.
     fn offered(port: &Self::Port) -> usize;
 
-    /// The credit blocks of those of a class.
+    /// Returns the credit blocks of a class's offered frames.
     fn blocks_offered(port: &Self::Port, class: Class) -> u32;
 
-    /// Gives them up, and shows them with what they were charged; returns how many they were.
+    /// Drops the offered frames, and passes them to `charged` with their departures; returns their number.
     fn give_up(&mut self, port: &mut Self::Port, charged: impl FnMut(&[P], &[Departure])) -> usize;
 
-    /// Whether frames may be on their way past the queues of a port.
+    /// Whether frames may bypass the queues of a port.
     const PASSES_BY: bool = false;
 
-    /// Puts frames that were to pass a port's queues by into them.
+    /// Moves a port's bypassing frames into its queues.
     #[inline(always)]
     fn settle(_port: &mut Self::Port, _queues: &mut EgressQueues<Self::Queues, Self::Ports>)
     where
@@ -52,18 +51,18 @@ pub(crate) trait Manner<P> {
     {
     }
 
-    /// Takes note of the rate that a port was given, or that its link has now.
+    /// Takes over a port's new rate or link speed.
     fn note_rate(_port: &mut Self::Port, _state: &PortState) {}
 
-    /// Takes note of a control frame that was sent, with its bytes on the wire.
+    /// Records a sent control frame, with its bytes on the wire.
     fn note_control(_port: &mut Self::Port, _wire: Bytes) {}
 
-    /// Takes note of how long ago the arrival was that a message, just sent, tells of.
+    /// Records the time from the arrival that caused a message to its sending.
     fn note_message(&mut self, _delay: Span) {}
 
-    /// Takes note of how long ago a message came that is obeyed from now on.
+    /// Records the time from a message's arrival until it is obeyed.
     fn note_reaction(&mut self, _delay: Span) {}
 
-    /// Sets what it tells of itself, before counters are published.
+    /// Sets the gauges of this mode, before counters are published.
     fn set_gauges(&self, _counters: &mut Counters) {}
 }

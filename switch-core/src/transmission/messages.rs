@@ -1,4 +1,4 @@
-//! What a port's peer is told: which classes the buffer wants paused, and what else the port's flow control says.
+//! Messages to a port's peer: the classes that the buffer wants paused, and other contents of the port's flow control.
 
 use std::mem;
 
@@ -13,7 +13,7 @@ use crate::packet::{Burst, Packet, PacketStore, PortOutput};
 use crate::shared::Shared;
 
 impl<P: Packet, M: Manner<P>> Transmission<P, M> {
-    /// Looks which classes are to be paused.
+    /// Updates the classes that are to be paused.
     #[inline]
     pub(super) fn look_for_off(&mut self, now: Time, index: usize) {
         let port = &mut self.ports[index];
@@ -35,7 +35,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         }
     }
 
-    /// Tells the peer what changed, or repeats what is due.
+    /// Sends a message to the peer if the state changed or a refresh is due.
     #[inline]
     pub(super) fn send_control<D: PortOutput<P> + PacketStore<P>>(
         &mut self,
@@ -69,7 +69,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let slows = port.generator.slows(frame);
         let crossed = match frame {
             _ if slows => port.crossed_at(now, &self.shared),
-            // Sent when its time has come, whatever arrived.
+            // Sent at its time, regardless of arrivals.
             ControlFrame::Credit(_) => Some(now),
             _ => None,
         };
@@ -79,17 +79,17 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         let wire = wire_bytes(packet.frame_bytes(), self.link_overhead);
         let mut burst = Burst::new();
         burst.push(packet);
-        // A message with the count of data sent (FCTBS) leaves behind that data.
+        // A message with the count of sent data (FCTBS) leaves behind that data.
         let accepted = if port.counts_sent {
             driver.transmit(port.id, &mut burst)
         } else {
             driver.transmit_control(port.id, &mut burst)
         };
         if accepted == 0 {
-            // The port takes nothing now; the generator will ask again at the next poll.
+            // The port accepts nothing now; the generator asks again at the next poll.
             return 0;
         }
-        // A control frame is not held back by the shaper, but its time on the wire is the port's.
+        // A control frame is not held back by the shaper, but takes link time of the port.
         port.shaper.send(now, wire);
         M::note_control(&mut port.own, wire);
         if let Some(crossed) = crossed {
@@ -125,7 +125,7 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
         1
     }
 
-    /// Counts for how long these classes were advertised as OFF.
+    /// Counts the time for which these classes were advertised as OFF.
     pub(super) fn count_off(&mut self, now: Time, index: usize, classes: ClassSet) {
         let port = &mut self.ports[index];
         for class in classes.iter() {
@@ -137,8 +137,8 @@ impl<P: Packet, M: Manner<P>> Transmission<P, M> {
 }
 
 impl<O> OutPort<O> {
-    /// When the arrival came that a message is for which slows the peer down at `now`. `None` if none was, as what is forced is told
-    /// though nothing crossed a threshold, or if the classes are ON again.
+    /// Returns the arrival instant that caused a message which slows the peer at `now`. `None` if there was none: forced pauses cross no
+    /// threshold, or the classes are ON again.
     fn crossed_at(&self, now: Time, shared: &Shared) -> Option<Time> {
         let state = shared.port(self.id);
         match state.mechanism().tells() {
@@ -151,7 +151,7 @@ impl<O> OutPort<O> {
         }
     }
 
-    /// When a class that the peer knows as ON was turned OFF, by this port's own queue or a clone's.
+    /// Returns when a class that the peer knows as ON was turned OFF, by this port's own queue or a clone's.
     fn turned_off_at(&self, class: Class, shared: &Shared) -> Option<Time> {
         let ports = std::iter::once(self.id).chain(self.clones_off.iter().map(|(clone, _)| *clone));
         let off_since = ports.filter_map(|port| shared.mmu.off_since(port, class)).min()?;
@@ -159,8 +159,8 @@ impl<O> OutPort<O> {
     }
 }
 
-/// Which classes of an ingress port are to be paused; those that are OFF get another look, since nothing of their own
-/// may tell that they resume.
+/// Returns the classes of an ingress port that are to be paused. Classes that are OFF are checked again, since no event of their own may
+/// resume them.
 #[inline]
 fn off_classes(mmu: &Mmu, port: PortId, before: ClassSet, now: Time) -> ClassSet {
     let off = mmu.off_classes(port, before);
@@ -173,8 +173,8 @@ fn still_off_classes(mmu: &Mmu, port: PortId, off: ClassSet, now: Time) -> Class
     mmu.off_classes(port, off)
 }
 
-/// What the buffer asks of a port's peer: nothing of the `dropping` classes, whose frames are not kept. Data that is `offered`
-/// counts as sent, and is not: a message goes ahead of it.
+/// Returns the buffer's state for messages to a port's peer. The `dropping` classes have no occupancy, as their frames are not kept. The
+/// regulator counts `offered` data as sent; it is subtracted, since a message goes ahead of it.
 #[inline]
 fn demand<'a>(
     shared: &'a Shared,

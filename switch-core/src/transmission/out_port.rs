@@ -1,4 +1,4 @@
-//! A port's way out: what its frames are held back by, and what its peer was told.
+//! Transmit side of a port: the conditions that hold its frames back, and the state advertised to its peer.
 
 use weir_flowctl::{ClassLimits, MessageGenerator, Regulator, Shaper, wire_bytes};
 use weir_mmu::EcnMarker;
@@ -13,54 +13,54 @@ use crate::shared::{PortState, Shared};
 use crate::utilisation::Utilisation;
 use crate::watchdog::PortWatchdogs;
 
-/// One port's way out. Fields that each frame touches come first; those that are looked at when the port is served, and what the
-/// peer is told, come next.
+/// Transmit side of one port. Fields that each frame touches come first. Next come those that are read when the port is served, and the
+/// state advertised to the peer.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(crate) struct OutPort<O> {
     pub(crate) id: PortId,
-    /// Classes with a frame in their queue.
+    /// Classes with a queued frame.
     pub(crate) backlog: ClassSet,
     /// Classes that the peer pauses, as last seen.
     pub(crate) paused: ClassSet,
-    /// The classes that need the peer's credit.
+    /// Classes that need the peer's credit.
     pub(crate) credit_classes: ClassSet,
-    /// Whether the port's regulator is to be told of frames that are sent.
+    /// Whether the port's regulator counts sent frames.
     pub(crate) counts_sent: bool,
     pub(crate) shaper: Shaper,
-    /// What data has taken on the link, for telemetry.
+    /// Link time of sent data in bytes, for telemetry.
     tx_bytes: u64,
     pub(crate) limits: ClassLimits,
     pub(crate) scheduler: Scheduler,
-    /// What the manner keeps of it: [`Manner::Port`](super::Manner::Port).
+    /// State of the transmit mode: [`Manner::Port`](super::Manner::Port).
     pub(crate) own: O,
     pub(crate) watchdogs: PortWatchdogs,
-    /// Classes whose frames leave as they came, in the order in which they came, so that they may leave in rows.
+    /// Classes whose frames leave unchanged and in order of arrival, and may therefore leave in rows.
     pub(crate) in_rows: ClassSet,
-    /// The classes among them whose frames only the port's rate and the scheduler hold back: no rate of their own, and no credit.
+    /// Subset of `in_rows` that only the port's rate and the scheduler hold back: no rate of their own, and no credit.
     pub(crate) plain: ClassSet,
-    /// What ECN's thresholds are scaled by that follow the rate: [`EcnMarker::scale_of`].
+    /// Scale of the ECN thresholds that follow the rate: [`EcnMarker::scale_of`].
     pub(crate) ecn_scale: u64,
     pub(super) generator: MessageGenerator,
-    /// Each clone, with the classes that the MMU wants paused there. Its frames come over this port's link, so its PAUSE is this port's.
+    /// Clones, each with the classes that the MMU wants paused there. A clone's frames come over this port's link, so this port sends its
+    /// PAUSE.
     pub(super) clones_off: Box<[(PortId, ClassSet)]>,
-    /// Classes that the MMU wants paused, as last seen: the port's own.
+    /// Classes of the port itself that the MMU wants paused, as last seen.
     pub(super) own_off: ClassSet,
-    /// Classes that the peer is to pause whatever the buffer holds.
+    /// Classes that the peer is to pause regardless of the buffer.
     pub(super) forced: ClassSet,
-    /// Classes of which the peer is told that they may go on whatever the buffer holds: all, until it has been told so in the way that the
-    /// port has spoken before.
+    /// Classes that are resumed regardless of the buffer: all, while a change of flow control waits for the resume by the old flow control.
     pub(super) hushed: ClassSet,
-    /// `own_off` and every clone's and `forced`, minus `hushed` and the classes that a PFC storm is dropping.
+    /// Classes advertised as OFF: `own_off`, every clone's and `forced`, minus `hushed` and the classes that a PFC storm is dropping.
     pub(super) off: ClassSet,
-    /// When the peer was last told that each class is OFF, or that it is ON again. What turned a class OFF before that is told, or
-    /// nobody was to be told of it: while there was no link, or in a storm.
+    /// Instant when each class was last advertised as OFF or ON. An OFF cause before it was advertised, or needed no message because there
+    /// was no link or a storm.
     pub(super) told_at: [Time; CLASSES],
-    /// How busy the port is, where frames are digested.
+    /// Utilisation of the port, where frames are digested.
     utilisation: Utilisation,
 }
 
-/// What decides when a port's frames leave, and which is next.
+/// Shaper, limits and scheduler of a port, which decide when frames leave and which is next.
 #[derive(Debug)]
 pub(crate) struct Pace {
     pub(crate) shaper: Shaper,
@@ -148,12 +148,13 @@ impl<O> OutPort<O> {
         }
     }
 
-    /// What a frame is stamped with that leaves so much behind it in its queue.
+    /// Returns the telemetry of a frame that leaves `left` bytes behind it in its queue.
     pub(crate) fn telemetry(&self, now: Time, left: u64, shared: &Shared) -> Telemetry {
         Telemetry { at: now, tx_bytes: self.tx_bytes, queue: Bytes::new(left), rate: shared.port(self.id).rate() }
     }
 
-    /// Stamps a frame with what it asks for, as it leaves so much behind it in its queue; it is to be put on the wire now.
+    /// Stamps a frame with the telemetry or digest that it asks for. The frame goes on the wire now, and `left` returns the bytes behind it
+    /// in its queue.
     #[inline]
     pub(crate) fn stamp<P: Packet>(
         &mut self,
@@ -173,7 +174,7 @@ impl<O> OutPort<O> {
         }
     }
 
-    /// Takes note of a frame that was put on the wire, for digests of those after it.
+    /// Counts a frame that was put on the wire, for digests of later frames.
     #[inline]
     pub(crate) fn note_for_digests(&mut self, now: Time, wire: Bytes, shared: &Shared) {
         if shared.digester.is_some() {
@@ -181,7 +182,7 @@ impl<O> OutPort<O> {
         }
     }
 
-    /// Puts a frame of this length on the wire; returns what it takes there.
+    /// Puts a frame on the wire; returns its link time in bytes.
     #[inline]
     pub(crate) fn put_on_wire(&mut self, now: Time, frame_bytes: u32, link_overhead: Bytes) -> Bytes {
         let wire = wire_bytes(frame_bytes, link_overhead);
@@ -190,13 +191,13 @@ impl<O> OutPort<O> {
         wire
     }
 
-    /// Counts what frames take on the wire that were put there.
+    /// Counts the link time, in bytes, of frames that were put on the wire.
     #[inline]
     pub(crate) fn count_wire(&mut self, wire: Bytes) {
         self.tx_bytes += wire.get();
     }
 
-    /// Classes that a pause holds.
+    /// Returns the paused classes, except those whose pauses a watchdog ignores.
     #[inline]
     pub(crate) fn paused(&self, now: Time, regulator: &Regulator) -> ClassSet {
         let paused = regulator.paused(now);

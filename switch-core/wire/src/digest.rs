@@ -1,63 +1,63 @@
-//! A digest of how busy a frame's way is: two bytes, in place of what each hop would stamp (PINT, Ben Basat et al., SIGCOMM 2020).
+//! Digest of a path's utilisation: two bytes, instead of a stamp per hop (PINT, Ben Basat et al., SIGCOMM 2020).
 //!
-//! A switch reckons the utilisation U of the port that a frame leaves by, and writes its code if that is larger than the frame's:
-//! what arrives is the busiest hop's. A code is the logarithm of 512 U to a base that both ends know, rounded up or down by chance
-//! so that the mean of many is right.
+//! A switch computes the utilisation U of a frame's egress port, and writes its code if that is larger than the frame's code. The frame
+//! arrives with the busiest hop's code. A code is the logarithm of 512 U to a base that both ends know, rounded up or down at random so
+//! that the mean of many codes is unbiased.
 
 use weir_units::Span;
 use weir_units::archive::Value;
 
-/// What a frame brings, and its acknowledgement brings back.
+/// Digest in a frame, which its acknowledgement returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Digest(u16);
 
-/// What switches and senders have to agree on.
+/// Parameters on which switches and senders have to agree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DigestConfig {
-    /// T: over which switches average, a round trip without queues.
+    /// Averaging time T of the switches: a round trip without queues.
     pub round_trip: Span,
-    /// The base of the logarithm, in parts per million.
+    /// Base of the logarithm, in parts per million.
     pub log_base_ppm: u32,
 }
 
-/// Codes of utilisations for one base.
+/// Encoder of utilisations for one base.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DigestCode {
-    /// The base's powers in units of 2^-24, from the first up to the last that is no more than [`LARGEST`].
+    /// Powers of the base in units of 2^-24, from the first up to the last that does not exceed [`LARGEST`].
     powers: Box<[u64]>,
 }
 
-/// Bits behind the binary point of a utilisation in fixed point.
+/// Fractional bits of a utilisation in fixed point.
 pub const UTILISATION_BITS: u32 = 32;
-/// The base's least and largest, in parts per million.
+/// Range of the base, in parts per million.
 pub const LOG_BASES_PPM: std::ops::RangeInclusive<u32> = 1_001_000..=2_000_000;
 
-/// The least utilisation with a code of its own is one in so many.
+/// Inverse of the smallest utilisation with a code of its own.
 const SCALE: u64 = 1 << SCALE_BITS;
 const SCALE_BITS: u32 = 9;
-/// The code of the largest utilisation, 512.
+/// Value 512 U of the largest utilisation, 512.
 const LARGEST: u64 = SCALE << SCALE_BITS;
 const POWER_BITS: u32 = 24;
 
 impl Digest {
-    /// For a frame that collects none.
+    /// Digest of a frame that collects none.
     pub const NONE: Digest = Digest(u16::MAX);
-    /// For a frame that no switch has seen.
+    /// Digest of a frame that no switch has seen.
     pub const LEAST: Digest = Digest(0);
 
-    /// Whether switches are to write it.
+    /// Whether switches write the digest.
     #[inline]
     pub fn collects(self) -> bool {
         self != Digest::NONE
     }
 
-    /// A switch has this code.
+    /// Raises the digest to a switch's code, if that is larger.
     #[inline]
     pub fn raise(&mut self, code: u16) {
         self.0 = self.0.max(code.min(u16::MAX - 1));
     }
 
-    /// The busiest hop's code; `None` if none is collected.
+    /// Returns the busiest hop's code; `None` if none is collected.
     #[inline]
     pub fn code(self) -> Option<u16> {
         self.collects().then_some(self.0)
@@ -65,7 +65,7 @@ impl Digest {
 }
 
 impl DigestCode {
-    /// The codes to a base of [`LOG_BASES_PPM`].
+    /// Returns the codes to a base in [`LOG_BASES_PPM`].
     pub fn new(log_base_ppm: u32) -> DigestCode {
         let range = LOG_BASES_PPM;
         let base = f64::from(log_base_ppm.clamp(*range.start(), *range.end())) / 1e6;
@@ -74,8 +74,8 @@ impl DigestCode {
         DigestCode { powers: powers.map(|power| (power * f64::from(1u32 << POWER_BITS)) as u64).collect() }
     }
 
-    /// The code of a utilisation in units of 2^-32: 512 U is rounded up to a whole number, and that lies between two powers, of
-    /// which `random` chooses one. A larger one than the largest has its code.
+    /// Encodes a utilisation in units of 2^-32: 512 U is rounded up to an integer, which lies between two powers, of which `random` chooses
+    /// one. A utilisation above the largest gets its code.
     #[inline]
     pub fn encode(&self, utilisation: u64, random: u32) -> u16 {
         let whole = (utilisation >> (UTILISATION_BITS - SCALE_BITS)).min(LARGEST);
@@ -84,20 +84,20 @@ impl DigestCode {
         let above = self.powers.partition_point(|power| *power <= value);
         let Some(upper) = self.powers.get(above) else { return (self.powers.len() - 1) as u16 };
         let lower = self.powers[above - 1];
-        // Sixteen bits of chance, as fine as the step from one code to the next needs.
+        // 16 random bits, as fine as the step from one code to the next needs.
         let draw = u64::from(random >> 16);
         let is_upper = draw * (upper - lower) < (value - lower) << 16;
         (above - usize::from(!is_upper)) as u16
     }
 
-    /// The utilisation that a code stands for.
+    /// Returns the utilisation of a code.
     #[inline]
     pub fn decode(&self, code: u16) -> f64 {
         let power = self.powers[usize::from(code).min(self.powers.len() - 1)];
         power as f64 / f64::from(1u32 << POWER_BITS) / SCALE as f64
     }
 
-    /// How many codes there are.
+    /// Returns the number of codes.
     pub fn codes(&self) -> usize {
         self.powers.len()
     }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!([0, 9, 10, 18, 400].map(|n| code.decode(n)), [1.0 / 512.0, 1.0, 2.0, 512.0, 512.0]);
     }
 
-    /// The bits that the public simulator prints: 8 for a base of 1.05, 11 for 1.01.
+    /// Code widths that the public simulator prints: 8 bits for a base of 1.05, 11 for 1.01.
     #[test]
     fn codes_fit_as_many_bits_as_in_the_simulator() {
         for (ppm, bits) in [(1_050_000, 8), (1_010_000, 11), (1_001_000, 14)] {

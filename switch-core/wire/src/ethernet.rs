@@ -1,4 +1,4 @@
-//! Ethernet frames: addresses, VLAN tags, and the class of the IP packet within, which is read and marked.
+//! Ethernet frames: addresses, VLAN tags, and the traffic class of the IP packet within, which is parsed and marked.
 
 use weir_units::MacAddr;
 
@@ -14,24 +14,24 @@ const ETHERTYPE_IPV6: u16 = 0x86dd;
 const ETHERTYPE_VLAN: u16 = 0x8100;
 const ETHERTYPE_QINQ: u16 = 0x88a8;
 
-/// What a glance wants to see: as much as a header of IPv6 behind a tag. A whole frame is longer.
+/// Shortest frame of the fast parser: an IPv6 header behind a tag. A whole frame is longer.
 pub(crate) const GLANCE_BYTES: usize = ETHERNET_BYTES + TAG_BYTES + IPV6_BYTES;
 
 const ECN_MASK: u8 = 0b11;
 const ECN_CE: u8 = 0b11;
 
-/// A frame's headers, read.
+/// Headers of a frame, parsed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
-    /// A frame to forward.
+    /// A data frame, to be forwarded.
     Data(Headers),
-    /// A MAC control frame, for the switch itself, or why it says nothing.
+    /// A MAC control frame for the switch itself, or the error in it.
     Control(Result<ControlFrame, DecodeError>),
-    /// Too short to have a header, or a source address that no station has.
+    /// The frame is too short for a header, or its source address is a group address.
     Malformed,
 }
 
-/// What forwarding and classification go by.
+/// Header fields that forwarding and classification need.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Headers {
     /// Destination address.
@@ -42,8 +42,8 @@ pub struct Headers {
     pub dscp: Option<u8>,
 }
 
-/// Reads a frame: Ethernet, up to two VLAN tags, and the class of IPv4 and IPv6. A frame that is broken above Ethernet is
-/// forwarded as it is, without a class of its own: a switch is no firewall.
+/// Parses a frame: Ethernet, up to two VLAN tags, and the traffic class of IPv4 and IPv6. A frame that is malformed above Ethernet is
+/// forwarded unchanged, without a traffic class: a switch is no firewall.
 #[inline]
 pub fn parse(frame: &[u8]) -> Parsed {
     let Some(ethernet) = frame.first_chunk::<ETHERNET_BYTES>() else { return Parsed::Malformed };
@@ -59,30 +59,30 @@ pub fn parse(frame: &[u8]) -> Parsed {
     Parsed::Data(Headers { destination: MacAddr([d0, d1, d2, d3, d4, d5]), pcp, dscp })
 }
 
-/// What most frames are, read at a glance: IPv4 or IPv6, behind one VLAN tag or none, from one station to another. It is
-/// what [`parse`] says of such a frame.
+/// Fast parse of the most common frames: IPv4 or IPv6, behind one VLAN tag or none, between unicast addresses. Equal to the result of
+/// [`parse`] for such a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Glance {
     /// Destination address, [as a number](MacAddr::to_u64).
     pub destination: u64,
-    /// Source address.
+    /// Source address, as a number.
     pub source: u64,
     /// Differentiated services code point.
     pub dscp: u8,
     /// Priority code point of the VLAN tag; 8 without one.
     pub pcp: u8,
-    /// Whether the frame is of this kind. If not, nothing else is told, and [`parse`] is to be asked.
+    /// Whether the frame is of this kind. If not, all other fields are meaningless, and [`parse`] is needed.
     pub is_plain: bool,
 }
 
 impl Glance {
-    /// The priority code point of a frame that has none.
+    /// Value of `pcp` for a frame without tag.
     pub const NO_PCP: u8 = 8;
 
-    /// For a frame of another kind.
+    /// Result for a frame of another kind.
     pub const OTHER: Glance = Glance { destination: 0, source: 0, dscp: 0, pcp: Glance::NO_PCP, is_plain: false };
 
-    /// The headers as [`parse`] has them.
+    /// Returns the headers as [`parse`] does.
     #[inline]
     pub fn headers(self) -> Headers {
         Headers {
@@ -93,15 +93,15 @@ impl Glance {
     }
 }
 
-/// Looks at a frame. There is no branch by what is in it, but by its length: frames of a burst differ, and each guess that goes
-/// wrong takes as long as all of this.
+/// Parses a frame in the fast way. It branches only on the frame's length, not on its contents: frames of a burst differ, and a
+/// mispredicted branch takes as long as this whole function.
 #[inline(always)]
 pub fn glance(frame: &[u8]) -> Glance {
     const GROUP: u64 = 1 << 40;
     let Some(frame) = frame.first_chunk::<GLANCE_BYTES>() else { return Glance::OTHER };
     let eight = |at: usize| frame[at..].first_chunk().map_or(0, |eight| u64::from_be_bytes(*eight));
     let (destination, source) = (eight(0) >> 16, eight(6) >> 16);
-    // Either ethertype, tag, ethertype, and two bytes of what follows; or ethertype and those two.
+    // Either ethertype, tag, ethertype, and two bytes of the IP header; or ethertype and those two bytes.
     let behind_addresses = eight(ETHERNET_BYTES - 2);
     let is_tagged = behind_addresses >> 48 == u64::from(ETHERTYPE_VLAN);
     let pcp = if is_tagged { (behind_addresses >> 45 & 7) as u8 } else { Glance::NO_PCP };
@@ -114,7 +114,7 @@ pub fn glance(frame: &[u8]) -> Glance {
     Glance { destination, source, dscp: class >> 2, pcp, is_plain }
 }
 
-/// Source address of a frame; all zero of one without a header.
+/// Returns the source address of a frame; all zero for one without a header.
 #[inline]
 pub fn source(frame: &[u8]) -> MacAddr {
     frame.first_chunk().map_or(MacAddr::default(), |[_, _, _, _, _, _, s0, s1, s2, s3, s4, s5]| {
@@ -122,8 +122,8 @@ pub fn source(frame: &[u8]) -> MacAddr {
     })
 }
 
-/// Sets CE on an ECN-capable IPv4 or IPv6 packet, and mends the IPv4 header checksum (RFC 1624, RFC 3168); returns
-/// whether it carries CE now.
+/// Sets CE on an ECN-capable IPv4 or IPv6 packet, and updates the IPv4 header checksum (RFC 1624, RFC 3168); returns whether it carries CE
+/// now.
 pub fn mark_ce(frame: &mut [u8]) -> bool {
     let Some(ip) = network_header(frame).1 else { return false };
     let Some(class) = traffic_class(frame, ip) else { return false };
@@ -147,8 +147,8 @@ pub fn mark_ce(frame: &mut [u8]) -> bool {
     true
 }
 
-/// Where the IPv4 packet of a frame without VLAN tag ends by its own length; `None` for other frames, and for a length that has no
-/// room for a header. It may be beyond the frame.
+/// Returns the end of the IPv4 packet, by its total length, in a frame without VLAN tag. `None` for other frames, and for a length too
+/// short for a header. The end may be beyond the frame.
 #[inline]
 pub(crate) fn behind_ipv4(frame: &[u8]) -> Option<usize> {
     let (ethernet, packet) = frame.split_first_chunk::<ETHERNET_BYTES>()?;
@@ -158,14 +158,14 @@ pub(crate) fn behind_ipv4(frame: &[u8]) -> Option<usize> {
     (is_ipv4 && length >= IPV4_BYTES_MIN).then_some(ETHERNET_BYTES + length)
 }
 
-/// Where a network header begins.
+/// Offset of a network header.
 #[derive(Clone, Copy)]
 pub(crate) enum Ip {
     V4(usize),
     V6(usize),
 }
 
-/// The outer tag's PCP, and the IP header if there is a whole one.
+/// Returns the outer tag's PCP, and the offset of the IP header if it is complete.
 #[inline]
 pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
     let mut at = ETHERNET_BYTES;
@@ -187,7 +187,7 @@ pub(crate) fn network_header(frame: &[u8]) -> (Option<u8>, Option<Ip>) {
     (pcp, ip)
 }
 
-/// DSCP and ECN in one byte, as both IP versions have them.
+/// Returns the traffic class byte, DSCP and ECN, of either IP version.
 #[inline]
 fn traffic_class(frame: &[u8], ip: Ip) -> Option<u8> {
     match ip {
@@ -228,7 +228,7 @@ pub(crate) mod tests {
         frame
     }
 
-    /// The example header of RFC 1071's literature, with this traffic class and a right checksum.
+    /// The example header of RFC 1071's literature, with this traffic class and a valid checksum.
     pub(crate) fn ipv4(class: u8) -> Vec<u8> {
         let mut header =
             vec![0x45, class, 0, 0x3c, 0x1c, 0x46, 0x40, 0, 0x40, 6, 0, 0, 172, 16, 10, 99, 172, 16, 10, 12];
@@ -277,7 +277,7 @@ pub(crate) mod tests {
         assert_eq!(headers(&frame(&[(0x8100, 0x6000)], 0x8100, &[])).pcp, Some(3), "tag without an end");
     }
 
-    /// To whatever address, behind whatever tags: a switch behind this one may take the tags off.
+    /// Holds for any address and any tags: a switch behind this one may remove the tags.
     #[test]
     fn tagged_control_frames_are_no_data() {
         let pfc = ControlFrame::Pfc(PfcFrame { enabled: ClassSet::from_bits(8), times: [u16::MAX; 8] })
@@ -318,7 +318,7 @@ pub(crate) mod tests {
         assert!(!mark_ce(&mut frame(&[], 0x0806, &[0; 28])));
     }
 
-    /// Frames that are mostly whole, of all kinds.
+    /// Frames of all kinds, mostly whole.
     pub(crate) fn some_frame() -> impl Strategy<Value = Vec<u8>> {
         let tpid = prop::sample::select(vec![ETHERTYPE_VLAN, ETHERTYPE_VLAN, ETHERTYPE_QINQ]);
         let tags = prop::collection::vec((tpid, any::<u16>()), 0..3);
@@ -330,7 +330,7 @@ pub(crate) mod tests {
                 payload[0] = version << 4 | payload[0] & 15;
                 let mut frame = frame(&tags, ethertype, &payload);
                 frame[..12].copy_from_slice(&addresses);
-                // One of eight has a group's address at either end.
+                // One frame in eight has a group address at either end.
                 frame[0] = frame[0] & !1 | u8::from(groups == 0);
                 frame[6] = frame[6] & !1 | u8::from(groups == 1);
                 frame

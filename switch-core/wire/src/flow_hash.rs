@@ -1,4 +1,4 @@
-//! A hash of a frame's flow, which of several ways of equal cost keeps a flow on one.
+//! Hash of a frame's flow, by which ECMP keeps a flow on one path.
 
 use std::net::Ipv4Addr;
 
@@ -10,8 +10,8 @@ use crate::ethernet::{IPV6_BYTES, Ip, network_header};
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// A hash of what tells a frame's flow: the addresses of both stations, and of IP packets those of IP, the protocol, and the
-/// ports of TCP and UDP; of RoCEv2 packets these name the queue pair, by the source port.
+/// Returns a hash of a frame's flow: MAC addresses, and for IP packets the IP addresses, protocol, and the ports of TCP and UDP. The source
+/// port of RoCEv2 packets stands for the queue pair.
 pub fn flow_hash(frame: &[u8]) -> u32 {
     let stations = hash_on(0, frame.get(..12).unwrap_or(frame));
     let (at, addresses, protocol, header) = match network_header(frame).1 {
@@ -21,14 +21,14 @@ pub fn flow_hash(frame: &[u8]) -> u32 {
     };
     let ip = hash_on(stations, &frame[at + addresses.start..at + addresses.end]);
     let protocol = frame[at + protocol];
-    // A fragment but the first has no ports, but RoCEv2 and most TCP are never fragmented.
+    // A fragment after the first has no ports, but RoCEv2 and most TCP are never fragmented.
     match frame.get(at + header..at + header + 4) {
         Some(ports) if matches!(protocol, TCP | UDP) => hash_on(ip ^ u32::from(protocol), ports),
         _ => mix(ip, u32::from(protocol)),
     }
 }
 
-/// The [`flow_hash`] of frames over UDP and IPv4: from and to which addresses, and from and to which ports.
+/// Returns the [`flow_hash`] of frames over UDP and IPv4, from source and destination addresses and ports.
 pub fn udp_flow_hash([from, to]: [(MacAddr, Ipv4Addr); 2], ports: [u16; 2]) -> u32 {
     let stations = hash_on(hash_on(0, &to.0.0[..4]), &[to.0.0[4], to.0.0[5], from.0.0[0], from.0.0[1]]);
     let ip = hash_on(hash_on(hash_on(stations, &from.0.0[2..]), &from.1.octets()), &to.1.octets());
@@ -36,7 +36,7 @@ pub fn udp_flow_hash([from, to]: [(MacAddr, Ipv4Addr); 2], ports: [u16; 2]) -> u
     hash_on(ip ^ u32::from(UDP), &[source[0], source[1], destination[0], destination[1]])
 }
 
-/// Takes bytes into a hash, four at a time.
+/// Adds bytes to a hash, four at a time.
 fn hash_on(hash: u32, bytes: &[u8]) -> u32 {
     bytes.chunks(4).fold(hash, |hash, chunk| {
         let mut word = [0; 4];
@@ -45,10 +45,10 @@ fn hash_on(hash: u32, bytes: &[u8]) -> u32 {
     })
 }
 
-/// A hash with another word mixed in.
+/// Mixes a word into a hash.
 ///
-/// For each word it is a permutation of the 32-bit numbers, in which each bit depends on all bits of the hash: hashes
-/// need not be random, consecutive numbers do. The constants are those of Wellons' `lowbias32`.
+/// For each word the result is a permutation of the 32-bit numbers, in which each bit depends on all bits of the hash. Hashes need not be
+/// random; consecutive numbers suffice. The constants are those of Wellons' `lowbias32`.
 #[inline]
 pub fn mix(hash: u32, word: u32) -> u32 {
     /// Spreads small numbers over all bits: 2^32 divided by the golden ratio.

@@ -1,23 +1,21 @@
-//! The first bytes of a frame as words: of frames with the same ones a switch thinks the same.
+//! First bytes of a frame as words, by which frames are compared.
 
-/// The first bytes of a frame that is long enough for a [`Glance`](crate::ethernet::Glance): addresses, a VLAN tag, ethertype, and the
-/// class of IPv4 or IPv6. Frames with equal heads [look alike](crate::ethernet::glance), so that what was found out about one holds
-/// for all of them.
+/// First bytes of a frame that is long enough for a [`Glance`](crate::ethernet::Glance): addresses, a VLAN tag, ethertype, and the traffic
+/// class of IPv4 or IPv6. Frames with equal heads [parse alike](crate::ethernet::glance), so one result holds for all of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Head {
-    /// Addresses, ethertype, and the two bytes behind it, as they lie in memory, without ECN; and a number that 32 bits hold: what
-    /// stands behind a tag, and 0 without one.
+    /// Addresses, ethertype, and the two bytes behind it, as in memory, without ECN; and a 32-bit number: the bytes behind a tag, or 0
+    /// without one.
     pub words: [u64; 3],
 }
 
-/// The first two bits of an IPv4 class byte from the right are ECN. In an IPv6 header these belong to the flow label, and in a tag to
-/// the VLAN: nothing looks at them either.
+/// Mask of the ECN bits of an IPv4 traffic class. In an IPv6 header these bits belong to the flow label, and in a tag to the VLAN; neither
+/// is used.
 const ECN_OF_WORD: u64 = 0b11 << 56;
 const ECN_OF_TAGGED: u32 = 0b11 << 24;
-/// The ethertype of a VLAN tag.
 const TAG: u16 = u16::from_le_bytes([0x81, 0x00]);
 
-/// The head of a frame; `None` of one that is too short for a glance.
+/// Returns the head of a frame; `None` if it is too short for a fast parse.
 #[inline(always)]
 pub fn head(frame: &[u8]) -> Option<Head> {
     let frame = frame.first_chunk::<{ crate::ethernet::GLANCE_BYTES }>()?;
@@ -51,7 +49,7 @@ mod tests {
     }
 
     proptest! {
-        /// One frame, and another that differs from it in some bytes.
+        /// A frame, and another that differs in some bytes.
         #[test]
         fn what_has_the_same_head_looks_alike(frame in some_frame(), changes in prop::collection::vec((0..98usize, 0..8u8), 0..3)) {
             let mut other = frame.clone();

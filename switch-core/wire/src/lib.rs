@@ -1,11 +1,11 @@
-//! The formats on the wire, each read and written in one place.
+//! Wire formats, each decoded and encoded in one place.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`digest`] | how busy a frame's way is, in two bytes |
+//! | [`digest`] | utilisation of a frame's path, in two bytes |
 //! | [`ethernet`] | Ethernet, VLAN tags, and the class and ECN of IPv4 and IPv6 |
-//! | [`flow_hash`] | a hash of the fields that all frames of a flow share |
-//! | [`mac_control`] | PAUSE, PFC, stages of GFC, credits of CBFC, queues' lengths |
+//! | [`flow_hash`] | hash of the fields that all frames of a flow share |
+//! | [`mac_control`] | PAUSE, PFC, stages of GFC, credits of CBFC, queue lengths |
 //! | [`rocev2`] | RDMA over UDP and IPv4 |
 //! | [`trailer`] | in-band telemetry behind an IP packet |
 //!

@@ -1,4 +1,4 @@
-//! The MAC control frame codec: 802.1Qbb PFC and 802.3x PAUSE (IEEE 802.3 Annexes 31B and 31D).
+//! MAC control frame codec: 802.1Qbb PFC and 802.3x PAUSE (IEEE 802.3 Annexes 31B and 31D).
 //!
 //! A frame on the wire, without its FCS, 60 bytes:
 //!
@@ -12,7 +12,7 @@
 //! | 18..34 | Time\[0\] to Time\[7\] in quanta | zero |
 //! | 34..60 | zero | zero |
 //!
-//! Credits and queues' lengths have frames of their own, [`CreditFrame`] and [`QueueFrame`]; one codec reads and writes all.
+//! Credits and queue lengths have frames of their own, [`CreditFrame`] and [`QueueFrame`]; one codec handles all.
 
 use std::ops::Range;
 
@@ -39,7 +39,7 @@ mod field {
     pub(super) const OPCODE: Range<usize> = 14..16;
     pub(super) const CLASS_ENABLE: Range<usize> = 16..18;
     pub(super) const PAUSE_TIME: Range<usize> = 16..18;
-    /// Where Time\[0\] begins.
+    /// Offset of Time\[0\].
     pub(super) const TIMES: usize = 18;
     pub(super) const PFC_END: usize = 34;
 }
@@ -47,93 +47,93 @@ mod field {
 const OPCODE_PAUSE: u16 = 0x0001;
 const OPCODE_PFC: u16 = 0x0101;
 
-/// What a MAC control frame says.
+/// MAC control frame, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum ControlFrame {
     /// Priority-based flow control.
     Pfc(PfcFrame),
     /// 802.3x PAUSE of the whole link, in quanta; 0 resumes.
     Pause(u16),
-    /// Credit limits, of CBFC or time-based GFC.
+    /// Credit limits of CBFC or time-based GFC.
     Credit(CreditFrame),
-    /// Queues' lengths, of conceptual GFC.
+    /// Queue lengths of conceptual GFC.
     Queue(QueueFrame),
-    /// A message of another flow control, which reads it itself.
+    /// Message of another flow control, which parses the content itself.
     Own(OwnFrame),
 }
 
-/// A PFC frame: a pause time for each class that its vector enables.
+/// PFC frame: a pause time for each class that its vector enables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub struct PfcFrame {
-    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
     /// Time\[j\] in quanta; 0 resumes. Meaningless where not enabled.
     pub times: [u16; CLASSES],
 }
 
-/// The credit limits that a port advertises to its peer: CBFC's and time-based GFC's frame, our own, as Ethernet has none.
+/// Credit frame: the limits that a port advertises to its peer, for CBFC and time-based GFC. Weir's own format, as Ethernet has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub struct CreditFrame {
-    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
     /// FCCL of each class: the block, counted from the link's start modulo 2^32, up to which the peer may send.
     /// Meaningless where not enabled.
     pub limits: [u32; CLASSES],
-    /// By which both ends' counts are set right.
+    /// Count that resynchronises both ends.
     pub account: Account,
 }
 
-/// What a credit frame tells besides limits, in turn: a frame has room for one number.
+/// Number in a credit frame besides the limits. Frames alternate, as each has room for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub enum Account {
-    /// Nothing.
+    /// Absent account.
     #[default]
     None,
-    /// What one class's queue may hold at the frame's sender, in credit blocks.
+    /// Capacity of one class's queue at the frame's sender, in credit blocks.
     Buffer {
-        /// B, in blocks.
+        /// Capacity B, in blocks.
         blocks: u32,
     },
-    /// FCTBS: what the frame's sender has itself sent of a class.
+    /// FCTBS: data that the frame's sender has sent in a class.
     Sent {
-        /// The class.
+        /// Class of the count.
         class: Class,
-        /// Blocks from the link's start on, modulo 2^32, up to the frame.
+        /// Blocks since the link's start, modulo 2^32, up to the frame.
         blocks: u32,
     },
 }
 
-/// The lengths of a port's ingress queues: conceptual GFC's frame, our own.
+/// Queue frame: the lengths of a port's ingress queues, for conceptual GFC. Weir's own format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Value)]
 pub struct QueueFrame {
-    /// Class-enable vector, bit j for class j. A class not enabled is left alone.
+    /// Class-enable vector, bit j for class j. The state of other classes stays unchanged.
     pub enabled: ClassSet,
-    /// q of each class, in bytes. Meaningless where not enabled.
+    /// Queue length q of each class, in bytes. Meaningless where not enabled.
     pub lengths: [u32; CLASSES],
 }
 
-/// A message with an opcode that none of the others has: that of a flow control of someone else's, or of nobody here.
+/// Message with an opcode unknown to this codec, of another flow control or of none here.
 ///
-/// IEEE 802.3 leaves opcode [`OwnFrame::EXTENSION`] to organisations, which are told apart by the first three bytes of the content
-/// (Annex 31C); all other free ones are the standard's to assign.
+/// IEEE 802.3 leaves opcode [`OwnFrame::EXTENSION`] to organisations, which the first three bytes of the content identify (Annex 31C). The
+/// standard reserves all other free opcodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct OwnFrame {
-    /// None of PAUSE's and PFC's.
+    /// Opcode other than PAUSE's and PFC's.
     pub opcode: u16,
-    /// What stands behind the opcode, to the end of the smallest frame; a shorter one reads as if zeros followed.
+    /// Bytes behind the opcode, to the end of the smallest frame; a shorter frame is padded with zeros.
     pub content: [u8; OwnFrame::CONTENT_BYTES],
 }
 
 impl OwnFrame {
-    /// The opcode that organisations extend MAC control by.
+    /// Opcode of MAC control extensions of organisations.
     pub const EXTENSION: u16 = extension::OPCODE;
-    /// What stands behind the opcode.
+    /// Length of the content behind the opcode.
     pub const CONTENT_BYTES: usize = FRAME_BYTES - field::OPCODE.end;
 
-    /// A message with the extension's opcode: three bytes that are the organisation's, and what it says.
+    /// Returns an extension message: three bytes that identify the organisation, followed by `says`.
     ///
     /// # Panics
-    /// If that is longer than a frame has room for, 41 bytes.
+    /// If `says` is longer than a frame has room for, 41 bytes.
     pub fn extension(identifier: [u8; 3], says: &[u8]) -> OwnFrame {
         let mut content = [0; OwnFrame::CONTENT_BYTES];
         content[..3].copy_from_slice(&identifier);
@@ -141,7 +141,7 @@ impl OwnFrame {
         OwnFrame { opcode: OwnFrame::EXTENSION, content }
     }
 
-    /// What such a message says, if it is of this organisation.
+    /// Returns the content of an extension message of this organisation; `None` for any other message.
     pub fn of_extension(&self, identifier: [u8; 3]) -> Option<&[u8; OwnFrame::CONTENT_BYTES - 3]> {
         let says = self.content.strip_prefix(&identifier)?;
         if self.opcode == OwnFrame::EXTENSION { says.try_into().ok() } else { None }
@@ -156,22 +156,22 @@ impl OwnFrame {
     }
 }
 
-/// Why bytes with the MAC control ethertype are no frame that Weir knows. Such frames are counted and ignored.
+/// Reason why bytes with the MAC control ethertype are no known frame. Such frames are counted and ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeError {
     /// The frame ends before its fields do.
     Truncated,
-    /// Another destination than 01-80-C2-00-00-01.
+    /// The destination is not 01-80-C2-00-00-01.
     Destination,
-    /// Behind a VLAN tag: no MAC control frame (IEEE 802.3 clause 31 has its type behind the addresses), and none that may be
-    /// forwarded, since who takes the tag off would make it one.
+    /// The frame has a VLAN tag. It is no MAC control frame (IEEE 802.3 clause 31 has the type behind the addresses), but must not be
+    /// forwarded: a device that removes the tag would turn it into one.
     Tagged,
-    /// A frame of PFC, credit or lengths whose vector names no class: to be ignored, and not counted as such.
+    /// The vector of a frame of PFC, credit or queue lengths enables no class. The frame is ignored, and not counted as its kind.
     NoClass,
 }
 
 impl ControlFrame {
-    /// Whether a frame is a MAC control frame, well-formed or not, or would be one without its VLAN tags: never to be forwarded.
+    /// Whether a frame is a MAC control frame, well-formed or not, or would be one without its VLAN tags. It is never forwarded.
     #[inline]
     pub fn is_control(frame: &[u8]) -> bool {
         match word(frame, field::ETHERTYPE) {
@@ -181,8 +181,10 @@ impl ControlFrame {
         }
     }
 
-    /// Reads a frame that [`ControlFrame::is_control`] recognises. A zero source address is accepted, as test
-    /// generators send it.
+    /// Decodes a frame that [`ControlFrame::is_control`] recognises. A zero source address is accepted, as test generators send it.
+    ///
+    /// # Errors
+    /// If the frame is malformed: [`DecodeError`].
     pub fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
         let opcode = word(frame, field::OPCODE).ok_or(DecodeError::Truncated)?;
         if word(frame, field::ETHERTYPE) != Some(ETHERTYPE) {
@@ -209,7 +211,7 @@ impl ControlFrame {
         }
     }
 
-    /// The frame as it goes on the wire, without FCS.
+    /// Encodes the frame for the wire, without FCS.
     pub fn encode(&self, source: MacAddr) -> [u8; FRAME_BYTES] {
         let mut frame = [0; FRAME_BYTES];
         frame[field::DESTINATION].copy_from_slice(&MacAddr::MAC_CONTROL.0);
@@ -240,18 +242,18 @@ impl ControlFrame {
 }
 
 impl PfcFrame {
-    /// The classes that the frame pauses.
+    /// Returns the classes that the frame pauses.
     pub fn paused(&self) -> ClassSet {
         self.enabled.iter().filter(|class| self.times[class.index()] > 0).collect()
     }
 
-    /// The classes that the frame resumes.
+    /// Returns the classes that the frame resumes.
     pub fn resumed(&self) -> ClassSet {
         self.enabled - self.paused()
     }
 }
 
-/// Whether MAC control's type stands behind a frame's VLAN tags, however many they are.
+/// Whether the MAC control ethertype follows the frame's VLAN tags, of any number.
 fn is_tagged_control(frame: &[u8]) -> bool {
     let mut types = (field::ETHERTYPE.start..).step_by(TAG_BYTES).map(|at| word(frame, at..at + 2));
     types.find(|kind| !matches!(kind, Some(ETHERTYPE_VLAN | ETHERTYPE_QINQ))) == Some(Some(ETHERTYPE))

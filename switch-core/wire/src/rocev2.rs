@@ -12,8 +12,8 @@
 //! | | payload, padded to a multiple of 4 |
 //! | last 4 | ICRC |
 //!
-//! The opcodes are those that a reliable connection of RDMA WRITEs and SENDs needs (IBA 9.2.1), and the congestion
-//! notification packet. [`Packet`] reads fields in place; [`Repr`] is a frame's legal content.
+//! Supported opcodes are those of a reliable connection with RDMA WRITEs and SENDs (IBA 9.2.1), and the congestion notification packet.
+//! [`Packet`] reads fields in place; [`Repr`] holds the contents of a valid frame.
 
 mod icrc;
 mod ids;
@@ -33,10 +33,10 @@ use std::ops::Range;
 /// The UDP port of RoCEv2.
 pub const UDP_PORT: u16 = 4791;
 
-/// What a frame of RDMA WRITE has around its payload and padding at most, without FCS: all headers, RETH and ICRC.
+/// Largest overhead of an RDMA WRITE frame around its payload and padding, in bytes without FCS: all headers, RETH and ICRC.
 pub const OVERHEAD_BYTES_MAX: usize = field::AFTER_BTH + RETH_BYTES + ICRC_BYTES;
 
-/// Where fields lie in a frame.
+/// Offsets of fields in a frame.
 mod field {
     use super::Range;
 
@@ -77,7 +77,7 @@ const AETH_BYTES: usize = 4;
 const CNP_RESERVED_BYTES: usize = 16;
 const ICRC_BYTES: usize = 4;
 
-/// Backward explicit congestion notification, in the byte that the ICRC leaves out.
+/// Backward explicit congestion notification, in a byte that the ICRC does not cover.
 const BECN: u8 = 0x40;
 
 mod opcode {
@@ -93,7 +93,7 @@ mod opcode {
     pub(super) const CNP: u8 = 0x81;
 }
 
-/// The header checksum of an IPv4 header (RFC 1071): 0 over a header that carries its right checksum.
+/// Returns the checksum of an IPv4 header (RFC 1071): 0 for a header with a valid checksum.
 fn ipv4_checksum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
     let sum: u32 = words.sum();

@@ -1,30 +1,30 @@
-//! The telemetry trailer: what congestion controls need of a frame besides its IP packet, in an Ethernet trailer behind that.
+//! Telemetry trailer: fields for congestion control, in an Ethernet trailer behind the IP packet.
 //!
 //! | bytes | content |
 //! |---|---|
 //! | 0..4 | [`MAGIC`] |
 //! | 4 | version, 1 |
-//! | 5 | hops that have stamped |
-//! | 6 | places for hops |
-//! | 7 | 1: switches stamp the frame; 0: they leave it alone |
-//! | 8..16 | when the frame was sent, or the one that it answers, in nanoseconds; all ones: not told |
+//! | 5 | number of stamped hops |
+//! | 6 | number of places for hops |
+//! | 7 | 1: switches stamp the frame; 0: they do not |
+//! | 8..16 | sending instant of the frame, or of the frame that it answers, in nanoseconds; all ones: absent |
 //! | then 16 each | a place: nanoseconds (40 bits), bytes sent (40), queue in bytes (24), rate in Mb/s (24) |
 //!
-//! Numbers are in network byte order. Nanoseconds and bytes of a place wrap, a longer queue counts as the longest, and rates are
-//! rounded up. The frame is what it was to all who do not know the trailer: no length or checksum of the IP packet counts it.
+//! Numbers are in network byte order. Nanoseconds and bytes of a place wrap, queues saturate, and rates are rounded up. Receivers that do
+//! not know the trailer see an ordinary frame: no length or checksum of the IP packet covers it.
 
 use weir_units::archive::Value;
 use weir_units::{BitRate, Bytes, Span, Time};
 
 use crate::ethernet;
 
-/// What a trailer begins with.
+/// First bytes of a trailer.
 pub const MAGIC: [u8; 4] = *b"WINT";
-/// Bytes of a trailer without its places.
+/// Length of a trailer without its places, in bytes.
 const HEADER_BYTES: usize = 16;
-/// Bytes of a place.
+/// Length of a place, in bytes.
 const PLACE_BYTES: usize = 16;
-/// Instants of stamps wrap after this time, some 18 minutes.
+/// Period after which the instants of stamps wrap, some 18 minutes.
 pub const TIME_WRAPS: Span = Span::from_nanos(1 << WRAPPING_BITS);
 
 const VERSION: u8 = 1;
@@ -40,35 +40,35 @@ const SATURATING_BITS: u32 = 24;
 const SATURATING: u64 = (1 << SATURATING_BITS) - 1;
 const BPS_PER_MBPS: u64 = 1_000_000;
 
-/// What a port knows when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
+/// Telemetry of an egress port when a packet leaves by it (HPCC, SIGCOMM 2019, Fig. 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Telemetry {
-    /// When: the packet's first bit is on the wire.
+    /// Instant when the packet's first bit is on the wire.
     pub at: Time,
-    /// Bytes that the port has sent up to then, with FCS, preamble and gap; control frames apart.
+    /// Bytes that the port has sent until then, with FCS, preamble and gap; without control frames.
     pub tx_bytes: u64,
-    /// What the packet's egress queue still holds, as the buffer charges it.
+    /// Remaining occupancy of the packet's egress queue, in charged bytes.
     pub queue: Bytes,
-    /// The port's rate.
+    /// Rate of the port.
     pub rate: BitRate,
 }
 
-/// A trailer in place.
+/// Parsed trailer.
 #[derive(Clone, Copy, Debug)]
 pub struct Trailer<'t> {
     sent_at: u64,
     collects: bool,
-    /// Places that are stamped.
+    /// Stamped places.
     places: &'t [[u8; PLACE_BYTES]],
 }
 
-/// Bytes of a trailer with so many places.
+/// Returns the length of a trailer with this number of places, in bytes.
 pub const fn bytes_with(places: usize) -> usize {
     HEADER_BYTES + PLACE_BYTES * places
 }
 
 impl<'t> Trailer<'t> {
-    /// The trailer that what is behind an IP packet begins with; `None` if that is anything else, of another version, or cut.
+    /// Parses the bytes behind an IP packet; `None` if they do not begin with a whole trailer of this version.
     pub fn read(behind: &'t [u8]) -> Option<Trailer<'t>> {
         let (header, rest) = behind.split_first_chunk::<HEADER_BYTES>()?;
         let Header { stamped, places, collects } = Header::read(header)?;
@@ -78,25 +78,25 @@ impl<'t> Trailer<'t> {
         Some(Trailer { sent_at, collects, places: all.get(..places)?.get(..stamped)? })
     }
 
-    /// When the frame was sent, or the one that it answers, by the sender's clock; [`Time::NEVER`] if that is not told.
+    /// Returns the sending instant of the frame, or of the frame that it answers, by the sender's clock; [`Time::NEVER`] if absent.
     pub fn sent_at(&self) -> Time {
-        // An instant that a clock of picoseconds can't hold counts as not told.
+        // An instant that exceeds a clock of picoseconds counts as absent.
         self.sent_at.checked_mul(1_000).map_or(Time::NEVER, Time::from_picos)
     }
 
-    /// Whether switches stamp it.
+    /// Whether switches stamp the frame.
     pub fn collects(&self) -> bool {
         self.collects
     }
 
-    /// What the ports on the way have stamped, in their order. Instants and bytes sent wrap, each by its port's own reckoning.
+    /// Returns the stamps of the ports on the path, in order. Instants and bytes sent wrap, each from its port's own origin.
     pub fn hops(&self) -> impl ExactSizeIterator<Item = Telemetry> + use<'t> {
         self.places.iter().map(|place| hop_of(u128::from_be_bytes(*place)))
     }
 }
 
-/// Fills `trailer` with a trailer that has as many places as fit, these hops in the first of them. Hops without a place are left
-/// out, and what is no trailer's length is zeros beyond the last place. Too short for a trailer, it stays as it is.
+/// Fills `trailer` with as many places as fit, and `hops` in the first of them. Hops without a place are left out, and bytes beyond the
+/// last place are zeros. A slice too short for a trailer stays unchanged.
 pub fn write(trailer: &mut [u8], sent_at: Time, collects: bool, hops: &[Telemetry]) {
     let Some((header, rest)) = trailer.split_first_chunk_mut::<HEADER_BYTES>() else { return };
     rest.fill(0);
@@ -111,14 +111,13 @@ pub fn write(trailer: &mut [u8], sent_at: Time, collects: bool, hops: &[Telemetr
     header[8..].copy_from_slice(&sent_at.to_be_bytes());
 }
 
-/// Whether a frame has a trailer with a place for the next switch: IPv4 without VLAN tag, and behind it a whole trailer that
-/// collects stamps.
+/// Whether a frame has a place for the next switch's stamp: IPv4 without VLAN tag, followed by a whole trailer that collects stamps.
 #[inline]
 pub fn has_place(frame: &[u8]) -> bool {
     next_place(frame).is_some()
 }
 
-/// Writes a stamp into the next place; a frame without one stays as it is.
+/// Writes a stamp into the next place; a frame without one stays unchanged.
 #[inline]
 pub fn stamp(frame: &mut [u8], telemetry: &Telemetry) {
     let Some(NextStamp { trailer, stamped }) = next_place(frame) else { return };
@@ -129,7 +128,7 @@ pub fn stamp(frame: &mut [u8], telemetry: &Telemetry) {
     }
 }
 
-/// Where a trailer begins, and how many have stamped it.
+/// Offset of a trailer in its frame, and the number of stamps in it.
 struct NextStamp {
     trailer: usize,
     stamped: usize,
@@ -144,7 +143,7 @@ fn next_place(frame: &[u8]) -> Option<NextStamp> {
     (collects && is_whole && stamped < places).then_some(NextStamp { trailer, stamped })
 }
 
-/// What a trailer's first words say.
+/// Fixed header of a trailer.
 struct Header {
     stamped: usize,
     places: usize,
@@ -178,7 +177,7 @@ fn hop_of(place: u128) -> Telemetry {
         at: Time::from_nanos(wrapping(tx_bytes >> WRAPPING_BITS)),
         tx_bytes: wrapping(tx_bytes),
         queue: Bytes::new(saturating(queue)),
-        // No switch of ours writes a rate of nothing.
+        // No switch of this project writes a rate of 0.
         rate: BitRate::mbps(saturating(place).max(1)),
     }
 }
@@ -189,7 +188,7 @@ mod tests {
 
     use super::*;
 
-    /// An Ethernet header and an IPv4 packet of 24 B, 38 B in all, and what is behind it.
+    /// Returns a frame: an Ethernet header and an IPv4 packet of 24 B, 38 B in all, followed by `behind`.
     fn frame(behind: &[u8]) -> Vec<u8> {
         let mut frame = vec![2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x08, 0x00];
         frame.extend([0x45, 0, 0, 24, 0, 0, 0x40, 0, 64, 17, 0, 0, 10, 0, 0, 1, 10, 0, 0, 2]);
@@ -322,8 +321,8 @@ mod tests {
             stamp(&mut bytes, &hop_by_hand());
         }
 
-        /// Nearly right frames get further than arbitrary bytes do. Whatever they say of themselves, a stamp changes the place that
-        /// they have for it, and how many are taken.
+        /// Nearly valid frames get further than arbitrary bytes. For any header, a stamp changes only the next place and the
+        /// count of stamps.
         #[test]
         fn damaged_frames_are_stamped_where_they_may_be(
             places in 0..4usize,

@@ -1,4 +1,4 @@
-//! Which frames of a burst pass the queues of their ports by, and how they are sent.
+//! Choice and sending of frames that bypass the queues of their ports.
 
 use std::mem;
 
@@ -12,11 +12,12 @@ use crate::burst::bursts::{BurstPort, Bursts, Waits};
 use crate::packet::{BURST_MAX, Burst, Packet, PortOutput};
 use crate::transmission::{OutPort, Transmission, told_of};
 
-/// Ports that a burst's frames may pass by to.
+/// Largest number of egress ports of a bypassing burst.
 const PORTS_MAX: usize = 8;
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
-    /// Has packets of a burst that was admitted without exception pass the queues of their ports by, if all of them may; says whether.
+    /// Lets packets of a burst that was admitted without exception bypass the queues of their ports, if all of them may; returns whether
+    /// they do.
     #[inline(always)]
     pub(in crate::burst) fn pass_by(&mut self, packets: &mut Burst<P>, intake: &Intake) -> bool {
         let Some(first) = intake.bundles().first() else { return true };
@@ -66,7 +67,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             port.backlog |= bringing.classes;
             port.own.bypass.note(bringing, intake.each_charged());
         }
-        // All of its places are taken again below, so there is nothing to drop.
+        // All places are taken below, so there is nothing to drop.
         let from = &mut *self.manner.picked;
         from.iter_mut().zip(packets.drain(..)).for_each(|(place, packet)| mem::forget(place.replace(packet)));
         for (bundle, members) in intake.bundles_with_packets() {
@@ -77,8 +78,8 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
         true
     }
 
-    /// Sends what passes the port's queues by, if the wire, limits and credit let all of it go now; returns how many frames went. `None`
-    /// if something has to wait: it is to go by the queues then.
+    /// Sends the port's bypassing frames if the wire, limits and credit let all of them leave now; returns the number sent. `None` if any
+    /// has to wait: all then go into the queues.
     #[inline(always)]
     pub(in crate::burst) fn send_past<D: PortOutput<P>>(
         &mut self,
@@ -119,7 +120,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
 }
 
 impl<P: Packet> OutPort<BurstPort<P>> {
-    /// Whether packets of a burst may pass the port's queues by, behind others that do.
+    /// Whether packets of a burst may bypass the port's queues, behind other bypassing ones.
     #[inline(always)]
     fn may_pass_by(&self, bringing: &Bringing) -> bool {
         let Bringing { classes, packets, bundles, .. } = *bringing;
@@ -129,25 +130,25 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         finds_none && own.bypass.has_room(packets, bundles) && self.may_mix(own.bypass.classes | classes)
     }
 
-    /// Whether frames of these classes may leave in the order in which they came.
+    /// Whether frames of these classes may leave in order of arrival.
     #[inline(always)]
     fn may_mix(&self, classes: ClassSet) -> bool {
         let may = if classes.only().is_some() { self.in_rows } else { self.plain - self.scheduler.strict() };
         ((classes - may) | (classes & self.paused)).is_empty()
     }
 
-    /// Counts down the rounds for which nothing passes by.
+    /// Counts down the rounds without bypass.
     #[inline(always)]
     pub(in crate::burst) fn rest(&mut self) {
         self.own.bypass.rest = self.own.bypass.rest.saturating_sub(1);
     }
 
-    /// Puts what passes by on the wire, if that would be free at `now` even behind all of it, and nothing else holds a frame back. If not,
-    /// nothing is changed. Says whether it is.
+    /// Puts the bypassing frames on the wire, if it would be free at `now` even behind all of them, and nothing else holds a frame back.
+    /// Otherwise nothing is changed. Returns whether it did.
     #[inline(always)]
     fn put_bypass_on_wire(&mut self, now: Time, held: ClassSet, link_overhead: Bytes, regulator: &Regulator) -> bool {
         let Bypass { classes, frame_bytes, len, .. } = *self.own.bypass;
-        // Classes may have been set otherwise since.
+        // The classes' configuration may have changed since.
         if !(classes & held).is_empty() || !self.may_mix(classes) {
             return false;
         }
@@ -166,13 +167,13 @@ impl<P: Packet> OutPort<BurstPort<P>> {
         true
     }
 
-    /// Counts what passes by, of one class, against its rate and its credit, if both let all of it go.
+    /// Counts the bypassing frames, of one class, against its rate and its credit, if both let all of them leave.
     #[inline(never)]
     fn count_limited(&mut self, now: Time, wire: Bytes, regulator: &Regulator) -> bool {
         let bypass = &self.own.bypass;
         let Some(class) = bypass.classes.only() else { return false };
         let mut lengths = [0; BURST_MAX];
-        // Only credit goes by the length of each.
+        // Only credit needs the length of each frame.
         let lengths = if self.counts_sent || self.credit_classes.contains(class) {
             bypass.lengths(&mut lengths)
         } else {

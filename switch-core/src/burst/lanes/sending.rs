@@ -1,4 +1,4 @@
-//! How a port's transmit queues are offered their frames, each by itself.
+//! Offers of frames to a port's transmit queues, independently of each other.
 
 use weir_mmu::Leaving;
 use weir_units::{ClassSet, Time};
@@ -8,8 +8,8 @@ use crate::packet::{Packet, PortOutput, transmit_rows_as_burst};
 use crate::transmission::Transmission;
 
 impl<P: Packet> Transmission<P, Bursts<P>> {
-    /// Offers each queue of a port its frames, those staged last, and releases what it accepts; returns how many went. From the
-    /// first frame on whose class the peer pauses a queue keeps what it was offered.
+    /// Offers each queue of a port its frames, with those staged last, and releases the accepted ones; returns the number sent. Each
+    /// queue's offer ends before the first frame of a class that the peer pauses.
     #[inline(never)]
     pub(in crate::burst) fn send_lanes<D: PortOutput<P>>(&mut self, now: Time, index: usize, driver: &mut D) -> usize {
         let port = &mut self.ports[index];
@@ -18,7 +18,7 @@ impl<P: Packet> Transmission<P, Bursts<P>> {
             lanes.take_over(&mut staged);
             self.manner.spare.push(staged);
         }
-        // What a watchdog would drop was taken from its queue before the storm.
+        // Frames that a watchdog would drop left their queue before the storm.
         let paused = port.paused - port.watchdogs.dropping();
         let (id, mut blocked, mut total) = (port.id, ClassSet::EMPTY, 0);
         for queue in 0..lanes.offered.len() {

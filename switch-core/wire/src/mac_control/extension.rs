@@ -1,5 +1,5 @@
-//! Frames of our own: MAC control frames with the organisation-specific extension opcode (IEEE 802.3 Annexes 31A and 31C). Without
-//! its FCS one is
+//! Weir's own frames: MAC control frames with the organisation-specific extension opcode (IEEE 802.3 Annexes 31A and 31C). Layout without
+//! FCS:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -8,17 +8,16 @@
 //! | 12..14 | 0x8808 |
 //! | 14..16 | opcode 0xFFFE |
 //! | 16..19 | identifier 02-57-52 |
-//! | 19 | which message |
+//! | 19 | message: 1 credit, 3 queue lengths |
 //! | 20..22 | class-enable vector, low byte used |
 //! | 22..54 | a number of 32 bits for each class |
-//! | 54 | of a credit frame, what the account is: 0, none; 1, the buffer; 2, what was sent of a class |
-//! | 55 | the class, or zero |
+//! | 54 | kind of account in a credit frame: 0, none; 1, the buffer; 2, data sent in a class |
+//! | 55 | class of the account, or zero |
 //! | 56..60 | the account, 32 bits |
 //!
-//! Why this opcode: all others that are free are the standard's to assign, this one it leaves to organisations, told apart by
-//! three bytes. Ours are an address block administered locally (the U/L bit is set, IEEE 802c's AAI quadrant), which
-//! no organisation is ever assigned. A station that does not know opcode or identifier discards the frame (IEEE 802.3 clause 31),
-//! and no bridge forwards its destination.
+//! Reason for this opcode: the standard reserves all other free ones, and leaves this one to organisations, which three bytes identify.
+//! Weir's are an address block administered locally (the U/L bit is set, IEEE 802c's AAI quadrant), which no organisation is ever assigned.
+//! A station that does not know opcode or identifier discards the frame (IEEE 802.3 clause 31), and no bridge forwards its destination.
 
 use std::ops::Range;
 
@@ -33,7 +32,7 @@ mod field {
     pub(super) const IDENTIFIER: Range<usize> = 16..19;
     pub(super) const MESSAGE: usize = 19;
     pub(super) const CLASS_ENABLE: Range<usize> = 20..22;
-    /// Where the number of class 0 begins.
+    /// Offset of the number of class 0.
     pub(super) const NUMBERS: usize = 22;
     pub(super) const END: usize = 54;
     pub(super) const ACCOUNT: usize = 54;
@@ -48,7 +47,7 @@ const MESSAGE_QUEUE: u8 = 3;
 const ACCOUNT_BUFFER: u8 = 1;
 const ACCOUNT_SENT: u8 = 2;
 
-/// Reads what stands behind the opcode.
+/// Decodes the bytes behind the opcode.
 pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
     if frame.len() < field::END {
         return Err(DecodeError::Truncated);
@@ -66,7 +65,7 @@ pub(super) fn decode(frame: &[u8]) -> Result<ControlFrame, DecodeError> {
     if enabled.is_empty() { Err(DecodeError::NoClass) } else { Ok(read) }
 }
 
-/// The account of a credit frame; none of one that ends before it, or that has one of another kind.
+/// Returns the account of a credit frame; none for a frame that ends before it, or an account of another kind.
 fn account(frame: &[u8]) -> Account {
     let Some(blocks) = frame.get(field::ACCOUNT_NUMBER).map(number) else { return Account::None };
     let class = usize::from(frame[field::ACCOUNT_CLASS]);
@@ -78,7 +77,7 @@ fn account(frame: &[u8]) -> Account {
 }
 
 impl CreditFrame {
-    /// Writes opcode and what stands behind it.
+    /// Writes the opcode and the bytes behind it.
     pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
         encode(frame, MESSAGE_CREDIT, self.enabled, &self.limits);
         let (kind, class, blocks) = match self.account {
@@ -93,7 +92,7 @@ impl CreditFrame {
 }
 
 impl QueueFrame {
-    /// Writes opcode and what stands behind it.
+    /// Writes the opcode and the bytes behind it.
     pub(super) fn encode(&self, frame: &mut [u8; FRAME_BYTES]) {
         encode(frame, MESSAGE_QUEUE, self.enabled, &self.lengths);
     }
@@ -114,7 +113,6 @@ fn number_field(class: usize) -> Range<usize> {
     start..start + 4
 }
 
-/// Reads four bytes.
 fn number(bytes: &[u8]) -> u32 {
     u32::from_be_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
@@ -208,7 +206,7 @@ mod tests {
         assert_eq!(with(Account::None), [0; 6]);
         assert_eq!(with(Account::Buffer { blocks: 0x1234 }), [1, 0, 0, 0, 0x12, 0x34]);
         assert_eq!(with(Account::Sent { class: Class::new(3), blocks: u32::MAX }), [2, 3, 0xff, 0xff, 0xff, 0xff]);
-        // An account that is cut off, of an unknown kind, or of no class, says nothing.
+        // A truncated account, one of an unknown kind, or one of an invalid class is ignored.
         let whole = encoded(CreditFrame {
             account: Account::Buffer { blocks: 7 },
             ..credits(ClassSet::from_bits(1), [1; CLASSES])
@@ -238,7 +236,7 @@ mod tests {
             prop_assert_eq!(decoded(&encoded(frame)), Ok(frame));
         }
 
-        /// Damage anywhere in a good frame: what is still accepted is a frame that encodes to what was read.
+        /// Damages a valid frame anywhere. An accepted frame must encode to the decoded contents.
         #[test]
         fn damaged_frames_are_decoded_or_refused(cut in 0..61usize, damage in prop::collection::vec((0..60usize, any::<u8>()), 0..4)) {
             let mut frame = encoded(credits(ClassSet::ALL, [7; CLASSES]));

@@ -1,14 +1,13 @@
-//! The invariant CRC: over everything that no switch or router may change (IBA A17.3.3, 7.8.1).
+//! Invariant CRC: covers all fields that no switch or router may change (IBA A17.3.3, 7.8.1).
 
 use crc32fast::Hasher;
 
 use super::field;
 
-/// The ICRC of a frame that ends where its ICRC begins, in the order in which it is sent.
+/// Returns the ICRC, in transmission order, of a frame that ends before its ICRC.
 ///
-/// CRC-32 as of Ethernet, over eight bytes of ones (in the place of a local route header), and the packet from its IP
-/// header on, with ones in place of what may change under way: type of service, time to live, both checksums, and
-/// the BTH byte of FECN and BECN.
+/// Ethernet's CRC-32 over eight bytes of ones (in the place of a local route header), and the packet from its IP header on. Mutable fields
+/// are ones: type of service, time to live, both checksums, and the BTH byte of FECN and BECN.
 pub(super) fn icrc(frame: &[u8]) -> [u8; 4] {
     const LOCAL_ROUTE_HEADER: usize = 8;
     let mut masked = [0xff; LOCAL_ROUTE_HEADER + (field::AFTER_BTH - field::IP.start)];

@@ -1,87 +1,87 @@
-//! Small numbers of RoCEv2, each with the bits that it has.
+//! Small integers of RoCEv2, with their widths.
 
 use std::fmt;
 use weir_units::archive::Value;
 
-/// A queue pair's number, 24 bits.
+/// Queue pair number, 24 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct QueuePair(u32);
 
-/// A packet sequence number, 24 bits, counting modulo 2^24.
+/// Packet sequence number, 24 bits, modulo 2^24.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Value)]
 pub struct Psn(u32);
 
-/// A differentiated services code point, 6 bits.
+/// Differentiated services code point, 6 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct Dscp(u8);
 
-/// The ECN field of an IP header (RFC 3168).
+/// ECN field of an IP header (RFC 3168).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub enum Ecn {
-    /// The transport does not speak ECN: switches drop, and do not mark.
+    /// The transport does not support ECN: switches drop, and do not mark.
     NotCapable,
-    /// ECN-capable; what RoCEv2 senders set.
+    /// ECN-capable, ECT(0); set by RoCEv2 senders.
     Ect0,
-    /// ECN-capable, the other code point.
+    /// ECN-capable, ECT(1).
     Ect1,
-    /// Congestion experienced: a switch marked it.
+    /// Congestion experienced: marked by a switch.
     Ce,
 }
 
-/// The payload of a full packet: 256, 512, 1024, 2048 or 4096 B, as InfiniBand has it.
+/// Payload of a full packet: one of InfiniBand's sizes, 256, 512, 1024, 2048 or 4096 B.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathMtu(u16);
 
 const BITS_24: u32 = (1 << 24) - 1;
 
 impl QueuePair {
-    /// Queue pair `n`; only the low 24 bits count.
+    /// Returns queue pair `n`; only the low 24 bits count.
     pub const fn new(n: u32) -> QueuePair {
         QueuePair(n & BITS_24)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
 }
 
 impl Psn {
-    /// Sequence number `n`; only the low 24 bits count.
+    /// Returns sequence number `n`; only the low 24 bits count.
     pub const fn new(n: u32) -> Psn {
         Psn(n & BITS_24)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u32 {
         self.0
     }
 
-    /// The number `n` further on.
+    /// Returns the sequence number plus `n`, modulo 2^24.
     pub const fn plus(self, n: u32) -> Psn {
         Psn::new(self.0.wrapping_add(n))
     }
 
-    /// How far `self` is ahead of `other`, from -2^23 to 2^23 - 1; the nearer way round.
+    /// Returns the distance of `self` ahead of `other`, from -2^23 to 2^23 - 1, the shorter way round.
     pub const fn ahead_of(self, other: Psn) -> i32 {
         ((self.0.wrapping_sub(other.0) << 8) as i32) >> 8
     }
 }
 
 impl Dscp {
-    /// Code point `n`; only the low 6 bits count.
+    /// Returns code point `n`; only the low 6 bits count.
     pub const fn new(n: u8) -> Dscp {
         Dscp(n & 0x3f)
     }
 
-    /// The number.
+    /// Returns the number.
     pub const fn get(self) -> u8 {
         self.0
     }
 }
 
 impl Ecn {
-    /// The field's two bits.
+    /// Returns the field's two bits.
     pub const fn bits(self) -> u8 {
         match self {
             Ecn::NotCapable => 0b00,
@@ -91,7 +91,7 @@ impl Ecn {
         }
     }
 
-    /// The code point in the low two bits of a type-of-service byte.
+    /// Returns the code point in the low two bits of a type-of-service byte.
     pub const fn from_bits(tos: u8) -> Ecn {
         match tos & 0b11 {
             0b00 => Ecn::NotCapable,
@@ -103,10 +103,10 @@ impl Ecn {
 }
 
 impl PathMtu {
-    /// 1024 B: what fits a standard Ethernet frame.
+    /// Path MTU of 1024 B, which fits a standard Ethernet frame.
     pub const BYTES_1024: PathMtu = PathMtu(1024);
 
-    /// A path MTU of `bytes` of payload; `None` if InfiniBand has no such size.
+    /// Returns a path MTU of `bytes` of payload; `None` if InfiniBand has no such size.
     pub const fn new(bytes: u16) -> Option<PathMtu> {
         match bytes {
             256 | 512 | 1024 | 2048 | 4096 => Some(PathMtu(bytes)),
@@ -114,7 +114,7 @@ impl PathMtu {
         }
     }
 
-    /// Bytes of payload.
+    /// Returns the bytes of payload.
     pub const fn get(self) -> usize {
         self.0 as usize
     }

@@ -1,4 +1,4 @@
-//! Reading a frame in place.
+//! View of a frame, parsed in place.
 
 use std::fmt;
 use std::net::Ipv4Addr;
@@ -12,42 +12,45 @@ use super::{
     RETH_BYTES, UDP_PORT, field, ipv4_checksum, opcode,
 };
 
-/// A view of a RoCEv2 frame whose lengths and checksums are right and whose opcode is known, so that every accessor
-/// has an answer. The ICRC is checked apart, by [`Packet::icrc_holds`].
+/// View of a RoCEv2 frame with valid lengths and checksums and a known opcode, so that no accessor can fail. The ICRC is checked
+/// separately, by [`Packet::icrc_holds`].
 #[derive(Clone, Copy)]
 pub struct Packet<'a> {
-    /// Without what may follow the IP packet.
+    /// Frame without bytes behind the IP packet.
     frame: &'a [u8],
     payload_start: usize,
 }
 
-/// Why bytes are no RoCEv2 frame that a host can use.
+/// Reason why bytes are no RoCEv2 frame that a host can use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReadError {
     /// The frame ends before its fields do.
     Truncated,
-    /// Not IPv4, or with a VLAN tag or IP options, which RoCEv2 hosts here do not send.
+    /// The frame is not IPv4, or has a VLAN tag or IP options, which RoCEv2 hosts here do not send.
     NotIpv4,
-    /// A fragment.
+    /// The packet is a fragment.
     Fragment,
     /// The IPv4 header checksum is wrong.
     Checksum,
-    /// Not UDP to port 4791.
+    /// The packet is not UDP to port 4791.
     NotRoce,
     /// The lengths of the headers disagree.
     Length,
-    /// A transport header version other than 0.
+    /// The transport header version is not 0.
     Version,
-    /// An opcode that is not spoken here.
+    /// The opcode is not supported here.
     Opcode(u8),
-    /// A payload where the opcode has none, none where it has one, or padding where none may be.
+    /// The payload is present, absent or padded where the opcode does not allow it.
     Payload,
-    /// An acknowledgement of a kind that IBA reserves.
+    /// The kind of acknowledgement is reserved by IBA.
     Syndrome(u8),
 }
 
 impl<'a> Packet<'a> {
     /// Checks a frame (without FCS). Padding behind the IP packet is left out.
+    ///
+    /// # Errors
+    /// If the frame is no valid RoCEv2 frame: [`ReadError`].
     pub fn new(frame: &'a [u8]) -> Result<Packet<'a>, ReadError> {
         if frame.len() < field::AFTER_BTH + ICRC_BYTES {
             return Err(ReadError::Truncated);
@@ -73,7 +76,7 @@ impl<'a> Packet<'a> {
         Packet::of_transport(frame)
     }
 
-    /// Checks what is behind UDP.
+    /// Checks the headers behind UDP.
     fn of_transport(frame: &'a [u8]) -> Result<Packet<'a>, ReadError> {
         if frame.len() < field::AFTER_BTH + ICRC_BYTES {
             return Err(ReadError::Length);
@@ -137,7 +140,7 @@ impl<'a> Packet<'a> {
         word(self.frame, field::UDP_SOURCE)
     }
 
-    /// The opcode: one of those that [`super::Operation`] stands for.
+    /// Opcode, which has a counterpart in [`super::Operation`].
     pub fn opcode(&self) -> u8 {
         self.frame[field::BTH_OPCODE]
     }
@@ -167,12 +170,12 @@ impl<'a> Packet<'a> {
         usize::from(self.frame[field::BTH_FLAGS] >> 4 & 0b11)
     }
 
-    /// The header behind the BTH: RETH, AETH, reserved bytes of a CNP, or nothing.
+    /// Header behind the BTH: RETH, AETH, reserved bytes of a CNP, or nothing.
     pub(super) fn extension(&self) -> &'a [u8] {
         &self.frame[field::AFTER_BTH..self.payload_start]
     }
 
-    /// Where the IP packet ends: what follows is no part of it.
+    /// End of the IP packet in the frame; further bytes do not belong to it.
     pub fn end(&self) -> usize {
         self.frame.len()
     }

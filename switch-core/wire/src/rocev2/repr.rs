@@ -1,4 +1,4 @@
-//! A frame's legal content, written and read.
+//! Contents of a valid frame, encoded and decoded.
 
 use std::net::Ipv4Addr;
 use std::ops::Range;
@@ -12,10 +12,10 @@ use super::{
     RETH_BYTES, ReadError, UDP_PORT, field, ipv4_checksum, opcode,
 };
 
-/// What a RoCEv2 frame says, but for its payload.
+/// Fields of a RoCEv2 frame, except its payload.
 ///
-/// Not kept: IP identification and time to live, the solicited-event and migration bits, the partition key. They are
-/// written as a NIC writes them by default (0, 64, no, yes, 0xffff), and ignored when read.
+/// Not kept: IP identification and time to live, the solicited-event and migration bits, the partition key. They are written with a NIC's
+/// defaults (0, 64, no, yes, 0xffff), and ignored in received frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Repr {
     /// Destination MAC address.
@@ -40,44 +40,44 @@ pub struct Repr {
     pub operation: Operation,
 }
 
-/// What a frame is for.
+/// Operation of a frame: opcode and extended header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Operation {
     /// A packet of an RDMA WRITE over a reliable connection.
     Write {
-        /// Which of the message's packets.
+        /// Position in the message.
         part: Part,
-        /// Whether the receiver is to acknowledge it.
+        /// Whether an acknowledgement is requested.
         ack_request: bool,
     },
-    /// A packet of a SEND over a reliable connection: it goes where the receiver has said that the next message may go. All but
-    /// the last of its message have the path MTU as payload.
+    /// A packet of a SEND over a reliable connection, into the receiver's next posted buffer. All packets but the last of a message have
+    /// the path MTU as payload.
     Send {
-        /// Whether it is its message's first.
+        /// Whether the packet is its message's first.
         is_first: bool,
-        /// Whether it is its message's last.
+        /// Whether the packet is its message's last.
         is_last: bool,
-        /// Whether the receiver is to acknowledge it.
+        /// Whether an acknowledgement is requested.
         ack_request: bool,
     },
-    /// An acknowledgement of everything up to the frame's PSN.
+    /// An acknowledgement of all packets up to the frame's PSN.
     Acknowledge {
-        /// Its kind.
+        /// Kind of the acknowledgement.
         syndrome: Syndrome,
         /// Message sequence number: messages that the responder completed, modulo 2^24.
         msn: u32,
-        /// BECN: a switch marked the packet that it answers. NICs leave it clear, and tell of marks by congestion
-        /// notifications.
+        /// Whether BECN is set: a switch marked the acknowledged packet. NICs leave it clear, and report marks by congestion notification
+        /// packets.
         becn: bool,
     },
-    /// A congestion notification packet (A17.9.2): the queue pair is to slow down.
+    /// A congestion notification packet (A17.9.2): the queue pair has to slow down.
     CongestionNotification,
 }
 
-/// A packet's place in its message. All but the last have the path MTU as payload.
+/// Position of a packet in its message. All packets but the last have the path MTU as payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
-    /// The whole message.
+    /// Single packet: the whole message.
     Only(Reth),
     /// The first of several.
     First(Reth),
@@ -87,27 +87,27 @@ pub enum Part {
     Last,
 }
 
-/// RDMA extended transport header: where a message goes (IBA 9.3.1).
+/// RDMA extended transport header: destination of a message (IBA 9.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reth {
     /// Address in the responder's memory.
     pub virtual_address: u64,
-    /// The key that allows writing there.
+    /// Key that permits the write.
     pub remote_key: u32,
     /// Bytes of the whole message.
     pub message_bytes: u32,
 }
 
-/// Why a frame can't be written.
+/// Reason why a frame can't be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WriteError {
     /// The buffer is shorter than the frame.
     BufferTooSmall {
-        /// Bytes that the frame has.
+        /// Length of the frame in bytes.
         needed: usize,
     },
-    /// The operation has no such payload: none where one must be, one where none may be, or, in a packet that
-    /// others follow, a length that is no multiple of 4.
+    /// The payload does not fit the operation: missing, not allowed, or, in a packet that is not its message's last, of a length that is no
+    /// multiple of 4.
     Payload,
 }
 
@@ -193,7 +193,10 @@ impl Operation {
 }
 
 impl Repr {
-    /// Reads a frame.
+    /// Decodes a frame.
+    ///
+    /// # Errors
+    /// If the opcode or the syndrome is unknown: [`ReadError`].
     pub fn read(packet: &Packet<'_>) -> Result<Repr, ReadError> {
         Ok(Repr {
             destination: packet.destination(),
@@ -209,12 +212,15 @@ impl Repr {
         })
     }
 
-    /// Length of the frame with this payload, without FCS.
+    /// Returns the length of the frame with this payload in bytes, without FCS.
     pub fn frame_bytes(&self, payload_bytes: usize) -> usize {
         field::AFTER_BTH + self.operation.extension_bytes() + payload_bytes.next_multiple_of(4) + ICRC_BYTES
     }
 
     /// Writes the frame, without FCS, at the start of `buffer`, and returns its length.
+    ///
+    /// # Errors
+    /// If the buffer is too small or the payload does not fit the operation: [`WriteError`].
     pub fn write(&self, payload: &[u8], buffer: &mut [u8]) -> Result<usize, WriteError> {
         let needed = self.frame_bytes(payload.len());
         let ip_bytes = u16::try_from(needed - field::IP.start).map_err(|_| WriteError::Payload)?;
@@ -282,8 +288,8 @@ impl Repr {
     }
 }
 
-/// The UDP source port of a queue pair's frames, 0xc000 to 0xffff: a hash of both ends, so that the flows between
-/// two hosts take different paths. The hash is the one that Linux' RDMA core uses, so that they spread as there.
+/// Returns the UDP source port of a queue pair's frames, 0xc000 to 0xffff. It is a hash of both ends, so that the flows between two hosts
+/// take different paths. Linux' RDMA core has the same hash, so flows are spread as there.
 pub fn source_port(local: QueuePair, remote: QueuePair) -> u16 {
     let product = u64::from(local.get()) * u64::from(remote.get());
     let mixed = product ^ product >> 20;

@@ -1,47 +1,47 @@
-//! What an acknowledgement says: the syndrome of its AETH.
+//! Syndrome of an acknowledgement's AETH.
 
 use weir_units::Span;
 use weir_units::archive::Value;
 
 use super::ReadError;
 
-/// The kind of an acknowledgement (IBA 9.7.5.2.1, tables 43 to 46).
+/// Kind of an acknowledgement (IBA 9.7.5.2.1, tables 43 to 46).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum Syndrome {
-    /// Positive, with an encoded credit count; [`Syndrome::ACK`] for none.
+    /// Positive, with an encoded credit count; [`Syndrome::ACK`] without credits.
     Ack {
-        /// 5 bits; 31: end-to-end credits are not in use.
+        /// Encoded credits, 5 bits; 31: end-to-end credits are not in use.
         credits: u8,
     },
-    /// Negative: no buffer waits for the message of the frame's PSN. It may be sent again after [`Syndrome::wait`].
+    /// Negative (RNR): no buffer is posted for the message of the frame's PSN. Retry after [`Syndrome::wait`].
     NotReady {
-        /// 5 bits, which encode a time.
+        /// Encoded time, 5 bits.
         timer: u8,
     },
-    /// Negative: the frame's PSN was expected, and a later one came.
+    /// Negative: the frame's PSN was expected, and a later one arrived.
     SequenceError,
-    /// Negative: the responder has given up the connection.
+    /// Negative: the responder has closed the connection.
     Refused(Refusal),
 }
 
-/// Why a responder has given up a connection.
+/// NAK code: the reason why a responder has closed a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub enum Refusal {
-    /// An opcode, a length or an order of packets that may not be.
+    /// The opcode, length or order of packets is invalid.
     InvalidRequest,
-    /// The key, the range or the rights of the memory do not allow it.
+    /// The memory's key, range or rights do not allow the access.
     RemoteAccess,
-    /// The responder could not complete it.
+    /// The responder could not complete the request.
     RemoteOperation,
-    /// For a reliable datagram, whose context has none such.
+    /// The reliable datagram context is invalid.
     InvalidDatagram,
 }
 
-/// Negative acknowledgements are of this kind, with their code in the low five bits.
+/// High bits of a negative acknowledgement; the code is in the low five bits.
 const NEGATIVE: u8 = 0x60;
 const NOT_READY: u8 = 0x20;
 const LOW: u8 = 0x1f;
-/// What timers stand for, in units of 10 us (IBA table 45).
+/// Timer values in units of 10 us (IBA table 45).
 const WAITS: [u64; 32] = [
     65_536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1_024, 1_536, 2_048, 3_072,
     4_096, 6_144, 8_192, 12_288, 16_384, 24_576, 32_768, 49_152,
@@ -56,7 +56,7 @@ impl Syndrome {
         !matches!(self, Syndrome::Ack { .. })
     }
 
-    /// How long a sender is to wait before it sends again; zero where it need not.
+    /// Returns the minimum wait before a retry; zero without one.
     pub const fn wait(self) -> Span {
         match self {
             Syndrome::NotReady { timer } => Span::from_micros(10 * WAITS[(timer & LOW) as usize]),
@@ -88,11 +88,11 @@ impl Syndrome {
 }
 
 impl Refusal {
-    /// All of them.
+    /// All codes.
     pub const ALL: [Refusal; 4] =
         [Refusal::InvalidRequest, Refusal::RemoteAccess, Refusal::RemoteOperation, Refusal::InvalidDatagram];
 
-    /// As InfiniBand has it.
+    /// Returns the name in the InfiniBand specification.
     pub const fn name(self) -> &'static str {
         match self {
             Refusal::InvalidRequest => "invalid request",
@@ -137,7 +137,7 @@ mod tests {
         let wait = |timer| Syndrome::NotReady { timer }.wait();
         assert_eq!([1, 12, 31].map(wait), [10, 640, 491_520].map(Span::from_micros));
         assert_eq!((wait(0), Syndrome::ACK.wait()), (Span::from_micros(655_360), Span::ZERO));
-        // But for 0, each is longer than the one before.
+        // Except for 0, each time is longer than the previous one.
         assert!((2..32).all(|timer| wait(timer) > wait(timer - 1)));
     }
 }
