@@ -1,24 +1,24 @@
-//! How the time that a frame takes at a rate is told.
+//! Rounding of frame times at a rate.
 
 use crate::archive::Value;
 
 use crate::Span;
 
-/// Whether frames take the time that they take, or what the public ns-3 simulators of RDMA make of it.
+/// Rounding of frame times: exact, or as in the public ns-3 simulators of RDMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub enum FrameTimes {
-    /// To the picosecond.
+    /// Picosecond resolution.
     #[default]
     Exact,
-    /// In whole nanoseconds below that: 83.84 ns are 83. So in inet-tub's simulator.
+    /// Nanosecond resolution, rounded down: 83.84 ns become 83. As in inet-tub's simulator.
     Whole,
-    /// As in HPCC's and ConWeave's: whole nanoseconds too, but a time is a binary fraction of a second there, cut short before it is
-    /// multiplied by 10^9, so that 100 ns are 99, as nearly all are that take whole ones.
+    /// Rounding of HPCC's and ConWeave's simulators: to nanoseconds from a binary fraction of a second, truncated before the multiplication
+    /// by 10^9. So 100 ns become 99, as do nearly all whole nanoseconds.
     Ns3,
 }
 
 impl FrameTimes {
-    /// A frame's time, told so. It must be exact, or rounded up to a picosecond.
+    /// Rounds a frame's time, which must be exact or rounded up to a picosecond.
     #[inline]
     pub const fn of(self, time: Span) -> Span {
         match self {
@@ -27,7 +27,7 @@ impl FrameTimes {
         }
     }
 
-    /// Apart, so that exact times cost a comparison.
+    /// Separate, so that exact times cost a comparison.
     #[cold]
     #[inline(never)]
     const fn cut(self, time: Span) -> Span {
@@ -38,8 +38,8 @@ impl FrameTimes {
     }
 }
 
-/// Whether so many whole nanoseconds are less as a fraction of 2^64, which a double of 53 bits is cut down to: unless rounding to the
-/// double has made them more.
+/// Whether a whole number of nanoseconds decreases when written as a fraction of 2^64 and rounded to the 53 bits of a double. Rounding up
+/// to the double prevents it.
 const fn is_cut_short(ns: u64) -> bool {
     const SECOND: u128 = 1_000_000_000;
     let (whole, rest) = (((ns as u128) << 64) / SECOND, ((ns as u128) << 64) % SECOND);
