@@ -5,7 +5,6 @@ use weir_units::Bytes;
 
 use crate::{Device, NicModelConfig, PortConfig, SwitchConfig};
 
-/// Reads the NIC of a port.
 pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
     if !port.has("nic") {
         return None;
