@@ -19,17 +19,17 @@ pub struct BufferConfig {
     /// Minimum charge of a frame on DPDK: packet memory has an mbuf for each such charge that the buffer holds. `None` is the charge of the
     /// shortest frame.
     pub mean_frame: Option<Bytes>,
-    /// ρ: private buffer of each ingress queue.
+    /// Private buffer ρ of each ingress queue.
     pub private: Bytes,
     /// Source of Φ, the headroom of each lossless ingress queue.
     pub headroom: Headroom,
-    /// δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
+    /// Hysteresis δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
     pub xon_offset: Option<Bytes>,
     /// Lower bound of the RESUME level, in shared bytes, where Xoff − δ is less.
     pub xon_floor: Bytes,
     /// Policy that sets T(t), with its parameters.
     pub policy: Arc<dyn PolicySettings>,
-    /// α° of the egress threshold at which lossy classes drop.
+    /// Factor α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
     /// Overrides for ports of a rate without values of their own; one entry per rate.
     pub rates: Vec<RateConfig>,
@@ -40,11 +40,11 @@ pub struct BufferConfig {
 pub struct RateConfig {
     /// Rate of the ports.
     pub rate: BitRate,
-    /// ρ of each ingress queue.
+    /// Private buffer ρ of each ingress queue.
     pub private: Option<Bytes>,
-    /// Φ of each lossless ingress queue.
+    /// Headroom Φ of each lossless ingress queue.
     pub headroom: Option<Bytes>,
-    /// α of the ingress queues, under DT.
+    /// Factor α of the ingress queues, under DT.
     pub alpha: Option<Alpha>,
 }
 

@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(home("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
         assert_eq!(home("switch", "rate"), "`rate` belongs in a table such as [[classes.queues]]; or take it out");
         assert_eq!(home("buffer.dt", "gamma"), "`gamma` belongs in [buffer.reverie]; or take it out");
-        // Near as `tap` is.
+        // As near to `tau` as `tap` is.
         assert_eq!(home("ports", "tau"), "`tau` belongs in [ports.flow_control]; or take it out");
     }
 

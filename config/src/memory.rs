@@ -7,8 +7,8 @@ use crate::buffer::headroom_in_cells;
 use crate::{BufferConfig, Headroom, PortConfig, RateConfig, SwitchConfig, headroom_by_rule};
 
 impl SwitchConfig {
-    /// Φ of each lossless ingress queue of a port; whole cells under the rule. `None` if the rule applies and the port has no rate, which a
-    /// checked configuration allows only without lossless classes.
+    /// Headroom Φ of each lossless ingress queue of a port; whole cells under the rule. `None` if the rule applies and the port has no
+    /// rate, which a checked configuration allows only without lossless classes.
     ///
     /// # Panics
     /// If `port` is out of range.
@@ -27,7 +27,7 @@ impl SwitchConfig {
         self.ports[port].headroom.or_else(|| self.of_rate(port)?.headroom)
     }
 
-    /// ρ of each ingress queue of a port.
+    /// Private buffer ρ of each ingress queue of a port.
     ///
     /// # Panics
     /// If `port` is out of range.
@@ -36,7 +36,7 @@ impl SwitchConfig {
         given.unwrap_or(self.buffer.private)
     }
 
-    /// α given for the port, or for its rate.
+    /// Factor α given for the port, or for its rate.
     ///
     /// # Panics
     /// If `port` is out of range.
@@ -50,8 +50,8 @@ impl SwitchConfig {
         self.buffer.rates.iter().find(|of| of.rate == rate)
     }
 
-    /// Φ of a port by the rule, in whole cells, plus the bytes that arrive during the switch's reaction and while a NIC's transmit backlog
-    /// drains. `None` for a port without a rate.
+    /// Headroom Φ of a port by the rule, in whole cells, plus the bytes that arrive during the switch's reaction and while a NIC's transmit
+    /// backlog drains. `None` for a port without a rate.
     pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
         let rate = port.rate?;
         let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
@@ -97,7 +97,7 @@ impl SwitchConfig {
         charge.at_least_shortest(u32::try_from(times).unwrap_or(u32::MAX).max(1))
     }
 
-    /// δ: RESUME below Xoff − δ; as configured, or two MTU-sized frames.
+    /// Hysteresis δ: RESUME below Xoff − δ; as configured, or two MTU-sized frames.
     pub fn xon_offset(&self) -> Bytes {
         self.buffer.xon_offset.unwrap_or(self.frame_bytes_max() * 2)
     }
@@ -137,12 +137,12 @@ impl SwitchConfig {
         Some(self.buffer.policy.constant_threshold()?.of(self.shared_size(), self.ports.len()))
     }
 
-    /// Σ ρ over all ports and classes.
+    /// Sum of ρ over all ports and classes.
     pub fn private_size(&self) -> Bytes {
         (0..self.ports.len()).map(|port| self.private(port) * 8).sum()
     }
 
-    /// Σ Φ over the ports, for one lossless class.
+    /// Sum of Φ over the ports, for one lossless class.
     pub(crate) fn headroom_of_ports(&self) -> Bytes {
         (0..self.ports.len()).filter_map(|port| self.headroom(port)).sum()
     }
@@ -153,7 +153,7 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    /// 12 MB, 2 KB for each of 16 queues, Φ = 60 KB for each of 4 lossless ones.
+    /// 12 MB, 2 KB for each of 16 queues, Φ = 60 KB for each of 4 lossless queues.
     fn cut(buffer: &str) -> SwitchConfig {
         switch(buffer, "lossless = [3, 4]")
     }
@@ -223,7 +223,7 @@ mod tests {
             assert_eq!(pools("headroom_pool = \"60KB\""), (60_000, 11_908_000, Some(9_526_400)));
             assert_eq!(pools("ingress_pool = \"6MB\""), (240_000, 6_000_000, Some(4_800_000)));
             assert_eq!(pools("egress_lossy_pool = \"3MB\""), (240_000, 11_728_000, Some(3_000_000)));
-            // All of the buffer, to the byte.
+            // Sizes that fill the buffer to the byte.
             let all = "ingress_pool = \"10.968MB\"\nheadroom_pool = \"1MB\"\negress_lossy_pool = \"10.968MB\"";
             assert_eq!(pools(all), (1_000_000, 10_968_000, Some(10_968_000)));
         }
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn b_m_is_whole_cells() {
-        // 9, 480 and 288 cells and parts of one, of each of which a frame of 1,522 B takes 8.
+        // 9, 480 and 288 whole cells, of each of which a frame of 1,522 B takes 8.
         let cells = cut("cell_bytes = 208\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"");
         assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(753 * 208)));
         let mut small = cells;

@@ -89,9 +89,9 @@ mod tests {
         crate::parse("test.toml", &text).unwrap().nic_buffers(0).unwrap()
     }
 
-    /// 2 (1,000 + 1,522) + 3,840 + 12,500 B may come after a PAUSE.
+    /// Maximum bytes after a PAUSE: 2 (1,000 + 1,522) + 3,840 + 12,500.
     const AFTER: u64 = 21_384;
-    /// 256 frames of the longest.
+    /// Bytes of 256 frames of maximum length.
     const BURST: u64 = 256 * 1_522;
 
     #[test]
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!((both.receive, both.xoff, both.xon), (Bytes::kb(50), Bytes::kb(49), Bytes::kb(1)));
     }
 
-    /// B_m and a frame.
+    /// Expects B_m and a frame.
     #[test]
     fn what_a_limit_lets_in_has_room() {
         let limited = buffers("nic = {}\nflow_control = { kind = \"gfc-buffer\", b_m = \"150KB\" }");

@@ -18,11 +18,11 @@ pub struct PortConfig {
     pub rate: Option<BitRate>,
     /// D_prop: one-way propagation delay of the link, for the headroom rule.
     pub delay: Span,
-    /// Φ of each of the port's lossless ingress queues, if not the switch's.
+    /// Headroom Φ of each of the port's lossless ingress queues, if not the switch's.
     pub headroom: Option<Bytes>,
-    /// ρ of each of the port's ingress queues, if not the switch's.
+    /// Private buffer ρ of each of the port's ingress queues, if not the switch's.
     pub private: Option<Bytes>,
-    /// α of the port's ingress queues, if not the policy's; under DT.
+    /// Factor α of the port's ingress queues, if not the policy's; under DT.
     pub alpha: Option<Alpha>,
     /// Source address of frames that the switch originates; `None` uses the device's own.
     pub mac: Option<MacAddr>,
@@ -88,7 +88,7 @@ impl PciDevice {
     }
 }
 
-/// vhost-user port: NIC of a virtual machine or a container.
+/// Port of vhost-user: NIC of a virtual machine or a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VhostUser {
     /// Path of the socket.

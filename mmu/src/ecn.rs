@@ -110,7 +110,7 @@ mod tests {
         let marker = EcnMarker::at_rate(Bytes::kb(100), Bytes::kb(100), 1_000_000, BitRate::gbps(25));
         for (gbps, kb) in [(25, 100), (100, 400), (400, 1_600), (10, 40)] {
             let marks = |length: u64| marker.marks_on(EcnMarker::scale_of(BitRate::gbps(gbps)), length, 0);
-            // To what is lost by a scale of 16 digits.
+            // Tolerance: the loss by a scale of 16 digits.
             assert!(!marks(kb * 1_000) && marks(kb * 1_000 + 40), "{gbps} Gb/s");
         }
         let fixed = EcnMarker::new(Bytes::kb(100), Bytes::kb(100), 1_000_000);

@@ -24,7 +24,7 @@ pub(crate) struct IngressQueue {
     /// Current Φ, in charges ([`BufferLayout::charged_by`](crate::BufferLayout::charged_by)). Written by the one lcore that admits, and
     /// only under a policy that adapts headroom.
     headroom_limit: AtomicU32,
-    /// q̂ of w_s, under a policy that compares averages.
+    /// Average q̂ of w_s, under a policy that compares averages.
     pub(crate) average: Average,
     /// Number of transitions from ON to OFF.
     pauses: AtomicU64,
@@ -40,9 +40,9 @@ const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64);
 /// Limits of one ingress queue, independent of the policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// ρ, in bytes.
+    /// Private buffer ρ, in bytes.
     pub private: u32,
-    /// Φ of the layout, in charges.
+    /// Headroom Φ of the layout, in charges.
     pub headroom: u32,
     /// Whether the queue may be paused, and must then lose no packet.
     pub lossless: bool,

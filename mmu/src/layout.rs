@@ -21,9 +21,9 @@ pub struct BufferLayout {
 /// Segments of one port's ingress queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortLayout {
-    /// ρ of each class.
+    /// Private buffer ρ of each class.
     pub private: [Bytes; CLASSES],
-    /// Φ of each class, the most headroom that its queue may take; zero for lossy classes.
+    /// Maximum headroom Φ of each class's queue; zero for lossy classes.
     pub headroom: [Bytes; CLASSES],
     /// Lossless classes of the port.
     pub lossless: ClassSet,
@@ -39,7 +39,7 @@ pub enum Headroom {
     Pool(Bytes),
     /// Φ reserved once per port, for all its queues: DSH's insurance headroom B_i.
     PerPort,
-    /// No headroom: DSH without insurance, the paper's ablation. It loses packets.
+    /// Absent headroom: DSH without insurance, the paper's ablation. The policy then loses packets.
     Uninsured,
 }
 
@@ -150,7 +150,7 @@ impl BufferLayout {
         self.egress_lossy
     }
 
-    /// Σ ρ over all queues.
+    /// Sum of ρ over all queues.
     pub fn private(&self) -> Bytes {
         self.ports.iter().flat_map(|port| port.private).sum()
     }

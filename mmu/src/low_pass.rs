@@ -10,9 +10,9 @@ use crate::sync::{Ordering, Word};
 /// whole length of a lossy egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowPass {
-    /// 1 − γ, in units of 2^-32.
+    /// Weight 1 − γ of a step, in units of 2^-32.
     weight: u32,
-    /// 1 − γ for an arrival, in units of 2^-32: 0 if arrivals are no steps.
+    /// Weight 1 − γ of an arrival, in units of 2^-32: 0 if arrivals are no steps.
     arrival_weight: u32,
     /// Mask of the headroom that counts in q of a lossless ingress queue: all bits or none. A mask saves a branch per packet.
     headroom: u32,
@@ -20,7 +20,7 @@ pub struct LowPass {
     uncut: u64,
 }
 
-/// q̂ of one queue, in units of 2^-20 bytes.
+/// Average q̂ of one queue, in units of 2^-20 bytes.
 ///
 /// Arrivals and departures step q̂ from any lcore. Relaxed: q̂ orders no other memory.
 #[derive(Debug, Default, SharedState)]
@@ -96,7 +96,7 @@ impl LowPass {
         before.wrapping_sub(bytes << FRACTION_BITS).wrapping_sub(ahead.cast_unsigned())
     }
 
-    /// γ in units of 2^-64: the share of the distance between q̂ and q that a step leaves.
+    /// Share γ of the distance between q̂ and q that a step leaves, in units of 2^-64.
     #[inline]
     fn kept(self) -> u64 {
         if self.weight == u32::MAX { 0 } else { u64::from(self.weight).wrapping_neg() << 32 }
@@ -109,8 +109,8 @@ impl LowPass {
         if weight == u32::MAX {
             return target;
         }
-        // Rounds up above zero and down below, without a branch, since q passes q̂ in most bursts. Two halves keep products within 64 bits,
-        // since lengths are below 2^32.
+        // Rounds a positive distance up and a negative one down, without a branch, since q passes q̂ in most bursts. Two halves keep
+        // products within 64 bits, since lengths are below 2^32.
         let (distance, weight) = (target.wrapping_sub(average).cast_signed(), u64::from(weight));
         let (high, low) = ((distance >> 32).cast_unsigned(), distance.cast_unsigned() & u64::from(u32::MAX));
         let round_up = !(distance >> 63).cast_unsigned() & u64::from(u32::MAX);
@@ -209,7 +209,7 @@ mod tests {
 
     use super::*;
 
-    /// The filter in floating point.
+    /// Filter in floating point.
     fn exact(gamma: f64, lengths: impl Iterator<Item = u64>) -> f64 {
         lengths.fold(0.0, |average, length| gamma * average + (1.0 - gamma) * length as f64)
     }
@@ -227,7 +227,7 @@ mod tests {
     }
 
     proptest! {
-        /// A step against the formula in numbers that have room for it.
+        /// Compares a step with the formula in wider numbers.
         #[test]
         fn steps_round_toward_the_length(average in 0..1u64 << 51, length in 0..1u64 << 31, ppb in 1..1_000_000_000u32) {
             let filter = LowPass::with_gamma_ppb(ppb);
@@ -240,7 +240,7 @@ mod tests {
     }
 
     proptest! {
-        /// Steps together against steps one by one, of packets of all sizes, to and from queues that q̂ is above or below.
+        /// Compares steps together with individual steps, for packets of all sizes, and queues that q̂ is above or below.
         #[test]
         fn together_as_one_by_one(
             average in 0..1u64 << 51,
@@ -253,7 +253,7 @@ mod tests {
             let sizes = if are_alike { vec![sizes[0]; sizes.len()] } else { sizes };
             let all = if are_alike { Charges::Alike { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
             let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut);
-            // Near enough to be passed.
+            // Near enough that q passes q̂.
             let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };
             let arrived = sizes.iter().scan(length, |length, bytes| {
                 *length += u64::from(*bytes);
@@ -290,7 +290,7 @@ mod tests {
 
     #[test]
     fn the_public_simulators_filter_by_hand() {
-        // γ = 1/2. 1,000 B arrive: no step. 400 B leave: (0 + 600) / 2. All the rest leaves: 150, which is cut to nothing.
+        // γ = 1/2. 1,000 B arrive: no step. 400 B leave: (0 + 600) / 2. The rest leaves: 150, capped at zero.
         let filter = LowPass::with_gamma_ppb(500_000_000).at_departures_only(true).cut_to_length(true);
         let mut average = filter.arrive(0, 1_000);
         assert_eq!(average, 0);
@@ -306,7 +306,7 @@ mod tests {
     fn steps_of_two_lcores_add_up() {
         let average = Average::default();
         average.advance(0, 1_000);
-        // Both began at 1,000; the second finds the first's step made.
+        // Both began at 1,000; the second finds the step of the first.
         average.advance(1_000, 1_500);
         average.advance(1_000, 900);
         assert_eq!(average.load(), 1_400);

@@ -42,9 +42,9 @@ pub struct Mmu {
     policy: Box<dyn Policy>,
     #[state(same)]
     rules: Rules,
-    /// α° of the threshold at which lossy classes drop.
+    /// Factor α° of the threshold at which lossy classes drop.
     lossy_alpha: LiveAlpha,
-    /// α° of unscheduled packets; `None` uses `lossy_alpha`.
+    /// Factor α° of unscheduled packets; `None` uses `lossy_alpha`.
     #[state(same)]
     unscheduled_alpha: Option<Alpha>,
     /// Configured Xon; the default, at which Xon is T itself, under a policy without hysteresis.
@@ -63,7 +63,7 @@ pub struct Mmu {
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     low_pass: Option<LowPass>,
-    /// δ_p, under a policy with port-level flow control.
+    /// Hysteresis δ_p of ports, under a policy with port-level flow control.
     port_xon_offset: Option<Bytes>,
     adapts_headroom: bool,
     /// Whether the policy observes arrivals and departures ([`Policy::listens`]).

@@ -186,9 +186,9 @@ pub struct QueueView {
     pub lossless: bool,
     /// Length in bytes: w_s of a lossless ingress queue, the whole length of a lossy egress queue.
     pub length: u64,
-    /// q̂ of the length, in bytes, rounded up.
+    /// Average q̂ of the length, in bytes, rounded up.
     pub average: u64,
-    /// w_h of a lossless ingress queue, in bytes.
+    /// Headroom occupancy w_h of a lossless ingress queue, in bytes.
     pub headroom: u64,
     /// Whether the queue is OFF.
     pub off: bool,
@@ -223,7 +223,7 @@ pub struct Threshold {
 /// Parameters of port-level flow control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortLevel {
-    /// δ_p in bytes: RESUME below X_poff − δ_p.
+    /// Hysteresis δ_p in bytes: RESUME below X_poff − δ_p.
     pub xon_offset: u64,
 }
 
@@ -234,11 +234,11 @@ pub struct Load {
     pub shared: Bytes,
     /// Size of the egress lossy pool, in the four-pool model.
     pub egress_lossy: Option<Bytes>,
-    /// α of lossy classes.
+    /// Factor α of lossy classes.
     pub lossy_alpha: Alpha,
-    /// n●: overloaded lossless ingress queues, of one class.
+    /// Number n● of overloaded lossless ingress queues, of one class.
     pub lossless: u64,
-    /// n°: overloaded lossy egress queues, of one class.
+    /// Number n° of overloaded lossy egress queues, of one class.
     pub lossy: u64,
 }
 
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use weir_units::Class;
 
-    /// A lossless queue of class 3 that holds nothing, in a shared segment with `used` of `capacity` bytes in use.
+    /// Empty lossless queue of class 3 in a shared segment with `used` of `capacity` bytes in use.
     pub(super) fn view(port: u16, capacity: u64, used: u64) -> QueueView {
         QueueView {
             queue: QueueId::new(PortId(port), Class::new(3)),
@@ -294,7 +294,7 @@ mod tests {
         }
     }
 
-    /// A load on one shared segment, α° = 1.
+    /// Overload of one shared segment, α° = 1.
     pub(super) fn load(shared: u64, lossless: u64, lossy: u64) -> Load {
         Load { shared: Bytes::new(shared), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless, lossy }
     }

@@ -509,7 +509,7 @@ mod tests {
         count: Arc<AtomicU32>,
     }
 
-    /// It can't be made of nothing.
+    /// Type without a placeholder.
     #[derive(State, Debug)]
     struct Part {
         level: i64,
@@ -579,7 +579,7 @@ mod tests {
         let mut archive = Archive::to_load(long);
         whole("long", [0, 0]).state(&mut archive);
         assert!(archive.is_damaged());
-        // No such variant.
+        // Invalid variant.
         let mut other = bytes;
         other[8] = 3;
         let mut archive = Archive::to_load(other);

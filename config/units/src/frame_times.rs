@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::{BitRate, Bytes, Serialiser};
 
-    /// As the simulators reckon: a double of seconds, its fraction in units of 2^-64, times 10^9, the whole part of that.
+    /// Frame time as the simulators compute it: a double of seconds, its fraction in units of 2^-64, times 10^9, truncated.
     fn as_in_ns3(bytes: u64, rate: BitRate) -> u64 {
         let seconds = bytes as f64 * 8.0 / rate.as_bps() as f64;
         let fraction = (seconds * 2f64.powi(64)) as u128;
@@ -81,7 +81,7 @@ mod tests {
                 assert_eq!(Serialiser::timed(rate, FrameTimes::Ns3).time_for(size), expected, "{bytes} B at {rate}");
             }
         }
-        // Rates that congestion control sets, and that are no whole number of picoseconds a byte.
+        // Rates of congestion control, with a fractional number of picoseconds per byte.
         for bps in (1_000_000_000..100_000_000_000u64).step_by(987_654_321) {
             let rate = BitRate::bps(bps);
             let expected = Span::from_nanos(as_in_ns3(1_048, rate));
@@ -90,7 +90,6 @@ mod tests {
             assert_eq!(FrameTimes::Whole.of(rate.time_for(Bytes::new(1_048))), whole, "{rate}");
             assert_eq!(Serialiser::timed(rate, FrameTimes::Whole).time_for(Bytes::new(1_048)), whole, "{rate}");
         }
-        // Each number of whole nanoseconds that a frame may take.
         for ns in 1..100_000u64 {
             let fraction = (ns as f64 / 1e9 * 2f64.powi(64)) as u128;
             let expected = Span::from_nanos(((fraction * 1_000_000_000) >> 64) as u64);

@@ -48,7 +48,7 @@ mod tests {
         std::array::from_fn(|_| numbers.next_u64())
     }
 
-    /// The first numbers that the authors' own generator gives for the seed 1234567.
+    /// First numbers of the authors' own generator for the seed 1234567.
     #[test]
     fn the_published_numbers() {
         assert_eq!(
@@ -63,7 +63,7 @@ mod tests {
         );
     }
 
-    /// The numbers that `java.util.SplittableRandom` and Vigna's `splitmix64.c` give for seed 0.
+    /// Numbers of `java.util.SplittableRandom` and Vigna's `splitmix64.c` for seed 0.
     #[test]
     fn the_numbers_of_seed_0() {
         assert_eq!(first(0), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);

@@ -293,7 +293,7 @@ mod tests {
         set.into_iter().map(|port| port.0).collect()
     }
 
-    /// A set, by what is put in and taken out, against a `BTreeSet`.
+    /// Compares insertions and removals with a `BTreeSet`.
     fn as_a_tree<S: SetOfPorts>(steps: &[(bool, u16)]) -> Result<(), TestCaseError> {
         let (mut set, mut tree) = (S::EMPTY, BTreeSet::new());
         for (puts_in, port) in steps {

@@ -434,14 +434,14 @@ mod tests {
 
     use super::*;
 
-    /// Pairs of queues, some of which have an egress queue's place in common.
+    /// Queue pairs, some of which share an egress queue's slot.
     fn pair(n: u16) -> (QueueId, QueueId) {
         let queue = |port| QueueId::new(PortId(port), Class::new((n % 2) as u8));
         (queue(0), queue(n / 2 % 3 * (EGRESS_QUEUES / 8) as u16 + n / 6))
     }
 
     proptest! {
-        /// Rows of packets that are charged alike are the same as packets one by one.
+        /// Rows of equally charged packets equal individual packets.
         #[test]
         fn by_rows_as_one_by_one(rows in prop::collection::vec((0..3u16, 1..=INTAKE_MAX, 64..66u32), 0..6)) {
             let (mut each, mut by_rows) = (Intake::new(), Intake::new());
@@ -462,7 +462,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets are the same, however they were added; and each is one of its bundle's.
+        /// Packets are equal for each way of adding, and each belongs to its bundle.
         #[test]
         fn by_groups_as_one_by_one(
             packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=INTAKE_MAX),

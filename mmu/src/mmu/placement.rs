@@ -89,7 +89,7 @@ impl Placed {
 /// Grant of a burst in the shared segment, and the bytes that it has used.
 pub(super) struct Room {
     before: PoolLevel,
-    /// α of lossy packets.
+    /// Factor α of lossy packets.
     lossy_alpha: Alpha,
     pub(super) granted: u64,
     pub(super) used: u64,
@@ -152,9 +152,9 @@ pub(super) struct LosslessQueue<'r> {
     pub(super) asking: Asking<'r>,
     pub(super) view: &'r mut QueueView,
     pub(super) levels: Levels,
-    /// q̂, under a policy that filters.
+    /// Average q̂ of the queue, under a policy that filters.
     pub(super) average: u64,
-    /// Φ, in charges.
+    /// Headroom Φ, in charges.
     pub(super) headroom_limit: u32,
     /// Bytes reserved in the headroom pool for the run; `u64::MAX` without a pool.
     pub(super) headroom_granted: u64,
@@ -248,7 +248,7 @@ pub(super) struct LossyQueue<'r> {
     pub(super) asking: Asking<'r>,
     pub(super) view: &'r mut QueueView,
     pub(super) levels: Levels,
-    /// q̂ of the egress queue, under a policy that filters.
+    /// Average q̂ of the egress queue, under a policy that filters.
     pub(super) average: u64,
     /// Length of the egress queue, and below of the egress lossy pool, before the run.
     pub(super) length: u64,

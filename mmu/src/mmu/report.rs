@@ -12,9 +12,9 @@ use crate::pool::Pool;
 pub struct QueueUse {
     /// Bytes in private buffer.
     pub private: Bytes,
-    /// w_s, in bytes.
+    /// Shared occupancy w_s.
     pub shared: Bytes,
-    /// w_h, in bytes.
+    /// Headroom occupancy w_h.
     pub headroom: Bytes,
     /// Whether the peer should be paused.
     pub off: bool,
@@ -74,9 +74,9 @@ pub struct PoolWatermarks {
 pub struct QueueLevels {
     /// Bytes in private buffer.
     pub private: u32,
-    /// w_s, in bytes.
+    /// Shared occupancy w_s, in bytes.
     pub shared: u32,
-    /// w_h, in bytes.
+    /// Headroom occupancy w_h, in bytes.
     pub headroom: u32,
     /// Whether the queue is OFF.
     pub off: bool,

@@ -84,7 +84,7 @@ impl Abm {
         if queue.lossless { &self.ingress } else { &self.egress }
     }
 
-    /// Γ over a pool.
+    /// Bound Γ over a pool.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha, pool: PoolLevel) -> u64 {
         let of_all = alpha.of(Bytes::new(pool.free())).get();
@@ -97,7 +97,7 @@ impl Abm {
         }
     }
 
-    /// μ in units of 2^-16; at most 1 unless uncapped.
+    /// Drain share μ in units of 2^-16; at most 1 unless uncapped.
     #[inline]
     fn drain_share(&self, queue: &QueueView) -> u64 {
         if self.settings.drain_ports == DrainPorts::ButLast && self.is_last(queue.queue.port()) {
@@ -423,13 +423,13 @@ mod tests {
         let mut writer = PortWriter::new(PortId(0));
         (0..4).for_each(|port| abm.admitted(&mut writer, &at(port, 0)));
         let threshold = || abm.threshold(&at(0, 0)).xoff;
-        // It has all left, and nobody asks about it.
+        // The queue is empty, and no threshold is queried.
         let drained = QueueView { length: 0, ..at(3, 0) };
         depart(&abm, &drained, 1_000);
         assert_eq!(threshold(), 2_000_000);
         depart(&abm, &QueueView { off: true, headroom: 1_000, ..drained }, 1_000);
         assert_eq!(threshold(), 2_000_000);
-        // It is OFF with its headroom empty: whether it resumes is asked.
+        // The queue is OFF with empty headroom: the RESUME query updates its share.
         depart(&abm, &QueueView { off: true, ..drained }, 1_000);
         assert_eq!(threshold(), 8_000_000 / 3);
         abm.admitted(&mut writer, &QueueView { length: 1_000, ..at(2, 0) });
@@ -440,18 +440,18 @@ mod tests {
     #[test]
     fn slow_queues_get_less() {
         let abm = abm();
-        // 100 Gb/s over 25 us is 312,500 B; a quarter of it departs.
+        // 100 Gb/s over 25 us is 312,500 B; a quarter departs.
         depart(&abm, &at(0, 10), 78_125);
         assert_eq!(abm.threshold(&at(0, 20)), Threshold::at(8_000_000), "the interval is not over");
         let quarter = abm.threshold(&at(0, 30)).xoff;
         assert!(quarter.abs_diff(2_000_000) <= 2_000, "{quarter}");
-        // At 25 Gb/s that is all that the port can.
+        // At 25 Gb/s these departures are the port's full rate.
         let rate = |gbps| PortRate { line: BitRate::gbps(gbps), fill: BitRate::gbps(gbps) };
         assert!(abm.set_rate(PortId(0), rate(25)));
         assert!(abm.threshold(&at(0, 30)).xoff.abs_diff(8_000_000) <= 2_000);
         assert!(abm.set_rate(PortId(0), rate(100)) && !abm.set_rate(PortId(0), rate(100_000)));
         assert_eq!(abm.threshold(&at(0, 30)).xoff, quarter, "what can't be counted changes nothing");
-        // A queue that is not congested, or drained next to nothing, is not judged.
+        // μ = 1 for a queue that is not congested, or drained next to nothing.
         assert_eq!(abm.threshold(&QueueView { length: 20_000, ..at(0, 30) }), Threshold::at(8_000_000));
         depart(&abm, &at(0, 110), 2_048);
         assert_eq!(abm.threshold(&at(0, 130)), Threshold::at(8_000_000));
@@ -475,17 +475,17 @@ mod tests {
         let long = |us| QueueView { length: 20_481, ..at(0, us) };
         let short = |us| QueueView { length: 20_480, ..at(0, us) };
         let threshold = |us| abm.threshold(&short(us)).xoff;
-        // A quarter departs of a queue that is long at 25 us, whatever it is later.
+        // A quarter departs of a queue that is long at 25 us; later lengths do not count.
         depart(&abm, &long(10), 78_125);
         assert_eq!(threshold(20), 8_000_000);
         assert!(threshold(30).abs_diff(2_000_000) <= 2_000);
         abm.admitted(&mut writer, &short(31));
         assert!(threshold(32).abs_diff(2_000_000) <= 2_000);
-        // It is short at 50 us, and long a moment later.
+        // Short at 50 us, and long a moment later.
         depart(&abm, &short(49), 78_125);
         abm.admitted(&mut writer, &long(51));
         assert_eq!((threshold(52), abm.threshold(&long(52)).xoff), (8_000_000, 8_000_000));
-        // Long at 75 us and ever since, without anything that would have told it.
+        // Long at 75 us and ever since, without a later event.
         depart(&abm, &long(74), 78_125);
         assert!(threshold(76).abs_diff(2_000_000) <= 2_000);
     }
@@ -496,7 +496,7 @@ mod tests {
         for port in [2, 3] {
             depart(&abm, &at(port, 10), 78_125);
         }
-        // Two queues are congested; a quarter of the line departs of each.
+        // Two queues are congested; a quarter of the line rate departs of each.
         assert!(abm.threshold(&at(2, 30)).xoff.abs_diff(1_000_000) <= 1_000);
         assert_eq!(abm.threshold(&at(3, 30)), Threshold::at(4_000_000));
         let lossy = QueueView { lossless: false, egress_lossy_pool: at(3, 0).shared_pool, ..at(3, 10) };

@@ -43,13 +43,13 @@ pub struct AdaptiveHeadroom {
 struct Link {
     #[state(same)]
     rate: BitRate,
-    /// Φ by the rule: initial value and upper bound.
+    /// Headroom Φ by the rule: initial value and upper bound.
     #[state(same)]
     headroom: Bytes,
     /// Part of Φ for the switch's own reaction.
     #[state(same)]
     own: Bytes,
-    /// Φ by `measured_delay`; [`NONE`] without. [`Policy::retune`] may change it.
+    /// Headroom Φ by `measured_delay`; [`NONE`] without. [`Policy::retune`] may change it.
     told: LiveBytes,
 }
 
@@ -65,7 +65,7 @@ const LAST_AT: usize = 1;
 /// Longest delay so far.
 const DELAY_MAX: usize = 2;
 const SAMPLES: usize = 3;
-/// Φ, in bytes.
+/// Headroom Φ, in bytes.
 const HEADROOM: usize = 4;
 const ON: u64 = u64::MAX;
 
@@ -120,8 +120,8 @@ impl AdaptiveHeadroom {
 }
 
 impl Link {
-    /// Φ for a delay: the bytes that C carries in it, plus a quarter, two frames (the frame under way at either end at the PAUSE), and the
-    /// switch's own part. At most Φ by the rule.
+    /// Headroom Φ for a delay: the bytes that C carries in it, a quarter more, two frames (the frame under way at either end at the PAUSE),
+    /// and the switch's own part. At most Φ by the rule.
     fn headroom_for(&self, delay: Span, frame_max: Bytes) -> Bytes {
         let in_flight = self.rate.bytes_in(delay);
         (self.own + in_flight + in_flight.divided_by(4) + frame_max * 2).min(self.headroom)
@@ -297,7 +297,7 @@ mod tests {
     const CLASS: Class = Class::new(3);
     const QUEUE: QueueId = QueueId::new(PortId(0), CLASS);
 
-    /// At 10 Gb/s, with 100 KB by the rule.
+    /// Policy at 10 Gb/s, with 100 KB by the rule.
     fn policy(reaction: Span, measured_delay: Span) -> AdaptiveHeadroom {
         let lossless = ClassSet::from_iter([CLASS]);
         let headroom = Class::ALL.map(|class| if class == CLASS { Bytes::kb(100) } else { Bytes::ZERO });
@@ -307,7 +307,7 @@ mod tests {
         AdaptiveHeadroom::new(&settings, Bytes::new(1_522), &layout, &[BitRate::gbps(10)], reaction)
     }
 
-    /// Eight PAUSEs that each took so long to work.
+    /// Records eight PAUSEs with this delay.
     fn pause(policy: &AdaptiveHeadroom, delay: Span) {
         let mut writer = PortWriter::new(PortId(0));
         (0..8).for_each(|_| policy.note_delay(&mut writer, QUEUE, delay.as_picos()));

@@ -39,13 +39,13 @@ pub struct Dsh {
 /// Parameters of DSH.
 #[derive(Clone, Debug)]
 pub struct DshParameters {
-    /// α of DT.
+    /// Factor α of DT.
     pub alpha: Alpha,
     /// Arithmetic of φ̂.
     pub form: Form,
     /// Time for which a queue must have been its port's only one for τ to be 0; 10 ms.
     pub window: Span,
-    /// δ_p, in bytes.
+    /// Hysteresis δ_p of ports, in bytes.
     pub port_xon_offset: Bytes,
     /// Whether headroom comes out of the shared segment. If false, the paper's ablation, τ is 0 and a queue stays within T. Every packet in
     /// flight at a PAUSE then takes insurance, and so pauses the whole port.
@@ -87,7 +87,7 @@ impl Dsh {
         }
     }
 
-    /// τ, in bytes.
+    /// Margin τ of the queue-level Xoff, in bytes.
     #[inline]
     fn margin(&self, queue: QueueId) -> u64 {
         if !self.parameters.shared_headroom || self.activity.get(queue.port(), ALONE) != 0 {

@@ -136,7 +136,7 @@ pub(super) struct WithOtherHeadroom {
     /// Description for settings and an α.
     #[state(same)]
     pub(super) description: fn(&dyn PolicySettings, Alpha) -> Vec<String>,
-    /// α of settings.
+    /// Factor α of settings.
     #[state(same)]
     pub(super) alpha_of: fn(&dyn PolicySettings) -> Option<Alpha>,
     /// Settings that the policy was built with.
@@ -282,7 +282,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|port| at(&by_rate, port)), [1_000_000, 4_000_000, 500_000]);
         let one = dt("1/8").with_alphas(&own);
         assert_eq!([0, 1, 2].map(|port| at(&one, port)), [1_000_000, 1_000_000, 500_000]);
-        // Another α of the policy is not that of the port.
+        // The policy's α does not change that of the port.
         one.set_alpha("1/4".parse().unwrap());
         assert_eq!([0, 1, 2].map(|port| at(&one, port)), [2_000_000, 2_000_000, 500_000]);
         assert!(dt("1/8").with_alphas(&[None; 3]).of_ports.is_none());

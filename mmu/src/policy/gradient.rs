@@ -109,7 +109,7 @@ impl HeadroomEstimator {
         self.queues.set(writer, queue.class(), LAST_LENGTH, length);
     }
 
-    /// φ̂ in bytes, from 0 to Φ.
+    /// Estimate φ̂ in bytes, from 0 to Φ.
     #[inline]
     pub fn estimate(&self, queue: QueueId) -> u64 {
         self.queues.get(queue, ESTIMATE)
@@ -188,7 +188,7 @@ impl Tables {
 
     /// Gradient `2^(log2 Δq − log2 Δt)`, with the sign of Δq.
     fn gradient(&self, grown: i64, elapsed: Span) -> i64 {
-        /// log2(1000 · 2^20): from bytes per picosecond to the unit of gradients.
+        /// Logarithm log2(1000 · 2^20): from bytes per picosecond to the unit of gradients.
         const UNIT: i64 = 30_685;
         if grown == 0 {
             return 0;
@@ -256,7 +256,7 @@ impl Line {
         gradient.min(self.rate())
     }
 
-    /// φ̂ by Fig. 12: zero for a queue that does not grow, otherwise that of the first step not exceeded.
+    /// Estimate φ̂ by Fig. 12: zero for a queue that does not grow, otherwise that of the first step not exceeded.
     fn by_steps(&self, gradient: i64) -> u64 {
         if gradient <= 0 {
             return 0;
@@ -282,7 +282,7 @@ mod tests {
         (HeadroomEstimator::new(form, &[(BitRate::gbps(100), PHI)]), PortWriter::new(PortId(0)))
     }
 
-    /// Algorithm 2 in floating point, beside a queue's lengths every `step`.
+    /// Algorithm 2 in floating point, for queue lengths at intervals of `step`.
     fn reference(lengths: &[u64], step: Span) -> f64 {
         let (mut mean, mut deviation) = (0.0, 0.0f64);
         let rate = 12.5;
@@ -308,7 +308,7 @@ mod tests {
         estimator.estimate(queue)
     }
 
-    /// Queues that grow at all rates, shrink, and swing.
+    /// Queues that grow at all rates, shrink, and oscillate.
     fn histories() -> impl Iterator<Item = Vec<u64>> {
         let ramps = (0..40u64).map(|n| (0..60).map(|step| step * n * 40).collect::<Vec<_>>());
         let falls = (1..20u64).map(|n| (0..60).map(|step| 200_000 - step * n * 50).collect::<Vec<_>>());
@@ -332,7 +332,7 @@ mod tests {
 
     #[test]
     fn the_table_form_is_near_the_exact_one() {
-        // A step of Fig. 12, and what six bits of a logarithm lose on one gradient, three times the deviation's share.
+        // Tolerance: a step of Fig. 12, and the loss of six bits of a logarithm on one gradient, three times the deviation's share.
         let allowed = PHI.get() / STEPS as u64 + PHI.get() * 6 / 100;
         let step = Span::from_nanos(123);
         let mut worst = 0;
@@ -395,7 +395,7 @@ mod tests {
         estimator.arrive(&mut writer, queue, Time::ZERO, 1_000);
         estimator.arrive(&mut writer, queue, Time::ZERO, 9_000);
         assert_eq!(estimator.estimate(queue), 0);
-        // The growth within the burst counts at the next.
+        // The growth within the burst counts at the next arrival.
         estimator.arrive(&mut writer, queue, Time::from_nanos(1_000), 1_000);
         assert_eq!(estimator.estimate(queue), 0);
         estimator.arrive(&mut writer, queue, Time::from_nanos(2_000), 6_000);

@@ -70,7 +70,7 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
     }
 }
 
-/// Rest of the configuration file, for a policy's checks.
+/// Context from the rest of the file, for a policy's checks.
 #[derive(Debug)]
 pub struct FileFacts<'f> {
     /// Document that collects errors.
@@ -101,7 +101,7 @@ pub struct Sizes<'f> {
 pub struct PortSizes<'f> {
     /// Name of the port.
     pub name: &'f str,
-    /// Φ of each of the port's lossless ingress queues; `None` if unknown.
+    /// Headroom Φ of each of the port's lossless ingress queues; `None` if unknown.
     pub headroom: Option<Bytes>,
 }
 
@@ -112,13 +112,13 @@ pub struct BuildContext<'c> {
     pub layout: &'c BufferLayout,
     /// C of each port.
     pub rates: &'c [BitRate],
-    /// α of each port that has its own, for policies that [take it](PolicySettings::takes_alphas_of_ports).
+    /// Factor α of each port that has its own, for policies that [take it](PolicySettings::takes_alphas_of_ports).
     pub alphas: &'c [Option<Alpha>],
     /// Rate of charges of each port, in whole cells, under the frame length that fills the buffer fastest.
     pub fill_rates: &'c [BitRate],
     /// Maximum charge of one frame, in bytes.
     pub frame_max: Bytes,
-    /// δ, in bytes.
+    /// Hysteresis δ, in bytes.
     pub xon_offset: Bytes,
     /// Maximum reaction time of the switch from an arrival to the PAUSE: the part of Φ that does not depend on the link.
     pub reaction: Span,
@@ -129,7 +129,7 @@ pub struct BuildContext<'c> {
 pub enum ConstantThreshold {
     /// Threshold from the file.
     Given(Bytes),
-    /// B_s / N_p.
+    /// Even share of the ports, B_s / N_p.
     EvenShare,
 }
 

@@ -9,7 +9,7 @@ use weir_units::{Alpha, Bytes};
 
 // Atomics of core under loom too: no model changes a parameter, and loom's own would multiply the interleavings.
 
-/// α that may change at run time. Relaxed: no other memory depends on the value.
+/// Factor α that may change at run time. Relaxed: no other memory depends on the value.
 #[derive(Debug, SharedState)]
 pub struct LiveAlpha(AtomicU32);
 

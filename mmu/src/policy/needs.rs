@@ -18,7 +18,7 @@ pub struct LayoutNeeds {
 /// Memory that headroom is taken from, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadroomNeeds {
-    /// Φ for every lossless ingress queue.
+    /// Headroom Φ for every lossless ingress queue.
     PerQueue,
     /// Pool of a part of Σ Φ over all lossless ingress queues, rounded down.
     Part {
@@ -27,9 +27,9 @@ pub enum HeadroomNeeds {
     },
     /// Pool of the size in the policy's key `headroom_pool`; Σ Φ by default.
     Pool(Option<Bytes>),
-    /// Φ for every port: insurance headroom.
+    /// Insurance headroom: Φ for every port.
     PerPort,
-    /// No headroom.
+    /// Absent headroom, as in DSH's ablation.
     Uninsured,
 }
 
@@ -43,7 +43,7 @@ pub struct PoolSizes {
 }
 
 impl LayoutNeeds {
-    /// Φ for every lossless ingress queue, and one shared segment: the requirements of most policies.
+    /// Headroom Φ for every lossless ingress queue, and one shared segment: the requirements of most policies.
     pub const PER_QUEUE: LayoutNeeds = LayoutNeeds { headroom: HeadroomNeeds::PerQueue, pools: None, keys: &[] };
 
     /// Bytes reserved as headroom. `queues` is Σ Φ over all lossless ingress queues, `ports` is Σ Φ over one such queue per port.

@@ -39,7 +39,7 @@ impl Reverie {
         Reverie { alpha: LiveAlpha::new(settings.alpha), settings: *settings, congested: [count(), count()] }
     }
 
-    /// Γ, in bytes.
+    /// Bound Γ, in bytes.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha) -> u64 {
         let of_all = alpha.of(Bytes::new(queue.shared_pool.free())).get();
@@ -379,7 +379,7 @@ mod tests {
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 150_000);
         reverie.admitted(&mut writer, &QueueView { average: 100, ..queue(3) });
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 200_000);
-        // Lossy egress queues are counted apart.
+        // Lossy egress queues have their own n_p.
         assert_eq!(reverie.bound(&QueueView { lossless: false, ..queue(0) }, Alpha::ONE), 600_000);
     }
 

@@ -151,7 +151,7 @@ mod tests {
 
     #[test]
     fn isolated_only_when_statically_cut() {
-        // Many queues: lossless is left b_in − b°, whatever its α (reverie, figure 4).
+        // Many queues: lossless gets b_in − b° for any α (reverie, figure 4).
         let share = |ingress: u64, egress| {
             let load = Load { egress_lossy: Some(Bytes::mb(egress)), ..load(ingress * 1_000_000, 64, 64) };
             let rest = Sonic::new(Alpha::ONE).steady_state(&load);

@@ -297,7 +297,7 @@ mod tests {
 
     const QUEUE: QueueId = QueueId::new(PortId(0), Class::new(3));
     const SHARED: u64 = 1_000_000;
-    /// C·TC at 10 Gb/s over 80 us.
+    /// Bytes of C·TC at 10 Gb/s over 80 us.
     const WINDOW_BYTES: u64 = 100_000;
 
     fn settings(victim_at: VictimAt) -> SpfcSettings {
@@ -308,7 +308,6 @@ mod tests {
         Spfc::new(&settings(victim_at), &[BitRate::gbps(10); 2]).unwrap()
     }
 
-    /// For what holds in both variants.
     fn both() -> [Spfc; 2] {
         [VictimAt::Count, VictimAt::WindowEnd].map(spfc)
     }
@@ -415,9 +414,9 @@ mod tests {
 
     #[test]
     fn the_bounds_of_k() {
-        // Misjudged when N < K − 1 …
+        // Misjudged if N < K − 1.
         assert!(k_spfc_bounds(3, 0.5).1 < 5.0 && k_spfc_bounds(4, 0.5).1 <= 5.0 && k_spfc_bounds(5, 0.5).1 > 5.0);
-        // … or ε > 1 − 1/K + 1/(N+1): 0.8 + 1/(N+1) at K = 5.
+        // Misjudged if ε > 1 − 1/K + 1/(N+1): 0.8 + 1/(N+1) at K = 5.
         for n in [9, 24, 29] {
             let limit = 0.8 + 1.0 / f64::from(n + 1);
             assert!(k_spfc_bounds(n, limit - 0.001).0 < 5.0, "N = {n}");

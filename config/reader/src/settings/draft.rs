@@ -10,7 +10,7 @@ use crate::{ConfigError, ConfigErrors};
 pub struct Draft {
     name: String,
     text: String,
-    /// In the order of the text, without gaps between those of one line.
+    /// Origins in text order, without gaps between those of one line.
     stretches: Vec<Stretch>,
     /// Position for errors that no line of the text caused.
     whole: Option<Origin>,
