@@ -6,7 +6,6 @@ use weir_mmu::policy::PolicySettings;
 use weir_mmu::{BufferLayout, Charge};
 use weir_units::{Alpha, BitRate, Bytes, Span, in_cells};
 
-/// Maximum size of the buffer or of a segment.
 pub(crate) const BUFFER_MAX: Bytes = BufferLayout::CONFIGURED_MAX;
 
 /// `[buffer]`: the shared buffer.

@@ -20,7 +20,6 @@ pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
     BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(after).collect()
 });
 
-/// Keys of `[[buffer.rates]]`.
 pub(crate) const RATE_KEYS: &[&str] = &["rate", "private", "headroom", "alpha"];
 
 /// Keys of `[buffer]`, without the policies' tables.

@@ -4,7 +4,7 @@ use weir_flowctl::{FlowControl, Tells};
 
 use crate::{Device, SwitchConfig};
 
-/// Returns the reason why a key can't change at run time, as half a sentence; `None` if it can. `started` is the configuration at start.
+/// Reason why a key can't change at run time, as half a sentence; `None` if it can. `started` is the configuration at start.
 /// List elements are identified by name: `ports.p0.rate`, `classes.queues.3.weight`, `buffer.rates.25Gbps.headroom`,
 /// `static_macs.02:00:00:00:00:01`.
 ///
@@ -57,7 +57,7 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Returns the port of a key below `ports.`, as an index into `ports`, and the rest of the key: `p0.rate` is `rate` of `p0`. Names may
+/// Port of a key below `ports.`, as an index into `ports`, and the rest of the key: `p0.rate` is `rate` of `p0`. Names may
 /// contain dots: the longest match applies.
 pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) -> Option<(usize, &str)> {
     let rest = |name: &str| key.strip_prefix(name)?.strip_prefix('.');
@@ -68,7 +68,7 @@ pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) 
 const OF_BOTH_ENDS: &str =
     "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it";
 
-/// Returns the reason why a port can't change to this flow control at run time, as half a sentence; `None` if it can: among PFC, PAUSE and
+/// Reason why a port can't change to this flow control at run time, as half a sentence; `None` if it can: among PFC, PAUSE and
 /// none.
 pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControl) -> Option<&'static str> {
     let port = &started.ports[port];

@@ -26,7 +26,6 @@ use crate::{ConfigErrors, SwitchConfig};
 
 pub use device::read as read_device;
 
-/// Returns the format of a switch's file.
 fn format() -> Format {
     Format { what: "a switch's TOML file", reference: "docs/CONFIGURATION.md", repeated: "[[ports]]", tables: &TABLES }
 }

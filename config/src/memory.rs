@@ -44,7 +44,6 @@ impl SwitchConfig {
         self.ports[port].alpha.or_else(|| self.of_rate(port)?.alpha)
     }
 
-    /// Overrides for the port's rate.
     fn of_rate(&self, port: usize) -> Option<&RateConfig> {
         let rate = self.ports[port].rate?;
         self.buffer.rates.iter().find(|of| of.rate == rate)

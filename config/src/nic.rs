@@ -24,11 +24,9 @@ pub struct NicModelConfig {
 }
 
 impl NicModelConfig {
-    /// Default of `send_buffer`.
     pub(crate) const SEND_BUFFER_DEFAULT: Bytes = Bytes::kb(64);
     /// Default of `xoff` without `receive_buffer`.
     pub(crate) const XOFF_DEFAULT: Bytes = Bytes::kb(64);
-    /// Maximum size of a buffer.
     pub(crate) const BUFFER_MAX: Bytes = Bytes::mb(16);
     /// Frames that the switch may send at once after a late poll: the capacity of the link to the NIC. By default the receive buffer holds
     /// them above its headroom.
@@ -37,7 +35,6 @@ impl NicModelConfig {
     pub(crate) const SEND_FRAME_BYTES: u64 = 256;
     /// Assumed mean length of frames under GFC and CBFC.
     pub(crate) const MEAN_FRAME_BYTES: u64 = 512;
-    /// Minimum frame length, with FCS.
     pub(crate) const FRAME_BYTES_MIN: u64 = 64;
 }
 

@@ -53,7 +53,7 @@ pub enum PortState {
 }
 
 impl PortState {
-    /// Returns the value in the file.
+    /// Value in the file.
     pub fn name(self) -> &'static str {
         match self {
             PortState::Up => "up",
@@ -82,7 +82,7 @@ pub struct PciDevice {
 }
 
 impl PciDevice {
-    /// Returns the device in DPDK's syntax: the address, a comma and the arguments.
+    /// Device in DPDK's syntax: the address, a comma and the arguments.
     pub fn with_devargs(&self) -> String {
         [Some(&self.address), self.devargs.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>().join(",")
     }
@@ -111,7 +111,7 @@ pub struct SocketAccess {
 }
 
 impl SocketAccess {
-    /// Returns the mode to set: the configured mode, or [`SocketAccess::GROUP_MODE`] with a group alone.
+    /// Mode to set: the configured mode, or [`SocketAccess::GROUP_MODE`] with a group alone.
     pub fn wanted_mode(&self) -> Option<u16> {
         self.mode.or(self.group.as_ref().map(|_| Self::GROUP_MODE))
     }
@@ -128,12 +128,12 @@ impl VhostUser {
 }
 
 impl PortConfig {
-    /// Returns the number of the port's transmit queues: the device's, or one if a NIC model is in front of it.
+    /// Number of the port's transmit queues: the device's, or one if a NIC model is in front of it.
     pub fn queues(&self) -> u8 {
         if self.nic.is_some() { 1 } else { self.device.queues() }
     }
 
-    /// Returns the name of the port whose ingress this clone copies; `None` for a port with its own device.
+    /// Name of the port whose ingress this clone copies; `None` for a port with its own device.
     pub fn clone_of(&self) -> Option<&str> {
         match &self.device {
             Device::CloneOf(name) => Some(name),
@@ -141,7 +141,7 @@ impl PortConfig {
         }
     }
 
-    /// Returns the name of the in-process link that this port is an end of; `None` for a port with another device.
+    /// Name of the in-process link that this port is an end of; `None` for a port with another device.
     pub fn ring(&self) -> Option<&str> {
         match &self.device {
             Device::Ring(name) => Some(name),
@@ -197,7 +197,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// Returns the key of `[[ports]]` that selects the device.
+    /// Key of `[[ports]]` that selects the device.
     pub fn key(&self) -> &'static str {
         match self {
             Device::Pci(_) => "pci",
@@ -235,7 +235,7 @@ impl Device {
         }
     }
 
-    /// Returns the number of queue pairs, each served separately; more than one only with [`VhostUser::queues`].
+    /// Number of queue pairs, each served separately; more than one only with [`VhostUser::queues`].
     pub fn queues(&self) -> u8 {
         match self {
             Device::VhostUser(vhost) => vhost.queues,
@@ -243,7 +243,7 @@ impl Device {
         }
     }
 
-    /// Returns the socket that Weir creates, with its permissions; `None` if the peer creates it, or the device has none.
+    /// Socket that Weir creates, with its permissions; `None` if the peer creates it, or the device has none.
     pub fn own_socket(&self) -> Option<(&str, &SocketAccess)> {
         match self {
             Device::VhostUser(VhostUser { socket, client: false, access, .. })
@@ -252,7 +252,7 @@ impl Device {
         }
     }
 
-    /// Returns the name of the kernel interface that the device uses or creates.
+    /// Name of the kernel interface that the device uses or creates.
     pub fn netdev(&self) -> Option<&str> {
         match self {
             Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name),

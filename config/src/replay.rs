@@ -72,7 +72,6 @@ impl ReplayConfig {
 }
 
 impl ReplayPace {
-    /// Range of speeds.
     pub(crate) const SPEEDS: std::ops::RangeInclusive<f64> = 0.000_1..=1_000_000.0;
 
     /// Parses `1`, `2.5` or `max`.

@@ -83,7 +83,6 @@ pub enum Charges<'c> {
 }
 
 impl Charges<'_> {
-    /// Iterates over the charges.
     pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
         let packets = match self {
             Charges::Each(charges) => charges.len(),

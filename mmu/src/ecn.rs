@@ -61,7 +61,7 @@ impl EcnMarker {
         self.marks_arrivals
     }
 
-    /// Returns the scale of a port of this rate, for [`EcnMarker::marks_on`].
+    /// Scale of a port of this rate, for [`EcnMarker::marks_on`].
     pub fn scale_of(rate: BitRate) -> u64 {
         let scale = (u128::from(Self::REFERENCE.as_bps()) << 16) / u128::from(rate.as_bps().max(1));
         scale.clamp(1, 1 << 32) as u64

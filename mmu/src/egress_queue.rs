@@ -51,12 +51,10 @@ impl EgressQueue {
         &self.watermark
     }
 
-    /// Peak length since the start.
     pub(crate) fn highest(&self) -> u64 {
         self.former.highest(&self.watermark)
     }
 
-    /// Restarts the watermark from the current length.
     pub(crate) fn restart_watermark(&self) {
         self.former.restart(&self.watermark, || self.length());
     }

@@ -110,7 +110,6 @@ impl IngressQueue {
         std::array::from_fn(|n| self.former[n].highest(marks[n]))
     }
 
-    /// Restarts the watermarks from the current levels.
     pub(crate) fn restart_watermarks(&self) {
         let [held, shared, headroom] = &self.former;
         shared.restart(&self.shared_max, || u64::from(self.levels.load().shared));
@@ -121,7 +120,6 @@ impl IngressQueue {
         });
     }
 
-    /// Records a transition to OFF by an arrival at `now`.
     pub(crate) fn note_off(&self, now: Time) {
         self.pauses.fetch_add(1, Ordering::Relaxed);
         self.off_at.set(now);

@@ -12,11 +12,9 @@ use weir_units::archive::SharedState;
 use crate::sync::{Ordering, Word};
 use crate::xon::Xon;
 
-/// Packed [`Levels`].
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct AtomicLevels(Word);
 
-/// Occupancy and state, unpacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Levels {
     pub off: bool,

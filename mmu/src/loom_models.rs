@@ -31,7 +31,6 @@ fn mmu() -> Mmu {
     Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Xon::below(Bytes::new(500)), Alpha::ONE)
 }
 
-/// Explores a model of the whole MMU.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -48,7 +47,6 @@ fn release(mmu: &Mmu, departures: &[Departure]) {
     mmu.release(Time::ZERO, departures);
 }
 
-/// Runs `act` on another thread of the model.
 fn beside<T: 'static>(mmu: &Arc<Mmu>, act: impl FnOnce(&Mmu) -> T + 'static) -> thread::JoinHandle<T> {
     let mmu = mmu.clone();
     thread::spawn(move || act(&mmu))
@@ -451,7 +449,7 @@ mod parts {
         });
     }
 
-    /// A departure counts in the current window at once, whatever another lcore adds; later both count in the last window.
+    /// A departure counts in the current window at once, for any concurrent addition; later both count in the last window.
     #[test]
     fn the_window_under_way_is_read_while_another_lcore_adds() {
         loom::model(|| {

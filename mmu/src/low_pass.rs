@@ -160,7 +160,6 @@ fn follow_by(kept: u64, ahead: i64, count: usize, size: impl Fn(usize) -> u32) -
     behind.wrapping_neg().cast_signed()
 }
 
-/// Number of steps per loop check.
 const STEPS: usize = 8;
 
 /// Converts an average to bytes, rounded up: an average above a threshold stays above it.

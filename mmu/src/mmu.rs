@@ -52,7 +52,6 @@ pub struct Mmu {
     shared: CachePadded<Pool>,
     /// Headroom pool, in layouts that pool headroom.
     headroom: Option<CachePadded<Pool>>,
-    /// Egress lossy pool of the four-pool model.
     egress_lossy: Option<CachePadded<Pool>>,
     ingress: Box<[CachePadded<IngressQueue>]>,
     egress: Rows<EgressQueue>,
@@ -84,7 +83,6 @@ struct Terms<'m> {
     egress_lossy: Option<&'m Pool>,
 }
 
-/// State that the queues of one ingress port share.
 #[derive(Debug, SharedState)]
 struct IngressPort {
     changed: Changed,
@@ -237,18 +235,18 @@ impl Mmu {
         self.lossy_alpha.set(lossy_alpha);
     }
 
-    /// Returns the current α° of lossy classes.
+    /// Current α° of lossy classes.
     pub fn lossy_alpha(&self) -> Alpha {
         self.lossy_alpha.get()
     }
 
-    /// Returns the right to admit packets of an ingress port; `None` after the first call.
+    /// Right to admit packets of an ingress port; `None` after the first call.
     pub fn writer(&self, port: PortId) -> Option<PortWriter> {
         let taken = self.ports[port.index()].has_writer.swap(true, Ordering::Relaxed);
         (!taken).then(|| PortWriter::new(port))
     }
 
-    /// Returns the classes that the peer of `port` should pause. `before` is the previous answer, returned unchanged if nothing has changed
+    /// Classes that the peer of `port` should pause. `before` is the previous answer, returned unchanged if nothing has changed
     /// since.
     #[inline]
     pub fn off_classes(&self, port: PortId, before: ClassSet) -> ClassSet {
@@ -266,7 +264,7 @@ impl Mmu {
         })
     }
 
-    /// Returns the arrival time of the packet that turned a class of `port` OFF, by its own queue or by port-level flow control; `None` if
+    /// Arrival time of the packet that turned a class of `port` OFF, by its own queue or by port-level flow control; `None` if
     /// the class is ON.
     pub fn off_since(&self, port: PortId, class: Class) -> Option<Time> {
         let (port, queue) = (&self.ports[port.index()], &self.ingress[QueueId::new(port, class).index()]);
@@ -281,7 +279,7 @@ impl Mmu {
         Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
     }
 
-    /// Returns the terms of a plain MMU ([`Rules::is_plain`]) as constants, so that absent parts cost nothing.
+    /// Terms of a plain MMU ([`Rules::is_plain`]) as constants, so that absent parts cost nothing.
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);
@@ -298,7 +296,7 @@ impl Mmu {
         Terms { rules, headroom: None, egress_lossy: None }
     }
 
-    /// Returns the policy's view of a lossless ingress queue with these levels.
+    /// Policy's view of a lossless ingress queue with these levels.
     #[inline]
     fn ingress_view(&self, rules: &Rules, id: QueueId, levels: Levels, pool: PoolLevel, now: Time) -> QueueView {
         let length = u64::from(levels.shared);
@@ -316,7 +314,7 @@ impl Mmu {
         }
     }
 
-    /// Returns the policy's view of a lossy egress queue of this length.
+    /// Policy's view of a lossy egress queue of this length.
     #[inline]
     fn egress_view(&self, terms: &Terms<'_>, id: QueueId, length: u64, pool: PoolLevel, now: Time) -> QueueView {
         let rules = &terms.rules;
@@ -362,14 +360,13 @@ impl Rules {
         if self.low_pass.is_some() { average.load() } else { 0 }
     }
 
-    /// Returns the length that thresholds are compared with: q̂ in whole bytes under a policy that filters, otherwise the length itself.
+    /// Length that thresholds are compared with: q̂ in whole bytes under a policy that filters, otherwise the length itself.
     #[inline]
     fn compared(&self, average: u64, length: u64) -> u64 {
         if self.low_pass.is_some() { whole_bytes(average) } else { length }
     }
 }
 
-/// Returns the sum of the packets' charges, in bytes.
 #[inline]
 fn total(packets: &[Arrival]) -> u64 {
     if let [packet] = packets {

@@ -68,7 +68,7 @@ impl SharedState for dyn Policy {
 /// An implementation must provide [`name`](Policy::name), [`threshold`](Policy::threshold), [`steady_state`](Policy::steady_state) and
 /// [`describe`](Policy::describe); all other methods have defaults.
 pub trait Policy: Debug + Send + Sync {
-    /// Returns the name by which a configuration selects the policy.
+    /// Name by which a configuration selects the policy.
     fn name(&self) -> &'static str;
 
     /// Archives the policy's state that changes during a run in virtual time, for a checkpoint. State in atomics derives [`SharedState`]; a
@@ -80,12 +80,12 @@ pub trait Policy: Debug + Send + Sync {
     /// Returns T(t) for the shared occupancy w_s of a lossless ingress queue.
     fn threshold(&self, queue: &QueueView) -> Threshold;
 
-    /// Returns the threshold that reports show, in bytes; Xoff by default.
+    /// Threshold that reports show, in bytes; Xoff by default.
     fn threshold_shown(&self, queue: &QueueView) -> u64 {
         self.threshold(queue).xoff
     }
 
-    /// Returns the maximum length of a lossy egress queue, including the arriving packet. `alpha` is the configured α of lossy classes. The
+    /// Maximum length of a lossy egress queue, including the arriving packet. `alpha` is the configured α of lossy classes. The
     /// default is DT over the shared segment.
     fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
         alpha.of(Bytes::new(queue.shared_pool.free())).get()
@@ -115,7 +115,7 @@ pub trait Policy: Debug + Send + Sync {
     /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`admitted`](Policy::admitted).
     fn released(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
 
-    /// Returns the filter that computes q̂ for [`QueueView::average`]; without a filter, the average is the length itself.
+    /// Filter that computes q̂ for [`QueueView::average`]; without a filter, the average is the length itself.
     fn low_pass(&self) -> Option<LowPass> {
         None
     }
@@ -125,7 +125,7 @@ pub trait Policy: Debug + Send + Sync {
         true
     }
 
-    /// Returns the parameters of port-level flow control, if the policy adds it to per-queue flow control.
+    /// Parameters of port-level flow control, if the policy adds it to per-queue flow control.
     fn port_level(&self) -> Option<PortLevel> {
         None
     }
@@ -141,7 +141,7 @@ pub trait Policy: Debug + Send + Sync {
         false
     }
 
-    /// Returns the new Φ of a lossless ingress queue, at most the layout's Φ. The difference goes to the shared segment.
+    /// New Φ of a lossless ingress queue, at most the layout's Φ. The difference goes to the shared segment.
     fn headroom(&self, _queue: QueueId) -> Bytes {
         Bytes::ZERO
     }
@@ -159,19 +159,19 @@ pub trait Policy: Debug + Send + Sync {
     /// in their segments.
     fn retune(&self, _settings: &dyn PolicySettings, _layout: &BufferLayout) {}
 
-    /// Returns the steady state of equally overloaded queues, by the policy's closed form.
+    /// Steady state of equally overloaded queues, by the policy's closed form.
     fn steady_state(&self, load: &Load) -> SteadyState;
 
-    /// Returns the description for `weir check`: paper section and parameters, one line each.
+    /// Description for `weir check`: paper section and parameters, one line each.
     fn describe(&self) -> Vec<String>;
 
-    /// Returns the policy's parameters for a port of this rate and a shared segment of this size, for `weir check`. The text completes a
+    /// Policy's parameters for a port of this rate and a shared segment of this size, for `weir check`. The text completes a
     /// sentence that begins "a port of 10Gbps".
     fn describe_port(&self, _rate: BitRate, _shared: Bytes) -> Option<String> {
         None
     }
 
-    /// Returns the policy's state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
+    /// Policy's state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
     fn observe(&self, _queue: &QueueView) -> Gauges {
         Gauges::NONE
     }
@@ -260,7 +260,7 @@ impl Threshold {
 }
 
 impl Load {
-    /// Returns the steady state of dynamic thresholds over one pool. `lossless` and `lossy` are the sums of the queues' α, so the free
+    /// Steady state of dynamic thresholds over one pool. `lossless` and `lossy` are the sums of the queues' α, so the free
     /// buffer is `B_s / (1 + lossless + lossy)`.
     fn shared_by_weight(&self, lossless: f64, lossy: f64) -> SteadyState {
         let free = self.shared.get() as f64 / (1.0 + lossless + lossy);
@@ -268,7 +268,6 @@ impl Load {
     }
 }
 
-/// Returns an even share of a total, rounded down.
 fn each(total: f64, queues: u64) -> Bytes {
     Bytes::new((total.max(0.0) / queues.max(1) as f64) as u64)
 }

@@ -27,7 +27,6 @@ pub struct PoolLevel {
     pub used: u64,
 }
 
-/// Result of a reservation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
     /// State of the pool before the reservation, without this reservation.
@@ -37,7 +36,7 @@ pub(crate) struct Grant {
 }
 
 impl PoolLevel {
-    /// Returns the free bytes.
+    /// Free bytes.
     #[inline]
     pub fn free(self) -> u64 {
         self.capacity.saturating_sub(self.used)
@@ -120,7 +119,6 @@ impl Pool {
         &self.watermark
     }
 
-    /// Peak level since the start.
     pub(crate) fn highest(&self) -> u64 {
         self.former.highest(&self.watermark)
     }

@@ -5,7 +5,6 @@ use std::ops::Index;
 use prefetch_index::prefetch_index;
 use weir_units::archive::{Archive, SharedState};
 
-/// Cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line<T>(T);
@@ -43,7 +42,6 @@ impl<T> Rows<T> {
         self.lines.iter_mut().step_by(1 << self.spread).map(|Line(row)| row)
     }
 
-    /// Prefetches a row.
     #[inline]
     pub(crate) fn prefetch(&self, row: usize) {
         prefetch_index(&self.lines, row << self.spread);

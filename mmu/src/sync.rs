@@ -34,13 +34,11 @@ impl Word {
         self.value.load(ordering)
     }
 
-    /// Adds and returns the previous value.
     #[inline]
     pub(crate) fn fetch_add(&self, more: u64, ordering: Ordering) -> u64 {
         if self.is_own { self.replace(|value| value.wrapping_add(more)) } else { self.value.fetch_add(more, ordering) }
     }
 
-    /// Subtracts and returns the previous value.
     #[inline]
     pub(crate) fn fetch_sub(&self, less: u64, ordering: Ordering) -> u64 {
         if self.is_own { self.replace(|value| value.wrapping_sub(less)) } else { self.value.fetch_sub(less, ordering) }

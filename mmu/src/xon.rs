@@ -5,7 +5,7 @@ use weir_units::archive::SharedState;
 
 use crate::policy::LiveBytes;
 
-/// Level to which a queue's shared segment must drain before RESUME: below T − `offset`, or to `floor`, whichever is more. The queue's
+/// Level to which a queue's shared segment must drain before RESUME: below T − `offset`, or to `floor` if higher. The queue's
 /// headroom must also be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Xon {
@@ -15,7 +15,6 @@ pub struct Xon {
     pub floor: Bytes,
 }
 
-/// Runtime-changeable [`Xon`].
 #[derive(Debug, SharedState)]
 pub(crate) struct LiveXon {
     offset: LiveBytes,

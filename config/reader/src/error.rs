@@ -209,7 +209,6 @@ pub struct Problem {
     pub(crate) marks: Vec<Mark>,
 }
 
-/// Labelled key of a [`Problem`].
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) key: String,

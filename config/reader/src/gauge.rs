@@ -90,13 +90,13 @@ impl Gauges {
         self.0.into_iter().flatten()
     }
 
-    /// Returns the value of the gauge of this name.
+    /// Value of the gauge of this name.
     pub fn value(&self, name: &str) -> Option<u64> {
         self.iter().find(|(gauge, _)| gauge.name == name).map(|(_, value)| value)
     }
 }
 
-/// Returns the gauges with distinct names, as different kinds may share a gauge.
+/// Gauges with distinct names, as different kinds may share a gauge.
 pub fn distinct_gauges<'g>(gauges: impl Iterator<Item = &'g Gauge>) -> Vec<&'g Gauge> {
     let mut distinct: Vec<&Gauge> = Vec::new();
     for gauge in gauges {

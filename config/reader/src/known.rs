@@ -69,17 +69,17 @@ impl Known {
         self.0.iter().find(|known| known.name == table)
     }
 
-    /// Returns the keys of a table; empty for an unlisted name.
+    /// Keys of a table; empty for an unlisted name.
     pub fn keys_of(self, table: &str) -> &'static [&'static str] {
         self.find(table).map_or(&[], |known| known.keys)
     }
 
-    /// Returns the selecting key of a table, and its default.
+    /// Selecting key of a table, and its default.
     pub(crate) fn chosen_by(self, table: &str) -> Option<(&'static str, &'static str)> {
         self.find(table)?.chosen
     }
 
-    /// Returns a suggestion for a key that `table` does not have. If several tables have the key, the selected one, such as the buffer's
+    /// Suggestion for a key that `table` does not have. If several tables have the key, the selected one, such as the buffer's
     /// policy, is preferred.
     pub fn suggestion(self, table: &str, key: &str, chosen: Option<&str>) -> String {
         if let Some(near) = self.meant(table, key) {
@@ -100,7 +100,7 @@ impl Known {
         format!("`{key}` belongs in {home}; or take it out")
     }
 
-    /// Returns the key of `table` that an unknown key is probably a misspelling of; `None` for a key of a table below.
+    /// Key of `table` that an unknown key is probably a misspelling of; `None` for a key of a table below.
     pub fn meant(self, table: &str, key: &str) -> Option<&'static str> {
         let is_of_below = self.0.iter().any(|known| below(known.name, table).is_some() && known.keys.contains(&key));
         if is_of_below { None } else { nearest(key, self.keys_of(table)) }
@@ -117,12 +117,12 @@ impl Known {
     }
 }
 
-/// Returns the part of a table's name below its parent: `spfc` of `buffer.spfc` below `buffer`.
+/// Part of a table's name below its parent: `spfc` of `buffer.spfc` below `buffer`.
 fn below<'n>(name: &'n str, table: &str) -> Option<&'n str> {
     name.strip_prefix(table)?.strip_prefix('.')
 }
 
-/// Returns the known word that `word` is probably a misspelling of, if any is near enough.
+/// Known word that `word` is probably a misspelling of, if any is near enough.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let same = |a: &str, b: &str| a.to_lowercase().replace('-', "_") == b.replace('-', "_");
     if let Some(near) = known.iter().find(|near| same(word, near)) {

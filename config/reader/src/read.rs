@@ -108,7 +108,6 @@ pub const RATE: Quantity = Quantity { noun: "a rate", units: &["Mbps", "Gbps"] }
 pub const TIME: Quantity = Quantity { noun: "a time", units: &["ns", "us", "s"] };
 
 impl<'d> Table<'d> {
-    /// Creates the top-level table.
     fn root(doc: &'d Doc, entries: &'d DeTable<'d>) -> Table<'d> {
         Table::new(doc, Some(entries), "", String::new())
     }
@@ -208,7 +207,7 @@ impl<'d> Table<'d> {
         value.as_bool()
     }
 
-    /// Reads a string, number or boolean as the text that would stand in quotes, for later parsing.
+    /// Reads a string, number or boolean as text, for later parsing.
     pub fn text(&self, key: &str) -> Option<String> {
         match self.value(key)? {
             DeValue::String(text) => Some(text.to_string()),
@@ -406,7 +405,7 @@ impl<'d> Table<'d> {
         value.as_array()
     }
 
-    /// Returns a subtable; `name` is its name in the format.
+    /// Subtable; `name` is its name in the format.
     pub fn table(&self, key: &str, name: &'static str) -> Table<'d> {
         let entries = self.value(key).and_then(|value| {
             if value.as_table().is_none() {
@@ -422,20 +421,20 @@ impl<'d> Table<'d> {
         Table::new(self.doc, entries, name, self.at(key))
     }
 
-    /// Returns the subtable of a kind that files select by name.
+    /// Subtable of a kind that files select by name.
     pub fn table_of_kind(&self, kind: &(impl Named + ?Sized)) -> Table<'d> {
         let name = format!("{}.{}", self.name, kind.name());
         let known = self.doc.known.find(&name).unwrap_or_else(|| panic!("the format has no [{name}]"));
         self.table(kind.name(), known.name)
     }
 
-    /// Returns a subtable that a word may replace, and whether it is a table; otherwise it reads as empty.
+    /// Subtable that a word may replace, and whether it is a table; otherwise it reads as empty.
     pub fn table_or_word(&self, key: &str, name: &'static str) -> (Table<'d>, bool) {
         let entries = self.value(key).and_then(|value| value.as_table());
         (Table::new(self.doc, entries, name, self.at(key)), entries.is_some())
     }
 
-    /// Returns the tables of an array of tables.
+    /// Tables of an array of tables.
     pub fn tables(&self, key: &str, name: &'static str) -> Vec<Table<'d>> {
         let example = format!("one {} for each", self.doc.known.bracketed(name));
         let Some(array) = self.array(key, "an array of tables", &example) else { return Vec::new() };
@@ -458,7 +457,6 @@ pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
     }
 }
 
-/// Returns a non-negative integer.
 fn whole(value: &DeValue<'_>) -> Option<u64> {
     let integer = value.as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()

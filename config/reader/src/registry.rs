@@ -6,13 +6,13 @@ use crate::{Gauge, Key, NAME_RULE, distinct_gauges, is_name};
 
 /// Kind that a file selects by name, with parameters of its own.
 pub trait Named: Sync {
-    /// Returns the name by which a file selects the kind.
+    /// Name by which a file selects the kind.
     fn name(&self) -> &'static str;
 
-    /// Returns the parameters: all keys that the kind's table may have.
+    /// Parameters: all keys that the kind's table may have.
     fn keys(&self) -> &'static [Key];
 
-    /// Returns the run-time gauges: columns of `series.csv`, figures of the summary, sections of the report, a line of `weir check`.
+    /// Run-time gauges: columns of `series.csv`, figures of the summary, sections of the report, a line of `weir check`.
     fn gauges(&self) -> &'static [Gauge] {
         &[]
     }
@@ -105,12 +105,12 @@ impl<K: ?Sized + Named> Registry<K> {
         })
     }
 
-    /// Returns the kind of this name.
+    /// Finds the kind of this name.
     pub fn find(&self, name: &str) -> Option<&'static K> {
         self.all().iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// Returns the gauges of all kinds, each name once.
+    /// Gauges of all kinds, each name once.
     pub fn gauges(&self) -> Vec<&'static Gauge> {
         distinct_gauges(self.all().iter().flat_map(|kind| kind.gauges()))
     }

@@ -57,14 +57,14 @@ struct Piece {
 }
 
 impl Settings {
-    /// Returns the settings of a table in a file.
+    /// Settings of a table in a file.
     pub fn of(table: &Table<'_>) -> Settings {
         let origin = Origin::of_table(table);
         let source = table.doc().source();
         table.contents().map_or_else(Settings::default, |contents| settings(source, contents, origin))
     }
 
-    /// Returns the settings of a whole file. Only the syntax is checked.
+    /// Settings of a whole file. Only the syntax is checked.
     ///
     /// # Errors
     /// The file can't be read, or is not TOML.
@@ -95,7 +95,7 @@ impl Settings {
         self.entry(key).is_some()
     }
 
-    /// Returns the string at a key.
+    /// String at a key.
     pub fn string(&self, key: &str) -> Option<&str> {
         match &self.entry(key)?.setting {
             Setting::Value { string, .. } => string.as_deref(),
@@ -103,7 +103,7 @@ impl Settings {
         }
     }
 
-    /// Returns the table at a key.
+    /// Table at a key.
     pub fn table(&self, key: &str) -> Option<&Settings> {
         match &self.entry(key)?.setting {
             Setting::Table(table) => Some(table),
@@ -111,7 +111,7 @@ impl Settings {
         }
     }
 
-    /// Returns the tables of the array at a key; empty if there is no such array.
+    /// Tables of the array at a key; empty if there is no such array.
     pub fn tables(&self, key: &str) -> &[Settings] {
         match self.entry(key).map(|entry| &entry.setting) {
             Some(Setting::Tables(tables)) => tables,
@@ -119,7 +119,7 @@ impl Settings {
         }
     }
 
-    /// Returns the names of all keys whose value is a table.
+    /// Names of all keys whose value is a table.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|entry| matches!(entry.setting, Setting::Table(_))).map(|entry| entry.name.as_str())
     }

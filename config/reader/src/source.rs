@@ -33,12 +33,10 @@ impl Source {
     /// Maximum depth, above that of any known key; deeper keys are reported as unknown from here.
     const DEPTH_MAX: usize = 6;
 
-    /// Creates a source without key positions.
     pub(crate) fn unread(name: &str, text: &str) -> Source {
         Source(Arc::new(Inner { name: name.to_owned(), text: text.to_owned(), places: BTreeMap::new() }))
     }
 
-    /// Creates a source with the key positions of a parsed table.
     pub(crate) fn new(name: &str, text: &str, table: &DeTable<'_>) -> Source {
         let mut places = BTreeMap::new();
         note_table(table, "", Self::DEPTH_MAX, &mut places);
@@ -74,7 +72,6 @@ impl Source {
         self.0.places.contains_key(key)
     }
 
-    /// Line number, from 1, of a byte.
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         let before = &self.0.text.as_bytes()[..offset.min(self.0.text.len())];
         before.iter().filter(|byte| **byte == b'\n').count() + 1

@@ -7,7 +7,6 @@ use super::policy;
 use crate::buffer::BUFFER_MAX;
 use crate::{BufferConfig, Headroom, RateConfig};
 
-/// Maximum of `mean_frame`.
 const MEAN_FRAME_MAX: u64 = 16_384;
 
 pub(super) fn read(table: &Table<'_>) -> BufferConfig {
@@ -26,7 +25,6 @@ pub(super) fn read(table: &Table<'_>) -> BufferConfig {
     }
 }
 
-/// Reads `[[buffer.rates]]`.
 fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     let mut given: Vec<(RateConfig, String)> = Vec::new();
     for table in buffer.tables("rates", "buffer.rates") {

@@ -120,7 +120,6 @@ fn pci_address(table: &Table<'_>, key: &str) -> Option<String> {
     address
 }
 
-/// Reads the name of a Linux network device.
 fn netdev(table: &Table<'_>, key: &str) -> Option<String> {
     let name = table.string(key, "veth0")?;
     let bad_letter = |c: char| c.is_whitespace() || c.is_control() || ['/', ':', ','].contains(&c);
@@ -154,12 +153,10 @@ fn path(table: &Table<'_>, key: &str, example: &str, bytes_max: usize) -> Option
     None
 }
 
-/// Reads the path of a socket.
 pub(super) fn socket_path(table: &Table<'_>, key: &str, example: &str) -> Option<String> {
     path(table, key, example, SOCKET_BYTES_MAX)
 }
 
-/// Reads a path, or a table with more keys.
 fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
     const EXAMPLE: &str = "/run/vm0.sock";
     let (table, is_table) = port.table_or_word("vhost_user", "ports.vhost_user");
@@ -243,7 +240,6 @@ fn pcap(table: &Table<'_>) -> Option<Device> {
     Some(Device::Pcap { rx, tx, infinite })
 }
 
-/// Reads a path, or a table with more keys.
 fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
     const EXAMPLE: &str = "trace.pcapng";
     let (table, is_table) = port.table_or_word("replay", "ports.replay");

@@ -6,7 +6,6 @@ use weir_units::Bytes;
 
 use crate::{Device, PortConfig, SwitchConfig};
 
-/// Checks the flow control of each port.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     for speaker in speakers(doc, config) {
         has_lossless_classes(doc, config, &speaker);
@@ -71,7 +70,6 @@ pub(super) fn check_defaults(doc: &Doc, config: &SwitchConfig) {
 struct Speaker<'c> {
     index: usize,
     port: &'c PortConfig,
-    /// Key of the maximum queue length.
     limit_key: &'static str,
     limit: Option<Bytes>,
     /// Key and value of the queue length from which the sender slows down; the limit must exceed it.
@@ -100,7 +98,7 @@ fn speakers<'c>(doc: &Doc, config: &'c SwitchConfig) -> Vec<Speaker<'c>> {
     real_ports(doc, config).filter_map(speaker).collect()
 }
 
-/// Returns the ports that are known not to be clones.
+/// Ports that are known not to be clones.
 fn real_ports<'c>(doc: &Doc, config: &'c SwitchConfig) -> impl Iterator<Item = (usize, &'c PortConfig)> {
     let ports = config.ports.iter().enumerate();
     ports.filter(|(index, port)| port.clone_of().is_none() && doc.sound(&[&format!("ports[{index}].clone_of")]))

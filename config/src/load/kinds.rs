@@ -2,7 +2,7 @@
 
 use weir_reader::Named;
 
-/// Returns the keys of all kinds, in order, each with the names of its kinds.
+/// Keys of all kinds, in order, each with the names of its kinds.
 pub(crate) fn keys_of_kinds<K: ?Sized + Named>(kinds: &[&'static K]) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
     for kind in kinds {

@@ -24,7 +24,6 @@ pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
     })
 }
 
-/// Checks the NICs of a file against their ports.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in config.ports.iter().enumerate() {
         let Some(nic) = &port.nic else { continue };

@@ -33,7 +33,7 @@ fn refuse_other(table: &Table<'_>, name: &str, chosen: &str) {
     table.doc().note(problem);
 }
 
-/// Returns the rest of the file for the policy's checks.
+/// Collects the rest of the file for the policy's checks.
 pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
     FileFacts {
         doc,

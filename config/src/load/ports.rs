@@ -90,7 +90,6 @@ fn rx_descriptors(port: &Table<'_>) -> Option<u16> {
     Some(number as u16)
 }
 
-/// Records names and devices that two ports share.
 fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
     for (index, port) in ports.iter().enumerate() {
         let key = |index: usize, key: &str| format!("ports[{index}].{key}");

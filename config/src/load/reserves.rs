@@ -95,7 +95,6 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
     false
 }
 
-/// Describes the computation of the headroom.
 fn headroom_sum(config: &SwitchConfig) -> String {
     let (ports, lossless, headroom) = (config.ports.len(), config.lossless_classes(), config.headroom_size());
     let per_class = config.headroom_of_ports();
@@ -122,7 +121,6 @@ fn headroom_sum(config: &SwitchConfig) -> String {
     }
 }
 
-/// Suggests a change that reduces the headroom.
 fn less_headroom(config: &SwitchConfig) -> &'static str {
     let fixed = matches!(config.buffer.headroom, Headroom::Fixed(_));
     match config.buffer.policy.needs().headroom {

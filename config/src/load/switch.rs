@@ -128,7 +128,7 @@ fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> 
     macs
 }
 
-/// Returns the port of a static MAC, which must not be a clone.
+/// Port of a static MAC, which must not be a clone.
 fn port_of(table: &Table<'_>, ports: &[PortConfig], name: &str) -> Option<usize> {
     let port = ports.iter().position(|port| port.name == name);
     match port.map(|port| ports[port].clone_of()) {

@@ -41,7 +41,7 @@ impl Alpha {
         }
     }
 
-    /// Returns the α nearest to a number from a configuration file.
+    /// Nearest α to a number from a configuration file.
     pub fn from_f64(value: f64) -> Result<Alpha, AlphaError> {
         let scaled = (value * f64::from(1 << Self::FRACTION_BITS)).round();
         if scaled.is_nan() || scaled < 1.0 {

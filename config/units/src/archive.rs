@@ -49,7 +49,7 @@ pub trait SharedState {
 
 /// Type with a placeholder that the archive overwrites.
 pub trait Blank {
-    /// Returns a placeholder that the archive overwrites.
+    /// Placeholder that the archive overwrites.
     fn blank() -> Self;
 }
 

@@ -96,7 +96,7 @@ impl FromStr for Span {
     }
 }
 
-/// Returns a quantity in base units; `None` if number or unit is unknown, or if the value is not a whole number of base units or does not
+/// Quantity in base units; `None` if number or unit is unknown, or if the value is not a whole number of base units or does not
 /// fit.
 fn quantity(text: &str, units: &[Unit]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;

@@ -115,7 +115,6 @@ impl Mmu {
         ClassSet::EMPTY
     }
 
-    /// Places packets of some bundles individually.
     #[inline(never)]
     fn admit_each(
         &self,
@@ -204,7 +203,7 @@ impl Mmu {
         self.admit_run(terms, writer, std::slice::from_ref(arrival), verdicts, view, room)
     }
 
-    /// Returns the unused part of a burst's reservation.
+    /// Gives the unused part of a burst's reservation back.
     #[inline]
     fn leave(&self, room: &Room) {
         self.shared.note_level(room.pool().used);
@@ -237,7 +236,6 @@ impl Mmu {
         }
     }
 
-    /// Places packets of one lossless ingress queue.
     #[inline(always)]
     fn admit_lossless(
         &self,
@@ -343,7 +341,6 @@ impl Mmu {
         went_off
     }
 
-    /// Places packets of one lossy ingress queue to one egress queue.
     #[inline(always)]
     fn admit_lossy(
         &self,
@@ -435,7 +432,6 @@ impl Mmu {
         }
     }
 
-    /// Adds admitted packets to their egress queues.
     #[inline]
     fn charge_egress(&self, run: &[Arrival], verdicts: &[Verdict]) {
         if let ([arrival], [verdict]) = (run, verdicts) {

@@ -298,7 +298,6 @@ impl Mmu {
         is_off
     }
 
-    /// Returns the released bytes to the pools.
     #[inline]
     fn give_back(&self, terms: &Terms<'_>, left: &Left) {
         self.shared.give_back(left.shared);
@@ -424,7 +423,6 @@ impl Mmu {
         }
     }
 
-    /// Reconsiders a port that is OFF as a whole.
     fn reconsider_port(&self, id: PortId) {
         let Some(xon) = self.rules.port_xon_offset.map(Xon::below) else { return };
         let port = &*self.ports[id.index()];
@@ -459,9 +457,7 @@ pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
 /// Bytes that left and are not released yet, by ingress queue.
 #[derive(Debug)]
 pub struct Gone {
-    /// Bytes of each queue.
     bytes: Box<[u32]>,
-    /// Queues with bytes to release.
     queues: Vec<QueueId>,
 }
 
@@ -477,7 +473,7 @@ impl Gone {
     }
 }
 
-/// Returns the number of leading packets that arrived at this queue. The first packet did.
+/// Number of leading packets that arrived at this queue. The first packet did.
 #[inline(always)]
 fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
     // Most rows have a single ingress queue, which this detects without a branch per packet.
@@ -506,7 +502,6 @@ fn depart_filtered(
     })
 }
 
-/// Returns the charges of a run's packets.
 // Not inlined: only a policy that filters lengths calls it.
 #[inline(never)]
 fn sizes_of(run: &[Departure]) -> ArrayVec<u32, BUNDLED_MAX> {
@@ -544,7 +539,6 @@ fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
     bundles
 }
 
-/// Bytes that a burst returns to the pools.
 #[derive(Default)]
 struct Left {
     shared: u64,

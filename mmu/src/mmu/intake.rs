@@ -48,20 +48,16 @@ pub struct Group {
 #[derive(Debug)]
 pub struct Intake {
     bundles: ArrayVec<Bundle, INTAKE_MAX>,
-    /// Number of packets.
     len: usize,
     /// Index of each packet's bundle, except for the packets in `grouped`.
     of: [u8; INTAKE_MAX],
     /// Bit mask of the packets whose bundle is recorded only in `members`. Mostly all packets are admitted, and no packet's bundle is
     /// looked up.
     grouped: u64,
-    /// Charge of each packet.
     bytes: [u32; INTAKE_MAX],
     /// Charge common to all packets, if known to be equal.
     each: Option<u32>,
-    /// Bit mask of the bundles that are admitted whole.
     pub(super) whole: u64,
-    /// Segment of each bundle that is admitted whole.
     pub(super) segments: [Segment; INTAKE_MAX],
     /// Verdict on each packet of the other bundles.
     pub(super) verdicts: [Verdict; INTAKE_MAX],
@@ -69,7 +65,6 @@ pub struct Intake {
     to: [u8; EGRESS_QUEUES],
     /// Bit mask of each bundle's packets.
     members: [u64; INTAKE_MAX],
-    /// Whether two bundles may have the same egress queue.
     shares_egress: bool,
 }
 
@@ -265,7 +260,7 @@ impl Intake {
         self.len = n + 1;
     }
 
-    /// Returns the number of packets.
+    /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
@@ -277,31 +272,30 @@ impl Intake {
         self.len == 0
     }
 
-    /// Returns the number of packets that can still be added.
+    /// Number of packets that can still be added.
     #[inline]
     pub fn room(&self) -> usize {
         INTAKE_MAX - self.len
     }
 
-    /// Returns the bundles, in the order of their first packets.
+    /// Bundles, in the order of their first packets.
     #[inline]
     pub fn bundles(&self) -> &[Bundle] {
         &self.bundles
     }
 
-    /// Returns the bundles with a bit mask of each one's packets; `None` if two bundles may have the same egress queue.
+    /// Bundles with a bit mask of each one's packets; `None` if two bundles may have the same egress queue.
     #[inline]
     pub fn by_egress(&self) -> Option<impl Iterator<Item = (&Bundle, u64)>> {
         (!self.shares_egress).then(|| self.bundles_with_packets())
     }
 
-    /// Returns the bundles with a bit mask of each one's packets.
+    /// Bundles with a bit mask of each one's packets.
     #[inline]
     pub fn bundles_with_packets(&self) -> impl Iterator<Item = (&Bundle, u64)> {
         self.bundles.iter().zip(self.members.iter().copied())
     }
 
-    /// Returns the index of a packet's bundle.
     #[inline(always)]
     fn place(&self, n: usize) -> usize {
         if self.grouped >> n & 1 == 0 { usize::from(self.of[n]) } else { self.place_by_members(n) }
@@ -313,7 +307,7 @@ impl Intake {
         bundles.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle")
     }
 
-    /// Returns a packet.
+    /// Packet `n` of the burst.
     ///
     /// # Panics
     /// If `n` is not below [`Intake::len`].
@@ -323,13 +317,13 @@ impl Intake {
         Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes: self.bytes[n] }
     }
 
-    /// Returns the charge of each packet.
+    /// Charge of each packet.
     #[inline]
     pub fn bytes(&self) -> &[u32] {
         &self.bytes[..self.len]
     }
 
-    /// Returns the charges of the packets.
+    /// Charges of the packets.
     #[inline]
     pub fn charges(&self) -> Charges<'_> {
         match self.each {
@@ -338,7 +332,7 @@ impl Intake {
         }
     }
 
-    /// Returns the charge of every packet, if known to be equal; individual charges are not compared.
+    /// Charge of every packet, if known to be equal; individual charges are not compared.
     #[inline]
     pub fn each_charged(&self) -> Option<u32> {
         self.each
@@ -350,7 +344,7 @@ impl Intake {
         self.bytes().iter().enumerate().map(|(n, bytes)| (&self.bundles[self.place(n)], *bytes))
     }
 
-    /// Returns the packets.
+    /// Packets of the burst.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Arrival> {
         self.placed().map(|(bundle, bytes)| Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes })
@@ -362,7 +356,7 @@ impl Intake {
         self.whole == mask(self.bundles.len())
     }
 
-    /// Returns the verdict on a packet.
+    /// Verdict on a packet.
     ///
     /// # Panics
     /// If `n` is not below [`Intake::len`].
@@ -380,19 +374,16 @@ impl Intake {
         (self.len, self.grouped) = (0, 0);
     }
 
-    /// Returns the charge of each packet of these bundles.
     #[inline]
     pub(super) fn bytes_of(&self, bundles: u64) -> impl Iterator<Item = u32> {
         bits(self.members_of(bundles)).map(|n| self.bytes[n % INTAKE_MAX])
     }
 
-    /// Returns the bit mask of the packets of these bundles.
     #[inline]
     fn members_of(&self, bundles: u64) -> u64 {
         bits(bundles).fold(0, |members, bundle| members | self.members[bundle % INTAKE_MAX])
     }
 
-    /// Returns the smallest charge of any packet.
     pub(super) fn smallest(&self) -> u32 {
         self.bytes[..self.len].iter().copied().min().unwrap_or(0)
     }
@@ -421,7 +412,6 @@ pub(super) struct Gathered {
     pub(super) places: ArrayVec<u8, INTAKE_MAX>,
 }
 
-/// Returns a mask of the lowest `n` bits.
 #[inline]
 pub(super) fn mask(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }

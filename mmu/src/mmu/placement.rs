@@ -1,9 +1,11 @@
 //! Placement rule of the MMU: the segment of each packet of a run, or the reason to refuse it.
 //!
-//! [`place`] tries the segments in order. Their bounds come from a [`Segments`]: [`LosslessQueue`] (T of the queue, then headroom of its
-//! own or from a pool), [`PausedPort`] (T of the queue and of the port, then the port's insurance headroom) and [`LossyQueue`] (the
-//! threshold of the egress queue, and no headroom). [`admission`](super::admission) charges the placed packets; [`passage`](super::passage)
-//! only asks.
+//! [`place`] tries the segments in order. Their bounds come from a [`Segments`]:
+//! - [`LosslessQueue`]: T of the queue, then headroom of its own or from a pool;
+//! - [`PausedPort`]: T of the queue and of the port, then the port's insurance headroom;
+//! - [`LossyQueue`]: the threshold of the egress queue, and no headroom.
+//!
+//! [`admission`](super::admission) charges the placed packets; [`passage`](super::passage) only asks.
 
 use weir_units::{Alpha, PortId, Time};
 
@@ -58,7 +60,6 @@ pub(super) fn place(
     placed
 }
 
-/// Bytes that a run has taken so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Placed {
     pub(super) private: u32,
@@ -120,7 +121,6 @@ impl Room {
     }
 }
 
-/// Arguments of a run's threshold queries.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'r> {
     pub(super) mmu: &'r Mmu,
@@ -154,7 +154,6 @@ pub(super) struct LosslessQueue<'r> {
     pub(super) levels: Levels,
     /// Average q̂ of the queue, under a policy that filters.
     pub(super) average: u64,
-    /// Headroom Φ, in charges.
     pub(super) headroom_limit: u32,
     /// Bytes reserved in the headroom pool for the run; `u64::MAX` without a pool.
     pub(super) headroom_granted: u64,

@@ -83,14 +83,14 @@ pub struct QueueLevels {
 }
 
 impl Mmu {
-    /// Returns the occupancy of an ingress queue. Costs two loads.
+    /// Occupancy of an ingress queue. Costs two loads.
     pub fn queue_levels(&self, id: QueueId) -> QueueLevels {
         let queue = &self.ingress[id.index()];
         let levels = queue.levels.load();
         QueueLevels { private: queue.private(), shared: levels.shared, headroom: levels.headroom, off: levels.off }
     }
 
-    /// Returns the bytes in use of the shared segment. Costs one load.
+    /// Bytes in use of the shared segment. Costs one load.
     pub fn shared_used(&self) -> u64 {
         self.shared.level().used
     }
@@ -120,14 +120,14 @@ impl Mmu {
         }
     }
 
-    /// Returns the current maximum length of a lossy egress queue, including an arriving packet.
+    /// Current maximum length of a lossy egress queue, including an arriving packet.
     pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
         let length = self.egress[id.index()].length();
         let view = self.egress_view(&self.terms(), id, length, self.shared.level(), now);
         Bytes::new(self.policy.lossy_threshold(&view, self.lossy_alpha.get()))
     }
 
-    /// Returns the total occupancy of an ingress queue, for flow control by queue length.
+    /// Total occupancy of an ingress queue, for flow control by queue length.
     #[inline]
     pub fn held(&self, queue: QueueId) -> Bytes {
         let queue = &self.ingress[queue.index()];
@@ -135,18 +135,18 @@ impl Mmu {
         Bytes::new(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(queue.private()))
     }
 
-    /// Returns the bytes queued for a port and class, for ECN marking.
+    /// Bytes queued for a port and class, for ECN marking.
     #[inline]
     pub fn egress_length(&self, queue: QueueId) -> u64 {
         self.egress[queue.index()].length()
     }
 
-    /// Returns the peak length of an egress queue since the start.
+    /// Peak length of an egress queue since the start.
     pub fn egress_length_max(&self, queue: QueueId) -> Bytes {
         Bytes::new(self.egress[queue.index()].highest())
     }
 
-    /// Returns the watermarks of a port's and class's queues since their last restart.
+    /// Watermarks of a port's and class's queues since their last restart.
     pub fn queue_watermarks(&self, id: QueueId) -> QueueWatermarks {
         let (ingress, egress) = (&self.ingress[id.index()], &self.egress[id.index()]);
         QueueWatermarks {
@@ -156,7 +156,7 @@ impl Mmu {
         }
     }
 
-    /// Returns the watermarks of the pools since their last restart.
+    /// Watermarks of the pools since their last restart.
     pub fn pool_watermarks(&self) -> PoolWatermarks {
         let of = |pool: &Pool| Bytes::new(pool.watermark().get());
         PoolWatermarks {
@@ -175,27 +175,27 @@ impl Mmu {
         pools.into_iter().flatten().for_each(|pool| pool.restart_watermark());
     }
 
-    /// Returns the usage of the shared segment: Σ w_s of B_s.
+    /// Usage of the shared segment: Σ w_s of B_s.
     pub fn pool_use(&self) -> PoolUse {
         pool_use(&self.shared)
     }
 
-    /// Returns the usage of the headroom pool, in layouts that pool headroom.
+    /// Usage of the headroom pool, in layouts that pool headroom.
     pub fn headroom_pool_use(&self) -> Option<PoolUse> {
         self.headroom.as_deref().map(pool_use)
     }
 
-    /// Returns the usage of the egress lossy pool, in the four-pool model.
+    /// Usage of the egress lossy pool, in the four-pool model.
     pub fn egress_lossy_pool_use(&self) -> Option<PoolUse> {
         self.egress_lossy.as_deref().map(pool_use)
     }
 
-    /// Returns the partition that the MMU was created with.
+    /// Partition that the MMU was created with.
     pub fn layout(&self) -> &BufferLayout {
         &self.layout
     }
 
-    /// Returns the policy that the MMU was created with.
+    /// Policy that the MMU was created with.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
     }

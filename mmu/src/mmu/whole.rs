@@ -33,7 +33,6 @@ pub(super) struct Sums {
     /// Egress queue of lossy packets; one of several for lossless ones.
     pub(super) egress: QueueId,
     pub(super) bytes: u64,
-    /// Bit mask of the bundles.
     group: u64,
 }
 
@@ -88,7 +87,7 @@ impl IngressQueue {
 }
 
 impl Mmu {
-    /// Returns the bundles among `left` that are decided together with the first.
+    /// Bundles among `left` that are decided together with the first.
     #[inline(always)]
     pub(super) fn group(&self, bundles: &[Bundle], left: u64) -> u64 {
         let first = left.trailing_zeros() as usize;

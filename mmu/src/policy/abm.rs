@@ -84,7 +84,6 @@ impl Abm {
         if queue.lossless { &self.ingress } else { &self.egress }
     }
 
-    /// Bound Γ over a pool.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha, pool: PoolLevel) -> u64 {
         let of_all = alpha.of(Bytes::new(pool.free())).get();
@@ -126,7 +125,6 @@ impl Abm {
         port.index() + 1 == self.reciprocal.len()
     }
 
-    /// Records whether a queue is congested.
     #[inline]
     fn note(&self, queue: &QueueView) {
         self.side(queue).congested.note(queue.queue, queue.length);
@@ -221,7 +219,6 @@ impl Policy for Abm {
     }
 }
 
-/// Kind of `policy = "abm"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

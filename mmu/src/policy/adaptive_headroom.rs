@@ -38,7 +38,6 @@ pub struct AdaptiveHeadroom {
     queues: QueueWords<WORDS>,
 }
 
-/// Link of a port.
 #[derive(Debug, SharedState)]
 struct Link {
     #[state(same)]
@@ -65,7 +64,6 @@ const LAST_AT: usize = 1;
 /// Longest delay so far.
 const DELAY_MAX: usize = 2;
 const SAMPLES: usize = 3;
-/// Headroom Φ, in bytes.
 const HEADROOM: usize = 4;
 const ON: u64 = u64::MAX;
 
@@ -216,7 +214,6 @@ impl Policy for AdaptiveHeadroom {
     }
 }
 
-/// Kind of `policy = "adaptive"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

@@ -103,7 +103,7 @@ impl Departures {
         u64::from(Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now)).last)
     }
 
-    /// Bytes that departed in the last complete window or so far in the current one, whichever is more.
+    /// Maximum of the bytes that departed in the last complete window and so far in the current one.
     #[inline]
     pub(crate) fn in_last_window_or_this(&self, windows: Windows, now: Time) -> u64 {
         let counts = Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now));

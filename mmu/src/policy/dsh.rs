@@ -181,7 +181,6 @@ impl Policy for Dsh {
     }
 }
 
-/// Kind of `policy = "dsh"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

@@ -67,7 +67,6 @@ impl DynamicThreshold {
         self.alpha.set(alpha);
     }
 
-    /// T over a pool.
     #[inline]
     pub(super) fn over(&self, pool: PoolLevel) -> u64 {
         self.alpha().of(Bytes::new(pool.free())).get()
@@ -136,10 +135,8 @@ pub(super) struct WithOtherHeadroom {
     /// Description for settings and an α.
     #[state(same)]
     pub(super) description: fn(&dyn PolicySettings, Alpha) -> Vec<String>,
-    /// Factor α of settings.
     #[state(same)]
     pub(super) alpha_of: fn(&dyn PolicySettings) -> Option<Alpha>,
-    /// Settings that the policy was built with.
     #[state(same)]
     pub(super) settings: Arc<dyn PolicySettings>,
 }
@@ -181,7 +178,6 @@ impl Policy for WithOtherHeadroom {
     }
 }
 
-/// Kind of `policy = "dt"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

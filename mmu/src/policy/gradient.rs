@@ -52,7 +52,6 @@ pub struct Tables {
     power: [u32; 64],
 }
 
-/// Constants of a link for the estimate.
 #[derive(Debug)]
 struct Line {
     /// C, as a gradient. Relaxed, as are the steps: while C changes, an estimate uses either value.
@@ -64,10 +63,8 @@ struct Line {
 }
 
 const FRACTION_BITS: u32 = 20;
-/// Number of steps of Fig. 12.
 const STEPS: usize = 32;
 
-/// Number of counters per queue.
 const WORDS: usize = 5;
 const LAST_AT: usize = 0;
 const LAST_LENGTH: usize = 1;

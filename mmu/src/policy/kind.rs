@@ -25,10 +25,10 @@ pub trait PolicyKind: Named + Debug {
 /// [`check_sizes`](PolicySettings::check_sizes) if every key that sizes derive from is valid. In a file without errors,
 /// [`build`](PolicySettings::build) creates the policy, once for each switch.
 pub trait PolicySettings: Any + Debug + Send + Sync {
-    /// Returns the kind of the policy.
+    /// Kind of the policy.
     fn kind(&self) -> &'static dyn PolicyKind;
 
-    /// Returns the policy's requirements for the partition of the buffer.
+    /// Policy's requirements for the partition of the buffer.
     fn needs(&self) -> LayoutNeeds;
 
     /// Builds the policy over a partition.
@@ -43,17 +43,17 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
     /// Records conflicts with the buffer's sizes.
     fn check_sizes(&self, _file: &FileFacts<'_>, _sizes: &Sizes<'_>) {}
 
-    /// Returns the constant T, of the key `threshold`, if the policy has one.
+    /// Constant T, of the key `threshold`, if the policy has one.
     fn constant_threshold(&self) -> Option<ConstantThreshold> {
         None
     }
 
-    /// Returns the key of the window in which departures are counted, if any. The bytes that can depart in a window are bounded.
+    /// Key of the window in which departures are counted, if any. The bytes that can depart in a window are bounded.
     fn window_key(&self) -> Option<&'static Key> {
         None
     }
 
-    /// Returns the keys that [`Policy::retune`] may change at run time. Other keys set the buffer's partition, filters and windows at
+    /// Keys that [`Policy::retune`] may change at run time. Other keys set the buffer's partition, filters and windows at
     /// start.
     fn live_keys(&self) -> &'static [&'static str] {
         &[]
@@ -64,7 +64,7 @@ pub trait PolicySettings: Any + Debug + Send + Sync {
         false
     }
 
-    /// Returns a warning why the policy may lose lossless frames, where its needs do not imply one.
+    /// Warning why the policy may lose lossless frames, where its needs do not imply one.
     fn warning(&self) -> Option<&'static str> {
         None
     }
@@ -129,7 +129,7 @@ pub struct BuildContext<'c> {
 pub enum ConstantThreshold {
     /// Threshold from the file.
     Given(Bytes),
-    /// Even share of the ports, B_s / N_p.
+    /// Share of each port, B_s / N_p.
     EvenShare,
 }
 
@@ -217,12 +217,12 @@ impl FileFacts<'_> {
 }
 
 impl dyn PolicySettings {
-    /// Returns the policy's name.
+    /// Policy's name.
     pub fn name(&self) -> &'static str {
         self.kind().name()
     }
 
-    /// Returns the path of one of the policy's keys in the file.
+    /// Path of one of the policy's keys in the file.
     pub fn at(&self, key: &str) -> String {
         format!("buffer.{}.{key}", self.name())
     }
@@ -263,7 +263,7 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// Returns the longest window, in whole microseconds, in which the fastest port's departures can be counted.
+/// Longest window, in whole microseconds, in which the fastest port's departures can be counted.
 pub fn longest_window(rates: &[BitRate]) -> Span {
     let fastest = rates.iter().copied().max().unwrap_or(BitRate::gbps(1));
     Span::from_micros(fastest.time_for(Bytes::new(Windows::BYTES_MAX)).as_micros())

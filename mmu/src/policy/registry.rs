@@ -35,7 +35,7 @@ pub fn known_tables() -> impl Iterator<Item = KnownTable> {
     POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
 }
 
-/// Returns the settings of a policy by its name and the text of its table, for a switch without a file.
+/// Settings of a policy by its name and the text of its table, for a switch without a file.
 ///
 /// ```
 /// let spfc = weir_mmu::policy::settings("spfc", "k_spfc = 8").unwrap();

@@ -39,7 +39,6 @@ impl Reverie {
         Reverie { alpha: LiveAlpha::new(settings.alpha), settings: *settings, congested: [count(), count()] }
     }
 
-    /// Bound Γ, in bytes.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha) -> u64 {
         let of_all = alpha.of(Bytes::new(queue.shared_pool.free())).get();
@@ -145,7 +144,6 @@ impl Policy for Reverie {
     }
 }
 
-/// Kind of `policy = "reverie"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

@@ -76,7 +76,7 @@ impl Policy for Sonic {
     }
 }
 
-/// Returns the steady state of the four-pool model. `lossless` is the sum of the lossless queues' α over the ingress pool, `lossy` that of
+/// Steady state of the four-pool model. `lossless` is the sum of the lossless queues' α over the ingress pool, `lossy` that of
 /// the lossy queues over the egress lossy pool (reverie eq. 2 and 3).
 pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
     let (ingress, egress) = (load.shared.get() as f64, load.egress_lossy.unwrap_or(load.shared).get() as f64);
@@ -85,7 +85,6 @@ pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
     SteadyState { lossless: each(q_lossless, load.lossless), lossy: each(q_lossy, load.lossy) }
 }
 
-/// Kind of `policy = "sonic"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

@@ -42,7 +42,6 @@ struct Port {
     departures: CachePadded<Departures>,
     /// C·TC / K_spfc, in bytes. Relaxed: an independent number.
     victim_from: AtomicU64,
-    /// C, in b/s; only the control thread uses it.
     rate: AtomicU64,
 }
 
@@ -193,7 +192,6 @@ pub const VICTIM: Gauge = Gauge::new(
 .titled("Port states (SPFC)")
 .of_port();
 
-/// Kind of `policy = "spfc"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

@@ -75,7 +75,6 @@ impl Policy for StaticThreshold {
     }
 }
 
-/// Kind of `policy = "static"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 

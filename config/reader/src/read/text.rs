@@ -10,7 +10,7 @@ use crate::{ConfigError, ConfigErrors, Doc, Known, KnownTable, Problem, Source, 
 
 /// Maximum length of a file in bytes: over a hundred times that of a switch of 64 ports.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Stack of the parser thread: ten times what the deepest text needs. Only touched pages take memory.
+/// Stack size of the parser thread: ten times the need of the deepest text. Only touched pages take memory.
 const STACK_BYTES: usize = 32 << 20;
 
 /// Format of a kind of file.

@@ -64,7 +64,7 @@ impl Draft {
         ConfigError::new(own.source, error.message().to_owned(), error.help_text().to_owned(), labels)
     }
 
-    /// Returns the origin of a span: character by character if it was copied, otherwise the whole source span.
+    /// Origin of a span: character by character if it was copied, otherwise the whole source span.
     fn origin(&self, span: &Range<usize>) -> Option<Origin> {
         let at = self.stretches.partition_point(|stretch| stretch.at.end <= span.start);
         let Stretch { at, origin } = self.stretches.get(at).filter(|stretch| stretch.at.start <= span.start)?;

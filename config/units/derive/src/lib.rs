@@ -97,7 +97,7 @@ fn implement_blank(Shape { name, generics, .. }: &Shape, blank: &str) -> String 
     format!("impl {generics} {ARCHIVE}::Blank for {name} {generics} {{ fn blank() -> Self {{ {blank} }} }}")
 }
 
-/// Returns the code that visits all fields.
+/// Code that visits all fields.
 fn body(shape: &Shape, through: &str) -> String {
     match &shape.fields {
         Fields::Variants(variants) => {
@@ -124,7 +124,7 @@ fn arms(shape: &Shape, variants: &[Variant], through: &str) -> String {
     format!("match self {{ {} }}", variants.iter().map(arm).collect::<String>())
 }
 
-/// Returns a pattern that names all fields, so that the compiler detects omissions, and the code that visits each.
+/// Pattern that names all fields, so that the compiler detects omissions, and the code that visits each.
 fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else {
         return (format!("{name} {{ }}"), String::new());
@@ -140,7 +140,7 @@ fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
     (format!("{name} {{ {pattern} }}"), fields.iter().map(call).collect())
 }
 
-/// Returns the expression of a value with placeholder fields.
+/// Expression of a value with placeholder fields.
 fn built(name: &str, fields: &Fields) -> String {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else { return format!("{name} {{ }}") };
     let blank = |field: &Field| format!("{}: {ARCHIVE}::Blank::blank(),", field.name);

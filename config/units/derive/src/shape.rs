@@ -2,7 +2,6 @@
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// Struct or enum.
 pub(crate) struct Shape {
     pub(crate) name: String,
     /// Parameters without bounds, `<'a>`; mostly empty.
@@ -22,7 +21,6 @@ pub(crate) struct Field {
     pub(crate) how: How,
 }
 
-/// Treatment of a field.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
     /// Visited by its type's implementation.
@@ -135,7 +133,6 @@ fn split(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     parts
 }
 
-/// Parses the attribute `#[state(...)]` of a field.
 fn how(part: &[TokenTree]) -> Result<How, String> {
     for token in part {
         let TokenTree::Group(group) = token else { continue };
