@@ -24,7 +24,7 @@
 //! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
 //! assert_eq!((config.buffer.size.get(), config.ports.len()), (1_000_000, 2));
 //!
-//! An error shows its line and a suggestion.
+//! // An error shows its line and a suggestion.
 //! let errors = weir_config::parse("switch.toml", &file.replace("1MB", "1 MByte")).unwrap_err();
 //! assert!(errors.render(false).contains("switch.toml:3"));
 //! ```

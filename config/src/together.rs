@@ -96,7 +96,6 @@ fn ring_ends(switches: &[SwitchConfig], errors: &mut Vec<ConfigError>) {
     }
 }
 
-/// Formats a position as `lab.toml:12`.
 fn place(switch: &SwitchConfig, key: &str) -> String {
     match switch.source.line_of(key) {
         Some(line) => format!("{}:{line}", switch.source.name()),

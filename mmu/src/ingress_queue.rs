@@ -26,9 +26,7 @@ pub(crate) struct IngressQueue {
     headroom_limit: AtomicU32,
     /// Average q̂ of w_s, under a policy that compares averages.
     pub(crate) average: Average,
-    /// Number of transitions from ON to OFF.
     pauses: AtomicU64,
-    /// Instant of the last transition to OFF.
     off_at: Instant,
     /// Peaks before the last restart of `held_max`, `shared_max` and `headroom_max`.
     former: [Former; 3],

@@ -108,8 +108,8 @@ impl BufferLayout {
         Ok(BufferLayout { shared: ingress, egress_lossy: Some(egress_lossy), ..self })
     }
 
-    /// Adapts the partition to a charge. Where short frames are charged more than their cells, headroom exceeds the buffer's size by these
-    /// charges, so that it still holds every frame that it holds by bytes. Private buffer and the shared segment keep their bytes.
+    /// Adapts the partition to a charge. Where short frames are charged more than their cells, headroom gets room for these charges in
+    /// addition to the buffer's size, and so holds as many frames as by bytes. Private buffer and the shared segment keep their bytes.
     ///
     /// # Panics
     /// If a queue's headroom then exceeds [`SIZE_MAX`](Self::SIZE_MAX).

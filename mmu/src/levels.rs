@@ -22,7 +22,6 @@ pub(crate) struct Levels {
     pub shared: u32,
 }
 
-/// Change of the levels that took effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub before: Levels,

@@ -20,7 +20,7 @@
 //! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict, Xon};
 //! use weir_units::{Alpha, Bytes, Class, ClassSet, PortId, QueueId, Time};
 //!
-//! Two ports of one lossless class, with 10 KB of headroom each; the rest of 100 KB is shared.
+//! // Two ports of one lossless class, with 10 KB of headroom each; the rest of 100 KB is shared.
 //! let class = Class::new(3);
 //! let mut port = PortLayout { lossless: class.alone(), ..PortLayout::default() };
 //! port.headroom[class.index()] = Bytes::new(10_000);

@@ -42,17 +42,14 @@ impl LowPass {
         LowPass { weight, arrival_weight: weight, headroom: 0, uncut: u64::MAX }
     }
 
-    /// Sets whether only departures are steps.
     pub(crate) fn at_departures_only(self, departures_only: bool) -> LowPass {
         LowPass { arrival_weight: if departures_only { 0 } else { self.weight }, ..self }
     }
 
-    /// Sets whether a departure caps q̂ at q.
     pub(crate) fn cut_to_length(self, is_cut: bool) -> LowPass {
         LowPass { uncut: if is_cut { 0 } else { u64::MAX }, ..self }
     }
 
-    /// Sets whether headroom counts in q of a lossless ingress queue.
     pub(crate) fn with_headroom(self, counts_headroom: bool) -> LowPass {
         LowPass { headroom: if counts_headroom { u32::MAX } else { 0 }, ..self }
     }

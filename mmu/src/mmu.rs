@@ -50,7 +50,6 @@ pub struct Mmu {
     /// Configured Xon; the default, at which Xon is T itself, under a policy without hysteresis.
     xon: LiveXon,
     shared: CachePadded<Pool>,
-    /// Headroom pool, in layouts that pool headroom.
     headroom: Option<CachePadded<Pool>>,
     egress_lossy: Option<CachePadded<Pool>>,
     ingress: Box<[CachePadded<IngressQueue>]>,
@@ -89,7 +88,6 @@ struct IngressPort {
     off_queues: OffQueues,
     /// Port-level flow control: shared bytes of all queues, insurance headroom, and the port's OFF state.
     levels: AtomicLevels,
-    /// Instant at which the port last went OFF.
     off_at: Instant,
     /// Size of the insurance headroom, in bytes.
     #[state(same)]
@@ -296,7 +294,6 @@ impl Mmu {
         Terms { rules, headroom: None, egress_lossy: None }
     }
 
-    /// Policy's view of a lossless ingress queue with these levels.
     #[inline]
     fn ingress_view(&self, rules: &Rules, id: QueueId, levels: Levels, pool: PoolLevel, now: Time) -> QueueView {
         let length = u64::from(levels.shared);
@@ -314,7 +311,6 @@ impl Mmu {
         }
     }
 
-    /// Policy's view of a lossy egress queue of this length.
     #[inline]
     fn egress_view(&self, terms: &Terms<'_>, id: QueueId, length: u64, pool: PoolLevel, now: Time) -> QueueView {
         let rules = &terms.rules;

@@ -149,7 +149,7 @@ pub trait Policy: Debug + Send + Sync {
     /// Sets the rate of a port's link and updates the values derived from it. Called by a control thread while lcores run; an lcore may see
     /// parts of the change one packet late. Returns false if the policy does not support that rate; it then keeps the previous one.
     ///
-    /// Not called under adaptive headroom, which starts from the rule's headroom and therefore needs fixed port rates.
+    /// Not called under adaptive headroom, whose initial headroom by the rule requires a configured rate for each port.
     fn set_rate(&self, _port: PortId, _rate: PortRate) -> bool {
         true
     }

@@ -213,7 +213,6 @@ pub struct Problem {
 pub(crate) struct Mark {
     pub(crate) key: String,
     pub(crate) label: String,
-    /// Whether the label marks the key and not its value.
     pub(crate) on_key: bool,
 }
 

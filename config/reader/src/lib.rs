@@ -10,7 +10,7 @@
 //! [`settings`] overlays parts of files; errors of the result point at the original lines.
 //!
 //! ```
-//! The error for an unknown key suggests the most similar known key.
+//! // The error for an unknown key suggests the most similar known key.
 //! assert_eq!(weir_reader::nearest("ahlpa", &["alpha", "k_spfc", "tc"]), Some("alpha"));
 //! ```
 

@@ -63,7 +63,6 @@ impl Source {
         self.0.places.get(key).map(|place| place.value.clone())
     }
 
-    /// Whether both are the same source object.
     pub(crate) fn is(&self, other: &Source) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }

@@ -49,7 +49,6 @@ fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usiz
     }
 }
 
-/// Names of the ports that are no clones, comma-separated.
 pub(super) fn real_names(ports: &[PortConfig]) -> String {
     let real = ports.iter().filter(|port| port.clone_of().is_none() && !port.name.is_empty());
     real.map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ")

@@ -66,7 +66,6 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
     }
 }
 
-/// Reads an address, or a table with an address and driver arguments.
 fn pci(port: &Table<'_>) -> Option<PciDevice> {
     let (table, is_table) = port.table_or_word("pci", "ports.pci");
     if !is_table {

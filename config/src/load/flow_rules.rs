@@ -21,7 +21,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     blocks_hold_whole_cells(doc, config);
 }
 
-/// Checks that a port that replays a trace has a flow control that it obeys: PFC or PAUSE. It sends none itself.
+/// Checks that a port that replays a trace uses PFC or PAUSE, which it obeys but never sends, or has a NIC model in front.
 fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in real_ports(doc, config) {
         let is_obeyed = port.flow_control.tells().pauses() || port.nic.is_some();

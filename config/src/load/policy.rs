@@ -33,7 +33,6 @@ fn refuse_other(table: &Table<'_>, name: &str, chosen: &str) {
     table.doc().note(problem);
 }
 
-/// Collects the rest of the file for the policy's checks.
 pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
     FileFacts {
         doc,

@@ -10,7 +10,6 @@ use crate::{PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogCo
 const TIME_DEFAULT: Span = Span::from_millis(200);
 const PORTS_PER_TIME: u64 = 32;
 
-/// Reads the watchdog; `None` without a table.
 pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<WatchdogConfig> {
     if !root.has("pfc_watchdog") {
         return None;

@@ -13,7 +13,7 @@ pub enum FrameTimes {
     /// Nanosecond resolution, rounded down: 83.84 ns become 83. As in inet-tub's simulator.
     Whole,
     /// Rounding of HPCC's and ConWeave's simulators: to nanoseconds from a binary fraction of a second, truncated before the multiplication
-    /// by 10^9. So 100 ns become 99, as do nearly all whole nanoseconds.
+    /// by 10^9. So 100 ns become 99; nearly every whole number of nanoseconds loses one.
     Ns3,
 }
 

@@ -404,7 +404,6 @@ impl Mmu {
         view
     }
 
-    /// Charges the placed packets of a lossless run, and informs the policy.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
     fn settle(

@@ -309,7 +309,6 @@ impl Mmu {
         }
     }
 
-    /// Reconsiders a queue after departures, if it is lossless, and its port.
     #[inline(never)]
     fn reconsider_lossless(&self, ingress: QueueId, now: Time) {
         if self.ingress[ingress.index()].limits.lossless {
@@ -356,7 +355,6 @@ impl Mmu {
         change.after.off || port_off
     }
 
-    /// Removes packets from a lossy ingress queue and from their egress queue.
     #[inline(always)]
     fn release_lossy(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);

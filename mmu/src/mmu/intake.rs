@@ -43,8 +43,8 @@ pub struct Group {
     pub frame_bytes: u32,
 }
 
-/// Burst of one ingress port: packets, oldest first, and their [bundles](Bundle). After [`super::Mmu::admit`] it also holds the verdict on
-/// each packet. The memory is reused for the next burst.
+/// Burst of one ingress port: packets, oldest first, and their [bundles](Bundle). After [`super::Mmu::admit_burst`] it also holds the verdict
+/// on each packet. The memory is reused for the next burst.
 #[derive(Debug)]
 pub struct Intake {
     bundles: ArrayVec<Bundle, INTAKE_MAX>,
@@ -63,7 +63,6 @@ pub struct Intake {
     pub(super) verdicts: [Verdict; INTAKE_MAX],
     /// Index of the bundle to each egress queue. Entries of queues without a bundle are stale.
     to: [u8; EGRESS_QUEUES],
-    /// Bit mask of each bundle's packets.
     members: [u64; INTAKE_MAX],
     shares_egress: bool,
 }
@@ -94,7 +93,7 @@ impl Intake {
     /// rejects. Returns the number of added packets.
     ///
     /// # Panics
-    /// If the intake has no room for all of them, or the lists differ in length.
+    /// If the intake has no room for all of them, or pairs and charges differ in number.
     #[inline(always)]
     pub fn push_each(
         &mut self,
@@ -408,7 +407,6 @@ impl Default for Intake {
 /// Packets of some bundles, to be decided individually.
 pub(super) struct Gathered {
     pub(super) run: ArrayVec<Arrival, INTAKE_MAX>,
-    /// Index of each packet in the burst.
     pub(super) places: ArrayVec<u8, INTAKE_MAX>,
 }
 

@@ -65,7 +65,6 @@ pub(super) struct Placed {
     pub(super) private: u32,
     pub(super) shared: u64,
     pub(super) headroom: u64,
-    /// Whether a packet did not fit private buffer.
     pub(super) beyond_private: bool,
 }
 
@@ -90,7 +89,6 @@ impl Placed {
 /// Grant of a burst in the shared segment, and the bytes that it has used.
 pub(super) struct Room {
     before: PoolLevel,
-    /// Factor α of lossy packets.
     lossy_alpha: Alpha,
     pub(super) granted: u64,
     pub(super) used: u64,

@@ -44,7 +44,6 @@ struct Side {
     departures: Box<[CachePadded<Drain>]>,
 }
 
-/// Measurements for μ of a queue.
 #[derive(Debug, Default, SharedState)]
 struct Drain {
     departures: Departures,

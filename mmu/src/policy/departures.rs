@@ -34,7 +34,6 @@ struct Counts {
 pub(crate) struct LengthAtEnd(AtomicU64);
 
 impl LengthAtEnd {
-    /// Maximum stored length.
     const LENGTH_MAX: u64 = (1 << 24) - 1;
 
     /// Records the queue's length after an event. Relaxed: the length orders no other memory.

@@ -266,7 +266,6 @@ impl ReverieSettings {
         }
     }
 
-    /// Deviations from the paper.
     fn other_than_the_papers(&self) -> Vec<String> {
         let parts = [
             self.congested_partly.then(|| "shorter queues count in n_p by their part".to_owned()),

@@ -57,7 +57,7 @@ impl Draft {
             None => self.whole.clone().map(|origin| (origin, String::new())),
         };
         let Some((own, label)) = first else { return error };
-        // An error shows one file; positions in other files are dropped.
+        // An error shows one file; its message names positions in other files.
         let others = places.flatten().filter(|(origin, _)| origin.source.is(&own.source) && origin.span != own.span);
         let labels = [(own.span.clone(), label)];
         let labels = labels.into_iter().chain(others.map(|(origin, label)| (origin.span, label))).collect();

@@ -97,7 +97,6 @@ fn implement_blank(Shape { name, generics, .. }: &Shape, blank: &str) -> String 
     format!("impl {generics} {ARCHIVE}::Blank for {name} {generics} {{ fn blank() -> Self {{ {blank} }} }}")
 }
 
-/// Code that visits all fields.
 fn body(shape: &Shape, through: &str) -> String {
     match &shape.fields {
         Fields::Variants(variants) => {
@@ -140,7 +139,6 @@ fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
     (format!("{name} {{ {pattern} }}"), fields.iter().map(call).collect())
 }
 
-/// Expression of a value with placeholder fields.
 fn built(name: &str, fields: &Fields) -> String {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else { return format!("{name} {{ }}") };
     let blank = |field: &Field| format!("{}: {ARCHIVE}::Blank::blank(),", field.name);
