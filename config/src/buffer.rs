@@ -1,4 +1,4 @@
-//! The shared buffer and the headroom rule.
+//! Shared buffer and headroom rule.
 
 use std::sync::Arc;
 
@@ -6,72 +6,71 @@ use weir_mmu::policy::PolicySettings;
 use weir_mmu::{BufferLayout, Charge};
 use weir_units::{Alpha, BitRate, Bytes, Span, in_cells};
 
-/// The largest buffer, and the largest part of one.
 pub(crate) const BUFFER_MAX: Bytes = BufferLayout::CONFIGURED_MAX;
 
-/// The shared buffer.
+/// `[buffer]`: the shared buffer.
 #[derive(Clone, Debug)]
 pub struct BufferConfig {
-    /// B: the whole buffer.
+    /// B, the buffer size.
     pub size: Bytes,
     /// Accounting unit: a frame takes a whole number of cells. 1 accounts in bytes.
     pub cell_bytes: u32,
-    /// The least charge of a frame on DPDK: packet memory has an mbuf for each such charge that the buffer holds. `None` is the charge
-    /// of the shortest frame.
+    /// Minimum charge of a frame on DPDK: packet memory has an mbuf for each such charge that the buffer holds. `None` is the charge of the
+    /// shortest frame.
     pub mean_frame: Option<Bytes>,
-    /// ρ: private buffer of each ingress queue.
+    /// Private buffer ρ of each ingress queue.
     pub private: Bytes,
-    /// How Φ, the headroom of each lossless ingress queue, is set.
+    /// Source of Φ, the headroom of each lossless ingress queue.
     pub headroom: Headroom,
-    /// δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
+    /// Hysteresis δ: RESUME below Xoff − δ. `None` is 2 MTU-sized frames.
     pub xon_offset: Option<Bytes>,
-    /// RESUME at so many shared bytes even where Xoff − δ is less.
+    /// Lower bound of the RESUME level, in shared bytes, where Xoff − δ is less.
     pub xon_floor: Bytes,
-    /// The policy that sets T(t), with its parameters.
+    /// Policy that sets T(t), with its parameters.
     pub policy: Arc<dyn PolicySettings>,
-    /// α° of the egress threshold at which lossy classes drop.
+    /// Factor α° of the egress threshold at which lossy classes drop.
     pub lossy_alpha: Alpha,
-    /// What ports of a rate have in place of the above, unless they have their own: one for each rate.
+    /// Overrides for ports of a rate without values of their own; one entry per rate.
     pub rates: Vec<RateConfig>,
 }
 
-/// `[[buffer.rates]]`: what ports of this rate have.
+/// `[[buffer.rates]]`: overrides for ports of this rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateConfig {
-    /// The rate.
+    /// Rate of the ports.
     pub rate: BitRate,
-    /// ρ of each of their ingress queues.
+    /// Private buffer ρ of each ingress queue.
     pub private: Option<Bytes>,
-    /// Φ of each of their lossless ingress queues.
+    /// Headroom Φ of each lossless ingress queue.
     pub headroom: Option<Bytes>,
-    /// α of their ingress queues, under DT.
+    /// Factor α of the ingress queues, under DT.
     pub alpha: Option<Alpha>,
 }
 
 impl BufferConfig {
-    /// The default of `mean_frame`: about a cell of a switch chip.
+    /// Default of `mean_frame`: about a cell of a switch chip.
     pub(crate) const MEAN_FRAME: Bytes = Bytes::new(256);
 
-    /// Frames that packet memory always has room for, or as many as the buffer holds if these are fewer.
+    /// Frames that packet memory always holds, or as many as the buffer holds if fewer.
     pub(crate) const FRAMES_ALWAYS: u64 = 32_768;
 
-    /// The charge of frames by their lengths alone, in whole cells.
+    /// Charge of frames by their lengths alone, in whole cells.
     pub fn charge(&self) -> Charge {
         Charge::in_cells(self.cell_bytes)
     }
 }
 
-/// How the headroom Φ of a lossless ingress queue is set.
+/// Source of the headroom Φ of a lossless ingress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Headroom {
-    /// By the rule `Φ = 2 (C·D_prop + L_MTU) + 3840 B` from the port's rate and delay.
+    /// Rule `Φ = 2 (C·D_prop + L_MTU) + 3840 B` from the port's rate and delay.
     Auto,
-    /// This much for every lossless ingress queue.
+    /// Fixed size for every lossless ingress queue.
     Fixed(Bytes),
 }
 
-/// `Φ = 2 (C·D_prop + L_MTU) + 3840 B`, the headroom of one lossless ingress queue (DSH, equation 1): what arrives
-/// between the decision to pause and the last byte of the frames that it came too late for.
+/// Headroom of one lossless ingress queue, `Φ = 2 (C·D_prop + L_MTU) + 3840 B` (DSH, equation 1): the bytes that arrive between the
+/// decision to pause and the last frame already under way.
 ///
 /// `frame_max` is the longest frame, with header and FCS. `C·D_prop` is rounded up to a byte.
 pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
@@ -81,7 +80,7 @@ pub fn headroom_by_rule(rate: BitRate, delay: Span, frame_max: Bytes) -> Bytes {
     Bytes::new(u64::try_from(rule).unwrap_or(u64::MAX))
 }
 
-/// Headroom when accounting is in cells: a frame is charged whole cells, so the same time on the wire costs more.
+/// Headroom rounded up for accounting in cells: frames are charged whole cells, so the same wire time costs more.
 pub(crate) fn headroom_in_cells(headroom: Bytes, cell_bytes: u32) -> Bytes {
     Bytes::new(in_cells(headroom.get(), cell_bytes))
 }

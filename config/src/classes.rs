@@ -1,91 +1,90 @@
-//! Traffic classes, how they are served and marked, and how they are paused.
+//! Traffic classes: scheduling, marking and PFC.
 
 use weir_arbitration::Arbitration;
 use weir_mmu::EcnMarker;
 use weir_units::{BitRate, Bytes, ClassSet, Span};
 
-/// Traffic classes (priorities 0 to 7): which are lossless, how frames get one, how they are served.
+/// `[classes]`: lossless classes, classification and scheduling of priorities 0 to 7.
 #[derive(Clone, Debug)]
 pub struct ClassConfig {
-    /// The lossless classes.
+    /// Lossless classes.
     pub lossless: ClassSet,
-    /// Where a frame's class comes from.
+    /// Source of a frame's class.
     pub trust: Trust,
     /// Class of each DSCP.
     pub dscp: [u8; 64],
     /// Class of each PCP.
     pub pcp: [u8; 8],
-    /// How egress queues that are not strict take turns.
+    /// Scheduling of egress queues that are not strict.
     pub scheduler: SchedulerKind,
-    /// How each class's egress queue is served.
+    /// Scheduling and marking of each class's egress queue.
     pub queues: [QueueConfig; 8],
 }
 
 impl ClassConfig {
-    /// By which of a device's `queues` the class of each DSCP leaves, as a vhost-user port has it; `None` where the class does not come
-    /// from the DSCP.
+    /// Transmit queue of each DSCP, for a vhost-user device with `queues` queues; `None` if the class does not come from the DSCP.
     pub fn queue_of_dscp(&self, queues: u8) -> Option<[u8; 64]> {
         (self.trust == Trust::Dscp).then(|| self.dscp.map(|class| class % queues.max(1)))
     }
 }
 
-/// How egress queues that are not strict take turns.
+/// Scheduling of egress queues that are not strict.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum SchedulerKind {
-    /// By bytes: deficit weighted round robin.
+    /// Deficit weighted round robin, by bytes.
     #[default]
     Dwrr,
-    /// By frames, whatever their lengths: weighted round robin.
+    /// Weighted round robin by frames, regardless of their lengths.
     PacketRr,
 }
 
-/// The header field that a frame's class is read from.
+/// Header field that a frame's class is read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trust {
-    /// The IP header's DSCP; the port's own priority for what is not IP.
+    /// DSCP of the IP header; the port's own priority for non-IP frames.
     Dscp,
-    /// The VLAN tag's PCP; the port's own priority for untagged frames.
+    /// PCP of the VLAN tag; the port's own priority for untagged frames.
     Pcp,
-    /// The port's own priority for everything.
+    /// Port's own priority for every frame.
     Port,
 }
 
-/// How one class's egress queue is served and marked.
+/// Scheduling and marking of one class's egress queue.
 #[derive(Clone, Debug)]
 pub struct QueueConfig {
-    /// Served before every queue that is not; among strict queues the higher class first.
+    /// Whether the queue has strict priority; among strict queues the higher class comes first.
     pub strict: bool,
-    /// Service in a round: bytes by DWRR, frames where packets take turns.
+    /// Service per round: bytes under DWRR, frames under weighted round robin.
     pub quantum: u32,
-    /// The rate that the queue may not exceed; `None` is the port's.
+    /// Maximum rate of the queue; `None` is the port's.
     pub rate: Option<BitRate>,
     /// ECN marking; `None` never marks.
     pub ecn: Option<EcnConfig>,
-    /// Which of the ingress ports that frames in the queue came from is served next.
+    /// Arbitration among the ingress ports of the queue's frames.
     pub arbitration: Arbitration,
 }
 
-/// ECN marking on the egress queue's length: never below K_min, always above K_max, in between with a probability
-/// that rises linearly to P_max. K_min = K_max is DCTCP's step.
+/// ECN marking by the egress queue's length: never below K_min, always above K_max, and between them with a probability that rises linearly
+/// to P_max. K_min = K_max is DCTCP's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnConfig {
-    /// K_min.
+    /// K_min, in bytes.
     pub kmin: Bytes,
-    /// K_max.
+    /// K_max, in bytes.
     pub kmax: Bytes,
     /// P_max in millionths.
     pub pmax_ppm: u32,
-    /// The rate of a port at which K_min and K_max are so; at others they are in proportion. `None`: they are so at all.
+    /// Port rate at which K_min and K_max apply; they scale with the rate of other ports. `None` applies them at every rate.
     pub at_rate: Option<BitRate>,
-    /// Whether frames are marked when they come into the queue, and not when they leave it.
+    /// Whether frames are marked at enqueue, and not at dequeue.
     pub on_arrival: bool,
 }
 
 impl EcnConfig {
-    /// What marks frames so.
+    /// Creates the marker.
     ///
     /// # Panics
-    /// If K_min exceeds K_max or P_max exceeds one, which no file that is read does.
+    /// If K_min exceeds K_max or P_max exceeds one; parsing rejects such files.
     pub fn marker(&self) -> EcnMarker {
         let EcnConfig { kmin, kmax, pmax_ppm, at_rate, on_arrival } = *self;
         let marker = match at_rate {
@@ -96,16 +95,16 @@ impl EcnConfig {
     }
 }
 
-/// How Weir sends PFC.
+/// `[pfc]`: transmission of PFC frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// The pause time that a PAUSE asks for, in quanta of 512 bit times at the port's rate; 1 to 65,535.
+    /// Pause time of a PAUSE, in quanta of 512 bit times at the port's rate; 1 to 65,535.
     pub quanta: u16,
-    /// A PAUSE is sent again after this share of its pause time, in percent; 1 to 90.
+    /// Share of the pause time after which a PAUSE is repeated, in percent; 1 to 90.
     pub refresh_percent: u8,
-    /// How long the switch itself may take from a frame's arrival at the device to a PAUSE that leaves it: polling,
-    /// and what the device has queued. The headroom rule adds what arrives meanwhile.
+    /// Maximum reaction time of the switch, from a frame's arrival at the device to the departure of the PAUSE: polling, and frames queued
+    /// in the device. The headroom rule adds the bytes that arrive meanwhile.
     pub reaction: Span,
-    /// `obey = "all"`: a peer's PFC pauses lossy classes too, and is not ignored for them.
+    /// `obey = "all"`: a peer's PFC pauses lossy classes too.
     pub obeys_for_lossy: bool,
 }

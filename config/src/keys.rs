@@ -1,4 +1,4 @@
-//! The tables and keys of a switch's file.
+//! Tables and keys of a switch's file.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use weir_flowctl::FLOW_CONTROLS;
 use weir_mmu::policy::{DEFAULT, POLICIES, known_tables};
 use weir_reader::KnownTable;
 
-/// All tables and keys of a switch's file, in the order of the reference. Kinds that files choose by name have keys of their own.
+/// All tables and keys of a switch's file, in the order of the reference. Kinds that files select by name add their own keys.
 pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
     let buffer: Vec<&'static str> = BUFFER.iter().copied().chain(POLICIES.names()).collect();
     let buffer = KnownTable::table("buffer", buffer.leak()).choosing("policy", DEFAULT);
@@ -20,10 +20,9 @@ pub(crate) static TABLES: LazyLock<Vec<KnownTable>> = LazyLock::new(|| {
     BEFORE_BUFFER.iter().copied().chain([buffer]).chain(known_tables()).chain(after).collect()
 });
 
-/// Keys of `[[buffer.rates]]`.
 pub(crate) const RATE_KEYS: &[&str] = &["rate", "private", "headroom", "alpha"];
 
-/// Keys of `[buffer]`, but for the policies' tables.
+/// Keys of `[buffer]`, without the policies' tables.
 const BUFFER: &[&str] = &[
     "size",
     "cell_bytes",
@@ -49,7 +48,7 @@ const BEFORE_BUFFER: &[KnownTable] = &[
 
 const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::table("classes", &["preset", "lossless", "trust", "scheduler", "dscp", "pcp", "queues"]),
-    // The keys of these two are code points.
+    // The keys of these two tables are code points.
     KnownTable::table("classes.dscp", &[]),
     KnownTable::table("classes.pcp", &[]),
     KnownTable::array("classes.queues", &["class", "strict", "quantum", "weight", "rate", "ecn", "arbitration"]),
@@ -114,11 +113,11 @@ const AFTER_BUFFER: &[KnownTable] = &[
     KnownTable::array("buffer.rates", RATE_KEYS),
 ];
 
-/// The keys of `[[ports]]` that name a device; a port has exactly one of them.
+/// Keys of `[[ports]]` that name a device; a port has exactly one of them.
 pub(crate) const DEVICE_KEYS: &[&str] =
     &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "ring", "pcap", "replay", "null", "clone_of"];
 
-/// Every table of a switch's file with its keys, in the order of the reference; the file's top level has an empty name.
+/// Returns every table of a switch's file with its keys, in the order of the reference; the top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     TABLES.iter().map(|table| (table.name, table.keys))
 }
@@ -152,7 +151,7 @@ mod tests {
         assert_eq!(home("buffer", "threshold"), "`threshold` belongs in [buffer.static]; or take it out");
         assert_eq!(home("switch", "rate"), "`rate` belongs in a table such as [[classes.queues]]; or take it out");
         assert_eq!(home("buffer.dt", "gamma"), "`gamma` belongs in [buffer.reverie]; or take it out");
-        // Near as `tap` is.
+        // As near to `tau` as `tap` is.
         assert_eq!(home("ports", "tau"), "`tau` belongs in [ports.flow_control]; or take it out");
     }
 

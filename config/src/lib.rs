@@ -1,11 +1,10 @@
-//! The configuration of a switch: TOML in, checked and typed configuration out.
+//! Configuration of a switch: parses TOML into a checked and typed configuration.
 //!
-//! [`load`] and [`parse`] read one file; [`check_together`] holds the files of one process against each other.
-//! The types here hold only what is legal on its own and against the rest of the file. What needs the machine
-//! (does that netdev exist, is there such a core) is checked by whoever uses it, with
-//! [`SwitchConfig::error_at`] to point back at the line. `docs/CONFIGURATION.md` is the reference.
+//! [`load`] and [`parse`] read one file; [`check_together`] checks the files of one process against each other. The types here hold only
+//! values that are valid alone and against the rest of the file. Checks of the machine (an existing netdev or core) are the caller's, with
+//! [`SwitchConfig::error_at`] to point at the line. `docs/CONFIGURATION.md` is the reference.
 //!
-//! `weir-reader` reads the TOML, here as for other kinds of files such as the testbed's scenarios.
+//! `weir-reader` parses the TOML, also for other kinds of files such as the testbed's scenarios.
 //!
 //! ```
 //! let file = r#"
@@ -25,7 +24,7 @@
 //! let config = weir_config::parse("switch.toml", file).map_err(|errors| errors.render(false)).unwrap();
 //! assert_eq!((config.buffer.size.get(), config.ports.len()), (1_000_000, 2));
 //!
-//! // A mistake is told with its line and what to write instead.
+//! // An error shows its line and a suggestion.
 //! let errors = weir_config::parse("switch.toml", &file.replace("1MB", "1 MByte")).unwrap_err();
 //! assert!(errors.render(false).contains("switch.toml:3"));
 //! ```

@@ -1,14 +1,14 @@
-//! Which keys of a switch's file may change while it runs, and why the others can't.
+//! Keys of a switch's file that may change at run time, and reasons for the others.
 
 use weir_flowctl::{FlowControl, Tells};
 
 use crate::{Device, SwitchConfig};
 
-/// Why a key can't change while the switch runs, in half a sentence; `None` where it can. `started` is the configuration that the
-/// switch was started with. Elements of lists are told apart by their names: `ports.p0.rate`, `classes.queues.3.weight`,
-/// `buffer.rates.25Gbps.headroom`, `static_macs.02:00:00:00:00:01`.
+/// Reason why a key can't change at run time, as half a sentence; `None` if it can. `started` is the configuration at start.
+/// List elements are identified by name: `ports.p0.rate`, `classes.queues.3.weight`, `buffer.rates.25Gbps.headroom`,
+/// `static_macs.02:00:00:00:00:01`.
 ///
-/// A key that no file has is no one's to change; who reads it says so.
+/// Keys that no file has are the reader's to reject.
 pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     let parts: Vec<&str> = key.split('.').collect();
     match &parts[..] {
@@ -57,8 +57,8 @@ pub fn why_not_live(started: &SwitchConfig, key: &str) -> Option<&'static str> {
     }
 }
 
-/// Whose port's a key below `ports.` is, by its place among the ports' names, and the rest of the key: `p0.rate` is `rate` of `p0`. A
-/// name may have dots: the longest that fits is meant.
+/// Port of a key below `ports.`, as an index into `ports`, and the rest of the key: `p0.rate` is `rate` of `p0`. Names may
+/// contain dots: the longest match applies.
 pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) -> Option<(usize, &str)> {
     let rest = |name: &str| key.strip_prefix(name)?.strip_prefix('.');
     let fitting = ports.into_iter().enumerate().filter_map(|(number, name)| Some((number, rest(name.as_ref())?)));
@@ -68,8 +68,8 @@ pub fn port_of_key(key: &str, ports: impl IntoIterator<Item = impl AsRef<str>>) 
 const OF_BOTH_ENDS: &str =
     "both ends of the link count on one flow control, whose state begins with the link, and headroom is cut for it";
 
-/// Why a port can't turn to this flow control while the switch runs, in half a sentence; `None` where it can: from PFC, PAUSE or none to
-/// another of these.
+/// Reason why a port can't change to this flow control at run time, as half a sentence; `None` if it can: among PFC, PAUSE and
+/// none.
 pub fn why_not_spoken(started: &SwitchConfig, port: usize, wanted: &FlowControl) -> Option<&'static str> {
     let port = &started.ports[port];
     let (was, is) = (port.flow_control.tells(), wanted.tells());
@@ -95,7 +95,7 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
     let port = &started.ports[number];
     match own.split('.').next().unwrap_or_default() {
         "state" => None,
-        // Pauses are counted in quanta of C, which follow it. All else is reckoned with it.
+        // Pauses are counted in quanta, which follow C. All else is computed from C at start.
         "rate" => match port.flow_control.tells() {
             Tells::Nothing | Tells::Pfc | Tells::Pause => None,
             _ => Some("thresholds and stages of its flow control are reckoned with the rate at the start"),
@@ -103,7 +103,7 @@ fn why_not_live_of_port(started: &SwitchConfig, key: &str) -> Option<&'static st
         "delay" => Some("headroom is sized with it at the start"),
         "headroom" | "private" => Some("the buffer is cut, and packet memory taken, at the start"),
         "alpha" => Some("the policy has the ports' own α from the start"),
-        // To which one, `why_not_spoken` says.
+        // `why_not_spoken` checks the target.
         "flow_control" if port.flow_control.tells().may_change() => None,
         "flow_control" => Some(OF_BOTH_ENDS),
         "mac" => Some("peers know the port's frames by it from the start"),

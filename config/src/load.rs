@@ -1,4 +1,4 @@
-//! From a file's text to a checked configuration.
+//! Parsing and checking of a configuration file.
 
 mod address;
 mod buffer;
@@ -26,7 +26,6 @@ use crate::{ConfigErrors, SwitchConfig};
 
 pub use device::read as read_device;
 
-/// A switch's file.
 fn format() -> Format {
     Format { what: "a switch's TOML file", reference: "docs/CONFIGURATION.md", repeated: "[[ports]]", tables: &TABLES }
 }
@@ -34,25 +33,25 @@ fn format() -> Format {
 /// Reads and checks a file.
 ///
 /// # Errors
-/// All that is wrong with it, or that it can't be read or is not UTF-8.
+/// All errors of the file; or the file can't be read or is not UTF-8.
 pub fn load(path: &Path) -> Result<SwitchConfig, ConfigErrors> {
     let text = read_file(path, &format())?;
     parse(&path.display().to_string(), &text)
 }
 
-/// Checks a text. `name` stands for the file in messages; the switch takes its name from it where the text gives none.
+/// Checks a text. `name` is the file's name in messages, and by default the switch's name.
 ///
 /// # Errors
-/// All that is wrong with the text. Errors of TOML's syntax come alone: what follows one can't be trusted.
+/// All errors of the text. A syntax error of TOML is reported alone: keys after it can't be trusted.
 pub fn parse(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
     parse_with(PortSet::PORTS_MAX, name, text)
 }
 
-/// [`parse`] for a switch that may be run in virtual time alone: it may have up to [`WidePortSet::PORTS_MAX`] ports, where lcores
-/// keep theirs in a word.
+/// Checks a text as [`parse`] does, for a switch that runs in virtual time only: up to [`WidePortSet::PORTS_MAX`] ports, where lcores keep
+/// their ports in one word.
 ///
 /// # Errors
-/// As [`parse`].
+/// Those of [`parse`].
 pub fn parse_for_virtual_time(name: &str, text: &str) -> Result<SwitchConfig, ConfigErrors> {
     parse_with(WidePortSet::PORTS_MAX, name, text)
 }

@@ -1,4 +1,4 @@
-//! How the buffer is cut: private buffers, headroom, and what is shared.
+//! Sizes of the buffer's segments: private buffers, headroom, and the shared segment.
 
 use weir_mmu::{BufferLayout, Charge, Xon};
 use weir_units::{Alpha, Bytes};
@@ -7,11 +7,11 @@ use crate::buffer::headroom_in_cells;
 use crate::{BufferConfig, Headroom, PortConfig, RateConfig, SwitchConfig, headroom_by_rule};
 
 impl SwitchConfig {
-    /// Φ of each lossless ingress queue of a port; by the rule it covers whole cells. `None` where it comes from the rule
-    /// and the port has no rate, which a checked configuration allows only when no class is lossless.
+    /// Headroom Φ of each lossless ingress queue of a port; whole cells under the rule. `None` if the rule applies and the port has no
+    /// rate, which a checked configuration allows only without lossless classes.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn headroom(&self, port: usize) -> Option<Bytes> {
         self.given_headroom(port).or_else(|| match self.buffer.headroom {
             Headroom::Fixed(size) => Some(size),
@@ -19,39 +19,38 @@ impl SwitchConfig {
         })
     }
 
-    /// Φ that a port has of its own, or by its rate.
+    /// Φ given for the port, or for its rate.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn given_headroom(&self, port: usize) -> Option<Bytes> {
         self.ports[port].headroom.or_else(|| self.of_rate(port)?.headroom)
     }
 
-    /// ρ of each ingress queue of a port.
+    /// Private buffer ρ of each ingress queue of a port.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn private(&self, port: usize) -> Bytes {
         let given = self.ports[port].private.or_else(|| self.of_rate(port)?.private);
         given.unwrap_or(self.buffer.private)
     }
 
-    /// α that a port has of its own, or by its rate.
+    /// Factor α given for the port, or for its rate.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn given_alpha(&self, port: usize) -> Option<Alpha> {
         self.ports[port].alpha.or_else(|| self.of_rate(port)?.alpha)
     }
 
-    /// What ports of its rate have.
     fn of_rate(&self, port: usize) -> Option<&RateConfig> {
         let rate = self.ports[port].rate?;
         self.buffer.rates.iter().find(|of| of.rate == rate)
     }
 
-    /// The rule's Φ for a port, in whole cells. It has room for the bytes that arrive while the switch reacts and a NIC's transmit
-    /// backlog leaves. `None` for a port without a rate.
+    /// Headroom Φ of a port by the rule, in whole cells, plus the bytes that arrive during the switch's reaction and while a NIC's transmit
+    /// backlog drains. `None` for a port without a rate.
     pub fn headroom_by_rule(&self, port: &PortConfig) -> Option<Bytes> {
         let rate = port.rate?;
         let wire = headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction);
@@ -59,30 +58,30 @@ impl SwitchConfig {
         Some(headroom_in_cells(wire + ahead, self.buffer.cell_bytes))
     }
 
-    /// Bytes kept apart as headroom, clones counting as ports, by what the policy needs of the layout: Σ Φ over all lossless
-    /// ingress queues, a part of that, a pool, Φ once a port, or nothing.
+    /// Bytes reserved as headroom, with clones counted as ports. By the policy's needs: Σ Φ over all lossless ingress queues, a part of it,
+    /// a pool, Φ per port, or zero.
     pub fn headroom_size(&self) -> Bytes {
         let (ports, classes) = (self.headroom_of_ports(), u64::from(self.lossless_classes()));
         self.buffer.policy.needs().headroom_size(ports * classes, ports * classes.min(1))
     }
 
-    /// B_s: what private buffers (one for each port and class) and headroom leave of the buffer; under a policy with pools
-    /// the ingress pool, which may be less.
+    /// B_s: the buffer less private buffers (one per port and class) and headroom. Under a policy with pools, the ingress pool, which may
+    /// be less.
     pub fn shared_size(&self) -> Bytes {
         let left = self.buffer.size.saturating_sub(self.private_size()).saturating_sub(self.headroom_size());
         self.buffer.policy.needs().shared_size(left)
     }
 
-    /// The pool that lossy classes have at their egress queues; `None` under a policy without pools.
+    /// Size of the pool of lossy egress queues; `None` under a policy without pools.
     pub fn egress_lossy_pool(&self) -> Option<Bytes> {
         self.buffer.policy.needs().egress_lossy_size(self.shared_size())
     }
 
-    /// The charge of frames on DPDK, where each takes an mbuf however short it is. The least charge is `mean_frame`, rounded down to a
-    /// multiple of the shortest frame's charge, so that the buffer is full before its mbufs are used up. It is at most the longest
-    /// frame, and at most the size over 32,768.
+    /// Charge of frames on DPDK, where each takes an mbuf regardless of its length. The minimum charge is `mean_frame`, rounded down to a
+    /// multiple of the shortest frame's charge, so that the buffer fills before its mbufs run out. It is at most the longest frame, and at
+    /// most the buffer size over 32,768.
     ///
-    /// Where a port's flow control counts bytes of the buffer as its peer does, frames are charged their bytes, in cells.
+    /// If a port's flow control counts the buffer in bytes as its peer does, frames are charged their bytes, in cells.
     pub fn charge_per_mbuf(&self) -> Charge {
         let (charge, frame_max) = (self.buffer.charge(), self.frame_bytes_max());
         if self.ports.iter().any(|port| port.flow_control.limit().is_some()) {
@@ -97,33 +96,33 @@ impl SwitchConfig {
         charge.at_least_shortest(u32::try_from(times).unwrap_or(u32::MAX).max(1))
     }
 
-    /// δ: RESUME below Xoff less this; as configured, or two MTU-sized frames.
+    /// Hysteresis δ: RESUME below Xoff − δ; as configured, or two MTU-sized frames.
     pub fn xon_offset(&self) -> Bytes {
         self.buffer.xon_offset.unwrap_or(self.frame_bytes_max() * 2)
     }
 
-    /// When ingress queues resume.
+    /// Levels at which ingress queues resume.
     pub fn xon(&self) -> Xon {
         Xon { offset: self.xon_offset(), floor: self.buffer.xon_floor }
     }
 
-    /// What the buffer keeps for one lossless ingress queue of a port under a policy with a constant threshold: ρ + T + Φ, if the
-    /// thresholds of all of them together fit the shared buffer. `None` under every other policy, whose thresholds move,
-    /// and where there is no [headroom](Self::headroom).
+    /// Bytes that the buffer guarantees one lossless ingress queue of a port under a constant threshold: ρ + T + Φ, if the thresholds of
+    /// all queues together fit the shared buffer. `None` under other policies, whose thresholds vary, and without
+    /// [headroom](Self::headroom).
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn kept_for_a_queue(&self, port: usize) -> Option<Bytes> {
         let headroom = self.headroom(port)?;
         Some(self.private(port) + self.static_threshold()? + headroom)
     }
 
-    /// The default of B_m: the bytes kept for a queue, less one frame of the greatest length for each part (private buffer,
-    /// threshold, headroom), since each may end with nearly a frame free. In whole cells, rounded down; zero if no part keeps
-    /// more than a frame. `None` as for [`kept_for_a_queue`](Self::kept_for_a_queue).
+    /// Default of B_m: the bytes guaranteed to a queue, less one maximum-length frame for each part (private buffer, threshold, headroom),
+    /// since each may end with nearly a frame free. In whole cells, rounded down; zero if no part exceeds a frame. `None` as for
+    /// [`kept_for_a_queue`](Self::kept_for_a_queue).
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn b_m_by_default(&self, port: usize) -> Option<Bytes> {
         let cell = u64::from(self.buffer.cell_bytes);
         let frame_cells = self.frame_bytes_max().get().div_ceil(cell);
@@ -132,17 +131,17 @@ impl SwitchConfig {
         Some(Bytes::new(cells.iter().sum::<u64>() * cell))
     }
 
-    /// T of a policy whose threshold stays where it is; `None` for the others.
+    /// T of a policy with a constant threshold; `None` for others.
     pub fn static_threshold(&self) -> Option<Bytes> {
         Some(self.buffer.policy.constant_threshold()?.of(self.shared_size(), self.ports.len()))
     }
 
-    /// The private buffers of all ports and classes.
+    /// Sum of ρ over all ports and classes.
     pub fn private_size(&self) -> Bytes {
         (0..self.ports.len()).map(|port| self.private(port) * 8).sum()
     }
 
-    /// Σ Φ over the ports, of one lossless class.
+    /// Sum of Φ over the ports, for one lossless class.
     pub(crate) fn headroom_of_ports(&self) -> Bytes {
         (0..self.ports.len()).filter_map(|port| self.headroom(port)).sum()
     }
@@ -153,7 +152,7 @@ mod tests {
     use super::*;
     use crate::parse;
 
-    /// 12 MB, 2 KB for each of 16 queues, Φ = 60 KB for each of 4 lossless ones.
+    /// 12 MB, 2 KB for each of 16 queues, Φ = 60 KB for each of 4 lossless queues.
     fn cut(buffer: &str) -> SwitchConfig {
         switch(buffer, "lossless = [3, 4]")
     }
@@ -223,7 +222,7 @@ mod tests {
             assert_eq!(pools("headroom_pool = \"60KB\""), (60_000, 11_908_000, Some(9_526_400)));
             assert_eq!(pools("ingress_pool = \"6MB\""), (240_000, 6_000_000, Some(4_800_000)));
             assert_eq!(pools("egress_lossy_pool = \"3MB\""), (240_000, 11_728_000, Some(3_000_000)));
-            // All of the buffer, to the byte.
+            // Sizes that fill the buffer to the byte.
             let all = "ingress_pool = \"10.968MB\"\nheadroom_pool = \"1MB\"\negress_lossy_pool = \"10.968MB\"";
             assert_eq!(pools(all), (1_000_000, 10_968_000, Some(10_968_000)));
         }
@@ -247,7 +246,7 @@ mod tests {
 
     #[test]
     fn b_m_is_whole_cells() {
-        // 9, 480 and 288 cells and parts of one, of each of which a frame of 1,522 B takes 8.
+        // 9, 480 and 288 whole cells, of each of which a frame of 1,522 B takes 8.
         let cells = cut("cell_bytes = 208\npolicy = \"static\"\n[buffer.static]\nthreshold = \"100KB\"");
         assert_eq!(cells.b_m_by_default(0), Some(Bytes::new(753 * 208)));
         let mut small = cells;

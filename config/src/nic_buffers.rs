@@ -1,37 +1,36 @@
-//! The sizes of the buffers of a NIC in front of a real host, which follow from its switch.
+//! Buffer sizes of a NIC model in front of a real host, derived from its switch.
 
 use weir_flowctl::Tells;
 use weir_units::{BitRate, Bytes};
 
 use crate::{NicModelConfig, PortConfig, SwitchConfig};
 
-/// The sizes of a NIC's buffers. Frames count with their FCS.
+/// Buffer sizes of a NIC. Frames count with their FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NicBuffers {
-    /// What frames of one class may take while they wait to be sent.
+    /// Maximum bytes of one class that wait for transmission.
     pub send: Bytes,
-    /// The most frames of one class that wait so.
+    /// Maximum frames of one class that wait for transmission.
     pub send_frames: u32,
-    /// What frames of one lossless class may take until the host has them.
+    /// Maximum bytes of one lossless class that wait for the host.
     pub receive: Bytes,
-    /// The most frames of one lossless class that wait so.
+    /// Maximum frames of one lossless class that wait for the host.
     pub receive_frames: u32,
-    /// What frames of all other classes may take together.
+    /// Maximum bytes of all other classes together.
     pub lossy: Bytes,
-    /// The most frames of all other classes together.
+    /// Maximum frames of all other classes together.
     pub lossy_frames: u32,
-    /// A lossless class that holds so much is paused.
+    /// Xoff: occupancy at which a lossless class is paused.
     pub xoff: Bytes,
-    /// It goes on with no more than this.
+    /// Xon: occupancy at which a paused class resumes.
     pub xon: Bytes,
 }
 
 impl SwitchConfig {
-    /// The buffers of the NIC at a port; `None` for a port without one.
+    /// Buffer sizes of the NIC at a port; `None` for a port without a NIC.
     ///
-    /// Above Xoff there is headroom by the same rule as at the switch, 2 (C·D_prop + L_MTU) + 3840 B + C·reaction, and by default
-    /// room for a burst of the switch too. Under GFC and CBFC, where the peer never sends more than a limit, the buffer has room
-    /// for that and a frame.
+    /// Headroom above Xoff follows the switch's rule, 2 (C·D_prop + L_MTU) + 3840 B + C·reaction; by default the buffer also holds a burst
+    /// of the switch. Under GFC and CBFC, where the peer never sends more than a limit, the buffer holds the limit and a frame.
     pub fn nic_buffers(&self, port: usize) -> Option<NicBuffers> {
         let config = &self.ports[port];
         let nic = config.nic?;
@@ -70,7 +69,7 @@ impl SwitchConfig {
         })
     }
 
-    /// What may still come after the NIC at a port has paused a class.
+    /// Maximum bytes that arrive after the NIC at a port has paused a class.
     pub fn nic_headroom(&self, port: &PortConfig) -> Bytes {
         let rate = port.rate.unwrap_or(BitRate::gbps(10));
         crate::headroom_by_rule(rate, port.delay, self.frame_bytes_max()) + rate.bytes_in(self.pfc.reaction)
@@ -90,9 +89,9 @@ mod tests {
         crate::parse("test.toml", &text).unwrap().nic_buffers(0).unwrap()
     }
 
-    /// 2 (1,000 + 1,522) + 3,840 + 12,500 B may come after a PAUSE.
+    /// Maximum bytes after a PAUSE: 2 (1,000 + 1,522) + 3,840 + 12,500.
     const AFTER: u64 = 21_384;
-    /// 256 frames of the longest.
+    /// Bytes of 256 frames of maximum length.
     const BURST: u64 = 256 * 1_522;
 
     #[test]
@@ -112,7 +111,7 @@ mod tests {
         assert_eq!((both.receive, both.xoff, both.xon), (Bytes::kb(50), Bytes::kb(49), Bytes::kb(1)));
     }
 
-    /// B_m and a frame.
+    /// Expects B_m and a frame.
     #[test]
     fn what_a_limit_lets_in_has_room() {
         let limited = buffers("nic = {}\nflow_control = { kind = \"gfc-buffer\", b_m = \"150KB\" }");

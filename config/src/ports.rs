@@ -1,4 +1,4 @@
-//! Ports, and the devices they are made of.
+//! Ports and their devices.
 
 use std::fmt;
 
@@ -7,53 +7,53 @@ use weir_units::{Alpha, BitRate, Bytes, MacAddr, Span};
 
 use crate::{NicModelConfig, ReplayConfig};
 
-/// One port. A clone holds the rate, delay and flow control of its port, and its priority unless it has its own.
+/// Port of the switch. A clone has the rate, delay and flow control of its port, and its priority unless it has its own.
 #[derive(Clone, Debug)]
 pub struct PortConfig {
     /// `name`: unique in the switch.
     pub name: String,
-    /// Where its frames come from and go to.
+    /// Device that frames are received from and sent to.
     pub device: Device,
     /// Line rate C. `None` takes the device's own link speed and does not shape.
     pub rate: Option<BitRate>,
     /// D_prop: one-way propagation delay of the link, for the headroom rule.
     pub delay: Span,
-    /// Φ of each of its lossless ingress queues, where it is not the switch's.
+    /// Headroom Φ of each of the port's lossless ingress queues, if not the switch's.
     pub headroom: Option<Bytes>,
-    /// ρ of each of its ingress queues, where it is not the switch's.
+    /// Private buffer ρ of each of the port's ingress queues, if not the switch's.
     pub private: Option<Bytes>,
-    /// α of its ingress queues, where it is not the policy's; under DT.
+    /// Factor α of the port's ingress queues, if not the policy's; under DT.
     pub alpha: Option<Alpha>,
-    /// Source address of frames that the switch itself sends; `None` is the device's own.
+    /// Source address of frames that the switch originates; `None` uses the device's own.
     pub mac: Option<MacAddr>,
-    /// Which flow control the port speaks.
+    /// Flow control of the port.
     pub flow_control: FlowControl,
-    /// Tells what to do where the device's own flow control is not off.
+    /// Rules for a device whose own flow control is not off.
     pub device_flow_control: DeviceFlowControl,
-    /// Receive descriptors of a NIC; `None` chooses them by rate and poll gap.
+    /// Number of receive descriptors of a NIC; `None` derives it from rate and poll gap.
     pub rx_descriptors: Option<u16>,
-    /// The NIC that Weir puts between the device and the port; `None` for none.
+    /// NIC model that Weir puts between the device and the port; `None` for no model.
     pub nic: Option<NicModelConfig>,
-    /// Class of frames that `trust` finds no class in.
+    /// Class of frames for which `trust` finds no class.
     pub priority: u8,
-    /// `state`: whether it is open to traffic.
+    /// `state`: administrative state of the port.
     pub state: PortState,
 }
 
-/// Whether somebody wants a port open to traffic, whatever its link.
+/// Administrative state of a port, independent of its link.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PortState {
-    /// It is.
+    /// Open to traffic.
     #[default]
     Up,
-    /// Neither sends nor receives anything, as without a link.
+    /// Neither sends nor receives frames, as without a link.
     Down,
-    /// Speaks its flow control, and forwards no data.
+    /// Runs its flow control, and forwards no data.
     Blocked,
 }
 
 impl PortState {
-    /// As in the file.
+    /// Value in the file.
     pub fn name(self) -> &'static str {
         match self {
             PortState::Up => "up",
@@ -63,77 +63,77 @@ impl PortState {
     }
 }
 
-/// Conditions for a device's part in flow control.
+/// Rules for a device's own flow control.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DeviceFlowControl {
-    /// `require = "off"`: a device that pauses, or is paused, by itself is refused. Otherwise it is a warning.
+    /// `require = "off"`: a device that sends or obeys PAUSE by itself is refused. Otherwise it is a warning.
     pub requires_off: bool,
     /// `sends = true`: MAC control frames leave the device, although its driver is known for dropping them.
     pub sends: bool,
 }
 
-/// A NIC on the PCI bus.
+/// NIC on the PCI bus.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PciDevice {
-    /// `0000:81:00.0`.
+    /// PCI address, as in `0000:81:00.0`.
     pub address: String,
-    /// Arguments for its DPDK driver, `KEY=VALUE` parted by commas.
+    /// Arguments for the DPDK driver, comma-separated `KEY=VALUE`.
     pub devargs: Option<String>,
 }
 
 impl PciDevice {
-    /// As DPDK wants it: the address, a comma and the arguments.
+    /// Device in DPDK's syntax: the address, a comma and the arguments.
     pub fn with_devargs(&self) -> String {
         [Some(&self.address), self.devargs.as_ref()].into_iter().flatten().cloned().collect::<Vec<_>>().join(",")
     }
 }
 
-/// A vhost-user port: a virtual machine's NIC, or a container's.
+/// Port of vhost-user: NIC of a virtual machine or a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VhostUser {
     /// Path of the socket.
     pub socket: String,
-    /// Whether the other side makes the socket, and Weir connects to it.
+    /// Whether the peer creates the socket, and Weir connects to it.
     pub client: bool,
-    /// Queue pairs, 1 to 8. Frames of class c leave by queue c modulo this.
+    /// Number of queue pairs, 1 to 8. Frames of class c leave by queue c modulo this number.
     pub queues: u8,
-    /// Who may connect to a socket that Weir makes.
+    /// Permissions of a socket that Weir creates.
     pub access: SocketAccess,
 }
 
-/// Permissions of a socket that Weir makes. A field that is `None` stays as the process's umask and group make it.
+/// Permissions of a socket that Weir creates. A field that is `None` stays as the process's umask and group set it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SocketAccess {
-    /// `mode = "0660"`: up to 0777. It takes the right to write to connect.
+    /// `mode = "0660"`: up to 0777. Connecting needs write permission.
     pub mode: Option<u16>,
-    /// `group = "kvm"`: by name or number.
+    /// `group = "kvm"`: name or number.
     pub group: Option<String>,
 }
 
 impl SocketAccess {
-    /// The mode that is to be set: that of the file, or with a group alone [`SocketAccess::GROUP_MODE`].
+    /// Mode to set: the configured mode, or [`SocketAccess::GROUP_MODE`] with a group alone.
     pub fn wanted_mode(&self) -> Option<u16> {
         self.mode.or(self.group.as_ref().map(|_| Self::GROUP_MODE))
     }
 
-    /// Owner and group may connect.
+    /// Mode that lets owner and group connect.
     pub const GROUP_MODE: u16 = 0o660;
 }
 
 impl VhostUser {
-    /// A socket that Weir makes, with one queue pair and the process's own permissions.
+    /// Creates a socket of Weir with one queue pair and the process's default permissions.
     pub fn server(socket: impl Into<String>) -> VhostUser {
         VhostUser { socket: socket.into(), client: false, queues: 1, access: SocketAccess::default() }
     }
 }
 
 impl PortConfig {
-    /// Transmit queues that the switch has at the port: the device's, or the one link to a NIC in front of it.
+    /// Number of the port's transmit queues: the device's, or one if a NIC model is in front of it.
     pub fn queues(&self) -> u8 {
         if self.nic.is_some() { 1 } else { self.device.queues() }
     }
 
-    /// The name of the port whose ingress this one copies; `None` for a port with a device of its own.
+    /// Name of the port whose ingress this clone copies; `None` for a port with its own device.
     pub fn clone_of(&self) -> Option<&str> {
         match &self.device {
             Device::CloneOf(name) => Some(name),
@@ -141,7 +141,7 @@ impl PortConfig {
         }
     }
 
-    /// The name of the link inside the process that this port is an end of; `None` for a port with another device.
+    /// Name of the in-process link that this port is an end of; `None` for a port with another device.
     pub fn ring(&self) -> Option<&str> {
         match &self.device {
             Device::Ring(name) => Some(name),
@@ -150,7 +150,7 @@ impl PortConfig {
     }
 }
 
-/// What a port is made of. Exactly one of these keys stands in a `[[ports]]` table.
+/// Device of a port. A `[[ports]]` table has exactly one of these keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Device {
     /// `pci = "0000:81:00.0"`.
@@ -159,7 +159,7 @@ pub enum Device {
     AfPacket(String),
     /// `af_xdp = "veth0"`.
     AfXdp(String),
-    /// `tap = "weir0"`: makes a tap device of this name.
+    /// `tap = "weir0"`: creates a tap device of this name.
     Tap(String),
     /// `vhost_user = "/run/vm0.sock"`, or a table with `socket` and more.
     VhostUser(VhostUser),
@@ -171,25 +171,25 @@ pub enum Device {
         id: u32,
         /// Whether this side listens.
         server: bool,
-        /// Who may connect, where this side listens.
+        /// Permissions of the socket, if this side listens.
         access: SocketAccess,
     },
-    /// `ring = "link0"`: a link inside this process; its other end is the other port with the same name.
+    /// `ring = "link0"`: an in-process link, whose other end is the other port with the same name.
     Ring(String),
     /// `pcap = { rx = "in.pcap", tx = "out.pcap", infinite = false }`.
     Pcap {
         /// File to replay; `None` receives nothing.
         rx: Option<String>,
-        /// File to write; `None` drops what is sent.
+        /// File to write; `None` drops sent frames.
         tx: Option<String>,
-        /// Whether the file is replayed for ever (it is then held in memory).
+        /// Whether the file is replayed in an endless loop; it is then held in memory.
         infinite: bool,
     },
-    /// `replay = "trace.pcapng"`, or a table: receives the frames of a capture at their own times, drops what is sent.
+    /// `replay = "trace.pcapng"`, or a table: receives the frames of a capture at their recorded times, and drops sent frames.
     Replay(ReplayConfig),
-    /// `null = { frame_bytes = 64 }`: receives made-up frames as fast as polled, drops what is sent.
+    /// `null = { frame_bytes = 64 }`: receives synthetic frames at poll rate, and drops sent frames.
     Null {
-        /// Length of the frames received, without FCS.
+        /// Length of the received frames, without FCS.
         frame_bytes: u16,
     },
     /// `clone_of = "p1"`: receives a copy of every frame that the port of this name receives, and sends nothing.
@@ -197,7 +197,7 @@ pub enum Device {
 }
 
 impl Device {
-    /// The key of `[[ports]]` that gives such a device.
+    /// Key of `[[ports]]` that selects the device.
     pub fn key(&self) -> &'static str {
         match self {
             Device::Pci(_) => "pci",
@@ -214,8 +214,8 @@ impl Device {
         }
     }
 
-    /// Whether two ports on these devices would take the same thing twice: a netdev, whatever drives it, a NIC, a
-    /// socket, a ring, a file that both write or that one writes and the other reads. Clones of one port don't clash.
+    /// Whether two ports would use one resource: a netdev (with any driver), a NIC, a socket, a ring, or a file that both write or that one
+    /// writes and the other reads. Clones of one port do not conflict.
     pub fn shares_with(&self, other: &Device) -> bool {
         match (self, other) {
             (Device::Pcap { rx, tx, .. }, Device::Pcap { rx: other_rx, tx: other_tx, .. }) => {
@@ -235,7 +235,7 @@ impl Device {
         }
     }
 
-    /// Queue pairs that the port has, each served by itself: several with [`VhostUser::queues`] alone.
+    /// Number of queue pairs, each served separately; more than one only with [`VhostUser::queues`].
     pub fn queues(&self) -> u8 {
         match self {
             Device::VhostUser(vhost) => vhost.queues,
@@ -243,7 +243,7 @@ impl Device {
         }
     }
 
-    /// The socket that Weir makes for it, and who may connect; `None` where the other side makes it, or there is none.
+    /// Socket that Weir creates, with its permissions; `None` if the peer creates it, or the device has none.
     pub fn own_socket(&self) -> Option<(&str, &SocketAccess)> {
         match self {
             Device::VhostUser(VhostUser { socket, client: false, access, .. })
@@ -252,7 +252,7 @@ impl Device {
         }
     }
 
-    /// The interface of the kernel that it drives or makes, by name.
+    /// Name of the kernel interface that the device uses or creates.
     pub fn netdev(&self) -> Option<&str> {
         match self {
             Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => Some(name),
@@ -262,7 +262,7 @@ impl Device {
 }
 
 impl fmt::Display for Device {
-    /// As in the file, shortened to what tells devices apart: `af_packet "veth0"`.
+    /// Writes the device as in the file, shortened to its identity: `af_packet "veth0"`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let key = self.key();
         match self {

@@ -2,61 +2,61 @@
 
 use weir_units::{BitRate, Span};
 
-/// A capture that is replayed into a port: `replay = "trace.pcapng"`, or a table with `file` and more.
+/// Capture that a port replays: `replay = "trace.pcapng"`, or a table with `file` and more.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReplayConfig {
-    /// The capture file.
+    /// Path of the capture file.
     pub file: String,
-    /// When frames leave.
+    /// Transmission times of the frames.
     pub pace: ReplayPace,
-    /// How often it is replayed; 0: for ever.
+    /// Number of repetitions; 0 repeats for ever.
     pub loops: u64,
-    /// From the start of the switch to the first frame.
+    /// Delay from the start of the switch to the first frame.
     pub after: Span,
-    /// What becomes of frames whose class is paused when they are due.
+    /// Treatment of frames whose class is paused when they are due.
     pub when_paused: WhenPaused,
-    /// Frames that passed this way alone.
+    /// Direction of the frames to replay; `None` replays both.
     pub direction: Option<ReplayDirection>,
     /// Whether MAC control frames are sent too.
     pub with_mac_control: bool,
-    /// The CPU that replays; `None` takes one that no switch uses, where there is one.
+    /// CPU of the replay thread; `None` takes one that no switch uses, if there is one.
     pub core: Option<u32>,
 }
 
-/// When the frames of a replayed capture leave.
+/// Transmission times of a replayed capture's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayPace {
-    /// At their own times, in millionths: 2,500,000 is two and a half times as fast.
+    /// Recorded times, scaled by this speed in millionths: 2,500,000 is 2.5 times as fast.
     Speed(u64),
-    /// As fast as the port's rate lets them; if it has none, as fast as it takes them.
+    /// Port's rate; without a rate, as fast as the port accepts frames.
     Max,
-    /// One after the other at this rate, with preamble and gap.
+    /// Back-to-back at this rate, with preamble and gap.
     Rate(BitRate),
 }
 
-/// What becomes of frames whose class is paused when they are due.
+/// Treatment of frames whose class is paused when they are due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenPaused {
-    /// They wait, and leave at the line's rate when the pause is over.
+    /// Frames wait, and leave at line rate after the pause.
     #[default]
     Wait,
-    /// They are dropped, and counted.
+    /// Frames are dropped and counted.
     Drop,
-    /// They leave, as those of a host that knows no flow control.
+    /// Frames leave, as from a host without flow control.
     Ignore,
 }
 
-/// Which way a captured frame passed whoever captured it.
+/// Direction of a captured frame at the capturing interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplayDirection {
-    /// It was received.
+    /// Received frame.
     In,
-    /// It was sent.
+    /// Sent frame.
     Out,
 }
 
 impl ReplayConfig {
-    /// Replays a file once, at its own times, 100 ms after the switch has started.
+    /// Creates a replay that runs once, at the recorded times, from 100 ms after the start of the switch.
     pub fn of(file: impl Into<String>) -> ReplayConfig {
         ReplayConfig {
             file: file.into(),
@@ -72,10 +72,9 @@ impl ReplayConfig {
 }
 
 impl ReplayPace {
-    /// The slowest and the fastest speed.
     pub(crate) const SPEEDS: std::ops::RangeInclusive<f64> = 0.000_1..=1_000_000.0;
 
-    /// Reads `1`, `2.5` or `max`.
+    /// Parses `1`, `2.5` or `max`.
     pub fn parse_speed(text: &str) -> Option<ReplayPace> {
         if text == "max" {
             return Some(ReplayPace::Max);

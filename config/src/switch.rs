@@ -1,4 +1,4 @@
-//! The switch as a whole, and its lcores.
+//! Switch-wide configuration, and its lcores.
 
 use weir_units::{Bytes, Class, ClassSet, MacAddr, Span};
 
@@ -6,22 +6,22 @@ use crate::{
     BufferConfig, ClassConfig, ConfigErrors, PfcConfig, PortConfig, SocketAccess, Source, Trust, WatchdogConfig,
 };
 
-/// One switch, as configured.
+/// Configuration of one switch.
 #[derive(Clone, Debug)]
 pub struct SwitchConfig {
-    /// `[switch] name`: stands in logs and file names.
+    /// `[switch] name`: shown in logs and file names.
     pub name: String,
     /// `[switch] idle`.
     pub idle: Idle,
     /// `[switch] time_dilation`: the clock runs this many times slower than real time; 1 for a lab switch.
     pub time_dilation: u32,
-    /// `[switch] mtu`: the largest payload of a frame, without Ethernet header, VLAN tag and FCS.
+    /// `[switch] mtu`: maximum payload of a frame, without Ethernet header, VLAN tag and FCS.
     pub mtu: Bytes,
-    /// `[switch] mac_ageing`: a learned address is forgotten when unseen for this long.
+    /// `[switch] mac_ageing`: idle time after which a learned address is removed.
     pub mac_ageing: Span,
     /// `[switch] stats_interval`, in real time.
     pub stats_interval: Span,
-    /// `[switch] telemetry`: stamps frames that ask for it with what the port knows that they leave by.
+    /// `[switch] telemetry`: stamps frames that request it with the state of their egress port.
     pub telemetry: bool,
     /// `[lcores]`.
     pub lcores: LcoreConfig,
@@ -33,63 +33,63 @@ pub struct SwitchConfig {
     pub classes: ClassConfig,
     /// `[pfc]`.
     pub pfc: PfcConfig,
-    /// `[pfc_watchdog]`; `None` watches nothing.
+    /// `[pfc_watchdog]`; `None` disables the watchdog.
     pub pfc_watchdog: Option<WatchdogConfig>,
-    /// `[[ports]]`, in the order of the file, which numbers them.
+    /// `[[ports]]`, in file order, which defines the port numbers.
     pub ports: Vec<PortConfig>,
-    /// `[[static_macs]]`: address and index of the port.
+    /// `[[static_macs]]`: address and port index.
     pub static_macs: Vec<(MacAddr, usize)>,
-    /// The file this was read from, to point back at its lines.
+    /// Source file, for errors that point at its lines.
     pub source: Source,
 }
 
 impl SwitchConfig {
-    /// What a frame may add to the MTU: 14 B Ethernet header, 4 B VLAN tag, 4 B FCS.
+    /// Maximum frame overhead beyond the MTU: 14 B Ethernet header, 4 B VLAN tag, 4 B FCS.
     pub const FRAME_OVERHEAD_BYTES: u64 = 22;
 
-    /// The longest frame: the MTU with Ethernet header, VLAN tag and FCS.
+    /// Maximum frame length: MTU, Ethernet header, VLAN tag and FCS.
     pub fn frame_bytes_max(&self) -> Bytes {
         self.mtu + Bytes::new(Self::FRAME_OVERHEAD_BYTES)
     }
 
-    /// The longest frame that is forwarded, with FCS: [`SwitchConfig::frame_bytes_max`] and a second VLAN tag. Thresholds and the
-    /// headroom rule count one tag.
+    /// Maximum length of a forwarded frame, with FCS: [`SwitchConfig::frame_bytes_max`] and a second VLAN tag. Thresholds and the headroom
+    /// rule count one tag.
     pub fn tagged_frame_bytes_max(&self) -> Bytes {
         self.frame_bytes_max() + Bytes::new(4)
     }
 
-    /// The number of lossless classes.
+    /// Number of lossless classes.
     pub fn lossless_classes(&self) -> u32 {
         self.classes.lossless.len() as u32
     }
 
-    /// The port whose ingress a port copies; itself for a port that is no clone.
+    /// Index of the port whose ingress a clone copies; the port itself if it is no clone.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn real_port(&self, port: usize) -> usize {
         let real = self.ports[port].clone_of().and_then(|name| self.ports.iter().position(|port| port.name == name));
         real.unwrap_or(port)
     }
 
-    /// The ports that are no clones.
+    /// Indices of the ports that are no clones.
     pub fn real_ports(&self) -> impl Iterator<Item = usize> + '_ {
         (0..self.ports.len()).filter(|port| self.ports[*port].clone_of().is_none())
     }
 
-    /// The ports that copy a port's ingress, in the order of the file; none for a port that is a clone itself.
+    /// Indices of a port's clones, in file order; none for a clone.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn clones_of(&self, port: usize) -> impl Iterator<Item = usize> {
         let name = self.ports[port].name.as_str();
         (0..self.ports.len()).filter(move |clone| self.ports[*clone].clone_of() == Some(name))
     }
 
-    /// The classes that frames received on a port, or on a clone of it, can have.
+    /// Classes that frames received on a port, or on a clone of it, can have.
     ///
     /// # Panics
-    /// If there is no port of this index.
+    /// If `port` is out of range.
     pub fn classes_from(&self, port: usize) -> ClassSet {
         let told: &[u8] = match self.classes.trust {
             Trust::Dscp => &self.classes.dscp,
@@ -100,74 +100,74 @@ impl SwitchConfig {
         told.iter().copied().chain(own).map(Class::new).collect()
     }
 
-    /// An error that points at a key of this switch's file: [`Source::error_at`].
+    /// Creates an error at a key of the switch's file ([`Source::error_at`]).
     pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
         self.source.error_at(key, message, help)
     }
 }
 
-/// `[control]`: the socket that `weir show` asks a running switch by.
+/// `[control]`: socket on which a running switch answers `weir show`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControlConfig {
-    /// `socket`: where it is; `None` leaves it at its usual place.
+    /// `socket`: location; `None` is the default path.
     pub socket: Option<ControlSocket>,
-    /// `mode` and `group`. `None` leaves it to its owner alone.
+    /// `mode` and `group`; `None` admits the owner alone.
     pub access: SocketAccess,
 }
 
-/// Where the control socket is.
+/// Location of the control socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ControlSocket {
-    /// `socket = "none"`: there is none.
+    /// `socket = "none"`: no socket.
     Nowhere,
     /// `socket = "/run/lab.sock"`.
     At(String),
 }
 
 impl ControlSocket {
-    /// What a key or an argument says: a path, or `none`.
+    /// Parses a key or an argument: a path, or `none`.
     pub fn parse(text: &str) -> ControlSocket {
         if text == "none" { ControlSocket::Nowhere } else { ControlSocket::At(text.to_owned()) }
     }
 }
 
-/// What an lcore does when it finds no work; the first burns most.
+/// Behaviour of an lcore without work, from the highest CPU use to the lowest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Idle {
-    /// Polls on: lowest latency, a whole core burnt.
+    /// Polls on: lowest latency, full use of the core.
     Poll,
-    /// Gives its time slice away after an empty poll.
+    /// Yields its time slice after an empty poll.
     Yield,
-    /// Sleeps after some empty polls: until a frame comes where the port's device tells of that, else in naps.
+    /// Sleeps after some empty polls: until an RX interrupt if the port's device has one, otherwise for short intervals.
     Sleep,
 }
 
-/// Which lcores do what.
+/// Assignment of pipeline stages to lcores.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcoreConfig {
     /// `[lcores] layout`.
     pub layout: Layout,
-    /// `[lcores] cores`: CPUs to pin to, in the order of the layout's roles; empty for the process's own.
+    /// `[lcores] cores`: CPUs to pin to, in the order of the layout's roles; empty uses the process's own.
     pub cores: Vec<usize>,
     /// `[lcores] catch_up`.
     pub catch_up: CatchUp,
 }
 
-/// The most that a poll which comes late makes up on the rates of ports and queues, in real time.
+/// Bound of the time that a late poll makes up on the rates of ports and queues, in real time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CatchUp {
-    /// As much as polls have lately been late, within a bound that the driver sets.
+    /// Recent lateness of polls, within a bound that the driver sets.
     Auto,
-    /// So much.
+    /// Fixed bound.
     AtMost(Span),
 }
 
-/// How the pipeline is cut across lcores.
+/// Partition of the pipeline across lcores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// As [`Layout::Single`], on as many lcores as suits the CPUs at hand.
+    /// [`Layout::Single`], on as many lcores as suits the available CPUs.
     Auto,
-    /// All of it on each lcore, for ports of its own.
+    /// All stages on each lcore, for ports of its own.
     Single,
     /// RX and FWD on one lcore, TX on another.
     RxTx,

@@ -4,11 +4,11 @@ use weir_reader::Problem;
 
 use crate::{ConfigError, ConfigErrors, Device, Idle, SwitchConfig};
 
-/// Checks switches that are to run in one process against each other: their names differ, their time dilation is the
-/// same, no device is used twice, every ring has two ends, and cores are shared only by switches that give way.
+/// Checks switches that run in one process against each other. Their names must differ, and their time dilation must be equal. No device is
+/// used twice, every ring has two ends, and only switches that yield or sleep share cores.
 ///
 /// # Errors
-/// All clashes; each points at the later of the two files and names the other one's line.
+/// All conflicts; each points at the later of the two files and names the line of the other.
 pub fn check_together(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     let mut errors = Vec::new();
     for (index, switch) in switches.iter().enumerate() {
@@ -20,7 +20,7 @@ pub fn check_together(switches: &[SwitchConfig]) -> Result<(), ConfigErrors> {
     ConfigErrors::joined(errors.into_iter().map(ConfigErrors::from)).map_or(Ok(()), Err)
 }
 
-/// What a later file may not share with an earlier one.
+/// Records conflicts of a later file with an earlier one.
 fn clashes(earlier: &SwitchConfig, later: &SwitchConfig, errors: &mut Vec<ConfigError>) {
     let mut clash = |key: &str, message: String, help: &str| {
         errors.push(later.source.error(Problem::new(message, help).at(key, "")));
@@ -68,7 +68,7 @@ fn clashes(earlier: &SwitchConfig, later: &SwitchConfig, errors: &mut Vec<Config
     }
 }
 
-/// A ring is a link: two ports of all files name it, no more and no less.
+/// Checks that exactly two ports of all files name each ring.
 fn ring_ends(switches: &[SwitchConfig], errors: &mut Vec<ConfigError>) {
     let mut ends: Vec<(&str, &SwitchConfig, usize)> = Vec::new();
     for switch in switches {
@@ -96,7 +96,6 @@ fn ring_ends(switches: &[SwitchConfig], errors: &mut Vec<ConfigError>) {
     }
 }
 
-/// `lab.toml:12`.
 fn place(switch: &SwitchConfig, key: &str) -> String {
     match switch.source.line_of(key) {
         Some(line) => format!("{}:{line}", switch.source.name()),

@@ -1,19 +1,19 @@
-//! The bound on the data in a NIC's transmit queues, which leaves ahead of a PAUSE.
+//! Bound of the data in a NIC's transmit queues, which leaves ahead of a PAUSE.
 
 use weir_flowctl::TxBacklog;
 use weir_units::{Bytes, Span, WIRE_OVERHEAD_BYTES};
 
 use crate::{Device, PortConfig, SwitchConfig};
 
-/// Transmit descriptors of a port's queue. The MMU does not count the frames in it, so there are few.
+/// Number of transmit descriptors of a port's queue; few, because the MMU does not count the frames in the queue.
 pub const TX_DESCRIPTORS: u16 = 128;
 
-/// Upper bound on the time that the link takes for a NIC's backlog, in real time. It is the default of `[pfc] reaction`, the longest
-/// poll expected, so that the link does not run dry between two polls.
+/// Upper bound of the transmission time of a NIC's backlog, in real time. Equal to the default of `[pfc] reaction`, the longest expected
+/// poll, so that the link does not run dry between two polls.
 const TX_BACKLOG: Span = Span::from_micros(50);
 
 impl SwitchConfig {
-    /// The bound on the transmit backlog of a port's NIC; `None` for other devices, which have no link of a known speed.
+    /// Bound of the transmit backlog of a port's NIC; `None` for other devices, whose link speed is unknown.
     pub fn tx_backlog(&self, port: &PortConfig) -> Option<TxBacklog> {
         // A clone's PAUSE leaves by its port.
         let device = match port.clone_of() {
@@ -27,8 +27,8 @@ impl SwitchConfig {
         })
     }
 
-    /// Upper bound on the bytes that arrive at a port while its transmit backlog leaves ahead of a PAUSE. It is the backlog's bound,
-    /// or the bytes of the longest frames that fill all descriptors if these are fewer.
+    /// Maximum bytes that arrive at a port while its transmit backlog leaves ahead of a PAUSE: the backlog's bound, or the bytes of
+    /// maximum-length frames in all descriptors, if fewer.
     pub fn tx_backlog_bytes(&self, port: &PortConfig) -> Option<Bytes> {
         let (rate, backlog) = (port.rate?, self.tx_backlog(port)?);
         let in_descriptors = backlog.frame_max * u64::from(TX_DESCRIPTORS);

@@ -1,18 +1,18 @@
-//! What a frame costs in the buffer.
+//! Charge of a frame in the buffer.
 
 use weir_units::{BitRate, Bytes, FCS_BYTES, FRAME_BYTES_MIN, WIRE_OVERHEAD_BYTES};
 
-/// Turns a frame's length into the bytes that it is charged: with FCS, at least 64, in whole cells. Where a frame takes an mbuf however
-/// short it is, the least charge is larger ([`Charge::at_least_shortest`]).
+/// Function from a frame's length to its charge: bytes with FCS, at least 64, in whole cells. Where each frame takes an mbuf regardless of
+/// its length, the minimum charge is larger ([`Charge::at_least_shortest`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Charge {
     cell_bytes: u32,
-    /// The least charge, in bytes, before it is rounded up to whole cells.
+    /// Minimum charge in bytes, before rounding up to whole cells.
     least: u32,
 }
 
 impl Charge {
-    /// Accounting in cells of this size, as ASICs do; 1 is accounting in bytes.
+    /// Creates accounting in cells of this size, as in ASICs; 1 accounts in bytes.
     ///
     /// # Panics
     /// If `cell_bytes` is zero.
@@ -21,8 +21,8 @@ impl Charge {
         Charge { cell_bytes, least: FRAME_BYTES_MIN as u32 }
     }
 
-    /// Returns this accounting with a least charge of `times` the shortest frame's. One mbuf for each least charge is then enough
-    /// for all frames in the buffer, and headroom holds `times` its bytes ([`BufferLayout::charged_by`]).
+    /// Raises the minimum charge to `times` the shortest frame's. One mbuf per minimum charge then suffices for all frames in the buffer,
+    /// and headroom holds `times` its bytes ([`BufferLayout::charged_by`]).
     ///
     /// # Panics
     /// If `times` is zero.
@@ -33,21 +33,21 @@ impl Charge {
         Charge { least: Charge::in_cells(self.cell_bytes).of(0) * times, ..self }
     }
 
-    /// The least charge over the shortest frame's cells.
+    /// Ratio of the minimum charge to the shortest frame's cells.
     pub fn times(self) -> u32 {
         self.of(0) / Charge::in_cells(self.cell_bytes).of(0)
     }
 
-    /// The charge of a frame of `frame_bytes` bytes without FCS.
+    /// Charge of a frame of `frame_bytes` bytes without FCS.
     #[inline(always)]
     pub fn of(self, frame_bytes: u32) -> u32 {
         let stored = (frame_bytes + FCS_BYTES as u32).max(self.least);
         if self.cell_bytes == 1 { stored } else { stored.next_multiple_of(self.cell_bytes) }
     }
 
-    /// The fastest that a link of this rate can fill the buffer. In cells that is faster than it sends: the worst frames
-    /// are the smallest, and those one byte longer than a cell. Charges of short frames beyond their cells do not count: headroom has
-    /// room for them beyond its bytes.
+    /// Maximum rate at which a link of this rate fills the buffer. In cells it exceeds the link rate: the worst frames are the smallest,
+    /// and those one byte longer than a cell. Charges of short frames beyond their cells do not count, because headroom has room for them
+    /// beyond its bytes.
     pub fn fill_rate(self, rate: BitRate) -> BitRate {
         let cells = Charge::in_cells(self.cell_bytes);
         let fill = |frame: u64| {
@@ -60,30 +60,29 @@ impl Charge {
         worst.map(fill).fold(rate, BitRate::max)
     }
 
-    /// The most frames that a buffer of this size can hold: every one costs at least this charge.
+    /// Maximum number of frames in a buffer of this size, by the minimum charge.
     ///
-    /// A packet pool of this many buffers, and those on their way in and out, never runs dry before the MMU refuses.
+    /// A packet pool of this many buffers, plus those in the receive and transmit paths, never runs dry before the MMU refuses.
     pub fn frames_max(self, buffer: Bytes) -> u64 {
         buffer.get() / u64::from(self.of(0))
     }
 }
 
-/// What packets are charged, one after the other.
+/// Charges of consecutive packets.
 #[derive(Clone, Copy, Debug)]
 pub enum Charges<'c> {
-    /// By packet.
+    /// Charge of each packet.
     Each(&'c [u32]),
-    /// So many packets are charged as much each: then nobody has to look at each.
+    /// Equal charge of all packets, which need no individual lookup.
     Alike {
-        /// What each is charged.
+        /// Charge of each packet.
         bytes: u32,
-        /// How many they are.
+        /// Number of packets.
         packets: usize,
     },
 }
 
 impl Charges<'_> {
-    /// By packet.
     pub(crate) fn iter(self) -> impl Iterator<Item = u32> {
         let packets = match self {
             Charges::Each(charges) => charges.len(),

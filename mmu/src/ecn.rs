@@ -1,22 +1,22 @@
-//! ECN marking on the egress queue's length (RED-like for DCQCN, a step for DCTCP).
+//! ECN marking by the egress queue's length (RED-like for DCQCN, a step for DCTCP).
 
 use weir_units::{BitRate, Bytes};
 
-/// Marks never below K_min, always from K_max on, and in between with a probability that rises linearly from 0 to
+/// ECN marker: never marks up to K_min, always marks above K_max, and marks between them with a probability that rises linearly from 0 to
 /// P_max. K_min = K_max is DCTCP's step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EcnMarker {
     kmin: u64,
     kmax: u64,
-    /// Probability gained per byte above K_min, times 2^32 (the range of the random number) and 2^16 more.
+    /// Probability per byte above K_min, times 2^32 (the range of the random number) and 2^16 more.
     slope_q48: u64,
-    /// Whether the thresholds are those of a port of [`EcnMarker::REFERENCE`].
+    /// Whether the thresholds are those of a port of [`EcnMarker::REFERENCE`], to be scaled by rate.
     is_by_rate: bool,
     marks_arrivals: bool,
 }
 
 impl EcnMarker {
-    /// P_max in millionths, at most 1,000,000.
+    /// Creates a marker; P_max is in millionths, at most 1,000,000.
     ///
     /// # Panics
     /// If K_min exceeds K_max or P_max exceeds one.
@@ -34,13 +34,13 @@ impl EcnMarker {
         }
     }
 
-    /// The rate that thresholds in proportion to a port's are kept for.
+    /// Reference rate of thresholds in proportion to a port's rate.
     const REFERENCE: BitRate = BitRate::gbps(100);
 
-    /// Thresholds that are so on a port of `at_rate`, and on others in proportion.
+    /// Creates a marker whose thresholds apply to ports of `at_rate` and scale with the rate of others.
     ///
     /// # Panics
-    /// As [`EcnMarker::new`].
+    /// Those of [`EcnMarker::new`].
     pub fn at_rate(kmin: Bytes, kmax: Bytes, pmax_ppm: u32, at_rate: BitRate) -> EcnMarker {
         let scaled = |threshold: Bytes| {
             let bytes = u128::from(threshold.get()) * u128::from(Self::REFERENCE.as_bps());
@@ -49,32 +49,32 @@ impl EcnMarker {
         EcnMarker { is_by_rate: true, ..EcnMarker::new(scaled(kmin), scaled(kmax), pmax_ppm) }
     }
 
-    /// A marker of what comes into the queue, and not of what leaves it.
+    /// Sets marking at enqueue instead of dequeue.
     #[must_use]
     pub fn of_arrivals(self) -> EcnMarker {
         EcnMarker { marks_arrivals: true, ..self }
     }
 
-    /// Whether frames are marked when they come into the queue.
+    /// Whether frames are marked at enqueue.
     #[inline]
     pub fn marks_arrivals(&self) -> bool {
         self.marks_arrivals
     }
 
-    /// What [`EcnMarker::marks_on`] is to be told of a port of this rate.
+    /// Scale of a port of this rate, for [`EcnMarker::marks_on`].
     pub fn scale_of(rate: BitRate) -> u64 {
         let scale = (u128::from(Self::REFERENCE.as_bps()) << 16) / u128::from(rate.as_bps().max(1));
         scale.clamp(1, 1 << 32) as u64
     }
 
-    /// [`EcnMarker::marks`] on a port with this [scale](EcnMarker::scale_of).
+    /// Whether [`EcnMarker::marks`] holds on a port with this [scale](EcnMarker::scale_of).
     #[inline]
     pub fn marks_on(&self, scale: u64, length: u64, random: u32) -> bool {
         // A queue is below 2^31 B, so the product fits.
         self.marks(if self.is_by_rate { (length * scale) >> 16 } else { length }, random)
     }
 
-    /// Whether to mark a packet that leaves, or has come into, a queue of `length` bytes, itself included; `random` is uniform.
+    /// Whether to mark a packet at an egress queue of `length` bytes, itself included; `random` is uniform.
     #[inline]
     pub fn marks(&self, length: u64, random: u32) -> bool {
         if length > self.kmax {
@@ -110,7 +110,7 @@ mod tests {
         let marker = EcnMarker::at_rate(Bytes::kb(100), Bytes::kb(100), 1_000_000, BitRate::gbps(25));
         for (gbps, kb) in [(25, 100), (100, 400), (400, 1_600), (10, 40)] {
             let marks = |length: u64| marker.marks_on(EcnMarker::scale_of(BitRate::gbps(gbps)), length, 0);
-            // To what is lost by a scale of 16 digits.
+            // Tolerance: the loss by a scale of 16 digits.
             assert!(!marks(kb * 1_000) && marks(kb * 1_000 + 40), "{gbps} Gb/s");
         }
         let fixed = EcnMarker::new(Bytes::kb(100), Bytes::kb(100), 1_000_000);

@@ -1,4 +1,4 @@
-//! An egress queue's length, for lossy thresholds and ECN.
+//! Length of an egress queue, for lossy thresholds and ECN.
 
 use weir_units::archive::SharedState;
 
@@ -6,18 +6,17 @@ use crate::low_pass::Average;
 use crate::sync::{Ordering, Word};
 use crate::watermark::{Former, Watermark};
 
-/// Bytes waiting for one (port of departure, class). Relaxed: a length orders nothing.
+/// Bytes queued for one (port of departure, class). Relaxed: a length orders no other memory.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct EgressQueue {
     length: Word,
     watermark: Watermark,
-    /// q̂ of the length, under a policy that compares averages; lossy classes only.
+    /// Average q̂ of the length, under a policy that compares averages; lossy classes only.
     pub(crate) average: Average,
     former: Former,
 }
 
 impl EgressQueue {
-    /// One lcore has the queue for itself.
     pub(crate) fn make_own(&mut self) {
         self.length.make_own();
         self.average.make_own();
@@ -29,13 +28,13 @@ impl EgressQueue {
         self.watermark.note(length);
     }
 
-    /// Notes a length that the queue has for no longer than an instant.
+    /// Updates the watermark with a length that lasts only an instant.
     #[inline]
     pub(crate) fn note_length(&self, length: u64) {
         self.watermark.note(length);
     }
 
-    /// Returns what is left.
+    /// Removes bytes and returns the remaining length.
     #[inline]
     pub(crate) fn remove(&self, bytes: u64) -> u64 {
         let before = self.length.fetch_sub(bytes, Ordering::Relaxed);
@@ -52,12 +51,10 @@ impl EgressQueue {
         &self.watermark
     }
 
-    /// The highest length since the start.
     pub(crate) fn highest(&self) -> u64 {
         self.former.highest(&self.watermark)
     }
 
-    /// Has the highest length noted anew, from that of now.
     pub(crate) fn restart_watermark(&self) {
         self.former.restart(&self.watermark, || self.length());
     }

@@ -1,4 +1,4 @@
-//! An ingress queue: what a port and class of arrival hold, and what bounds them.
+//! Ingress queue: occupancy of a port and class of arrival, and its limits.
 
 use weir_units::Time;
 use weir_units::archive::SharedState;
@@ -9,7 +9,7 @@ use crate::signal::Instant;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 use crate::watermark::{Former, Watermark};
 
-/// The counters of one ingress queue (port of arrival, class). What every packet touches comes first, in one cache line.
+/// Counters of one ingress queue (port of arrival, class). Fields that every packet touches come first, in one cache line.
 #[derive(Debug, SharedState)]
 #[repr(C)]
 pub(crate) struct IngressQueue {
@@ -19,31 +19,30 @@ pub(crate) struct IngressQueue {
     pub(crate) headroom_max: Watermark,
     #[state(same)]
     pub(crate) limits: Limits,
-    /// Bytes in private buffer. Added to by the one lcore that admits, taken from by any.
+    /// Bytes in private buffer. Increased by the one lcore that admits, decreased by any.
     private: AtomicU32,
-    /// Φ now, in charges ([`BufferLayout::charged_by`](crate::BufferLayout::charged_by)). Written by the one lcore that admits, and only under a policy that adapts it.
+    /// Current Φ, in charges ([`BufferLayout::charged_by`](crate::BufferLayout::charged_by)). Written by the one lcore that admits, and
+    /// only under a policy that adapts headroom.
     headroom_limit: AtomicU32,
-    /// q̂ of w_s, under a policy that compares averages.
+    /// Average q̂ of w_s, under a policy that compares averages.
     pub(crate) average: Average,
-    /// How often the queue went from ON to OFF.
     pauses: AtomicU64,
-    /// When it last did.
     off_at: Instant,
-    /// For `held_max`, `shared_max` and `headroom_max`.
+    /// Peaks before the last restart of `held_max`, `shared_max` and `headroom_max`.
     former: [Former; 3],
 }
 
 #[cfg(not(loom))]
 const _: () = assert!(std::mem::offset_of!(IngressQueue, average) <= 64);
 
-/// What bounds one ingress queue, whatever the policy says.
+/// Limits of one ingress queue, independent of the policy.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
-    /// ρ.
+    /// Private buffer ρ, in bytes.
     pub private: u32,
-    /// The layout's Φ, in charges.
+    /// Headroom Φ of the layout, in charges.
     pub headroom: u32,
-    /// Whether it may be paused, and must then lose nothing.
+    /// Whether the queue may be paused, and must then lose no packet.
     pub lossless: bool,
 }
 
@@ -64,8 +63,7 @@ impl IngressQueue {
         }
     }
 
-    /// Bytes in private buffer. Relaxed: the one lcore that adds reads its own additions, and takings by others
-    /// only make room.
+    /// Bytes in private buffer. Relaxed: the one lcore that adds reads its own additions, and subtractions by others only make room.
     #[inline]
     pub(crate) fn private(&self) -> u32 {
         self.private.load(Ordering::Relaxed)
@@ -86,7 +84,7 @@ impl IngressQueue {
         }
     }
 
-    /// Φ now. Relaxed: the lcore that writes it is the one that it bounds; others only report it.
+    /// Current Φ. Relaxed: only the lcore that writes Φ enforces it; others report it.
     #[inline]
     pub(crate) fn headroom_limit(&self) -> u32 {
         self.headroom_limit.load(Ordering::Relaxed)
@@ -96,7 +94,7 @@ impl IngressQueue {
         self.headroom_limit.store(bytes, Ordering::Relaxed);
     }
 
-    /// Notes the highest levels: those just installed, and private buffer beside them.
+    /// Updates the watermarks from the levels just installed and the private buffer.
     #[inline]
     pub(crate) fn note_levels(&self, levels: Levels, private: u32) {
         self.shared_max.note(u64::from(levels.shared));
@@ -104,13 +102,12 @@ impl IngressQueue {
         self.held_max.note(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(private));
     }
 
-    /// The highest total, w_s and w_h since the start.
+    /// Peaks of the total, w_s and w_h since the start.
     pub(crate) fn highest(&self) -> [u64; 3] {
         let marks = [&self.held_max, &self.shared_max, &self.headroom_max];
         std::array::from_fn(|n| self.former[n].highest(marks[n]))
     }
 
-    /// Has the highest levels noted anew, from those of now.
     pub(crate) fn restart_watermarks(&self) {
         let [held, shared, headroom] = &self.former;
         shared.restart(&self.shared_max, || u64::from(self.levels.load().shared));
@@ -121,13 +118,12 @@ impl IngressQueue {
         });
     }
 
-    /// Counts that the queue went OFF with an arrival at `now`.
     pub(crate) fn note_off(&self, now: Time) {
         self.pauses.fetch_add(1, Ordering::Relaxed);
         self.off_at.set(now);
     }
 
-    /// When the arrival came that last turned it OFF; [`Time::ZERO`] if none has.
+    /// Arrival time of the packet that last turned the queue OFF; [`Time::ZERO`] if none has.
     pub(crate) fn off_at(&self) -> Time {
         self.off_at.get()
     }

@@ -1,4 +1,4 @@
-//! How the buffer is cut: private, headroom, and the rest shared.
+//! Partition of the buffer: private buffers, headroom, and the shared segment.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use weir_units::{Bytes, CLASSES, Class, ClassSet, PortId};
 
 use crate::charge::Charge;
 
-/// The buffer's partition, checked: the segments fit.
+/// Partition of the buffer whose segments are known to fit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BufferLayout {
     size: Bytes,
@@ -14,72 +14,72 @@ pub struct BufferLayout {
     egress_lossy: Option<Bytes>,
     headroom: Headroom,
     ports: Vec<PortLayout>,
-    /// Bytes of charges that a byte of headroom holds.
+    /// Bytes of charges per byte of headroom.
     headroom_times: u32,
 }
 
-/// What one port's ingress queues have for themselves.
+/// Segments of one port's ingress queues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct PortLayout {
-    /// ρ of each class.
+    /// Private buffer ρ of each class.
     pub private: [Bytes; CLASSES],
-    /// Φ of each class, the most headroom that its queue may take; zero for lossy ones.
+    /// Maximum headroom Φ of each class's queue; zero for lossy classes.
     pub headroom: [Bytes; CLASSES],
-    /// The lossless classes on this port.
+    /// Lossless classes of the port.
     pub lossless: ClassSet,
 }
 
-/// Which memory headroom is taken from.
+/// Memory that headroom is taken from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Headroom {
-    /// Φ is set aside for every queue (SIH).
+    /// Φ reserved for every queue (SIH).
     #[default]
     PerQueue,
-    /// One pool of this size; each queue takes at most its Φ (oversubscription, SONiC's headroom pool).
+    /// Pool of this size; each queue takes at most its Φ (oversubscription, SONiC's headroom pool).
     Pool(Bytes),
-    /// Φ is set aside once for every port, for all its queues: DSH's insurance headroom B_i.
+    /// Φ reserved once per port, for all its queues: DSH's insurance headroom B_i.
     PerPort,
-    /// None at all: DSH without insurance, the paper's ablation. It loses packets.
+    /// Absent headroom: DSH without insurance, the paper's ablation. The policy then loses packets.
     Uninsured,
 }
 
-/// Why a partition is impossible.
+/// Reason why a partition is impossible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutError {
-    /// Private buffers and headroom leave nothing to share.
+    /// Private buffers and headroom leave no shared segment.
     NothingShared {
-        /// B.
+        /// B, the buffer size.
         size: Bytes,
-        /// Σ ρ.
+        /// Σ ρ, the private buffers.
         private: Bytes,
-        /// What headroom takes.
+        /// Size of the headroom.
         headroom: Bytes,
     },
-    /// The ingress pool is more than private buffers and headroom leave (reverie, heuristic 1).
+    /// Ingress pool exceeds the rest after private buffers and headroom (reverie, heuristic 1).
     IngressPool {
-        /// As asked for.
+        /// Requested size.
         pool: Bytes,
-        /// What there is for it.
+        /// Available size.
         room: Bytes,
     },
-    /// The egress lossy pool is more than the ingress pool (reverie, heuristic 3).
+    /// Egress lossy pool exceeds the ingress pool (reverie, heuristic 3).
     EgressLossyPool {
-        /// As asked for.
+        /// Requested size.
         pool: Bytes,
-        /// The ingress pool.
+        /// Size of the ingress pool.
         ingress: Bytes,
     },
-    /// One queue counts up to 2 GiB.
+    /// Size above 2 GiB, the range of a queue's counters.
     TooLarge(Bytes),
 }
 
 impl BufferLayout {
-    /// The largest buffer: a queue's segments are counted in 31 bits.
+    /// Maximum buffer size: a queue's segments are counted in 31 bits.
     pub const SIZE_MAX: Bytes = Bytes::new((1 << 31) - 1);
-    /// The largest buffer, and the largest part of one, that a file may ask for: a round number below [`BufferLayout::SIZE_MAX`].
+    /// Maximum size of the buffer, or of a segment, in a file: a round number below [`BufferLayout::SIZE_MAX`].
     pub const CONFIGURED_MAX: Bytes = Bytes::mb(2_000);
 
-    /// Cuts a buffer of `size`: what private buffers and headroom do not take is shared.
+    /// Partitions a buffer of `size`; the rest after private buffers and headroom is shared.
     pub fn new(size: Bytes, ports: Vec<PortLayout>, headroom: Headroom) -> Result<BufferLayout, LayoutError> {
         if size > Self::SIZE_MAX {
             return Err(LayoutError::TooLarge(size));
@@ -96,9 +96,8 @@ impl BufferLayout {
         }
     }
 
-    /// Sets the pools of the four-pool model: the ingress pool, which is the shared segment here, and the egress lossy
-    /// pool, which counts lossy packets a second time. The egress lossless pool is the whole buffer and bounds nothing
-    /// (reverie, heuristic 2).
+    /// Sets the pools of the four-pool model: the ingress pool, which is the shared segment here, and the egress lossy pool, which counts
+    /// lossy packets a second time. The egress lossless pool is the whole buffer and bounds nothing (reverie, heuristic 2).
     pub(crate) fn with_pools(self, ingress: Bytes, egress_lossy: Bytes) -> Result<BufferLayout, LayoutError> {
         if ingress > self.shared || ingress == Bytes::ZERO {
             return Err(LayoutError::IngressPool { pool: ingress, room: self.shared });
@@ -109,12 +108,11 @@ impl BufferLayout {
         Ok(BufferLayout { shared: ingress, egress_lossy: Some(egress_lossy), ..self })
     }
 
-    /// The partition for this charge. Where short frames are charged more than their cells, headroom has room for these charges on top
-    /// of the buffer's size, so that it still holds all frames that it holds by bytes. Private buffer and the shared segment keep
-    /// their bytes.
+    /// Adapts the partition to a charge. Where short frames are charged more than their cells, headroom gets room for these charges in
+    /// addition to the buffer's size, and so holds as many frames as by bytes. Private buffer and the shared segment keep their bytes.
     ///
     /// # Panics
-    /// If a queue's headroom is then more than it [counts](Self::SIZE_MAX).
+    /// If a queue's headroom then exceeds [`SIZE_MAX`](Self::SIZE_MAX).
     pub fn charged_by(self, charge: Charge) -> BufferLayout {
         let layout = BufferLayout { headroom_times: charge.times(), ..self };
         let most = layout.ports.iter().map(PortLayout::headroom_max).max().unwrap_or_default();
@@ -122,42 +120,42 @@ impl BufferLayout {
         layout
     }
 
-    /// The charges that these bytes of headroom hold.
+    /// Converts bytes of headroom to charges.
     pub(crate) fn in_headroom(&self, bytes: Bytes) -> Bytes {
         Bytes::new(bytes.get().saturating_mul(u64::from(self.headroom_times)))
     }
 
-    /// The bytes of headroom that such charges take.
+    /// Converts charges to bytes of headroom.
     pub(crate) fn of_headroom(&self, charges: Bytes) -> Bytes {
         charges.divided_by(u64::from(self.headroom_times))
     }
 
-    /// The largest sum of charges of all frames held: the buffer's size, and the charges that headroom holds beyond its bytes.
+    /// Maximum sum of charges of all buffered frames: the buffer's size, plus the charges that headroom holds beyond its bytes.
     pub fn charges_max(&self) -> Bytes {
         self.size + self.in_headroom(self.headroom()).saturating_sub(self.headroom())
     }
 
-    /// B: the whole buffer.
+    /// B, the buffer size.
     pub fn size(&self) -> Bytes {
         self.size
     }
 
-    /// B_s: what all ingress queues share. In the four-pool model, the ingress pool.
+    /// B_s, the segment that all ingress queues share; the ingress pool in the four-pool model.
     pub fn shared(&self) -> Bytes {
         self.shared
     }
 
-    /// The egress lossy pool, in the four-pool model.
+    /// Size of the egress lossy pool, in the four-pool model.
     pub fn egress_lossy(&self) -> Option<Bytes> {
         self.egress_lossy
     }
 
-    /// Σ ρ over all queues.
+    /// Sum of ρ over all queues.
     pub fn private(&self) -> Bytes {
         self.ports.iter().flat_map(|port| port.private).sum()
     }
 
-    /// What headroom takes of the buffer.
+    /// Bytes of the buffer that are reserved as headroom.
     pub fn headroom(&self) -> Bytes {
         match self.headroom {
             Headroom::PerQueue => self.ports.iter().flat_map(|port| port.headroom).sum(),
@@ -167,12 +165,12 @@ impl BufferLayout {
         }
     }
 
-    /// Which memory headroom is taken from.
+    /// Memory that headroom is taken from.
     pub fn headroom_from(&self) -> Headroom {
         self.headroom
     }
 
-    /// Each port's own segments, in the order of the ports.
+    /// Segments of each port, in port order.
     pub fn ports(&self) -> &[PortLayout] {
         &self.ports
     }
@@ -184,7 +182,7 @@ impl BufferLayout {
 }
 
 impl PortLayout {
-    /// The largest Φ of the port's queues: what still arrives on its link once all of them are paused.
+    /// Largest Φ of the port's queues: the bytes that still arrive on its link once all of them are paused.
     pub fn headroom_max(&self) -> Bytes {
         self.headroom.iter().copied().max().unwrap_or(Bytes::ZERO)
     }

@@ -1,11 +1,10 @@
-//! Occupancy and ON/OFF state in one word, changed together.
+//! Occupancy and ON/OFF state in one atomic word.
 //!
-//! Shared and headroom occupancy and the state bit are one 64-bit word. Whoever charges or releases computes the new
-//! state from the new counters and installs both in one compare-and-swap. So the switch's most dangerous race, a last
-//! departure that should RESUME against an arrival that should PAUSE, has no half-way point: of the two, the one that
-//! comes second sees what the first left.
+//! Shared occupancy, headroom occupancy and the state bit share one 64-bit word. A charge or a release computes the new state from the new
+//! counters and installs both in one compare-and-swap. The critical race is a last departure that should RESUME against an arrival that
+//! should PAUSE. It has no intermediate state: the later of the two sees the effect of the earlier.
 //!
-//! An ingress queue is such a word; under a policy with port-level flow control (DSH) so is a whole port.
+//! An ingress queue has one such word; under a policy with port-level flow control (DSH) a whole port has one too.
 
 use std::ops::AddAssign;
 use weir_units::archive::SharedState;
@@ -13,11 +12,9 @@ use weir_units::archive::SharedState;
 use crate::sync::{Ordering, Word};
 use crate::xon::Xon;
 
-/// The word.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct AtomicLevels(Word);
 
-/// The word, unpacked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Levels {
     pub off: bool,
@@ -25,14 +22,13 @@ pub(crate) struct Levels {
     pub shared: u32,
 }
 
-/// A change of the levels that took effect.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub before: Levels,
     pub after: Levels,
 }
 
-/// What a departure took from each segment.
+/// Bytes that a departure took from each segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Departed {
     pub headroom: u32,
@@ -41,16 +37,15 @@ pub(crate) struct Departed {
 }
 
 impl AtomicLevels {
-    /// One lcore has the levels for itself.
     pub(crate) fn make_own(&mut self) {
         self.0.make_own();
     }
 
-    /// Installs what `plan` makes of the current levels; `plan` runs again whenever another lcore came between.
+    /// Installs the result of `plan` on the current levels; `plan` runs again if another lcore changed them meanwhile.
     ///
-    /// AcqRel on success pairs with itself on other lcores: who sees the new word sees what led to it. Acquire on
-    /// the loads, so that a plan reads thresholds no older than the levels it saw.
-    // Always: what `plan` works on would go through memory.
+    /// AcqRel on success pairs with itself on other lcores: a reader of the new word sees the writes before it. Acquire on the loads, so
+    /// that a plan reads thresholds no older than the levels.
+    // Always: otherwise the state of `plan` would go through memory.
     #[inline(always)]
     pub(crate) fn update(&self, mut plan: impl FnMut(Levels) -> Levels) -> Change {
         let mut word = self.0.load(Ordering::Acquire);
@@ -67,7 +62,7 @@ impl AtomicLevels {
         }
     }
 
-    /// The levels as they stand. Acquire: pairs with the Release of the update that set them.
+    /// Current levels. Acquire: pairs with the Release of the update that set them.
     #[inline]
     pub(crate) fn load(&self) -> Levels {
         Levels::unpack(self.0.load(Ordering::Acquire))
@@ -95,7 +90,7 @@ impl Levels {
         }
     }
 
-    /// Takes `bytes` out, headroom first, then shared (reverie 2.2.1); what is left over is private buffer's.
+    /// Removes `bytes`, first from headroom, then from shared (reverie 2.2.1); the rest is private buffer's.
     #[inline]
     pub(crate) fn depart(&mut self, bytes: u32) -> Departed {
         let headroom = bytes.min(self.headroom);
@@ -105,10 +100,10 @@ impl Levels {
         Departed { headroom, shared, private: bytes - headroom - shared }
     }
 
-    /// Whether what is OFF with these levels should run again, under a threshold `xoff`.
+    /// Whether an OFF queue or port with these levels resumes, under a threshold `xoff`.
     ///
-    /// Without shared bytes it always should, as no floor is below zero: thresholds move when *other* queues move, and with a full
-    /// pool T − δ is negative, so a queue that has drained would otherwise wait for an event of its own for ever.
+    /// True without shared bytes, as no floor is below zero. Thresholds change when *other* queues change, and with a full pool T − δ is
+    /// negative, so an empty queue would otherwise wait for ever for an event of its own.
     #[inline]
     pub(crate) fn resumes(self, xoff: u64, xon: Xon) -> bool {
         let shared = u64::from(self.shared);
@@ -125,13 +120,11 @@ impl AddAssign for Departed {
 }
 
 impl Change {
-    /// From ON to OFF.
     #[inline]
     pub(crate) fn went_off(self) -> bool {
         self.after.off && !self.before.off
     }
 
-    /// From OFF to ON.
     #[inline]
     pub(crate) fn went_on(self) -> bool {
         self.before.off && !self.after.off

@@ -1,27 +1,26 @@
-//! The memory management unit: who may keep a packet in the shared buffer, and who must pause.
+//! Memory management unit: decides which packets the shared buffer admits, and which senders must pause.
 //!
-//! Packets are stored once, wherever the switch keeps them; the MMU only counts. Each packet is charged to its
-//! **ingress queue** (port of arrival, class) and to its **egress queue** (port of departure, class). An ingress
-//! queue is a counter cut in three segments: *private* (ρ, its own), *shared* (w_s, bounded by the policy's
-//! threshold T(t)) and *headroom* (Φ, for what still arrives after a PAUSE).
+//! The MMU only counts; packets are stored once, elsewhere in the switch. Each packet is charged to its **ingress queue** (port of arrival,
+//! class) and to its **egress queue** (port of departure, class). An ingress queue is a counter with three segments: *private* (ρ, its
+//! own), *shared* (w_s, bounded by the policy's threshold T(t)) and *headroom* (Φ, for packets that still arrive after a PAUSE).
 //!
-//! The way of a packet:
-//! 1. [`Mmu::admit_burst`] on the lcore that received it: place it, or refuse it with a [`DropReason`];
-//! 2. [`Mmu::release`] on the lcore that sent it;
-//! 3. meanwhile [`Mmu::off_classes`] tells the port's transmitter which classes its peer should pause.
+//! Calls for a packet:
+//! 1. [`Mmu::admit_burst`] on the lcore that received the packet: places it, or refuses it with a [`DropReason`];
+//! 2. [`Mmu::release`] on the lcore that sent the packet;
+//! 3. meanwhile [`Mmu::off_classes`] returns the classes that the port's peer should pause, for the port's transmitter.
 //!
-//! Everything is lock-free and allocates nothing after construction: any number of lcores release while others
-//! admit. **One lcore at a time admits packets of a given ingress port** (a port is polled by one lcore): that is who
-//! has the port's [`PortWriter`]. Releases and sweeps of its queues may come from anywhere.
+//! All calls are lock-free and allocate nothing after construction: any number of lcores release while others admit. **One lcore at a time
+//! admits packets of a given ingress port** (a port is polled by one lcore), the holder of the port's [`PortWriter`]. Releases and sweeps
+//! of its queues may run on any lcore.
 //!
-//! A policy is one file under [`policy`]; nothing else knows its name.
+//! Each policy is one file under [`policy`]; no other module depends on its name.
 //!
 //! ```
 //! use weir_mmu::policy::DynamicThreshold;
 //! use weir_mmu::{Arrival, BufferLayout, Headroom, Mmu, PortLayout, Verdict, Xon};
 //! use weir_units::{Alpha, Bytes, Class, ClassSet, PortId, QueueId, Time};
 //!
-//! // Two ports of one lossless class, with 10 KB of headroom each; what is left of 100 KB is shared.
+//! // Two ports of one lossless class, with 10 KB of headroom each; the rest of 100 KB is shared.
 //! let class = Class::new(3);
 //! let mut port = PortLayout { lossless: class.alone(), ..PortLayout::default() };
 //! port.headroom[class.index()] = Bytes::new(10_000);
@@ -68,7 +67,7 @@ mod xon;
 #[cfg(all(test, loom))]
 mod loom_models;
 
-/// The example of the page on policies compiles.
+/// Doctest of the example in the page on policies.
 #[cfg(doctest)]
 #[doc = include_str!("../../docs/POLICIES.md")]
 struct PoliciesPage;

@@ -1,9 +1,9 @@
-//! The transitions that must not lose a signal or a byte, explored by loom.
+//! Loom models of the transitions that must not lose a signal or a byte.
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p weir-mmu --release --lib loom_models`
 //!
-//! Each part by itself (a pool, a queue's word, a mark, a watermark, a count) under every interleaving. The whole MMU
-//! has too many for that; it is explored with up to three preemptions, which is where the bugs of such code are found.
+//! Each part alone (a pool, a queue's word, a mark, a watermark, a count) is explored under every interleaving. The whole MMU has too many;
+//! it is explored with up to three preemptions, which suffices for most bugs of such code.
 
 use loom::sync::Arc;
 use loom::thread;
@@ -31,7 +31,6 @@ fn mmu() -> Mmu {
     Mmu::new(layout, Box::new(StaticThreshold::new(Bytes::new(2_000))), Xon::below(Bytes::new(500)), Alpha::ONE)
 }
 
-/// Runs a model of the whole MMU.
 fn explore(model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -48,19 +47,18 @@ fn release(mmu: &Mmu, departures: &[Departure]) {
     mmu.release(Time::ZERO, departures);
 }
 
-/// Runs `act` on another thread of the model.
 fn beside<T: 'static>(mmu: &Arc<Mmu>, act: impl FnOnce(&Mmu) -> T + 'static) -> thread::JoinHandle<T> {
     let mmu = mmu.clone();
     thread::spawn(move || act(&mmu))
 }
 
-/// The transmitter of the ingress port: compares what should be with what it advertised last.
+/// Models the transmitter of the ingress port, which compares the required signal with the last advertised one.
 fn advertise(mmu: &Mmu, advertised: ClassSet) -> ClassSet {
     mmu.off_classes(INGRESS, advertised)
 }
 
-/// The last departure against the arrival that crosses Xoff, with the transmitter looking at any moment: when all
-/// is quiet, what is advertised is what the queue needs.
+/// A last departure races an arrival that crosses Xoff, while the transmitter polls at any moment: in the end the advertised signal matches
+/// the queue.
 #[test]
 fn the_last_departure_and_an_arrival_leave_the_right_signal() {
     explore(|| {
@@ -72,7 +70,7 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
         departure.join().unwrap();
         let mut advertised = transmitter.join().unwrap();
         assert!(matches!(kept, Verdict::Keep(_)));
-        // One packet is left, below Xon: RESUME must be advertised, whoever came first.
+        // One packet is left, below Xon: RESUME must be advertised in either order.
         advertised = advertise(&mmu, advertised);
         assert_eq!(advertised, ClassSet::EMPTY);
         release(&mmu, &[PACKET]);
@@ -80,7 +78,7 @@ fn the_last_departure_and_an_arrival_leave_the_right_signal() {
     });
 }
 
-/// A queue that is OFF drains to nothing while a packet still in flight arrives: it must not stay OFF and empty.
+/// An OFF queue drains while a packet in flight arrives: it must not stay OFF and empty.
 #[test]
 fn a_resume_is_never_lost() {
     explore(|| {
@@ -104,7 +102,7 @@ fn a_resume_is_never_lost() {
     });
 }
 
-/// The other way about: a queue left above Xoff must be advertised OFF.
+/// A queue left above Xoff must be advertised OFF.
 #[test]
 fn a_pause_is_never_lost() {
     explore(|| {
@@ -114,7 +112,7 @@ fn a_pause_is_never_lost() {
         let (_, _) = (admit(&mmu), admit(&mmu));
         let early = advertise(&mmu, ClassSet::EMPTY);
         departure.join().unwrap();
-        // Whatever the order, w_s ends at T: the peer must pause, and the transmitter must know.
+        // In either order, w_s ends at T: the peer must pause, and the transmitter must know.
         let advertised = advertise(&mmu, early);
         let held = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((held.shared, held.headroom), (Bytes::new(2_000), Bytes::ZERO));
@@ -123,7 +121,7 @@ fn a_pause_is_never_lost() {
     });
 }
 
-/// Whoever sees that a queue is OFF sees which arrival turned it so, from which delays are reckoned.
+/// A reader that sees a queue OFF also sees the arrival that turned it OFF, from which delays are computed.
 #[test]
 fn when_a_queue_went_off_is_known_as_soon_as_it_is_off() {
     explore(|| {
@@ -141,8 +139,7 @@ fn when_a_queue_went_off_is_known_as_soon_as_it_is_off() {
     });
 }
 
-/// Two TX lcores release packets of one queue, which is OFF: the one that leaves it low enough says so, and nothing is
-/// released twice or not at all.
+/// Two TX lcores release packets of one OFF queue: one of them resumes it, and each packet is released exactly once.
 #[test]
 fn two_departures_resume_a_queue() {
     explore(|| {
@@ -153,7 +150,7 @@ fn two_departures_resume_a_queue() {
         let other = beside(&mmu, |mmu| release(mmu, &[PACKET]));
         release(&mmu, &[PACKET]);
         other.join().unwrap();
-        // One packet is left, below Xon, and nobody swept.
+        // One packet is left, below Xon, and no sweep ran.
         assert_eq!(advertise(&mmu, advertised), ClassSet::EMPTY, "a RESUME was lost");
         let left = mmu.ingress_use(PACKET.ingress, Time::ZERO);
         assert_eq!((left.shared, left.headroom), (Bytes::new(1_000), Bytes::ZERO));
@@ -162,7 +159,7 @@ fn two_departures_resume_a_queue() {
     });
 }
 
-/// Two lcores admit into a pool that has room for one: exactly one gets it, and the pool is never overdrawn.
+/// Two lcores admit into a pool with room for one packet: exactly one gets it, and the pool is never overdrawn.
 #[test]
 fn two_admissions_share_the_last_place() {
     explore(|| {
@@ -193,14 +190,14 @@ fn two_admissions_share_the_last_place() {
     });
 }
 
-/// Two ports find a headroom pool with room for one packet.
+/// Two ports compete for a headroom pool with room for one packet.
 #[test]
 fn two_queues_share_the_last_headroom() {
     explore(|| {
         let mut port = PortLayout { lossless: CLASS.alone(), ..PortLayout::default() };
         port.headroom[CLASS.index()] = Bytes::new(2_000);
         let layout = BufferLayout::new(Bytes::new(11_000), vec![port; 2], Headroom::Pool(Bytes::new(1_000))).unwrap();
-        // T is less than a packet: everything goes to headroom.
+        // T is less than a packet: every packet goes to headroom.
         let policy = Box::new(StaticThreshold::new(Bytes::new(500)));
         let mmu = Arc::new(Mmu::new(layout, policy, Xon::default(), Alpha::ONE));
         let packet = move |port| Arrival {
@@ -223,8 +220,8 @@ fn two_queues_share_the_last_headroom() {
     });
 }
 
-/// Port-level flow control: a departure of one class against an arrival of another, both charged to the port. What the
-/// port has is what its queues have, and the transmitter knows the last state.
+/// Port-level flow control: a departure of one class races an arrival of another, both charged to the port. The port's levels equal the sum
+/// of its queues, and the transmitter knows the last state.
 #[test]
 fn a_port_is_the_sum_of_its_queues() {
     explore(|| {
@@ -270,7 +267,7 @@ fn a_port_is_the_sum_of_its_queues() {
     });
 }
 
-/// Parts by themselves, every interleaving.
+/// Models of single parts, under every interleaving.
 mod parts {
     use super::*;
     use crate::levels::{AtomicLevels, Levels};
@@ -380,8 +377,8 @@ mod parts {
         });
     }
 
-    /// A queue of 1 grows to 3 while its watermark is restarted: the highest since the start is 3, and the highest since the
-    /// restart is what the queue holds at the end.
+    /// A queue of 1 grows to 3 while its watermark is restarted: the peak since the start is 3, and the peak since the restart is the final
+    /// length.
     #[test]
     fn a_watermark_is_restarted_while_a_queue_grows() {
         loom::model(|| {
@@ -397,7 +394,7 @@ mod parts {
             former.restart(mark, || length.load(Ordering::Relaxed));
             other.join().unwrap();
             assert_eq!(former.highest(mark), 3);
-            // A load may be of before the growth, whose note may be of before the restart.
+            // The load may precede the growth, and the note the restart.
             assert!(mark.get() == 3 || mark.get() == 1);
         });
     }
@@ -452,7 +449,7 @@ mod parts {
         });
     }
 
-    /// An lcore's departure is in the window under way at once, whatever another adds meanwhile; both are in it once it is the last.
+    /// A departure counts in the current window at once, for any concurrent addition; later both count in the last window.
     #[test]
     fn the_window_under_way_is_read_while_another_lcore_adds() {
         loom::model(|| {

@@ -1,4 +1,4 @@
-//! A first-order low-pass filter on a queue's length (reverie 3.2), in integers.
+//! First-order low-pass filter on a queue's length (reverie 3.2), in integers.
 
 use weir_units::archive::SharedState;
 
@@ -6,23 +6,23 @@ use crate::charge::Charges;
 use crate::levels::Levels;
 use crate::sync::{Ordering, Word};
 
-/// The filter `q̂ ← γ·q̂ + (1 − γ)·q`, one step for each packet event: arrivals and departures, q being w_s of a lossless ingress
-/// queue, and the whole length of a lossy egress queue.
+/// Filter `q̂ ← γ·q̂ + (1 − γ)·q`, with one step per packet event: arrivals and departures. q is w_s of a lossless ingress queue, and the
+/// whole length of a lossy egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LowPass {
-    /// 1 − γ, in units of 2^-32.
+    /// Weight 1 − γ of a step, in units of 2^-32.
     weight: u32,
-    /// As above, for an arrival: 0 where arrivals are no steps.
+    /// Weight 1 − γ of an arrival, in units of 2^-32: 0 if arrivals are no steps.
     arrival_weight: u32,
-    /// The bits of headroom's length that count in q of a lossless ingress queue: all or none. Masks, so that no packet takes a branch.
+    /// Mask of the headroom that counts in q of a lossless ingress queue: all bits or none. A mask saves a branch per packet.
     headroom: u32,
-    /// No bit where a departure leaves no q̂ above q, else all.
+    /// Mask: zero if a departure caps q̂ at q, otherwise all bits.
     uncut: u64,
 }
 
-/// q̂ of one queue, in units of 2^-20 bytes.
+/// Average q̂ of one queue, in units of 2^-20 bytes.
 ///
-/// Arrivals and departures both step it, from any lcore. Relaxed: it orders nothing.
+/// Arrivals and departures step q̂ from any lcore. Relaxed: q̂ orders no other memory.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Average(Word);
 
@@ -30,7 +30,7 @@ pub(crate) struct Average(Word);
 const FRACTION_BITS: u32 = 20;
 
 impl LowPass {
-    /// γ in parts per billion: 999_000_000 is 0.999. Zero is no filter at all: q̂ = q.
+    /// Creates a filter from γ in parts per billion: 999_000_000 is 0.999. Zero disables filtering: q̂ = q.
     ///
     /// # Panics
     /// If γ is 1 or more: q̂ would never move.
@@ -42,40 +42,36 @@ impl LowPass {
         LowPass { weight, arrival_weight: weight, headroom: 0, uncut: u64::MAX }
     }
 
-    /// Whether arrivals are no steps.
     pub(crate) fn at_departures_only(self, departures_only: bool) -> LowPass {
         LowPass { arrival_weight: if departures_only { 0 } else { self.weight }, ..self }
     }
 
-    /// Whether a departure leaves no q̂ above q.
     pub(crate) fn cut_to_length(self, is_cut: bool) -> LowPass {
         LowPass { uncut: if is_cut { 0 } else { u64::MAX }, ..self }
     }
 
-    /// Whether headroom counts in q of a lossless ingress queue.
     pub(crate) fn with_headroom(self, counts_headroom: bool) -> LowPass {
         LowPass { headroom: if counts_headroom { u32::MAX } else { 0 }, ..self }
     }
 
-    /// q of a lossless ingress queue.
     #[inline]
     pub(crate) fn length_of(self, levels: Levels) -> u64 {
         u64::from(levels.shared) + u64::from(levels.headroom & self.headroom)
     }
 
-    /// A packet has arrived, or was refused; the queue's length is this now.
+    /// Returns q̂ after an arrival, accepted or refused, that left the queue at `length` bytes.
     #[inline]
     pub(crate) fn arrive(self, average: u64, length: u64) -> u64 {
         LowPass::step(self.arrival_weight, average, length)
     }
 
-    /// A packet has departed; the queue's length is this now.
+    /// Returns q̂ after a departure that left the queue at `length` bytes.
     #[inline]
     pub(crate) fn depart(self, average: u64, length: u64) -> u64 {
         LowPass::step(self.weight, average, length).min(length << FRACTION_BITS | self.uncut)
     }
 
-    /// [`LowPass::arrive`] of packets of these sizes, so many bytes together, one after the other, to a queue of this length.
+    /// Applies [`LowPass::arrive`] to packets of these sizes, `bytes` in total, one after the other, from a queue of this length.
     #[inline(always)]
     pub(crate) fn arrive_all(self, average: u64, length: u64, sizes: Charges<'_>, bytes: u64) -> u64 {
         if self.arrival_weight == 0 {
@@ -86,32 +82,32 @@ impl LowPass {
         before.wrapping_add(bytes << FRACTION_BITS).wrapping_add_signed(ahead)
     }
 
-    /// [`LowPass::depart`] of packets of these sizes, one at least, so many bytes together, one after the other, from a queue of this
+    /// Applies [`LowPass::depart`] to packets of these sizes (at least one), `bytes` in total, one after the other, from a queue of this
     /// length.
     #[inline(always)]
     pub(crate) fn depart_all(self, average: u64, length: u64, sizes: Charges<'_>, bytes: u64) -> u64 {
         let before = length << FRACTION_BITS;
         let ahead = follow(self.kept(), before.wrapping_sub(average).cast_signed(), sizes);
-        // A q̂ that is not below q once is not below it after a later departure either.
+        // Once q̂ is at least q, later departures keep it so.
         let ahead = if self.uncut == 0 { ahead.max(0) } else { ahead };
         before.wrapping_sub(bytes << FRACTION_BITS).wrapping_sub(ahead.cast_unsigned())
     }
 
-    /// γ, in units of 2^-64: what a step leaves of the distance between q̂ and q.
+    /// Share γ of the distance between q̂ and q that a step leaves, in units of 2^-64.
     #[inline]
     fn kept(self) -> u64 {
         if self.weight == u32::MAX { 0 } else { u64::from(self.weight).wrapping_neg() << 32 }
     }
 
-    /// One step of `average` (in the filter's fixed point) toward a length in bytes. Rounds toward q.
+    /// Moves `average` (in the filter's fixed point) one step toward a length in bytes. Rounds toward q.
     #[inline]
     fn step(weight: u32, average: u64, length: u64) -> u64 {
         let target = length << FRACTION_BITS;
         if weight == u32::MAX {
             return target;
         }
-        // Rounded up if it is above, down if it is below; without a branch, since q passes q̂ in most bursts. In two halves, no product
-        // of which takes more than 64 bits, since no length takes more than 32.
+        // Rounds a positive distance up and a negative one down, without a branch, since q passes q̂ in most bursts. Two halves keep
+        // products within 64 bits, since lengths are below 2^32.
         let (distance, weight) = (target.wrapping_sub(average).cast_signed(), u64::from(weight));
         let (high, low) = ((distance >> 32).cast_unsigned(), distance.cast_unsigned() & u64::from(u32::MAX));
         let round_up = !(distance >> 63).cast_unsigned() & u64::from(u32::MAX);
@@ -120,12 +116,11 @@ impl LowPass {
     }
 }
 
-/// Steps of q̂ where q goes one way, by these sizes before each step. `ahead` is how far q̂ lies before q on that way, or behind it, if it
-/// is negative. Returns where it lies then.
+/// Applies steps of q̂ while q moves in one direction by these sizes. `ahead` is the distance of q̂ ahead of q in that direction; negative
+/// if q̂ is behind. Returns the new distance.
 ///
-/// A step goes a part of the distance, rounded up: so what is left of it, on the same side, is its γ rounded down. One product is all that
-/// a step waits for, of those before it: so the less else there is to do in a step, the more of what comes behind the steps is done
-/// beside them. While q comes nearer, q̂ may be passed; behind it q̂ stays.
+/// A step covers a part of the distance, rounded up, so γ times the distance, rounded down, remains on the same side. Consecutive steps
+/// depend on a single product each, so other work overlaps with them. While q approaches, it may pass q̂; afterwards q̂ stays behind.
 #[inline(always)]
 fn follow(kept: u64, ahead: i64, sizes: Charges<'_>) -> i64 {
     match sizes {
@@ -162,17 +157,15 @@ fn follow_by(kept: u64, ahead: i64, count: usize, size: impl Fn(usize) -> u32) -
     behind.wrapping_neg().cast_signed()
 }
 
-/// Steps between two looks whether there are more.
 const STEPS: usize = 8;
 
-/// Whole bytes of an average, rounded up: an average above a threshold stays above it.
+/// Converts an average to bytes, rounded up: an average above a threshold stays above it.
 #[inline]
 pub(crate) fn whole_bytes(average: u64) -> u64 {
     average.div_ceil(1 << FRACTION_BITS)
 }
 
 impl Average {
-    /// One lcore has the average for itself.
     pub(crate) fn make_own(&mut self) {
         self.0.make_own();
     }
@@ -182,8 +175,8 @@ impl Average {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Installs the steps that led from `before` to `after`. If another lcore made steps meanwhile, these are added to
-    /// them: the order of two lcores' events is anyone's.
+    /// Installs the steps from `before` to `after`. Steps that another lcore made meanwhile are kept and these added: events of two lcores
+    /// have no defined order.
     #[inline]
     pub(crate) fn advance(&self, before: u64, after: u64) {
         if after == before {
@@ -212,7 +205,7 @@ mod tests {
 
     use super::*;
 
-    /// The filter in floating point.
+    /// Filter in floating point.
     fn exact(gamma: f64, lengths: impl Iterator<Item = u64>) -> f64 {
         lengths.fold(0.0, |average, length| gamma * average + (1.0 - gamma) * length as f64)
     }
@@ -230,7 +223,7 @@ mod tests {
     }
 
     proptest! {
-        /// A step against the formula in numbers that have room for it.
+        /// Compares a step with the formula in wider numbers.
         #[test]
         fn steps_round_toward_the_length(average in 0..1u64 << 51, length in 0..1u64 << 31, ppb in 1..1_000_000_000u32) {
             let filter = LowPass::with_gamma_ppb(ppb);
@@ -243,7 +236,7 @@ mod tests {
     }
 
     proptest! {
-        /// Steps together against steps one by one, of packets of all sizes, to and from queues that q̂ is above or below.
+        /// Compares steps together with individual steps, for packets of all sizes, and queues that q̂ is above or below.
         #[test]
         fn together_as_one_by_one(
             average in 0..1u64 << 51,
@@ -256,7 +249,7 @@ mod tests {
             let sizes = if are_alike { vec![sizes[0]; sizes.len()] } else { sizes };
             let all = if are_alike { Charges::Alike { bytes: sizes[0], packets: sizes.len() } } else { Charges::Each(&sizes) };
             let filter = LowPass::with_gamma_ppb(ppb).at_departures_only(departures_only).cut_to_length(cut);
-            // Near enough to be passed.
+            // Near enough that q passes q̂.
             let average = if near { (length << FRACTION_BITS).saturating_add_signed((average >> 14) as i64 - (1 << 36)) } else { average };
             let arrived = sizes.iter().scan(length, |length, bytes| {
                 *length += u64::from(*bytes);
@@ -293,7 +286,7 @@ mod tests {
 
     #[test]
     fn the_public_simulators_filter_by_hand() {
-        // γ = 1/2. 1,000 B arrive: no step. 400 B leave: (0 + 600) / 2. All the rest leaves: 150, which is cut to nothing.
+        // γ = 1/2. 1,000 B arrive: no step. 400 B leave: (0 + 600) / 2. The rest leaves: 150, capped at zero.
         let filter = LowPass::with_gamma_ppb(500_000_000).at_departures_only(true).cut_to_length(true);
         let mut average = filter.arrive(0, 1_000);
         assert_eq!(average, 0);
@@ -309,7 +302,7 @@ mod tests {
     fn steps_of_two_lcores_add_up() {
         let average = Average::default();
         average.advance(0, 1_000);
-        // Both began at 1,000; the second finds the first's step made.
+        // Both began at 1,000; the second finds the step of the first.
         average.advance(1_000, 1_500);
         average.advance(1_000, 900);
         assert_eq!(average.load(), 1_400);

@@ -1,6 +1,6 @@
-//! The memory management unit itself. [`placement`] has the rule by which packets are placed, [`admission`] charges them,
-//! [`departure`] releases, [`passage`] does both at once, [`report`] reads; [`intake`] sums a burst up by queue, [`whole`] keeps
-//! packets of a queue together, and [`prefetch`] has the cache fetch what these touch.
+//! Lock-free memory management unit. [`placement`] holds the placement rule, [`admission`] charges packets, [`departure`] releases them and
+//! [`passage`] does both at once. [`report`] reads occupancy, [`intake`] sums a burst by queue pair, [`whole`] admits several packets of a
+//! queue in one step, and [`prefetch`] prefetches the cache lines involved.
 
 mod admission;
 mod departure;
@@ -34,7 +34,7 @@ pub use departure::{DepartureRow, Gone, Leaving};
 pub use intake::{Bundle, Group, INTAKE_MAX, Intake};
 pub use report::{PoolUse, PoolWatermarks, QueueLevels, QueueUse, QueueWatermarks};
 
-/// The memory management unit of one switch. See the crate's documentation for who calls what.
+/// Memory management unit of one switch. The crate's documentation lists the callers of each method.
 #[derive(SharedState)]
 pub struct Mmu {
     #[state(same)]
@@ -42,117 +42,113 @@ pub struct Mmu {
     policy: Box<dyn Policy>,
     #[state(same)]
     rules: Rules,
-    /// α of the threshold at which lossy classes drop,
+    /// Factor α° of the threshold at which lossy classes drop.
     lossy_alpha: LiveAlpha,
-    /// and for unscheduled packets, if they have another.
+    /// Factor α° of unscheduled packets; `None` uses `lossy_alpha`.
     #[state(same)]
     unscheduled_alpha: Option<Alpha>,
-    /// As the file has it; T itself under a policy without hysteresis.
+    /// Configured Xon; the default, at which Xon is T itself, under a policy without hysteresis.
     xon: LiveXon,
     shared: CachePadded<Pool>,
-    /// Where headroom is one pool.
     headroom: Option<CachePadded<Pool>>,
-    /// In the four-pool model.
     egress_lossy: Option<CachePadded<Pool>>,
     ingress: Box<[CachePadded<IngressQueue>]>,
     egress: Rows<EgressQueue>,
     ports: Box<[CachePadded<IngressPort>]>,
 }
 
-/// What does not change after construction, asked of the policy once.
+/// Properties that are fixed at construction, read from the policy once.
 #[derive(Clone, Copy, Debug)]
 struct Rules {
     low_pass: Option<LowPass>,
-    /// δ_p, under a policy with port-level flow control.
+    /// Hysteresis δ_p of ports, under a policy with port-level flow control.
     port_xon_offset: Option<Bytes>,
     adapts_headroom: bool,
-    /// Whether the policy is told of arrivals and departures.
+    /// Whether the policy observes arrivals and departures ([`Policy::listens`]).
     policy_listens: bool,
-    /// Whether there is no more to it than queues' lengths, thresholds, and headroom of each queue's own: nothing is filtered or
-    /// told, and no pool but the shared segment.
+    /// Whether only queue lengths, thresholds and per-queue headroom matter: no filter, no policy callbacks, and no pool but the shared
+    /// segment.
     is_plain: bool,
-    /// Whether packets of a queue may be kept as a [`whole`].
+    /// Whether several packets of a queue may be admitted in one step ([`whole`]).
     may_be_whole: bool,
-    /// Whether [`Mmu::pass`] may find that a packet can pass: where that is so, and one lcore has all of it for itself.
+    /// Whether [`Mmu::pass`] may let a packet bypass the buffer: a plain MMU that one lcore owns.
     passes: bool,
 }
 
-/// What an admission, or a departure, goes by.
+/// Context of an admission or a departure.
 struct Terms<'m> {
     rules: Rules,
     headroom: Option<&'m Pool>,
     egress_lossy: Option<&'m Pool>,
 }
 
-/// What the queues of one ingress port have in common.
 #[derive(Debug, SharedState)]
 struct IngressPort {
     changed: Changed,
     off_queues: OffQueues,
-    /// Under port-level flow control: the shared bytes of all its queues, its insurance headroom, and its own state.
+    /// Port-level flow control: shared bytes of all queues, insurance headroom, and the port's OFF state.
     levels: AtomicLevels,
-    /// When that last went OFF.
     off_at: Instant,
-    /// What the insurance headroom holds.
+    /// Size of the insurance headroom, in bytes.
     #[state(same)]
     insurance: u32,
-    /// Classes that are paused together.
+    /// Lossless classes; port-level flow control pauses them together.
     #[state(same)]
     lossless: ClassSet,
     #[state(same)]
     has_writer: AtomicBool,
 }
 
-/// A packet that asks to be kept.
+/// Packet that requests buffer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct Arrival {
-    /// Port of arrival and class.
+    /// Ingress queue: port of arrival and class.
     pub ingress: QueueId,
-    /// Port of departure and class.
+    /// Egress queue: port of departure and class.
     pub egress: QueueId,
-    /// What it is charged, from [`crate::Charge::of`].
+    /// Charge in bytes, from [`crate::Charge::of`].
     pub bytes: u32,
 }
 
-/// A packet that was sent: the [`Arrival`] as it was admitted.
+/// Packet that was sent, with the queues and the charge of its [`Arrival`].
 pub type Departure = Arrival;
 
-/// What becomes of a packet.
+/// Decision of the MMU on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
 pub enum Verdict {
-    /// Kept, and charged to this segment of its ingress queue.
+    /// Admitted, and charged to this segment of the ingress queue.
     Keep(Segment),
     /// Refused, and charged to nothing.
     Drop(DropReason),
 }
 
-/// Where a kept packet is accounted.
+/// Segment of the buffer that an admitted packet is charged to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Segment {
-    /// The ingress queue's own ρ.
+    /// Private buffer ρ of the ingress queue.
     Private,
-    /// The shared segment, under T(t).
+    /// Shared segment, under T(t).
     Shared,
     /// Headroom, after Xoff: the queue's own Φ, a pool's, or the port's insurance.
     Headroom,
 }
 
-/// Why the MMU refused a packet.
+/// Reason why the MMU refused a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum DropReason {
-    /// A lossless packet found its headroom full: the peer ignored PAUSE, or the headroom is too small.
+    /// Headroom of a lossless packet was full: the peer ignored PAUSE, or the headroom is too small.
     HeadroomViolation,
-    /// A lossy packet found its egress queue at the threshold.
+    /// Egress queue of a lossy packet was at its threshold.
     EgressThreshold,
-    /// A lossy packet found the shared segment full.
+    /// Shared segment was full for a lossy packet.
     SharedFull,
 }
 
 impl Mmu {
-    /// An empty MMU.
+    /// Creates an empty MMU.
     ///
-    /// A policy without hysteresis goes without `xon`. `lossy_alpha` is α° of lossy classes.
+    /// A policy without hysteresis ignores `xon`. `lossy_alpha` is α° of lossy classes.
     pub fn new(layout: BufferLayout, policy: Box<dyn Policy>, xon: Xon, lossy_alpha: Alpha) -> Mmu {
         let limits = |port: PortId, class: Class| {
             let own = &layout.ports()[port.index()];
@@ -195,15 +191,15 @@ impl Mmu {
         }
     }
 
-    /// The MMU with another α for unscheduled packets of lossy classes: those of a flow's first round trip, of which a sender does
-    /// not know yet how they fare (ABM, SIGCOMM 2022). `None` is that of all lossy packets.
+    /// Sets another α for unscheduled packets of lossy classes: those of a flow's first round trip, before the sender has any feedback
+    /// (ABM, SIGCOMM 2022). `None` uses the α of lossy packets.
     pub fn with_unscheduled_alpha(mut self, alpha: Option<Alpha>) -> Mmu {
         self.unscheduled_alpha = alpha;
         self
     }
 
-    /// The MMU for one lcore that has it for itself, receiving and transmitting on all ports, as in virtual time: it need not
-    /// agree with others on each counter.
+    /// Prepares the MMU for one lcore that receives and transmits on all ports, as in virtual time. Counters are then updated without
+    /// atomic read-modify-write.
     pub fn for_one_lcore(mut self) -> Mmu {
         let pools = [Some(&mut self.shared), self.headroom.as_mut(), self.egress_lossy.as_mut()];
         pools.into_iter().flatten().for_each(|pool| pool.make_own());
@@ -218,17 +214,17 @@ impl Mmu {
         self
     }
 
-    /// A port's link has another rate: thresholds that hang on it follow, the partition and its headroom stay. What
-    /// [`Policy::set_rate`] says.
+    /// Sets the rate of a port's link. Thresholds that depend on the rate follow; the partition and its headroom stay. Returns the result
+    /// of [`Policy::set_rate`].
     pub fn set_rate(&self, port: PortId, rate: PortRate) -> bool {
         self.policy.set_rate(port, rate)
     }
 
-    /// Sets the parameters of the policy that may change ([`Policy::retune`]), Xon, and α° of lossy classes, from a control
-    /// thread while lcores go on.
+    /// Updates the policy's runtime-changeable parameters ([`Policy::retune`]), Xon, and α° of lossy classes. Called by a control thread
+    /// while lcores run.
     ///
-    /// A queue that holds more than its new threshold goes OFF with its next packet. One that is OFF below its new threshold
-    /// resumes when its port is served next.
+    /// A queue above its new threshold goes OFF with its next packet. An OFF queue below its new threshold resumes when its port is served
+    /// next.
     pub fn retune(&self, settings: &dyn PolicySettings, xon: Xon, lossy_alpha: Alpha) {
         self.policy.retune(settings, &self.layout);
         if self.policy.has_hysteresis() {
@@ -237,19 +233,19 @@ impl Mmu {
         self.lossy_alpha.set(lossy_alpha);
     }
 
-    /// α° of lossy classes now.
+    /// Current α° of lossy classes.
     pub fn lossy_alpha(&self) -> Alpha {
         self.lossy_alpha.get()
     }
 
-    /// The right to admit packets of an ingress port: given out once.
+    /// Right to admit packets of an ingress port; `None` after the first call.
     pub fn writer(&self, port: PortId) -> Option<PortWriter> {
         let taken = self.ports[port.index()].has_writer.swap(true, Ordering::Relaxed);
         (!taken).then(|| PortWriter::new(port))
     }
 
-    /// Which classes the peer of `port` should pause now. `before` is the last answer: where nothing
-    /// changed since, it is returned as it is.
+    /// Classes that the peer of `port` should pause. `before` is the previous answer, returned unchanged if nothing has changed
+    /// since.
     #[inline]
     pub fn off_classes(&self, port: PortId, before: ClassSet) -> ClassSet {
         let changed = self.ports[port.index()].changed.take();
@@ -266,8 +262,8 @@ impl Mmu {
         })
     }
 
-    /// When the arrival came that turned a class of `port` OFF, by its own queue or under port-level flow control by the port;
-    /// `None` if it is ON (again).
+    /// Arrival time of the packet that turned a class of `port` OFF, by its own queue or by port-level flow control; `None` if
+    /// the class is ON.
     pub fn off_since(&self, port: PortId, class: Class) -> Option<Time> {
         let (port, queue) = (&self.ports[port.index()], &self.ingress[QueueId::new(port, class).index()]);
         let whole_port = self.rules.port_xon_offset.is_some() && port.levels.load().off;
@@ -281,7 +277,7 @@ impl Mmu {
         Terms { rules: self.rules, headroom: self.headroom.as_deref(), egress_lossy: self.egress_lossy.as_deref() }
     }
 
-    /// These terms where [`Rules::is_plain`]: as constants, so that absent parts cost nothing.
+    /// Terms of a plain MMU ([`Rules::is_plain`]) as constants, so that absent parts cost nothing.
     #[inline(always)]
     fn plain_terms(&self) -> Terms<'_> {
         debug_assert!(self.rules.is_plain);
@@ -298,7 +294,6 @@ impl Mmu {
         Terms { rules, headroom: None, egress_lossy: None }
     }
 
-    /// What the policy is told of a lossless ingress queue with these levels.
     #[inline]
     fn ingress_view(&self, rules: &Rules, id: QueueId, levels: Levels, pool: PoolLevel, now: Time) -> QueueView {
         let length = u64::from(levels.shared);
@@ -316,7 +311,6 @@ impl Mmu {
         }
     }
 
-    /// What the policy is told of a lossy egress queue of this length.
     #[inline]
     fn egress_view(&self, terms: &Terms<'_>, id: QueueId, length: u64, pool: PoolLevel, now: Time) -> QueueView {
         let rules = &terms.rules;
@@ -334,7 +328,7 @@ impl Mmu {
         }
     }
 
-    /// Neighbours of one queue.
+    /// Splits packets into runs of neighbours that belong to one queue.
     #[inline]
     fn runs<'p>(&self, packets: &'p [Arrival]) -> impl Iterator<Item = &'p [Arrival]> {
         packets.chunk_by(|one, next| {
@@ -343,7 +337,7 @@ impl Mmu {
         })
     }
 
-    /// A queue went from ON to OFF or back: whoever looks for that is told.
+    /// Records that a queue went OFF or ON, for its port and for the next [`Mmu::off_classes`].
     #[inline]
     fn note_turn(&self, id: QueueId, off: bool, now: Time) {
         let port = &self.ports[id.port().index()];
@@ -356,20 +350,19 @@ impl Mmu {
 }
 
 impl Rules {
-    /// q̂ under a policy that filters; else 0, and nothing is read.
+    /// Returns q̂ under a policy that filters; otherwise 0, without a load.
     #[inline]
     fn filtered(&self, average: &Average) -> u64 {
         if self.low_pass.is_some() { average.load() } else { 0 }
     }
 
-    /// What thresholds are compared with: q̂ in whole bytes under a policy that filters, else the length itself.
+    /// Length that thresholds are compared with: q̂ in whole bytes under a policy that filters, otherwise the length itself.
     #[inline]
     fn compared(&self, average: u64, length: u64) -> u64 {
         if self.low_pass.is_some() { whole_bytes(average) } else { length }
     }
 }
 
-/// Bytes of some packets.
 #[inline]
 fn total(packets: &[Arrival]) -> u64 {
     if let [packet] = packets {

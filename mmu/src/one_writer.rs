@@ -6,10 +6,10 @@ use weir_units::{CLASSES, Class, PortId, QueueId};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// The right to admit packets of one ingress port, and to write what [`QueueWords`] and [`PortWords`] hold for it.
+/// Right to admit packets of one ingress port, and to write the port's words in [`QueueWords`] and [`PortWords`].
 ///
-/// [`crate::Mmu::writer`] gives each port's out once, and it can't be cloned: so whoever holds it `&mut` is the one
-/// writer, and the type system keeps the rule that one lcore at a time admits packets of a port.
+/// [`crate::Mmu::writer`] returns each port's writer once, and it can't be cloned. So the holder of `&mut` is the one writer, and the type
+/// system enforces that one lcore at a time admits packets of a port.
 #[derive(Debug)]
 pub struct PortWriter {
     port: PortId,
@@ -20,39 +20,38 @@ impl PortWriter {
         PortWriter { port }
     }
 
-    /// The ingress port.
+    /// Ingress port of the writer.
     #[inline]
     pub fn port(&self) -> PortId {
         self.port
     }
 }
 
-/// `N` words for each ingress queue: written by its port's writer, read by any lcore.
+/// Array of `N` words for each ingress queue: written by the port's writer, read by any lcore.
 ///
-/// Plain loads and stores, Relaxed: with one writer there is nothing to merge, and a reader needs no more than some
-/// recent value of each.
+/// Plain loads and stores, Relaxed: a single writer needs no read-modify-write, and a reader needs only a recent value of each word.
 #[derive(Debug)]
 pub struct QueueWords<const N: usize>(Words<N>);
 
-/// `N` words for each ingress port: as [`QueueWords`].
+/// Array of `N` words for each ingress port, as in [`QueueWords`].
 #[derive(Debug)]
 pub struct PortWords<const N: usize>(Words<N>);
 
 type Words<const N: usize> = Box<[CachePadded<[AtomicU64; N]>]>;
 
 impl<const N: usize> QueueWords<N> {
-    /// Words of all queues of `ports` ports, each with these initial values.
+    /// Creates the words of all queues of `ports` ports, with these initial values.
     pub fn new(ports: usize, initial: [u64; N]) -> QueueWords<N> {
         QueueWords(words(ports * CLASSES, initial))
     }
 
-    /// One of a queue's words.
+    /// Returns word `n` of a queue.
     #[inline]
     pub fn get(&self, queue: QueueId, n: usize) -> u64 {
         self.0[queue.index()][n].load(Ordering::Relaxed)
     }
 
-    /// Sets one of the words of a class of the writer's own port.
+    /// Sets word `n` of a class of the writer's own port.
     #[inline]
     pub fn set(&self, writer: &mut PortWriter, class: Class, n: usize, value: u64) {
         self.0[QueueId::new(writer.port, class).index()][n].store(value, Ordering::Relaxed);
@@ -60,18 +59,18 @@ impl<const N: usize> QueueWords<N> {
 }
 
 impl<const N: usize> PortWords<N> {
-    /// Words of `ports` ports, each with these initial values.
+    /// Creates the words of `ports` ports, with these initial values.
     pub fn new(ports: usize, initial: [u64; N]) -> PortWords<N> {
         PortWords(words(ports, initial))
     }
 
-    /// One of a port's words.
+    /// Returns word `n` of a port.
     #[inline]
     pub fn get(&self, port: PortId, n: usize) -> u64 {
         self.0[port.index()][n].load(Ordering::Relaxed)
     }
 
-    /// Sets one of the words of the writer's own port.
+    /// Sets word `n` of the writer's own port.
     #[inline]
     pub fn set(&self, writer: &mut PortWriter, n: usize, value: u64) {
         self.0[writer.port.index()][n].store(value, Ordering::Relaxed);

@@ -1,11 +1,11 @@
-//! Buffer policies: what sets the thresholds of ingress queues, and of lossy egress queues.
+//! Buffer policies: algorithms that set the thresholds of ingress queues and of lossy egress queues.
 //!
-//! One file a policy: its name, keys, rules, layout needs, thresholds, closed form, and gauges. The packet path knows only
-//! [`Policy`], whoever reads files only [`PolicyKind`] and [`PolicySettings`]. A new policy is a new file here and its line in
-//! the list of `registry.rs`; one of a program of someone else's is added to [`POLICIES`]. `docs/POLICIES.md` shows how.
+//! Each policy has one file with its name, keys, rules, layout requirements, thresholds, closed form and gauges. The packet path uses only
+//! [`Policy`]; readers of configuration files use only [`PolicyKind`] and [`PolicySettings`]. A new policy is a new file here and a line in
+//! the list of `registry.rs`; a third-party program adds its own to [`POLICIES`]. `docs/POLICIES.md` shows how.
 //!
-//! Beside the policies stand the instruments that several of them read: [`congestion`] counts congested queues,
-//! [`departures`] measures drain rates, [`gradient`] estimates how much headroom a queue will need.
+//! Three instruments serve several policies: [`congestion`] counts congested queues, [`departures`] measures drain rates, and [`gradient`]
+//! estimates the headroom that a queue will need.
 
 mod abm;
 mod adaptive_headroom;
@@ -62,200 +62,197 @@ impl SharedState for dyn Policy {
     }
 }
 
-/// A buffer policy: asked about every packet that private buffer does not take, by any lcore, in the midst of a
-/// compare-and-swap. It decides from what it is told, and from state of its own that is atomic.
+/// Buffer policy. Any lcore asks it about every packet that exceeds private buffer, inside a compare-and-swap loop. A decision may use only
+/// the arguments and atomic state of the policy.
 ///
-/// Only [`name`](Policy::name), [`threshold`](Policy::threshold), [`steady_state`](Policy::steady_state) and
-/// [`describe`](Policy::describe) must be written; the rest has the usual answer.
+/// An implementation must provide [`name`](Policy::name), [`threshold`](Policy::threshold), [`steady_state`](Policy::steady_state) and
+/// [`describe`](Policy::describe); all other methods have defaults.
 pub trait Policy: Debug + Send + Sync {
-    /// The name by which a configuration chooses the policy.
+    /// Name by which a configuration selects the policy.
     fn name(&self) -> &'static str;
 
-    /// Goes over what the policy keeps, for a checkpoint of a run in virtual time: what changes while the run goes on, derived by
-    /// [`SharedState`] where it is in atomics, and nothing of a policy that keeps nothing. One that does not say is refused by name
-    /// where a checkpoint is asked for.
+    /// Archives the policy's state that changes during a run in virtual time, for a checkpoint. State in atomics derives [`SharedState`]; a
+    /// stateless policy archives nothing. The default makes the checkpoint fail with the policy's name.
     fn checkpoint(&self, archive: &mut Archive) {
         archive.refuse(&format!("policy `{}`", self.name()));
     }
 
-    /// T(t) for the shared occupancy w_s of a lossless ingress queue.
+    /// Returns T(t) for the shared occupancy w_s of a lossless ingress queue.
     fn threshold(&self, queue: &QueueView) -> Threshold;
 
-    /// The threshold as reports show it, in bytes.
+    /// Threshold that reports show, in bytes; Xoff by default.
     fn threshold_shown(&self, queue: &QueueView) -> u64 {
         self.threshold(queue).xoff
     }
 
-    /// The longest that a lossy egress queue may get, with the packet that arrives. `alpha` is the configured α of
-    /// lossy classes; DT over the shared segment, unless a policy has another rule.
+    /// Maximum length of a lossy egress queue, including the arriving packet. `alpha` is the configured α of lossy classes. The
+    /// default is DT over the shared segment.
     fn lossy_threshold(&self, queue: &QueueView, alpha: Alpha) -> u64 {
         alpha.of(Bytes::new(queue.shared_pool.free())).get()
     }
 
-    /// Whether thresholds fall, or stay, as packets are placed: with more bytes in the queue and in the pools, or a higher average,
-    /// and all else as it was, neither [`threshold`](Policy::threshold) nor [`lossy_threshold`](Policy::lossy_threshold) nor
-    /// [`port_threshold`](Policy::port_threshold) is higher. Packets of a queue are then kept together, after one question, where
-    /// each of them would be kept.
+    /// Whether thresholds are non-increasing as packets are placed. With more bytes in the queue and in the pools, or a higher average, and
+    /// all else equal, none of [`threshold`](Policy::threshold), [`lossy_threshold`](Policy::lossy_threshold) and
+    /// [`port_threshold`](Policy::port_threshold) may rise. Packets of a queue are then admitted together after a single query, if each of
+    /// them would be admitted.
     fn thresholds_fall(&self) -> bool {
         false
     }
 
-    /// Whether the policy is to be told of what [arrives](Policy::arrive), [is admitted](Policy::admitted) and [is
-    /// released](Policy::released). One that goes by the queues' lengths alone saves the MMU the telling.
+    /// Whether the policy observes packets that [arrive](Policy::arrive), [are admitted](Policy::admitted) and [are
+    /// released](Policy::released). False saves the calls for a policy that uses queue lengths alone.
     fn listens(&self) -> bool {
         true
     }
 
-    /// Packets of `bytes` together arrive for a lossless ingress queue; the queue is as it was before them.
+    /// Observes the arrival of `bytes` in total for a lossless ingress queue. `queue` is its state before them.
     fn arrive(&self, _writer: &mut PortWriter, _queue: &QueueView, _bytes: u64) {}
 
-    /// Arrivals were placed, and this is what has become of the queue that the policy bounds: the ingress queue of
-    /// lossless packets, the egress queue of lossy ones.
+    /// Observes the queue that the policy bounds after arrivals were placed: the ingress queue of lossless packets, the egress queue of
+    /// lossy ones.
     fn admitted(&self, _writer: &mut PortWriter, _queue: &QueueView) {}
 
-    /// Packets of `bytes` together left that had arrived at `ingress`; `queue` as in [`admitted`](Policy::admitted).
+    /// Observes the departure of `bytes` in total that had arrived at `ingress`. `queue` is as in [`admitted`](Policy::admitted).
     fn released(&self, _ingress: QueueId, _bytes: u64, _queue: &QueueView) {}
 
-    /// The filter whose q̂ is to stand in [`QueueView::average`]; without one, that is the length itself.
+    /// Filter that computes q̂ for [`QueueView::average`]; without a filter, the average is the length itself.
     fn low_pass(&self) -> Option<LowPass> {
         None
     }
 
-    /// Whether RESUME waits until w_s is δ below Xoff. A policy that does not compare w_s has no use for that.
+    /// Whether RESUME waits until w_s is δ below Xoff. False for a policy that does not compare w_s.
     fn has_hysteresis(&self) -> bool {
         true
     }
 
-    /// Flow control of whole ports beside that of queues, if the policy has it.
+    /// Parameters of port-level flow control, if the policy adds it to per-queue flow control.
     fn port_level(&self) -> Option<PortLevel> {
         None
     }
 
-    /// X_poff: where all classes of a port are paused, by the shared bytes of all its queues. Asked only under
+    /// Returns X_poff: the shared bytes of a port's queues at which all its classes are paused. Called only under
     /// [`port_level`](Policy::port_level) flow control.
     fn port_threshold(&self, _port: PortId, _shared_pool: PoolLevel) -> u64 {
         u64::MAX
     }
 
-    /// Whether [`headroom`](Policy::headroom) is to be asked.
+    /// Whether the MMU calls [`headroom`](Policy::headroom).
     fn adapts_headroom(&self) -> bool {
         false
     }
 
-    /// Φ that a lossless ingress queue should have from now on, at most what the layout gave it; what it has less goes
-    /// to the shared segment.
+    /// New Φ of a lossless ingress queue, at most the layout's Φ. The difference goes to the shared segment.
     fn headroom(&self, _queue: QueueId) -> Bytes {
         Bytes::ZERO
     }
 
-    /// A port's link has another rate from now on: what the policy derives from it follows. Told by a control thread while
-    /// lcores go on; they may see parts of it a packet late. False if the policy can't work at that rate, so that it goes on
-    /// with the one before.
+    /// Sets the rate of a port's link and updates the values derived from it. Called by a control thread while lcores run; an lcore may see
+    /// parts of the change one packet late. Returns false if the policy does not support that rate; it then keeps the previous one.
     ///
-    /// Adaptive headroom is never told: it starts from the rule's, for which each port has a rate of its own.
+    /// Not called under adaptive headroom, whose initial headroom by the rule requires a configured rate for each port.
     fn set_rate(&self, _port: PortId, _rate: PortRate) -> bool {
         true
     }
 
-    /// Takes over the parameters of these settings, of the policy's own kind, that are among its
-    /// [`live_keys`](PolicySettings::live_keys); all others are what they were. Called by a control thread while lcores go on:
-    /// each decision is by the old value or by the new one. What queues hold stays where it is.
+    /// Updates the parameters among the [`live_keys`](PolicySettings::live_keys) from settings of the policy's own kind; all others keep
+    /// their values. Called by a control thread while lcores run: each decision uses either the old or the new value. Queued packets stay
+    /// in their segments.
     fn retune(&self, _settings: &dyn PolicySettings, _layout: &BufferLayout) {}
 
-    /// Where equally overloaded queues come to rest, by the policy's closed form.
+    /// Steady state of equally overloaded queues, by the policy's closed form.
     fn steady_state(&self, load: &Load) -> SteadyState;
 
-    /// What the policy is: paper section and parameters, a line each, for `weir check`.
+    /// Description for `weir check`: paper section and parameters, one line each.
     fn describe(&self) -> Vec<String>;
 
-    /// What it makes of a port of this rate beside a shared segment, if anything: the rest of a sentence that begins "a port of
-    /// 10Gbps", for `weir check`.
+    /// Policy's parameters for a port of this rate and a shared segment of this size, for `weir check`. The text completes a
+    /// sentence that begins "a port of 10Gbps".
     fn describe_port(&self, _rate: BitRate, _shared: Bytes) -> Option<String> {
         None
     }
 
-    /// The policy's own state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
+    /// Policy's state of a lossless ingress queue, for reports: the [gauges](weir_reader::Named::gauges) of its kind.
     fn observe(&self, _queue: &QueueView) -> Gauges {
         Gauges::NONE
     }
 }
 
-/// What a policy is told of the queue that it bounds.
+/// State of the queue that a policy bounds.
 #[derive(Clone, Copy, Debug)]
 pub struct QueueView {
-    /// A lossless ingress queue (port of arrival), or a lossy egress queue (port of departure).
+    /// Queue: a lossless ingress queue (port of arrival), or a lossy egress queue (port of departure).
     pub queue: QueueId,
-    /// Which of them.
+    /// True for a lossless ingress queue, false for a lossy egress queue.
     pub lossless: bool,
-    /// Bytes: w_s of a lossless ingress queue, the whole length of a lossy egress queue.
+    /// Length in bytes: w_s of a lossless ingress queue, the whole length of a lossy egress queue.
     pub length: u64,
-    /// q̂ of the length, in bytes, rounded up.
+    /// Average q̂ of the length, in bytes, rounded up.
     pub average: u64,
-    /// w_h of a lossless ingress queue.
+    /// Headroom occupancy w_h of a lossless ingress queue, in bytes.
     pub headroom: u64,
     /// Whether the queue is OFF.
     pub off: bool,
-    /// Whether any queue of the ingress port is; told to a policy that [listens](Policy::listens).
+    /// Whether any queue of the ingress port is OFF; set only for a policy that [listens](Policy::listens).
     pub port_off: bool,
-    /// The shared segment.
+    /// Occupancy of the shared segment.
     pub shared_pool: PoolLevel,
-    /// The egress lossy pool, in the four-pool model.
+    /// Occupancy of the egress lossy pool, in the four-pool model.
     pub egress_lossy_pool: PoolLevel,
-    /// When.
+    /// Instant of the decision.
     pub now: Time,
 }
 
-/// A port's rate, as policies go by it.
+/// Rate of a port, for policies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortRate {
-    /// C, the link's.
+    /// C, the line rate of the link.
     pub line: BitRate,
-    /// At which the frames that fill the buffer most do so, charged in whole cells.
+    /// Rate of charges, in whole cells, under the frame length that fills the buffer fastest.
     pub fill: BitRate,
 }
 
-/// What bounds the shared occupancy w_s of a lossless ingress queue.
+/// Bounds of the shared occupancy w_s of a lossless ingress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threshold {
-    /// A packet goes to the shared segment if w_s, with it, is at most this.
+    /// Admission bound: a packet goes to the shared segment if w_s, including the packet, is at most this, in bytes.
     pub admit: u64,
-    /// PAUSE when w_s reaches this; RESUME below this less δ.
+    /// Xoff in bytes: PAUSE when w_s reaches Xoff, RESUME below Xoff − δ.
     pub xoff: u64,
 }
 
-/// Flow control of whole ports.
+/// Parameters of port-level flow control.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortLevel {
-    /// δ_p: RESUME below X_poff − δ_p.
+    /// Hysteresis δ_p in bytes: RESUME below X_poff − δ_p.
     pub xon_offset: u64,
 }
 
-/// A load for which a closed form is asked.
+/// Overload for which a closed form is evaluated.
 #[derive(Clone, Copy, Debug)]
 pub struct Load {
-    /// B_s, or the ingress pool.
+    /// B_s, or the ingress pool, in bytes.
     pub shared: Bytes,
-    /// The egress lossy pool, in the four-pool model.
+    /// Size of the egress lossy pool, in the four-pool model.
     pub egress_lossy: Option<Bytes>,
-    /// α of lossy classes.
+    /// Factor α of lossy classes.
     pub lossy_alpha: Alpha,
-    /// n●: overloaded lossless ingress queues, of one class.
+    /// Number n● of overloaded lossless ingress queues, of one class.
     pub lossless: u64,
-    /// n°: overloaded lossy egress queues, of one class.
+    /// Number n° of overloaded lossy egress queues, of one class.
     pub lossy: u64,
 }
 
-/// Where a load comes to rest.
+/// Queue lengths of an overload in equilibrium.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SteadyState {
-    /// Each lossless ingress queue.
+    /// Length of each lossless ingress queue.
     pub lossless: Bytes,
-    /// Each lossy egress queue.
+    /// Length of each lossy egress queue.
     pub lossy: Bytes,
 }
 
 impl Threshold {
-    /// The usual: admitted up to where it pauses.
+    /// Creates the usual threshold, whose admission bound equals Xoff.
     #[inline]
     pub fn at(threshold: u64) -> Threshold {
         Threshold { admit: threshold, xoff: threshold }
@@ -263,15 +260,14 @@ impl Threshold {
 }
 
 impl Load {
-    /// The steady state of dynamic thresholds over one pool, where all lossless queues together weigh `lossless` times
-    /// the free buffer and all lossy ones `lossy` times: the free buffer is `B_s / (1 + lossless + lossy)`.
+    /// Steady state of dynamic thresholds over one pool. `lossless` and `lossy` are the sums of the queues' α, so the free
+    /// buffer is `B_s / (1 + lossless + lossy)`.
     fn shared_by_weight(&self, lossless: f64, lossy: f64) -> SteadyState {
         let free = self.shared.get() as f64 / (1.0 + lossless + lossy);
         SteadyState { lossless: each(lossless * free, self.lossless), lossy: each(lossy * free, self.lossy) }
     }
 }
 
-/// An even share of a total, rounded down.
 fn each(total: f64, queues: u64) -> Bytes {
     Bytes::new((total.max(0.0) / queues.max(1) as f64) as u64)
 }
@@ -281,7 +277,7 @@ mod tests {
     use super::*;
     use weir_units::Class;
 
-    /// A lossless queue of class 3 that holds nothing, in a shared segment with `used` of `capacity` bytes in use.
+    /// Empty lossless queue of class 3 in a shared segment with `used` of `capacity` bytes in use.
     pub(super) fn view(port: u16, capacity: u64, used: u64) -> QueueView {
         QueueView {
             queue: QueueId::new(PortId(port), Class::new(3)),
@@ -297,7 +293,7 @@ mod tests {
         }
     }
 
-    /// A load on one shared segment, α° = 1.
+    /// Overload of one shared segment, α° = 1.
     pub(super) fn load(shared: u64, lossless: u64, lossy: u64) -> Load {
         Load { shared: Bytes::new(shared), egress_lossy: None, lossy_alpha: Alpha::ONE, lossless, lossy }
     }

@@ -1,39 +1,37 @@
-//! A pool that queues share: reserve first, roll back on refusal, so that check-then-add never overshoots.
+//! Pool that queues share. Reservations come first and are rolled back on refusal, so that check-then-add never overshoots.
 
 use weir_units::archive::SharedState;
 
 use crate::sync::{AtomicU64, Ordering, Word};
 use crate::watermark::{Former, Watermark};
 
-/// Bytes of a pool in use, over all queues that share it.
+/// Bytes of a pool in use, over all queues that share the pool.
 ///
-/// Mostly Relaxed: the counters publish no other memory. What they promise is arithmetic on themselves (what is granted
-/// never exceeds the capacity), which the single modification order of one atomic gives. Only where the capacity moves
-/// does a reservation have to see it move, see [`Pool::cede`].
+/// Mostly Relaxed: the counters publish no other memory. Their guarantee (granted bytes never exceed the capacity) is arithmetic, which the
+/// single modification order of one atomic provides. Only where the capacity changes must a reservation see the change ([`Pool::cede`]).
 #[derive(Debug, SharedState)]
 pub(crate) struct Pool {
     used: Word,
-    /// Moves only under a policy that adapts headroom; see [`Pool::cede`].
+    /// Constant, except under a policy that adapts headroom; see [`Pool::cede`].
     capacity: AtomicU64,
     watermark: Watermark,
     former: Former,
 }
 
-/// A pool's state as one lcore saw it.
+/// State of a pool as seen by one lcore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolLevel {
-    /// Bytes of the pool.
+    /// Capacity in bytes.
     pub capacity: u64,
     /// Bytes in use, at most the capacity.
     pub used: u64,
 }
 
-/// What a reservation got.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Grant {
-    /// The pool as others had it when this reservation was made.
+    /// State of the pool before the reservation, without this reservation.
     pub before: PoolLevel,
-    /// Bytes reserved, at most what was asked for.
+    /// Bytes reserved, at most the requested.
     pub bytes: u64,
 }
 
@@ -55,14 +53,13 @@ impl Pool {
         }
     }
 
-    /// One lcore has the pool for itself.
     pub(crate) fn make_own(&mut self) {
         self.used.make_own();
     }
 
-    /// Reserves up to `want` bytes: less, or nothing, when the pool is nearly full.
+    /// Reserves up to `want` bytes: less, or zero, when the pool is nearly full.
     ///
-    /// While a refused part is being rolled back others see the pool fuller than it is, never emptier.
+    /// While a refused part is rolled back, others see the pool fuller than it is, never emptier.
     ///
     /// Acquire: pairs with the Release in [`Pool::cede`].
     #[inline]
@@ -85,10 +82,10 @@ impl Pool {
         }
     }
 
-    /// Takes up to `bytes` of free room out of the pool, for a segment outside it; returns how many.
+    /// Removes up to `bytes` of free capacity for a segment outside the pool; returns the number of bytes.
     ///
-    /// They are reserved first, so what the pool holds always fits what it has left. Release on their return: who
-    /// reserves the same bytes after that sees the smaller capacity.
+    /// The bytes are reserved first, so that the pool's used bytes always fit the remaining capacity. Release on their return: a later
+    /// reservation of the same bytes sees the smaller capacity.
     pub(crate) fn cede(&self, bytes: u64) -> u64 {
         let grant = self.reserve(bytes);
         self.capacity.fetch_sub(grant.bytes, Ordering::Relaxed);
@@ -96,12 +93,12 @@ impl Pool {
         grant.bytes
     }
 
-    /// Adds room that a segment outside the pool no longer has.
+    /// Adds capacity that a segment outside the pool gave up.
     pub(crate) fn gain(&self, bytes: u64) {
         self.capacity.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Notes the level reached by packets kept, not by reservations under way.
+    /// Updates the watermark with admitted packets, not with reservations in progress.
     #[inline]
     pub(crate) fn note_level(&self, level: u64) {
         self.watermark.note(level);
@@ -122,12 +119,11 @@ impl Pool {
         &self.watermark
     }
 
-    /// The highest level since the start.
     pub(crate) fn highest(&self) -> u64 {
         self.former.highest(&self.watermark)
     }
 
-    /// Has the highest level noted anew, from that of now. Reservations under way are in it, as in any other look at the pool.
+    /// Restarts the watermark from the current level, which includes reservations in progress.
     pub(crate) fn restart_watermark(&self) {
         self.former.restart(&self.watermark, || self.level().used);
     }

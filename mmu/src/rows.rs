@@ -1,21 +1,19 @@
-//! Counters of many queues, in a line of their own each.
+//! Counters of many queues, each in a cache line of its own.
 
 use std::ops::Index;
 
 use prefetch_index::prefetch_index;
 use weir_units::archive::{Archive, SharedState};
 
-/// What fits into a cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 struct Line<T>(T);
 
-/// A row for each queue. Each is in a line of its own, and beside it stays another one free as long as lcores share them, since
-/// processors fetch lines in pairs.
+/// Array with a cache line per queue. As long as lcores share the rows, the next line stays free, since processors fetch lines in pairs.
 #[derive(Debug)]
 pub(crate) struct Rows<T> {
     lines: Box<[Line<T>]>,
-    /// Lines of a row, as a power of two.
+    /// Cache lines per row, as a power of two.
     spread: u32,
 }
 
@@ -25,7 +23,7 @@ impl<T: Default> Rows<T> {
         Rows { lines: (0..rows << APART).map(|_| Line::default()).collect(), spread: APART }
     }
 
-    /// The rows for one lcore that has them for itself: as new, and close together.
+    /// Returns new rows without free lines between them, for one lcore that owns them.
     pub(crate) fn close_together(&self) -> Rows<T> {
         Rows { lines: (0..self.len()).map(|_| Line::default()).collect(), spread: 0 }
     }
@@ -44,7 +42,6 @@ impl<T> Rows<T> {
         self.lines.iter_mut().step_by(1 << self.spread).map(|Line(row)| row)
     }
 
-    /// Has the cache fetch a row.
     #[inline]
     pub(crate) fn prefetch(&self, row: usize) {
         prefetch_index(&self.lines, row << self.spread);

@@ -1,27 +1,26 @@
-//! From the counters to the port's transmitter: state, not events.
+//! Signal from the counters to the port's transmitter: a state, not a sequence of events.
 //!
-//! Whether a class should be paused is one bit beside the counters it follows from, changed in the same
-//! compare-and-swap ([`crate::ingress_queue`]). This mark only says *look again*; the transmitter clears it and
-//! then reads the bits, so whatever order marks arrive in, the last look sees the last state. A flood of changes
-//! coalesces into one look, and none is lost.
+//! The OFF bit of a class is in one word with the counters that determine it, and changes in the same compare-and-swap ([`crate::levels`]).
+//! The mark here only requests a check: the transmitter clears the mark and then reads the bits. So the last check sees the last state, in
+//! any order of marks. Many changes coalesce into one check, and none is lost.
 
 use weir_units::archive::SharedState;
 use weir_units::{ClassSet, Time};
 
 use crate::sync::{AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// Classes of one ingress port whose state changed since the transmitter last looked.
+/// Classes of one ingress port whose state changed since the transmitter's last check.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Changed(AtomicU8);
 
 impl Changed {
-    /// Release; pairs with Acquire in [`Changed::take`]: who takes the mark sees the state that was set before it.
+    /// Marks classes. Release; pairs with Acquire in [`Changed::take`]: a reader of the mark sees the state set before the mark.
     #[inline]
     pub(crate) fn mark(&self, classes: ClassSet) {
         self.0.fetch_or(classes.bits(), Ordering::Release);
     }
 
-    /// Takes all marks. The plain load keeps the usual answer, none, cheap; a mark that it misses is there next time.
+    /// Takes all marks. The plain load keeps the usual case, no mark, cheap; a missed mark is seen at the next call.
     #[inline]
     pub(crate) fn take(&self) -> ClassSet {
         if self.0.load(Ordering::Relaxed) == 0 {
@@ -32,10 +31,10 @@ impl Changed {
     }
 }
 
-/// When something last went OFF.
+/// Instant of the last transition to OFF.
 ///
-/// Relaxed: it is set before [`Changed::mark`], which orders it, so that who takes the mark sees an instant no earlier than the
-/// turn's.
+/// Relaxed: the instant is set before [`Changed::mark`], which orders the store. A reader of the mark sees an instant no earlier than that
+/// transition.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Instant(AtomicU64);
 
@@ -50,10 +49,10 @@ impl Instant {
     }
 }
 
-/// How many queues of an ingress port are OFF.
+/// Number of OFF queues of an ingress port.
 ///
-/// Each turn adds or takes one, so the order in which two lcores come to count does not matter. Relaxed: a count orders
-/// nothing; read while a turn back is counted before its turn, it is below zero for an instant, which is none.
+/// Each transition adds or subtracts one, so the order of two lcores' updates does not matter. Relaxed: a count orders no other memory. If
+/// a transition to ON is counted before its transition to OFF, the count is briefly negative, and reads as zero.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct OffQueues(AtomicU32);
 

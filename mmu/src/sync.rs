@@ -1,4 +1,4 @@
-//! The atomics: core's, or loom's when a model is explored (`RUSTFLAGS="--cfg loom"`).
+//! Atomics: core's, or loom's when a model is explored (`RUSTFLAGS="--cfg loom"`).
 
 use weir_units::archive::SharedState;
 
@@ -8,10 +8,10 @@ pub(crate) use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, 
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
-/// A number that lcores change together.
+/// Counter shared by lcores.
 ///
-/// Where one lcore has it for itself, a change is a load and a store, which others could come between: that saves what an
-/// atomic read-modify-write costs, and the processor need not wait for all memory accesses before it.
+/// If one lcore owns the counter, an update is a load and a store, and not atomic. This saves the cost of an atomic read-modify-write,
+/// which makes the processor wait for all earlier memory accesses.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Word {
     value: AtomicU64,
@@ -24,7 +24,7 @@ impl Word {
         Word { value: AtomicU64::new(value), is_own: false }
     }
 
-    /// One lcore has it for itself from now on.
+    /// Makes one lcore the owner of the counter.
     pub(crate) fn make_own(&mut self) {
         self.is_own = true;
     }
@@ -34,19 +34,17 @@ impl Word {
         self.value.load(ordering)
     }
 
-    /// Returns the value before.
     #[inline]
     pub(crate) fn fetch_add(&self, more: u64, ordering: Ordering) -> u64 {
         if self.is_own { self.replace(|value| value.wrapping_add(more)) } else { self.value.fetch_add(more, ordering) }
     }
 
-    /// Returns the value before.
     #[inline]
     pub(crate) fn fetch_sub(&self, less: u64, ordering: Ordering) -> u64 {
         if self.is_own { self.replace(|value| value.wrapping_sub(less)) } else { self.value.fetch_sub(less, ordering) }
     }
 
-    /// As of the atomics. Always succeeds where one lcore has the word for itself and `current` was just loaded.
+    /// Compares and exchanges as the atomics do. Always succeeds for an owned counter if `current` was just loaded.
     #[inline]
     pub(crate) fn compare_exchange_weak(
         &self,
@@ -63,7 +61,7 @@ impl Word {
         self.value.compare_exchange_weak(current, new, success, failure)
     }
 
-    /// Relaxed: one lcore sees its own accesses in order.
+    /// Relaxed: an lcore sees its own accesses in order.
     #[inline]
     fn replace(&self, change: impl FnOnce(u64) -> u64) -> u64 {
         let before = self.value.load(Ordering::Relaxed);

@@ -1,15 +1,15 @@
-//! The highest value that a counter reached.
+//! Watermarks: peaks of a counter.
 
 use weir_units::archive::SharedState;
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// A maximum kept by several lcores. Relaxed throughout: it orders nothing, and a reader wants only the number.
+/// Maximum kept by several lcores. Relaxed throughout: a maximum orders no other memory.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Watermark(AtomicU64);
 
 impl Watermark {
-    /// Notes a level. The load first keeps the common case, no new maximum, free of a locked instruction.
+    /// Records a level. The load first keeps the common case, no new maximum, free of a locked instruction.
     #[inline]
     pub(crate) fn note(&self, level: u64) {
         if level > self.0.load(Ordering::Relaxed) {
@@ -22,20 +22,20 @@ impl Watermark {
     }
 }
 
-/// The highest that a [`Watermark`] reached before it was restarted. Packets never touch it: only the control thread does.
+/// Peak of a [`Watermark`] before its last restart. Only the control thread accesses it.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct Former(AtomicU64);
 
 impl Former {
-    /// The highest since the counter was made, however often `mark` was restarted. One thread restarts and reads.
+    /// Peak since the counter was created, regardless of restarts of `mark`. One thread restarts and reads.
     pub(crate) fn highest(&self, mark: &Watermark) -> u64 {
         self.0.load(Ordering::Relaxed).max(mark.get())
     }
 
-    /// Starts `mark` anew from the counter's level of now, which `level` reads.
+    /// Restarts `mark` from the counter's current level, which `level` reads.
     ///
-    /// The level is read after the mark was emptied: a packet that came before that is in the level or has left, and one that
-    /// comes later notes itself. A level that is reached and left while this runs counts to the time before, or to none.
+    /// The level is read after the mark was cleared: an earlier packet is in the level or has left, and a later one records itself. A level
+    /// that is reached and left during this call counts to the time before, or to none.
     pub(crate) fn restart(&self, mark: &Watermark, level: impl FnOnce() -> u64) {
         let before = mark.0.swap(0, Ordering::Relaxed);
         self.0.fetch_max(before, Ordering::Relaxed);

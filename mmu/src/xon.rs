@@ -1,21 +1,20 @@
-//! Xon: below which a queue that is OFF resumes.
+//! Xon: level below which an OFF queue resumes.
 
 use weir_units::Bytes;
 use weir_units::archive::SharedState;
 
 use crate::policy::LiveBytes;
 
-/// How far a queue's shared segment must drain before its sender resumes: below T − `offset`, or to `floor`, whichever is more.
-/// The queue's headroom must be empty besides.
+/// Level to which a queue's shared segment must drain before RESUME: below T − `offset`, or to `floor` if higher. The queue's
+/// headroom must also be empty.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Xon {
-    /// δ.
+    /// Offset δ, in bytes.
     pub offset: Bytes,
-    /// Shared bytes at which the queue resumes even where T − δ is less, because others have the buffer.
+    /// Shared bytes at which the queue resumes even if T − δ is less, because other queues hold the buffer.
     pub floor: Bytes,
 }
 
-/// An [`Xon`] that a control thread may change.
 #[derive(Debug, SharedState)]
 pub(crate) struct LiveXon {
     offset: LiveBytes,
@@ -23,12 +22,12 @@ pub(crate) struct LiveXon {
 }
 
 impl Xon {
-    /// Below T − δ alone.
+    /// Creates an Xon of T − δ alone.
     pub const fn below(offset: Bytes) -> Xon {
         Xon { offset, floor: Bytes::ZERO }
     }
 
-    /// Xon under a threshold of so many bytes.
+    /// Xon for a threshold `xoff`, in bytes.
     pub fn under(self, xoff: Bytes) -> Bytes {
         xoff.saturating_sub(self.offset).max(self.floor)
     }

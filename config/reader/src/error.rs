@@ -1,4 +1,4 @@
-//! Errors of a configuration: what is wrong, where, and what to write instead.
+//! Configuration errors: message, position and help.
 
 use std::fmt;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use miette::{Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, So
 
 use crate::Source;
 
-/// One error of a configuration: a [`Diagnostic`] with the file, the spans in it and a help text.
+/// Configuration error: a [`Diagnostic`] with the file, its spans and a help text.
 #[derive(Clone, Debug)]
 pub struct ConfigError {
     source: Source,
@@ -26,48 +26,48 @@ impl ConfigError {
         ConfigError { source, message, help, labels }
     }
 
-    /// The fault, in a sentence.
+    /// Error message, a sentence.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// What to write instead; may be empty.
+    /// Suggested correction; may be empty.
     pub fn help_text(&self) -> &str {
         &self.help
     }
 
-    /// The name of the file.
+    /// Name of the file.
     pub fn file(&self) -> &str {
         self.source.name()
     }
 
-    /// The line, from 1; `None` for an error that no line of the file caused.
+    /// Line number, from 1; `None` for an error without a position.
     pub fn line(&self) -> Option<usize> {
         self.labels.first().map(|(span, _)| self.source.line_at(span.start))
     }
 
-    /// The text that the error points at; empty for an error that no text caused.
+    /// Text that the error points at; empty for an error without a position.
     pub fn spanned_text(&self) -> &str {
         self.labels.first().and_then(|(span, _)| self.source.text().get(span.clone())).unwrap_or("")
     }
 
-    /// What the error points at, in bytes, its own place first, each with what is said of it there.
+    /// Labelled spans, in bytes; the error's own position comes first.
     pub(crate) fn spans(&self) -> &[(Range<usize>, String)] {
         &self.labels
     }
 
-    /// This error with something said before its message.
+    /// Prepends a prefix to the message.
     pub fn prefixed(mut self, prefix: &str) -> ConfigError {
         self.message.insert_str(0, prefix);
         self
     }
 
-    /// Whether another error says the same about the same place.
+    /// Whether another error has the same message, file and position.
     pub fn is_twin_of(&self, other: &ConfigError) -> bool {
         self.message == other.message && self.file() == other.file() && self.offset() == other.offset()
     }
 
-    /// Where the error stands among those of its file.
+    /// Byte offset of the error, the sort key within its file.
     fn offset(&self) -> usize {
         self.labels.first().map_or(usize::MAX, |(span, _)| span.start)
     }
@@ -75,7 +75,7 @@ impl ConfigError {
 
 impl fmt::Display for ConfigError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The frame of the snippet names the file; without a snippet this must.
+        // The snippet's frame names the file; without a snippet, the message must.
         if self.labels.is_empty() && !self.file().is_empty() {
             write!(f, "{}: ", self.file())?;
         }
@@ -109,41 +109,41 @@ impl Diagnostic for ConfigError {
     }
 }
 
-/// All errors found in one configuration, in the order of the file; never none.
+/// Errors of one configuration, at least one, in file order.
 #[derive(Clone, Debug)]
 pub struct ConfigErrors(Vec<ConfigError>);
 
 impl ConfigErrors {
-    /// More than this says nothing new to whoever mends the file.
+    /// Maximum number of errors in [`ConfigErrors::render`].
     const SHOWN_MAX: usize = 20;
 
-    /// The errors, if there are any, sorted by place; one that is found twice is kept once.
+    /// Sorts errors by position and removes duplicates; `None` if there are none.
     pub fn of(mut errors: Vec<ConfigError>) -> Option<ConfigErrors> {
         errors.sort_by_key(ConfigError::offset);
         errors.dedup_by(|a, b| a.is_twin_of(b));
         (!errors.is_empty()).then_some(ConfigErrors(errors))
     }
 
-    /// The errors of several checks or files as one; `None` if there are none.
+    /// Concatenates the errors of several checks or files; `None` if there are none.
     pub fn joined(all: impl IntoIterator<Item = ConfigErrors>) -> Option<ConfigErrors> {
         let errors: Vec<ConfigError> = all.into_iter().flat_map(|errors| errors.0).collect();
         (!errors.is_empty()).then_some(ConfigErrors(errors))
     }
 
-    /// Each error.
+    /// Iterates over the errors.
     pub fn iter(&self) -> impl Iterator<Item = &ConfigError> {
         self.0.iter()
     }
 
-    /// For the command line: each error with the lines it points at and what to write instead. In colour and with
-    /// line-drawing characters for a terminal, else in plain ASCII.
+    /// Renders the errors for the command line, each with its source lines and help. In colour with line-drawing characters for a terminal,
+    /// otherwise in plain ASCII.
     pub fn render(&self, color: bool) -> String {
         let theme = if color { GraphicalTheme::unicode() } else { GraphicalTheme::none() };
         let handler = GraphicalReportHandler::new_themed(theme).with_width(100).with_context_lines(1);
         let mut text = String::new();
         for error in self.0.iter().take(Self::SHOWN_MAX) {
             let mut report = String::new();
-            // It fails only on a span outside the text.
+            // Rendering fails only for a span outside the text.
             if handler.render_report(&mut report, error).is_err() {
                 report = format!("{error}\n{}\n", error.help);
             }
@@ -175,7 +175,7 @@ impl From<ConfigError> for ConfigErrors {
 }
 
 impl fmt::Display for ConfigErrors {
-    /// A line an error, for logs: `lab.toml:12: what is wrong; what to write`.
+    /// Formats one line per error, for logs: `lab.toml:12: message; help`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, error) in self.0.iter().enumerate() {
             if index > 0 {
@@ -201,7 +201,7 @@ impl Diagnostic for ConfigErrors {
     }
 }
 
-/// An error before its keys are looked up in the text.
+/// Error whose keys are not resolved to positions yet.
 #[derive(Clone, Debug)]
 pub struct Problem {
     pub(crate) message: String,
@@ -209,58 +209,55 @@ pub struct Problem {
     pub(crate) marks: Vec<Mark>,
 }
 
-/// A key to point at.
 #[derive(Clone, Debug)]
 pub(crate) struct Mark {
     pub(crate) key: String,
     pub(crate) label: String,
-    /// Points at the key itself and not at its value.
     pub(crate) on_key: bool,
 }
 
 impl Problem {
-    /// An error with no place in the file yet; `message` says what is wrong, `help` what to write instead.
+    /// Creates an error without a position; `message` states the fault, `help` the correction.
     pub fn new(message: impl Into<String>, help: impl Into<String>) -> Problem {
         Problem { message: message.into(), help: help.into(), marks: Vec::new() }
     }
 
-    /// Points at a value. The first mark is the error's own place, others show what it clashes with.
+    /// Adds a label at a value. The first label is the error's own position; others show conflicting values.
     pub fn at(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
         self.marks.push(Mark { key: key.into(), label: label.into(), on_key: false });
         self
     }
 
-    /// Points at a key.
+    /// Adds a label at a key.
     pub fn at_key(mut self, key: impl Into<String>, label: impl Into<String>) -> Problem {
         self.marks.push(Mark { key: key.into(), label: label.into(), on_key: true });
         self
     }
 }
 
-/// Errors at places of a file.
+/// Creation of errors at positions of a file.
 impl Source {
-    /// An error at a key, for a check that needs more than the file: `ports[2].af_packet`, `lcores.cores[0]`,
-    /// `buffer.size`. Ports and other arrays count from 0 in the order of the file. A key that is not in the file
-    /// (its default did the harm) points at the table it would stand in.
+    /// Creates an error at a key, for a check that needs more than the file: `ports[2].af_packet`, `lcores.cores[0]`, `buffer.size`. Array
+    /// indices count from 0 in file order. A key that is not in the file points at the table that it belongs to.
     ///
-    /// `message` says what is wrong, `help` what to write instead; an empty `help` is left out.
+    /// `message` states the fault, `help` the correction; an empty `help` is omitted.
     pub fn error_at(&self, key: &str, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
         ConfigErrors::from(self.error(Problem::new(message, help).at(key, "")))
     }
 
-    /// An error at a stretch of the text, in bytes, for a check by another parser of the same file.
+    /// Creates an error at a byte range, for a check by another parser of the same file.
     pub fn error_in(&self, bytes: Range<usize>, message: impl Into<String>, help: impl Into<String>) -> ConfigErrors {
         let end = bytes.end.min(self.text().len());
         let labels = vec![(bytes.start.min(end)..end, String::new())];
         ConfigErrors::from(ConfigError::new(self.clone(), message.into(), help.into(), labels))
     }
 
-    /// The problem with its keys' places filled in.
+    /// Resolves a problem's keys to positions.
     pub fn error(&self, problem: Problem) -> ConfigError {
         let mut labels = Vec::new();
         for (index, mark) in problem.marks.iter().enumerate() {
             let Some((place, exact)) = self.nearest_place(&mark.key) else { continue };
-            // A second mark is there to show what clashes; a table around it would show nothing.
+            // Further labels show conflicting values; the enclosing table would show nothing.
             if index > 0 && !exact {
                 continue;
             }

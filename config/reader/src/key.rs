@@ -1,8 +1,8 @@
-//! Keys that own their default: name, value and meaning written once.
+//! Keys with their defaults: name, value and meaning in one place.
 
 use std::str::FromStr;
 
-/// A parameter of a kind that files choose by name, such as a buffer policy.
+/// Parameter of a kind that files select by name, such as a buffer policy.
 ///
 /// ```
 /// use weir_reader::Key;
@@ -13,31 +13,31 @@ use std::str::FromStr;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Key {
-    /// As a file has it.
+    /// Name in the file.
     pub name: &'static str,
-    /// What it is where a file does not give it, as a file would; `None` if that depends on the rest of the file.
+    /// Default in the file's syntax; `None` if it depends on the rest of the file.
     pub default: Option<&'static str>,
-    /// What it is then, in words.
+    /// Description of the default.
     pub otherwise: &'static str,
-    /// What it means, with the paper's symbol; the list of keys shows it.
+    /// Description with the paper's symbol, for the list of keys.
     pub about: &'static str,
 }
 
 impl Key {
-    /// A key with a default.
+    /// Creates a key with a default.
     pub const fn new(name: &'static str, default: &'static str, about: &'static str) -> Key {
         Key { name, default: Some(default), otherwise: default, about }
     }
 
-    /// A key whose default depends on the rest of the file; `otherwise` says how.
+    /// Creates a key whose default depends on the rest of the file; `otherwise` describes it.
     pub const fn without_default(name: &'static str, otherwise: &'static str, about: &'static str) -> Key {
         Key { name, default: None, otherwise, about }
     }
 
-    /// The default as a value.
+    /// Parses the default.
     ///
     /// # Panics
-    /// If there is none, or it is no such value: a mistake in the program, which the first reading of any file tells.
+    /// If there is no default, or it is invalid: a programming error, which the first reading of any file reveals.
     pub fn value<T: FromStr>(&self) -> T {
         let default = self.default.unwrap_or_else(|| panic!("`{}` has no default", self.name));
         default.parse().unwrap_or_else(|_| panic!("`{}`: the default \"{default}\" is no such value", self.name))

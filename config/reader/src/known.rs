@@ -1,13 +1,13 @@
-//! Known tables and keys of a kind of file, and what to write for one that is not known.
+//! Schema of a kind of file: its tables and keys, and suggestions for unknown ones.
 
 use crate::Named;
 
-/// A table that a kind of file may have, with its keys: what is not among them is unknown.
+/// Table that a kind of file may have, with its keys; other keys are unknown.
 #[derive(Clone, Copy, Debug)]
 pub struct KnownTable {
-    /// Its name as the reference writes it, `buffer.dt`; empty for the file's top level. The tables of an array share one.
+    /// Name in the reference, `buffer.dt`; empty for the file's top level. The tables of an array share a name.
     pub name: &'static str,
-    /// Its keys; none where they are code points or the like, which whoever reads them checks.
+    /// Keys of the table; empty if the reader checks them, as for code points.
     pub keys: &'static [&'static str],
     shape: Shape,
     chosen: Option<(&'static str, &'static str)>,
@@ -21,20 +21,19 @@ enum Shape {
 }
 
 impl KnownTable {
-    /// `[name]`.
+    /// Creates a table `[name]`.
     pub const fn table(name: &'static str, keys: &'static [&'static str]) -> KnownTable {
         KnownTable { name, keys, shape: Shape::Table, chosen: None }
     }
 
-    /// The table `[above.name]` of a kind that files choose by name. What it allocates stays until the program ends: once for a
-    /// kind, when a file is first read.
+    /// Creates the table `[above.name]` of a kind that files select by name. Its memory is leaked: once per kind, when a file is first
+    /// read.
     pub fn of_kind(above: &str, kind: &(impl Named + ?Sized)) -> KnownTable {
         let keys: Vec<&'static str> = kind.keys().iter().map(|key| key.name).collect();
         KnownTable::table(format!("{above}.{}", kind.name()).leak(), keys.leak())
     }
 
-    /// The table with the keys of kinds as well that files choose by name, each once. What it allocates stays until the program
-    /// ends: once for a table, when a file is first read.
+    /// Adds the keys of kinds that files select by name, each once. The memory is leaked: once per table, when a file is first read.
     pub fn with_keys_of<K: Named + ?Sized>(self, kinds: &[&'static K]) -> KnownTable {
         let mut keys = self.keys.to_vec();
         for key in kinds.iter().flat_map(|kind| kind.keys()) {
@@ -45,23 +44,23 @@ impl KnownTable {
         KnownTable { keys: keys.leak(), ..self }
     }
 
-    /// `[[name]]`.
+    /// Creates an array of tables `[[name]]`.
     pub const fn array(name: &'static str, keys: &'static [&'static str]) -> KnownTable {
         KnownTable { shape: Shape::Array, ..KnownTable::table(name, keys) }
     }
 
-    /// A table that is written as a value; messages call it `shown`.
+    /// Creates a table that is written as a value; messages call it `shown`.
     pub const fn inline(name: &'static str, shown: &'static str, keys: &'static [&'static str]) -> KnownTable {
         KnownTable { shape: Shape::Inline(shown), ..KnownTable::table(name, keys) }
     }
 
-    /// The word at `key`, by default this one, names the table below that counts.
+    /// Sets the key whose value selects the table below that applies, and its default.
     pub const fn choosing(self, key: &'static str, default: &'static str) -> KnownTable {
         KnownTable { chosen: Some((key, default)), ..self }
     }
 }
 
-/// The tables that a kind of file may have.
+/// Tables that a kind of file may have.
 #[derive(Clone, Copy, Debug)]
 pub struct Known(pub &'static [KnownTable]);
 
@@ -70,18 +69,18 @@ impl Known {
         self.0.iter().find(|known| known.name == table)
     }
 
-    /// The keys of a table. An unlisted name has none.
+    /// Keys of a table; empty for an unlisted name.
     pub fn keys_of(self, table: &str) -> &'static [&'static str] {
         self.find(table).map_or(&[], |known| known.keys)
     }
 
-    /// The key of a table whose word names the table below that counts, and the word where there is none.
+    /// Selecting key of a table, and its default.
     pub(crate) fn chosen_by(self, table: &str) -> Option<(&'static str, &'static str)> {
         self.find(table)?.chosen
     }
 
-    /// What to write in place of a key that `table` does not have. Where several tables have it, the one of the chosen
-    /// name, such as the buffer's policy, is meant, where that is known.
+    /// Suggestion for a key that `table` does not have. If several tables have the key, the selected one, such as the buffer's
+    /// policy, is preferred.
     pub fn suggestion(self, table: &str, key: &str, chosen: Option<&str>) -> String {
         if let Some(near) = self.meant(table, key) {
             return format!("write `{near}`");
@@ -101,13 +100,13 @@ impl Known {
         format!("`{key}` belongs in {home}; or take it out")
     }
 
-    /// The key of `table` that an unknown one is a slip of. A key that a table below has is none.
+    /// Key of `table` that an unknown key is probably a misspelling of; `None` for a key of a table below.
     pub fn meant(self, table: &str, key: &str) -> Option<&'static str> {
         let is_of_below = self.0.iter().any(|known| below(known.name, table).is_some() && known.keys.contains(&key));
         if is_of_below { None } else { nearest(key, self.keys_of(table)) }
     }
 
-    /// A table as it stands in a file: `[buffer]`, `[[ports]]`.
+    /// Formats a table as in a file: `[buffer]`, `[[ports]]`.
     pub(crate) fn bracketed(self, table: &str) -> String {
         match self.find(table).map_or(Shape::Table, |known| known.shape) {
             _ if table.is_empty() => "the top level".to_owned(),
@@ -118,18 +117,18 @@ impl Known {
     }
 }
 
-/// The part of a table's name after its parent's: `spfc` of `buffer.spfc` below `buffer`.
+/// Part of a table's name below its parent: `spfc` of `buffer.spfc` below `buffer`.
 fn below<'n>(name: &'n str, table: &str) -> Option<&'n str> {
     name.strip_prefix(table)?.strip_prefix('.')
 }
 
-/// The known word that `word` most likely should have been, if one is near enough.
+/// Known word that `word` is probably a misspelling of, if any is near enough.
 pub fn nearest<'k>(word: &str, known: &[&'k str]) -> Option<&'k str> {
     let same = |a: &str, b: &str| a.to_lowercase().replace('-', "_") == b.replace('-', "_");
     if let Some(near) = known.iter().find(|near| same(word, near)) {
         return Some(near);
     }
-    // The distance is quadratic in the length; nothing this long is a slip of a known word.
+    // The distance is quadratic in the length; longer words are no misspellings.
     if word.len() > 40 {
         return None;
     }

@@ -1,15 +1,16 @@
-//! Reads TOML files of a known format: all errors at once, each with its place and what to write instead.
+//! Reader of TOML files of a known format: reports all errors at once, each with position and suggestion.
 //!
-//! A [`Format`] names the tables and keys of a kind of file. [`read_text`] parses a text and hands its top level, a [`Table`], to
-//! whoever knows what the keys mean. Each value that is wrong is noted in the [`Doc`], and reads as if it were not there; in the
-//! end there is what was made of the file, or [`ConfigErrors`], all of them.
+//! A [`Format`] lists the tables and keys of a kind of file. [`read_text`] parses a text and passes its top level, a [`Table`], to the
+//! reader of that kind. Each invalid value is recorded in the [`Doc`] and reads as if absent. The result is the reader's value or
+//! [`ConfigErrors`] with all errors.
 //!
-//! What a file chooses by name, such as a buffer policy, stands in a [`Registry`]; each kind owns its [`Key`]s, and may show [`Gauge`]s.
+//! A [`Registry`] holds the kinds that files select by name, such as buffer policies; each kind owns its [`Key`]s, and may report
+//! [`Gauge`]s.
 //!
-//! [`settings`] lays parts of files over each other; the errors of what they make point at the lines that they came from.
+//! [`settings`] overlays parts of files; errors of the result point at the original lines.
 //!
 //! ```
-//! // An unknown key is told with the known one that it most likely should have been.
+//! // The error for an unknown key suggests the most similar known key.
 //! assert_eq!(weir_reader::nearest("ahlpa", &["alpha", "k_spfc", "tc"]), Some("alpha"));
 //! ```
 

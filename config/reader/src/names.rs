@@ -1,9 +1,9 @@
-//! Names that can be part of a file's name.
+//! Names that can be part of a file name.
 
-/// What [`is_name`] asks for.
+/// Rule of [`is_name`], for messages.
 pub const NAME_RULE: &str = "1 to 31 letters, digits, _, . or -, the first no . or -";
 
-/// Whether a text can be a name: names become names of files and of counters.
+/// Whether a text is a valid name: names become names of files and of counters.
 pub fn is_name(name: &str) -> bool {
     (1..=31).contains(&name.len())
         && !name.starts_with(['.', '-'])

@@ -1,7 +1,7 @@
-//! Reading values out of a parsed file, noting every error and going on.
+//! Reads values from a parsed file; records errors and continues.
 //!
-//! A [`Format`] names the tables and keys of a kind of file. [`read_text`] parses a text and hands its top level, a [`Table`],
-//! to whoever reads the kind; each wrong value is noted in the [`Doc`] and reads as if it were not there.
+//! A [`Format`] lists the tables and keys of a kind of file. [`read_text`] parses a text and passes its top level, a [`Table`], to the
+//! reader of that kind. Each invalid value is recorded in the [`Doc`] and reads as if absent.
 
 mod keyed;
 mod text;
@@ -19,14 +19,13 @@ use crate::{ConfigError, ConfigErrors, NAME_RULE, Named, Problem, Source, is_nam
 
 pub use text::{Format, read_file, read_text};
 
-/// One file while it is read, and the errors found so far.
+/// File being read, with the errors found so far.
 #[derive(Debug)]
 pub struct Doc {
     source: Source,
     known: Known,
     errors: RefCell<Vec<ConfigError>>,
-    /// Keys without a usable value. Rules that need one of them say nothing: the message would be about a default
-    /// that the user never asked for.
+    /// Keys without a valid value. Rules that need one are skipped, since their messages would concern a default that the user never chose.
     spoilt: RefCell<Vec<String>>,
 }
 
@@ -35,17 +34,17 @@ impl Doc {
         Doc { source, known, errors: RefCell::default(), spoilt: RefCell::default() }
     }
 
-    /// The file's text, and where its keys stand.
+    /// Text of the file and the positions of its keys.
     pub fn source(&self) -> &Source {
         &self.source
     }
 
-    /// Notes errors that were found elsewhere on the way, such as in another file that this one names.
+    /// Adds errors from elsewhere, such as from another file that this one names.
     pub fn include(&self, errors: ConfigErrors) {
         self.errors.borrow_mut().extend(errors);
     }
 
-    /// Notes an error that leaves its first key without a value.
+    /// Records an error that leaves its first key without a value.
     pub fn refuse(&self, problem: Problem) {
         if let Some(mark) = problem.marks.first() {
             self.spoil(mark.key.clone());
@@ -53,7 +52,7 @@ impl Doc {
         self.note(problem);
     }
 
-    /// Notes an error that leaves all values as they are, such as a clash of two good ones.
+    /// Records an error that leaves all values valid, such as a conflict between two.
     pub fn note(&self, problem: Problem) {
         let error = self.source.error(problem);
         self.errors.borrow_mut().push(error);
@@ -63,7 +62,7 @@ impl Doc {
         self.spoilt.borrow_mut().push(key);
     }
 
-    /// Whether all of these keys, with what is below them, have values that can be judged.
+    /// Whether all of these keys, and those below them, have valid values.
     pub fn sound(&self, keys: &[&str]) -> bool {
         let below = |path: &str, root: &str| {
             path.strip_prefix(root).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
@@ -85,7 +84,7 @@ impl Doc {
     }
 }
 
-/// A table of the file. A table that is not there reads as an empty one.
+/// Table of a file; an absent table reads as empty.
 #[derive(Debug)]
 pub struct Table<'d> {
     doc: &'d Doc,
@@ -94,22 +93,21 @@ pub struct Table<'d> {
     path: String,
 }
 
-/// A quantity with a unit, for the message about a number without a unit.
+/// Kind of quantity, for the message about a number without a unit.
 #[derive(Debug)]
 pub struct Quantity {
     noun: &'static str,
     units: &'static [&'static str],
 }
 
-/// Bytes.
+/// Sizes in bytes.
 pub const SIZE: Quantity = Quantity { noun: "a size", units: &["B", "KB", "MB"] };
-/// Bits per second.
+/// Rates in bits per second.
 pub const RATE: Quantity = Quantity { noun: "a rate", units: &["Mbps", "Gbps"] };
-/// Times.
+/// Times, from nanoseconds to seconds.
 pub const TIME: Quantity = Quantity { noun: "a time", units: &["ns", "us", "s"] };
 
 impl<'d> Table<'d> {
-    /// The file's top level.
     fn root(doc: &'d Doc, entries: &'d DeTable<'d>) -> Table<'d> {
         Table::new(doc, Some(entries), "", String::new())
     }
@@ -120,7 +118,7 @@ impl<'d> Table<'d> {
         table
     }
 
-    /// Tables whose keys are code points have no list, and are read by [`Table::entries`].
+    /// Records unknown keys. Tables whose keys are code points have no key list and are read by [`Table::entries`].
     fn refuse_unknown_keys(&self) {
         let tables = self.doc.known;
         let known = tables.keys_of(self.name);
@@ -132,7 +130,7 @@ impl<'d> Table<'d> {
             if known.contains(&key) {
                 continue;
             }
-            // The user meant this key, so its absence is not to be complained about.
+            // The user meant this key, so its absence is no further error.
             if let Some(near) = tables.meant(self.name, key) {
                 self.doc.spoil(self.at(near));
             }
@@ -142,27 +140,27 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// The file that the table is in.
+    /// Document that contains the table.
     pub fn doc(&self) -> &'d Doc {
         self.doc
     }
 
-    /// The path of a key of this table.
+    /// Path of a key of this table.
     pub fn at(&self, key: &str) -> String {
         if self.path.is_empty() { key.to_owned() } else { format!("{}.{key}", self.path) }
     }
 
-    /// The path of the table.
+    /// Path of the table.
     pub fn path(&self) -> &str {
         &self.path
     }
 
-    /// Whether the key is there, whatever its value.
+    /// Whether the key exists, with any value.
     pub fn has(&self, key: &str) -> bool {
         self.value(key).is_some()
     }
 
-    /// The keys of the table.
+    /// Keys of the table.
     pub fn entries(&self) -> impl Iterator<Item = &'d str> {
         self.entries.into_iter().flat_map(|entries| entries.keys().map(|key| &**key.get_ref()))
     }
@@ -175,7 +173,7 @@ impl<'d> Table<'d> {
         self.entries?.get(key).map(|value| value.get_ref())
     }
 
-    /// Notes that a key's value is unusable.
+    /// Records that a key's value is invalid.
     pub fn refuse(&self, key: &str, message: impl Display, help: impl Into<String>) {
         let message = format!("`{key}`: {message}");
         self.doc.refuse(Problem::new(message, help).at(self.at(key), ""));
@@ -186,7 +184,7 @@ impl<'d> Table<'d> {
         self.refuse(key, message, format!("write {example}"));
     }
 
-    /// A string; `example` is one, for the message about something else.
+    /// Reads a string; `example` is shown in the error for another type.
     pub fn string(&self, key: &str, example: &str) -> Option<&'d str> {
         let value = self.value(key)?;
         if value.as_str().is_none() {
@@ -195,12 +193,12 @@ impl<'d> Table<'d> {
         value.as_str()
     }
 
-    /// A string, where something else is no error.
+    /// Reads a string; another type is no error.
     pub fn word(&self, key: &str) -> Option<&'d str> {
         self.value(key)?.as_str()
     }
 
-    /// True or false.
+    /// Reads a boolean.
     pub fn boolean(&self, key: &str) -> Option<bool> {
         let value = self.value(key)?;
         if value.as_bool().is_none() {
@@ -209,7 +207,7 @@ impl<'d> Table<'d> {
         value.as_bool()
     }
 
-    /// A value as it would stand in quotes, for whoever reads it later: a string, a number, true or false.
+    /// Reads a string, number or boolean as text, for later parsing.
     pub fn text(&self, key: &str) -> Option<String> {
         match self.value(key)? {
             DeValue::String(text) => Some(text.to_string()),
@@ -224,7 +222,7 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// One of a few words.
+    /// Reads one of a set of words.
     pub fn choice<T: Copy>(&self, key: &str, choices: &[(&'static str, T)]) -> Option<T> {
         let words: Vec<&'static str> = choices.iter().map(|(word, _)| *word).collect();
         let word = self.string(key, words[0])?;
@@ -239,7 +237,7 @@ impl<'d> Table<'d> {
         chosen.map(|(_, choice)| *choice)
     }
 
-    /// A whole number.
+    /// Reads a whole number in a range.
     pub fn integer(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         let value = self.value(key)?;
         let in_range = whole(value).filter(|n| range.contains(n));
@@ -253,7 +251,7 @@ impl<'d> Table<'d> {
         in_range
     }
 
-    /// A number above 0 and at most 1.
+    /// Reads a number above 0 and at most 1.
     pub fn probability(&self, key: &str) -> Option<f64> {
         let value = self.value(key)?;
         let number = match value {
@@ -272,12 +270,12 @@ impl<'d> Table<'d> {
         good.then_some(number)
     }
 
-    /// α: a string with a number or fraction, or a number.
+    /// Reads an α: a string with a number or fraction, or a number.
     pub fn alpha(&self, key: &str) -> Option<Alpha> {
         self.number(key, &format!("{key} = \"1/16\" or {key} = 2"))
     }
 
-    /// A number of a type of its own, bare or in a string; `example` is one with its key.
+    /// Reads a number with its own type, bare or in a string; `example` shows the key with a value.
     pub fn number<T: FromStr<Err = UnitError>>(&self, key: &str, example: &str) -> Option<T> {
         let value = self.value(key)?;
         let text = match value {
@@ -292,7 +290,7 @@ impl<'d> Table<'d> {
         self.converted(key, &text)
     }
 
-    /// A string with a number and a unit.
+    /// Reads a string with a number and a unit.
     pub fn quantity<T>(&self, key: &str, quantity: &Quantity, range: RangeInclusive<T>) -> Option<T>
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,
@@ -315,7 +313,7 @@ impl<'d> Table<'d> {
         self.within(key, value, range)
     }
 
-    /// Bytes as a bare whole number, as every tool writes this one, or as a size with its unit.
+    /// Reads bytes as a bare whole number, as is usual for this key, or as a size with its unit.
     pub fn byte_count(&self, key: &str, range: RangeInclusive<u64>) -> Option<u64> {
         match self.value(key)? {
             DeValue::Integer(_) => self.integer(key, range),
@@ -326,7 +324,7 @@ impl<'d> Table<'d> {
         }
     }
 
-    /// A text with a type of its own.
+    /// Parses a text as a type of its own.
     pub fn converted<T: FromStr<Err = UnitError>>(&self, key: &str, text: &str) -> Option<T> {
         match text.parse() {
             Ok(value) => Some(value),
@@ -347,7 +345,7 @@ impl<'d> Table<'d> {
         None
     }
 
-    /// Whole numbers in brackets, each with its index in the file.
+    /// Reads an array of whole numbers.
     pub fn integers(&self, key: &str, range: RangeInclusive<u64>) -> Option<Vec<u64>> {
         let example = format!("{key} = [{}, {}]", range.start(), range.start() + 1);
         let mut numbers = Vec::new();
@@ -361,11 +359,11 @@ impl<'d> Table<'d> {
                 }
             }
         }
-        // With one left out the others would have wrong indices.
+        // Omitting an element would shift the indices of the others.
         (numbers.len() == array.len()).then_some(numbers)
     }
 
-    /// Strings in brackets, each with its index in the file.
+    /// Reads an array of strings.
     pub fn strings(&self, key: &str, example: &str) -> Option<Vec<&'d str>> {
         let example = format!("{key} = [{example}]");
         let mut strings = Vec::new();
@@ -382,7 +380,7 @@ impl<'d> Table<'d> {
         (strings.len() == array.len()).then_some(strings)
     }
 
-    /// Lists of strings in brackets; `example` is one of the lists.
+    /// Reads an array of arrays of strings; `example` is an inner array.
     pub fn string_lists(&self, key: &str, example: &str) -> Option<Vec<Vec<&'d str>>> {
         let example = format!("{key} = [[{example}]]");
         let array = self.array(key, "a list of lists", &example)?;
@@ -407,7 +405,7 @@ impl<'d> Table<'d> {
         value.as_array()
     }
 
-    /// A table in this one, `name` being its name among the known ones.
+    /// Subtable; `name` is its name in the format.
     pub fn table(&self, key: &str, name: &'static str) -> Table<'d> {
         let entries = self.value(key).and_then(|value| {
             if value.as_table().is_none() {
@@ -423,20 +421,20 @@ impl<'d> Table<'d> {
         Table::new(self.doc, entries, name, self.at(key))
     }
 
-    /// The table of a kind that files choose by name: the one of its name in this one.
+    /// Subtable of a kind that files select by name.
     pub fn table_of_kind(&self, kind: &(impl Named + ?Sized)) -> Table<'d> {
         let name = format!("{}.{}", self.name, kind.name());
         let known = self.doc.known.find(&name).unwrap_or_else(|| panic!("the format has no [{name}]"));
         self.table(kind.name(), known.name)
     }
 
-    /// The table that may stand in place of a word, and whether it does; if not it reads as an empty one.
+    /// Subtable that a word may replace, and whether it is a table; otherwise it reads as empty.
     pub fn table_or_word(&self, key: &str, name: &'static str) -> (Table<'d>, bool) {
         let entries = self.value(key).and_then(|value| value.as_table());
         (Table::new(self.doc, entries, name, self.at(key)), entries.is_some())
     }
 
-    /// The tables of an array of tables.
+    /// Tables of an array of tables.
     pub fn tables(&self, key: &str, name: &'static str) -> Vec<Table<'d>> {
         let example = format!("one {} for each", self.doc.known.bracketed(name));
         let Some(array) = self.array(key, "an array of tables", &example) else { return Vec::new() };
@@ -452,14 +450,13 @@ impl<'d> Table<'d> {
     }
 }
 
-/// Refuses a name that can't be part of a file's name.
+/// Records an error for a name that can't be part of a file name.
 pub fn check_name(table: &Table<'_>, key: &str, name: &str) {
     if !is_name(name) {
         table.refuse(key, format!("\"{name}\" can't be a name"), format!("write {NAME_RULE}"));
     }
 }
 
-/// The value of a non-negative integer.
 fn whole(value: &DeValue<'_>) -> Option<u64> {
     let integer = value.as_integer()?;
     u64::from_str_radix(integer.as_str(), integer.radix()).ok()
@@ -474,12 +471,12 @@ fn with_article(noun: &str) -> String {
     format!("{article} {noun}")
 }
 
-/// The bounds of rates: from the slowest that a limiter makes to twice the fastest Ethernet.
+/// Range of rates: from the slowest that a limiter supports to twice the fastest Ethernet.
 pub fn rates() -> RangeInclusive<BitRate> {
     BitRate::bps(8_000)..=BitRate::gbps(3_200)
 }
 
-/// Times up to 11 days, which picoseconds hold with room to spare.
+/// Range of times up to 11 days, which fits picoseconds.
 pub fn times_from(least: Span) -> RangeInclusive<Span> {
     least..=Span::from_secs(1_000_000)
 }

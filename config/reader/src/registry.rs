@@ -1,27 +1,26 @@
-//! What a file chooses by name: the kinds that Weir has, and those that a program of someone else's adds.
+//! Registries of kinds that files select by name: Weir's own, and those that a third-party program adds.
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use crate::{Gauge, Key, NAME_RULE, distinct_gauges, is_name};
 
-/// A kind that a file chooses by its name, with parameters of its own.
+/// Kind that a file selects by name, with parameters of its own.
 pub trait Named: Sync {
-    /// The name by which a file chooses it.
+    /// Name by which a file selects the kind.
     fn name(&self) -> &'static str;
 
-    /// Its parameters: all keys that its table may have.
+    /// Parameters: all keys that the kind's table may have.
     fn keys(&self) -> &'static [Key];
 
-    /// What it shows while it runs: columns of `series.csv`, figures of the summary, sections of the report, a line of
-    /// `weir check`.
+    /// Run-time gauges: columns of `series.csv`, figures of the summary, sections of the report, a line of `weir check`.
     fn gauges(&self) -> &'static [Gauge] {
         &[]
     }
 }
 
-/// All kinds of one sort, such as all buffer policies: those of Weir in their order, then those that were added.
+/// Registry of all kinds of one sort, such as all buffer policies: Weir's own in their order, then the added ones.
 ///
-/// A program adds its kinds first, and reads files afterwards. The first reading closes the registry.
+/// A program adds its kinds first, and reads files afterwards. The first reading seals the registry.
 #[derive(Debug)]
 pub struct Registry<K: ?Sized + 'static> {
     sort: &'static str,
@@ -30,37 +29,37 @@ pub struct Registry<K: ?Sized + 'static> {
     all: OnceLock<Vec<&'static K>>,
 }
 
-/// Why a kind was not added.
+/// Reason why a kind was not added.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RegistryError {
-    /// Another has its name.
+    /// Name of another kind.
     #[error("there are two kinds of {sort} named \"{name}\"")]
     NameTaken {
-        /// What the registry holds.
+        /// Sort of the registry.
         sort: &'static str,
-        /// The name.
+        /// Name of the kind.
         name: &'static str,
     },
-    /// A file could not write its name.
+    /// Name that a file can't write.
     #[error("\"{name}\" can't name a {sort}: write {rule}", rule = NAME_RULE)]
     NoName {
-        /// What the registry holds.
+        /// Sort of the registry.
         sort: &'static str,
-        /// The name.
+        /// Name of the kind.
         name: &'static str,
     },
-    /// Files were read before, which did not know it.
+    /// Addition after a file was read without the kind.
     #[error("the {sort} \"{name}\" comes too late: add it before the first file is read")]
     TooLate {
-        /// What the registry holds.
+        /// Sort of the registry.
         sort: &'static str,
-        /// The name.
+        /// Name of the kind.
         name: &'static str,
     },
 }
 
 impl<K: ?Sized + Named> Registry<K> {
-    /// A registry of Weir's own kinds; `sort` is what messages call one of them: `buffer policy`.
+    /// Creates a registry of Weir's own kinds; `sort` names one of them in messages: `buffer policy`.
     pub const fn new(sort: &'static str, built_in: &'static [&'static K]) -> Registry<K> {
         Registry { sort, built_in, added: Mutex::new(Vec::new()), all: OnceLock::new() }
     }
@@ -68,15 +67,15 @@ impl<K: ?Sized + Named> Registry<K> {
     /// Adds a kind.
     ///
     /// # Errors
-    /// Another has its name, it can't be written in a file, or files were read already.
+    /// The name is taken, can't be written in a file, or a file was already read.
     pub fn add(&self, kind: &'static K) -> Result<(), RegistryError> {
         self.add_under(kind, |kind| vec![kind.name()])
     }
 
-    /// Adds a kind that files choose by several names, such as those of sets of its parameters; `names` has them of each kind.
+    /// Adds a kind that files select by several names, such as those of sets of its parameters; `names` returns the names of each kind.
     ///
     /// # Errors
-    /// As [`add`](Registry::add), for each of the names.
+    /// Those of [`add`](Registry::add), for each of the names.
     pub fn add_under(
         &self,
         kind: &'static K,
@@ -98,7 +97,7 @@ impl<K: ?Sized + Named> Registry<K> {
         Ok(())
     }
 
-    /// All kinds. From now on none is added.
+    /// Returns all kinds, and seals the registry.
     pub fn all(&self) -> &[&'static K] {
         self.all.get_or_init(|| {
             let added = self.added.lock().unwrap_or_else(PoisonError::into_inner);
@@ -106,17 +105,17 @@ impl<K: ?Sized + Named> Registry<K> {
         })
     }
 
-    /// The kind of this name.
+    /// Finds the kind of this name.
     pub fn find(&self, name: &str) -> Option<&'static K> {
         self.all().iter().copied().find(|kind| kind.name() == name)
     }
 
-    /// The gauges of all kinds, each name once.
+    /// Gauges of all kinds, each name once.
     pub fn gauges(&self) -> Vec<&'static Gauge> {
         distinct_gauges(self.all().iter().flat_map(|kind| kind.gauges()))
     }
 
-    /// All names, in the order of [`all`](Registry::all).
+    /// Returns all names, in the order of [`all`](Registry::all).
     pub fn names(&self) -> impl Iterator<Item = &'static str> {
         self.all().iter().map(|kind| kind.name())
     }

@@ -1,7 +1,7 @@
-//! Settings of a switch that come from elsewhere than a file of its own: parts of other files, laid over each other.
+//! Switch settings from parts of other files, overlaid key by key.
 //!
-//! [`Settings`] keep each value as it was written, and where. A [`Draft`] is the switch's file that they make together; it is
-//! read as any other is, so that every rule holds, and its errors point at the lines that the settings came from.
+//! [`Settings`] keep each value as written, with its position. A [`Draft`] is the switch file that they make together. It is parsed as any
+//! other, so that every rule applies, and its errors point at the settings' lines.
 
 mod draft;
 
@@ -16,14 +16,14 @@ use toml::de::{DeTable, DeValue};
 
 use crate::{ConfigErrors, Format, Source, Table, read_file, read_text};
 
-/// A table's keys and what they are set to.
+/// Keys and values of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Settings {
     entries: Vec<Entry>,
     origin: Option<Origin>,
 }
 
-/// A place in a file.
+/// Position in a file.
 #[derive(Clone, Debug)]
 pub struct Origin {
     source: Source,
@@ -33,7 +33,7 @@ pub struct Origin {
 #[derive(Clone, Debug)]
 struct Entry {
     name: String,
-    /// The key as it was written, in quotes where it must be.
+    /// Key as written, in quotes where necessary.
     key: Piece,
     setting: Setting,
 }
@@ -42,14 +42,14 @@ struct Entry {
 enum Setting {
     Value {
         piece: Piece,
-        /// What a string says.
+        /// Content, if the value is a string.
         string: Option<String>,
     },
     Table(Settings),
     Tables(Vec<Settings>),
 }
 
-/// A stretch of TOML, and where it came from.
+/// Fragment of TOML and its position.
 #[derive(Clone, Debug)]
 struct Piece {
     text: String,
@@ -57,25 +57,25 @@ struct Piece {
 }
 
 impl Settings {
-    /// What a table of a file has.
+    /// Settings of a table in a file.
     pub fn of(table: &Table<'_>) -> Settings {
         let origin = Origin::of_table(table);
         let source = table.doc().source();
         table.contents().map_or_else(Settings::default, |contents| settings(source, contents, origin))
     }
 
-    /// What a whole file has. Nothing but its syntax is checked.
+    /// Settings of a whole file. Only the syntax is checked.
     ///
     /// # Errors
-    /// It can't be read, or is no TOML.
+    /// The file can't be read, or is not TOML.
     pub fn load(path: &Path, what: &'static str) -> Result<Settings, ConfigErrors> {
         let format = Format { what, reference: "docs/CONFIGURATION.md", repeated: "[[ports]]", tables: &[] };
         let text = read_file(path, &format)?;
         read_text(&path.display().to_string(), &text, &format, Settings::of).map(|(settings, _)| settings)
     }
 
-    /// Lays other settings over these, key by key, tables within tables too; the others win. An array of tables replaces a
-    /// whole one, and so does a table of one of the keys `whole`.
+    /// Overlays other settings key by key, also within tables; the others win. Arrays of tables, and the tables at the keys `whole`, are
+    /// replaced as a whole.
     pub fn lay_over(&mut self, others: Settings, whole: &[&str]) {
         for entry in others.entries {
             let own = self.entries.iter_mut().find(|own| own.name == entry.name);
@@ -90,12 +90,12 @@ impl Settings {
         }
     }
 
-    /// Whether there is such a key.
+    /// Whether the key exists.
     pub fn has(&self, key: &str) -> bool {
         self.entry(key).is_some()
     }
 
-    /// What a key says whose value is a string.
+    /// String at a key.
     pub fn string(&self, key: &str) -> Option<&str> {
         match &self.entry(key)?.setting {
             Setting::Value { string, .. } => string.as_deref(),
@@ -103,7 +103,7 @@ impl Settings {
         }
     }
 
-    /// The table at a key.
+    /// Table at a key.
     pub fn table(&self, key: &str) -> Option<&Settings> {
         match &self.entry(key)?.setting {
             Setting::Table(table) => Some(table),
@@ -111,7 +111,7 @@ impl Settings {
         }
     }
 
-    /// The tables of the array at a key; none where there is no such array.
+    /// Tables of the array at a key; empty if there is no such array.
     pub fn tables(&self, key: &str) -> &[Settings] {
         match self.entry(key).map(|entry| &entry.setting) {
             Some(Setting::Tables(tables)) => tables,
@@ -119,12 +119,12 @@ impl Settings {
         }
     }
 
-    /// The names of all keys whose value is a table.
+    /// Names of all keys whose value is a table.
     pub fn table_names(&self) -> impl Iterator<Item = &str> {
         self.entries.iter().filter(|entry| matches!(entry.setting, Setting::Table(_))).map(|entry| entry.name.as_str())
     }
 
-    /// The table at a key, made where there is none.
+    /// Returns the table at a key; creates it if absent.
     pub fn table_mut(&mut self, key: &str) -> &mut Settings {
         let entry = self.entry_or(key, Setting::Table(Settings::default()));
         if !matches!(entry.setting, Setting::Table(_)) {
@@ -134,7 +134,7 @@ impl Settings {
         table
     }
 
-    /// The tables of the array at a key, which is made where there is none.
+    /// Returns the tables of the array at a key; creates it if absent.
     pub fn tables_mut(&mut self, key: &str) -> &mut Vec<Settings> {
         let entry = self.entry_or(key, Setting::Tables(Vec::new()));
         if !matches!(entry.setting, Setting::Tables(_)) {
@@ -144,12 +144,12 @@ impl Settings {
         tables
     }
 
-    /// Takes a key out, with what it is set to.
+    /// Removes a key and its value.
     pub fn remove(&mut self, key: &str) {
         self.take(key);
     }
 
-    /// Takes a table out; an empty one where there is none.
+    /// Removes and returns a table; an empty one if absent.
     pub fn take_table(&mut self, key: &str) -> Settings {
         match self.take(key) {
             Some(Entry { setting: Setting::Table(table), .. }) => table,
@@ -157,13 +157,13 @@ impl Settings {
         }
     }
 
-    /// The settings of some keys, leaving the others here.
+    /// Moves some keys to settings of their own.
     pub fn take_keys(&mut self, keys: &[&str]) -> Settings {
         let entries = keys.iter().filter_map(|key| self.take(key)).collect();
         Settings { entries, origin: self.origin.clone() }
     }
 
-    /// Sets a key to a value in TOML, which a place of a file is the reason for.
+    /// Sets a key to a value in TOML; `origin` is the position that errors point at.
     pub fn set(&mut self, key: &str, value: &str, origin: Option<&Origin>) {
         let piece = |text: &str| Piece { text: text.to_owned(), origin: origin.cloned() };
         let setting = Setting::Value { piece: piece(value), string: None };
@@ -171,7 +171,7 @@ impl Settings {
         self.entries.push(Entry { name: key.to_owned(), key: piece(key), setting });
     }
 
-    /// Sets a key to a string that has no quotes or control characters in it.
+    /// Sets a key to a string, which must have no quotes or control characters.
     pub fn set_string(&mut self, key: &str, value: &str, origin: Option<&Origin>) {
         self.set(key, &format!("\"{value}\""), origin);
     }
@@ -181,12 +181,12 @@ impl Settings {
         *self.table_mut(key) = table;
     }
 
-    /// Where the table stands; `None` for one that was made in code.
+    /// Position of the table; `None` for one that was created in code.
     pub fn origin(&self) -> Option<&Origin> {
         self.origin.as_ref()
     }
 
-    /// These settings, for a table that stands there.
+    /// Sets the position of the table.
     pub fn at(self, origin: Option<Origin>) -> Settings {
         Settings { origin, ..self }
     }
@@ -211,26 +211,26 @@ impl Settings {
 }
 
 impl Origin {
-    /// Where a key's value stands in the file of a document; `None` if it is not there.
+    /// Position of a key's value in the document; `None` if it is absent.
     pub fn of(table: &Table<'_>, key: &str) -> Option<Origin> {
         let source = table.doc().source();
         Some(Origin { source: source.clone(), span: source.span_of(&table.at(key))? })
     }
 
-    /// Where a table stands: one of an array at its header; `None` for one that is not there.
+    /// Position of a table, for a table of an array its header; `None` if it is absent.
     pub fn of_table(table: &Table<'_>) -> Option<Origin> {
         let source = table.doc().source();
         Some(Origin { source: source.clone(), span: source.span_of(table.path())? })
     }
 
-    /// How far from the beginning of its file, in bytes.
+    /// Offset from the beginning of the file, in bytes.
     pub fn offset(&self) -> usize {
         self.span.start
     }
 }
 
 fn settings(source: &Source, table: &DeTable<'_>, origin: Option<Origin>) -> Settings {
-    // The parser sorts keys by name; here they stand as in the file.
+    // The parser sorts keys by name; this restores the order of the file.
     let mut in_order: Vec<(&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)> = table.iter().collect();
     in_order.sort_by_key(|(key, _)| key.span().start);
     let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| Entry {

@@ -1,4 +1,4 @@
-//! The text of a file and where its keys stand in it.
+//! Text of a file and the positions of its keys.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,10 +9,9 @@ use miette::{MietteError, MietteSpanContents, SourceCode, SourceSpan, SpanConten
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// A configuration file: its name, its text, and the position of every key.
+/// Configuration file: name, text, and the position of every key.
 ///
-/// Cheap to clone. The default has no name and no text, for a configuration that was made in code; errors that point
-/// at it show no line.
+/// Cheap to clone. The default has neither name nor text, for a configuration created in code; its errors show no line.
 #[derive(Clone, Default)]
 pub struct Source(Arc<Inner>);
 
@@ -23,7 +22,7 @@ struct Inner {
     places: BTreeMap<String, KeySpan>,
 }
 
-/// Where a key and its value stand, in bytes. An element of an array has its own span for both.
+/// Byte ranges of a key and its value; equal for an element of an array.
 #[derive(Clone)]
 pub(crate) struct KeySpan {
     pub(crate) key: Range<usize>,
@@ -31,58 +30,53 @@ pub(crate) struct KeySpan {
 }
 
 impl Source {
-    /// Deeper than any known key; what lies below is reported as unknown from here.
+    /// Maximum depth, above that of any known key; deeper keys are reported as unknown from here.
     const DEPTH_MAX: usize = 6;
 
-    /// A text that no keys are known of yet.
     pub(crate) fn unread(name: &str, text: &str) -> Source {
         Source(Arc::new(Inner { name: name.to_owned(), text: text.to_owned(), places: BTreeMap::new() }))
     }
 
-    /// A text with the keys of the table read from it.
     pub(crate) fn new(name: &str, text: &str, table: &DeTable<'_>) -> Source {
         let mut places = BTreeMap::new();
         note_table(table, "", Self::DEPTH_MAX, &mut places);
         Source(Arc::new(Inner { name: name.to_owned(), text: text.to_owned(), places }))
     }
 
-    /// The name that the file was given by.
+    /// Name under which the file was opened.
     pub fn name(&self) -> &str {
         &self.0.name
     }
 
-    /// The whole text.
+    /// Whole text.
     pub fn text(&self) -> &str {
         &self.0.text
     }
 
-    /// The line, from 1, on which a key of the file stands; `None` if neither it nor a table around it is there.
+    /// Line number, from 1, of a key; `None` if neither the key nor an enclosing table exists.
     pub fn line_of(&self, key: &str) -> Option<usize> {
         self.nearest_place(key).map(|(place, _)| self.line_at(place.key.start))
     }
 
-    /// Where a key's value stands, in bytes; of an element of an array and of a table, what the parser takes for it.
+    /// Byte range of a key's value; for a table or an element of an array, the parser's span.
     pub(crate) fn span_of(&self, key: &str) -> Option<Range<usize>> {
         self.0.places.get(key).map(|place| place.value.clone())
     }
 
-    /// Whether this is the very same file as another.
     pub(crate) fn is(&self, other: &Source) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    /// Whether the file has this key.
     pub(crate) fn has(&self, key: &str) -> bool {
         self.0.places.contains_key(key)
     }
 
-    /// The line, from 1, of a byte.
     pub(crate) fn line_at(&self, offset: usize) -> usize {
         let before = &self.0.text.as_bytes()[..offset.min(self.0.text.len())];
         before.iter().filter(|byte| **byte == b'\n').count() + 1
     }
 
-    /// The place of a key, or else of the nearest table around it; the flag says which.
+    /// Position of a key, or of the nearest enclosing table; the flag is true for the key itself.
     pub(crate) fn nearest_place(&self, key: &str) -> Option<(&KeySpan, bool)> {
         let mut path = key;
         loop {

@@ -3,7 +3,7 @@
 use weir_reader::Table;
 use weir_units::MacAddr;
 
-/// An address that one station can have.
+/// Reads a unicast address that a station can have.
 pub(super) fn unicast(table: &Table<'_>, key: &str) -> Option<MacAddr> {
     let mac: MacAddr = table.converted(key, table.string(key, "02:00:00:00:00:01")?)?;
     let wrong = match mac {

@@ -7,7 +7,6 @@ use super::policy;
 use crate::buffer::BUFFER_MAX;
 use crate::{BufferConfig, Headroom, RateConfig};
 
-/// A longer mean would be a mistake.
 const MEAN_FRAME_MAX: u64 = 16_384;
 
 pub(super) fn read(table: &Table<'_>) -> BufferConfig {
@@ -26,7 +25,6 @@ pub(super) fn read(table: &Table<'_>) -> BufferConfig {
     }
 }
 
-/// `[[buffer.rates]]`.
 fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     let mut given: Vec<(RateConfig, String)> = Vec::new();
     for table in buffer.tables("rates", "buffer.rates") {
@@ -56,17 +54,17 @@ fn rates_of(buffer: &Table<'_>) -> Vec<RateConfig> {
     given.into_iter().map(|(of, _)| of).collect()
 }
 
-/// A key that has one word besides its quantities.
+/// Key that admits one keyword besides quantities.
 struct WordOr {
     key: &'static str,
     word: &'static str,
-    /// What its quantities are, and an example.
+    /// Description of the quantity, and below an example.
     quantity: &'static str,
     example: &'static str,
 }
 
 impl WordOr {
-    /// Whether a word stands there. Another one can only have been meant as the one there is, and is refused.
+    /// Whether the value is the keyword. Any other word is an error.
     fn is_word(&self, table: &Table<'_>) -> bool {
         let WordOr { key, word, quantity, example } = self;
         let written = table.has(key).then(|| table.word(key)).flatten();

@@ -10,7 +10,7 @@ use crate::{ClassConfig, EcnConfig, PfcConfig, QueueConfig, SchedulerKind, Switc
 /// DSH's quantum; a longer frame raises it so that each visit of the scheduler serves one.
 const QUANTUM_LEAST: u64 = 1_600;
 
-/// A map of code points to classes, the lossless classes and the strict one, under a name that operators know.
+/// Named defaults of the DSCP map, the lossless classes and the strict class.
 #[derive(Clone, Copy)]
 struct Preset {
     /// Class of the code points that `dscp` does not list.
@@ -20,7 +20,7 @@ struct Preset {
     strict: ClassSet,
 }
 
-/// SONiC's `qos_config.j2`.
+/// Preset from SONiC's `qos_config.j2`.
 const SONIC: Preset = Preset {
     other: 1,
     dscp: &[(3, 3), (4, 4), (46, 5), (48, 6), (8, 0), (5, 2)],
@@ -28,14 +28,14 @@ const SONIC: Preset = Preset {
     strict: ClassSet::EMPTY,
 };
 
-/// What NIC vendors tell operators to set: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
+/// Preset that NIC vendors recommend: RoCE at DSCP 26, congestion notifications (CNP) at DSCP 48.
 const ROCE: Preset =
     Preset { other: 0, dscp: &[(26, 3), (48, 6)], lossless: Class::new(3).alone(), strict: Class::new(6).alone() };
 
-/// Real time that polling, and what a device has queued, may take on a machine that is not starved.
+/// Default reaction in real time: polling and device queues on a machine that is not overloaded.
 const REACTION_DEFAULT: Span = Span::from_micros(50);
 
-/// Reads both tables; `mtu` sets the default quantum, the dilation the default reaction on the switch's clock.
+/// Reads both tables. `mtu` sets the default quantum; the time dilation scales the default reaction to the switch's clock.
 pub(super) fn read(root: &Table<'_>, mtu: u64, time_dilation: u32) -> (ClassConfig, PfcConfig) {
     let table = root.table("classes", "classes");
     let preset = table.choice("preset", &[("sonic", SONIC), ("roce", ROCE)]).unwrap_or(SONIC);
@@ -87,8 +87,8 @@ fn lossless(table: &Table<'_>) -> Option<ClassSet> {
     Some(set)
 }
 
-/// Puts the classes of a table `26 = 3`, `"24-31" = 3` into a map. A code point that two keys name is refused: which
-/// of them holds would depend on a rule that nobody remembers.
+/// Adds the classes of a table `26 = 3`, `"24-31" = 3` to a map. A code point in two keys is an error, since their precedence would be
+/// unclear.
 fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
     let last = map.len() - 1;
     let mut given_by: Vec<Option<&str>> = vec![None; map.len()];
@@ -115,7 +115,7 @@ fn override_map(table: &Table<'_>, field: &str, map: &mut [u8]) {
     }
 }
 
-/// `26` or `24-31`.
+/// Parses `26` or `24-31`.
 fn code_points(key: &str) -> Option<(usize, usize)> {
     let number = |text: &str| {
         let text = text.trim();
@@ -154,7 +154,7 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKin
             let problem = Problem::new(message, "put all keys of a class into one of them");
             table.doc().note(problem.at(table.at("class"), "again").at(first, "first here"));
         }
-        // Wrong values are told even if the class is not known.
+        // Invalid values are reported even if the class is unknown.
         let mut spare = queues[0].clone();
         let queue = class.map_or(&mut spare, |class| &mut queues[class]);
         read_queue(&table, queue, frame, quantum);
@@ -167,10 +167,10 @@ fn queues(classes: &Table<'_>, preset: Preset, mtu: u64, scheduler: SchedulerKin
     queues
 }
 
-/// `arbitration`, with the keys of the one that is chosen.
+/// Reads `arbitration` with the keys of the selected kind.
 fn arbitration(table: &Table<'_>) -> Option<Arbitration> {
     let kinds: Vec<_> = ARBITRATIONS.all().iter().map(|kind| (kind.name(), *kind)).collect();
-    // Wrong values are told even if the arbitration is not known.
+    // Invalid values are reported even if the arbitration is unknown.
     let all: Vec<Arbitration> = kinds.iter().map(|(_, kind)| kind.read(table)).collect();
     let chosen = table.choice("arbitration", &kinds);
     for (key, owners) in keys_of_kinds(ARBITRATIONS.all()) {
@@ -182,7 +182,7 @@ fn arbitration(table: &Table<'_>) -> Option<Arbitration> {
     all.into_iter().nth(place)
 }
 
-/// A key of another arbitration than the one that is chosen, which is the order of arrival where none is.
+/// Records an error for a key of another arbitration than the selected one, by default the order of arrival.
 fn refuse_stray(table: &Table<'_>, key: &str, owners: &[&str], chosen: Option<&str>) {
     let message = match chosen {
         None | Some("arrival") => format!("`{key}` is for ingress ports that take turns, and here they don't"),
@@ -222,7 +222,7 @@ fn read_queue(table: &Table<'_>, queue: &mut QueueConfig, frame: u64, default_qu
         let problem = Problem::new(message, format!("write quantum = {frame} or more, or a smaller mtu in [switch]"));
         doc.note(problem.at(table.at("quantum"), "").at("switch.mtu", "the MTU"));
     }
-    // A share is asked of the scheduler only by a queue that is not strict.
+    // Only a queue that is not strict has a share of the scheduler.
     let shares = quantum.is_some() || weight.is_some();
     queue.strict = strict.unwrap_or(queue.strict && !shares);
     if let Some(quantum) = quantum.or(weight.map(|weight| weight * default_quantum)) {

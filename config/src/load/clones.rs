@@ -1,13 +1,13 @@
-//! Ports that copy another port's ingress.
+//! Clones: ports that copy another port's ingress.
 
 use weir_reader::{Problem, Table};
 
 use crate::{Device, PortConfig};
 
-/// What a clone has from its port and can't have of its own.
+/// Keys that a clone inherits from its port and can't override.
 const INHERITED: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "mac", "flow_control", "state"];
 
-/// Gives each clone what it has from its port. `tables` are those that the ports were read from.
+/// Sets each clone's inherited values. `tables` are the tables of the ports.
 pub(super) fn resolve(tables: &[Table<'_>], ports: &mut [PortConfig]) {
     for (index, table) in tables.iter().enumerate() {
         let Device::CloneOf(name) = &ports[index].device else { continue };
@@ -49,7 +49,6 @@ fn inherit(table: &Table<'_>, ports: &mut [PortConfig], clone: usize, real: usiz
     }
 }
 
-/// The names of the ports that are no clones.
 pub(super) fn real_names(ports: &[PortConfig]) -> String {
     let real = ports.iter().filter(|port| port.clone_of().is_none() && !port.name.is_empty());
     real.map(|port| port.name.as_str()).collect::<Vec<_>>().join(", ")

@@ -8,16 +8,16 @@ use crate::{
     Device, PciDevice, ReplayConfig, ReplayDirection, ReplayPace, SocketAccess, SwitchConfig, VhostUser, WhenPaused,
 };
 
-/// An Ethernet frame's least length, without FCS.
+/// Minimum length of an Ethernet frame, without FCS.
 pub(super) const FRAME_BYTES_MIN: u16 = 60;
 
-/// IFNAMSIZ without its NUL.
+/// Maximum length of a netdev name: IFNAMSIZ without its NUL.
 const NETDEV_BYTES_MAX: usize = 15;
-/// What `sun_path` holds without its NUL.
+/// Maximum length of a socket path: `sun_path` without its NUL.
 const SOCKET_BYTES_MAX: usize = 107;
 
-/// Reads the one device of a port from the keys of its table; `None` if there is none or it is wrong, which is noted. `mtu` is
-/// the longest payload of a frame.
+/// Reads the one device of a port from the keys of its table; `None` if absent or invalid, with an error. `mtu` is the maximum payload of a
+/// frame.
 pub fn read(table: &Table<'_>, mtu: u64) -> Option<Device> {
     let doc = table.doc();
     let given: Vec<&str> = DEVICE_KEYS.iter().copied().filter(|key| table.has(key)).collect();
@@ -58,7 +58,7 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
         "clone_of" => table.string(key, "p0").map(|name| Device::CloneOf(name.to_owned())),
         _ => {
             let null = table.table(key, "ports.null");
-            // Header and VLAN tag; FCS is not in the frame here.
+            // Header and VLAN tag; the frame here has no FCS.
             let most = mtu + SwitchConfig::FRAME_OVERHEAD_BYTES - 4;
             let frame_bytes = null.byte_count("frame_bytes", u64::from(FRAME_BYTES_MIN)..=most);
             Some(Device::Null { frame_bytes: frame_bytes.map_or(FRAME_BYTES_MIN, |n| n as u16) })
@@ -66,7 +66,6 @@ fn device(table: &Table<'_>, key: &str, mtu: u64) -> Option<Device> {
     }
 }
 
-/// An address, or a table with it and arguments for the driver.
 fn pci(port: &Table<'_>) -> Option<PciDevice> {
     let (table, is_table) = port.table_or_word("pci", "ports.pci");
     if !is_table {
@@ -92,7 +91,7 @@ fn pci(port: &Table<'_>) -> Option<PciDevice> {
     Some(PciDevice { address: address?, devargs: devargs.map(str::to_owned) })
 }
 
-/// `0000:81:00.0`; without a domain it is domain 0.
+/// Reads a PCI address, as in `0000:81:00.0`; the default domain is 0.
 fn pci_address(table: &Table<'_>, key: &str) -> Option<String> {
     let text = table.string(key, "0000:81:00.0")?;
     let hex = |part: &str, digits: usize| {
@@ -120,7 +119,6 @@ fn pci_address(table: &Table<'_>, key: &str) -> Option<String> {
     address
 }
 
-/// The name of a Linux network device.
 fn netdev(table: &Table<'_>, key: &str) -> Option<String> {
     let name = table.string(key, "veth0")?;
     let bad_letter = |c: char| c.is_whitespace() || c.is_control() || ['/', ':', ','].contains(&c);
@@ -138,7 +136,7 @@ fn netdev(table: &Table<'_>, key: &str) -> Option<String> {
     None
 }
 
-/// A path that fits DPDK's device arguments, which commas part.
+/// Reads a path that fits DPDK's comma-separated device arguments.
 fn path(table: &Table<'_>, key: &str, example: &str, bytes_max: usize) -> Option<String> {
     let path = table.string(key, example)?;
     let wrong = if path.is_empty() {
@@ -154,12 +152,10 @@ fn path(table: &Table<'_>, key: &str, example: &str, bytes_max: usize) -> Option
     None
 }
 
-/// The path of a socket.
 pub(super) fn socket_path(table: &Table<'_>, key: &str, example: &str) -> Option<String> {
     path(table, key, example, SOCKET_BYTES_MAX)
 }
 
-/// A path, or a table with it and more.
 fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
     const EXAMPLE: &str = "/run/vm0.sock";
     let (table, is_table) = port.table_or_word("vhost_user", "ports.vhost_user");
@@ -177,7 +173,7 @@ fn vhost_user(port: &Table<'_>) -> Option<VhostUser> {
     Some(VhostUser { socket: socket?, client, queues, access })
 }
 
-/// `mode` and `group` of a socket; `other_side` is what in the file says that Weir does not make it.
+/// Reads `mode` and `group` of a socket; `other_side` is the setting by which the peer creates the socket, which excludes both keys.
 pub(super) fn socket_access(table: &Table<'_>, other_side: Option<&str>) -> SocketAccess {
     if let Some(told) = other_side {
         for key in ["mode", "group"].into_iter().filter(|key| table.has(key)) {
@@ -243,7 +239,6 @@ fn pcap(table: &Table<'_>) -> Option<Device> {
     Some(Device::Pcap { rx, tx, infinite })
 }
 
-/// A path, or a table with it and more.
 fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
     const EXAMPLE: &str = "trace.pcapng";
     let (table, is_table) = port.table_or_word("replay", "ports.replay");
@@ -280,7 +275,7 @@ fn replay(port: &Table<'_>) -> Option<ReplayConfig> {
     })
 }
 
-/// A path that nothing else than the system reads.
+/// Reads a path that only the operating system interprets.
 fn replay_path(table: &Table<'_>, key: &str, example: &str) -> Option<String> {
     let path = table.string(key, example)?;
     if path.is_empty() {

@@ -1,4 +1,4 @@
-//! `flow_control` of `[[ports]]`, as a word or as a table.
+//! `flow_control` of `[[ports]]`, a word or a table.
 
 use weir_flowctl::kinds::PfcKind;
 use weir_flowctl::{FLOW_CONTROLS, FlowControl};
@@ -6,12 +6,12 @@ use weir_reader::{Problem, Table};
 
 use super::kinds::{keys_of_kinds, listed};
 
-/// Reads the flow control of a port; what is missing or wrong reads as PFC.
+/// Reads the flow control of a port; PFC if absent or invalid.
 pub(super) fn read(port: &Table<'_>) -> FlowControl {
     let (table, is_table) = port.table_or_word("flow_control", "ports.flow_control");
     let kinds: Vec<_> = FLOW_CONTROLS.all().iter().map(|kind| (kind.name(), *kind)).collect();
     let by_default = || FlowControl::new(PfcKind);
-    // A word has the defaults alone.
+    // A word selects all defaults.
     if !is_table {
         return port.choice("flow_control", &kinds).map_or_else(by_default, |kind| kind.read(&table));
     }
@@ -25,14 +25,14 @@ pub(super) fn read(port: &Table<'_>) -> FlowControl {
             chosen.read(&table)
         }
         None => {
-            // Wrong values are told whatever the kind; what two kinds say of one is kept once.
+            // Invalid values are reported for any kind; an error that two kinds report is kept once.
             kinds.iter().for_each(|(_, kind)| drop(kind.read(&table)));
             by_default()
         }
     }
 }
 
-/// Keys that the kind does not have.
+/// Records errors for keys that the kind does not have.
 fn refuse_strays(table: &Table<'_>, kind: &str) {
     let keys = keys_of_kinds(FLOW_CONTROLS.all());
     for (key, kinds) in keys.iter().filter(|(key, kinds)| table.has(key) && !kinds.contains(&kind)) {

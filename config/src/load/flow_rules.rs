@@ -6,7 +6,6 @@ use weir_units::Bytes;
 
 use crate::{Device, PortConfig, SwitchConfig};
 
-/// Checks what each port gives for its flow control.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     for speaker in speakers(doc, config) {
         has_lossless_classes(doc, config, &speaker);
@@ -22,7 +21,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     blocks_hold_whole_cells(doc, config);
 }
 
-/// Who replays a trace obeys PFC and PAUSE, and sends nothing of its own.
+/// Checks that a port that replays a trace uses PFC or PAUSE, which it obeys but never sends, or has a NIC model in front.
 fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in real_ports(doc, config) {
         let is_obeyed = port.flow_control.tells().pauses() || port.nic.is_some();
@@ -38,7 +37,7 @@ fn traces_obey_pauses_alone(doc: &Doc, config: &SwitchConfig) {
     }
 }
 
-/// Stages, credit and the time between messages are reckoned from the port's rate.
+/// Checks that ports have a rate where stages, credit or message intervals derive from the rate.
 pub(super) fn check_rates(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in real_ports(doc, config).filter(|(_, port)| port.flow_control.needs_rate()) {
         let rate = format!("ports[{index}].rate");
@@ -52,7 +51,7 @@ pub(super) fn check_rates(doc: &Doc, config: &SwitchConfig) {
     }
 }
 
-/// Checks the limits that ports have by default; for a file whose other sizes fit.
+/// Checks the ports' default limits, for a file whose other sizes fit.
 pub(super) fn check_defaults(doc: &Doc, config: &SwitchConfig) {
     if !doc.sound(&[&format!("buffer.{}", config.buffer.policy.name())]) {
         return;
@@ -67,14 +66,13 @@ pub(super) fn check_defaults(doc: &Doc, config: &SwitchConfig) {
     }
 }
 
-/// A port, no clone, that speaks GFC or CBFC.
+/// Port, other than a clone, with GFC or CBFC.
 struct Speaker<'c> {
     index: usize,
     port: &'c PortConfig,
-    /// The key of the length that its queues never pass.
     limit_key: &'static str,
     limit: Option<Bytes>,
-    /// The key and value of the length from which its sender slows down, which a limit is above.
+    /// Key and value of the queue length from which the sender slows down; the limit must exceed it.
     threshold: Option<(&'static str, Bytes)>,
 }
 
@@ -100,7 +98,7 @@ fn speakers<'c>(doc: &Doc, config: &'c SwitchConfig) -> Vec<Speaker<'c>> {
     real_ports(doc, config).filter_map(speaker).collect()
 }
 
-/// The ports that are no clones, as far as that is known.
+/// Ports that are known not to be clones.
 fn real_ports<'c>(doc: &Doc, config: &'c SwitchConfig) -> impl Iterator<Item = (usize, &'c PortConfig)> {
     let ports = config.ports.iter().enumerate();
     ports.filter(|(index, port)| port.clone_of().is_none() && doc.sound(&[&format!("ports[{index}].clone_of")]))
@@ -117,7 +115,7 @@ fn has_lossless_classes(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>)
     doc.note(problem.at("classes.lossless", "no lossless class"));
 }
 
-/// Only thresholds that stay where they are, as the static policy's do, give one.
+/// Checks that a limit exists: given, or by default from a constant threshold, as of the static policy.
 fn has_a_limit(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
     let (key, policy) = (speaker.limit_key, &config.buffer.policy);
     let by_default = policy.constant_threshold().is_some();
@@ -162,7 +160,7 @@ fn default_is_nothing(doc: &Doc, config: &SwitchConfig, speaker: &Speaker<'_>) {
     doc.note(problem.at(speaker.key(key), "").at("buffer.static.threshold", "the threshold"));
 }
 
-/// Who counts in blocks counts cells: a larger cell would hold more than was credited.
+/// Checks that blocks are whole cells: a larger cell would hold more than was credited.
 fn blocks_hold_whole_cells<'c>(doc: &Doc, config: &'c SwitchConfig) {
     let cell = u64::from(config.buffer.cell_bytes);
     if !doc.sound(&["buffer.cell_bytes"]) {

@@ -1,8 +1,8 @@
-//! What files choose by name: the keys of all kinds, and sentences about those that a kind does not have.
+//! Keys of kinds that files select by name, and sentences about keys that a kind does not have.
 
 use weir_reader::Named;
 
-/// The keys of all kinds, in their order, each with the names of the kinds that have it.
+/// Keys of all kinds, in order, each with the names of its kinds.
 pub(crate) fn keys_of_kinds<K: ?Sized + Named>(kinds: &[&'static K]) -> Vec<(&'static str, Vec<&'static str>)> {
     let mut keys: Vec<(&str, Vec<&str>)> = Vec::new();
     for kind in kinds {
@@ -16,7 +16,7 @@ pub(crate) fn keys_of_kinds<K: ?Sized + Named>(kinds: &[&'static K]) -> Vec<(&'s
     keys
 }
 
-/// Words as a sentence has them: "a", "b" and "c".
+/// Formats words as in a sentence: "a", "b" and "c".
 pub(super) fn listed(words: &[&str], last: &str) -> String {
     let quoted: Vec<String> = words.iter().map(|word| format!("\"{word}\"")).collect();
     match &quoted[..] {

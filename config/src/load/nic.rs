@@ -5,7 +5,6 @@ use weir_units::Bytes;
 
 use crate::{Device, NicModelConfig, PortConfig, SwitchConfig};
 
-/// Reads the NIC of a port.
 pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
     if !port.has("nic") {
         return None;
@@ -25,7 +24,6 @@ pub(super) fn read(port: &Table<'_>) -> Option<NicModelConfig> {
     })
 }
 
-/// Checks the NICs of a file against their ports.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     for (index, port) in config.ports.iter().enumerate() {
         let Some(nic) = &port.nic else { continue };

@@ -7,9 +7,9 @@ use weir_reader::{Doc, Problem, Table};
 
 use crate::{Headroom, SwitchConfig};
 
-/// Reads the chosen policy, and refuses the tables of the others.
+/// Reads the selected policy, and rejects the tables of the others.
 pub(super) fn read(table: &Table<'_>) -> Arc<dyn PolicySettings> {
-    // Each is read so that its own errors are told even if it must go.
+    // Every table is read, so that its own errors are reported even if it is rejected.
     let kinds = POLICIES.all().iter();
     let mut policies: Vec<_> = kinds.map(|kind| kind.read(&table.table_of_kind(*kind))).collect();
     let choices: Vec<(&'static str, usize)> =
@@ -33,7 +33,6 @@ fn refuse_other(table: &Table<'_>, name: &str, chosen: &str) {
     table.doc().note(problem);
 }
 
-/// What the policy's own rules go by.
 pub(super) fn facts<'f>(doc: &'f Doc, config: &SwitchConfig) -> FileFacts<'f> {
     FileFacts {
         doc,

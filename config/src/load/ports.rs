@@ -10,7 +10,7 @@ use crate::{Device, DeviceFlowControl, PortConfig, PortState};
 
 const EXAMPLE: &str = "for example with name = \"p1\", af_packet = \"veth1\"";
 
-/// Reads the ports. A port with errors keeps its place, so that the others keep their numbers.
+/// Reads the ports. A port with errors keeps its index, so that the others keep their numbers.
 pub(super) fn read(root: &Table<'_>, mtu: u64, ports_max: usize) -> Vec<PortConfig> {
     let doc = root.doc();
     let tables = root.tables("ports", "ports");
@@ -80,7 +80,7 @@ fn device_flow_control(port: &Table<'_>) -> DeviceFlowControl {
     }
 }
 
-/// Other devices than NICs have rings of their own.
+/// Reads the number of receive descriptors, which only NICs have.
 fn rx_descriptors(port: &Table<'_>) -> Option<u16> {
     let number = port.integer("rx_descriptors", 64..=32_768)?;
     if !port.has("pci") && port.doc().sound(&[&port.at("pci")]) {
@@ -90,7 +90,6 @@ fn rx_descriptors(port: &Table<'_>) -> Option<u16> {
     Some(number as u16)
 }
 
-/// Names and devices that two ports share.
 fn refuse_twins(doc: &Doc, ports: &[PortConfig]) {
     for (index, port) in ports.iter().enumerate() {
         let key = |index: usize, key: &str| format!("ports[{index}].{key}");

@@ -1,4 +1,4 @@
-//! Rules on what the buffer holds: private buffers, headroom, pools. The policy has its own.
+//! Checks of the buffer's reserves: private buffers, headroom, pools. The policy has its own.
 
 use weir_mmu::policy::{HeadroomNeeds, PortSizes, Sizes};
 use weir_reader::{Doc, Problem};
@@ -7,7 +7,7 @@ use weir_units::Bytes;
 use super::policy::facts;
 use crate::{Headroom, SwitchConfig};
 
-/// Checks sizes against each other, if all that they come from was read well. Whether it was, and the reserves fit.
+/// Checks sizes against each other. Returns whether all keys that they derive from are valid, and the reserves fit.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
     if config.ports.len() < 2 || !doc.sound(&SIZES) || !ports_sound(doc, config) {
         return false;
@@ -24,7 +24,7 @@ pub(super) fn check(doc: &Doc, config: &SwitchConfig) -> bool {
     fit
 }
 
-/// Keys that every reckoning of sizes needs.
+/// Keys that every computation of sizes needs.
 const SIZES: [&str; 10] = [
     "buffer.size",
     "buffer.cell_bytes",
@@ -44,8 +44,8 @@ fn ports_sound(doc: &Doc, config: &SwitchConfig) -> bool {
         .all(|port| ["rate", "delay", "headroom", "private", "clone_of"].iter().all(|key| sound(port, key)))
 }
 
-/// Private buffers and headroom leave something to share, or hold the ingress pool too where its size is given. What
-/// they take is shown as a sum.
+/// Checks that private buffers and headroom leave a shared segment, and room for the ingress pool if its size is given. The error shows
+/// their sum.
 fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
     let pools = config.buffer.policy.needs().pools;
     let ingress = pools.and_then(|pools| pools.ingress);
@@ -95,7 +95,6 @@ fn reserves_fit(doc: &Doc, config: &SwitchConfig) -> bool {
     false
 }
 
-/// How the headroom comes to its size.
 fn headroom_sum(config: &SwitchConfig) -> String {
     let (ports, lossless, headroom) = (config.ports.len(), config.lossless_classes(), config.headroom_size());
     let per_class = config.headroom_of_ports();
@@ -122,11 +121,10 @@ fn headroom_sum(config: &SwitchConfig) -> String {
     }
 }
 
-/// What makes the headroom smaller.
 fn less_headroom(config: &SwitchConfig) -> &'static str {
     let fixed = matches!(config.buffer.headroom, Headroom::Fixed(_));
     match config.buffer.policy.needs().headroom {
-        // The insurance is there once a port, however many classes are lossless.
+        // The insurance is per port, for any number of lossless classes.
         HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured if fixed => "less `headroom`",
         HeadroomNeeds::PerPort | HeadroomNeeds::Uninsured => "a shorter `delay`",
         HeadroomNeeds::Pool(Some(_)) => "a smaller `headroom_pool`",

@@ -1,7 +1,6 @@
 //! Rules between the sections of one file.
 //!
-//! Each rule first asks whether its keys were read well; a rule about a default that stands in for a wrong value
-//! would only confuse.
+//! Each rule first checks that its keys are valid, since an error about the default of an invalid value would confuse.
 
 use weir_reader::{Doc, Problem};
 
@@ -41,7 +40,7 @@ fn enough_cores(doc: &Doc, config: &SwitchConfig) {
     doc.note(problem.at("lcores.cores", "").at("lcores.layout", "the layout"));
 }
 
-/// Other policies than DT have one α for all ports.
+/// Checks that only DT has an α per port; other policies have a common one.
 fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
     let policy = &config.buffer.policy;
     if policy.takes_alphas_of_ports() || !doc.sound(&["buffer.policy"]) {
@@ -58,7 +57,7 @@ fn alphas_are_dts(doc: &Doc, config: &SwitchConfig) {
     }
 }
 
-/// The rule for Φ needs the port's rate.
+/// Checks that each port has the rate that the rule for Φ needs.
 fn auto_headroom_has_rates(doc: &Doc, config: &SwitchConfig) -> bool {
     let by_rule = config.buffer.headroom == Headroom::Auto && config.lossless_classes() > 0;
     if !by_rule || !doc.sound(&["buffer.headroom", "buffer.policy", "classes.lossless", "classes.preset"]) {
@@ -68,7 +67,7 @@ fn auto_headroom_has_rates(doc: &Doc, config: &SwitchConfig) -> bool {
     let mut all_known = true;
     for (index, port) in config.ports.iter().enumerate() {
         let key = format!("ports[{index}].rate");
-        // What a clone lacks its port lacks.
+        // A value that a clone lacks is missing at its port.
         let is_clone = port.clone_of().is_some() || !doc.sound(&[&format!("ports[{index}].clone_of")]);
         if port.rate.is_some() || port.headroom.is_some() || is_clone || !doc.sound(&[&key]) {
             continue;

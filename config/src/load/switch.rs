@@ -10,10 +10,11 @@ use super::{buffer, classes, clones, device, ports, watchdog};
 use crate::{CatchUp, ControlConfig, ControlSocket, Idle, Layout, LcoreConfig, PortConfig, Source, SwitchConfig};
 
 const MTU_DEFAULT: u64 = 1_500;
-/// DPDK itself knows lcores up to its build's limit, which is lower; that is for the machine to say.
+/// Maximum CPU number. DPDK's own limit depends on its build and is lower; the driver checks it.
 const CPU_MAX: u64 = 1_023;
 
-/// Reads the whole file of a switch that may have so many ports. A key that is missing or wrong reads as its default; the errors are in the document.
+/// Reads the whole file of a switch with at most `ports_max` ports. A key that is absent or invalid reads as its default; the errors are in
+/// the document.
 pub(super) fn read(root: &Table<'_>, file: &str, ports_max: usize) -> SwitchConfig {
     let switch = root.table("switch", "switch");
     let mtu = switch.byte_count("mtu", 64..=16_000).unwrap_or(MTU_DEFAULT);
@@ -127,7 +128,7 @@ fn static_macs(root: &Table<'_>, ports: &[PortConfig]) -> Vec<(MacAddr, usize)> 
     macs
 }
 
-/// The port of a static MAC: one that sends.
+/// Port of a static MAC, which must not be a clone.
 fn port_of(table: &Table<'_>, ports: &[PortConfig], name: &str) -> Option<usize> {
     let port = ports.iter().position(|port| port.name == name);
     match port.map(|port| ports[port].clone_of()) {

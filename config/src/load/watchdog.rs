@@ -6,11 +6,10 @@ use weir_units::Span;
 
 use crate::{PortConfig, StormCondition, SwitchConfig, WatchdogAction, WatchdogConfig};
 
-/// SONiC's default for all three times; for each further 32 ports it is added once more.
+/// SONiC's default for all three times; the default grows by this for each further 32 ports.
 const TIME_DEFAULT: Span = Span::from_millis(200);
 const PORTS_PER_TIME: u64 = 32;
 
-/// Reads the watchdog; `None` where there is no such table.
 pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<WatchdogConfig> {
     if !root.has("pfc_watchdog") {
         return None;
@@ -45,7 +44,7 @@ pub(super) fn read(root: &Table<'_>, ports: &[PortConfig]) -> Option<WatchdogCon
     Some(watchdog)
 }
 
-/// What happens between two polls goes unseen.
+/// Checks that a time is at least the poll interval, since events between two polls are invisible.
 fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span) {
     let poll = "poll_interval";
     if time >= poll_interval || !table.doc().sound(&[&table.at(key), &table.at(poll)]) {
@@ -61,7 +60,7 @@ fn at_least_a_poll(table: &Table<'_>, key: &str, time: Span, poll_interval: Span
     });
 }
 
-/// Refuses a watchdog that no PFC can come to.
+/// Records an error for a watchdog without any port that receives PFC.
 pub(super) fn check(doc: &Doc, config: &SwitchConfig) {
     let may_hear_pfc = |index: usize| {
         let hears = matches!(config.ports[index].flow_control.tells(), Tells::Pfc | Tells::Pulses);

@@ -1,23 +1,23 @@
-//! The factor α of dynamic thresholds.
+//! Factor α of dynamic thresholds.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{Bytes, UnitError};
 
-/// The control parameter α of a dynamic threshold, `T = α · (free buffer)`; never zero.
+/// Control parameter α of a dynamic threshold, `T = α · (free buffer)`; never zero.
 ///
-/// Fixed point with 16 fractional bits, so that the packet path needs no float; every power of two from 2^-16
-/// to 2^14 is exact, which covers what switch chips offer (2^-8 to 2^7).
+/// Fixed point with 16 fractional bits, so that the packet path needs no float. Every power of two from 2^-16 to 2^14 is exact, which
+/// covers the range of switch chips (2^-8 to 2^7).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Alpha(u32);
 
-/// Why a number is no α.
+/// Reason why a number is no valid α.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AlphaError {
     /// Zero, negative, or so small that it rounds to zero.
     TooSmall,
-    /// Above 16,384.
+    /// Number above 16,384.
     TooLarge,
 }
 
@@ -25,10 +25,10 @@ impl Alpha {
     const FRACTION_BITS: u32 = 16;
     const MAX: u32 = 1 << 30;
 
-    /// α = 1.
+    /// Value 1.
     pub const ONE: Alpha = Alpha(1 << Self::FRACTION_BITS);
 
-    /// The fraction `numerator / denominator`, rounded to the nearest 2^-16.
+    /// Creates `numerator / denominator`, rounded to the nearest 2^-16.
     pub fn ratio(numerator: u32, denominator: u32) -> Result<Alpha, AlphaError> {
         if denominator == 0 {
             return Err(AlphaError::TooLarge);
@@ -41,7 +41,7 @@ impl Alpha {
         }
     }
 
-    /// The nearest α to a number from a configuration file.
+    /// Nearest α to a number from a configuration file.
     pub fn from_f64(value: f64) -> Result<Alpha, AlphaError> {
         let scaled = (value * f64::from(1 << Self::FRACTION_BITS)).round();
         if scaled.is_nan() || scaled < 1.0 {
@@ -53,27 +53,27 @@ impl Alpha {
         }
     }
 
-    /// α in units of 2^-16, to be kept in one word: [`Alpha::from_bits`].
+    /// Raw value in units of 2^-16, for storage in one word; [`Alpha::from_bits`] is the inverse.
     pub const fn to_bits(self) -> u32 {
         self.0
     }
 
-    /// The α of [`Alpha::to_bits`].
+    /// Creates an α from [`Alpha::to_bits`].
     ///
     /// # Panics
-    /// In debug builds, if no α has these bits.
+    /// In debug builds, if the bits are no valid α.
     #[inline]
     pub const fn from_bits(bits: u32) -> Alpha {
         debug_assert!(bits > 0 && bits <= Self::MAX);
         Alpha(bits)
     }
 
-    /// α times a size, rounded down. Sizes up to 16 GiB do not overflow.
+    /// Multiplies a size by α, rounded down. Sizes up to 16 GiB do not overflow.
     pub const fn of(self, size: Bytes) -> Bytes {
         Bytes::new((size.get() * self.0 as u64) >> Self::FRACTION_BITS)
     }
 
-    /// α as a float, for reports and closed forms.
+    /// Value as a float, for reports and closed forms.
     pub fn as_f64(self) -> f64 {
         f64::from(self.0) / f64::from(1 << Self::FRACTION_BITS)
     }
@@ -82,7 +82,7 @@ impl Alpha {
 impl FromStr for Alpha {
     type Err = UnitError;
 
-    /// `2`, `0.5` or `1/16`.
+    /// Parses `2`, `0.5` or `1/16`.
     fn from_str(text: &str) -> Result<Alpha, UnitError> {
         let wrong = || UnitError::new(text, "a factor α above 0 and at most 16384", "1/16");
         let alpha = match text.split_once('/') {
@@ -97,7 +97,7 @@ impl FromStr for Alpha {
 }
 
 impl fmt::Display for Alpha {
-    /// `2`, or `1/16` for the inverse of a whole number, else a decimal.
+    /// Formats as `2`, as `1/16` for the inverse of a whole number, otherwise as a decimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let one = 1 << Self::FRACTION_BITS;
         if self.0.is_multiple_of(one) {

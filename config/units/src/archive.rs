@@ -1,12 +1,11 @@
-//! State that is written down and read again: what a checkpoint of a run in virtual time is made of.
+//! Serialisation of state for checkpoints of runs in virtual time.
 //!
-//! [`State::state`] goes over the parts of a type that change, in a fixed order, and an [`Archive`] either takes them down or
-//! overwrites them. Both are one piece of code, so that they can't drift apart. A type that is built from a file is built anew from
-//! the same file, and then overwritten in place; a [`Value`](derive@Value) is made from the archive alone.
+//! [`State::state`] visits the changing parts of a type in a fixed order; an [`Archive`] either saves or overwrites them. One function does
+//! both, so that they can't diverge. A type that is built from a file is rebuilt from the same file and then overwritten in place; a
+//! [`Value`](derive@Value) is created from the archive alone.
 //!
-//! Numbers are little-endian, floats by their bits, and a length stands before what has one. Reading never panics: an archive
-//! that ends too soon, or has a length or a variant that can't be, is [`damaged`](Archive::is_damaged), and reads as zeros from there
-//! on.
+//! Numbers are little-endian, floats are their bits, and sequences have a length prefix. Reading never panics: an archive that is
+//! truncated, or has an invalid length or variant, is [`damaged`](Archive::is_damaged) and reads as zeros from there on.
 //!
 //! ```
 //! use weir_units::archive::{Archive, State, Value};
@@ -36,81 +35,81 @@ use arrayvec::ArrayVec;
 use crossbeam_utils::CachePadded;
 pub use weir_units_derive::{SharedState, State, Value};
 
-/// State that is taken down, or overwritten, in place.
+/// State that an archive saves or overwrites in place.
 pub trait State {
-    /// Goes over all that changes.
+    /// Visits all parts that change.
     fn state(&mut self, archive: &mut Archive);
 }
 
 /// State that is changed through shared references.
 pub trait SharedState {
-    /// Goes over all that changes.
+    /// Visits all parts that change.
     fn shared_state(&self, archive: &mut Archive);
 }
 
-/// Something to be overwritten.
+/// Type with a placeholder that the archive overwrites.
 pub trait Blank {
-    /// One of them, whichever.
+    /// Placeholder that the archive overwrites.
     fn blank() -> Self;
 }
 
-/// Bytes that state goes into, or comes out of.
+/// Byte buffer that state is saved to or loaded from.
 #[derive(Debug)]
 pub struct Archive {
     bytes: Vec<u8>,
-    /// Where to read on; `None` while it is being written.
+    /// Read position; `None` while saving.
     at: Option<usize>,
     is_damaged: bool,
     refused: Option<String>,
 }
 
 impl Archive {
-    /// One that is being written.
+    /// Creates an archive for saving.
     pub fn to_save() -> Archive {
         Archive { bytes: Vec::new(), at: None, is_damaged: false, refused: None }
     }
 
-    /// One that is read.
+    /// Creates an archive for loading.
     pub fn to_load(bytes: Vec<u8>) -> Archive {
         Archive { bytes, at: Some(0), is_damaged: false, refused: None }
     }
 
-    /// Whether state is overwritten from it.
+    /// Whether the archive overwrites state.
     pub fn is_loading(&self) -> bool {
         self.at.is_some()
     }
 
-    /// What was written.
+    /// Saved bytes.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
 
-    /// Whether something was read that can't be.
+    /// Whether invalid data was read.
     pub fn is_damaged(&self) -> bool {
         self.is_damaged
     }
 
-    /// Whether all of it was read, and it is not damaged.
+    /// Whether all bytes were read and the archive is not damaged.
     pub fn is_at_end(&self) -> bool {
         !self.is_damaged && self.at == Some(self.bytes.len())
     }
 
-    /// Says that what was read can't be.
+    /// Marks the archive as damaged.
     pub fn damaged(&mut self) {
         self.is_damaged = true;
     }
 
-    /// Says that something can't be taken down, and what: an extension that has no state to show.
+    /// Records the name of an object that can't be saved: an extension without checkpoint support. The first name is kept.
     pub fn refuse(&mut self, what: &str) {
         self.refused.get_or_insert_with(|| what.to_owned());
     }
 
-    /// What can't be taken down, if there is something.
+    /// Name of an object that can't be saved, if any.
     pub fn refused(&self) -> Option<&str> {
         self.refused.as_deref()
     }
 
-    /// A value that must be the one that was written.
+    /// Saves a value, or checks that the loaded one equals it; the archive is damaged otherwise.
     pub fn expect<T: State + PartialEq + Clone>(&mut self, value: T) {
         let mut read = value.clone();
         read.state(self);
@@ -119,7 +118,7 @@ impl Archive {
         }
     }
 
-    /// Goes over items in place, of which there are as many as there were.
+    /// Visits items in place; their number must equal the saved one.
     pub fn fixed<'i, T: State + ?Sized + 'i>(&mut self, items: impl ExactSizeIterator<Item = &'i mut T>) {
         self.expect(items.len());
         if !self.is_damaged {
@@ -127,7 +126,7 @@ impl Archive {
         }
     }
 
-    /// A length; none beyond what there is left to read.
+    /// Saves or loads a length; zero and damaged if it exceeds the remaining bytes.
     fn length(&mut self, length: usize) -> usize {
         let mut length = length;
         length.state(self);
@@ -180,7 +179,7 @@ macro_rules! atomics {
     ($($atomic:ty),*) => {$(
         impl SharedState for $atomic {
             fn shared_state(&self, archive: &mut Archive) {
-                // Between two windows nobody else has it.
+                // Relaxed: between two windows no other thread accesses it.
                 let mut value = self.load(Ordering::Relaxed);
                 value.state(archive);
                 if archive.is_loading() {
@@ -293,14 +292,14 @@ impl<T: SharedState> SharedState for CachePadded<T> {
     }
 }
 
-/// As many as there were.
+/// Sequence of fixed length.
 impl<T: State> State for [T] {
     fn state(&mut self, archive: &mut Archive) {
         archive.fixed(self.iter_mut());
     }
 }
 
-/// As many as there were.
+/// Sequence of fixed length.
 impl<T: SharedState> SharedState for [T] {
     fn shared_state(&self, archive: &mut Archive) {
         archive.expect(self.len());
@@ -345,7 +344,7 @@ impl<T> Blank for Option<T> {
     }
 }
 
-/// There or not, as it was built.
+/// Option that is present or absent as it was built.
 impl<T: SharedState> SharedState for Option<T> {
     fn shared_state(&self, archive: &mut Archive) {
         archive.expect(self.is_some());
@@ -510,7 +509,7 @@ mod tests {
         count: Arc<AtomicU32>,
     }
 
-    /// It can't be made of nothing.
+    /// Type without a placeholder.
     #[derive(State, Debug)]
     struct Part {
         level: i64,
@@ -580,7 +579,7 @@ mod tests {
         let mut archive = Archive::to_load(long);
         whole("long", [0, 0]).state(&mut archive);
         assert!(archive.is_damaged());
-        // No such variant.
+        // Invalid variant.
         let mut other = bytes;
         other[8] = 3;
         let mut archive = Archive::to_load(other);

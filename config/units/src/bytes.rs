@@ -5,22 +5,22 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub, SubAssign};
 
-/// What a frame takes on the wire beyond its own bytes with FCS: 7 B preamble, 1 B start delimiter,
-/// 12 B inter-packet gap (IEEE 802.3 clause 4.4.2).
+/// Overhead of a frame on the wire beyond its bytes with FCS: 7 B preamble, 1 B start delimiter, 12 B inter-packet gap (IEEE 802.3 clause
+/// 4.4.2).
 pub const WIRE_OVERHEAD_BYTES: u64 = 20;
-/// The frame check sequence, which the wire and the papers count and DPDK's frame lengths do not.
+/// Length of the frame check sequence, which the wire and the papers count and DPDK's frame lengths do not.
 pub const FCS_BYTES: u64 = 4;
-/// What a frame takes on a link beyond its bytes without FCS: FCS, preamble, start delimiter, and gap.
+/// Overhead of a frame on the link beyond its bytes without FCS: FCS, preamble, start delimiter, and gap.
 pub const LINK_OVERHEAD: Bytes = Bytes(FCS_BYTES + WIRE_OVERHEAD_BYTES);
-/// The smallest Ethernet frame, with FCS.
+/// Minimum length of an Ethernet frame, with FCS.
 pub const FRAME_BYTES_MIN: u64 = 64;
 
-/// A number of bytes.
+/// Number of bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Bytes(u64);
 
 impl Bytes {
-    /// Nothing.
+    /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
 
     /// `n` bytes.
@@ -43,12 +43,12 @@ impl Bytes {
         self.0
     }
 
-    /// `self - other`, stopping at zero.
+    /// Computes `self - other`, or zero if negative.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// `self - other`, or `None` if that is negative.
+    /// Computes `self - other`, or `None` if negative.
     pub const fn checked_sub(self, other: Bytes) -> Option<Bytes> {
         match self.0.checked_sub(other.0) {
             Some(rest) => Some(Bytes(rest)),
@@ -56,7 +56,7 @@ impl Bytes {
         }
     }
 
-    /// `1/divisor` of the size, rounded down.
+    /// Divides the size, rounded down.
     pub const fn divided_by(self, divisor: u64) -> Bytes {
         Bytes(self.0 / divisor)
     }
@@ -108,7 +108,7 @@ impl fmt::Debug for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// In decimal units with up to three decimals where that is exact, else in bytes: `12MB`, `56.84KB`, `1048576B`.
+    /// Formats in decimal units with up to three decimals if exact, otherwise in bytes: `12MB`, `56.84KB`, `1048576B`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let text = match self.0 {
             n if n >= 1_000_000 && n % 1_000 == 0 => format!("{}MB", crate::decimal::decimal(n, 1_000_000)),

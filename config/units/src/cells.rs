@@ -1,9 +1,9 @@
-//! What accounting in cells makes of bytes on the wire.
+//! Conversion of wire bytes to charges in cells.
 
 use crate::{FRAME_BYTES_MIN, Span, WIRE_OVERHEAD_BYTES};
 
-/// The most bytes charged for `wire` bytes on the wire, where a frame is charged whole cells of `cell_bytes`. The worst frames
-/// are the smallest, and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
+/// Maximum charge for `wire` bytes on the wire, where a frame is charged whole cells of `cell_bytes`. The worst frames are the smallest,
+/// and those one byte longer than a cell; a frame of L bytes takes L + 20 on the wire.
 pub fn in_cells(wire: u64, cell_bytes: u32) -> u64 {
     let cell = u64::from(cell_bytes);
     let charge = |frame: u64| frame.div_ceil(cell) * cell;
@@ -17,8 +17,8 @@ pub fn in_cells(wire: u64, cell_bytes: u32) -> u64 {
         .fold(wire, u64::max)
 }
 
-/// For how long a wire would have to bring bytes that are charged as they are, to fill a buffer as it may in `span` with frames
-/// that are charged whole cells: what a bound takes for a delay that it multiplies with the wire's rate.
+/// Extends a delay by the overhead of cells: a bound that multiplies the delay with the wire's rate then covers frames charged in whole
+/// cells.
 pub fn span_in_cells(span: Span, cell_bytes: u32) -> Span {
     Span::from_picos(in_cells(span.as_picos(), cell_bytes))
 }

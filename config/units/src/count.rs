@@ -1,6 +1,6 @@
-//! Numbers for readers.
+//! Formatting of numbers for output.
 
-/// A number with thousands separated, as switch command lines print counters.
+/// Formats a number with thousands separators, as switch command lines print counters.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut text = String::new();

@@ -1,24 +1,24 @@
-//! How the time that a frame takes at a rate is told.
+//! Rounding of frame times at a rate.
 
 use crate::archive::Value;
 
 use crate::Span;
 
-/// Whether frames take the time that they take, or what the public ns-3 simulators of RDMA make of it.
+/// Rounding of frame times: exact, or as in the public ns-3 simulators of RDMA.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub enum FrameTimes {
-    /// To the picosecond.
+    /// Picosecond resolution.
     #[default]
     Exact,
-    /// In whole nanoseconds below that: 83.84 ns are 83. So in inet-tub's simulator.
+    /// Nanosecond resolution, rounded down: 83.84 ns become 83. As in inet-tub's simulator.
     Whole,
-    /// As in HPCC's and ConWeave's: whole nanoseconds too, but a time is a binary fraction of a second there, cut short before it is
-    /// multiplied by 10^9, so that 100 ns are 99, as nearly all are that take whole ones.
+    /// Rounding of HPCC's and ConWeave's simulators: to nanoseconds from a binary fraction of a second, truncated before the multiplication
+    /// by 10^9. So 100 ns become 99; nearly every whole number of nanoseconds loses one.
     Ns3,
 }
 
 impl FrameTimes {
-    /// A frame's time, told so. It must be exact, or rounded up to a picosecond.
+    /// Rounds a frame's time, which must be exact or rounded up to a picosecond.
     #[inline]
     pub const fn of(self, time: Span) -> Span {
         match self {
@@ -27,7 +27,7 @@ impl FrameTimes {
         }
     }
 
-    /// Apart, so that exact times cost a comparison.
+    /// Separate, so that exact times cost a comparison.
     #[cold]
     #[inline(never)]
     const fn cut(self, time: Span) -> Span {
@@ -38,8 +38,8 @@ impl FrameTimes {
     }
 }
 
-/// Whether so many whole nanoseconds are less as a fraction of 2^64, which a double of 53 bits is cut down to: unless rounding to the
-/// double has made them more.
+/// Whether a whole number of nanoseconds decreases when written as a fraction of 2^64 and rounded to the 53 bits of a double. Rounding up
+/// to the double prevents it.
 const fn is_cut_short(ns: u64) -> bool {
     const SECOND: u128 = 1_000_000_000;
     let (whole, rest) = (((ns as u128) << 64) / SECOND, ((ns as u128) << 64) % SECOND);
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
     use crate::{BitRate, Bytes, Serialiser};
 
-    /// As the simulators reckon: a double of seconds, its fraction in units of 2^-64, times 10^9, the whole part of that.
+    /// Frame time as the simulators compute it: a double of seconds, its fraction in units of 2^-64, times 10^9, truncated.
     fn as_in_ns3(bytes: u64, rate: BitRate) -> u64 {
         let seconds = bytes as f64 * 8.0 / rate.as_bps() as f64;
         let fraction = (seconds * 2f64.powi(64)) as u128;
@@ -81,7 +81,7 @@ mod tests {
                 assert_eq!(Serialiser::timed(rate, FrameTimes::Ns3).time_for(size), expected, "{bytes} B at {rate}");
             }
         }
-        // Rates that congestion control sets, and that are no whole number of picoseconds a byte.
+        // Rates of congestion control, with a fractional number of picoseconds per byte.
         for bps in (1_000_000_000..100_000_000_000u64).step_by(987_654_321) {
             let rate = BitRate::bps(bps);
             let expected = Span::from_nanos(as_in_ns3(1_048, rate));
@@ -90,7 +90,6 @@ mod tests {
             assert_eq!(FrameTimes::Whole.of(rate.time_for(Bytes::new(1_048))), whole, "{rate}");
             assert_eq!(Serialiser::timed(rate, FrameTimes::Whole).time_for(Bytes::new(1_048)), whole, "{rate}");
         }
-        // Each number of whole nanoseconds that a frame may take.
         for ns in 1..100_000u64 {
             let fraction = (ns as f64 / 1e9 * 2f64.powi(64)) as u128;
             let expected = Span::from_nanos(((fraction * 1_000_000_000) >> 64) as u64);

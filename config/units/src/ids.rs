@@ -1,78 +1,78 @@
-//! Names of ports, classes and queues inside one switch.
+//! Identifiers of ports, classes and queues inside one switch.
 
 use crate::archive::Value;
 use std::fmt;
 
-/// How many traffic classes (priorities) there are: 802.1Q has eight.
+/// Number of traffic classes (priorities): 802.1Q has eight.
 pub const CLASSES: usize = 8;
 
-/// A port of one switch, by its position in the configuration.
+/// Port of one switch, by its position in the configuration.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct PortId(pub u16);
 
-/// A traffic class (priority), 0 to 7.
+/// Traffic class (priority), 0 to 7.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Class(u8);
 
-/// A queue of one switch: port and class. Whether it is an ingress or an egress queue, the place says.
+/// Queue of one switch: port and class. The context determines whether it is an ingress or an egress queue.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct QueueId(u16);
 
 impl PortId {
-    /// The port's position, for indexing.
+    /// Position of the port, for indexing.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl Class {
-    /// All eight, from 0.
+    /// All eight classes, from 0.
     pub const ALL: [Class; CLASSES] = [Class(0), Class(1), Class(2), Class(3), Class(4), Class(5), Class(6), Class(7)];
 
-    /// Class `n`; only the low three bits count.
+    /// Creates class `n`; only the low three bits count.
     pub const fn new(n: u8) -> Class {
         Class(n & 7)
     }
 
-    /// The class as a number.
+    /// Number of the class.
     #[inline]
     pub const fn number(self) -> u8 {
         self.0
     }
 
-    /// The class as a number, for indexing.
+    /// Number of the class, for indexing.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
 impl QueueId {
-    /// The queue of this port and class.
+    /// Creates the identifier of this port and class.
     pub const fn new(port: PortId, class: Class) -> QueueId {
         QueueId(port.0 * CLASSES as u16 + class.0 as u16)
     }
 
-    /// The queue in this position among all queues.
+    /// Creates the identifier from its index.
     ///
     /// # Panics
-    /// If there is no such position, whatever the ports.
+    /// If `index` exceeds 65,535.
     #[inline(always)]
     pub const fn of_index(index: usize) -> QueueId {
         assert!(index <= u16::MAX as usize);
         QueueId(index as u16)
     }
 
-    /// The queue's position among all queues, for indexing.
+    /// Index of the queue among all queues.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// The queue's port.
+    /// Port of the queue.
     pub const fn port(self) -> PortId {
         PortId(self.0 / CLASSES as u16)
     }
 
-    /// The queue's class.
+    /// Class of the queue.
     pub const fn class(self) -> Class {
         Class((self.0 % CLASSES as u16) as u8)
     }

@@ -1,10 +1,9 @@
-//! Units that Weir computes with: instants and spans in picoseconds, bytes, bit rates, MAC addresses, ports and classes,
-//! and the fixed-point factor α of the buffer policies. [`SplitMix64`] is here too, as all crates can reach it.
+//! Units of Weir: instants and spans in picoseconds, bytes, bit rates, MAC addresses, ports and classes, and the fixed-point factor α of
+//! the buffer policies. [`SplitMix64`] is here too, since all crates depend on this one.
 //!
-//! Everything is an integer behind a newtype, so that a rate can't be taken for a size, and so that no
-//! float enters the packet path. Time is in **picoseconds**: one byte takes a whole number of them at
-//! every Ethernet rate from 1 Mb/s to 400 Gb/s (80 ps at 100 Gb/s, 20 ps at 400 Gb/s), so serialisation
-//! times add up without rounding. A `u64` of picoseconds lasts 213 days.
+//! Every unit is an integer behind a newtype, so that rates and sizes can't be confused, and no float enters the packet path. Time is in
+//! **picoseconds**: a byte takes a whole number of them at every Ethernet rate from 1 Mb/s to 400 Gb/s (80 ps at 100 Gb/s, 20 ps at 400
+//! Gb/s), so serialisation times add up without rounding. A `u64` of picoseconds lasts 213 days.
 //!
 //! ```
 //! use weir_units::{BitRate, Bytes, Span};
@@ -17,7 +16,7 @@
 
 #![forbid(unsafe_code)]
 
-// For what is derived here as elsewhere.
+// For derived implementations in this crate.
 extern crate self as weir_units;
 
 mod alpha;

@@ -6,25 +6,25 @@ use std::str::FromStr;
 
 use crate::UnitError;
 
-/// A 48-bit MAC address, in transmission order.
+/// MAC address of 48 bits, in transmission order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct MacAddr(pub [u8; 6]);
 
 impl MacAddr {
-    /// `ff:ff:ff:ff:ff:ff`.
+    /// Broadcast address, `ff:ff:ff:ff:ff:ff`.
     pub const BROADCAST: MacAddr = MacAddr([0xff; 6]);
-    /// `01:80:c2:00:00:01`, to which MAC control frames go (IEEE 802.3 Annex 31B, 802.1Q clause 36).
+    /// Destination address of MAC control frames, `01:80:c2:00:00:01` (IEEE 802.3 Annex 31B, 802.1Q clause 36).
     pub const MAC_CONTROL: MacAddr = MacAddr([0x01, 0x80, 0xc2, 0, 0, 0x01]);
 
-    /// The address in the low 48 bits of a word, first octet highest.
-    // From two words: the compiler would put eight octets together one by one.
+    /// Address in the low 48 bits of a word, first octet highest.
+    // Two words: otherwise the compiler assembles eight octets one by one.
     #[inline]
     pub const fn to_u64(self) -> u64 {
         let [a, b, c, d, e, f] = self.0;
         (u16::from_be_bytes([a, b]) as u64) << 32 | u32::from_be_bytes([c, d, e, f]) as u64
     }
 
-    /// The address in the low 48 bits of `word`; the high 16 are ignored.
+    /// Creates an address from the low 48 bits of `word`; the high 16 are ignored.
     pub const fn from_u64(word: u64) -> MacAddr {
         let [_, _, a, b, c, d, e, f] = word.to_be_bytes();
         MacAddr([a, b, c, d, e, f])
@@ -35,9 +35,9 @@ impl MacAddr {
         self.0[0] & 1 != 0
     }
 
-    /// Whether this is in `01-80-C2-00-00-00` to `-0F`, which bridges never forward (IEEE 802.1Q 8.6.3).
+    /// Whether the address is in `01-80-C2-00-00-00` to `-0F`, which bridges never forward (IEEE 802.1Q 8.6.3).
     pub const fn is_link_local(self) -> bool {
-        // The first octet alone tells most addresses apart: stations' are not in it.
+        // The first octet alone excludes most addresses.
         self.0[0] == 0x01 && self.to_u64() & !0xf == 0x0180_c200_0000
     }
 }
@@ -45,7 +45,7 @@ impl MacAddr {
 impl FromStr for MacAddr {
     type Err = UnitError;
 
-    /// Six hexadecimal octets separated by `:` or `-`.
+    /// Parses six hexadecimal octets separated by `:` or `-`.
     fn from_str(text: &str) -> Result<MacAddr, UnitError> {
         let wrong = || UnitError::new(text, "a MAC address", "02:00:00:00:00:01");
         let separator = if text.contains('-') { '-' } else { ':' };

@@ -1,23 +1,23 @@
-//! Reading quantities as people write them: `10Gbps`, `12MB`, `1.5us`.
+//! Parsing of quantities: `10Gbps`, `12MB`, `1.5us`.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::{BitRate, Bytes, Span};
 
-/// A text that is not the quantity it should be.
+/// Text that is not the expected quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UnitError {
-    /// What was written.
+    /// Rejected text.
     pub text: String,
-    /// What was expected, as a noun phrase.
+    /// Expected quantity, as a noun phrase.
     pub expected: &'static str,
-    /// Something that would have been right.
+    /// Valid example.
     pub example: &'static str,
 }
 
 impl UnitError {
-    /// `text` is not `expected`; write something like `example`.
+    /// Creates the error that `text` is not `expected`, with a valid `example`.
     pub fn new(text: &str, expected: &'static str, example: &'static str) -> UnitError {
         UnitError { text: text.to_owned(), expected, example }
     }
@@ -31,7 +31,7 @@ impl fmt::Display for UnitError {
 
 impl std::error::Error for UnitError {}
 
-/// A unit's names and its worth in the base unit.
+/// Names of a unit, and its value in the base unit.
 type Unit = (&'static [&'static str], u64);
 
 const SIZES: &[Unit] = &[
@@ -65,7 +65,7 @@ const SPANS: &[Unit] = &[
 impl FromStr for Bytes {
     type Err = UnitError;
 
-    /// A size with its unit: `1500B`, `12MB` (decimal) or `12MiB` (binary).
+    /// Parses a size with its unit: `1500B`, `12MB` (decimal) or `12MiB` (binary).
     fn from_str(text: &str) -> Result<Bytes, UnitError> {
         quantity(text.trim(), SIZES).map(Bytes::new).ok_or_else(|| UnitError::new(text, "a size with its unit", "12MB"))
     }
@@ -74,7 +74,7 @@ impl FromStr for Bytes {
 impl FromStr for BitRate {
     type Err = UnitError;
 
-    /// A rate with its unit, `10Gbps`.
+    /// Parses a rate with its unit, `10Gbps`.
     fn from_str(text: &str) -> Result<BitRate, UnitError> {
         match quantity(text.trim(), RATES) {
             Some(bps) if bps > 0 => Ok(BitRate::bps(bps)),
@@ -86,7 +86,7 @@ impl FromStr for BitRate {
 impl FromStr for Span {
     type Err = UnitError;
 
-    /// A time with its unit, `1.5us`.
+    /// Parses a time with its unit, `1.5us`.
     fn from_str(text: &str) -> Result<Span, UnitError> {
         let bare = text.trim();
         if bare == "0" {
@@ -96,8 +96,8 @@ impl FromStr for Span {
     }
 }
 
-/// The number before the unit, in base units; `None` if either is unknown, or if the value is no whole number of
-/// base units or does not fit.
+/// Quantity in base units; `None` if number or unit is unknown, or if the value is not a whole number of base units or does not
+/// fit.
 fn quantity(text: &str, units: &[Unit]) -> Option<u64> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.' && c != '_')?;
     let (number, unit) = (text[..end].replace('_', ""), text[end..].trim());

@@ -1,4 +1,4 @@
-//! Bit rates, and the time that bytes take at a rate.
+//! Bit rates, and transmission times at a rate.
 
 use crate::archive::Value;
 use std::fmt;
@@ -6,12 +6,12 @@ use std::ops::Mul;
 
 use crate::{Bytes, FrameTimes, Span};
 
-/// A rate in bits per second; never zero.
+/// Rate in bits per second; never zero.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Value)]
 pub struct BitRate(u64);
 
 impl BitRate {
-    /// `n` bits per second.
+    /// Creates a rate of `n` bits per second.
     ///
     /// # Panics
     /// If `n` is zero.
@@ -20,12 +20,12 @@ impl BitRate {
         BitRate(n)
     }
 
-    /// `n` megabits per second.
+    /// Creates a rate of `n` megabits per second.
     pub const fn mbps(n: u64) -> BitRate {
         BitRate::bps(n * 1_000_000)
     }
 
-    /// `n` gigabits per second.
+    /// Creates a rate of `n` gigabits per second.
     pub const fn gbps(n: u64) -> BitRate {
         BitRate::bps(n * 1_000_000_000)
     }
@@ -35,19 +35,19 @@ impl BitRate {
         self.0
     }
 
-    /// The time that `size` takes at this rate, rounded up to a picosecond.
+    /// Transmission time of `size` at this rate, rounded up to a picosecond.
     pub fn time_for(self, size: Bytes) -> Span {
         let bits_ps = u128::from(size.get()) * 8 * 1_000_000_000_000;
         Span::from_picos(bits_ps.div_ceil(u128::from(self.0)) as u64)
     }
 
-    /// What passes at this rate in `span`, rounded down to a byte.
+    /// Bytes transmitted at this rate in `span`, rounded down.
     pub fn bytes_in(self, span: Span) -> Bytes {
         let bits_ps = u128::from(self.0) * u128::from(span.as_picos());
         Bytes::new((bits_ps / 8 / 1_000_000_000_000) as u64)
     }
 
-    /// The average rate of `size` in `span`, rounded down; `None` for an empty size or span.
+    /// Average rate of `size` in `span`, rounded down; `None` for an empty size or span.
     pub fn of(size: Bytes, span: Span) -> Option<BitRate> {
         let bits_ps = u128::from(size.get()) * 8 * 1_000_000_000_000;
         let bps = bits_ps.checked_div(u128::from(span.as_picos()))? as u64;
@@ -69,7 +69,7 @@ impl fmt::Debug for BitRate {
 }
 
 impl fmt::Display for BitRate {
-    /// `10Gbps`, `2.5Gbps`, `8Kbps`, with up to three decimals.
+    /// Formats as `10Gbps`, `2.5Gbps`, `8Kbps`, with up to three decimals.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
             n if n >= 1_000_000_000 => (1_000_000_000, "Gbps"),
@@ -81,13 +81,13 @@ impl fmt::Display for BitRate {
     }
 }
 
-/// [`BitRate::time_for`] for the packet path: one multiplication and a shift in place of a division.
+/// Serialisation delay at a rate, for the packet path: [`BitRate::time_for`] with a multiplication and a shift in place of a division.
 ///
-/// Exact where a byte takes a whole number of picoseconds (every usual Ethernet rate); elsewhere the relative
-/// error is below 2^-20 of a picosecond per byte, rounded down.
+/// Exact where a byte takes a whole number of picoseconds (every usual Ethernet rate). Otherwise rounded down, with an error below 2^-20 of
+/// a picosecond per byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Serialiser {
-    /// Picoseconds a byte, times 2^20.
+    /// Picoseconds per byte, times 2^20.
     ps_per_byte_q20: u64,
     times: FrameTimes,
 }
@@ -95,25 +95,25 @@ pub struct Serialiser {
 impl Serialiser {
     const FRACTION_BITS: u32 = 20;
 
-    /// The serialiser of a link of this rate. Rates below 1 b/s do not exist, so the factor fits 64 bits.
+    /// Creates the serialisation delay of a link. Rates are at least 1 b/s, so the factor fits 64 bits.
     pub fn new(rate: BitRate) -> Serialiser {
         Serialiser::timed(rate, FrameTimes::Exact)
     }
 
-    /// One that tells times so.
+    /// Creates the serialisation delay with this rounding.
     pub fn timed(rate: BitRate, times: FrameTimes) -> Serialiser {
         let (ps, rate) = (8_000_000_000_000u128 << Self::FRACTION_BITS, u128::from(rate.as_bps()));
-        // A whole nanosecond must not come out as a picosecond less where the rest is cut off.
+        // Rounding up keeps a whole nanosecond from becoming a picosecond less before truncation.
         let scaled = if times == FrameTimes::Exact { ps / rate } else { ps.div_ceil(rate) };
         Serialiser { ps_per_byte_q20: scaled as u64, times }
     }
 
-    /// How it tells times.
+    /// Rounding of the delays.
     pub fn times(self) -> FrameTimes {
         self.times
     }
 
-    /// The time that `size` takes.
+    /// Serialisation delay of `size`.
     #[inline]
     pub fn time_for(self, size: Bytes) -> Span {
         let ps = (u128::from(size.get()) * u128::from(self.ps_per_byte_q20)) >> Self::FRACTION_BITS;

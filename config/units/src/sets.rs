@@ -1,4 +1,4 @@
-//! Sets of classes and of ports, one bit each: as cheap to copy, compare and test as the integers that they are.
+//! Sets of classes and of ports as bit masks, as cheap to copy, compare and test as integers.
 
 use crate::archive::Value;
 use std::fmt;
@@ -8,10 +8,10 @@ use std::ops::{BitAnd, BitAndAssign, BitOr, BitOrAssign, BitXor, BitXorAssign, N
 
 use crate::{CLASSES, Class, PortId};
 
-/// A set of traffic classes: bit `n` stands for class `n`.
+/// Set of traffic classes: bit `n` represents class `n`.
 ///
-/// `a | b` has the classes of both, `a & b` those in both, `a ^ b` those in one of them,
-/// `a - b` those of `a` that are not in `b`, `!a` all others.
+/// Operators: `a | b` is the union, `a & b` the intersection, `a ^ b` the symmetric difference, `a - b` the difference, and `!a` the
+/// complement.
 ///
 /// ```
 /// use weir_units::{Class, ClassSet};
@@ -25,7 +25,7 @@ use crate::{CLASSES, Class, PortId};
 #[repr(transparent)]
 pub struct ClassSet(u8);
 
-/// A set of ports of one switch, which has [`PortSet::PORTS_MAX`] at most: bit `n` stands for port `n`.
+/// Set of ports of one switch, at most [`PortSet::PORTS_MAX`]: bit `n` represents port `n`.
 ///
 /// Operators are those of [`ClassSet`]. A switch in virtual time may have more ports: [`WidePortSet`](crate::WidePortSet).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
@@ -33,10 +33,9 @@ pub struct ClassSet(u8);
 pub struct PortSet(u64);
 
 impl ClassSet {
-    /// All eight classes.
+    /// Set of all eight classes.
     pub const ALL: ClassSet = ClassSet(u8::MAX);
 
-    /// The bit of `class`.
     #[inline]
     const fn bit(class: Class) -> u8 {
         1 << class.number()
@@ -49,10 +48,10 @@ impl ClassSet {
 }
 
 impl PortSet {
-    /// How many ports a set can tell apart.
+    /// Maximum number of ports in a set.
     pub const PORTS_MAX: usize = u64::BITS as usize;
 
-    /// The bit of `port`, which is below [`PORTS_MAX`](Self::PORTS_MAX).
+    /// Bit of `port`, which is below [`PORTS_MAX`](Self::PORTS_MAX).
     #[inline]
     const fn bit(port: PortId) -> u64 {
         1 << port.0
@@ -63,7 +62,6 @@ impl PortSet {
         PortId(bit as u16)
     }
 
-    /// The one word as a slice.
     #[inline]
     pub(crate) const fn as_words(&self) -> &[u64] {
         std::slice::from_ref(&self.0)
@@ -71,7 +69,7 @@ impl PortSet {
 }
 
 impl Class {
-    /// The set of this class alone.
+    /// Set of this class alone.
     #[inline]
     pub const fn alone(self) -> ClassSet {
         ClassSet(ClassSet::bit(self))
@@ -79,21 +77,21 @@ impl Class {
 }
 
 impl PortId {
-    /// The set of this port alone.
+    /// Set of this port alone.
     #[inline]
     pub const fn alone(self) -> PortSet {
         PortSet(PortSet::bit(self))
     }
 }
 
-/// What both sets have: `$set` of `$member`s in the bits of a `$bits`.
+/// Implements the common parts of both sets: `$set` of `$member`s in the bits of a `$bits`.
 macro_rules! set {
     ($set:ident, $member:ident, $bits:ident, $members:ident, $number:expr) => {
         impl $set {
-            /// The set without members.
+            /// Empty set.
             pub const EMPTY: $set = $set(0);
 
-            /// The set of these.
+            /// Creates the set of these members.
             #[inline]
             pub const fn of(members: &[$member]) -> $set {
                 let (mut set, mut at) = ($set::EMPTY, 0);
@@ -104,13 +102,13 @@ macro_rules! set {
                 set
             }
 
-            /// The set whose bits these are: what a frame or an atomic has of it.
+            /// Creates a set from its bits, as in a frame or an atomic.
             #[inline]
             pub const fn from_bits(bits: $bits) -> $set {
                 $set(bits)
             }
 
-            /// The set's bits, the lowest for number 0.
+            /// Bits of the set, the lowest for number 0.
             #[inline]
             pub const fn bits(self) -> $bits {
                 self.0
@@ -128,43 +126,43 @@ macro_rules! set {
                 self.0 == 0
             }
 
-            /// How many members the set has.
+            /// Number of members.
             #[inline]
             pub const fn len(self) -> usize {
                 self.0.count_ones() as usize
             }
 
-            /// Puts `member` in.
+            /// Adds `member`.
             #[inline]
             pub const fn insert(&mut self, member: $member) {
                 self.0 |= $set::bit(member);
             }
 
-            /// Takes `member` out.
+            /// Removes `member`.
             #[inline]
             pub const fn remove(&mut self, member: $member) {
                 self.0 &= !$set::bit(member);
             }
 
-            /// The member of the lowest number.
+            /// Member with the lowest number.
             #[inline]
             pub const fn first(self) -> Option<$member> {
                 if self.is_empty() { None } else { Some($set::at(self.0.trailing_zeros())) }
             }
 
-            /// The member of the highest number.
+            /// Member with the highest number.
             #[inline]
             pub const fn last(self) -> Option<$member> {
                 if self.is_empty() { None } else { Some($set::at(self.0.ilog2())) }
             }
 
-            /// The member, if there is one and no more.
+            /// Member of a set with exactly one member.
             #[inline]
             pub const fn only(self) -> Option<$member> {
                 if self.0.is_power_of_two() { Some($set::at(self.0.trailing_zeros())) } else { None }
             }
 
-            /// Takes the member of the lowest number out.
+            /// Removes and returns the member with the lowest number.
             #[inline]
             pub fn pop_first(&mut self) -> Option<$member> {
                 if self.is_empty() {
@@ -175,7 +173,7 @@ macro_rules! set {
                 Some(first)
             }
 
-            /// The members, lowest number first.
+            /// Members in ascending order.
             #[inline]
             pub const fn iter(self) -> $members {
                 $members(self)
@@ -293,7 +291,7 @@ macro_rules! set {
             }
         }
 
-        /// The members' numbers with commas between, as `3, 4`; nothing for the empty set.
+        /// Formats the members' numbers separated by commas, as `3, 4`; empty for the empty set.
         impl fmt::Display for $set {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 self.iter()
@@ -315,11 +313,11 @@ macro_rules! set {
 set!(ClassSet, Class, u8, Classes, CLASSES);
 set!(PortSet, PortId, u64, Ports, PortSet::PORTS_MAX);
 
-/// The numbers of the bits that are set, lowest first.
+/// Numbers of the bits that are set, in ascending order.
 #[inline(always)]
 pub fn bits(mut of: u64) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
-        // Not zero, so that the compiler knows each number to be below 64.
+        // The `NonZero` lets the compiler assume that each number is below 64.
         let bit = NonZero::new(of)?.trailing_zeros() as usize;
         of &= of - 1;
         Some(bit)

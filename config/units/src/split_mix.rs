@@ -1,11 +1,11 @@
-//! SplitMix64, the generator and its mixer, beside the units because every crate can see them here.
+//! SplitMix64 generator and mixer, in this crate because every other crate depends on it.
 //!
 //! Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; the constants are those of Vigna's
 //! `splitmix64.c`. Numbers of one seed are the same on every machine and in every release.
 
 use crate::archive::Value;
 
-/// A generator: a counter that goes up by the golden gamma, mixed.
+/// Pseudorandom generator: a counter with the golden gamma as increment, mixed.
 ///
 /// ```
 /// let mut numbers = weir_units::SplitMix64::new(1_234_567);
@@ -15,22 +15,22 @@ use crate::archive::Value;
 pub struct SplitMix64(u64);
 
 impl SplitMix64 {
-    /// What the counter goes up by: 2^64 divided by the golden ratio, odd.
+    /// Increment of the counter: 2^64 divided by the golden ratio, odd.
     const GOLDEN_GAMMA: u64 = 0x9e37_79b9_7f4a_7c15;
 
-    /// Begins at a seed.
+    /// Creates a generator from a seed.
     pub const fn new(seed: u64) -> SplitMix64 {
         SplitMix64(seed)
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     #[inline]
     pub const fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(Self::GOLDEN_GAMMA);
         Self::mix(self.0)
     }
 
-    /// The mixer alone: each bit of `z` goes into each bit of the result, and no two numbers give one result.
+    /// Mixes a number: each bit of `z` affects each bit of the result, and the function is a bijection.
     #[inline]
     pub const fn mix(mut z: u64) -> u64 {
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -48,7 +48,7 @@ mod tests {
         std::array::from_fn(|_| numbers.next_u64())
     }
 
-    /// The first numbers that the authors' own generator gives for the seed 1234567.
+    /// First numbers of the authors' own generator for the seed 1234567.
     #[test]
     fn the_published_numbers() {
         assert_eq!(
@@ -63,7 +63,7 @@ mod tests {
         );
     }
 
-    /// The numbers that `java.util.SplittableRandom` and Vigna's `splitmix64.c` give for seed 0.
+    /// Numbers of `java.util.SplittableRandom` and Vigna's `splitmix64.c` for seed 0.
     #[test]
     fn the_numbers_of_seed_0() {
         assert_eq!(first(0), [0xe220_a839_7b1d_cdaf, 0x6e78_9e6a_a1b9_65f4, 0x06c4_5d18_8009_454f]);

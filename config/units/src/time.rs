@@ -5,29 +5,29 @@ use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Mul, Sub};
 
-/// An instant, in picoseconds since its clock started.
+/// Instant, in picoseconds since the start of its clock.
 ///
-/// The switch never reads a clock: a driver hands `now` in. All instants that one switch sees come from
-/// one clock, which a driver may run slower than real time (time dilation).
+/// The switch never reads a clock: a driver passes `now`. All instants of one switch come from one clock, which a driver may run slower
+/// than real time (time dilation).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Time(u64);
 
-/// A length of time, in picoseconds.
+/// Length of time, in picoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Value)]
 pub struct Span(u64);
 
 impl Time {
-    /// The instant at which the clock started.
+    /// Start of the clock.
     pub const ZERO: Time = Time(0);
-    /// Later than every instant that a run reaches; used as "no deadline".
+    /// Instant later than any in a run; used as "no deadline".
     pub const NEVER: Time = Time(u64::MAX);
 
-    /// The instant `ps` picoseconds after the clock's start.
+    /// Creates the instant `ps` picoseconds after the clock's start.
     pub const fn from_picos(ps: u64) -> Time {
         Time(ps)
     }
 
-    /// The instant `ns` nanoseconds after the clock's start.
+    /// Creates the instant `ns` nanoseconds after the clock's start.
     pub const fn from_nanos(ns: u64) -> Time {
         Time(ns * 1_000)
     }
@@ -42,77 +42,77 @@ impl Time {
         self.0 / 1_000
     }
 
-    /// The span from `earlier` to `self`; zero if `earlier` is later.
+    /// Span from `earlier` to `self`; zero if `earlier` is later.
     pub const fn since(self, earlier: Time) -> Span {
         Span(self.0.saturating_sub(earlier.0))
     }
 
-    /// `self + span`, stopping at [`Time::NEVER`].
+    /// Computes `self + span`, at most [`Time::NEVER`].
     pub const fn saturating_add(self, span: Span) -> Time {
         Time(self.0.saturating_add(span.0))
     }
 
-    /// `self - span`, stopping at [`Time::ZERO`].
+    /// Computes `self - span`, at least [`Time::ZERO`].
     pub const fn saturating_sub(self, span: Span) -> Time {
         Time(self.0.saturating_sub(span.0))
     }
 }
 
 impl Span {
-    /// No time at all.
+    /// Zero span.
     pub const ZERO: Span = Span(0);
 
-    /// A span of `ps` picoseconds.
+    /// Creates a span of `ps` picoseconds.
     pub const fn from_picos(ps: u64) -> Span {
         Span(ps)
     }
 
-    /// A span of `ns` nanoseconds.
+    /// Creates a span of `ns` nanoseconds.
     pub const fn from_nanos(ns: u64) -> Span {
         Span(ns * 1_000)
     }
 
-    /// A span of `us` microseconds.
+    /// Creates a span of `us` microseconds.
     pub const fn from_micros(us: u64) -> Span {
         Span(us * 1_000_000)
     }
 
-    /// A span of `ms` milliseconds.
+    /// Creates a span of `ms` milliseconds.
     pub const fn from_millis(ms: u64) -> Span {
         Span(ms * 1_000_000_000)
     }
 
-    /// A span of `s` seconds.
+    /// Creates a span of `s` seconds.
     pub const fn from_secs(s: u64) -> Span {
         Span(s * 1_000_000_000_000)
     }
 
-    /// The span in picoseconds.
+    /// Picoseconds.
     pub const fn as_picos(self) -> u64 {
         self.0
     }
 
-    /// The span in whole nanoseconds, rounded down.
+    /// Whole nanoseconds, rounded down.
     pub const fn as_nanos(self) -> u64 {
         self.0 / 1_000
     }
 
-    /// The span in whole microseconds, rounded down.
+    /// Whole microseconds, rounded down.
     pub const fn as_micros(self) -> u64 {
         self.0 / 1_000_000
     }
 
-    /// The span in seconds, for reports only.
+    /// Seconds as a float, for reports only.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-12
     }
 
-    /// `self - other`, stopping at zero.
+    /// Computes `self - other`, or zero if negative.
     pub const fn saturating_sub(self, other: Span) -> Span {
         Span(self.0.saturating_sub(other.0))
     }
 
-    /// `1/divisor` of the span, rounded down.
+    /// Divides the span, rounded down.
     pub const fn divided_by(self, divisor: u64) -> Span {
         Span(self.0 / divisor)
     }
@@ -177,7 +177,7 @@ impl fmt::Debug for Span {
 }
 
 impl fmt::Display for Span {
-    /// The largest unit in which the span is at least 1, with up to three decimals: `1.5us`, `90us`, `2s`.
+    /// Formats in the largest unit in which the span is at least 1, with up to three decimals: `1.5us`, `90us`, `2s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (unit, name) = match self.0 {
             0 => return f.pad("0s"),

@@ -1,4 +1,4 @@
-//! Sets of more ports than a word has bits, and what sets of ports have in common.
+//! Sets of more than 64 ports, and the trait of all sets of ports.
 
 use crate::archive::{State, Value};
 use std::fmt::Debug;
@@ -6,18 +6,18 @@ use std::ops::{BitOr, BitOrAssign};
 
 use crate::{PortId, PortSet, Ports};
 
-/// A set of ports of one switch. Which kind of set a switch keeps its ports in is chosen when it is made: a word for those of
-/// up to 64 ports, whose frames then pay for nothing else.
+/// Set of ports of one switch. A switch chooses the type at construction: a single word for up to 64 ports, whose frames then pay for
+/// nothing else.
 pub trait SetOfPorts:
     Copy + Debug + Default + State + BitOr<Output = Self> + BitOrAssign + FromIterator<PortId> + IntoIterator<Item = PortId>
 {
-    /// How many ports a set can tell apart.
+    /// Maximum number of ports in a set.
     const PORTS_MAX: usize;
 
-    /// The set without members.
+    /// Empty set.
     const EMPTY: Self;
 
-    /// The set of this port alone.
+    /// Creates the set of this port alone.
     fn of_one(port: PortId) -> Self;
 
     /// Whether `port` is in the set.
@@ -26,16 +26,16 @@ pub trait SetOfPorts:
     /// Whether the set has no members.
     fn is_empty(&self) -> bool;
 
-    /// Puts `port` in.
+    /// Adds `port`.
     fn insert(&mut self, port: PortId);
 
-    /// Takes `port` out.
+    /// Removes `port`.
     fn remove(&mut self, port: PortId);
 
-    /// Takes the port of the lowest number out.
+    /// Removes and returns the port with the lowest number.
     fn pop_first(&mut self) -> Option<PortId>;
 
-    /// The set's bits, 64 ports a word, the lowest first.
+    /// Bits of the set, 64 ports per word, the lowest first.
     fn words(&self) -> &[u64];
 }
 
@@ -82,7 +82,7 @@ impl SetOfPorts for PortSet {
 
 const WORD: usize = u64::BITS as usize;
 
-/// A set of ports of one switch that may have more than 64, up to [`WidePortSet::PORTS_MAX`].
+/// Set of ports of one switch that may have more than 64, up to [`WidePortSet::PORTS_MAX`].
 ///
 /// ```
 /// use weir_units::{PortId, SetOfPorts, WidePortSet};
@@ -93,7 +93,7 @@ const WORD: usize = u64::BITS as usize;
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct WidePortSet {
-    /// A bit for each word that is not 0.
+    /// Bit mask of the words that are not 0.
     filled: u64,
     words: [u64; WORD],
 }
@@ -201,7 +201,7 @@ impl FromIterator<PortId> for WidePortSet {
     }
 }
 
-/// Members of a [`WidePortSet`], lowest number first.
+/// Iterator over a [`WidePortSet`], in ascending order.
 #[derive(Clone, Debug)]
 pub struct WidePorts(WidePortSet);
 
@@ -224,7 +224,7 @@ impl IntoIterator for WidePortSet {
     }
 }
 
-/// The members of a set of ports of whatever width, for who is shown sets of any switch.
+/// View of a set of ports of either width.
 ///
 /// ```
 /// use weir_units::{PortId, PortSet, PortsView};
@@ -237,29 +237,29 @@ impl IntoIterator for WidePortSet {
 pub struct PortsView<'s>(&'s [u64]);
 
 impl<'s> PortsView<'s> {
-    /// The ports of this set.
+    /// Creates a view of a set.
     #[inline]
     pub fn of(set: &'s impl SetOfPorts) -> PortsView<'s> {
         PortsView(set.words())
     }
 
-    /// Whether `port` is among them.
+    /// Whether `port` is in the set.
     #[inline]
     pub fn contains(&self, port: PortId) -> bool {
         self.0.get(port.index() / WORD).is_some_and(|word| word >> (port.index() % WORD) & 1 != 0)
     }
 
-    /// Whether there is none.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
 
-    /// How many they are.
+    /// Number of ports in the set.
     pub fn len(&self) -> usize {
         self.0.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// They, lowest number first.
+    /// Ports in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = PortId> + use<'s> {
         let words = self.0.iter().enumerate();
         words.flat_map(|(word, bits)| {
@@ -268,7 +268,7 @@ impl<'s> PortsView<'s> {
         })
     }
 
-    /// The first behind `port`, or from the beginning where none is behind it; `None` if there is none at all.
+    /// Next port after `port`, wrapping round to the lowest; `None` for an empty set.
     pub fn after(&self, port: PortId) -> Option<PortId> {
         let word = port.index() / WORD;
         let behind = self.0.get(word).map_or(0, |bits| bits & u64::MAX << (port.index() % WORD) << 1);
@@ -293,7 +293,7 @@ mod tests {
         set.into_iter().map(|port| port.0).collect()
     }
 
-    /// A set, by what is put in and taken out, against a `BTreeSet`.
+    /// Compares insertions and removals with a `BTreeSet`.
     fn as_a_tree<S: SetOfPorts>(steps: &[(bool, u16)]) -> Result<(), TestCaseError> {
         let (mut set, mut tree) = (S::EMPTY, BTreeSet::new());
         for (puts_in, port) in steps {

@@ -1,4 +1,4 @@
-//! Admission: arrivals are placed by the rule of [`placement`](super::placement), and what is kept is charged.
+//! Admission: places arrivals by the rule of [`placement`](super::placement), and charges the admitted ones.
 
 use weir_units::{Alpha, Bytes, ClassSet, QueueId, Time, bits};
 
@@ -11,7 +11,7 @@ use crate::one_writer::PortWriter;
 use crate::policy::QueueView;
 
 impl Mmu {
-    /// Places each arrival or refuses it, and writes its verdict beside it: [`Mmu::admit_burst`] for who has no [`Intake`] at hand.
+    /// Places or refuses each arrival and stores its verdict. For callers without an [`Intake`]; others use [`Mmu::admit_burst`].
     ///
     /// # Panics
     /// If the slices differ in length.
@@ -31,7 +31,7 @@ impl Mmu {
         let mut intake = Intake::new();
         let bursts = arrivals.chunks(INTAKE_MAX).zip(verdicts.chunks_mut(INTAKE_MAX));
         bursts.fold(ClassSet::EMPTY, |went_off, (arrivals, verdicts)| {
-            // Lengths are for who sends packets on.
+            // Frame lengths are for the transmitter only.
             arrivals.iter().for_each(|arrival| intake.push(*arrival, 0));
             let went_off = went_off | self.admit_burst(writer, now, &mut intake);
             verdicts.iter_mut().enumerate().for_each(|(n, verdict)| *verdict = intake.verdict(n));
@@ -40,11 +40,11 @@ impl Mmu {
         })
     }
 
-    /// Places or refuses each packet of a burst, all of the writer's port, as the intake then says. Returns the classes that went
+    /// Places or refuses each packet of a burst, all of the writer's port; the intake holds the verdicts. Returns the classes that went
     /// OFF.
     ///
-    /// The shared bytes of the whole burst are reserved before, and unused ones returned after, so that lcores that admit at the
-    /// same time never keep more than there is.
+    /// Reserves the shared bytes of the whole burst first and returns unused ones afterwards, so that concurrent lcores never overcommit
+    /// the segment.
     #[inline]
     pub fn admit_burst(&self, writer: &mut PortWriter, now: Time, intake: &mut Intake) -> ClassSet {
         intake.whole = 0;
@@ -83,8 +83,8 @@ impl Mmu {
         went_off
     }
 
-    /// Places packets of some bundles: of one ingress queue, and if they are lossy, to one egress queue. Returns its class if it
-    /// went OFF.
+    /// Places packets of some bundles of one ingress queue, and for lossy packets of one egress queue. Returns the queue's class if it went
+    /// OFF.
     #[inline(always)]
     fn admit_group(
         &self,
@@ -115,7 +115,6 @@ impl Mmu {
         ClassSet::EMPTY
     }
 
-    /// Places packets of some bundles one by one.
     #[inline(never)]
     fn admit_each(
         &self,
@@ -136,14 +135,14 @@ impl Mmu {
         went_off
     }
 
-    /// Places one arrival, or refuses it. Returns its class if that went OFF with it.
+    /// Places or refuses one arrival. Returns its class if the queue went OFF.
     #[inline]
     pub fn admit_one(&self, writer: &mut PortWriter, now: Time, arrival: &Arrival) -> (Verdict, ClassSet) {
         self.admit_by(writer, now, arrival, self.lossy_alpha.get())
     }
 
-    /// Places one arrival, or refuses it, as [`Mmu::admit_one`] does: of a lossy class, an unscheduled one by the α of those
-    /// ([`Mmu::with_unscheduled_alpha`]).
+    /// Places or refuses one arrival as [`Mmu::admit_one`] does. An unscheduled packet of a lossy class uses the α of
+    /// [`Mmu::with_unscheduled_alpha`].
     #[inline]
     pub fn admit_either(
         &self,
@@ -204,16 +203,16 @@ impl Mmu {
         self.admit_run(terms, writer, std::slice::from_ref(arrival), verdicts, view, room)
     }
 
-    /// Returns what a burst reserved and did not use.
+    /// Gives the unused part of a burst's reservation back.
     #[inline]
     fn leave(&self, room: &Room) {
         self.shared.note_level(room.pool().used);
         self.shared.give_back(room.granted - room.used);
     }
 
-    /// Places packets of one ingress queue one by one, and if they are lossy, to one egress queue; `view` is a lossless queue's.
-    /// Returns its class if it went OFF.
-    // Always: of one packet alone, what is done for many is known to be done once.
+    /// Places packets of one ingress queue individually, and for lossy packets of one egress queue; `view` is a lossless queue's. Returns
+    /// the queue's class if it went OFF.
+    // Always: inlining for a single packet drops the loops over packets.
     #[inline(always)]
     fn admit_run(
         &self,
@@ -237,7 +236,6 @@ impl Mmu {
         }
     }
 
-    /// Packets of one lossless ingress queue.
     #[inline(always)]
     fn admit_lossless(
         &self,
@@ -254,7 +252,7 @@ impl Mmu {
         let average_before = terms.rules.filtered(&queue.average);
         let mut average = average_before;
         let mut sums = Placed::default();
-        // Where headroom is a pool of its own, a part of it is reserved only when a packet turns out to need it.
+        // Where headroom is a pool, a part is reserved only when a packet turns out to need it.
         let mut headroom = HeadroomGrant {
             bytes: if terms.headroom.is_some() { 0 } else { u64::MAX },
             asked: terms.headroom.is_none(),
@@ -274,7 +272,7 @@ impl Mmu {
                 };
                 sums = place(run, verdicts, queue, private, &mut segments);
                 (average, is_short) = (segments.average, segments.is_short);
-                // Not to be installed: it is done again with a reservation.
+                // Not installed: it is repeated with a reservation.
                 if is_short && !headroom.asked { levels } else { segments.levels }
             });
             match terms.headroom {
@@ -296,9 +294,9 @@ impl Mmu {
         if change.went_off() { id.class().alone() } else { ClassSet::EMPTY }
     }
 
-    /// Packets of one lossless ingress queue under port-level flow control.
+    /// Places packets of one lossless ingress queue under port-level flow control.
     ///
-    /// The port is charged before the queue, and released after it, so it never has less than its queues.
+    /// The port is charged before the queue, and released after it, so that its levels never fall below the sum of its queues.
     fn admit_by_port(
         &self,
         terms: &Terms<'_>,
@@ -311,7 +309,7 @@ impl Mmu {
         let id = run[0].ingress;
         let (queue, port) = (&*self.ingress[id.index()], &*self.ports[id.port().index()]);
         let private = queue.private();
-        // Others only take from the queue, so what it is counted with here is the most that it can have.
+        // Other lcores only take from the queue, so the loaded length is its maximum.
         let before = queue.levels.load();
         let mut sums = Placed::default();
         let asking = Asking { mmu: self, terms, room };
@@ -326,7 +324,7 @@ impl Mmu {
             after.shared += sums.shared as u32;
             after.headroom += sums.headroom as u32;
             let threshold = asking.threshold(&mut view, after, 0, sums.shared);
-            // A queue that all went to private buffer has not been compared with anything.
+            // A run that fits private buffer is not compared with the threshold.
             after.off |= sums.beyond_private && u64::from(after.shared) >= threshold.xoff;
             after
         });
@@ -343,7 +341,6 @@ impl Mmu {
         went_off
     }
 
-    /// Packets of one lossy ingress queue to one egress queue.
     #[inline(always)]
     fn admit_lossy(
         &self,
@@ -389,7 +386,7 @@ impl Mmu {
         }
     }
 
-    /// Tells the policy what arrives for a lossless ingress queue; returns the queue as the policy sees it.
+    /// Reports an arrival for a lossless ingress queue to the policy; returns the policy's view of the queue.
     #[inline]
     fn announce(
         &self,
@@ -407,7 +404,6 @@ impl Mmu {
         view
     }
 
-    /// Charges what was placed of a run of lossless packets, and tells the policy.
     #[inline]
     #[expect(clippy::too_many_arguments, reason = "the state of a run, taken apart so that it stays in registers")]
     fn settle(
@@ -435,11 +431,10 @@ impl Mmu {
         }
     }
 
-    /// Adds kept packets to their egress queues.
     #[inline]
     fn charge_egress(&self, run: &[Arrival], verdicts: &[Verdict]) {
         if let ([arrival], [verdict]) = (run, verdicts) {
-            // One alone needs no sums.
+            // A single packet needs no sums.
             if matches!(verdict, Verdict::Keep(_)) {
                 self.egress[arrival.egress.index()].add(u64::from(arrival.bytes));
             }
@@ -451,9 +446,9 @@ impl Mmu {
         }
     }
 
-    /// Brings an ON queue's Φ to what the policy wants it to be; the shared segment gets or gives the difference, in bytes of the buffer.
+    /// Sets an ON queue's Φ to the policy's value; the shared segment gains or cedes the difference, in bytes of the buffer.
     ///
-    /// On the lcore that admits, so that nothing takes headroom meanwhile.
+    /// Runs on the lcore that admits, so that no packet takes headroom meanwhile.
     fn adapt_headroom(&self, id: QueueId) {
         let queue = &*self.ingress[id.index()];
         let levels = queue.levels.load();
@@ -474,7 +469,7 @@ impl Mmu {
     }
 }
 
-/// What of a headroom pool a run may use. `asked`: it has what it can get.
+/// Budget of a run in a headroom pool. `asked`: the reservation was made.
 struct HeadroomGrant {
     bytes: u64,
     asked: bool,

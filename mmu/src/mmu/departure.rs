@@ -1,4 +1,4 @@
-//! Departures, and the sweep that looks again at what is OFF.
+//! Departures, and reconsideration of OFF queues.
 
 use std::mem;
 
@@ -14,10 +14,10 @@ use crate::low_pass::LowPass;
 use crate::xon::Xon;
 
 impl Mmu {
-    /// Returns what sent packets were charged. Each queue costs one update; under a policy that filters lengths, where the
-    /// order of departures counts, each run of its packets does.
+    /// Releases the charges of sent packets. Each queue costs one update. Under a policy that filters lengths, the order of departures
+    /// matters, and each run of a queue's packets costs one update.
     ///
-    /// First all of them leave, then the OFF queues among theirs are looked at under the thresholds that this makes.
+    /// All packets leave first. Then the OFF queues among theirs are checked against the resulting thresholds.
     pub fn release(&self, now: Time, departures: &[Departure]) {
         if let [departure] = departures {
             return self.release_one(now, departure);
@@ -30,7 +30,8 @@ impl Mmu {
         }
     }
 
-    /// Adds a row to what is [released](Mmu::release_leaving) together. Under a policy that filters lengths it is released at once.
+    /// Adds a row to the packets that [`Mmu::release_leaving`] releases together. Under a policy that filters lengths, releases the row at
+    /// once.
     #[inline(always)]
     pub fn release_later(&self, now: Time, Leaving(bundles): &mut Leaving, row: DepartureRow<'_>) {
         if self.rules.low_pass.is_some() {
@@ -48,7 +49,7 @@ impl Mmu {
         }
     }
 
-    /// Releases what left.
+    /// Releases the packets collected by [`Mmu::release_later`].
     #[inline]
     pub fn release_leaving(&self, now: Time, Leaving(bundles): &mut Leaving) {
         if !bundles.is_empty() {
@@ -57,14 +58,14 @@ impl Mmu {
         }
     }
 
-    /// Whether departures are to be told of in their order, each by itself, as the policy filters lengths: [`Mmu::release_sums`] may not
-    /// be called then.
+    /// Whether departures must be released in order, one at a time, because the policy filters lengths. [`Mmu::release_sums`] must not be
+    /// called then.
     #[inline]
     pub fn releases_in_order(&self) -> bool {
         self.rules.low_pass.is_some()
     }
 
-    /// Returns what sent packets were charged, summed by pair of queues.
+    /// Releases the charges of sent packets, summed by queue pair.
     ///
     /// # Panics
     /// In debug builds, under a policy for which [the order counts](Mmu::releases_in_order).
@@ -74,23 +75,23 @@ impl Mmu {
         self.release_bundles(now, bundles);
     }
 
-    /// Whether packets that left may be [released](Mmu::release_gone) together with others that left other ports: the policy does not hear
-    /// of departures, and filters no lengths.
+    /// Whether packets that left one port may be [released](Mmu::release_gone) together with those of other ports. True if the policy
+    /// observes no departures and filters no lengths.
     #[inline]
     pub fn may_release_later(&self) -> bool {
         self.rules.is_plain
     }
 
-    /// Memory for what is [released](Mmu::release_gone) together.
+    /// Creates the memory for packets that [`Mmu::release_gone`] releases together.
     pub fn gone(&self) -> Gone {
         Gone { bytes: vec![0; self.ingress.len()].into(), queues: Vec::with_capacity(self.ingress.len()) }
     }
 
-    /// Takes packets that left one port, summed by pair of queues, out of its egress queues, and adds them to what is
-    /// [released](Mmu::release_gone) together.
+    /// Removes packets that left one port, summed by queue pair, from its egress queues. Adds them to the packets that
+    /// [`Mmu::release_gone`] releases together.
     ///
     /// # Panics
-    /// In debug builds, where they [may not be](Mmu::may_release_later).
+    /// In debug builds, if [`Mmu::may_release_later`] is false.
     #[inline(always)]
     pub fn take_out(&self, gone: &mut Gone, bundles: &[Bundle]) {
         debug_assert!(self.may_release_later());
@@ -117,7 +118,7 @@ impl Mmu {
         }
     }
 
-    /// Releases what left by [`Mmu::take_out`]: each ingress queue costs one update, however many ports its packets left by.
+    /// Releases the packets of [`Mmu::take_out`]. Each ingress queue costs one update, for any number of egress ports.
     #[inline]
     pub fn release_gone(&self, now: Time, gone: &mut Gone) {
         if !gone.queues.is_empty() {
@@ -130,7 +131,7 @@ impl Mmu {
         let (terms, mut left, mut any_off) = (self.plain_terms(), Left::default(), false);
         for queue in &*queues {
             let bytes = mem::take(&mut bytes[queue.index()]);
-            // A lossy queue is never OFF and has no headroom: it is released as a lossless one without.
+            // A lossy queue is never OFF and has no headroom, so the lossless release applies to it as well.
             let unfiltered = |_: LowPass, levels: &mut Levels, average| (levels.depart(bytes), average);
             any_off |= self.release_lossless(&terms, now, *queue, bytes, unfiltered, &mut left);
         }
@@ -141,10 +142,10 @@ impl Mmu {
         queues.clear();
     }
 
-    /// Adds packets to others of their pair of queues. What there is no room for beside them is released first.
+    /// Adds packets to the bundle of their queue pair. If the list is full, releases it first.
     #[inline(always)]
     fn bundle(&self, now: Time, bundles: &mut ArrayVec<Bundle, BUNDLED_MAX>, more: Bundle) {
-        // Neighbours are often alike, so the last one comes first.
+        // Neighbours often have the same queues, so the search starts at the end.
         let alike = |bundle: &&mut Bundle| bundle.ingress == more.ingress && bundle.egress == more.egress;
         if let Some(bundle) = bundles.iter_mut().rev().find(alike) {
             bundle.packets += more.packets;
@@ -174,8 +175,7 @@ impl Mmu {
         }
     }
 
-    /// Returns what packets of one pair of queues were charged, one after the other: for a policy for which
-    /// [the order counts](Mmu::releases_in_order).
+    /// Releases packets of one queue pair one after the other, for a policy for which [the order counts](Mmu::releases_in_order).
     pub fn release_pair(&self, now: Time, Bundle { ingress, egress, bytes, .. }: &Bundle, charges: Charges<'_>) {
         if self.ingress[ingress.index()].limits.lossless {
             return self.release_row_of_one(now, *ingress, *egress, charges, *bytes);
@@ -185,7 +185,7 @@ impl Mmu {
         self.release(now, &departures);
     }
 
-    /// Returns what packets of a row were charged that came by one lossless queue, one by one and together.
+    /// Releases packets of a row that arrived at one lossless queue, given their charges and the sum.
     fn release_row_of_one(&self, now: Time, ingress: QueueId, egress: QueueId, charges: Charges<'_>, total: u32) {
         let (terms, mut left) = (self.terms(), Left::default());
         let filtered = |filter, levels: &mut Levels, average| depart_filtered(filter, levels, average, charges, total);
@@ -197,8 +197,7 @@ impl Mmu {
         }
     }
 
-    /// Returns what sent packets were charged, as [`Mmu::release`] does, summed by pair of queues. Not for a policy that filters
-    /// lengths.
+    /// Releases the charges of sent packets, summed by queue pair. Not for a policy that filters lengths.
     #[inline]
     fn release_bundles(&self, now: Time, bundles: &[Bundle]) {
         if self.rules.is_plain {
@@ -245,7 +244,7 @@ impl Mmu {
         }
     }
 
-    /// Returns what one packet was charged.
+    /// Releases the charge of one packet.
     #[inline]
     pub fn release_one(&self, now: Time, departure: &Departure) {
         if self.rules.is_plain {
@@ -271,9 +270,9 @@ impl Mmu {
         }
     }
 
-    /// Takes packets, under a policy that filters lengths [`BUNDLED_MAX`] at most, out of one ingress queue, and if they are lossy, of one
-    /// egress queue; lossless ones out of these egress queues. Returns whether the ingress queue, or its port, is OFF.
-    // Always: of one packet alone, what is done for many is known to be done once.
+    /// Removes packets from one ingress queue and from their egress queue: the run's own for lossy packets, those in `egress` for lossless
+    /// ones. Under a policy that filters lengths, at most [`BUNDLED_MAX`] packets. Returns whether the ingress queue or its port is OFF.
+    // Always: inlining for a single packet drops the loops over packets.
     #[inline(always)]
     fn release_run(
         &self,
@@ -299,7 +298,6 @@ impl Mmu {
         is_off
     }
 
-    /// Returns what has left to the pools.
     #[inline]
     fn give_back(&self, terms: &Terms<'_>, left: &Left) {
         self.shared.give_back(left.shared);
@@ -311,7 +309,6 @@ impl Mmu {
         }
     }
 
-    /// Looks again at a queue that packets have left, if it is lossless, and at its port.
     #[inline(never)]
     fn reconsider_lossless(&self, ingress: QueueId, now: Time) {
         if self.ingress[ingress.index()].limits.lossless {
@@ -320,10 +317,10 @@ impl Mmu {
         }
     }
 
-    /// Takes packets of so many bytes out of a lossless ingress queue; returns whether it, or its port, is OFF. Under a policy that filters
-    /// lengths `filtered` takes them out, one after the other, of a queue of these levels and this average; it returns what they leave
-    /// behind, and the average after them.
-    // Always: of one packet alone, what is done for many is known to be done once.
+    /// Removes `bytes` from a lossless ingress queue; returns whether the queue or its port is OFF. Under a policy that filters lengths,
+    /// `filtered` removes the packets one after the other, given the queue's levels and average. It returns the released bytes and the new
+    /// average.
+    // Always: inlining for a single packet drops the loops over packets.
     #[inline(always)]
     fn release_lossless(
         &self,
@@ -358,7 +355,6 @@ impl Mmu {
         change.after.off || port_off
     }
 
-    /// Takes packets out of a lossy ingress queue and the egress queue that they left by.
     #[inline(always)]
     fn release_lossy(&self, terms: &Terms<'_>, now: Time, run: &[Departure], left: &mut Left) {
         let (ingress, egress) = (run[0].ingress, run[0].egress);
@@ -389,7 +385,7 @@ impl Mmu {
         }
     }
 
-    /// Takes what left a queue out of its port; returns whether the port is OFF.
+    /// Subtracts released bytes from the queue's port; returns whether the port is OFF.
     fn release_port(&self, port: PortId, departed: Departed) -> bool {
         let change = self.ports[port.index()].levels.update(|levels| Levels {
             shared: levels.shared - departed.shared,
@@ -399,8 +395,8 @@ impl Mmu {
         change.after.off
     }
 
-    /// Looks again at OFF queues of `port` (those in `classes`): T moves when other queues move, and a queue that
-    /// is OFF and empty gets no event of its own.
+    /// Reconsiders OFF queues of `port` among `classes`. T changes with the other queues, and an OFF queue that is empty has no event of
+    /// its own.
     pub fn reconsider(&self, port: PortId, classes: ClassSet, now: Time) {
         for class in classes.iter() {
             self.reconsider_queue(QueueId::new(port, class), now);
@@ -425,7 +421,6 @@ impl Mmu {
         }
     }
 
-    /// Looks again at a port that is OFF as a whole.
     fn reconsider_port(&self, id: PortId) {
         let Some(xon) = self.rules.port_xon_offset.map(Xon::below) else { return };
         let port = &*self.ports[id.index()];
@@ -442,27 +437,25 @@ impl Mmu {
     }
 }
 
-/// Packets that left one egress queue, one after the other.
+/// Packets that left one egress queue in sequence.
 #[derive(Clone, Copy, Debug)]
 pub struct DepartureRow<'r> {
-    /// The queue that they left.
+    /// Egress queue of the packets.
     pub egress: QueueId,
-    /// The queue that each came by.
+    /// Ingress queue of each packet.
     pub ingress: &'r [QueueId],
-    /// What each was charged.
+    /// Charge of each packet.
     pub bytes: &'r [u32],
 }
 
-/// Packets that left, by pair of queues, until they are released.
+/// Packets that left and are not released yet, by queue pair.
 #[derive(Debug, Default)]
 pub struct Leaving(ArrayVec<Bundle, BUNDLED_MAX>);
 
-/// Bytes of packets that left, by the queues that they came by, until they are released.
+/// Bytes that left and are not released yet, by ingress queue.
 #[derive(Debug)]
 pub struct Gone {
-    /// By queue.
     bytes: Box<[u32]>,
-    /// Queues that any left.
     queues: Vec<QueueId>,
 }
 
@@ -470,7 +463,7 @@ impl Gone {
     #[inline(always)]
     fn add(&mut self, queue: QueueId, bytes: u32) {
         let before = &mut self.bytes[queue.index()];
-        // Each queue once, so that there is room.
+        // Each queue is pushed once, so the capacity suffices.
         if *before == 0 && bytes > 0 {
             self.queues.push(queue);
         }
@@ -478,17 +471,17 @@ impl Gone {
     }
 }
 
-/// How many of the first packets came by this queue, as the first one did.
+/// Number of leading packets that arrived at this queue. The first packet did.
 #[inline(always)]
 fn alike(queue: QueueId, ingress: &[QueueId]) -> usize {
-    // Most rows came by one queue, which is told without a branch for each packet.
+    // Most rows have a single ingress queue, which this detects without a branch per packet.
     let differ = ingress.iter().fold(0, |differ, other| differ | (other.index() ^ queue.index()) as u16);
     if differ == 0 { ingress.len() } else { ingress.iter().take_while(|other| **other == queue).count() }
 }
 
-/// Takes packets of these sizes, so many bytes together, out of a queue of this average, each a step of the filter; returns what they leave
-/// behind, and the average after them.
-// Apart, so that queues without a filter are changed in place.
+/// Removes packets of these sizes, `bytes` in total, from a queue with this average; each is a step of the filter. Returns the released
+/// bytes and the new average.
+// Not inlined, so that queues without a filter are updated in place.
 #[inline(never)]
 fn depart_filtered(
     filter: LowPass,
@@ -507,19 +500,18 @@ fn depart_filtered(
     })
 }
 
-/// What packets of a run were charged.
-// Apart: only a policy that filters lengths asks for it.
+// Not inlined: only a policy that filters lengths calls it.
 #[inline(never)]
 fn sizes_of(run: &[Departure]) -> ArrayVec<u32, BUNDLED_MAX> {
     run.iter().map(|departure| departure.bytes).collect()
 }
 
-/// Sums packets up by pair of queues. They are [`BUNDLED_MAX`] at most.
+/// Sums at most [`BUNDLED_MAX`] packets by queue pair.
 #[inline]
 fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
     let mut bundles: ArrayVec<Bundle, BUNDLED_MAX> = ArrayVec::new();
     let Some(first) = departures.first() else { return bundles };
-    // All of one pair of queues, as most bursts are, needs no search.
+    // Most bursts have a single queue pair and need no search.
     let pair = |departure: &Departure| (departure.ingress.index() as u32) << 16 | departure.egress.index() as u32;
     if departures.iter().fold(0, |differ, departure| differ | pair(departure) ^ pair(first)) == 0 {
         let bytes = departures.iter().map(|departure| departure.bytes).sum();
@@ -533,7 +525,7 @@ fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
         return bundles;
     }
     for Departure { ingress, egress, bytes } in departures.iter().copied() {
-        // Neighbours are often alike, so the last one comes first.
+        // Neighbours often have the same queues, so the search starts at the end.
         match bundles.iter_mut().rev().find(|bundle| bundle.ingress == ingress && bundle.egress == egress) {
             Some(bundle) => {
                 bundle.packets += 1;
@@ -545,7 +537,6 @@ fn bundles(departures: &[Departure]) -> ArrayVec<Bundle, BUNDLED_MAX> {
     bundles
 }
 
-/// Bytes that a burst takes out of the pools.
 #[derive(Default)]
 struct Left {
     shared: u64,

@@ -1,4 +1,4 @@
-//! A burst that asks to be kept, summed by pair of queues: so the MMU touches each queue once, in whatever order packets came.
+//! Burst that requests buffer, summed by queue pair, so that the MMU updates each queue once, in any order of packets.
 
 use std::mem;
 
@@ -8,75 +8,70 @@ use weir_units::{QueueId, bits};
 use super::{Arrival, DropReason, Segment, Verdict};
 use crate::charge::Charges;
 
-/// The most packets of one [`Intake`].
+/// Maximum number of packets in an [`Intake`].
 pub const INTAKE_MAX: usize = 64;
 
-/// Packets of a burst that came by one ingress queue and leave by one egress queue.
+/// Packets of a burst with one ingress queue and one egress queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bundle {
-    /// Port of arrival and class.
+    /// Ingress queue: port of arrival and class.
     pub ingress: QueueId,
-    /// Port of departure and class.
+    /// Egress queue: port of departure and class.
     pub egress: QueueId,
-    /// How many they are.
+    /// Number of packets.
     pub packets: u32,
-    /// What they are charged together.
+    /// Sum of the packets' charges, in bytes.
     pub bytes: u32,
-    /// Their lengths without FCS together, for who sends them. The MMU does not ask for it.
+    /// Sum of the packets' lengths without FCS, for the transmitter; the MMU ignores it.
     pub frame_bytes: u32,
 }
 
-/// Some packets of a burst that go by one pair of queues.
+/// Subset of a burst's packets with one queue pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Group {
-    /// Port of arrival and class.
+    /// Ingress queue: port of arrival and class.
     pub ingress: QueueId,
-    /// Port of departure and class.
+    /// Egress queue: port of departure and class.
     pub egress: QueueId,
-    /// Which packets, as bits.
+    /// Bit mask of the packets.
     pub members: u64,
-    /// How many they are.
+    /// Number of packets.
     pub packets: u32,
-    /// What they are charged together.
+    /// Sum of the packets' charges, in bytes.
     pub bytes: u32,
-    /// Their lengths without FCS together.
+    /// Sum of the packets' lengths without FCS.
     pub frame_bytes: u32,
 }
 
-/// A burst of one ingress port: packets, oldest first, and [bundles](Bundle) of them; and after [`super::Mmu::admit`] what became
-/// of each. Its memory is used again for the next burst.
+/// Burst of one ingress port: packets, oldest first, and their [bundles](Bundle). After [`super::Mmu::admit_burst`] it also holds the verdict
+/// on each packet. The memory is reused for the next burst.
 #[derive(Debug)]
 pub struct Intake {
     bundles: ArrayVec<Bundle, INTAKE_MAX>,
-    /// Packets.
     len: usize,
-    /// The bundle of each packet, but for those that are `grouped`.
+    /// Index of each packet's bundle, except for the packets in `grouped`.
     of: [u8; INTAKE_MAX],
-    /// Packets whose bundle only `members` tells, as bits: where all of them are kept, as they mostly are, nobody asks for it.
+    /// Bit mask of the packets whose bundle is recorded only in `members`. Mostly all packets are admitted, and no packet's bundle is
+    /// looked up.
     grouped: u64,
-    /// What each packet is charged.
     bytes: [u32; INTAKE_MAX],
-    /// What every packet is charged, where that is known to be as much.
+    /// Charge common to all packets, if known to be equal.
     each: Option<u32>,
-    /// The bundles that are kept whole, as bits.
     pub(super) whole: u64,
-    /// The segment of each bundle that is kept whole.
     pub(super) segments: [Segment; INTAKE_MAX],
-    /// What was decided of each packet of other bundles.
+    /// Verdict on each packet of the other bundles.
     pub(super) verdicts: [Verdict; INTAKE_MAX],
-    /// The bundle to each egress queue, where there is one. What it says of others is of bursts before.
+    /// Index of the bundle to each egress queue. Entries of queues without a bundle are stale.
     to: [u8; EGRESS_QUEUES],
-    /// The packets of each bundle, as bits.
     members: [u64; INTAKE_MAX],
-    /// Whether two bundles may be of one egress queue.
     shares_egress: bool,
 }
 
-/// Egress queues that are told apart at once. With more, some bursts have more bundles than pairs of queues.
+/// Number of egress queues with a slot each. With more queues, a burst may have several bundles for one queue pair.
 const EGRESS_QUEUES: usize = 512;
 
 impl Intake {
-    /// An empty one.
+    /// Creates an empty intake.
     pub fn new() -> Intake {
         Intake {
             bundles: ArrayVec::new(),
@@ -94,11 +89,11 @@ impl Intake {
         }
     }
 
-    /// Adds packets that go by these pairs of queues, ingress first, have these lengths, and are charged so much each: up to the first of a
-    /// new pair that `takes` does not want. Returns how many.
+    /// Adds packets with these queue pairs (ingress first), lengths and charges. Stops at the first packet of a new pair that `takes`
+    /// rejects. Returns the number of added packets.
     ///
     /// # Panics
-    /// If there is no room for all of them, or one list is shorter than the other.
+    /// If the intake has no room for all of them, or pairs and charges differ in number.
     #[inline(always)]
     pub fn push_each(
         &mut self,
@@ -121,11 +116,11 @@ impl Intake {
         self.len - before
     }
 
-    /// Adds packets that are charged so much each, by pairs of queues that all differ, in the order of their first packets. Every packet is
-    /// of one.
+    /// Adds packets with these charges, grouped by distinct queue pairs in the order of their first packets. Every packet belongs to one
+    /// group.
     ///
     /// # Panics
-    /// If there is no room for all of them.
+    /// If the intake has no room for all of them.
     #[inline(always)]
     pub fn push_groups(&mut self, bytes: &[u32], groups: impl Iterator<Item = Group>) {
         self.each = None;
@@ -133,10 +128,10 @@ impl Intake {
         self.add_groups(bytes.len(), groups);
     }
 
-    /// [`Intake::push_groups`] of so many packets, each of which is charged as much.
+    /// Adds groups as [`Intake::push_groups`] does, for `packets` packets with an equal charge each.
     ///
     /// # Panics
-    /// If there is no room for all of them.
+    /// If the intake has no room for all of them.
     #[inline(always)]
     pub fn push_groups_alike(&mut self, packets: usize, bytes: u32, groups: impl Iterator<Item = Group>) {
         self.charge_alike(packets, bytes);
@@ -155,13 +150,13 @@ impl Intake {
             self.count(Bundle { ingress, egress, packets, bytes, frame_bytes }, members << first);
             added |= members;
         }
-        // `first` is the mask's width where the intake is full, and then nothing is added.
+        // `first` equals the mask's width if the intake is full; nothing is added then.
         self.grouped |= added.wrapping_shl(first as u32);
         debug_assert_eq!(added, mask(packets));
         self.len += packets;
     }
 
-    /// [`Intake::add_groups`] to an empty intake: each is a bundle of its own.
+    /// Adds groups to an empty intake, where each group is a bundle of its own.
     #[inline(always)]
     fn add_first_groups(&mut self, packets: usize, groups: impl Iterator<Item = Group>) {
         for Group { ingress, egress, members, packets, bytes, frame_bytes } in groups {
@@ -176,10 +171,10 @@ impl Intake {
         (self.grouped, self.len) = (mask(packets), packets);
     }
 
-    /// Adds packets of one pair of queues, which are charged so much each, and have so many bytes together.
+    /// Adds packets of one queue pair with these charges and `frame_bytes` bytes in total.
     ///
     /// # Panics
-    /// If there is no room for all of them.
+    /// If the intake has no room for all of them.
     #[inline(always)]
     pub fn push_row(
         &mut self,
@@ -201,10 +196,10 @@ impl Intake {
         }
     }
 
-    /// Adds so many packets of one pair of queues, one at least: `each` is charged so much, and they have `frame_bytes` together.
+    /// Adds `packets` (at least one) packets of one queue pair, with a charge of `each` and `frame_bytes` bytes in total.
     ///
     /// # Panics
-    /// If there is no room for all of them.
+    /// If the intake has no room for all of them.
     #[inline(always)]
     pub fn push_row_alike(&mut self, ingress: QueueId, egress: QueueId, packets: usize, each: u32, frame_bytes: u32) {
         self.charge_alike(packets, each);
@@ -212,14 +207,14 @@ impl Intake {
         self.add_row(Bundle { ingress, egress, packets, bytes: each * packets, frame_bytes });
     }
 
-    /// Charges so many packets, which are added next, as much each.
+    /// Stores an equal charge for the packets that are added next.
     #[inline(always)]
     fn charge_alike(&mut self, packets: usize, bytes: u32) {
         self.each = (self.len == 0 || self.each == Some(bytes)).then_some(bytes);
         self.bytes[self.len..][..packets].fill(bytes);
     }
 
-    /// Adds the packets of a bundle, one at least, whose charges are there.
+    /// Adds the packets of a bundle, at least one, whose charges are already stored.
     #[inline(always)]
     fn add_row(&mut self, bundle: Bundle) {
         let packets = bundle.packets as usize;
@@ -228,7 +223,7 @@ impl Intake {
         self.len += packets;
     }
 
-    /// Adds packets, as bits and as a number, to the bundle of their queues; returns its place.
+    /// Adds packets (`members` is their bit mask) to the bundle of their queue pair; returns its index.
     #[inline(always)]
     fn count(&mut self, more: Bundle, members: u64) -> u8 {
         let slot = more.egress.index() % EGRESS_QUEUES;
@@ -250,10 +245,10 @@ impl Intake {
         *to
     }
 
-    /// Adds a packet of this length without FCS. All packets are of one ingress port.
+    /// Adds a packet of this length without FCS. All packets must be of one ingress port.
     ///
     /// # Panics
-    /// If it is full.
+    /// If the intake is full.
     #[inline(always)]
     pub fn push(&mut self, packet: Arrival, frame_bytes: u32) {
         let n = self.len;
@@ -264,43 +259,42 @@ impl Intake {
         self.len = n + 1;
     }
 
-    /// Packets.
+    /// Number of packets.
     #[inline]
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether the intake has no packets.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// How many more there is room for.
+    /// Number of packets that can still be added.
     #[inline]
     pub fn room(&self) -> usize {
         INTAKE_MAX - self.len
     }
 
-    /// The bundles, in the order of their first packets.
+    /// Bundles, in the order of their first packets.
     #[inline]
     pub fn bundles(&self) -> &[Bundle] {
         &self.bundles
     }
 
-    /// The bundles with the packets of each, as bits: `None` if those of an egress queue may be in several.
+    /// Bundles with a bit mask of each one's packets; `None` if two bundles may have the same egress queue.
     #[inline]
     pub fn by_egress(&self) -> Option<impl Iterator<Item = (&Bundle, u64)>> {
         (!self.shares_egress).then(|| self.bundles_with_packets())
     }
 
-    /// The bundles with the packets of each, as bits.
+    /// Bundles with a bit mask of each one's packets.
     #[inline]
     pub fn bundles_with_packets(&self) -> impl Iterator<Item = (&Bundle, u64)> {
         self.bundles.iter().zip(self.members.iter().copied())
     }
 
-    /// The bundle of a packet.
     #[inline(always)]
     fn place(&self, n: usize) -> usize {
         if self.grouped >> n & 1 == 0 { usize::from(self.of[n]) } else { self.place_by_members(n) }
@@ -312,23 +306,23 @@ impl Intake {
         bundles.iter().position(|members| members >> n & 1 != 0).expect("each packet is of a bundle")
     }
 
-    /// A packet.
+    /// Packet `n` of the burst.
     ///
     /// # Panics
-    /// If there is none of this number.
+    /// If `n` is not below [`Intake::len`].
     #[inline]
     pub fn packet(&self, n: usize) -> Arrival {
         let bundle = &self.bundles[self.place(n)];
         Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes: self.bytes[n] }
     }
 
-    /// What each packet is charged.
+    /// Charge of each packet.
     #[inline]
     pub fn bytes(&self) -> &[u32] {
         &self.bytes[..self.len]
     }
 
-    /// What the packets are charged.
+    /// Charges of the packets.
     #[inline]
     pub fn charges(&self) -> Charges<'_> {
         match self.each {
@@ -337,41 +331,41 @@ impl Intake {
         }
     }
 
-    /// What every packet is charged, if that is known to be as much: it is not asked of each.
+    /// Charge of every packet, if known to be equal; individual charges are not compared.
     #[inline]
     pub fn each_charged(&self) -> Option<u32> {
         self.each
     }
 
-    /// The bundle of each packet, and what the packet is charged.
+    /// Returns each packet's bundle and charge.
     #[inline(always)]
     pub fn placed(&self) -> impl ExactSizeIterator<Item = (&Bundle, u32)> {
         self.bytes().iter().enumerate().map(|(n, bytes)| (&self.bundles[self.place(n)], *bytes))
     }
 
-    /// The packets.
+    /// Packets of the burst.
     #[inline]
     pub fn packets(&self) -> impl ExactSizeIterator<Item = Arrival> {
         self.placed().map(|(bundle, bytes)| Arrival { ingress: bundle.ingress, egress: bundle.egress, bytes })
     }
 
-    /// Whether every packet was kept, as far as bundles tell: if not, [`Intake::verdict`] says it of each.
+    /// Whether every bundle was admitted whole; if not, [`Intake::verdict`] holds the decision on each packet.
     #[inline]
     pub fn is_kept_whole(&self) -> bool {
         self.whole == mask(self.bundles.len())
     }
 
-    /// What was decided of a packet.
+    /// Verdict on a packet.
     ///
     /// # Panics
-    /// If there is none of this number.
+    /// If `n` is not below [`Intake::len`].
     #[inline]
     pub fn verdict(&self, n: usize) -> Verdict {
         let bundle = self.place(n);
         if self.whole >> bundle & 1 != 0 { Verdict::Keep(self.segments[bundle]) } else { self.verdicts[n] }
     }
 
-    /// Takes all packets out.
+    /// Removes all packets.
     #[inline]
     pub fn clear(&mut self) {
         self.bundles.clear();
@@ -379,24 +373,21 @@ impl Intake {
         (self.len, self.grouped) = (0, 0);
     }
 
-    /// What each packet of some bundles is charged.
     #[inline]
     pub(super) fn bytes_of(&self, bundles: u64) -> impl Iterator<Item = u32> {
         bits(self.members_of(bundles)).map(|n| self.bytes[n % INTAKE_MAX])
     }
 
-    /// The packets of some bundles, as bits.
     #[inline]
     fn members_of(&self, bundles: u64) -> u64 {
         bits(bundles).fold(0, |members, bundle| members | self.members[bundle % INTAKE_MAX])
     }
 
-    /// The least that any packet is charged.
     pub(super) fn smallest(&self) -> u32 {
         self.bytes[..self.len].iter().copied().min().unwrap_or(0)
     }
 
-    /// The packets of some bundles, and their places.
+    /// Collects the packets of these bundles with their indices.
     pub(super) fn packets_of(&self, bundles: u64) -> Gathered {
         let mut packets = Gathered { run: ArrayVec::new(), places: ArrayVec::new() };
         for n in bits(self.members_of(bundles)) {
@@ -413,14 +404,12 @@ impl Default for Intake {
     }
 }
 
-/// Packets of some bundles, to be decided on one by one.
+/// Packets of some bundles, to be decided individually.
 pub(super) struct Gathered {
     pub(super) run: ArrayVec<Arrival, INTAKE_MAX>,
-    /// Where they are in the burst.
     pub(super) places: ArrayVec<u8, INTAKE_MAX>,
 }
 
-/// The lowest `n` bits.
 #[inline]
 pub(super) fn mask(n: usize) -> u64 {
     if n == 0 { 0 } else { u64::MAX >> (64 - n) }
@@ -433,14 +422,14 @@ mod tests {
 
     use super::*;
 
-    /// Pairs of queues, some of which have an egress queue's place in common.
+    /// Queue pairs, some of which share an egress queue's slot.
     fn pair(n: u16) -> (QueueId, QueueId) {
         let queue = |port| QueueId::new(PortId(port), Class::new((n % 2) as u8));
         (queue(0), queue(n / 2 % 3 * (EGRESS_QUEUES / 8) as u16 + n / 6))
     }
 
     proptest! {
-        /// Rows of packets that are charged alike are the same as packets one by one.
+        /// Rows of equally charged packets equal individual packets.
         #[test]
         fn by_rows_as_one_by_one(rows in prop::collection::vec((0..3u16, 1..=INTAKE_MAX, 64..66u32), 0..6)) {
             let (mut each, mut by_rows) = (Intake::new(), Intake::new());
@@ -461,7 +450,7 @@ mod tests {
     }
 
     proptest! {
-        /// Packets are the same, however they were added; and each is one of its bundle's.
+        /// Packets are equal for each way of adding, and each belongs to its bundle.
         #[test]
         fn by_groups_as_one_by_one(
             packets in prop::collection::vec((0..12u16, 64..9_000u32), 0..=INTAKE_MAX),

@@ -1,4 +1,4 @@
-//! Packets that leave at the very instant at which they arrive.
+//! Bypass of the buffer for packets that leave at the instant of their arrival.
 
 use std::slice::{from_mut, from_ref};
 
@@ -9,11 +9,11 @@ use super::{Arrival, DropReason, Mmu, Segment, Verdict};
 use crate::levels::Levels;
 
 impl Mmu {
-    /// Whether a packet that is admitted and at once released would leave nothing changed but the highest levels, which are
-    /// noted then. If not, or where that can't be told cheaply, nothing is noted, and it is to be admitted as any other.
+    /// Whether admission and immediate release of a packet would change only the watermarks; if so, updates them. If false, or if a check
+    /// would be expensive, nothing changes, and the packet must be admitted as usual.
     ///
-    /// Only where one lcore has the MMU for itself ([`Mmu::for_one_lcore`]), so that no other sees that it was not charged; and
-    /// only under a policy that goes by what queues hold, and by nothing that arrivals or departures change besides.
+    /// Only where one lcore owns the MMU ([`Mmu::for_one_lcore`]), so that no other lcore observes the missing charge. Only under a policy
+    /// that depends on queue occupancy alone, and on nothing else that arrivals or departures change.
     #[inline]
     pub fn pass(&self, now: Time, packet: &Arrival) -> bool {
         if !self.rules.passes {
@@ -42,7 +42,7 @@ impl Mmu {
             false
         };
         let (to_private, to_shared) = match verdict {
-            // What leaves is taken from the shared segment first.
+            // A departure first takes from the shared segment.
             Verdict::Keep(Segment::Private) if levels.shared == 0 => (packet.bytes, 0),
             Verdict::Keep(Segment::Shared) if !turns_off => (0, packet.bytes),
             _ => return false,

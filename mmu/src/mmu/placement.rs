@@ -1,9 +1,11 @@
-//! The rule of admission, written once: where each packet of a run is placed, or why it is refused.
+//! Placement rule of the MMU: the segment of each packet of a run, or the reason to refuse it.
 //!
-//! [`place`] has the order of segments. What bounds them is a [`Segments`]: [`LosslessQueue`] (T of the queue, then headroom of its
-//! own or from a pool), [`PausedPort`] (T of the queue and of the port, then the port's insurance headroom) and [`LossyQueue`] (the
-//! threshold of the egress queue, and no headroom). [`admission`](super::admission) charges what was placed;
-//! [`passage`](super::passage) only asks.
+//! [`place`] tries the segments in order. Their bounds come from a [`Segments`]:
+//! - [`LosslessQueue`]: T of the queue, then headroom of its own or from a pool;
+//! - [`PausedPort`]: T of the queue and of the port, then the port's insurance headroom;
+//! - [`LossyQueue`]: the threshold of the egress queue, and no headroom.
+//!
+//! [`admission`](super::admission) charges the placed packets; [`passage`](super::passage) only asks.
 
 use weir_units::{Alpha, PortId, Time};
 
@@ -13,25 +15,25 @@ use crate::levels::Levels;
 use crate::policy::{QueueView, Threshold};
 use crate::pool::{Grant, PoolLevel};
 
-/// The segments beyond private buffer, as one run of packets finds them and changes them.
+/// Segments other than private buffer, as one run of packets reads and changes them.
 pub(super) trait Segments {
-    /// Places a packet in the shared segment. If that does not take it, says why it is refused should there be no headroom.
+    /// Places a packet in the shared segment. An error is the reason to refuse it if headroom does not take it either.
     fn share(&mut self, bytes: u32, placed: &Placed) -> Result<(), DropReason>;
 
-    /// Places a packet that the shared segment did not take in headroom; says whether that took it.
+    /// Places a packet in headroom after the shared segment refused it; returns whether headroom took it.
     #[inline(always)]
     fn take_headroom(&mut self, _bytes: u32, _placed: &Placed) -> bool {
         false
     }
 
-    /// Follows after each packet, placed or refused. `placed` has it.
+    /// Called after each packet, placed or refused, which `placed` includes.
     #[inline(always)]
     fn step(&mut self, _placed: &Placed) {}
 }
 
-/// Places packets of one ingress queue: private buffer, then the shared segment, then headroom, else refused with a reason
-/// (dsh Algorithm 1). `private` is what private buffer holds before. Returns what was taken of each segment.
-// Always: of one packet alone, what is done for many is known to be done once.
+/// Places packets of one ingress queue: private buffer, then the shared segment, then headroom, otherwise refused with a reason (dsh
+/// Algorithm 1). `private` is the private buffer's occupancy before. Returns the bytes taken of each segment.
+// Always: inlining for a single packet drops the loops over packets.
 #[inline(always)]
 pub(super) fn place(
     run: &[Arrival],
@@ -58,13 +60,11 @@ pub(super) fn place(
     placed
 }
 
-/// Bytes that a run has taken so far.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Placed {
     pub(super) private: u32,
     pub(super) shared: u64,
     pub(super) headroom: u64,
-    /// Whether a packet did not fit private buffer.
     pub(super) beyond_private: bool,
 }
 
@@ -86,10 +86,9 @@ impl Placed {
     }
 }
 
-/// What of the shared segment a burst may use, and has.
+/// Grant of a burst in the shared segment, and the bytes that it has used.
 pub(super) struct Room {
     before: PoolLevel,
-    /// α of lossy packets.
     lossy_alpha: Alpha,
     pub(super) granted: u64,
     pub(super) used: u64,
@@ -101,26 +100,25 @@ impl Room {
         Room { before: grant.before, lossy_alpha, granted: grant.bytes, used: 0, now }
     }
 
-    /// What a packet would find that reserves nothing.
+    /// Budget of a packet that reserves nothing.
     #[inline]
     pub(super) fn as_it_is(pool: PoolLevel, now: Time, lossy_alpha: Alpha) -> Room {
         Room { before: pool, lossy_alpha, granted: pool.free(), used: 0, now }
     }
 
-    /// The shared segment with what the burst has placed so far.
+    /// Level of the shared segment, including the burst's placed bytes.
     #[inline]
     pub(super) fn pool(&self) -> PoolLevel {
         PoolLevel { used: self.before.used + self.used, ..self.before }
     }
 
-    /// Whether the segment has room for a packet, when the run has placed this much.
+    /// Whether the grant has room for a packet after the run has placed `placed` bytes.
     #[inline]
     pub(super) fn fits(&self, placed: u64, bytes: u32) -> bool {
         self.used + placed + u64::from(bytes) <= self.granted
     }
 }
 
-/// What the thresholds of a run are asked with.
 #[derive(Clone, Copy)]
 pub(super) struct Asking<'r> {
     pub(super) mmu: &'r Mmu,
@@ -129,7 +127,7 @@ pub(super) struct Asking<'r> {
 }
 
 impl Asking<'_> {
-    /// T for a lossless queue in the midst of a run, which has placed `shared` bytes so far.
+    /// T of a lossless queue within a run that has placed `shared` bytes so far.
     #[inline]
     pub(super) fn threshold(&self, view: &mut QueueView, levels: Levels, average: u64, shared: u64) -> Threshold {
         bring_up_to_date(&self.terms.rules, view, levels, average);
@@ -138,7 +136,7 @@ impl Asking<'_> {
     }
 }
 
-/// Tells a view what a run has made of its queue so far.
+/// Updates a view with the run's effect on its queue so far.
 #[inline]
 pub(super) fn bring_up_to_date(rules: &Rules, view: &mut QueueView, levels: Levels, average: u64) {
     view.length = u64::from(levels.shared);
@@ -147,23 +145,22 @@ pub(super) fn bring_up_to_date(rules: &Rules, view: &mut QueueView, levels: Leve
     view.off = levels.off;
 }
 
-/// A lossless ingress queue: shared up to T, then its own headroom, or its part of a pool.
+/// Lossless ingress queue: shared up to T, then its own headroom or its part of a pool.
 pub(super) struct LosslessQueue<'r> {
     pub(super) asking: Asking<'r>,
     pub(super) view: &'r mut QueueView,
     pub(super) levels: Levels,
-    /// q̂ under a policy that filters.
+    /// Average q̂ of the queue, under a policy that filters.
     pub(super) average: u64,
-    /// Φ.
     pub(super) headroom_limit: u32,
-    /// Bytes reserved in the headroom pool for the run; `u64::MAX` where there is no such pool.
+    /// Bytes reserved in the headroom pool for the run; `u64::MAX` without a pool.
     pub(super) headroom_granted: u64,
-    /// Whether a packet was refused for want of a larger reservation.
+    /// Whether a packet was refused because the reservation was too small.
     pub(super) is_short: bool,
 }
 
 impl<'r> LosslessQueue<'r> {
-    /// A queue that may use the shared segment, and no headroom.
+    /// Creates a queue that may use the shared segment, and no headroom.
     #[inline]
     pub(super) fn without_headroom(asking: Asking<'r>, view: &'r mut QueueView, levels: Levels) -> LosslessQueue<'r> {
         LosslessQueue { asking, view, levels, average: 0, headroom_limit: 0, headroom_granted: 0, is_short: false }
@@ -203,12 +200,12 @@ impl Segments for LosslessQueue<'_> {
     }
 }
 
-/// A lossless ingress queue under port-level flow control (dsh IV-E): shared up to the port's threshold, then insurance headroom,
-/// which pauses the whole port.
+/// Lossless ingress queue under port-level flow control (dsh IV-E): shared up to the port's threshold, then insurance headroom, which
+/// pauses the whole port.
 pub(super) struct PausedPort<'r> {
     pub(super) asking: Asking<'r>,
     pub(super) view: &'r mut QueueView,
-    /// The queue's own, for its threshold; its headroom is the port's.
+    /// Levels of the queue, for its threshold; its headroom is the port's.
     pub(super) own: Levels,
     pub(super) port: PortId,
     pub(super) levels: Levels,
@@ -243,17 +240,17 @@ impl Segments for PausedPort<'_> {
     }
 }
 
-/// A lossy ingress queue, and the egress queue that its packets go to: shared up to the egress queue's threshold.
+/// Lossy ingress queue and the egress queue of its packets: shared up to the egress queue's threshold.
 pub(super) struct LossyQueue<'r> {
     pub(super) asking: Asking<'r>,
     pub(super) view: &'r mut QueueView,
     pub(super) levels: Levels,
-    /// q̂ of the egress queue, under a policy that filters.
+    /// Average q̂ of the egress queue, under a policy that filters.
     pub(super) average: u64,
-    /// What the egress queue, and the pool of all lossy ones, held before the run.
+    /// Length of the egress queue, and below of the egress lossy pool, before the run.
     pub(super) length: u64,
     pub(super) lossy_used: u64,
-    /// Bytes reserved for the run in the pool of all lossy egress queues; `u64::MAX` where there is no such pool.
+    /// Bytes reserved for the run in the egress lossy pool; `u64::MAX` without a pool.
     pub(super) lossy_granted: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What packets will touch, asked for ahead of them: for one lcore that has many switches, none of which stays in its cache.
+//! Prefetch of cache lines that packets will touch, for one lcore that runs many switches, none of which stays in its cache.
 
 use std::slice::from_ref;
 
@@ -8,7 +8,7 @@ use weir_units::{ClassSet, PortId, QueueId};
 use super::Mmu;
 
 impl Mmu {
-    /// Has the cache fetch what is common to all packets.
+    /// Prefetches the data common to all packets.
     #[inline]
     pub fn prefetch(&self) {
         prefetch_index(from_ref(&self.shared), 0);
@@ -16,7 +16,7 @@ impl Mmu {
         prefetch_index(from_ref(&self.rules), 0);
     }
 
-    /// Has the cache fetch what packets of these classes touch when they come in or go out by this port.
+    /// Prefetches the data of packets of these classes that enter or leave by this port.
     #[inline]
     pub fn prefetch_port(&self, port: PortId, classes: ClassSet) {
         prefetch_index(&self.ports, port.index());

@@ -1,4 +1,4 @@
-//! Occupancy, as reports have it. Not consistent as a whole while lcores run.
+//! Occupancy for reports. Values are not a consistent snapshot while lcores run.
 
 use weir_units::{Bytes, QueueId, Time};
 
@@ -12,90 +12,90 @@ use crate::pool::Pool;
 pub struct QueueUse {
     /// Bytes in private buffer.
     pub private: Bytes,
-    /// w_s.
+    /// Shared occupancy w_s.
     pub shared: Bytes,
-    /// w_h.
+    /// Headroom occupancy w_h.
     pub headroom: Bytes,
     /// Whether the peer should be paused.
     pub off: bool,
-    /// Whether that is so because the whole port is OFF.
+    /// Whether the whole port is OFF.
     pub port_off: bool,
-    /// Xoff now: T(t), or what the policy compares instead.
+    /// Current Xoff: T(t), or the value that the policy compares instead.
     pub threshold: Bytes,
-    /// Φ now, in charges ([`BufferLayout::charged_by`]).
+    /// Current Φ, in charges ([`BufferLayout::charged_by`]).
     pub headroom_limit: Bytes,
-    /// How often the queue went OFF.
+    /// Number of times that the queue went OFF.
     pub pauses: u64,
-    /// Highest total, since the start.
+    /// Peak total occupancy since the start.
     pub held_max: Bytes,
-    /// Highest w_s, since the start.
+    /// Peak w_s since the start.
     pub shared_max: Bytes,
-    /// Highest w_h, since the start.
+    /// Peak w_h since the start.
     pub headroom_max: Bytes,
-    /// What the policy shows of the queue.
+    /// Gauges of the policy for the queue.
     pub gauges: Gauges,
 }
 
 /// Occupancy of a pool.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolUse {
-    /// Its size.
+    /// Size of the pool.
     pub capacity: Bytes,
-    /// In use, and what is reserved for bursts being admitted.
+    /// Bytes in use, including those reserved for bursts being admitted.
     pub used: Bytes,
-    /// The most that was in use, since the start.
+    /// Peak of the bytes in use since the start.
     pub used_max: Bytes,
 }
 
-/// Highest levels of a queue on either side since [`Mmu::restart_watermarks`], or since the start.
+/// Watermarks of an ingress and an egress queue since [`Mmu::restart_watermarks`], or since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueWatermarks {
-    /// Highest w_s of the ingress queue.
+    /// Peak w_s of the ingress queue.
     pub shared: Bytes,
-    /// Highest w_h of the ingress queue.
+    /// Peak w_h of the ingress queue.
     pub headroom: Bytes,
-    /// Highest length of the egress queue.
+    /// Peak length of the egress queue.
     pub egress: Bytes,
 }
 
-/// Highest levels of the pools since [`Mmu::restart_watermarks`], or since the start.
+/// Watermarks of the pools since [`Mmu::restart_watermarks`], or since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolWatermarks {
-    /// The shared segment.
+    /// Peak of the shared segment.
     pub shared: Bytes,
-    /// The headroom pool, where headroom is one.
+    /// Peak of the headroom pool, in layouts that pool headroom.
     pub headroom: Option<Bytes>,
-    /// The egress lossy pool, in the four-pool model.
+    /// Peak of the egress lossy pool, in the four-pool model.
     pub egress_lossy: Option<Bytes>,
 }
 
-/// What an ingress queue holds at an instant, and nothing that takes a policy to know.
+/// Occupancy of an ingress queue at an instant, without the policy's view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct QueueLevels {
-    /// Bytes of its private buffer.
+    /// Bytes in private buffer.
     pub private: u32,
-    /// w_s.
+    /// Shared occupancy w_s, in bytes.
     pub shared: u32,
-    /// w_h.
+    /// Headroom occupancy w_h, in bytes.
     pub headroom: u32,
-    /// Whether its sender is to pause.
+    /// Whether the queue is OFF.
     pub off: bool,
 }
 
 impl Mmu {
-    /// What an ingress queue holds: two loads.
+    /// Occupancy of an ingress queue. Costs two loads.
     pub fn queue_levels(&self, id: QueueId) -> QueueLevels {
         let queue = &self.ingress[id.index()];
         let levels = queue.levels.load();
         QueueLevels { private: queue.private(), shared: levels.shared, headroom: levels.headroom, off: levels.off }
     }
 
-    /// The used part of the shared segment: a load.
+    /// Bytes in use of the shared segment. Costs one load.
     pub fn shared_used(&self) -> u64 {
         self.shared.level().used
     }
 
-    /// An ingress queue as it stands.
+    /// Returns occupancy, threshold, peaks and gauges of an ingress queue.
     pub fn ingress_use(&self, id: QueueId, now: Time) -> QueueUse {
         let queue = &*self.ingress[id.index()];
         let levels = queue.levels.load();
@@ -120,14 +120,14 @@ impl Mmu {
         }
     }
 
-    /// The longest that a lossy egress queue may get now, with a packet that arrives.
+    /// Current maximum length of a lossy egress queue, including an arriving packet.
     pub fn lossy_threshold(&self, id: QueueId, now: Time) -> Bytes {
         let length = self.egress[id.index()].length();
         let view = self.egress_view(&self.terms(), id, length, self.shared.level(), now);
         Bytes::new(self.policy.lossy_threshold(&view, self.lossy_alpha.get()))
     }
 
-    /// All that an ingress queue holds: what flow control by the queue's length goes by.
+    /// Total occupancy of an ingress queue, for flow control by queue length.
     #[inline]
     pub fn held(&self, queue: QueueId) -> Bytes {
         let queue = &self.ingress[queue.index()];
@@ -135,18 +135,18 @@ impl Mmu {
         Bytes::new(u64::from(levels.shared) + u64::from(levels.headroom) + u64::from(queue.private()))
     }
 
-    /// Bytes waiting for a port and class: what ECN marking goes by.
+    /// Bytes queued for a port and class, for ECN marking.
     #[inline]
     pub fn egress_length(&self, queue: QueueId) -> u64 {
         self.egress[queue.index()].length()
     }
 
-    /// The highest that an egress queue's length was, since the start.
+    /// Peak length of an egress queue since the start.
     pub fn egress_length_max(&self, queue: QueueId) -> Bytes {
         Bytes::new(self.egress[queue.index()].highest())
     }
 
-    /// Highest levels of a port's and class's queues since they were last restarted.
+    /// Watermarks of a port's and class's queues since their last restart.
     pub fn queue_watermarks(&self, id: QueueId) -> QueueWatermarks {
         let (ingress, egress) = (&self.ingress[id.index()], &self.egress[id.index()]);
         QueueWatermarks {
@@ -156,7 +156,7 @@ impl Mmu {
         }
     }
 
-    /// Highest levels of the pools since they were last restarted.
+    /// Watermarks of the pools since their last restart.
     pub fn pool_watermarks(&self) -> PoolWatermarks {
         let of = |pool: &Pool| Bytes::new(pool.watermark().get());
         PoolWatermarks {
@@ -166,8 +166,8 @@ impl Mmu {
         }
     }
 
-    /// Has the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] begin anew, from the levels of now, while
-    /// packets come and go. Highest levels since the start, as in [`QueueUse`] and [`PoolUse`], go on. From one thread.
+    /// Restarts the watermarks of [`Mmu::queue_watermarks`] and [`Mmu::pool_watermarks`] from the current occupancy, while lcores run.
+    /// Peaks since the start, as in [`QueueUse`] and [`PoolUse`], are kept. Call from one thread only.
     pub fn restart_watermarks(&self) {
         self.ingress.iter().for_each(|queue| queue.restart_watermarks());
         self.egress.iter().for_each(|queue| queue.restart_watermark());
@@ -175,27 +175,27 @@ impl Mmu {
         pools.into_iter().flatten().for_each(|pool| pool.restart_watermark());
     }
 
-    /// The shared segment as it stands: Σ w_s of B_s.
+    /// Usage of the shared segment: Σ w_s of B_s.
     pub fn pool_use(&self) -> PoolUse {
         pool_use(&self.shared)
     }
 
-    /// The headroom pool, where headroom is one.
+    /// Usage of the headroom pool, in layouts that pool headroom.
     pub fn headroom_pool_use(&self) -> Option<PoolUse> {
         self.headroom.as_deref().map(pool_use)
     }
 
-    /// The egress lossy pool, in the four-pool model.
+    /// Usage of the egress lossy pool, in the four-pool model.
     pub fn egress_lossy_pool_use(&self) -> Option<PoolUse> {
         self.egress_lossy.as_deref().map(pool_use)
     }
 
-    /// The partition that the MMU was made with.
+    /// Partition that the MMU was created with.
     pub fn layout(&self) -> &BufferLayout {
         &self.layout
     }
 
-    /// The policy that the MMU was made with.
+    /// Policy that the MMU was created with.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
     }

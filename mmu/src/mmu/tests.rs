@@ -38,7 +38,7 @@ fn dt_mmu(size: u64, ports: usize, headroom: u64, alpha: &str) -> Mmu {
     Mmu::new(layout, policy, Xon::below(Bytes::new(2_000)), Alpha::ONE)
 }
 
-/// As the arrival's port's writer, a new one each time: these tests admit from one thread.
+/// Admits with a new writer of the arrival's port each time, since these tests run on one thread.
 fn admit(mmu: &Mmu, arrivals: &[Arrival], verdicts: &mut [Verdict]) -> ClassSet {
     mmu.admit(&mut PortWriter::new(arrivals[0].ingress.port()), Time::ZERO, arrivals, verdicts)
 }
@@ -81,14 +81,14 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     assert_eq!((levels().shared.get(), levels().threshold.get(), levels().off), (10_000, 4_000, false));
     assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Headroom));
     assert!(levels().off);
-    // It resumes below T − δ by the new numbers: at 2,000 B.
+    // RESUME below T − δ with the new values: at 2,000 B.
     release(&mmu, &[arrival(0, 1, LOSSLESS); 8]);
     mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
     assert!(levels().off, "{:?}", levels());
     release(&mmu, &[arrival(0, 1, LOSSLESS)]);
     mmu.reconsider(PortId(0), LOSSLESS.alone(), Time::ZERO);
     assert!(!levels().off, "{:?}", levels());
-    // A higher one lets a queue that is OFF, and has nothing in headroom, go on.
+    // A higher T lets an OFF queue without headroom resume.
     while !levels().off {
         assert_eq!(admit_one(&mmu, arrival(0, 1, LOSSLESS)), Verdict::Keep(Segment::Shared));
     }
@@ -97,7 +97,7 @@ fn a_threshold_below_what_is_held_moves_nothing_and_pauses_with_the_next_packet(
     assert!(!levels().off, "{:?}", levels());
 }
 
-/// Settings of another kind are not taken over, and no policy makes more of its own than its live keys.
+/// Settings of another kind are ignored, and a policy changes only its live keys.
 #[test]
 fn every_policy_takes_over_its_own_live_keys() {
     use crate::policy::{BuildContext, POLICIES, settings};
@@ -151,7 +151,7 @@ fn every_policy_takes_over_its_own_live_keys() {
     }
 }
 
-/// Bursts of every length, so that some end exactly at a threshold, or where private buffer or headroom does.
+/// Bursts of every length, so that some end exactly at a threshold, or at the end of private buffer or headroom.
 #[test]
 fn a_burst_is_judged_as_its_packets_are() {
     for (frames, private) in (1..12).flat_map(|frames| [0, 1_000, 1_500, 2_000].map(|private| (frames, private))) {
@@ -207,8 +207,7 @@ fn headroom_must_be_empty_before_a_resume() {
 
 #[test]
 fn a_queue_paused_by_others_runs_again_when_they_leave() {
-    // Ports 1 to 3 fill the pool; port 0 then pauses with little in it, drains, and is looked at no more
-    // but by the sweep.
+    // Ports 1 to 3 fill the pool; port 0 then pauses with little in it and drains, and only the sweep reconsiders it.
     let mmu = dt_mmu(100_000, 4, 10_000, "8");
     let mut filled = Vec::new();
     'fill: loop {
@@ -226,7 +225,7 @@ fn a_queue_paused_by_others_runs_again_when_they_leave() {
     }
     let mut off = mmu.off_classes(PortId(0), ClassSet::EMPTY);
     assert_eq!(off, LOSSLESS.alone());
-    // All but the shared bytes of port 0 leave.
+    // All packets leave, except the shared bytes of port 0.
     release(&mmu, &held.split_off(2));
     release(&mmu, &filled);
     off = mmu.off_classes(PortId(0), off);
@@ -270,7 +269,7 @@ fn watermarks_are_restarted_and_the_highest_levels_stay() {
     let (held, pool) = (ingress_use(&mmu, id), mmu.pool_use());
     release(&mmu, &packets[..6]);
     mmu.restart_watermarks();
-    // They begin with the level that is still there.
+    // The watermarks restart from the remaining level.
     let left = Bytes::new(packets[6].bytes.into());
     assert_eq!(mmu.queue_watermarks(id).shared, left);
     assert_eq!(mmu.queue_watermarks(id).headroom, Bytes::ZERO);
@@ -279,7 +278,7 @@ fn watermarks_are_restarted_and_the_highest_levels_stay() {
     admit(&mmu, &packets[..1], &mut verdicts[..1]);
     assert_eq!(mmu.queue_watermarks(id).shared, left * 2);
     mmu.restart_watermarks();
-    // Since the start, however often they are restarted.
+    // Peaks since the start ignore restarts.
     let now = ingress_use(&mmu, id);
     assert_eq!((now.held_max, now.shared_max, now.headroom_max), (held.held_max, held.shared_max, held.headroom_max));
     assert_eq!(mmu.pool_use().used_max, pool.used_max);
@@ -306,11 +305,11 @@ fn unscheduled_packets_have_an_alpha_of_their_own() {
         |mmu: &Mmu, is_unscheduled| (0..30).filter(|_| matches!(either(mmu, is_unscheduled), Verdict::Keep(_))).count();
     let mmu = dt_mmu(20_000, 2, 0, "1").with_unscheduled_alpha(Some("1024".parse().unwrap()));
     assert_eq!((kept(&mmu, false), either(&mmu, false)), (10, Verdict::Drop(DropReason::EgressThreshold)));
-    // Up to the last frame that α times what is free is more than the queue for.
+    // Up to the last frame for which α times the free buffer exceeds the queue.
     assert_eq!((kept(&mmu, true), mmu.egress_length(queue(1, LOSSY))), (10, 20_000));
     let one_for_all = dt_mmu(20_000, 2, 0, "1");
     assert_eq!((kept(&one_for_all, true), kept(&one_for_all, true)), (10, 0));
-    // What may be decided otherwise does not pass by.
+    // Packets that may be unscheduled do not bypass the buffer.
     let passes = |mmu: Mmu| mmu.for_one_lcore().pass(Time::ZERO, &arrival(0, 1, LOSSY));
     assert!(passes(one_with(None)) && !passes(one_with(Some(Alpha::ONE))));
 }
@@ -319,7 +318,7 @@ fn one_with(unscheduled: Option<Alpha>) -> Mmu {
     dt_mmu(20_000, 2, 0, "1").with_unscheduled_alpha(unscheduled)
 }
 
-/// The reported use of the pool, and of all queues.
+/// Reported usage of the pool and of all queues.
 fn all_use(mmu: &Mmu, ports: u16) -> (PoolUse, Vec<(QueueUse, u64, Bytes)>) {
     let queues = (0..ports).flat_map(|port| [LOSSLESS, LOSSY].map(|class| queue(port, class)));
     let of_queue = |id| (ingress_use(mmu, id), mmu.egress_length(id), mmu.egress_length_max(id));
@@ -329,7 +328,7 @@ fn all_use(mmu: &Mmu, ports: u16) -> (PoolUse, Vec<(QueueUse, u64, Bytes)>) {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Two MMUs: of one, packets pass where they can; of the other, they are admitted and released. Others stay for a while.
+    /// Compares an MMU that packets bypass where possible with an MMU that admits and releases them. Other packets stay for a while.
     #[test]
     fn what_passes_leaves_what_admission_and_release_do(
         steps in prop::collection::vec((0..2u16, 0..2u16, any::<bool>(), 64..9_000u32, 0..4u8), 1..120),

@@ -1,19 +1,18 @@
-//! Packets of one queue, kept or released as a whole: what takes one decision where packet by packet would come to the same.
+//! Bulk admission: several packets of a queue are admitted by one decision, with the result of individual admission.
+//! Individual admission asks of each packet whether it fits below a threshold T. Let a policy's thresholds be
+//! [non-increasing](crate::Policy::thresholds_fall) in the bytes of the queue and of the pools, and add all packets at once. If w_s, with
+//! all of them, is at most the resulting T, each packet alone fits too: w_s is lower before the last one, and T not lower. Likewise, if w_s
+//! stays below Xoff, no packet turns the queue OFF.
 //!
-//! Admission one by one asks of each packet whether it fits below a threshold T. Let a policy's thresholds
-//! [fall](crate::Policy::thresholds_fall): with more bytes in the queue and in the pools T is never higher. Then let all packets be
-//! added at once. If w_s, with all of them, is at most the T that this makes, each packet alone fits too: before the last one w_s
-//! is lower, and T not lower. Likewise if w_s then stays below Xoff, no packet turns the queue OFF.
+//! Under a policy that filters lengths, each packet is a step of q̂ toward a growing length. So q̂ may first fall and then rises, and never
+//! exceeds both its first and its last value: T is queried with the higher of the two.
 //!
-//! Under a policy that filters lengths each packet is a step of q̂ toward a length that grows. So q̂ falls first, if it does, and
-//! rises then, and was never above both its first value and its last: T is asked with the higher of the two.
+//! Packets with several queue pairs are admitted [together](Mmu::keep_burst) by the same argument, if each queue has room even with the
+//! whole burst in the pool.
 //!
-//! Packets that go by several pairs of queues are kept [together](Mmu::keep_burst) by the same argument, where each queue has room even with
-//! all of the burst in the pool.
-//!
-//! Private buffer comes first in all ways: it takes all of the packets, or it has no room for the smallest. In any other case
-//! nothing is charged here, and the packets are placed [one by one](super::placement). `mmu/tests/it/reference.rs` compares both with a
-//! sequential model, for each policy.
+//! Private buffer comes first in all cases: it takes all of the packets, or has no room for the smallest. In any other case nothing is
+//! charged here, and the packets are placed [individually](super::placement). `mmu/tests/it/reference.rs` compares both with a sequential
+//! model, for each policy.
 
 use arrayvec::ArrayVec;
 use weir_units::{CLASSES, ClassSet, QueueId, bits};
@@ -28,13 +27,12 @@ use crate::low_pass::LowPass;
 use crate::one_writer::PortWriter;
 use crate::policy::{PoolLevel, QueueView};
 
-/// Packets of some bundles, together: of one ingress queue, and if they are lossy, to one egress queue.
+/// Bundles of one ingress queue, and for lossy packets of one egress queue, that are admitted together.
 pub(super) struct Sums {
     pub(super) ingress: QueueId,
-    /// For lossy packets; one of several for lossless ones.
+    /// Egress queue of lossy packets; one of several for lossless ones.
     pub(super) egress: QueueId,
     pub(super) bytes: u64,
-    /// The bundles, as bits.
     group: u64,
 }
 
@@ -48,14 +46,14 @@ impl Sums {
 }
 
 impl Rules {
-    /// q̂ after packets of some bundles have arrived, under a policy that filters: to a queue of this length, which they `count` in if they
-    /// are not private. A queue with headroom in use is not kept as a whole.
+    /// Returns q̂ after the arrival of these bundles at a queue of this length, under a policy that filters. `count` is false for private
+    /// packets, which do not change the length. Not for a queue with headroom in use.
     #[inline(always)]
     fn steps(&self, average: u64, length: u64, intake: &Intake, sums: &Sums, count: bool) -> u64 {
         let Some(filter) = self.low_pass else { return average };
         let are_all = sums.group.count_ones() as usize == intake.bundles().len();
         if are_all && count {
-            // In a row.
+            // All packets in sequence.
             return filter.arrive_all(average, length, intake.charges(), sums.bytes);
         }
         Rules::steps_of_some(filter, average, length, intake, sums, count)
@@ -70,7 +68,7 @@ impl Rules {
 }
 
 impl IngressQueue {
-    /// Charges packets to private buffer, of which so much is used, if that has room for all of them; says whether it has.
+    /// Charges packets to private buffer, `private` bytes of which are used, if all of them fit; returns whether they did.
     #[inline(always)]
     fn keep_private(&self, private: u32, bytes: u64) -> bool {
         let has_room = u64::from(private) + bytes <= u64::from(self.limits.private);
@@ -81,7 +79,7 @@ impl IngressQueue {
         has_room
     }
 
-    /// Whether private buffer, of which so much is used, may have room for a packet of the intake.
+    /// Whether private buffer, `private` bytes of which are used, may have room for a packet of the intake.
     #[inline]
     fn takes_one(&self, private: u32, intake: &Intake) -> bool {
         private < self.limits.private && private + intake.smallest() <= self.limits.private
@@ -89,7 +87,7 @@ impl IngressQueue {
 }
 
 impl Mmu {
-    /// The bundles of those `left` that are decided on together with the first.
+    /// Bundles among `left` that are decided together with the first.
     #[inline(always)]
     pub(super) fn group(&self, bundles: &[Bundle], left: u64) -> u64 {
         let first = left.trailing_zeros() as usize;
@@ -101,18 +99,18 @@ impl Mmu {
         bits(others).filter(|n| bundles[*n].ingress == ingress).fold(1 << first, |group, n| group | 1 << n)
     }
 
-    /// Keeps all packets of a burst that go by several pairs of queues, where each queue would keep its own even if all others were kept
-    /// before. Says whether it did; if not, nothing is charged.
+    /// Admits all packets of a burst with several queue pairs, if each queue has room for its own packets even after all others. Returns
+    /// whether it did; if not, nothing is charged.
     ///
-    /// This comes to the same as a group of bundles after the other, each [as a whole](Mmu::keep_lossless). Let the segment have room for
-    /// the burst, and let a queue with all of its packets be at most the threshold with all of the burst in the pool. When its turn came
-    /// one by one, the pool would have as much or less, and so would the queue: as thresholds fall, the queue would keep its packets too,
-    /// and no packet would turn it OFF. Other lcores only take from these queues between the question and the charge.
+    /// The result equals that of one group after the other, each by [`keep_lossless`](Mmu::keep_lossless). Let the segment have room for
+    /// the burst, and each queue with all of its packets be at most the threshold with the whole burst in the pool. In individual order,
+    /// pool and queue would hold as much or less at each turn. As thresholds are non-increasing, the queue would admit its packets too, and
+    /// no packet would turn it OFF. Other lcores only take from these queues between query and charge.
     ///
-    /// For [plain](Rules::is_plain) rules, where no policy hears of each group.
+    /// For [plain](Rules::is_plain) rules, where no policy observes each group.
     #[inline(never)]
     pub(super) fn keep_burst(&self, writer: &PortWriter, intake: &mut Intake, room: &mut Room) -> bool {
-        // Asked for here, so that they are known as constants.
+        // Called here, so that the terms are known as constants.
         let terms = &self.plain_terms();
         let (mut of_class, mut classes, mut are_charged) = ([0; CLASSES], ClassSet::EMPTY, true);
         for bundle in intake.bundles() {
@@ -123,7 +121,7 @@ impl Mmu {
             are_charged &= bundle.bytes > 0;
         }
         let total = u64::from(of_class.iter().sum::<u32>());
-        // A packet that is charged nothing always finds room in private buffer. And lengths of egress queues are looked at a bundle at a time.
+        // A packet with a charge of zero always fits private buffer. Lengths of egress queues are checked one bundle at a time.
         if !are_charged || total > room.granted || intake.by_egress().is_none() {
             return false;
         }
@@ -169,8 +167,8 @@ impl Mmu {
         true
     }
 
-    /// The segment that takes all packets of a lossless ingress queue, charged to it; `None` if they are to be placed one by one.
-    /// Their egress queues are the caller's to charge.
+    /// Charges all packets of a lossless ingress queue to one segment and returns the segment; `None` if they must be placed individually.
+    /// The caller charges the egress queues.
     #[inline(always)]
     pub(super) fn keep_lossless(
         &self,
@@ -222,7 +220,7 @@ impl Mmu {
         Some(Segment::Shared)
     }
 
-    /// Whether a queue with these levels has passed no threshold. The view's average is q̂ in the filter's units.
+    /// Whether a queue with these levels is within T and below Xoff. The view's average is q̂ in the filter's units.
     #[inline(always)]
     fn fits(&self, rules: &Rules, view: &mut QueueView, levels: Levels) -> bool {
         let shared = u64::from(levels.shared);
@@ -232,12 +230,12 @@ impl Mmu {
         shared <= threshold.admit && shared < threshold.xoff
     }
 
-    /// Charges a port and one of its queues, as one by one does: the port before the queue.
+    /// Charges a port and one of its queues, the port first, as individual admission does.
     #[inline(never)]
     fn keep_by_port(&self, rules: &Rules, sums: &Sums, view: &mut QueueView) -> Option<()> {
         let (queue, port) = (&*self.ingress[sums.ingress.index()], &*self.ports[sums.ingress.port().index()]);
         let bytes = sums.bytes as u32;
-        // Others only take from the queue, so what it is counted with here is the most that it can have.
+        // Other lcores only take from the queue, so the loaded length is its maximum.
         let most = queue.levels.load();
         if !self.fits(rules, view, Levels { shared: most.shared + bytes, ..most }) {
             return None;
@@ -258,8 +256,8 @@ impl Mmu {
         Some(())
     }
 
-    /// The segment that takes all packets of a lossy ingress queue to one egress queue, charged to both; `None` if they are to be
-    /// placed one by one.
+    /// Charges all packets of a lossy ingress queue to one egress queue and returns the segment; `None` if they must be placed
+    /// individually.
     #[inline(always)]
     pub(super) fn keep_lossy(
         &self,

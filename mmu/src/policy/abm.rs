@@ -18,13 +18,12 @@ use super::{
 use crate::layout::BufferLayout;
 use crate::sync::{AtomicU64, Ordering};
 
-/// `Γ = α_p·(1/n_p)·(b − Q)·μ`, over the ingress pool for lossless ingress queues and over the egress lossy pool for
-/// lossy egress queues; μ is the queue's drain rate as a part of its port's rate.
+/// ABM policy: `Γ = α_p·(1/n_p)·(b − Q)·μ`, over the ingress pool for lossless ingress queues and over the egress lossy pool for lossy
+/// egress queues. μ is the queue's drain rate as a fraction of its port's rate.
 ///
-/// μ is what departed in the last interval. It counts for queues that are congested and drained more than 2 KiB in it;
-/// for others it is 1, as in the public simulator, since a queue that had nothing to drain would never get a share. Which queues
-/// are congested is seen when a threshold is asked for, or at the interval's end, as there. At a switch's last port it may be left
-/// unmeasured ([`DrainPorts`]).
+/// μ is measured over the last interval, for queues that are congested and drained more than 2 KiB in it. For others μ is 1, as in the
+/// public simulator, since a queue without departures would never get a share. A queue's congestion is judged at the threshold query or at
+/// the interval's end, as there. μ of a switch's last port may be left unmeasured ([`DrainPorts`]).
 #[derive(Debug, SharedState)]
 pub struct Abm {
     alpha: LiveAlpha,
@@ -34,33 +33,32 @@ pub struct Abm {
     windows: Windows,
     ingress: Side,
     egress: Side,
-    /// 2^40 / (C · interval), by port. Relaxed: numbers that stand alone.
+    /// 2^40 / (C · interval), by port. Relaxed: independent numbers.
     reciprocal: Box<[AtomicU64]>,
 }
 
-/// Lossless ingress queues, or lossy egress queues.
+/// State of the lossless ingress queues or of the lossy egress queues.
 #[derive(Debug, SharedState)]
 struct Side {
     congested: CongestedQueues,
     departures: Box<[CachePadded<Drain>]>,
 }
 
-/// What μ of a queue comes of.
 #[derive(Debug, Default, SharedState)]
 struct Drain {
     departures: Departures,
-    /// Its length at the end of the last window, where that is asked for.
+    /// Length at the end of the last window; recorded only for [`DrainOf::CongestedAtEnd`].
     at_end: LengthAtEnd,
 }
 
-/// μ = 1.
+/// Fixed-point value of μ = 1.
 const ONE: u64 = 1 << 16;
 
-/// A queue that drained no more than this in an interval says nothing about its share.
+/// Departures in an interval up to which μ is not measured, in bytes.
 const DRAINED_MIN: u64 = 2_048;
 
 impl Abm {
-    /// With these settings, for ports of these rates. `None` if an interval carries more than [`Windows::BYTES_MAX`] at C.
+    /// Creates the policy for ports of these rates; `None` if an interval carries more than [`Windows::BYTES_MAX`] at C.
     pub fn new(settings: &AbmSettings, rates: &[BitRate]) -> Option<Abm> {
         let side = || Side {
             congested: CongestedQueues::new(rates.len(), settings.congested.get()).partial(settings.congested_partly),
@@ -85,7 +83,6 @@ impl Abm {
         if queue.lossless { &self.ingress } else { &self.egress }
     }
 
-    /// Γ over a pool.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha, pool: PoolLevel) -> u64 {
         let of_all = alpha.of(Bytes::new(pool.free())).get();
@@ -98,7 +95,7 @@ impl Abm {
         }
     }
 
-    /// μ in units of 2^-16, at most 1 unless it is not capped.
+    /// Drain share μ in units of 2^-16; at most 1 unless uncapped.
     #[inline]
     fn drain_share(&self, queue: &QueueView) -> u64 {
         if self.settings.drain_ports == DrainPorts::ButLast && self.is_last(queue.queue.port()) {
@@ -127,13 +124,12 @@ impl Abm {
         port.index() + 1 == self.reciprocal.len()
     }
 
-    /// Takes note of whether a queue is congested.
     #[inline]
     fn note(&self, queue: &QueueView) {
         self.side(queue).congested.note(queue.queue, queue.length);
     }
 
-    /// Takes note of a queue's length after an event, for the end of a window.
+    /// Records a queue's length after an event, for the end of a window.
     #[inline]
     fn note_length(&self, queue: &QueueView) {
         let side = self.side(queue);
@@ -143,7 +139,7 @@ impl Abm {
     }
 }
 
-/// 2^40 / (C · interval); `None` if an interval carries more than is counted.
+/// 2^40 / (C · interval); `None` if an interval carries more than the counter holds.
 fn reciprocal(rate: BitRate, interval: Span) -> Option<u64> {
     let whole = rate.bytes_in(interval).get();
     (whole <= Windows::BYTES_MAX).then(|| (1 << 40) / whole.max(1))
@@ -158,7 +154,7 @@ impl Policy for Abm {
         self.shared_state(archive);
     }
 
-    /// μ is of past departures, and only of a queue that is long enough; n_p is counted between bursts.
+    /// True: μ depends only on past departures and the queue's length, and n_p is counted between bursts.
     fn thresholds_fall(&self) -> bool {
         true
     }
@@ -199,7 +195,7 @@ impl Policy for Abm {
         }
     }
 
-    /// With μ = 1: the queues of a priority share what one would have.
+    /// Steady state with μ = 1: the queues of a priority share the buffer of a single one.
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
         sonic::at_rest(load, weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))
@@ -222,48 +218,48 @@ impl Policy for Abm {
     }
 }
 
-/// `policy = "abm"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.abm]`.
+/// Settings of `[buffer.abm]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AbmSettings {
     /// `alpha`: α of the lossless ingress queues.
     pub alpha: Alpha,
-    /// The pools' sizes.
+    /// Sizes of the pools.
     pub pools: Pools,
-    /// `congested`: a queue counts in n_p from this length on.
+    /// `congested`: length from which a queue counts in n_p.
     pub congested: Bytes,
-    /// `congested_partly`: whether a shorter one counts by its part of that length.
+    /// `congested_partly`: whether a shorter queue counts in proportion to its length.
     pub congested_partly: bool,
-    /// `congested_at`: when it is looked at.
+    /// `congested_at`: events at which a queue's share of n_p is updated.
     pub congested_at: CongestedAt,
-    /// `interval`: the time over which μ, a queue's rate of departures, is measured.
+    /// `interval`: window over which μ is measured.
     pub interval: Span,
-    /// `drain_of`: the queues whose μ counts.
+    /// `drain_of`: queues whose μ is measured.
     pub drain_of: DrainOf,
-    /// `drain_cap`: whether μ is 1 at most.
+    /// `drain_cap`: whether μ is at most 1.
     pub drain_cap: bool,
-    /// `drain_ports`: the ports whose queues' μ is measured.
+    /// `drain_ports`: ports whose queues' μ is measured.
     pub drain_ports: DrainPorts,
 }
 
-/// The queues whose μ counts; it is 1 for all others.
+/// Queues whose μ is measured; μ is 1 for all others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainOf {
-    /// Queues that are congested when a threshold is asked for.
+    /// Queues that are congested at the threshold query.
     Congested,
-    /// Queues that were longer than `congested` at the end of the interval in which μ was measured.
+    /// Queues that were longer than `congested` at the end of the measured interval.
     CongestedAtEnd,
 }
 
-/// The ports whose queues' μ is measured; it is 1 at others.
+/// Ports whose queues' μ is measured; μ is 1 at others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DrainPorts {
-    /// All.
+    /// All ports.
     All,
-    /// All but the last one in the switch file's order: the public simulator numbers ports from 1, and measures those below their number.
+    /// All ports but the last one in the switch file's order: the public simulator numbers ports from 1, and measures those below their
+    /// number.
     ButLast,
 }
 
@@ -352,7 +348,7 @@ impl PolicySettings for AbmSettings {
 }
 
 impl AbmSettings {
-    /// The usual, with these parameters.
+    /// Creates settings with these parameters and the defaults otherwise.
     pub fn paper(alpha: Alpha, pools: Pools, congested: Bytes, interval: Span) -> AbmSettings {
         let (congested_partly, congested_at) = (false, CongestedAt::Events);
         let (drain_of, drain_cap, drain_ports) = (DrainOf::Congested, true, DrainPorts::All);
@@ -369,7 +365,7 @@ impl AbmSettings {
         }
     }
 
-    /// Deviations from the usual, as the public simulator has them.
+    /// Deviations from the defaults, as in the public simulator.
     fn other_than_the_usual(&self) -> Vec<&'static str> {
         let parts = [
             (self.congested_partly, "shorter queues count in n_p by their part"),
@@ -423,13 +419,13 @@ mod tests {
         let mut writer = PortWriter::new(PortId(0));
         (0..4).for_each(|port| abm.admitted(&mut writer, &at(port, 0)));
         let threshold = || abm.threshold(&at(0, 0)).xoff;
-        // It has all left, and nobody asks about it.
+        // The queue is empty, and no threshold is queried.
         let drained = QueueView { length: 0, ..at(3, 0) };
         depart(&abm, &drained, 1_000);
         assert_eq!(threshold(), 2_000_000);
         depart(&abm, &QueueView { off: true, headroom: 1_000, ..drained }, 1_000);
         assert_eq!(threshold(), 2_000_000);
-        // It is OFF with its headroom empty: whether it resumes is asked.
+        // The queue is OFF with empty headroom: the RESUME query updates its share.
         depart(&abm, &QueueView { off: true, ..drained }, 1_000);
         assert_eq!(threshold(), 8_000_000 / 3);
         abm.admitted(&mut writer, &QueueView { length: 1_000, ..at(2, 0) });
@@ -440,18 +436,18 @@ mod tests {
     #[test]
     fn slow_queues_get_less() {
         let abm = abm();
-        // 100 Gb/s over 25 us is 312,500 B; a quarter of it departs.
+        // 100 Gb/s over 25 us is 312,500 B; a quarter departs.
         depart(&abm, &at(0, 10), 78_125);
         assert_eq!(abm.threshold(&at(0, 20)), Threshold::at(8_000_000), "the interval is not over");
         let quarter = abm.threshold(&at(0, 30)).xoff;
         assert!(quarter.abs_diff(2_000_000) <= 2_000, "{quarter}");
-        // At 25 Gb/s that is all that the port can.
+        // At 25 Gb/s these departures are the port's full rate.
         let rate = |gbps| PortRate { line: BitRate::gbps(gbps), fill: BitRate::gbps(gbps) };
         assert!(abm.set_rate(PortId(0), rate(25)));
         assert!(abm.threshold(&at(0, 30)).xoff.abs_diff(8_000_000) <= 2_000);
         assert!(abm.set_rate(PortId(0), rate(100)) && !abm.set_rate(PortId(0), rate(100_000)));
         assert_eq!(abm.threshold(&at(0, 30)).xoff, quarter, "what can't be counted changes nothing");
-        // A queue that is not congested, or drained next to nothing, is not judged.
+        // μ = 1 for a queue that is not congested, or drained next to nothing.
         assert_eq!(abm.threshold(&QueueView { length: 20_000, ..at(0, 30) }), Threshold::at(8_000_000));
         depart(&abm, &at(0, 110), 2_048);
         assert_eq!(abm.threshold(&at(0, 130)), Threshold::at(8_000_000));
@@ -475,17 +471,17 @@ mod tests {
         let long = |us| QueueView { length: 20_481, ..at(0, us) };
         let short = |us| QueueView { length: 20_480, ..at(0, us) };
         let threshold = |us| abm.threshold(&short(us)).xoff;
-        // A quarter departs of a queue that is long at 25 us, whatever it is later.
+        // A quarter departs of a queue that is long at 25 us; later lengths do not count.
         depart(&abm, &long(10), 78_125);
         assert_eq!(threshold(20), 8_000_000);
         assert!(threshold(30).abs_diff(2_000_000) <= 2_000);
         abm.admitted(&mut writer, &short(31));
         assert!(threshold(32).abs_diff(2_000_000) <= 2_000);
-        // It is short at 50 us, and long a moment later.
+        // Short at 50 us, and long a moment later.
         depart(&abm, &short(49), 78_125);
         abm.admitted(&mut writer, &long(51));
         assert_eq!((threshold(52), abm.threshold(&long(52)).xoff), (8_000_000, 8_000_000));
-        // Long at 75 us and ever since, without anything that would have told it.
+        // Long at 75 us and ever since, without a later event.
         depart(&abm, &long(74), 78_125);
         assert!(threshold(76).abs_diff(2_000_000) <= 2_000);
     }
@@ -496,7 +492,7 @@ mod tests {
         for port in [2, 3] {
             depart(&abm, &at(port, 10), 78_125);
         }
-        // Two queues are congested; a quarter of the line departs of each.
+        // Two queues are congested; a quarter of the line rate departs of each.
         assert!(abm.threshold(&at(2, 30)).xoff.abs_diff(1_000_000) <= 1_000);
         assert_eq!(abm.threshold(&at(3, 30)), Threshold::at(4_000_000));
         let lossy = QueueView { lossless: false, egress_lossy_pool: at(3, 0).shared_pool, ..at(3, 10) };

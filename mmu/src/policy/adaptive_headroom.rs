@@ -1,4 +1,4 @@
-//! Adaptive headroom (IEEE 802.1Qdt; dsh V-B): Φ by the delay that was measured, not by the worst case.
+//! Adaptive headroom (IEEE 802.1Qdt; dsh V-B): Φ from the measured delay, not from the worst case.
 
 use std::sync::Arc;
 
@@ -13,19 +13,18 @@ use super::{
 use crate::layout::{BufferLayout, PortLayout};
 use crate::sync::{AtomicU64, Ordering};
 
-/// SIH, whose headroom follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the delay
-/// is measured at which packets still arrive: that is how long the PAUSE took to work, τ. After some PAUSEs Φ becomes
-/// what C brings in the longest of these delays, a quarter more and two frames, and in the time that the switch itself may take
-/// (`reaction`); the rest goes to the shared segment. A longer delay seen later takes it back, as far as there is room.
+/// SIH with headroom that follows the link. Every queue starts with Φ by the rule. From each PAUSE to its RESUME the policy measures the
+/// delay τ until the last arrival, that is, until the PAUSE took effect. After some PAUSEs, Φ is set to the bytes that C carries in the
+/// longest τ, plus a quarter, two frames, and the bytes that arrive during the switch's own reaction (`reaction`). The rest goes to the
+/// shared segment. A later, longer delay takes headroom back, as far as there is room.
 ///
-/// The switch's own time is the file's to say, and is not learned. A switch in software is polled in time nearly always, and now and
-/// then its CPU is someone else's for milliseconds: a thousand PAUSEs say nothing about that one.
+/// The switch's own reaction is configured and not learned. A software switch is nearly always polled in time, but now and then loses its
+/// CPU for milliseconds: a thousand PAUSEs do not reveal that one.
 ///
-/// 802.1Qdt measures the cable with PTP messages, which needs the peer's help; this needs nobody's, and has the peer's
-/// reaction in it. It trusts the past: a delay longer than any before can still cost packets.
+/// 802.1Qdt measures the cable with PTP messages, which needs the peer's support. This measurement needs none, and includes the peer's
+/// reaction. It relies on the past: a delay longer than any before can still lose packets.
 ///
-/// A delay that was measured by other means (`measured_delay`) counts as one of every queue's own from the moment when it is told,
-/// whatever the number of its PAUSEs.
+/// A delay that was measured by other means (`measured_delay`) applies to every queue at once, regardless of its number of PAUSEs.
 #[derive(Debug, SharedState)]
 pub struct AdaptiveHeadroom {
     threshold: DynamicThreshold,
@@ -39,41 +38,39 @@ pub struct AdaptiveHeadroom {
     queues: QueueWords<WORDS>,
 }
 
-/// A port's link.
 #[derive(Debug, SharedState)]
 struct Link {
     #[state(same)]
     rate: BitRate,
-    /// Φ by the rule: where it starts, and the most that it may be.
+    /// Headroom Φ by the rule: initial value and upper bound.
     #[state(same)]
     headroom: Bytes,
-    /// The part of it for the time that the switch itself may take.
+    /// Part of Φ for the switch's own reaction.
     #[state(same)]
     own: Bytes,
-    /// Φ by `measured_delay`; [`NONE`] without. May change: [`Policy::retune`].
+    /// Headroom Φ by `measured_delay`; [`NONE`] without. [`Policy::retune`] may change it.
     told: LiveBytes,
 }
 
-/// No Φ is known but the rule's.
+/// Placeholder for an unknown Φ; the rule's applies.
 const NONE: Bytes = Bytes::new(u64::MAX);
 
-/// A queue's words, times in picoseconds.
+/// Number of counters per queue; times are in picoseconds.
 const WORDS: usize = 5;
-/// When it went OFF; [`ON`] while it is ON.
+/// Instant at which the queue went OFF; [`ON`] while it is ON.
 const OFF_AT: usize = 0;
-/// The last arrival since then.
+/// Last arrival since `OFF_AT`.
 const LAST_AT: usize = 1;
-/// The longest delay so far.
+/// Longest delay so far.
 const DELAY_MAX: usize = 2;
 const SAMPLES: usize = 3;
-/// Φ.
 const HEADROOM: usize = 4;
 const ON: u64 = u64::MAX;
 
 impl AdaptiveHeadroom {
-    /// With DT's α, over a partition whose headroom is the rule's; `rates` are those at which the ports' links fill the
-    /// buffer, `frame_max` the most that one frame is charged, `reaction` what the switch itself may take from an arrival to the PAUSE.
-    /// Adapts after `settings.samples` PAUSEs of a queue, or at once to `settings.measured_delay`.
+    /// Creates the policy over a partition whose headroom is the rule's. `rates` are the rates at which the ports' links fill the buffer,
+    /// `frame_max` is the maximum charge of a frame, and `reaction` the switch's own reaction from an arrival to the PAUSE. Adapts after
+    /// `settings.samples` PAUSEs of a queue, or at once to `settings.measured_delay`.
     pub fn new(
         settings: &AdaptiveSettings,
         frame_max: Bytes,
@@ -99,7 +96,7 @@ impl AdaptiveHeadroom {
         policy
     }
 
-    /// Takes over a delay that was measured by other means; none if it is zero.
+    /// Sets the delay that was measured by other means; zero is none.
     fn tell(&self, delay: Span) {
         self.told.store(delay.as_picos(), Ordering::Relaxed);
         for link in &self.ports {
@@ -107,7 +104,7 @@ impl AdaptiveHeadroom {
         }
     }
 
-    /// A PAUSE has ended: takes its delay into account.
+    /// Records the delay of a PAUSE that has ended.
     fn note_delay(&self, writer: &mut PortWriter, queue: QueueId, delay: u64) {
         let longest = self.queues.get(queue, DELAY_MAX).max(delay);
         let samples = self.queues.get(queue, SAMPLES) + 1;
@@ -121,8 +118,8 @@ impl AdaptiveHeadroom {
 }
 
 impl Link {
-    /// What C brings in a delay, a quarter more, and two frames: the one under way at the PAUSE at either end; and the switch's own part.
-    /// No more than by the rule.
+    /// Headroom Φ for a delay: the bytes that C carries in it, a quarter more, two frames (the frame under way at either end at the PAUSE),
+    /// and the switch's own part. At most Φ by the rule.
     fn headroom_for(&self, delay: Span, frame_max: Bytes) -> Bytes {
         let in_flight = self.rate.bytes_in(delay);
         (self.own + in_flight + in_flight.divided_by(4) + frame_max * 2).min(self.headroom)
@@ -177,7 +174,7 @@ impl Policy for AdaptiveHeadroom {
     #[inline]
     fn headroom(&self, queue: QueueId) -> Bytes {
         let (own, told) = (Bytes::new(self.queues.get(queue, HEADROOM)), self.ports[queue.port().index()].told.get());
-        // The longer delay counts.
+        // The longer delay applies.
         if own == NONE || told == NONE { own.min(told) } else { own.max(told) }
     }
 
@@ -217,26 +214,24 @@ impl Policy for AdaptiveHeadroom {
     }
 }
 
-/// `policy = "adaptive"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.adaptive]`.
+/// Settings of `[buffer.adaptive]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdaptiveSettings {
-    /// `alpha`.
+    /// `alpha`: α of DT.
     pub alpha: Alpha,
     /// `samples`: PAUSEs measured on a queue before its headroom follows the measured delay.
     pub samples: u32,
-    /// `measured_delay`: a delay from PAUSE to last packet that was measured by other means, and counts for all queues at once; zero
-    /// if there is none.
+    /// `measured_delay`: delay from PAUSE to the last packet, measured by other means, for all queues at once; zero if unknown.
     pub measured_delay: Span,
 }
 
 const NEEDED: Key = Key::new("samples", "8", "PAUSEs measured on a queue before its headroom follows the delay");
 const MEASURED: Key =
     Key::new("measured_delay", "0s", "a delay that `weir calibrate` measured: headroom follows it at once");
-/// A longer delay is no link's.
+/// Maximum of `measured_delay`; no link has a longer delay.
 const DELAY_MAX_READ: Span = Span::from_secs(1);
 
 impl Named for Kind {
@@ -299,7 +294,7 @@ mod tests {
     const CLASS: Class = Class::new(3);
     const QUEUE: QueueId = QueueId::new(PortId(0), CLASS);
 
-    /// At 10 Gb/s, with 100 KB by the rule.
+    /// Policy at 10 Gb/s, with 100 KB by the rule.
     fn policy(reaction: Span, measured_delay: Span) -> AdaptiveHeadroom {
         let lossless = ClassSet::from_iter([CLASS]);
         let headroom = Class::ALL.map(|class| if class == CLASS { Bytes::kb(100) } else { Bytes::ZERO });
@@ -309,7 +304,7 @@ mod tests {
         AdaptiveHeadroom::new(&settings, Bytes::new(1_522), &layout, &[BitRate::gbps(10)], reaction)
     }
 
-    /// Eight PAUSEs that each took so long to work.
+    /// Records eight PAUSEs with this delay.
     fn pause(policy: &AdaptiveHeadroom, delay: Span) {
         let mut writer = PortWriter::new(PortId(0));
         (0..8).for_each(|_| policy.note_delay(&mut writer, QUEUE, delay.as_picos()));

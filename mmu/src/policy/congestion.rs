@@ -1,4 +1,4 @@
-//! n_p: how many queues of a priority are congested, for thresholds that share by it (ABM, Reverie).
+//! Number n_p of congested queues of a priority, for thresholds that are divided by n_p (ABM, Reverie).
 
 use crossbeam_utils::CachePadded;
 use weir_units::archive::SharedState;
@@ -6,26 +6,26 @@ use weir_units::{CLASSES, Class, QueueId};
 
 use crate::sync::{AtomicU32, Ordering};
 
-/// Queues longer than a limit, counted by class; ingress and egress queues apart.
+/// Counter of queues longer than a limit, by class. Ingress and egress queues have separate counters.
 ///
-/// The papers define congestion by the threshold itself, which moves with n_p; the public simulator of both takes a
-/// fixed length (20 KiB), and so does this. There a shorter queue counts by its part of that length.
+/// The papers define congestion by the threshold itself, which depends on n_p. The public simulator of both uses a fixed length (20 KiB),
+/// as does this counter. In the simulator, a shorter queue counts in proportion to its length.
 #[derive(Debug, SharedState)]
 pub struct CongestedQueues {
     #[state(same)]
     limit: u64,
     #[state(same)]
     is_partial: bool,
-    /// What each queue counts, and what those of a class do together, in units of [`WHOLE`].
+    /// Share of each queue, and below their sum by class, in units of [`WHOLE`].
     parts: Box<[AtomicU32]>,
     sum: [CachePadded<AtomicU32>; CLASSES],
 }
 
-/// A congested queue.
+/// Share of a congested queue.
 const WHOLE: u32 = 1 << 16;
 
 impl CongestedQueues {
-    /// None yet, of the queues of `ports` ports; a queue of `limit` bytes counts.
+    /// Creates an empty counter for the queues of `ports` ports; a queue of `limit` bytes counts as congested.
     pub fn new(ports: usize, limit: u64) -> CongestedQueues {
         CongestedQueues {
             limit: limit.max(1),
@@ -35,14 +35,14 @@ impl CongestedQueues {
         }
     }
 
-    /// Whether a queue below the limit counts by its part of it, and not as nothing.
+    /// Sets whether a queue below the limit counts in proportion to its length, and not as zero.
     pub fn partial(self, is_partial: bool) -> CongestedQueues {
         CongestedQueues { is_partial, ..self }
     }
 
-    /// Takes note of a queue's length.
+    /// Updates a queue's share from its length.
     ///
-    /// The part's swap makes each change count once, whoever sees it. Relaxed: a count orders nothing.
+    /// The swap of the share counts each change once on any lcore. Relaxed: a count orders no other memory.
     #[inline]
     pub fn note(&self, queue: QueueId, length: u64) {
         let now = if length >= self.limit {
@@ -62,18 +62,18 @@ impl CongestedQueues {
         }
     }
 
-    /// A number divided by n_p of a class, which is at least 1: a threshold for nobody is the threshold of the first. Numbers are
-    /// below 2^48.
+    /// Divides a number below 2^48 by n_p of a class, which is at least 1: without congested queues, the threshold is that of a single
+    /// queue.
     ///
-    /// Two lcores that change one queue at the same time may let a reader see the second change first; as a signed number the sum
-    /// is below zero for an instant then, and reads as 1.
+    /// Two lcores that change one queue concurrently may let a reader see the second change first. The sum is then briefly negative as a
+    /// signed number, and reads as 1.
     #[inline]
     pub fn share(&self, class: Class, number: u64) -> u64 {
         let sum = (self.sum[class.index()].load(Ordering::Relaxed) as i32).max(WHOLE as i32) as u64;
         (number << 16) / sum
     }
 
-    /// n_p of a class, at least 1, in whole queues, rounded down.
+    /// Number n_p of a class, at least 1, in whole queues, rounded down.
     #[cfg(test)]
     pub(crate) fn count(&self, class: Class) -> u64 {
         let sum = self.sum[class.index()].load(Ordering::Relaxed) as i32;

@@ -1,25 +1,25 @@
-//! Departures in windows of fixed length: SPFC's rate counter with its state holder, ABM's drain rate.
+//! Departures in windows of fixed length: SPFC's rate counter with its state holder, and ABM's drain rate.
 
 use weir_units::archive::SharedState;
 use weir_units::{Span, Time};
 
 use crate::sync::{AtomicU64, Ordering};
 
-/// What departed in the window under way and in the one before, in one word that any lcore may add to.
+/// Bytes departed in the current and in the last window, in one word that any lcore may add to.
 ///
-/// Windows are aligned to the clock's zero, so nobody has to end one: whoever reads or adds sees from the window's
-/// number whether the counts are still this window's, the last one's, or older and therefore nothing. The number is
-/// kept modulo 2^16; after a silence of just that many windows, old counts can pass for new ones for a few windows.
+/// Windows are aligned to the clock's zero, so no lcore has to end a window. A reader or writer compares window numbers and sees whether
+/// the counts belong to this window, the last one, or an older one, and then count as zero. The number is kept modulo 2^16: after a silence
+/// of just that many windows, old counts can pass for current ones for a few windows.
 #[derive(Debug, Default, SharedState)]
 pub struct Departures(AtomicU64);
 
-/// Cuts time into windows.
+/// Division of time into windows.
 #[derive(Clone, Copy, Debug)]
 pub struct Windows {
     length_picos: u64,
 }
 
-/// The word, unpacked; counts saturate.
+/// Unpacked [`Departures`]; counts saturate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Counts {
     window: u16,
@@ -27,17 +27,16 @@ struct Counts {
     current: u32,
 }
 
-/// A queue's length at the end of the last whole window, in one word that any lcore may change.
+/// Length of a queue at the end of the last complete window, in one word that any lcore may change.
 ///
-/// Nobody looks at the queue when a window ends: the first event in the next one finds what the last event before it left.
+/// No lcore reads the queue when a window ends: the first event in the next window finds the length after the last event before it.
 #[derive(Debug, Default, SharedState)]
 pub(crate) struct LengthAtEnd(AtomicU64);
 
 impl LengthAtEnd {
-    /// Lengths are kept up to that.
     const LENGTH_MAX: u64 = (1 << 24) - 1;
 
-    /// The queue has this length after an event. Relaxed: it orders nothing.
+    /// Records the queue's length after an event. Relaxed: the length orders no other memory.
     #[inline]
     pub(crate) fn note(&self, windows: Windows, now: Time, length: u64) {
         let number = windows.number(now);
@@ -53,7 +52,7 @@ impl LengthAtEnd {
         }
     }
 
-    /// The length at the end of the last whole window before now; 16 MiB for any that is more.
+    /// Length at the end of the last complete window, capped at 16 MiB.
     #[inline]
     pub(crate) fn before(&self, windows: Windows, now: Time) -> u64 {
         let counts = Counts::unpack(self.0.load(Ordering::Relaxed));
@@ -62,16 +61,16 @@ impl LengthAtEnd {
 }
 
 impl Windows {
-    /// Windows of this length.
+    /// Creates windows of this length.
     ///
     /// # Panics
-    /// If it is zero.
+    /// If the length is zero.
     pub fn of(length: Span) -> Windows {
         assert!(length > Span::ZERO, "a window has a length");
         Windows { length_picos: length.as_picos() }
     }
 
-    /// The longest that departs in a window and is still counted: beyond, counts stay at this.
+    /// Maximum bytes counted in a window: counts saturate here.
     pub const BYTES_MAX: u64 = Counts::MAX as u64;
 
     #[inline]
@@ -81,7 +80,7 @@ impl Windows {
 }
 
 impl Departures {
-    /// Adds bytes that depart now. Relaxed: it orders nothing.
+    /// Adds bytes that depart now. Relaxed: the count orders no other memory.
     #[inline]
     pub fn add(&self, windows: Windows, now: Time, bytes: u64) {
         let window = windows.number(now);
@@ -97,13 +96,13 @@ impl Departures {
         }
     }
 
-    /// Bytes that departed in the last whole window before now.
+    /// Bytes that departed in the last complete window.
     #[inline]
     pub(crate) fn in_last_window(&self, windows: Windows, now: Time) -> u64 {
         u64::from(Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now)).last)
     }
 
-    /// Bytes that departed in the last whole window before now, or in the one under way so far, whichever is more.
+    /// Maximum of the bytes that departed in the last complete window and so far in the current one.
     #[inline]
     pub(crate) fn in_last_window_or_this(&self, windows: Windows, now: Time) -> u64 {
         let counts = Counts::unpack(self.0.load(Ordering::Relaxed)).at(windows.number(now));
@@ -115,7 +114,7 @@ impl Counts {
     const BITS: u32 = 24;
     const MAX: u32 = (1 << Self::BITS) - 1;
 
-    /// The counts as they stand in a window. An lcore whose clock was read a little earlier gets the newer window.
+    /// Advances the counts to a window. An lcore with a slightly older clock reading gets the newer window.
     #[inline]
     fn at(self, window: u16) -> Counts {
         const BEHIND_MAX: u16 = 8;

@@ -15,13 +15,13 @@ use super::{
 };
 use crate::layout::{BufferLayout, Headroom};
 
-/// Headroom is part of the shared segment, and only queues that fill up get any. Beside it stands the insurance
-/// headroom, Φ once for every port, which makes it lossless under any load.
+/// DSH policy. Headroom is part of the shared segment, and only congested queues get any. The separate insurance headroom, Φ once per port,
+/// keeps DSH lossless under any load.
 ///
-/// - Queue level: PAUSE at `X_qoff = T − τ`, where τ is φ̂, the headroom that the queue is estimated to need, or 0 when
-///   all packets of the port in a window were of one queue (Algorithm 4): then its insurance is headroom enough.
-/// - Port level: PAUSE of all classes at `X_poff = N_q·T`, by the shared bytes of all queues of the port. A queue may
-///   take what the port's others leave; beyond X_poff packets go to the insurance.
+/// - Queue level: PAUSE at `X_qoff = T − τ`, where τ is φ̂, the estimated headroom of the queue. τ is 0 when all packets of the port in a
+///   window were of one queue (Algorithm 4): its insurance is then sufficient.
+/// - Port level: PAUSE of all classes at `X_poff = N_q·T`, by the shared bytes of all queues of the port. A queue may use shared bytes that
+///   the port's other queues leave; beyond X_poff packets go to the insurance.
 #[derive(Debug, SharedState)]
 pub struct Dsh {
     threshold: DynamicThreshold,
@@ -36,31 +36,31 @@ pub struct Dsh {
     insurance: Headroom,
 }
 
-/// What a configuration chooses of DSH.
+/// Parameters of DSH.
 #[derive(Clone, Debug)]
 pub struct DshParameters {
-    /// DT's α.
+    /// Factor α of DT.
     pub alpha: Alpha,
-    /// How φ̂ is computed.
+    /// Arithmetic of φ̂.
     pub form: Form,
-    /// For how long a queue must have been its port's only one for τ to be 0; 10 ms.
+    /// Time for which a queue must have been its port's only one for τ to be 0; 10 ms.
     pub window: Span,
-    /// δ_p.
+    /// Hysteresis δ_p of ports, in bytes.
     pub port_xon_offset: Bytes,
-    /// Whether headroom comes out of the shared segment. Without, the paper's ablation, τ is 0, a queue stays within T,
-    /// and every packet that a PAUSE came too late for takes insurance, and so pauses the whole port.
+    /// Whether headroom comes out of the shared segment. If false, the paper's ablation, τ is 0 and a queue stays within T. Every packet in
+    /// flight at a PAUSE then takes insurance, and so pauses the whole port.
     pub shared_headroom: bool,
 }
 
-/// A port's words: the class that arrived last, since when it is the only one, and whether that is long enough.
+/// Counters of a port: class of the last arrival, start of its sole activity, and whether that exceeds the window.
 const CLASS: usize = 0;
 const SINCE: usize = 1;
 const ALONE: usize = 2;
-/// No class arrived yet.
+/// Value of `CLASS` before the first arrival.
 const NO_CLASS: u64 = u64::MAX;
 
 impl Dsh {
-    /// Over a partition; `rates` are those at which the ports' links fill the buffer.
+    /// Creates the policy for a partition; `rates` are the rates at which the ports' links fill the buffer.
     pub fn new(parameters: DshParameters, layout: &BufferLayout, rates: &[BitRate]) -> Dsh {
         let links: Vec<_> = rates.iter().zip(layout.ports()).map(|(rate, port)| (*rate, port.headroom_max())).collect();
         Dsh {
@@ -73,7 +73,7 @@ impl Dsh {
         }
     }
 
-    /// Algorithm 4: whether the port's packets have all been of one queue for a window.
+    /// Algorithm 4: updates whether all packets of the port have been of one queue for a window.
     #[inline]
     fn note_activity(&self, writer: &mut PortWriter, class: Class, now: Time) {
         let port = writer.port();
@@ -87,7 +87,7 @@ impl Dsh {
         }
     }
 
-    /// τ.
+    /// Margin τ of the queue-level Xoff, in bytes.
     #[inline]
     fn margin(&self, queue: QueueId) -> u64 {
         if !self.parameters.shared_headroom || self.activity.get(queue.port(), ALONE) != 0 {
@@ -146,7 +146,7 @@ impl Policy for Dsh {
         }
     }
 
-    /// With τ = 0; each queue's share is less by about τ otherwise.
+    /// Steady state with τ = 0; otherwise each queue's share is less by about τ.
     fn steady_state(&self, load: &Load) -> SteadyState {
         self.threshold.steady_state(load)
     }
@@ -181,39 +181,38 @@ impl Policy for Dsh {
     }
 }
 
-/// `policy = "dsh"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.dsh]`, with the names of DSH (IV).
+/// Settings of `[buffer.dsh]`, named as in DSH (IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DshSettings {
     /// `alpha`: α of `T(t)`.
     pub alpha: Alpha,
-    /// `estimator`: how φ̂ is reckoned.
+    /// `estimator`: arithmetic of φ̂.
     pub estimator: Estimator,
-    /// `w_g`: the weight of a new gradient in g_avg; at most 1, and 1/2^n for [`Estimator::Table`].
+    /// `w_g`: weight of a new gradient in g_avg; at most 1, and 1/2^n for [`Estimator::Table`].
     pub w_g: Alpha,
-    /// `w_v`: the weight of a new variation in v_avg; at most 1, and 1/2^n for [`Estimator::Table`].
+    /// `w_v`: weight of a new variation in v_avg; at most 1, and 1/2^n for [`Estimator::Table`].
     pub w_v: Alpha,
-    /// `k`: `ĝ = g_avg + k·v_avg`; 0 or a power of two for [`Estimator::Table`].
+    /// `k`: factor in `ĝ = g_avg + k·v_avg`; 0 or a power of two for [`Estimator::Table`].
     pub k: u32,
     /// `window`: τ is 0 when all packets of a port in the last window were of one queue (Algorithm 4).
     pub window: Span,
-    /// `port_xon_offset`: δ_p. `None` is as `[buffer] xon_offset`.
+    /// `port_xon_offset`: δ_p; `None` equals `[buffer] xon_offset`.
     pub port_xon_offset: Option<Bytes>,
-    /// `insurance`: whether each port has Φ of insurance headroom. Without it frames of lossless classes can drop.
+    /// `insurance`: whether each port has Φ of insurance headroom. Without it, lossless frames can be dropped.
     pub insurance: bool,
     /// `shared_headroom`: whether congested queues have headroom in the shared buffer.
     pub shared_headroom: bool,
 }
 
-/// How DSH estimates the headroom that a queue needs.
+/// Arithmetic of DSH's headroom estimate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Estimator {
-    /// By multiplication and division.
+    /// Multiplication and division.
     Exact,
-    /// By shifts and a table of quotients, as a switch chip would (Algorithm 3, Fig. 12).
+    /// Shifts and a table of quotients, as in a switch chip (Algorithm 3, Fig. 12).
     Table,
 }
 
@@ -297,7 +296,7 @@ impl PolicySettings for DshSettings {
 }
 
 impl DshSettings {
-    /// The table estimator has shifts in place of products.
+    /// Records an error for parameters that the table estimator can't express as shifts.
     fn refuse_unshiftable(&self, table: &Table<'_>) {
         let refuse = |key: &str, wrong: &str, instead: &str| {
             let message = format!("`{key}` is {wrong}, but `estimator` \"table\" shifts where \"exact\" multiplies");
@@ -305,7 +304,7 @@ impl DshSettings {
             table.doc().note(problem.at(table.at(key), "").at(table.at("estimator"), "the estimator"));
         };
         for (key, weight) in [("w_g", self.w_g), ("w_v", self.w_v)] {
-            // α of 2^16 bytes is α's own numerator over 2^16.
+            // `Alpha::of` on 2^16 bytes yields the numerator of α over 2^16.
             if !weight.of(Bytes::new(1 << 16)).get().is_power_of_two() {
                 refuse(key, "not 1/2^n", "\"1/4\"");
             }
@@ -316,7 +315,7 @@ impl DshSettings {
     }
 }
 
-/// The weight of what is new in an average.
+/// Weight of a new sample in an average.
 struct Weight(Alpha);
 
 impl FromStr for Weight {
@@ -325,7 +324,7 @@ impl FromStr for Weight {
     fn from_str(text: &str) -> Result<Weight, UnitError> {
         match text.parse() {
             Ok(weight) if weight <= Alpha::ONE => Ok(Weight(weight)),
-            // An α has 16 bits for its fraction.
+            // An α has 16 fractional bits.
             _ => Err(UnitError::new(text, "a number or fraction from 1/65536 to 1", "1/4")),
         }
     }

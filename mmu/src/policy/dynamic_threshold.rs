@@ -1,4 +1,4 @@
-//! DT: a threshold that follows the free buffer (spfc eq. 1, dsh eq. 2).
+//! DT: a threshold in proportion to the free buffer (spfc eq. 1, dsh eq. 2).
 
 use std::sync::Arc;
 
@@ -12,31 +12,31 @@ use super::{
 };
 use crate::layout::BufferLayout;
 
-/// `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
+/// DT policy: `T = α·(B_s − Σ w_s)`, the sum over all ingress queues.
 #[derive(Debug, SharedState)]
 pub struct DynamicThreshold {
     alpha: LiveAlpha,
-    /// What each port has of its own; `None` where α is one for all.
+    /// Factor of each port; `None` if all ports have the common α.
     #[state(same)]
     of_ports: Option<Box<[OfPort]>>,
 }
 
-/// How T of a port comes of what is free.
+/// Factor of one port's T.
 #[derive(Clone, Copy, Debug)]
 enum OfPort {
-    /// So many times that of α, in units of 2^-16.
+    /// Multiple of the common T, in units of 2^-16.
     Times(u64),
-    /// By an α of its own.
+    /// Own α of the port.
     Own(Alpha),
 }
 
 impl DynamicThreshold {
-    /// DT with this α.
+    /// Creates DT with a common α.
     pub fn new(alpha: Alpha) -> DynamicThreshold {
         DynamicThreshold { alpha: LiveAlpha::new(alpha), of_ports: None }
     }
 
-    /// DT whose α is this up to ports of `at_rate`, and beyond them in proportion to their rate.
+    /// Creates DT with this α up to ports of `at_rate`, and an α in proportion to the rate above.
     pub fn at_rate(alpha: Alpha, at_rate: BitRate, rates: &[BitRate]) -> DynamicThreshold {
         let of_port = |rate: &BitRate| {
             let times = (u128::from(rate.as_bps()) << 16) / u128::from(at_rate.as_bps().max(1));
@@ -45,7 +45,7 @@ impl DynamicThreshold {
         DynamicThreshold { of_ports: Some(rates.iter().map(of_port).collect()), ..DynamicThreshold::new(alpha) }
     }
 
-    /// This, but where a port has an α of its own.
+    /// Sets α per port; `None` keeps the common α.
     pub(crate) fn with_alphas(self, alphas: &[Option<Alpha>]) -> DynamicThreshold {
         if alphas.iter().all(Option::is_none) {
             return self;
@@ -59,17 +59,14 @@ impl DynamicThreshold {
         DynamicThreshold { of_ports, ..self }
     }
 
-    /// α.
     pub(super) fn alpha(&self) -> Alpha {
         self.alpha.get()
     }
 
-    /// From now on another α.
     pub(super) fn set_alpha(&self, alpha: Alpha) {
         self.alpha.set(alpha);
     }
 
-    /// T over a pool.
     #[inline]
     pub(super) fn over(&self, pool: PoolLevel) -> u64 {
         self.alpha().of(Bytes::new(pool.free())).get()
@@ -110,7 +107,7 @@ impl Policy for DynamicThreshold {
         }
     }
 
-    /// n queues get `α·B_s / (1 + n·α)` each.
+    /// Steady state: n queues get `α·B_s / (1 + n·α)` each.
     fn steady_state(&self, load: &Load) -> SteadyState {
         load.shared_by_weight(
             load.lossless as f64 * self.alpha().as_f64(),
@@ -129,19 +126,17 @@ impl Policy for DynamicThreshold {
     }
 }
 
-/// DT's thresholds under another name: a policy that differs from DT in its headroom alone.
+/// DT thresholds under another name: a policy that differs from DT in its headroom alone.
 #[derive(Debug, SharedState)]
 pub(super) struct WithOtherHeadroom {
     pub(super) threshold: DynamicThreshold,
     #[state(same)]
     pub(super) name: &'static str,
-    /// What it is, with this α.
+    /// Description for settings and an α.
     #[state(same)]
     pub(super) description: fn(&dyn PolicySettings, Alpha) -> Vec<String>,
-    /// α of its settings.
     #[state(same)]
     pub(super) alpha_of: fn(&dyn PolicySettings) -> Option<Alpha>,
-    /// As it was built.
     #[state(same)]
     pub(super) settings: Arc<dyn PolicySettings>,
 }
@@ -183,16 +178,15 @@ impl Policy for WithOtherHeadroom {
     }
 }
 
-/// `policy = "dt"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.dt]`.
+/// Settings of `[buffer.dt]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DtSettings {
-    /// `alpha`.
+    /// `alpha`: common α.
     pub alpha: Alpha,
-    /// `alpha_at_rate`: the rate of a port above which α grows in proportion.
+    /// `alpha_at_rate`: port rate above which α grows in proportion.
     pub alpha_at_rate: Option<BitRate>,
 }
 
@@ -284,7 +278,7 @@ mod tests {
         assert_eq!([0, 1, 2].map(|port| at(&by_rate, port)), [1_000_000, 4_000_000, 500_000]);
         let one = dt("1/8").with_alphas(&own);
         assert_eq!([0, 1, 2].map(|port| at(&one, port)), [1_000_000, 1_000_000, 500_000]);
-        // Another α of the policy is not that of the port.
+        // The policy's α does not change that of the port.
         one.set_alpha("1/4".parse().unwrap());
         assert_eq!([0, 1, 2].map(|port| at(&one, port)), [2_000_000, 2_000_000, 500_000]);
         assert!(dt("1/8").with_alphas(&[None; 3]).of_ports.is_none());

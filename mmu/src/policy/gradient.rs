@@ -1,7 +1,7 @@
-//! φ̂: how much headroom a queue will need, from how fast it grows (dsh IV-C, Algorithms 2 and 3).
+//! Estimate φ̂ of the headroom that a queue will need, from its growth (dsh IV-C, Algorithms 2 and 3).
 //!
-//! All in integers: a gradient is in units of 2^-20 bytes a nanosecond. Two forms of the same estimate are here, the
-//! exact one and the one for chips that neither multiply nor divide.
+//! All arithmetic is in integers: a gradient is in units of 2^-20 bytes per nanosecond. The estimate has an exact form and a form for chips
+//! that neither multiply nor divide.
 
 use weir_units::archive::{Archive, SharedState};
 use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
@@ -9,7 +9,7 @@ use weir_units::{Alpha, BitRate, Bytes, PortId, QueueId, Span, Time};
 use super::{PortWriter, QueueWords};
 use crate::sync::{AtomicU64, Ordering};
 
-/// Estimates φ̂ of every lossless ingress queue, on the lcore that admits its packets.
+/// Estimator of φ̂ for every lossless ingress queue, updated by the lcore that admits its packets.
 #[derive(Debug, SharedState)]
 pub struct HeadroomEstimator {
     #[state(same)]
@@ -18,27 +18,27 @@ pub struct HeadroomEstimator {
     queues: QueueWords<WORDS>,
 }
 
-/// How the estimate is computed.
+/// Arithmetic of the estimate.
 #[derive(Clone, Debug)]
 pub enum Form {
     /// Algorithm 2: division and multiplication.
     Exact {
-        /// Weight of the newest gradient.
+        /// Weight of the newest gradient, w_g.
         w_g: Alpha,
-        /// Weight of the newest deviation.
+        /// Weight of the newest deviation, w_v.
         w_v: Alpha,
-        /// Deviations added to the mean.
+        /// Number of deviations added to the mean.
         k: u32,
     },
     /// Algorithm 3 and Fig. 12: logarithms and powers from tables, shifts, and steps for φ̂.
     Table {
-        /// w_g is 2^-this.
+        /// Shift n of w_g = 2^-n.
         w_g_shift: u32,
-        /// w_v is 2^-this.
+        /// Shift n of w_v = 2^-n.
         w_v_shift: u32,
-        /// k is 2^this; `None` is k = 0.
+        /// Shift n of k = 2^n; `None` is k = 0.
         k_shift: Option<u32>,
-        /// The tables.
+        /// Tables of logarithms and powers.
         tables: Box<Tables>,
     },
 }
@@ -52,33 +52,30 @@ pub struct Tables {
     power: [u32; 64],
 }
 
-/// What the estimate needs to know of a link.
 #[derive(Debug)]
 struct Line {
-    /// C, as a gradient. Relaxed, as are the steps: while C changes, an estimate goes by either.
+    /// C, as a gradient. Relaxed, as are the steps: while C changes, an estimate uses either value.
     rate: AtomicU64,
-    /// Φ, the worst case: growth at C for as long as a PAUSE takes to work, D = Φ / C.
+    /// Φ, the worst case: growth at C until a PAUSE takes effect, D = Φ / C.
     headroom: u64,
-    /// The gradient at which each step of Fig. 12 ends, and φ̂ on it.
+    /// Upper gradient of each step of Fig. 12, and φ̂ on that step.
     steps: [(AtomicU64, u64); STEPS],
 }
 
 const FRACTION_BITS: u32 = 20;
-/// Steps of Fig. 12.
 const STEPS: usize = 32;
 
-/// A queue's words.
 const WORDS: usize = 5;
 const LAST_AT: usize = 0;
 const LAST_LENGTH: usize = 1;
 const MEAN: usize = 2;
 const DEVIATION: usize = 3;
 const ESTIMATE: usize = 4;
-/// There was no arrival yet.
+/// Value of `LAST_AT` before the first arrival.
 const NEVER: u64 = u64::MAX;
 
 impl HeadroomEstimator {
-    /// For ports of these rates and worst-case headrooms Φ.
+    /// Creates an estimator for ports of these rates and worst-case headrooms Φ.
     pub fn new(form: Form, ports: &[(BitRate, Bytes)]) -> HeadroomEstimator {
         HeadroomEstimator {
             form,
@@ -87,14 +84,14 @@ impl HeadroomEstimator {
         }
     }
 
-    /// The port's link has another rate from now on. Φ stays.
+    /// Sets the rate of a port's link. Φ stays.
     pub fn set_rate(&self, port: PortId, rate: BitRate) {
         self.ports[port.index()].set_rate(rate);
     }
 
-    /// Packets arrived, and with them the queue is `length` bytes long.
+    /// Records an arrival after which the queue is `length` bytes long.
     ///
-    /// Packets of one burst arrive at one instant and count as one arrival: there is no gradient over no time.
+    /// Packets of a burst arrive at one instant and count as one arrival, because a gradient needs elapsed time.
     #[inline]
     pub fn arrive(&self, writer: &mut PortWriter, queue: QueueId, now: Time, length: u64) {
         let (last_at, last_length) = (self.queues.get(queue, LAST_AT), self.queues.get(queue, LAST_LENGTH));
@@ -109,7 +106,7 @@ impl HeadroomEstimator {
         self.queues.set(writer, queue.class(), LAST_LENGTH, length);
     }
 
-    /// φ̂ in bytes, from 0 to Φ.
+    /// Estimate φ̂ in bytes, from 0 to Φ.
     #[inline]
     pub fn estimate(&self, queue: QueueId) -> u64 {
         self.queues.get(queue, ESTIMATE)
@@ -127,12 +124,12 @@ impl HeadroomEstimator {
 }
 
 impl Form {
-    /// The exact form.
+    /// Creates the exact form.
     pub fn exact(w_g: Alpha, w_v: Alpha, k: u32) -> Form {
         Form::Exact { w_g, w_v, k }
     }
 
-    /// The form with shifts and tables. `None` if w_g or w_v is not 2^-n, or k neither 2^n nor 0.
+    /// Creates the form with shifts and tables; `None` if w_g or w_v is not 2^-n, or k neither 2^n nor 0.
     pub fn table(w_g: Alpha, w_v: Alpha, k: u32) -> Option<Form> {
         let shift = |weight: Alpha| (0..=16).find(|shift| Alpha::ratio(1, 1 << shift) == Ok(weight));
         let k_shift = (k != 0).then(|| k.ilog2());
@@ -142,7 +139,7 @@ impl Form {
         Some(Form::Table { w_g_shift: shift(w_g)?, w_v_shift: shift(w_v)?, k_shift, tables: Box::new(Tables::new()) })
     }
 
-    /// The next mean gradient, mean deviation, and φ̂, of a queue that grew by `grown` bytes in `elapsed`.
+    /// Computes the next mean gradient, mean deviation and φ̂ of a queue that grew by `grown` bytes in `elapsed`.
     fn step(&self, line: &Line, mean: i64, deviation: i64, grown: i64, elapsed: Span) -> (i64, i64, u64) {
         match self {
             Form::Exact { w_g, w_v, k } => {
@@ -186,9 +183,9 @@ impl Tables {
         }
     }
 
-    /// `2^(log2 Δq − log2 Δt)`, with the sign of Δq.
+    /// Gradient `2^(log2 Δq − log2 Δt)`, with the sign of Δq.
     fn gradient(&self, grown: i64, elapsed: Span) -> i64 {
-        /// log2(1000 · 2^20): from bytes a picosecond to the unit of gradients.
+        /// Logarithm log2(1000 · 2^20): from bytes per picosecond to the unit of gradients.
         const UNIT: i64 = 30_685;
         if grown == 0 {
             return 0;
@@ -198,10 +195,10 @@ impl Tables {
         if grown < 0 { -size } else { size }
     }
 
-    /// In units of 2^-10.
+    /// Base-2 logarithm in units of 2^-10.
     fn log2(&self, value: u64) -> i64 {
         let exponent = value.ilog2();
-        // The six bits below the leading one, rounded off.
+        // The six bits below the leading one; lower bits are dropped.
         let mantissa = if exponent >= 6 { value >> (exponent - 6) } else { value << (6 - exponent) };
         i64::from(exponent) << 10 | i64::from(self.logarithm[(mantissa & 63) as usize])
     }
@@ -237,7 +234,7 @@ impl Line {
 
     fn set_rate(&self, rate: BitRate) {
         let scale = 8u128 * 1_000_000_000;
-        // No gradient is beyond what an i64 holds.
+        // Every gradient fits an i64.
         let rate = ((u128::from(rate.as_bps()) << FRACTION_BITS) / scale).max(1) as u64;
         self.rate.store(rate, Ordering::Relaxed);
         for ((end, _), n) in self.steps.iter().zip(1..) {
@@ -250,13 +247,13 @@ impl Line {
         self.rate.load(Ordering::Relaxed) as i64
     }
 
-    /// What polling makes look faster than the link is cut to the link's rate.
+    /// Caps a gradient at the link's rate, which polling may make it exceed.
     #[inline]
     fn bounded(&self, gradient: i64) -> i64 {
         gradient.min(self.rate())
     }
 
-    /// Fig. 12: nothing for a queue that does not grow, then the first step that is not exceeded.
+    /// Estimate φ̂ by Fig. 12: zero for a queue that does not grow, otherwise that of the first step not exceeded.
     fn by_steps(&self, gradient: i64) -> u64 {
         if gradient <= 0 {
             return 0;
@@ -282,7 +279,7 @@ mod tests {
         (HeadroomEstimator::new(form, &[(BitRate::gbps(100), PHI)]), PortWriter::new(PortId(0)))
     }
 
-    /// Algorithm 2 in floating point, beside a queue's lengths every `step`.
+    /// Algorithm 2 in floating point, for queue lengths at intervals of `step`.
     fn reference(lengths: &[u64], step: Span) -> f64 {
         let (mut mean, mut deviation) = (0.0, 0.0f64);
         let rate = 12.5;
@@ -308,7 +305,7 @@ mod tests {
         estimator.estimate(queue)
     }
 
-    /// Queues that grow at all rates, shrink, and swing.
+    /// Queues that grow at all rates, shrink, and oscillate.
     fn histories() -> impl Iterator<Item = Vec<u64>> {
         let ramps = (0..40u64).map(|n| (0..60).map(|step| step * n * 40).collect::<Vec<_>>());
         let falls = (1..20u64).map(|n| (0..60).map(|step| 200_000 - step * n * 50).collect::<Vec<_>>());
@@ -332,7 +329,7 @@ mod tests {
 
     #[test]
     fn the_table_form_is_near_the_exact_one() {
-        // A step of Fig. 12, and what six bits of a logarithm lose on one gradient, three times the deviation's share.
+        // Tolerance: a step of Fig. 12, and the loss of six bits of a logarithm on one gradient, three times the deviation's share.
         let allowed = PHI.get() / STEPS as u64 + PHI.get() * 6 / 100;
         let step = Span::from_nanos(123);
         let mut worst = 0;
@@ -395,7 +392,7 @@ mod tests {
         estimator.arrive(&mut writer, queue, Time::ZERO, 1_000);
         estimator.arrive(&mut writer, queue, Time::ZERO, 9_000);
         assert_eq!(estimator.estimate(queue), 0);
-        // The growth within the burst counts at the next.
+        // The growth within the burst counts at the next arrival.
         estimator.arrive(&mut writer, queue, Time::from_nanos(1_000), 1_000);
         assert_eq!(estimator.estimate(queue), 0);
         estimator.arrive(&mut writer, queue, Time::from_nanos(2_000), 6_000);

@@ -1,4 +1,4 @@
-//! Kinds of buffer policy: what a file chooses by name, what it says of one, and what a switch makes of that.
+//! Kinds of buffer policy: selection by name, settings from the file, and construction of the policy.
 
 use std::any::Any;
 use std::fmt::{self, Debug};
@@ -12,142 +12,142 @@ use super::{LayoutNeeds, Policy, QueueView};
 use crate::layout::BufferLayout;
 use crate::xon::Xon;
 
-/// A policy that files choose by `[buffer] policy`, with a table of its own, `[buffer.NAME]`.
+/// Kind of buffer policy, selected by `[buffer] policy`, with a table of its own, `[buffer.NAME]`.
 pub trait PolicyKind: Named + Debug {
-    /// Reads the policy's table, which is empty where the file has none. Faults are noted in the table's document, and
-    /// reads as its default.
+    /// Parses the policy's table, which is empty if the file has none. Errors are recorded in the table's document; an invalid key reads as
+    /// its default.
     fn read(&self, table: &Table<'_>) -> Arc<dyn PolicySettings>;
 }
 
-/// What a file says of its policy. Rules with the rest of the file are checked here, and the policy is built of it.
+/// Settings of a buffer policy from a file: checks them against the rest of the file and builds the policy.
 ///
-/// [`needs`](PolicySettings::needs) comes first: it says how the buffer is cut. Then [`check`](PolicySettings::check) is called
-/// once, and [`check_sizes`](PolicySettings::check_sizes) if all that sizes come from was read well. In a file without errors
-/// [`build`](PolicySettings::build) makes the policy, once for each switch.
+/// Call order: [`needs`](PolicySettings::needs) first, for the partition of the buffer. Then [`check`](PolicySettings::check) once, and
+/// [`check_sizes`](PolicySettings::check_sizes) if every key that sizes derive from is valid. In a file without errors,
+/// [`build`](PolicySettings::build) creates the policy, once for each switch.
 pub trait PolicySettings: Any + Debug + Send + Sync {
-    /// Its kind.
+    /// Kind of the policy.
     fn kind(&self) -> &'static dyn PolicyKind;
 
-    /// What it needs of the buffer's partition.
+    /// Policy's requirements for the partition of the buffer.
     fn needs(&self) -> LayoutNeeds;
 
-    /// The policy over a partition.
+    /// Builds the policy over a partition.
     ///
     /// # Errors
-    /// It can't work with ports of these rates.
+    /// The policy does not support ports of these rates.
     fn build(&self, context: &BuildContext<'_>) -> Result<Box<dyn Policy>, PolicyError>;
 
-    /// Notes what does not go together with the rest of the file, sizes apart.
+    /// Records conflicts with the rest of the file, other than sizes.
     fn check(&self, _file: &FileFacts<'_>) {}
 
-    /// Notes what does not go together with the buffer's sizes.
+    /// Records conflicts with the buffer's sizes.
     fn check_sizes(&self, _file: &FileFacts<'_>, _sizes: &Sizes<'_>) {}
 
-    /// T, if it stays where it is. Its key is `threshold`.
+    /// Constant T, of the key `threshold`, if the policy has one.
     fn constant_threshold(&self) -> Option<ConstantThreshold> {
         None
     }
 
-    /// The key of the time in which departures are counted, if they are: how much can depart in it is bounded.
+    /// Key of the window in which departures are counted, if any. The bytes that can depart in a window are bounded.
     fn window_key(&self) -> Option<&'static Key> {
         None
     }
 
-    /// The keys that may change while lcores go on, by [`Policy::retune`]. What the others set is made at the start: the buffer's
-    /// partition, filters, windows.
+    /// Keys that [`Policy::retune`] may change at run time. Other keys set the buffer's partition, filters and windows at
+    /// start.
     fn live_keys(&self) -> &'static [&'static str] {
         &[]
     }
 
-    /// Whether a port may have an α of its own: [`BuildContext::alphas`].
+    /// Whether a port may have its own α ([`BuildContext::alphas`]).
     fn takes_alphas_of_ports(&self) -> bool {
         false
     }
 
-    /// Why lossless frames may be lost under it, where its needs do not say so.
+    /// Warning why the policy may lose lossless frames, where its needs do not imply one.
     fn warning(&self) -> Option<&'static str> {
         None
     }
 }
 
-/// The rest of a file, for a policy's rules.
+/// Context from the rest of the file, for a policy's checks.
 #[derive(Debug)]
 pub struct FileFacts<'f> {
-    /// Where errors are noted.
+    /// Document that collects errors.
     pub doc: &'f Doc,
     /// `[buffer] size`.
     pub size: Bytes,
-    /// `[buffer] headroom`: Φ of each lossless ingress queue, or `None` where the rule sets it.
+    /// `[buffer] headroom`: Φ of each lossless ingress queue; `None` if the headroom rule sets it.
     pub headroom: Option<Bytes>,
-    /// `[buffer] xon_offset`, δ, or its default, and `xon_floor`.
+    /// `[buffer] xon_offset` (δ, or its default) and `xon_floor`.
     pub xon: Xon,
-    /// How many classes are lossless.
+    /// Number of lossless classes.
     pub lossless_classes: u32,
 }
 
-/// The buffer's sizes that follow from a file.
+/// Sizes of the buffer that follow from a file.
 #[derive(Debug)]
 pub struct Sizes<'f> {
-    /// Whether private buffers and headroom, and the ingress pool where its size is given, fit the buffer.
+    /// Whether private buffers, headroom and a given ingress pool fit into the buffer.
     pub fit: bool,
-    /// B_s: what private buffers and headroom leave of the buffer, or the ingress pool.
+    /// B_s: the buffer less private buffers and headroom, or the ingress pool.
     pub shared: Bytes,
-    /// The ports in the file's order.
+    /// Sizes of each port, in the file's order.
     pub ports: &'f [PortSizes<'f>],
 }
 
-/// A port's sizes.
+/// Sizes of one port.
 #[derive(Clone, Copy, Debug)]
 pub struct PortSizes<'f> {
-    /// The port's name.
+    /// Name of the port.
     pub name: &'f str,
-    /// Φ of each of its lossless ingress queues; `None` where nothing tells.
+    /// Headroom Φ of each of the port's lossless ingress queues; `None` if unknown.
     pub headroom: Option<Bytes>,
 }
 
-/// What a policy is built for. Lists are in the order of the ports.
+/// Switch for which a policy is built. Lists are in port order.
 #[derive(Debug)]
 pub struct BuildContext<'c> {
-    /// The partition, by the policy's needs.
+    /// Partition of the buffer, as the policy's needs require.
     pub layout: &'c BufferLayout,
     /// C of each port.
     pub rates: &'c [BitRate],
-    /// α of each port that has its own, for policies that [take it](PolicySettings::takes_alphas_of_ports).
+    /// Factor α of each port that has its own, for policies that [take it](PolicySettings::takes_alphas_of_ports).
     pub alphas: &'c [Option<Alpha>],
-    /// The rate at which the frames that fill the buffer most do so, charged in whole cells, by port.
+    /// Rate of charges of each port, in whole cells, under the frame length that fills the buffer fastest.
     pub fill_rates: &'c [BitRate],
-    /// The most that one frame is charged.
+    /// Maximum charge of one frame, in bytes.
     pub frame_max: Bytes,
-    /// δ.
+    /// Hysteresis δ, in bytes.
     pub xon_offset: Bytes,
-    /// How long the switch itself may take from an arrival to the PAUSE: what Φ by the rule has beside the link's part.
+    /// Maximum reaction time of the switch from an arrival to the PAUSE: the part of Φ that does not depend on the link.
     pub reaction: Span,
 }
 
-/// A threshold that stays where it is.
+/// Threshold that does not change over time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConstantThreshold {
-    /// As the file gives it.
+    /// Threshold from the file.
     Given(Bytes),
-    /// B_s / N_p.
+    /// Share of each port, B_s / N_p.
     EvenShare,
 }
 
-/// Why a policy can't be built.
+/// Reason why a policy can't be built.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyError {
-    /// The key of its table that is to blame.
+    /// Key of the policy's table that causes the error.
     pub key: &'static str,
-    /// The error, as a sentence.
+    /// Error message, a sentence.
     pub message: String,
-    /// What to write instead.
+    /// Suggested correction.
     pub help: String,
 }
 
-/// α● of the lossless ingress queues.
+/// Key of α● of the lossless ingress queues.
 pub const ALPHA: Key = Key::new("alpha", "1", "α of the lossless ingress queues");
 
-/// The headroom that a queue needs, as DSH and adaptive headroom reckon it.
+/// Gauge of a queue's headroom, as estimated by DSH or measured by adaptive headroom.
 pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
     "headroom_estimate_bytes",
     Unit::Bytes,
@@ -156,59 +156,58 @@ pub const HEADROOM_ESTIMATE: Gauge = Gauge::new(
 )
 .titled("Headroom as the policy reckons it");
 
-/// The length from which a queue is congested: that of Reverie's public simulator.
+/// Key of the length from which a queue counts as congested; the default is that of Reverie's public simulator.
 pub(super) const CONGESTED: Key = Key::new("congested", "20480B", "a queue counts in n_p from this length on");
 
-/// Whether shorter queues count in n_p by their part.
+/// Key of whether shorter queues count in n_p in proportion to their length.
 pub(super) const CONGESTED_PARTLY: Key =
     Key::new("congested_partly", "false", "whether a shorter queue counts in n_p by its part of that length");
 
-/// When a queue's part of n_p is looked at.
+/// Key of the events at which a queue's share of n_p is updated.
 pub(super) const CONGESTED_AT: Key = Key::new(
     "congested_at",
     "events",
     "when it is looked at whether a queue counts: at its events (arrivals and departures), or at its arrivals",
 );
 
-/// `congested_at`.
+/// Events at which a queue's share of n_p is updated: the key `congested_at`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestedAt {
     /// Arrivals and departures.
     Events,
-    /// Arrivals, and departures after which it is asked whether an OFF queue resumes. A queue that nothing comes for counts as it did
-    /// at its last arrival.
+    /// Arrivals, and departures after which an OFF queue may resume. A queue without arrivals keeps its share from its last arrival.
     Arrivals,
 }
 
-/// The words of `congested_at`.
+/// Values of the key `congested_at`.
 pub(super) const CONGESTED_AT_WORDS: &[(&str, CongestedAt)] =
     &[("events", CongestedAt::Events), ("arrivals", CongestedAt::Arrivals)];
 
 impl CongestedAt {
-    /// Whether a queue that a packet has left is looked at.
+    /// Whether a departure from this queue updates its share of n_p.
     #[inline]
     pub(super) fn departures_of(self, queue: &QueueView) -> bool {
         self == CongestedAt::Events || queue.off && queue.headroom == 0
     }
 }
 
-/// A size that is not nothing.
+/// Reads a size above zero.
 pub(super) fn size(table: &Table<'_>, key: &Key) -> Option<Bytes> {
     table.quantity(key.name, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
 }
 
-/// A size that is not nothing, or its default.
+/// Reads a size above zero, or its default.
 pub(super) fn size_or(table: &Table<'_>, key: &Key) -> Bytes {
     table.quantity_or(key, &SIZE, Bytes::new(1)..=BufferLayout::CONFIGURED_MAX)
 }
 
-/// A size that may be nothing.
+/// Reads a size, zero included, or its default.
 pub(super) fn size_or_none(table: &Table<'_>, key: &Key) -> Bytes {
     table.quantity_or(key, &SIZE, Bytes::ZERO..=BufferLayout::CONFIGURED_MAX)
 }
 
 impl FileFacts<'_> {
-    /// For a policy whose headroom the rule sets: notes that the file gives one all the same. `policy` says what the policy does.
+    /// Records an error if the file gives a headroom although the headroom rule sets it. `policy` is the message's predicate.
     pub(crate) fn refuse_given_headroom(&self, policy: &str) {
         let Some(size) = self.headroom else { return };
         let message = format!("`policy` {policy}, but `headroom` is {size}");
@@ -218,24 +217,24 @@ impl FileFacts<'_> {
 }
 
 impl dyn PolicySettings {
-    /// The policy's name.
+    /// Policy's name.
     pub fn name(&self) -> &'static str {
         self.kind().name()
     }
 
-    /// The path of one of the policy's keys in the file.
+    /// Path of one of the policy's keys in the file.
     pub fn at(&self, key: &str) -> String {
         format!("buffer.{}.{key}", self.name())
     }
 
-    /// These settings as the type that they are of; `None` if they are of another.
+    /// Downcasts the settings; `None` if they are of another type.
     pub fn downcast<T: PolicySettings>(&self) -> Option<&T> {
         (self as &dyn Any).downcast_ref()
     }
 }
 
 impl ConstantThreshold {
-    /// T of a shared segment.
+    /// Returns T for a shared segment of this size.
     pub fn of(self, shared: Bytes, ports: usize) -> Bytes {
         match self {
             ConstantThreshold::Given(threshold) => threshold,
@@ -245,7 +244,7 @@ impl ConstantThreshold {
 }
 
 impl PolicyError {
-    /// A window in which more can depart than is counted.
+    /// Creates the error of a window in which more bytes can depart than the counter holds.
     pub fn window(key: &Key, rates: &[BitRate]) -> PolicyError {
         let longest = longest_window(rates);
         PolicyError {
@@ -264,7 +263,7 @@ impl fmt::Display for PolicyError {
 
 impl std::error::Error for PolicyError {}
 
-/// The longest window in which the fastest port's departures are counted, in whole microseconds.
+/// Longest window, in whole microseconds, in which the fastest port's departures can be counted.
 pub fn longest_window(rates: &[BitRate]) -> Span {
     let fastest = rates.iter().copied().max().unwrap_or(BitRate::gbps(1));
     Span::from_micros(fastest.time_for(Bytes::new(Windows::BYTES_MAX)).as_micros())

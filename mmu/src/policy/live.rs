@@ -1,53 +1,53 @@
-//! Parameters that a control thread may change while lcores go by them.
+//! Parameters that a control thread may change while lcores read them.
 //!
-//! Each is one word that stands alone, read once for a decision: a packet is placed by the old value or by the new one.
+//! Each parameter is one independent word, read once per decision: a packet is placed by either the old or the new value.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use weir_units::archive::SharedState;
 use weir_units::{Alpha, Bytes};
 
-// Core's atomics in loom's models too: no model changes a parameter, and each of loom's own would multiply the interleavings.
+// Atomics of core under loom too: no model changes a parameter, and loom's own would multiply the interleavings.
 
-/// An α that may change. Relaxed: nothing else hangs on it.
+/// Factor α that may change at run time. Relaxed: no other memory depends on the value.
 #[derive(Debug, SharedState)]
 pub struct LiveAlpha(AtomicU32);
 
 impl LiveAlpha {
-    /// This α, for now.
+    /// Creates the parameter with an initial α.
     pub fn new(alpha: Alpha) -> LiveAlpha {
         LiveAlpha(AtomicU32::new(alpha.to_bits()))
     }
 
-    /// α now.
+    /// Current value.
     #[inline]
     pub fn get(&self) -> Alpha {
         Alpha::from_bits(self.0.load(Ordering::Relaxed))
     }
 
-    /// From now on another α.
+    /// Sets the value.
     pub fn set(&self, alpha: Alpha) {
         self.0.store(alpha.to_bits(), Ordering::Relaxed);
     }
 }
 
-/// A size that may change. Relaxed: nothing else hangs on it.
+/// Size that may change at run time. Relaxed: no other memory depends on the value.
 #[derive(Debug, SharedState)]
 pub struct LiveBytes(AtomicU64);
 
 impl LiveBytes {
-    /// This size, for now.
+    /// Creates the parameter with an initial size.
     pub fn new(size: Bytes) -> LiveBytes {
         LiveBytes(AtomicU64::new(size.get()))
     }
 
-    /// The size now.
+    /// Current value.
     #[inline]
     pub fn get(&self) -> Bytes {
         Bytes::new(self.0.load(Ordering::Relaxed))
     }
 
-    /// From now on another size.
+    /// Sets the value.
     pub fn set(&self, size: Bytes) {
         self.0.store(size.get(), Ordering::Relaxed);
     }

@@ -1,53 +1,52 @@
-//! What a policy needs of the buffer's partition, and the partition that follows.
+//! Requirements of a policy for the buffer's partition, and the resulting partition.
 
 use weir_units::Bytes;
 
 use crate::layout::{BufferLayout, Headroom, LayoutError, PortLayout};
 
-/// What a policy needs of the buffer's partition.
+/// Requirements of a policy for the buffer's partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LayoutNeeds {
-    /// Which memory headroom is taken from.
+    /// Memory that headroom is taken from.
     pub headroom: HeadroomNeeds,
-    /// The pools of the four-pool model, if the policy has them.
+    /// Pools of the four-pool model, if the policy has them.
     pub pools: Option<PoolSizes>,
-    /// The keys of the policy's table that all this comes from: where one of them is wrong, no size is judged.
+    /// Keys of the policy's table that determine the sizes; no size is checked if one of them is invalid.
     pub keys: &'static [&'static str],
 }
 
-/// Which memory headroom is taken from, and how much of it there is.
+/// Memory that headroom is taken from, and its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeadroomNeeds {
-    /// Φ for every lossless ingress queue.
+    /// Headroom Φ for every lossless ingress queue.
     PerQueue,
-    /// One pool of a part of Σ Φ over all lossless ingress queues, rounded down.
+    /// Pool of a part of Σ Φ over all lossless ingress queues, rounded down.
     Part {
         /// Percent of Σ Φ.
         percent: u32,
     },
-    /// One pool of the size that the policy's key `headroom_pool` gives; Σ Φ where it gives none.
+    /// Pool of the size in the policy's key `headroom_pool`; Σ Φ by default.
     Pool(Option<Bytes>),
-    /// Φ for every port: insurance headroom.
+    /// Insurance headroom: Φ for every port.
     PerPort,
-    /// None.
+    /// Absent headroom, as in DSH's ablation.
     Uninsured,
 }
 
-/// The sizes of the four-pool model's pools; `None` is the default.
+/// Sizes of the four-pool model's pools; `None` is the default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PoolSizes {
-    /// The ingress pool, by the key `ingress_pool`; `None` is what private buffers and headroom leave.
+    /// Ingress pool, by the key `ingress_pool`; by default the rest after private buffers and headroom.
     pub ingress: Option<Bytes>,
-    /// The egress lossy pool, by the key `egress_lossy_pool`; `None` is 80 % of the ingress pool.
+    /// Egress lossy pool, by the key `egress_lossy_pool`; by default 80 % of the ingress pool.
     pub egress_lossy: Option<Bytes>,
 }
 
 impl LayoutNeeds {
-    /// Φ for every lossless ingress queue, and one shared segment: most policies' needs.
+    /// Headroom Φ for every lossless ingress queue, and one shared segment: the requirements of most policies.
     pub const PER_QUEUE: LayoutNeeds = LayoutNeeds { headroom: HeadroomNeeds::PerQueue, pools: None, keys: &[] };
 
-    /// Bytes kept apart as headroom. `queues` is the sum of Φ over all lossless ingress queues, `ports` that over one such queue
-    /// of each port.
+    /// Bytes reserved as headroom. `queues` is Σ Φ over all lossless ingress queues, `ports` is Σ Φ over one such queue per port.
     pub fn headroom_size(&self, queues: Bytes, ports: Bytes) -> Bytes {
         match self.headroom {
             HeadroomNeeds::PerQueue => queues,
@@ -58,17 +57,17 @@ impl LayoutNeeds {
         }
     }
 
-    /// B_s, where private buffers and headroom leave this much: the ingress pool may be less.
+    /// B_s if private buffers and headroom leave `left` bytes; the ingress pool may be less.
     pub fn shared_size(&self, left: Bytes) -> Bytes {
         self.pools.and_then(|pools| pools.ingress).unwrap_or(left)
     }
 
-    /// The egress lossy pool beside a shared segment, if the policy has one.
+    /// Size of the egress lossy pool for a shared segment of this size, if the policy has one.
     pub fn egress_lossy_size(&self, shared: Bytes) -> Option<Bytes> {
         Some(self.pools?.egress_lossy.unwrap_or((shared * 4).divided_by(5)))
     }
 
-    /// Cuts a buffer of `size` for ports with these segments of their own.
+    /// Partitions a buffer of `size` for ports with these segments.
     ///
     /// # Errors
     /// The segments do not fit.

@@ -1,4 +1,4 @@
-//! Headroom oversubscription (dsh V-B; what Microsoft and SONiC do): less headroom than the worst case asks for.
+//! Headroom oversubscription (dsh V-B; practice of Microsoft and SONiC): less headroom than the worst case requires.
 
 use std::sync::Arc;
 
@@ -10,21 +10,21 @@ use super::{
     ALPHA, BuildContext, DynamicThreshold, HeadroomNeeds, LayoutNeeds, Policy, PolicyError, PolicyKind, PolicySettings,
 };
 
-/// `policy = "oversubscribed"`: SIH whose headroom is one pool of a part of Σ Φ, from which each queue takes at most its Φ. When
-/// more queues than it was sized for are OFF at once it runs dry, and lossless packets are lost. The thresholds are DT's.
+/// Kind of `policy = "oversubscribed"`: SIH whose headroom is one pool of a part of Σ Φ, from which each queue takes at most its Φ. If more
+/// queues are OFF at once than the pool was sized for, it runs dry, and lossless packets are lost. The thresholds are DT's.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.oversubscribed]`.
+/// Settings of `[buffer.oversubscribed]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OversubscribedSettings {
-    /// `alpha`.
+    /// `alpha`: α of DT.
     pub alpha: Alpha,
-    /// `headroom_percent`: the pool's size in percent of `Σ Φ`.
+    /// `headroom_percent`: size of the pool in percent of `Σ Φ`.
     pub headroom_percent: u32,
 }
 
-/// 80 in dsh V-B.
+/// The default is that of dsh V-B.
 const HEADROOM_PERCENT: Key = Key::new("headroom_percent", "80", "the headroom pool in percent of Σ Φ");
 
 impl Named for Kind {

@@ -1,4 +1,4 @@
-//! The keys of SONiC's pools, and their rules (reverie 2.2).
+//! Keys and rules of SONiC's pools (reverie 2.2).
 
 use std::cmp::Reverse;
 
@@ -9,15 +9,14 @@ use super::kind::size;
 use super::{FileFacts, HeadroomNeeds, LayoutNeeds, PolicySettings, PoolSizes, Sizes};
 use crate::layout::BufferLayout;
 
-/// The sizes of SONiC's pools; `None` is the default. The egress lossless pool is always the whole buffer
-/// (Reverie 2.2, heuristic 2).
+/// Sizes of SONiC's pools; `None` is the default. The egress lossless pool is always the whole buffer (Reverie 2.2, heuristic 2).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pools {
-    /// `ingress_pool`; `None` is what private buffers and the headroom pool leave.
+    /// `ingress_pool`; by default the rest after private buffers and the headroom pool.
     pub ingress: Option<Bytes>,
-    /// `headroom_pool`; `None` is Σ Φ over all lossless ingress queues.
+    /// `headroom_pool`; by default Σ Φ over all lossless ingress queues.
     pub headroom: Option<Bytes>,
-    /// `egress_lossy_pool`; `None` is 80 % of the ingress pool.
+    /// `egress_lossy_pool`; by default 80 % of the ingress pool.
     pub egress_lossy: Option<Bytes>,
 }
 
@@ -55,7 +54,7 @@ impl Pools {
         }
     }
 
-    /// The frames that arrive before a PAUSE works need a place, if only those of one queue.
+    /// Checks that the headroom pool holds the frames that arrive until a PAUSE takes effect, at least those of one queue.
     fn headroom_holds_a_queue(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
         let Some(pool) = self.headroom.filter(|_| file.lossless_classes > 0) else { return };
         let phis = || sizes.ports.iter().filter_map(|port| port.headroom);
@@ -72,7 +71,7 @@ impl Pools {
         file.doc.note(problem.at("buffer.headroom", "the headroom"));
     }
 
-    /// What lossy classes may hold at their egress they must get in at the ingress (Reverie 2.2, heuristic 3).
+    /// Checks that the egress lossy pool fits the ingress pool, which lossy packets also count in (Reverie 2.2, heuristic 3).
     fn egress_lossy_fits(&self, policy: &dyn PolicySettings, file: &FileFacts<'_>, ingress: Bytes) {
         let own = policy.at(EGRESS_LOSSY.name);
         let Some(pool) = self.egress_lossy.filter(|pool| *pool > ingress && file.doc.sound(&[&own])) else { return };

@@ -1,4 +1,4 @@
-//! All buffer policies by name.
+//! Registry of buffer policies.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use super::{
     spfc, static_threshold,
 };
 
-/// All buffer policies. Adding one to Weir is its file and its line here; a program of someone else's [adds](Registry::add) its
-/// own before the first file is read.
+/// Registry of all buffer policies. A policy of Weir is a file and a line here; a third-party program [adds](Registry::add) its own before
+/// the first file is read.
 pub static POLICIES: Registry<dyn PolicyKind> = Registry::new("buffer policy", BUILT_IN);
 
-/// Weir's own, in the order of the reference.
+/// Policies of Weir, in the order of the reference.
 static BUILT_IN: &[&dyn PolicyKind] = &[
     &static_threshold::Kind,
     &dynamic_threshold::Kind,
@@ -27,15 +27,15 @@ static BUILT_IN: &[&dyn PolicyKind] = &[
     &reverie::Kind,
 ];
 
-/// The policy of a file that names none.
+/// Default policy.
 pub const DEFAULT: &str = "dt";
 
-/// The tables of all policies, `buffer.NAME`.
+/// Tables of all policies, `buffer.NAME`.
 pub fn known_tables() -> impl Iterator<Item = KnownTable> {
     POLICIES.all().iter().map(|kind| KnownTable::of_kind("buffer", *kind))
 }
 
-/// The settings of a policy by its name and the text of its table, for a switch that no file describes.
+/// Settings of a policy by its name and the text of its table, for a switch without a file.
 ///
 /// ```
 /// let spfc = weir_mmu::policy::settings("spfc", "k_spfc = 8").unwrap();
@@ -45,7 +45,7 @@ pub fn known_tables() -> impl Iterator<Item = KnownTable> {
 /// ```
 ///
 /// # Errors
-/// There is no such policy, or the text is wrong.
+/// There is no such policy, or the text is invalid.
 pub fn settings(name: &str, table: &str) -> Result<Arc<dyn PolicySettings>, ConfigErrors> {
     let names: Vec<&'static str> = POLICIES.names().collect();
     let buffer = KnownTable::table("buffer", names.leak());

@@ -1,4 +1,4 @@
-//! Reverie: one pool for lossless and lossy, thresholds on low-pass filtered lengths (reverie 3).
+//! Reverie: one pool for lossless and lossy packets, with thresholds on low-pass filtered lengths (reverie 3).
 
 use std::str::FromStr;
 use std::sync::Arc;
@@ -15,38 +15,37 @@ use super::{
 };
 use crate::layout::BufferLayout;
 
-/// Every packet is counted once in the shared pool b*: a lossless one by its ingress queue, a lossy one by its egress
-/// queue. A queue admits while `q̂ ≤ Γ_p = α_p·(1/n_p)·(b* − q*)`.
+/// Reverie policy. Every packet counts once in the shared pool b*: a lossless one by its ingress queue, a lossy one by its egress queue. A
+/// queue admits while `q̂ ≤ Γ_p = α_p·(1/n_p)·(b* − q*)`.
 ///
-/// A lossy packet that is not admitted is dropped. A lossless one turns its queue OFF, and all that follow go to the
-/// queue's headroom until that is empty and the condition holds again.
+/// A lossy packet that is not admitted is dropped. A lossless one turns its queue OFF, and later packets go to the queue's headroom until
+/// that is empty and the condition holds again.
 ///
-/// That is the paper's. The public simulator of its authors differs in the filter, in n_p, and in when queues resume; each
+/// The default is the paper's definition. The authors' public simulator differs in the filter, in n_p, and in the RESUME condition; each
 /// difference is a parameter.
 #[derive(Debug, SharedState)]
 pub struct Reverie {
     alpha: LiveAlpha,
     #[state(same)]
     settings: ReverieSettings,
-    /// The counts of congested lossless ingress queues, and of congested lossy egress queues.
+    /// Counts of congested lossless ingress queues, and of congested lossy egress queues.
     congested: [CongestedQueues; 2],
 }
 
 impl Reverie {
-    /// With these settings, for `ports` ports.
+    /// Creates the policy for `ports` ports.
     pub fn new(settings: &ReverieSettings, ports: usize) -> Reverie {
         let count = || CongestedQueues::new(ports, settings.congested.get()).partial(settings.congested_partly);
         Reverie { alpha: LiveAlpha::new(settings.alpha), settings: *settings, congested: [count(), count()] }
     }
 
-    /// Γ.
     #[inline]
     fn bound(&self, queue: &QueueView, alpha: Alpha) -> u64 {
         let of_all = alpha.of(Bytes::new(queue.shared_pool.free())).get();
         self.congested[usize::from(!queue.lossless)].share(queue.queue.class(), of_all)
     }
 
-    /// Whether an OFF queue may run again, if its headroom is empty.
+    /// Whether an OFF queue may resume if its headroom is empty.
     #[inline]
     fn resumes(&self, queue: &QueueView, bound: u64) -> bool {
         queue.average < self.settings.resume_floor.get()
@@ -68,7 +67,7 @@ impl Policy for Reverie {
         self.shared_state(archive);
     }
 
-    /// The condition that does not hold any more as q̂ or q* grows.
+    /// True: the admission condition can only become false as q̂ or q* grows.
     fn thresholds_fall(&self) -> bool {
         true
     }
@@ -77,7 +76,7 @@ impl Policy for Reverie {
     fn threshold(&self, queue: &QueueView) -> Threshold {
         let bound = self.bound(queue, self.alpha.get());
         if queue.off {
-            // Its packets go to headroom even if the condition holds.
+            // Packets of an OFF queue go to headroom even if the condition holds.
             return Threshold { admit: 0, xoff: if self.resumes(queue, bound) { u64::MAX } else { 0 } };
         }
         Threshold::at(if queue.average <= bound { u64::MAX } else { 0 })
@@ -110,7 +109,7 @@ impl Policy for Reverie {
         Some(filter.cut_to_length(filter_cut).with_headroom(filter_headroom))
     }
 
-    /// RESUME when the condition holds again and the headroom is empty, says the paper; no more. What goes beyond compares q̂, not w_s.
+    /// False: in the paper, RESUME needs only the condition and an empty headroom. The offsets beyond the paper compare q̂, not w_s.
     fn has_hysteresis(&self) -> bool {
         false
     }
@@ -121,7 +120,7 @@ impl Policy for Reverie {
         }
     }
 
-    /// Theorem 1: lossless and lossy get in all `α·b* / (1 + α● + α°)`, however many queues they are.
+    /// Steady state by theorem 1: lossless and lossy get `α·b* / (1 + α● + α°)` in total, for any number of queues.
     fn steady_state(&self, load: &Load) -> SteadyState {
         let weight = |queues: u64, alpha: Alpha| if queues > 0 { alpha.as_f64() } else { 0.0 };
         load.shared_by_weight(weight(load.lossless, self.alpha.get()), weight(load.lossy, load.lossy_alpha))
@@ -145,36 +144,35 @@ impl Policy for Reverie {
     }
 }
 
-/// `policy = "reverie"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.reverie]`.
+/// Settings of `[buffer.reverie]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReverieSettings {
     /// `alpha`: α● of the lossless ingress queues.
     pub alpha: Alpha,
     /// `gamma`: γ, the weight of a queue's past, in parts per billion; below 1.
     pub gamma_ppb: u32,
-    /// `congested`: a queue counts in n_p from this length on.
+    /// `congested`: length from which a queue counts in n_p.
     pub congested: Bytes,
-    /// `congested_partly`: whether a shorter one counts by its part of that length.
+    /// `congested_partly`: whether a shorter queue counts in proportion to its length.
     pub congested_partly: bool,
-    /// `congested_at`: when it is looked at.
+    /// `congested_at`: events at which a queue's share of n_p is updated.
     pub congested_at: CongestedAt,
-    /// `filter_at`: which events are steps of the filter.
+    /// `filter_at`: events that are steps of the filter.
     pub filter_at: FilterAt,
-    /// `filter_cut`: whether a departure leaves no q̂ above q.
+    /// `filter_cut`: whether a departure caps q̂ at q.
     pub filter_cut: bool,
     /// `filter_headroom`: whether headroom counts in q of a lossless queue.
     pub filter_headroom: bool,
-    /// `resume_offset`: an OFF queue runs again with q̂ so far below Γ,
+    /// `resume_offset`: an OFF queue resumes with q̂ this far below Γ.
     pub resume_offset: Bytes,
-    /// `resume_floor`: or with q̂ below this, whatever Γ is.
+    /// `resume_floor`: an OFF queue resumes with q̂ below this, regardless of Γ.
     pub resume_floor: Bytes,
 }
 
-/// Which events of a queue are steps of its filter.
+/// Events of a queue that are steps of its filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FilterAt {
     /// Arrivals and departures (reverie 3.2).
@@ -252,7 +250,7 @@ impl PolicySettings for ReverieSettings {
 }
 
 impl ReverieSettings {
-    /// The paper's, with these parameters.
+    /// Creates the paper's settings with these parameters.
     pub fn paper(alpha: Alpha, gamma_ppb: u32, congested: Bytes) -> ReverieSettings {
         ReverieSettings {
             alpha,
@@ -268,7 +266,6 @@ impl ReverieSettings {
         }
     }
 
-    /// Deviations from the paper.
     fn other_than_the_papers(&self) -> Vec<String> {
         let parts = [
             self.congested_partly.then(|| "shorter queues count in n_p by their part".to_owned()),
@@ -284,7 +281,7 @@ impl ReverieSettings {
     }
 }
 
-/// A number below 1 by its decimals, which a float would round.
+/// Decimal number below 1, exact where a float would round.
 #[derive(Debug, PartialEq, Eq)]
 struct PartsPerBillion(u32);
 
@@ -379,7 +376,7 @@ mod tests {
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 150_000);
         reverie.admitted(&mut writer, &QueueView { average: 100, ..queue(3) });
         assert_eq!(reverie.bound(&queue(0), Alpha::ONE), 200_000);
-        // Lossy egress queues are counted apart.
+        // Lossy egress queues have their own n_p.
         assert_eq!(reverie.bound(&QueueView { lossless: false, ..queue(0) }, Alpha::ONE), 600_000);
     }
 

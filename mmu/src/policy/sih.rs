@@ -1,4 +1,4 @@
-//! SIH: static and independent headroom (dsh II), what switch chips ship.
+//! SIH: static and independent headroom (dsh II), as in commercial switch chips.
 
 use std::sync::Arc;
 
@@ -10,15 +10,15 @@ use super::{
     ALPHA, BuildContext, DynamicThreshold, FileFacts, LayoutNeeds, Policy, PolicyError, PolicyKind, PolicySettings,
 };
 
-/// `policy = "sih"`: DT over what is left when **every** lossless ingress queue has its worst-case headroom Φ reserved,
-/// whether it is in use or not.
+/// Kind of `policy = "sih"`: DT over the rest of the buffer after **every** lossless ingress queue has its worst-case headroom Φ reserved,
+/// in use or not.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.sih]`.
+/// Settings of `[buffer.sih]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SihSettings {
-    /// `alpha`.
+    /// `alpha`: α of DT.
     pub alpha: Alpha,
 }
 

@@ -1,4 +1,4 @@
-//! SONiC's buffer model: four pools, a dynamic threshold in each (reverie 2.2, eq. 1; appendix A).
+//! Buffer model of SONiC: four pools, two of them with a dynamic threshold (reverie 2.2, eq. 1; appendix A).
 
 use std::sync::Arc;
 
@@ -13,18 +13,18 @@ use super::{
 };
 use crate::layout::BufferLayout;
 
-/// Every packet is counted twice: in the ingress pool (or the headroom pool), and in an egress pool.
+/// SONiC policy. Every packet counts twice: in the ingress pool (or the headroom pool), and in an egress pool.
 ///
-/// - Ingress, lossless: `Γ = α●·(b_in − q_in)`, where q_in has lossy packets too; beyond it PAUSE, and the headroom pool.
-/// - Egress, lossy: `Γ = α°·(b° − q°)` over the egress lossy pool, where q° has only lossy packets; beyond it drop.
-/// - Ingress, lossy, and egress, lossless: not bounded but by the pool (heuristics 2 and 3).
+/// - Ingress, lossless: `Γ = α●·(b_in − q_in)`, where q_in includes lossy packets; beyond Γ, PAUSE and the headroom pool.
+/// - Egress, lossy: `Γ = α°·(b° − q°)` over the egress lossy pool, where q° has only lossy packets; beyond Γ, drop.
+/// - Ingress, lossy, and egress, lossless: bounded only by the pool (heuristics 2 and 3).
 #[derive(Debug, SharedState)]
 pub struct Sonic {
     threshold: DynamicThreshold,
 }
 
 impl Sonic {
-    /// With this α● of ingress lossless queues; the pools are the layout's.
+    /// Creates the policy with this α● of lossless ingress queues; the pools are the layout's.
     pub fn new(alpha: Alpha) -> Sonic {
         Sonic { threshold: DynamicThreshold::new(alpha) }
     }
@@ -76,8 +76,8 @@ impl Policy for Sonic {
     }
 }
 
-/// Where four pools come to rest when all lossless queues together weigh `lossless` times what is free in the ingress
-/// pool, and all lossy ones `lossy` times what is free in the egress lossy pool (reverie eq. 2 and 3).
+/// Steady state of the four-pool model. `lossless` is the sum of the lossless queues' α over the ingress pool, `lossy` that of
+/// the lossy queues over the egress lossy pool (reverie eq. 2 and 3).
 pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
     let (ingress, egress) = (load.shared.get() as f64, load.egress_lossy.unwrap_or(load.shared).get() as f64);
     let q_lossy = egress * lossy / (1.0 + lossy);
@@ -85,16 +85,15 @@ pub(super) fn at_rest(load: &Load, lossless: f64, lossy: f64) -> SteadyState {
     SteadyState { lossless: each(q_lossless, load.lossless), lossy: each(q_lossy, load.lossy) }
 }
 
-/// `policy = "sonic"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.sonic]`.
+/// Settings of `[buffer.sonic]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SonicSettings {
     /// `alpha`: α of the lossless ingress queues.
     pub alpha: Alpha,
-    /// The pools' sizes.
+    /// Sizes of the pools.
     pub pools: Pools,
 }
 
@@ -151,7 +150,7 @@ mod tests {
 
     #[test]
     fn isolated_only_when_statically_cut() {
-        // Many queues: lossless is left b_in − b°, whatever its α (reverie, figure 4).
+        // Many queues: lossless gets b_in − b° for any α (reverie, figure 4).
         let share = |ingress: u64, egress| {
             let load = Load { egress_lossy: Some(Bytes::mb(egress)), ..load(ingress * 1_000_000, 64, 64) };
             let rest = Sonic::new(Alpha::ONE).steady_state(&load);

@@ -1,4 +1,4 @@
-//! SPFC: selective PFC, which lets victim ports buffer on (spfc IV-B, V-A).
+//! SPFC: selective PFC, which lets victim ports continue to buffer (spfc IV-B, V-A).
 
 use std::sync::Arc;
 
@@ -15,18 +15,18 @@ use super::{
 use crate::layout::BufferLayout;
 use crate::sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Each ingress port is in one of two states.
+/// SPFC policy. Each ingress port is in one of two states.
 ///
 /// - *Normal*: `T = α·(B − Σ Q)`, the sum over victim and normal ports.
-/// - *Victim*: `T = B`. It still pauses when the shared segment is full.
+/// - *Victim*: `T = B`. The port still pauses when the shared segment is full.
 ///
-/// A port is a victim while packets of it depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC
-/// counter, whose verdict SH holds until the next window ends), and none of its queues is OFF: from a PAUSE to its
-/// RESUME the port is normal whatever the counter says. [`VictimAt`] says from when on a window's count tells.
+/// A port is a victim while its packets depart at `C / K_spfc` or more, measured in windows of TC (the paper's IRC counter, whose result SH
+/// holds until the next window ends), and none of its queues is OFF. From a PAUSE to its RESUME the port is normal regardless of the
+/// counter. [`VictimAt`] sets when a window's count takes effect.
 #[derive(Debug, SharedState)]
 pub struct Spfc {
     threshold: DynamicThreshold,
-    /// May change: [`Policy::retune`].
+    /// K_spfc, which [`Policy::retune`] may change.
     k_spfc: AtomicU32,
     #[state(same)]
     tc: Span,
@@ -40,15 +40,13 @@ pub struct Spfc {
 #[derive(Debug, SharedState)]
 struct Port {
     departures: CachePadded<Departures>,
-    /// C·TC / K_spfc, in bytes. Relaxed: a number that stands alone.
+    /// C·TC / K_spfc, in bytes. Relaxed: an independent number.
     victim_from: AtomicU64,
-    /// C, in b/s: for the control thread alone.
     rate: AtomicU64,
 }
 
 impl Spfc {
-    /// With these settings, for ports of these rates. `None` if a window of TC carries more than [`Windows::BYTES_MAX`] at C,
-    /// more than it counts.
+    /// Creates the policy for ports of these rates; `None` if a window of TC carries more than [`Windows::BYTES_MAX`] at C.
     pub fn new(settings: &SpfcSettings, rates: &[BitRate]) -> Option<Spfc> {
         let SpfcSettings { alpha, k_spfc, tc, victim_at } = *settings;
         let port = |rate: &BitRate| {
@@ -67,12 +65,12 @@ impl Spfc {
         self.k_spfc.load(Ordering::Relaxed)
     }
 
-    /// The count of IRC: C·TC / K_spfc, what departs from a victim in a window at least.
+    /// Threshold of IRC, C·TC / K_spfc: the minimum bytes that depart from a victim in a window.
     pub(crate) fn victim_bytes(rate: BitRate, k_spfc: u32, tc: Span) -> u64 {
         rate.bytes_in(tc).get().div_ceil(u64::from(k_spfc.max(1)))
     }
 
-    /// What its windows say, unless reset from a PAUSE to its RESUME.
+    /// Whether the port's windows make it a victim; false from a PAUSE to its RESUME.
     #[inline]
     fn is_victim(&self, queue: &QueueView) -> bool {
         let port = &self.ports[queue.queue.port().index()];
@@ -87,7 +85,7 @@ impl Spfc {
     }
 }
 
-/// The count that makes a victim; `None` if a window carries more than it counts.
+/// Byte count that makes a victim; `None` if a window carries more than the counter holds.
 fn victim_from(rate: BitRate, k_spfc: u32, tc: Span) -> Option<u64> {
     let window = rate.bytes_in(tc).get();
     (window <= Windows::BYTES_MAX).then(|| Spfc::victim_bytes(rate, k_spfc, tc).max(1))
@@ -102,7 +100,7 @@ impl Policy for Spfc {
         self.shared_state(archive);
     }
 
-    /// A victim stays one while nothing turns OFF.
+    /// True: a victim stays one unless a queue goes OFF.
     fn thresholds_fall(&self) -> bool {
         true
     }
@@ -131,7 +129,7 @@ impl Policy for Spfc {
         count.map(set).is_some()
     }
 
-    /// A port's state of now is what its windows counted, held against the new K_spfc.
+    /// Re-evaluates each port's state: its window counts are compared with the new K_spfc.
     fn retune(&self, settings: &dyn PolicySettings, _layout: &BufferLayout) {
         let Some(SpfcSettings { alpha, k_spfc, .. }) = settings.downcast() else { return };
         self.threshold.set_alpha(*alpha);
@@ -144,7 +142,7 @@ impl Policy for Spfc {
         }
     }
 
-    /// The steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
+    /// Steady state of normal ports: overloaded queues depart too slowly for their ports to be victims.
     fn steady_state(&self, load: &Load) -> SteadyState {
         self.threshold.steady_state(load)
     }
@@ -167,7 +165,7 @@ impl Policy for Spfc {
         ]
     }
 
-    /// From which rate of departures on the port is a victim, and what it may take then.
+    /// Describes the departure rate from which the port is a victim, and T of a victim.
     fn describe_port(&self, rate: BitRate, shared: Bytes) -> Option<String> {
         let bytes = Spfc::victim_bytes(rate, self.k_spfc(), self.tc);
         let from = BitRate::bps(rate.as_bps().div_ceil(u64::from(self.k_spfc())));
@@ -184,7 +182,7 @@ impl Policy for Spfc {
     }
 }
 
-/// Whether the port is in the victim state.
+/// Gauge of the victim state of a port.
 pub const VICTIM: Gauge = Gauge::new(
     "victim",
     Unit::State { on: "victim", off: "normal" },
@@ -194,29 +192,28 @@ pub const VICTIM: Gauge = Gauge::new(
 .titled("Port states (SPFC)")
 .of_port();
 
-/// `policy = "spfc"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.spfc]`.
+/// Settings of `[buffer.spfc]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpfcSettings {
     /// `alpha`: α of the normal ports.
     pub alpha: Alpha,
     /// `k_spfc`: a port is a victim from `C / K_spfc` on.
     pub k_spfc: u32,
-    /// `tc`: TC, the window over which a port's rate of departures is counted; 4 RTT or more.
+    /// `tc`: TC, the window over which a port's departures are counted; 4 RTT or more.
     pub tc: Span,
-    /// `victim_at`: from when on a window's count makes the port a victim.
+    /// `victim_at`: instant at which a window's count makes the port a victim.
     pub victim_at: VictimAt,
 }
 
-/// From when on a window of TC whose count is reached makes the port a victim. Either way its verdict holds until the next window ends.
+/// Instant at which a window of TC with the required count makes the port a victim. The state holds until the next window ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum VictimAt {
-    /// As soon as the count is reached, as the output of IRC turns (spfc V-A).
+    /// Instant at which the count is reached, as the output of IRC (spfc V-A).
     Count,
-    /// From its end on, when the whole window is known: up to a window later.
+    /// End of the window: up to a window later.
     WindowEnd,
 }
 
@@ -278,13 +275,13 @@ impl PolicySettings for SpfcSettings {
     }
 }
 
-/// A number with its thousands apart: `20,000`.
+/// Formats a number with thousands separators: `20,000`.
 fn grouped(n: u64) -> String {
     if n < 1_000 { n.to_string() } else { format!("{},{:03}", grouped(n / 1_000), n % 1_000) }
 }
 
-/// The K_spfc that tell victims from burst ports by the fluid model: `N+1 > K > (N+1) / ((1−ε)(N+1) + 1)`, for N burst
-/// ports and a share ε of congested traffic at the victim (spfc, appendix A). Lower and upper bound, both excluded.
+/// Bounds, both excluded, of the K_spfc that separate victims from burst ports in the fluid model: `N+1 > K > (N+1) / ((1−ε)(N+1) + 1)`,
+/// for N burst ports and a share ε of congested traffic at the victim (spfc, appendix A).
 pub fn k_spfc_bounds(burst_ports: u32, congested_share: f64) -> (f64, f64) {
     let ports = f64::from(burst_ports) + 1.0;
     (ports / ((1.0 - congested_share) * ports + 1.0), ports)
@@ -298,7 +295,7 @@ mod tests {
 
     const QUEUE: QueueId = QueueId::new(PortId(0), Class::new(3));
     const SHARED: u64 = 1_000_000;
-    /// C·TC at 10 Gb/s over 80 us.
+    /// Bytes of C·TC at 10 Gb/s over 80 us.
     const WINDOW_BYTES: u64 = 100_000;
 
     fn settings(victim_at: VictimAt) -> SpfcSettings {
@@ -309,7 +306,6 @@ mod tests {
         Spfc::new(&settings(victim_at), &[BitRate::gbps(10); 2]).unwrap()
     }
 
-    /// For what holds in both variants.
     fn both() -> [Spfc; 2] {
         [VictimAt::Count, VictimAt::WindowEnd].map(spfc)
     }
@@ -416,9 +412,9 @@ mod tests {
 
     #[test]
     fn the_bounds_of_k() {
-        // Misjudged when N < K − 1 …
+        // Misjudged if N < K − 1.
         assert!(k_spfc_bounds(3, 0.5).1 < 5.0 && k_spfc_bounds(4, 0.5).1 <= 5.0 && k_spfc_bounds(5, 0.5).1 > 5.0);
-        // … or ε > 1 − 1/K + 1/(N+1): 0.8 + 1/(N+1) at K = 5.
+        // Misjudged if ε > 1 − 1/K + 1/(N+1): 0.8 + 1/(N+1) at K = 5.
         for n in [9, 24, 29] {
             let limit = 0.8 + 1.0 / f64::from(n + 1);
             assert!(k_spfc_bounds(n, limit - 0.001).0 < 5.0, "N = {n}");

@@ -13,19 +13,19 @@ use super::{
 };
 use crate::layout::BufferLayout;
 
-/// T is the same constant for each ingress queue, whatever the others hold.
+/// Static policy: T is the same constant for each ingress queue.
 #[derive(Debug, SharedState)]
 pub struct StaticThreshold {
     threshold: LiveBytes,
 }
 
 impl StaticThreshold {
-    /// A policy with this `threshold` for every ingress queue.
+    /// Creates the policy with this `threshold`.
     pub fn new(threshold: Bytes) -> StaticThreshold {
         StaticThreshold { threshold: LiveBytes::new(threshold) }
     }
 
-    /// The shared segment divided evenly over the ports: B_s / N_p.
+    /// Creates the policy with the shared segment divided evenly by the ports: B_s / N_p.
     pub fn even(shared: Bytes, ports: usize) -> StaticThreshold {
         StaticThreshold::new(shared.divided_by(ports.max(1) as u64))
     }
@@ -75,14 +75,13 @@ impl Policy for StaticThreshold {
     }
 }
 
-/// `policy = "static"`.
 #[derive(Debug)]
 pub(super) struct Kind;
 
-/// `[buffer.static]`.
+/// Settings of `[buffer.static]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StaticSettings {
-    /// `threshold`; `None` shares the buffer out evenly over the ports: `B_s / N_p`.
+    /// `threshold`; `None` divides the shared buffer evenly by the ports: `B_s / N_p`.
     pub threshold: Option<Bytes>,
 }
 
@@ -129,7 +128,7 @@ impl PolicySettings for StaticSettings {
         Some(self.threshold.map_or(ConstantThreshold::EvenShare, ConstantThreshold::Given))
     }
 
-    /// A threshold above the shared buffer never pauses; one not above δ never resumes early.
+    /// Checks T: a threshold above the shared buffer never pauses, and a threshold not above δ never resumes early.
     fn check_sizes(&self, file: &FileFacts<'_>, sizes: &Sizes<'_>) {
         if !sizes.fit || !file.doc.sound(&["buffer.static", "buffer.xon_offset", "buffer.xon_floor"]) {
             return;
@@ -175,7 +174,7 @@ impl StaticSettings {
     }
 }
 
-/// A floor at the threshold has each frame pause and resume the sender.
+/// Checks `xon_floor`: a floor at the threshold would make each frame pause and resume the sender.
 fn check_floor(file: &FileFacts<'_>, xoff: Bytes) {
     let floor = file.xon.floor;
     if floor >= xoff {

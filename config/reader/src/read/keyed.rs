@@ -1,4 +1,4 @@
-//! Values of keys that own their default.
+//! Values of keys with defaults.
 
 use std::fmt::Display;
 use std::ops::RangeInclusive;
@@ -9,10 +9,10 @@ use weir_units::{Alpha, UnitError};
 use super::{Quantity, Table};
 use crate::Key;
 
-/// Values of keys with defaults. Each reads like the method of [`Table`] without `_or`; a value that is wrong, or not there,
-/// reads as the default.
+/// Readers of keys with defaults. Each reads as the method of [`Table`] without `_or`; a value that is invalid or absent reads as the
+/// default.
 impl Table<'_> {
-    /// A quantity with its unit.
+    /// Reads a quantity with its unit.
     pub fn quantity_or<T>(&self, key: &Key, quantity: &Quantity, range: RangeInclusive<T>) -> T
     where
         T: FromStr<Err = UnitError> + PartialOrd + Display,
@@ -21,33 +21,33 @@ impl Table<'_> {
         self.quantity(key.name, quantity, range).unwrap_or(default)
     }
 
-    /// A whole number.
+    /// Reads a whole number.
     pub fn integer_or(&self, key: &Key, range: RangeInclusive<u64>) -> u64 {
         let default = key.value();
         self.integer(key.name, range).unwrap_or(default)
     }
 
-    /// α.
+    /// Reads an α.
     pub fn alpha_or(&self, key: &Key) -> Alpha {
         let default = key.value();
         self.alpha(key.name).unwrap_or(default)
     }
 
-    /// A number of a type of its own.
+    /// Reads a number with its own type.
     pub fn number_or<T: FromStr<Err = UnitError>>(&self, key: &Key) -> T {
         let default = key.value();
-        // A fraction stands in quotes.
+        // A fraction needs quotes.
         let quotes = if key.otherwise.parse::<f64>().is_ok() { "" } else { "\"" };
         self.number(key.name, &format!("{} = {quotes}{}{quotes}", key.name, key.otherwise)).unwrap_or(default)
     }
 
-    /// True or false.
+    /// Reads a boolean.
     pub fn boolean_or(&self, key: &Key) -> bool {
         let default = key.value();
         self.boolean(key.name).unwrap_or(default)
     }
 
-    /// One of a few words; the default is one of them.
+    /// Reads one of a set of words, which includes the default.
     pub fn choice_or<T: Copy>(&self, key: &Key, choices: &[(&'static str, T)]) -> T {
         let default = choices.iter().find(|(word, _)| Some(*word) == key.default);
         let (_, default) = default.unwrap_or_else(|| panic!("`{}`: the default is none of its words", key.name));

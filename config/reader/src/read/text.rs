@@ -1,4 +1,4 @@
-//! From a file to its top level.
+//! Parsing of a file up to its top level.
 
 use std::fs;
 use std::path::Path;
@@ -8,28 +8,28 @@ use toml::de::DeTable;
 
 use crate::{ConfigError, ConfigErrors, Doc, Known, KnownTable, Problem, Source, Table};
 
-/// No switch of 64 ports needs a hundredth of this.
+/// Maximum length of a file in bytes: over a hundred times that of a switch of 64 ports.
 const TEXT_BYTES_MAX: usize = 1 << 20;
-/// Ten times what the deepest text needs. Only what is touched takes memory.
+/// Stack size of the parser thread: ten times the need of the deepest text. Only touched pages take memory.
 const STACK_BYTES: usize = 32 << 20;
 
-/// A kind of file.
+/// Format of a kind of file.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
-    /// What it is: `a switch's TOML file`.
+    /// Kind of file in messages: `a switch's TOML file`.
     pub what: &'static str,
-    /// The document with a complete example.
+    /// Document with a complete example.
     pub reference: &'static str,
-    /// A table that may stand in it more than once: `[[ports]]`.
+    /// Table that may occur more than once: `[[ports]]`.
     pub repeated: &'static str,
-    /// Its tables. In a table that is not among them, or has no keys here, none is unknown.
+    /// Known tables. A table that is absent here, or has no keys here, may have any key.
     pub tables: &'static [KnownTable],
 }
 
-/// The text of a file of this kind.
+/// Reads the text of a file of this format.
 ///
 /// # Errors
-/// It can't be read, or is not UTF-8.
+/// The file can't be read, or is not UTF-8.
 pub fn read_file(path: &Path, format: &Format) -> Result<String, ConfigErrors> {
     let name = path.display().to_string();
     let unreadable = |message: String, help: &str| {
@@ -44,10 +44,10 @@ pub fn read_file(path: &Path, format: &Format) -> Result<String, ConfigErrors> {
     })
 }
 
-/// Has `read` make something of a text. `name` stands for the file in messages.
+/// Parses a text and passes its top level to `read`. `name` is the file's name in messages.
 ///
 /// # Errors
-/// All that `read` notes in the document. Errors of TOML's syntax come alone: what follows one can't be trusted.
+/// All errors that `read` records in the document. A syntax error of TOML is reported alone: keys after it can't be trusted.
 pub fn read_text<T: Send>(
     name: &str,
     text: &str,
@@ -58,8 +58,8 @@ pub fn read_text<T: Send>(
         let problem = Problem::new("the file is larger than 1 MiB", format!("name {}", format.what));
         return Err(ConfigErrors::from(Source::unread(name, "").error(problem)));
     }
-    // The parser stops at 80 levels of inline tables and at 80 parts of a dotted key, but their product can stand in a
-    // file, and dropping such a tree overflows the stack of a usual thread.
+    // The parser stops at 80 levels of inline tables and at 80 parts of a dotted key, but a file can hold their product, and dropping such
+    // a tree overflows a default stack.
     let parser = thread::Builder::new().name("config".to_owned()).stack_size(STACK_BYTES);
     thread::scope(|scope| match parser.spawn_scoped(scope, || read_in_thread(name, text, format, read)) {
         Ok(running) => running.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)),
@@ -97,7 +97,7 @@ fn syntax(name: &str, text: &str, format: &Format, error: &toml::de::Error) -> C
     let Some(span) = error.span().filter(|span| span.start.max(span.end) <= text.len()) else {
         return source.error(Problem::new(message, ""));
     };
-    // Spans of the parser may end within a character; a report needs whole ones.
+    // Spans of the parser may end within a character; a report needs whole characters.
     let boundary = |at: &usize| text.is_char_boundary(*at);
     let start = (0..=span.start).rev().find(boundary).unwrap_or(0);
     let end = (span.end.max(start)..=text.len()).find(boundary).unwrap_or(text.len());
@@ -107,7 +107,7 @@ fn syntax(name: &str, text: &str, format: &Format, error: &toml::de::Error) -> C
     ConfigError::new(source, message.to_owned(), help, vec![(start..end, String::new())])
 }
 
-/// What to write for the slips that people make most: a quantity or a word without quotes, a key given twice.
+/// Returns help for the most frequent mistakes: a quantity or a word without quotes, a duplicate key.
 fn syntax_help(message: &str, line: &str, format: &Format) -> String {
     if message.contains("duplicate key") {
         return format!("give the key once, and each table (but {} and its like) once", format.repeated);

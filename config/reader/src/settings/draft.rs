@@ -1,18 +1,18 @@
-//! The text that settings make.
+//! Text that settings make.
 
 use std::ops::Range;
 
 use super::{Origin, Piece, Setting, Settings};
 use crate::{ConfigError, ConfigErrors};
 
-/// A switch's file made of settings, that knows where each stretch of its text came from.
+/// Switch file made of settings, with the origin of each span of its text.
 #[derive(Clone, Debug)]
 pub struct Draft {
     name: String,
     text: String,
-    /// In the order of the text, without gaps between those of one line.
+    /// Origins in text order, without gaps between those of one line.
     stretches: Vec<Stretch>,
-    /// What an error points at that no line of the text caused.
+    /// Position for errors that no line of the text caused.
     whole: Option<Origin>,
 }
 
@@ -23,7 +23,7 @@ struct Stretch {
 }
 
 impl Draft {
-    /// The file of these settings. `name` stands for it where one is asked for, and in its first line.
+    /// Creates the file of these settings. `name` is its name in messages and in its first line.
     pub fn new(name: &str, settings: &Settings) -> Draft {
         let mut draft = Draft {
             name: name.to_owned(),
@@ -35,16 +35,15 @@ impl Draft {
         draft
     }
 
-    /// Has `parse` read the name and text of the file, as of any other; errors point where its parts came from.
+    /// Parses the file with `parse`; errors point at the origins of its parts.
     ///
     /// # Errors
-    /// All that is wrong with it.
+    /// All errors of `parse`.
     pub fn read<T>(&self, parse: impl FnOnce(&str, &str) -> Result<T, ConfigErrors>) -> Result<T, ConfigErrors> {
         parse(&self.name, &self.text).map_err(|errors| self.traced(errors))
     }
 
-    /// Errors about this file, pointing where its text came from. Where an error's own place has no origin it stays
-    /// as it is.
+    /// Maps errors of this file to the origins of its text. An error whose own position has no origin is unchanged.
     pub fn traced(&self, errors: ConfigErrors) -> ConfigErrors {
         let traced = errors.into_iter().map(|error| self.traced_error(error)).collect();
         ConfigErrors::of(traced).expect("as many as there were")
@@ -58,14 +57,14 @@ impl Draft {
             None => self.whole.clone().map(|origin| (origin, String::new())),
         };
         let Some((own, label)) = first else { return error };
-        // An error shows one file; what else it points at is told by its message.
+        // An error shows one file; its message names positions in other files.
         let others = places.flatten().filter(|(origin, _)| origin.source.is(&own.source) && origin.span != own.span);
         let labels = [(own.span.clone(), label)];
         let labels = labels.into_iter().chain(others.map(|(origin, label)| (origin.span, label))).collect();
         ConfigError::new(own.source, error.message().to_owned(), error.help_text().to_owned(), labels)
     }
 
-    /// Where a stretch of the text came from: to the letter where it was copied, else all that it was made of.
+    /// Origin of a span: character by character if it was copied, otherwise the whole source span.
     fn origin(&self, span: &Range<usize>) -> Option<Origin> {
         let at = self.stretches.partition_point(|stretch| stretch.at.end <= span.start);
         let Stretch { at, origin } = self.stretches.get(at).filter(|stretch| stretch.at.start <= span.start)?;

@@ -1,12 +1,10 @@
 //! `#[derive(State)]`, `#[derive(SharedState)]` and `#[derive(Value)]` for the traits of `weir_units::archive`.
 //!
-//! A derived implementation goes over all fields in their order, so that none is forgotten. A field that is as it was built, as of the
-//! scenario or the configuration, is marked `#[state(same)]` and left out; one that has a fixed number of items, which can't be
-//! made out of nothing, is marked `#[state(fixed)]`: its items are gone over in place. One that is a `SharedState` among those of
-//! a `State` is marked `#[state(shared)]`.
+//! A derived implementation visits all fields in order, so that none is forgotten. `#[state(same)]` leaves out a field that is set at
+//! construction, as from the scenario or the configuration. `#[state(fixed)]` visits in place the items of a field whose number is fixed,
+//! and which have no placeholder. `#[state(shared)]` marks a `SharedState` among the fields of a `State`.
 //!
-//! It is written without a parser of Rust: of a type it needs the names of fields and variants alone, and no build of Weir waits
-//! for one.
+//! The macro has no Rust parser: it needs only the names of fields and variants, and builds of Weir need not wait for a parser.
 //!
 //! ```
 //! use weir_units::archive::{Archive, State};
@@ -35,13 +33,13 @@ use shape::{Field, Fields, How, Shape, Variant};
 
 const ARCHIVE: &str = "::weir_units::archive";
 
-/// `weir_units::archive::State`, in place; of an enum the variant is the one that was built.
+/// Derives `weir_units::archive::State`, in place; the variant of an enum stays as built.
 #[proc_macro_derive(State, attributes(state))]
 pub fn state(item: TokenStream) -> TokenStream {
     derived(item, |shape| implement(shape, "State", "fn state(&mut self, archive: &mut", &body(shape, "State::state")))
 }
 
-/// `weir_units::archive::SharedState`, of what is changed through shared references.
+/// Derives `weir_units::archive::SharedState`, for state that changes through shared references.
 #[proc_macro_derive(SharedState, attributes(state))]
 pub fn shared_state(item: TokenStream) -> TokenStream {
     derived(item, |shape| {
@@ -50,7 +48,7 @@ pub fn shared_state(item: TokenStream) -> TokenStream {
     })
 }
 
-/// `weir_units::archive::State` and `Blank`: of a value that is made anew from an archive.
+/// Derives `weir_units::archive::State` and `Blank`, for values that are created from an archive.
 #[proc_macro_derive(Value, attributes(state))]
 pub fn value(item: TokenStream) -> TokenStream {
     derived(item, |shape| {
@@ -99,7 +97,6 @@ fn implement_blank(Shape { name, generics, .. }: &Shape, blank: &str) -> String 
     format!("impl {generics} {ARCHIVE}::Blank for {name} {generics} {{ fn blank() -> Self {{ {blank} }} }}")
 }
 
-/// Goes over all fields.
 fn body(shape: &Shape, through: &str) -> String {
     match &shape.fields {
         Fields::Variants(variants) => {
@@ -126,7 +123,7 @@ fn arms(shape: &Shape, variants: &[Variant], through: &str) -> String {
     format!("match self {{ {} }}", variants.iter().map(arm).collect::<String>())
 }
 
-/// A pattern that names all fields, so that the compiler knows of none that is left out, and what is done with each.
+/// Pattern that names all fields, so that the compiler detects omissions, and the code that visits each.
 fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else {
         return (format!("{name} {{ }}"), String::new());
@@ -142,7 +139,6 @@ fn gone_over(name: &str, fields: &Fields, through: &str) -> (String, String) {
     (format!("{name} {{ {pattern} }}"), fields.iter().map(call).collect())
 }
 
-/// The value with blank fields.
 fn built(name: &str, fields: &Fields) -> String {
     let (Fields::Named(fields) | Fields::Numbered(fields)) = fields else { return format!("{name} {{ }}") };
     let blank = |field: &Field| format!("{}: {ARCHIVE}::Blank::blank(),", field.name);

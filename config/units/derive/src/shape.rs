@@ -1,11 +1,10 @@
-//! What a type looks like: the names of its fields and variants.
+//! Shape of a type: the names of its fields and variants.
 
 use proc_macro::{Delimiter, TokenStream, TokenTree};
 
-/// A struct or an enum.
 pub(crate) struct Shape {
     pub(crate) name: String,
-    /// Parameters without bounds, `<'a>`; empty for most.
+    /// Parameters without bounds, `<'a>`; mostly empty.
     pub(crate) generics: String,
     pub(crate) fields: Fields,
 }
@@ -22,16 +21,15 @@ pub(crate) struct Field {
     pub(crate) how: How,
 }
 
-/// How a field is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum How {
-    /// It is gone over as its type says.
+    /// Visited by its type's implementation.
     State,
-    /// It stays as it was built.
+    /// Left as built.
     Same,
-    /// It is gone over through a shared reference.
+    /// Visited through a shared reference.
     Shared,
-    /// Its items are gone over in place.
+    /// Sequence whose items are visited in place.
     Fixed,
 }
 
@@ -108,7 +106,7 @@ fn variants(stream: TokenStream) -> Result<Vec<Variant>, String> {
     split(stream).into_iter().map(variant).collect()
 }
 
-/// What stands between commas, but for those between `<` and `>`.
+/// Splits at commas, except those between `<` and `>`.
 fn split(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     let mut parts = vec![Vec::new()];
     let mut depth = 0;
@@ -120,7 +118,7 @@ fn split(stream: TokenStream) -> Vec<Vec<TokenTree>> {
         };
         match sign {
             '<' => depth += 1,
-            // Not the arrow of a function's type.
+            // The `>` of a function type's arrow closes nothing.
             '>' if before != '-' => depth -= 1,
             _ => {}
         }
@@ -135,7 +133,6 @@ fn split(stream: TokenStream) -> Vec<Vec<TokenTree>> {
     parts
 }
 
-/// What `#[state(...)]` before a field says.
 fn how(part: &[TokenTree]) -> Result<How, String> {
     for token in part {
         let TokenTree::Group(group) = token else { continue };
