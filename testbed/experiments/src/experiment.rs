@@ -1,4 +1,4 @@
-//! What every experiment does with its runs: it makes their directories, says how long they take, and shows how far each is.
+//! Common parts of all experiments: directories of runs, expected duration, and progress.
 
 use std::io;
 use std::path::Path;
@@ -27,16 +27,16 @@ pub enum Backend {
     Hosts,
 }
 
-/// Which program this is: its version, and the commit that it is built of.
+/// Version of the program, with the commit that it is built from.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
 impl Backend {
-    /// Real frames, where they are built in.
+    /// Real frames if built in, else virtual time.
     pub fn best() -> Backend {
         if real_frames::are_built() { Backend::Dpdk } else { Backend::Sim }
     }
 
-    /// As options have it.
+    /// Name of the backend in options.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Sim => "sim",
@@ -45,18 +45,19 @@ impl Backend {
         }
     }
 
-    /// Whether a clock of this machine runs it.
+    /// Whether the backend runs in real time, by this machine's clock.
     pub fn is_real(self) -> bool {
         self != Backend::Sim
     }
 }
 
-/// How many cores this process may use.
+/// Number of cores that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What SIGINT and SIGTERM set, for a run that ends itself. A second one ends the process at once, with exit code 1.
+/// Flag that SIGINT and SIGTERM set, for a run that ends itself. A second signal ends the process at once, with exit
+/// code 1.
 pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in STOPS {
@@ -66,7 +67,7 @@ pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Does something as soon as signals have set `stop`, beside what goes on meanwhile.
+/// Starts a thread that calls `act` as soon as signals have set `stop`.
 pub fn once_stopped(stop: Arc<AtomicBool>, act: impl FnOnce() + Send + 'static) {
     thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {

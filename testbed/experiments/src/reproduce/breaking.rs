@@ -163,7 +163,7 @@ pub(super) fn conclude(all: &[(String, Vec<Told>)]) -> Result<(), Failure> {
     }
 }
 
-/// The points that a claim, or a stated number, is read off.
+/// Points that a claim, or a stated number, depends on.
 fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
     if let Some(claim) = paper.claims.iter().find(|claim| claim.says == name) {
         return measure::points_of(&paper.measures, claim);
@@ -172,7 +172,7 @@ fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
     measure::points_of_one(&paper.measures, number)
 }
 
-/// What a scheme's runs come to. A run that came to no good end spoils what is read off it, as in the verdict.
+/// Judges a scheme's runs. A failed run fails the claims that depend on it, as in the verdict.
 fn side(paper: &PaperFile, fails: &str, columns: &[String], records: Vec<Record>) -> Result<Side, Failure> {
     let bad = records.iter().find(|record| !record.is_good());
     if let Some(Record { finished, .. }) = bad {
