@@ -1,4 +1,4 @@
-//! `weir compare ns3`: completion times and pauses of runs beside those of an ns-3 simulator.
+//! `weir compare ns3`: compares completion times and pauses of runs with those of an ns-3 simulator.
 
 mod bins;
 mod reading;
@@ -36,20 +36,19 @@ pub struct Ns3Arguments {
     json: bool,
 }
 
-/// A line of the comparison.
 struct Row {
     bin: &'static str,
-    /// The simulator's and Weir's.
+    /// Numbers of messages: the simulator's and Weir's.
     messages: [usize; 2],
     measure: &'static str,
     sides: [Option<Spread>; 2],
     verdict: Verdict,
 }
 
-/// Compares, prints, and says whether something differs.
+/// Compares both sides and prints the result.
 ///
 /// # Errors
-/// Files that can't be read or are something else; and where a bin differs, so that the exit code is 1.
+/// Files that are unreadable or of another kind. A difference in any bin, for exit code 1.
 pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     for (option, percent) in [("--within", arguments.within), ("--pauses-within", arguments.pauses_within)] {
         if !(0.0..=1_000.0).contains(&percent) {
@@ -132,12 +131,12 @@ fn runs_of(n: usize) -> String {
     if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
 
-/// What the command line names.
+/// Input files named on the command line.
 #[derive(Default)]
 struct Sides {
-    /// The simulator's runs,
+    /// Runs of the simulator.
     theirs: Vec<Side>,
-    /// and how many pauses each file of them has.
+    /// Number of pauses in each `pfc.txt` of the simulator.
     their_pauses: Vec<u64>,
     ours: Vec<Side>,
 }
@@ -240,7 +239,7 @@ fn as_json(rows: &[Row], theirs: &[Side], ours: &[Side], notes: &[String]) -> Va
     json!({ "simulator": names(theirs), "weir": names(ours), "figures": rows, "notes": notes })
 }
 
-/// Both sides side by side: a panel for each measure.
+/// Draws both sides, with a panel for each measure.
 fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
     let panel = |measure: &&str| {
         let of_measure: Vec<&Row> = rows.iter().filter(|row| row.measure == *measure).collect();
@@ -281,7 +280,7 @@ fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
     figure.write_svg(path).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// An input file that is wrong.
+/// Error for an invalid input file.
 fn wrong(path: &Path, line: Option<usize>, what: &str) -> Failure {
     let path = path.display();
     Failure::Argument(match line {

@@ -1,4 +1,3 @@
-//! Arguments of `weir replay`.
 
 use std::path::PathBuf;
 
