@@ -310,11 +310,11 @@ mod tests {
         (failure.exit_code(), failure.into_message())
     }
 
-    /// A folder with a simulator's files and Weir's runs beside them, whose messages take `times` as long.
+    /// Creates a folder with a simulator's files and Weir's runs, whose completion times are `times` as long.
     fn results(times: f64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        // Nodes 0 and 5; the standalone times here are the simulator's, 8 us and 80 us.
+        // Nodes 0 and 5; the simulator's standalone times are 8 us and 80 us.
         write(
             "fct.txt",
             "0b000001 0b000501 10000 100 5000 2000000000 16000 8000\n0b000001 0b000501 10001 100 50000 2000000000 80000 80000\n",
@@ -337,7 +337,8 @@ mod tests {
         let alike = results(1.02);
         assert!(compared(alike.path(), &["fct.txt", "pfc.txt", "out"]).is_ok());
         assert!(fs::read_to_string(alike.path().join("figure.svg")).unwrap().contains("simulator"));
-        // A message that takes less than alone counts as 1 on both sides: only the small one's bin, and all of them, differ.
+        // A message faster than its ideal time counts as slowdown 1 on both sides: only the small message's bin and the
+        // bin of all differ.
         let fast = results(0.9);
         assert_eq!(message(compared(fast.path(), &["fct.txt", "out/one"])), (1, "7 of 12 figures differ".to_owned()));
     }
