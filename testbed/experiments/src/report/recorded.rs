@@ -32,10 +32,10 @@ enum Column {
 }
 
 impl RecordedRuns {
-    /// The runs in these directories, or below them. Directories that are left out are told on standard error.
+    /// Reads the runs in these directories, or below them. Omitted directories are reported on standard error.
     ///
     /// # Errors
-    /// A directory that is none of a run.
+    /// A directory without runs.
     pub fn read(directories: &[PathBuf]) -> Result<RecordedRuns, Failure> {
         let input = input::read(directories)?;
         for reason in &input.left_out {
