@@ -66,13 +66,13 @@ pub fn write_scenario(
     Ok(files.into_iter().rev().map(|(path, _)| path).collect())
 }
 
-/// Paths in a line.
+/// Joins paths to one line.
 pub fn listed(paths: &[PathBuf]) -> String {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     names.join(", ")
 }
 
-/// Texts of a file that may be one or a list: for serde.
+/// Deserializes a single text or a list of texts, for serde.
 pub(crate) fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]
