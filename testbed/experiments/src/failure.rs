@@ -1,5 +1,5 @@
-//! Failures of a command, with exit codes: 1 something failed or was lost, 2 the input is invalid, 3 this machine lacks
-//! something that valid input requests. With 2 and 3 nothing was started.
+//! Failures of a command, with exit codes: 1 for a failure or loss, 2 for invalid input, 3 if this machine lacks a
+//! resource that valid input requests. With 2 and 3 nothing was started.
 
 use std::process::ExitCode;
 
@@ -16,9 +16,9 @@ pub enum Failure {
     Input(ConfigErrors),
     /// An argument of the command is invalid.
     Argument(String),
-    /// The configuration is valid, but requests something that this machine lacks, permanently or now.
+    /// The configuration is valid, but requests a resource that this machine lacks, permanently or now.
     Lacks(ConfigErrors),
-    /// This machine, or this build, lacks something that the command needs.
+    /// The machine or the build lacks a resource that the command needs.
     Unavailable(String),
     /// A failure during the run, or a run that breaks its guarantees.
     Run(String),

@@ -66,7 +66,7 @@ pub trait RealFrames: Sync {
     /// As [`RealFrames::run`]; also frames that a port did not take.
     fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure>;
 
-    /// This machine, as used by these switches.
+    /// Resources of this machine that these switches use.
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine>;
 
     /// Checks that this machine has the resources that the scenarios' switches request.
@@ -200,7 +200,7 @@ pub enum Source {
     BuiltIn(&'static dyn RealFrames),
     /// Another program that replaces this process: the function returns only on failure.
     Elsewhere(fn() -> Missing),
-    /// No provider: DPDK was left out of this build.
+    /// Build without DPDK.
     LeftOut,
 }
 

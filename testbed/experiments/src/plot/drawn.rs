@@ -1,5 +1,5 @@
-//! Lines and panels of a figure's points. Names contain only what differs; series beyond the number of line styles get
-//! panels of their own.
+//! Lines and panels of a figure's points. Names contain only differing values; series beyond the number of line styles
+//! get panels of their own.
 
 use std::str::FromStr;
 

@@ -28,10 +28,10 @@ pub struct FigureSpec {
     /// Required values of parameters.
     #[serde(default, rename = "where")]
     pub keep: BTreeMap<String, toml::Value>,
-    /// Whether the horizontal axis is logarithmic.
+    /// True for a logarithmic horizontal axis.
     #[serde(default)]
     pub x_log: bool,
-    /// Whether the vertical axis is logarithmic.
+    /// True for a logarithmic vertical axis.
     #[serde(default)]
     pub y_log: bool,
 }

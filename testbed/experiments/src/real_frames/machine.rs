@@ -7,7 +7,7 @@ use weir_config::{ConfigErrors, SwitchConfig};
 
 use crate::Failure;
 
-/// This machine, as used by some switches.
+/// Resources of this machine that some switches use.
 pub trait Machine {
     /// Resources of this machine that a switch uses.
     fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchOnMachine;

@@ -13,7 +13,7 @@ use crate::sweep::KeyPath;
 pub(super) struct Broken {
     /// Fault and its consequence.
     pub what: String,
-    /// Whether the fault is small, as in a real mistake.
+    /// True for a small fault, as in a real mistake.
     #[serde(default)]
     pub subtle: bool,
     /// Overrides of the scenario, with keys as for `--set`.

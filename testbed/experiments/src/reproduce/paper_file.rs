@@ -110,12 +110,12 @@ pub(super) struct Measure {
     pub name: String,
     #[serde(default)]
     pub unit: String,
-    /// First of seven alternatives: a measure has one of `value`, `series`, `share`, `count`, `messages`, `ratio` and
+    /// Column of the results. A measure has exactly one of `value`, `series`, `share`, `count`, `messages`, `ratio` and
     /// `reduction`.
     pub value: Option<String>,
     pub series: Option<String>,
     pub share: Option<String>,
-    /// Column to count: the measure is the number of points in which the column is true.
+    /// Column to count: the measure is the number of points in which the column is not 0.
     pub count: Option<String>,
     /// Parameter whose values are counted instead of points: a value counts if one of its points does.
     pub each: Option<String>,

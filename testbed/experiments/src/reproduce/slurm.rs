@@ -57,7 +57,7 @@ impl Array<'_> {
             return Ok(());
         }
         let array = sbatch(&["--parsable".to_owned(), scripts[0].display().to_string()])?;
-        // `afterany`: the last job finishes what a task did not.
+        // `afterany`: the last job also runs the points that tasks left unfinished.
         let after = format!("--dependency=afterany:{array}");
         let last = sbatch(&["--parsable".to_owned(), after, scripts[1].display().to_string()])?;
         println!("submitted: job {array}, an array of {tasks} tasks, and job {last}, which {}", self.last_does);

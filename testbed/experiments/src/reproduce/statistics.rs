@@ -9,7 +9,7 @@ pub(crate) struct Estimate {
     pub interval: Option<(f64, f64)>,
     /// Number of runs.
     pub runs: usize,
-    /// Number of runs in which a share is true; `None` for other numbers.
+    /// Number of runs that a share counts as true; `None` for other numbers.
     pub holds_for: Option<usize>,
     /// Values of the runs that a mean is computed from, in the order of the seeds; empty for other numbers.
     pub values: Vec<f64>,

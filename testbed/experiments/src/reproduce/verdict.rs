@@ -47,11 +47,11 @@ pub(super) enum Verdict {
     /// A conclusion fails, or a run that a conclusion depends on; or a stated number is off by more than a factor of
     /// two; or no conclusion holds for certain.
     DoesNotHold,
-    /// No judged conclusion fails, but one depends on a late run and is not judged.
+    /// At least one conclusion depends on a late run and is not judged; the judged ones do not fail.
     NotJudged,
-    /// No conclusion fails, but another claim, a number or a run does, or something is undecided.
+    /// The conclusions do not fail, but another claim, a number or a run does, or something is undecided.
     HoldsInPart,
-    /// Nothing fails, and the conclusions follow from formulas: no run could have contradicted them.
+    /// The conclusions follow from formulas, so no run could have contradicted them, and nothing fails.
     Arithmetic,
     /// All claims and all numbers hold.
     Holds,
@@ -72,7 +72,7 @@ pub(super) struct Number {
     /// Smallest and largest value of repeats, whose results vary even for one seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_and_most: Option<(f64, f64)>,
-    /// Number of runs in which a share is true; `None` for other measures.
+    /// Number of runs that a share counts as true; `None` for other measures.
     pub holds_for: Option<usize>,
     pub paper: Option<f64>,
     /// Allowed distance from the paper's value, in the measure's unit.
@@ -263,9 +263,8 @@ impl Tally {
 }
 
 impl Number {
-    /// True if the number is less than half or more than twice the paper's: the size of the effect is then not
-    /// reproduced, whatever its direction. Savings in percent may be larger. A stated 0 and a ratio of 0 to 0 have no
-    /// size to compare.
+    /// True if Weir's number is missing, less than half or more than twice the paper's: the size of the effect is then
+    /// not reproduced. Savings in percent may be larger. A stated 0 and a ratio of 0 to 0 have no size to compare.
     pub(super) fn is_far_off(&self) -> bool {
         if self.none.as_deref() == Some(NOTHING) {
             return false;
@@ -467,8 +466,8 @@ impl Relation {
         }
     }
 
-    /// Judges by the difference: undecided if its interval lies on both sides of 0. `Is` compares the values alone,
-    /// whatever the interval.
+    /// Judges by the difference: undecided if its interval lies on both sides of 0. `Is` compares the values and
+    /// ignores intervals.
     fn judge(self, one: &Estimate, other: &Estimate) -> Judgement {
         let difference = one.less(other);
         let (low, high) = difference.bounds();

@@ -78,7 +78,7 @@ const OF_TRAFFIC: &[&str] = &[
 const FLOWS_MAX: usize = 8;
 
 impl Columns {
-    /// Only the given columns, already checked.
+    /// Selects the given columns, already checked.
     pub(crate) fn only(names: Vec<String>) -> Columns {
         Columns { chosen: Some(names), more: Vec::new() }
     }

@@ -279,7 +279,7 @@ fn collect(root: &Keys<'_>, above: Above<'_>, table: &DeTable<'_>, found: &mut V
     }
 }
 
-/// Tells a range from keys of a scenario such as `from`, which have lists below them.
+/// Distinguishes a range from keys of a scenario such as `from`, which have lists below them.
 fn is_range(table: &DeTable<'_>) -> bool {
     let is_single = |value: &DeValue<'_>| !matches!(value, DeValue::Table(_) | DeValue::Array(_));
     !table.is_empty() && table.values().all(|value| is_single(value.get_ref()))

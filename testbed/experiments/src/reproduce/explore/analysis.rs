@@ -41,7 +41,7 @@ impl Count {
 pub(super) struct Influence {
     /// Index of the parameter.
     pub open: usize,
-    /// ω², from 0 to 1.
+    /// Effect size ω², from 0 to 1.
     pub index: f64,
     /// Probability that chance explains as much with one of the parameters.
     pub chance: f64,
