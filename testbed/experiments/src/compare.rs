@@ -131,7 +131,6 @@ fn runs_of(n: usize) -> String {
     if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
 
-/// Input files named on the command line.
 #[derive(Default)]
 struct Sides {
     /// Runs of the simulator.
@@ -280,7 +279,6 @@ fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
     figure.write_svg(path).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// Error for an invalid input file.
 fn wrong(path: &Path, line: Option<usize>, what: &str) -> Failure {
     let path = path.display();
     Failure::Argument(match line {

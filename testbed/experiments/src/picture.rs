@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use weir_results::plot::{PlotError, write_file};
 
-/// Point of a drawing.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Point {
     pub(crate) x: f64,

@@ -43,7 +43,6 @@ pub struct RecordArguments {
     pub json: bool,
 }
 
-/// Maximum memory for captures, in bytes.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
 /// Reads captures, and writes the scenario.
@@ -93,7 +92,6 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Captures of a run directory.
 fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |what: String| Failure::Argument(format!("{}: {what}", directory.display()));
     let entries = fs::read_dir(directory).map_err(|error| wrong(error.to_string()))?;
@@ -108,7 +106,6 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Reads captures, with a progress bar on the terminal.
 fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
     let choice = Choice {
         headers_suffice: true,

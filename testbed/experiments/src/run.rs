@@ -139,7 +139,6 @@ impl RunArguments {
     }
 }
 
-/// Completed run.
 pub(crate) struct Ended {
     pub name: String,
     pub expects: Expectation,
@@ -148,7 +147,6 @@ pub(crate) struct Ended {
     pub directory: PathBuf,
 }
 
-/// Run that is to start.
 struct Planned {
     run: ScenarioRun,
     scenario: Scenario,

@@ -156,7 +156,6 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     conclude(&output, &records, all, say)
 }
 
-/// Draws the sweep's figures from all points.
 fn draw(figures: &[plot::FigureSpec], output: &Path, say: Say) -> Result<(), Failure> {
     if figures.is_empty() {
         return Ok(());
@@ -285,7 +284,6 @@ fn run_points(
 
 /// Finished and remaining points of an earlier call.
 struct Begun<'p> {
-    /// Finished points, by number.
     records: BTreeMap<usize, Record>,
     pending: Vec<&'p Point>,
     /// Number of pending points that are finished but were late.

@@ -13,7 +13,6 @@ pub(crate) struct Results {
     pub rows: Vec<Row>,
 }
 
-/// Point of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// Values of the keys; `cells` has those of the columns.

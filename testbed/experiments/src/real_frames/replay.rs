@@ -1,3 +1,4 @@
+//! Arguments of `weir replay`.
 
 use std::path::PathBuf;
 

@@ -10,7 +10,6 @@ pub(super) struct Columns {
     columns: Vec<Vec<f64>>,
 }
 
-/// Index of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Column(usize);
@@ -55,7 +54,6 @@ pub(super) struct ChartLine {
     pub color: usize,
     pub is_dashed: bool,
     pub is_stepped: bool,
-    /// Whether the area below the line is filled.
     pub is_filled: bool,
 }
 
@@ -84,7 +82,6 @@ pub(super) struct Bars {
 
 /// Palette indices of the page, by name.
 pub(super) mod color {
-    /// Number of colours in the palette.
     pub(crate) const COUNT: usize = 7;
     pub(crate) const BLUE: usize = 0;
     pub(crate) const VERMILION: usize = 1;

@@ -14,13 +14,11 @@ pub(super) struct Events {
     pub queues: BTreeMap<(String, String), QueueEvents>,
     /// Deadlocks, links cut and repaired, and marks of the scenario.
     pub marks: Vec<(f64, String)>,
-    /// Number of omitted marks.
     pub marks_left_out: usize,
     /// Maximum gap between pauses that are merged into one bar, in ms.
     pub merged_ms: f64,
 }
 
-/// Events at a port and class.
 #[derive(Debug, Default)]
 pub(super) struct QueueEvents {
     /// Intervals in which the switch paused its peer.
@@ -29,7 +27,6 @@ pub(super) struct QueueEvents {
     pub paused_by_peer: Spans,
     /// Instants of drops.
     pub drops: Spans,
-    /// Dropped frames.
     pub frames_dropped: u64,
     /// Advertised GFC stages, with their instants.
     pub stages: Vec<(f64, f64)>,

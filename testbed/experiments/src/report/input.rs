@@ -29,9 +29,7 @@ pub(super) struct Run {
     pub provenance: Provenance,
     pub speed: Option<Speed>,
     pub topology: Option<Topology>,
-    /// Text of the scenario.
     pub scenario: Option<String>,
-    /// Configurations of the switches.
     pub configs: Vec<ConfigFile>,
     /// Point of a sweep that the run belongs to.
     pub point: Option<SweepPoint>,
@@ -57,13 +55,11 @@ pub(super) type ConfigFile = (String, String);
 /// Text of a table cell for a run; `None` if the run has no value.
 pub(super) type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 
-/// Maximum number of runs on a page.
 const RUNS_MAX: usize = 100;
 
 /// Maximum number of runs in the folded part of a sweep's page.
 const FOLDED_MAX: usize = 12;
 
-/// Content of a directory.
 enum DirectoryKind {
     Run,
     /// Run without results, with the reason.

@@ -34,7 +34,6 @@ struct RunTold<'i> {
     speed: Option<&'i Speed>,
 }
 
-/// Builds the report.
 pub(super) fn report(input: &Input) -> Report<'_> {
     fn told(run: &Run) -> RunTold<'_> {
         RunTold {

@@ -14,7 +14,6 @@ pub(super) struct KeyFigure {
     pub cells: Vec<String>,
 }
 
-/// Maximum number of flows with lines of their own.
 const FLOWS_MAX: usize = 8;
 
 /// Counters summed over real hosts, with the names of their lines.

@@ -30,7 +30,6 @@ type Stood = (Vec<Snapshot>, usize);
 /// Maximum size of the switches' configurations on a page, in bytes: those of a large fabric are all similar.
 const CONFIGS_MAX: usize = 30_000;
 
-/// Renders the page of these runs.
 pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
     let runs = &input.runs;
     let plots = plots(runs)?;
@@ -123,7 +122,6 @@ fn lead_row(html: &mut String, cells: &[String], tag: &str) {
     *html += "</tr>\n";
 }
 
-/// Appends the verdict, the comparison, and notes.
 fn summary(html: &mut String, input: &Input, plots: &Plots) {
     let runs = &input.runs;
     let verdict = verdict(runs);

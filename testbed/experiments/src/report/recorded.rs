@@ -168,7 +168,6 @@ impl Run {
     }
 }
 
-/// Series of a run.
 #[derive(Default)]
 struct Columns {
     at_ms: Vec<f64>,

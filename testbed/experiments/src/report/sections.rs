@@ -15,7 +15,6 @@ use super::series::SeriesFile;
 use crate::Failure;
 use crate::table::count;
 
-/// Plots of one kind.
 pub(super) struct Section {
     /// Anchor for links.
     pub id: Cow<'static, str>,
@@ -42,7 +41,6 @@ pub(super) struct Plots {
     pub thinned: Vec<String>,
 }
 
-/// Maximum number of lines per plot.
 const LINES_MAX: usize = 8;
 /// Maximum count of series numbers on a page, which keeps it below a few MB.
 const NUMBERS_MAX: usize = 450_000;
@@ -56,7 +54,6 @@ const RATE_SHARE: f64 = 1.0 / 50.0;
 /// Suffixes of queues' column names after port and class, without rates and the policies' gauges.
 const OF_QUEUE: [&str; 5] = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "peer_rate_bps"];
 
-/// Data for the plots of one run.
 struct Drawn<'a> {
     run: &'a Run,
     end_ms: f64,
@@ -80,7 +77,6 @@ pub(super) struct Chosen {
     of: usize,
 }
 
-/// Builds all plots of the runs.
 pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     let files = runs.iter().map(|run| SeriesFile::survey(&run.directory)).collect::<Result<Vec<_>, _>>()?;
     let asked: Vec<&str> =

@@ -22,7 +22,6 @@ pub(super) struct SeriesColumn {
     pub max: f64,
 }
 
-/// Samples of some columns.
 #[derive(Default)]
 pub(super) struct Samples {
     /// Instants in milliseconds.
@@ -41,7 +40,6 @@ pub(super) struct Thinner {
     bucket: Vec<Vec<f64>>,
 }
 
-/// Means of some columns.
 #[derive(Default)]
 pub(super) struct Means {
     /// Middles of the windows, in milliseconds.
@@ -88,7 +86,6 @@ impl SeriesFile {
         self.rows
     }
 
-    /// Index of a column by name.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }

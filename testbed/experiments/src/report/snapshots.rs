@@ -9,7 +9,6 @@ use crate::table::count;
 
 /// Maximum number of queues in an instant's table: the fullest ones.
 const QUEUES_MAX: usize = 12;
-/// Maximum number of a run's instants with tables.
 const INSTANTS_MAX: usize = 16;
 
 /// Headings of the tables' columns.
@@ -115,12 +114,10 @@ impl Snapshot {
     }
 }
 
-/// Heading of a snapshot's table.
 pub(super) fn heading(snapshot: &Snapshot) -> String {
     format!("Queues at {} ms: {}", snapshot.at_ms, snapshot.words)
 }
 
-/// Sentence on omitted snapshots.
 pub(super) fn left_out_words(left_out: usize) -> String {
     format!("{left_out} more instants are in queues.csv.")
 }

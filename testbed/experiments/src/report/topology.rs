@@ -13,11 +13,9 @@ use super::input::Run;
 use crate::picture::Point;
 use layout::{Layout, Node, rate_words};
 
-/// Drawing, with the names of its runs.
 pub(super) struct Drawing {
     pub runs: Vec<String>,
     pub svg: String,
-    /// Description of the drawing.
     pub words: String,
 }
 

@@ -14,14 +14,12 @@ pub(super) struct Verdict {
     pub findings: Vec<Finding>,
 }
 
-/// Sentence about a run.
 pub(super) struct Finding {
     pub run: String,
     pub text: String,
     pub is_failure: bool,
 }
 
-/// Verdict on all runs.
 pub(super) fn verdict(runs: &[Run]) -> Verdict {
     let mut findings: Vec<Finding> = Vec::new();
     for run in runs {

@@ -40,13 +40,10 @@ pub(super) struct Side {
     pub because: String,
 }
 
-/// Context of the mutations' runs.
 pub(super) struct Breaking<'a> {
     pub experiment: &'a Experiment,
     pub quick: bool,
-    /// Folder of the experiment's results.
     pub directory: &'a Path,
-    /// Version of the program.
     pub version: &'a str,
     pub jobs: usize,
     pub say: Say,

@@ -39,7 +39,6 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Whether a folder is an experiment's.
     pub(super) fn is_one(folder: &Path) -> bool {
         folder.join(PAPER).is_file()
     }

@@ -109,7 +109,6 @@ fn of_broken(broken: &Broken, paper: &PaperFile) -> Vec<Mistake> {
     mistakes
 }
 
-/// Errors of a map's measures and claims.
 fn of_map(paper: &PaperFile) -> Vec<Mistake> {
     let map = &paper.map;
     let names: BTreeSet<&str> = map.measures.iter().map(|measure| measure.name.as_str()).collect();

@@ -18,7 +18,6 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::files::{at, whole};
 
-/// Experiment with its last result.
 struct Entry<'a> {
     experiment: &'a Experiment,
     result: Option<Made>,
@@ -179,7 +178,6 @@ fn picture(id: &str) -> String {
     format!("{PICTURES}/{id}.svg")
 }
 
-/// Alternative text of a picture.
 fn alternative(experiment: &Experiment) -> String {
     format!("{} of {}, out of Weir", experiment.paper.figure, experiment.id).replace(['[', ']'], "")
 }
@@ -294,7 +292,6 @@ are perftest's and iperf3's: [LAB-HOSTS.md](LAB-HOSTS.md). **Not judged**: the m
 
 ";
 
-/// Appends the list of papers.
 fn papers(text: &mut String, entries: &[Entry<'_>]) {
     let all: BTreeSet<&Paper> = entries.iter().filter_map(|entry| entry.experiment.of.as_ref()).collect();
     if all.is_empty() {
@@ -333,7 +330,6 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
     );
 }
 
-/// Appends a figure's row to the table.
 fn short_row(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
     let what = escaped(&format!("{}, {}", experiment.paper.title, experiment.paper.figure));
     let id = format!("[{0}](#{1}) {what}", experiment.id, anchor(experiment));

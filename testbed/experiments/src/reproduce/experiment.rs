@@ -10,7 +10,6 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::sweep::SweepFile;
 
-/// Experiment, read from its folder.
 #[derive(Clone, Debug)]
 pub(super) struct Experiment {
     /// Identifier: `gfc.9`.
@@ -104,7 +103,6 @@ impl Experiment {
         self.folder.join(file).is_file()
     }
 
-    /// Whether the experiment has a quick sweep.
     pub(super) fn has_quick(&self) -> bool {
         self.has(QUICK)
     }

@@ -227,7 +227,6 @@ fn pinned(experiment: &Experiment, pins: &[String], experiments: usize) -> Resul
     Ok((open, mine))
 }
 
-/// Computation of one figure's map.
 struct Exploration<'a> {
     runner: Runner<'a>,
     pins: &'a [String],

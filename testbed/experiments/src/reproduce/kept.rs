@@ -56,12 +56,10 @@ impl Kept {
     }
 }
 
-/// Cells of a row.
 pub(super) fn cells(row: &str) -> impl Iterator<Item = &str> {
     row.trim_matches('|').split('|').map(str::trim)
 }
 
-/// Replaces a cell of a row.
 pub(super) fn with_cell(row: &str, place: usize, cell: &str) -> String {
     let cells = cells(row).enumerate().map(|(n, is)| if n == place { cell } else { is });
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))

@@ -16,7 +16,6 @@ pub(super) struct Lateness {
     pub allowed_percent: f64,
     /// Largest share of time that a run lost.
     pub most_percent: f64,
-    /// Number of runs.
     pub runs: usize,
     /// Late runs, in the sweep's order.
     pub late: Vec<LateRun>,
@@ -31,7 +30,6 @@ pub(super) struct LateRun {
     pub lost_percent: f64,
 }
 
-/// Maximum number of late runs named in a message.
 const NAMED_MAX: usize = 3;
 
 impl Lateness {

@@ -11,7 +11,6 @@ use super::statistics::{self, Estimate};
 use super::units;
 use crate::Failure;
 
-/// Result of a measure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reading {
     Is(Estimate),
@@ -19,7 +18,6 @@ pub(super) enum Reading {
     LeftOut,
     /// Ratio or reduction with both sides 0 in all runs.
     Nothing,
-    /// Reason why there is no number.
     None(String),
 }
 
@@ -44,7 +42,6 @@ pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -
     }
 }
 
-/// Evaluates all measures, by name.
 pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
     let (mut readings, messages) = (BTreeMap::new(), OfMessages::read(measures, rows)?);
     let rows = &Read { rows, messages };
@@ -58,7 +55,6 @@ pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String,
     Ok(readings)
 }
 
-/// Input of the measures.
 struct Read<'r> {
     rows: &'r Rows,
     messages: OfMessages,

@@ -21,7 +21,6 @@ pub(super) struct Open {
     pub taken: String,
 }
 
-/// Value of an unspecified parameter.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Value {
@@ -30,7 +29,6 @@ pub(super) enum Value {
     Plain(toml::Value),
 }
 
-/// Value with its own name.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
@@ -43,7 +41,6 @@ pub(super) struct Named {
 pub(super) type Mistake = (String, String, String);
 
 impl Open {
-    /// Names of the values.
     pub(super) fn names(&self) -> Vec<String> {
         self.values.iter().map(Value::name).collect()
     }

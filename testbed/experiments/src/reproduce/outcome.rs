@@ -56,7 +56,6 @@ pub(super) fn read_made_on(directory: &Path) -> Result<Option<MadeOn>, Failure> 
 
 /// Result of an experiment from an earlier call.
 pub(super) struct Made {
-    /// Judged result.
     pub outcome: Outcome,
     /// Environment of the runs.
     pub on: MadeOn,
@@ -95,7 +94,6 @@ fn numbers(all: &[Number]) -> Columns {
     columns
 }
 
-/// Prints all experiments, one per line.
 pub(super) fn list(all: &[Experiment]) {
     let mut table = Table::new(["id", "quick", "full", "farm", "with", "what"]).with_text_last();
     for experiment in all {
@@ -222,7 +220,6 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     println!("results: {} (verdict.json, numbers.csv, sweep/results.csv)", directory.display());
 }
 
-/// Prints all outcomes, one per line.
 pub(super) fn print_all(outcomes: &[Outcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {

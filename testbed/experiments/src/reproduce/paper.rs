@@ -53,13 +53,11 @@ impl Paper {
         Ok(Some(paper))
     }
 
-    /// Citation with authors, name, venue and year.
     pub(super) fn citation(&self) -> String {
         let year = self.year.map_or_else(String::new, |year| format!(" {year}"));
         format!("{}, {}, {}{year}", self.authors, self.name, self.venue)
     }
 
-    /// Full title, or else the name.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
@@ -74,7 +72,6 @@ fn last() -> u32 {
     u32::MAX
 }
 
-/// Whether a folder is a paper's.
 pub(super) fn is_one(folder: &Path) -> bool {
     folder.join(ABOUT).is_file()
 }

@@ -295,7 +295,6 @@ pub(super) struct Mark {
     pub value: f64,
 }
 
-/// Points that the paper reports.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stated {
@@ -329,7 +328,6 @@ impl Line {
     }
 }
 
-/// Format of `paper.toml` for the configuration reader.
 pub(super) const FORMAT: Format = Format {
     what: "an experiment's paper.toml",
     reference: "docs/EXPERIMENTS.md",

@@ -19,11 +19,9 @@ pub(super) struct Rows {
     rows: Vec<Row>,
 }
 
-/// Completed point.
 #[derive(Debug)]
 pub(super) struct Row {
     pub point: Point,
-    /// Run directory of the point.
     pub folder: PathBuf,
     cells: Vec<Cell>,
     series: OnceCell<Series>,
@@ -101,7 +99,6 @@ impl Row {
 pub(super) struct Messages<'a> {
     /// Quantity: `fct`, `slowdown` or `throughput`.
     pub value: &'a str,
-    /// Unit of the results.
     pub unit: &'a str,
     /// Workload; `None` for all.
     pub traffic: Option<&'a str>,
@@ -125,7 +122,6 @@ impl Row {
     }
 }
 
-/// Query with parsed units.
 struct Chosen<'a> {
     value: &'a str,
     traffic: Option<&'a str>,
@@ -163,7 +159,6 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Value of a point's parameter.
 pub(super) fn parameter<'a>(point: &'a Point, path: &str) -> Option<&'a serde_json::Value> {
     point.parameters.iter().find(|(name, _)| name == path).map(|(_, value)| value)
 }

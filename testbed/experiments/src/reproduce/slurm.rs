@@ -18,7 +18,6 @@ pub(super) struct Array<'a> {
     pub last: &'static str,
     pub last_does: &'static str,
     pub tasks: u32,
-    /// Cores per task.
     pub cores: u32,
     /// Additional options of sbatch, passed unchanged.
     pub options: &'a [String],
@@ -30,7 +29,6 @@ impl Array<'_> {
     /// Writes the scripts and submits them, unless this is a rehearsal.
     pub(super) fn submit(&self) -> Result<(), Failure> {
         if !self.is_rehearsal {
-            // Before anything is written.
             sbatch(&["--version".to_owned()])?;
         }
         let folder = absolute(&self.folder)?;

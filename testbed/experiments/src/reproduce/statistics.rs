@@ -7,7 +7,6 @@ pub(crate) struct Estimate {
     pub value: f64,
     /// 95 % confidence interval; `None` for a number that does not vary by chance, or of a single run.
     pub interval: Option<(f64, f64)>,
-    /// Number of runs.
     pub runs: usize,
     /// Number of runs that a share counts as true; `None` for other numbers.
     pub holds_for: Option<usize>,

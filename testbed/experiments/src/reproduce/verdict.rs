@@ -53,7 +53,6 @@ pub(super) enum Verdict {
     HoldsInPart,
     /// The conclusions follow from formulas, so no run could have contradicted them, and nothing fails.
     Arithmetic,
-    /// All claims and all numbers hold.
     Holds,
 }
 
@@ -118,7 +117,6 @@ impl Number {
     }
 }
 
-/// Claim with its judgement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JudgedClaim {
@@ -178,7 +176,6 @@ impl Outcome {
     }
 }
 
-/// Judges the numbers and claims of an experiment.
 pub(super) fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Number>, Vec<JudgedClaim>) {
     let numbers = paper.measures.iter().map(|measure| number(measure, &readings[&measure.name])).collect();
     let claims = paper.claims.iter().map(|claim| judged(claim, paper, readings)).collect();

@@ -21,7 +21,6 @@ const TIME_LABEL: &str = "time (ms)";
 /// Averaging window of rates.
 const RATE_OVER: Span = Span::from_micros(200);
 
-/// Maximum number of lines in a panel.
 const LINES_MAX: usize = 16;
 
 /// Draws the runs and returns the file; `None` if no ports are drawn.

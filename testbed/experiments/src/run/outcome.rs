@@ -14,13 +14,11 @@ use crate::table::{Table, count, gbps};
 
 /// Beginning of the failure text of an interrupted run.
 const INTERRUPTED: &str = "interrupted";
-/// Maximum numbers of flows and ports in the comparison.
 const FLOWS_MAX: usize = 10;
 const PORTS_MAX: usize = 4;
 /// Columns of a table and of the figure.
 pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
 
-/// Prints alarms, the comparison and remarks.
 pub(super) fn print(ended: &[Ended]) {
     for sentence in ended.iter().flat_map(alarms) {
         println!("{sentence}");
@@ -81,7 +79,6 @@ struct RunOutcome<'e> {
     summary: &'e Summary,
 }
 
-/// Builds the output of `--json`.
 pub(super) fn json<'e>(
     scenario: &'e str,
     backend: Backend,
@@ -188,7 +185,6 @@ fn slowed(summary: &Summary) -> impl Iterator<Item = (&PortSummary, &LaneSummary
     summary.ports.iter().filter_map(move |port| Some((port, lane_to(port)?)))
 }
 
-/// Comparison table, with a column for each run.
 fn comparison(ended: &[Ended]) -> Table {
     let head = std::iter::once("").chain(ended.iter().map(|run| run.name.as_str()));
     let mut table = Table::new(head);

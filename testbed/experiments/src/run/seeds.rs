@@ -17,7 +17,6 @@ pub(super) struct Seeded {
     pub of: String,
     pub seed: u32,
     pub run: ScenarioRun,
-    /// Scenario file with this seed.
     pub text: String,
 }
 
@@ -45,7 +44,6 @@ pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> R
     Ok(all)
 }
 
-/// Figure of a run over its seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
     pub run: String,
@@ -85,7 +83,6 @@ pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
     figures.into_iter().filter_map(figure).collect()
 }
 
-/// Formats the figures as a table.
 pub(super) fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new(["run", "figure", "mean", "95 % interval", "least", "most", "seeds"]);
     for figure in figures {
@@ -106,7 +103,6 @@ pub(super) fn table(figures: &[Figure]) -> Table {
     table
 }
 
-/// Accessor of a distribution's value.
 type Part = fn(&Distribution) -> Option<u64>;
 
 /// Maximum number of flows with figures of their own.

@@ -27,7 +27,7 @@ struct Reckoned {
     of: fn(&Summary, &Speed) -> Option<u64>,
 }
 
-/// Name of the column that is false if a lossless frame was lost or a deadlock prevented delivery.
+/// Name of the column that is true if no lossless frame was lost.
 const LOSSLESS: &str = "lossless";
 
 /// Computed columns: all are default columns, in this order, after [`LOSSLESS`].
@@ -101,7 +101,6 @@ impl Columns {
         is_good.then(|| Columns { chosen: chosen.map(owned), more: owned(more) })
     }
 
-    /// Names of the columns for these scenarios.
     pub(crate) fn names<'a>(&self, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
         let mut names = self.chosen.clone().unwrap_or_else(|| default(scenarios));
         names.extend(self.more.iter().cloned());

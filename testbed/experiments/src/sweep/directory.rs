@@ -36,7 +36,6 @@ pub(super) const TABLES: [&str; 4] = ["results.csv", "results.parquet", "failure
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
     pub format: String,
-    /// Version of the program.
     pub version: String,
     pub name: String,
     pub made_by: MadeBy,
@@ -79,7 +78,6 @@ pub(crate) struct Finished {
     pub wall_ms: u64,
 }
 
-/// Outcome of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
@@ -101,7 +99,6 @@ pub(super) struct SweepDir {
 impl Manifest {
     pub(super) const FORMAT: &str = "weir-sweep-1";
 
-    /// Reads the manifest of a directory.
     pub(super) fn read(directory: &Path) -> Result<Manifest, Failure> {
         let path = directory.join(MANIFEST);
         let wrong = |what: String| {
@@ -111,7 +108,6 @@ impl Manifest {
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Writes the manifest to a directory.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Failure> {
         let path = directory.join(MANIFEST);
         whole(&path, |part| fs::write(part, json_text(self))).map_err(at(&path))
@@ -221,7 +217,6 @@ impl SweepDir {
         fs::rename(part, folder)
     }
 
-    /// Removes the files of an unfinished point.
     pub(super) fn abandon(&self, point: &Point) {
         let [part, scenario, log] = self.under_way(point);
         // The next call removes files that remain, or reports an error.

@@ -14,7 +14,6 @@ use super::values::{self, WrongValues};
 use crate::experiment::Backend;
 use crate::plot::{self, FigureSpec};
 
-/// Parsed file of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) struct SweepFile {
     pub name: String,
@@ -29,11 +28,9 @@ pub(crate) struct SweepFile {
     /// Filter of parameter combinations; `None` runs all.
     pub only: Option<Only>,
     pub columns: Columns,
-    /// Figures of the results.
     pub figures: Vec<FigureSpec>,
     /// Overrides of the scenario at every point, applied after its parameters.
     pub overrides: Vec<(Path, Value)>,
-    /// Backend of the points.
     pub backend: Backend,
     /// Text of the file, for later errors.
     pub source: Source,
@@ -65,7 +62,6 @@ pub(crate) struct Axis {
     pub parameters: Vec<Parameter>,
 }
 
-/// Parameter with its values.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter {
     pub path: Path,

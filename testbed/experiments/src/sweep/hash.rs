@@ -8,7 +8,6 @@ impl Hash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-    /// Empty hash.
     pub(crate) fn new() -> Hash {
         Hash(Hash::BASIS)
     }
@@ -28,7 +27,6 @@ impl Hash {
         Hash(bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(Hash::PRIME)))
     }
 
-    /// Hash in hexadecimal.
     pub(crate) fn text(&self) -> String {
         format!("{:032x}", self.0)
     }

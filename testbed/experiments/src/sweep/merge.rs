@@ -24,7 +24,6 @@ pub(super) struct MergeArguments {
     json: bool,
 }
 
-/// Directory with its manifest.
 struct Shard<'a> {
     directory: &'a Path,
     manifest: Manifest,

@@ -15,7 +15,6 @@ use parquet::schema::types::{Type, TypePtr};
 use super::table::{Cell, Table};
 use crate::files::whole;
 
-/// Type of a column's cells.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ColumnType {
     Bool,

@@ -61,12 +61,10 @@ impl Path {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// Whether a document has a value at this path.
     pub(crate) fn is_in(&self, document: &Table) -> bool {
         !self.values_in(document).is_empty()
     }
 
-    /// Values of a document at this path.
     pub(crate) fn values_in<'a>(&self, document: &'a Table) -> Vec<&'a Value> {
         let mut at: Vec<&Value> = Vec::new();
         for (depth, key) in self.0.iter().enumerate() {

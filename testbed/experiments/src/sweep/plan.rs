@@ -26,7 +26,6 @@ use crate::experiment::{Backend, GUEST_BOOT};
 use crate::plot;
 use crate::run::{fastest, fitting, real_device, slug};
 
-/// Maximum number of points of a sweep.
 const POINTS_MAX: usize = 1_000_000;
 
 #[derive(Debug)]
@@ -40,7 +39,6 @@ pub(crate) struct SweepPlan {
     pub columns: Vec<String>,
     /// Hash of all points, which identifies the sweep.
     pub identity: String,
-    /// Backend of the points.
     pub backend: Backend,
     /// Share of a run's time that may be lost to the machine, in percent. A later call repeats runs above it; `None`
     /// repeats none.
@@ -101,7 +99,6 @@ impl SweepPlan {
         self.identity = identity(&self.points);
     }
 
-    /// Scenario text of a point.
     pub(crate) fn text(&self, point: &Point) -> String {
         let mut table = self.base.clone();
         set_all(&mut table, &self.settings[point.setting], point.seed, &self.overrides)
@@ -189,7 +186,6 @@ fn fitting_once(run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) ->
     Ok(dilation)
 }
 
-/// Hash that identifies a list of points.
 fn identity(points: &[Point]) -> String {
     let mut identity = Hash::new();
     points.iter().for_each(|point| identity.add(point.hash.as_bytes()));
@@ -361,7 +357,6 @@ fn but_for_failures(mut table: Table) -> String {
 }
 
 impl Only {
-    /// Whether a scenario passes the filter.
     fn has(self, scenario: &Scenario) -> bool {
         match self {
             Only::ProneToDeadlock => scenario.routes.as_deref().is_some_and(Routes::has_cyclic_dependency),
@@ -372,7 +367,6 @@ impl Only {
 /// Number of combinations with errors after which the check stops.
 const ERRORS_MAX: usize = 50;
 
-/// Error of a combination.
 enum Finding {
     /// Complete errors at their place.
     Errors(ConfigErrors),

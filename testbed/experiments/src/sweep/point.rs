@@ -79,7 +79,6 @@ pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     }
 }
 
-/// Time for real hosts to end.
 const HOSTS_END_WITHIN: Duration = Duration::from_secs(15);
 
 fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Result<(), Failure> {

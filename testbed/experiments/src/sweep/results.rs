@@ -9,11 +9,9 @@ use super::table::{Cell, Table};
 use crate::Failure;
 use crate::files::at;
 
-/// Finished point with its row.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub finished: Finished,
-    /// Run directory.
     pub folder: PathBuf,
     /// Cells of the results' columns; empty for a point without results.
     pub cells: Vec<Cell>,

@@ -11,11 +11,9 @@ use crate::files::{at, quoted};
 
 /// Parameters of the job scripts.
 pub(super) struct Jobs<'a> {
-    /// File of the sweep.
     pub file: &'a Path,
     pub directory: &'a Path,
     pub tasks: usize,
-    /// Cores per task.
     pub cores: usize,
     /// Additional options of sbatch, passed unchanged.
     pub options: &'a [String],
@@ -26,7 +24,6 @@ pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -
     let manifest = Manifest { made_by: MadeBy::Merge, ..manifest.clone() };
     check(jobs.directory, &manifest)?;
     if !is_rehearsal {
-        // Before anything is written.
         sbatch(&["--version".to_owned()])?;
     }
     let folder = jobs.directory.join("slurm");

@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::files::whole;
 
-/// Value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Empty,
@@ -61,7 +60,6 @@ impl Cell {
 }
 
 impl Table {
-    /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, cells)| cells.len())
     }

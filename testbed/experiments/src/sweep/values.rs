@@ -4,10 +4,8 @@ use std::fmt;
 
 use toml::{Table, Value};
 
-/// Maximum number of values of a parameter.
 pub(super) const VALUES_MAX: usize = 100_000;
 
-/// Error in a list or a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrongValues {
     pub message: String,

@@ -9,7 +9,6 @@ use crate::report::events::{QueueEvents, Spans};
 use crate::report::input::natural;
 use crate::table::count;
 
-/// Maximum number of rows in a plot.
 const ROWS_MAX: usize = 24;
 
 /// Section with the pauses and drops of ports.

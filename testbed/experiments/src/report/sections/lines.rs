@@ -156,7 +156,6 @@ pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chose
     })
 }
 
-/// Segments of one queue.
 pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let has = |run: &Drawn<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
     let names: Vec<&String> = queues.names.iter().filter(|name| drawn.iter().any(|run| has(run, name))).collect();
@@ -237,7 +236,6 @@ pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) 
     })
 }
 
-/// Received rates of flows.
 pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
     notes.extend(flows.note("flows", "the fastest"));
@@ -254,7 +252,6 @@ pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// Received rates of queues.
 pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let note = "What comes in at each port and class, as on the wire";
     let lines = Lines {

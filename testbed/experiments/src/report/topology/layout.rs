@@ -8,7 +8,6 @@ use weir_units::BitRate;
 
 use crate::picture::Point;
 
-/// Positions of all nodes.
 pub(super) struct Layout {
     pub width: f64,
     pub height: f64,

@@ -45,7 +45,6 @@ pub(super) struct Influence {
     pub index: f64,
     /// Probability that chance explains as much with one of the parameters.
     pub chance: f64,
-    /// Number of settings.
     settings: usize,
 }
 

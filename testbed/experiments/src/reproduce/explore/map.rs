@@ -11,7 +11,6 @@ use crate::reproduce::open::Open;
 use crate::reproduce::units::shown;
 use crate::reproduce::verdict::{Judgement, spaced};
 
-/// Map of claims, as stored.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct ClaimMap {
@@ -296,7 +295,6 @@ impl Line {
     }
 }
 
-/// Kind, text and source of a line.
 struct Head<'h> {
     kind: LineKind,
     says: &'h str,

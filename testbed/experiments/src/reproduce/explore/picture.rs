@@ -33,7 +33,6 @@ pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Picture as SVG.
 pub(super) fn drawn(map: &ClaimMap) -> String {
     let mut canvas = Canvas::default();
     canvas.text(
@@ -143,7 +142,6 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
     }
 }
 
-/// SVG under construction.
 #[derive(Default)]
 struct Canvas {
     body: String,

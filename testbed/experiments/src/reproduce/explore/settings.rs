@@ -12,7 +12,6 @@ use crate::sweep::{self, Axis, Columns, Parameter, Record, Say, SweepFile, Sweep
 
 use super::design::Setting;
 
-/// Context in which settings run.
 pub(super) struct Runner<'a> {
     /// Experiment, with the measures and claims of the map.
     pub experiment: &'a Experiment,
@@ -21,13 +20,11 @@ pub(super) struct Runner<'a> {
     pub seeds: Option<u32>,
     /// Folder of the map, with a folder for each batch.
     pub directory: &'a Path,
-    /// Version of the program.
     pub version: &'a str,
     pub jobs: usize,
     pub say: Say,
 }
 
-/// Setting with its results.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub setting: Setting,

@@ -24,7 +24,6 @@ pub(super) fn list(all: &[Experiment]) {
     }
 }
 
-/// Prints one map.
 pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
     println!("  {}", experiment.place_in_paper());
     println!("  {}", extent(map));
@@ -94,7 +93,6 @@ fn nearest(map: &ClaimMap) -> Vec<String> {
     sentences
 }
 
-/// Prints a line for each map.
 pub(super) fn print_all(maps: &[ClaimMap]) {
     println!();
     for map in maps {
