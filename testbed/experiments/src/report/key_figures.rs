@@ -190,7 +190,7 @@ fn parameter(run: &Run, name: &str) -> Option<String> {
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// Flow-control kinds of the ports with traffic.
+/// Flow-control kinds of the ports that have a host or a link.
 fn flow_control(summary: &Summary) -> Option<String> {
     let mut kinds: Vec<&str> = summary.ports.iter().map(|port| port.flow_control.as_str()).collect();
     kinds.sort_unstable();

@@ -47,7 +47,7 @@ pub(super) enum Verdict {
     /// A conclusion fails, or a run that a conclusion depends on; or a stated number is off by more than a factor of
     /// two; or no conclusion holds for certain.
     DoesNotHold,
-    /// At least one conclusion depends on a late run and is not judged; the judged ones do not fail.
+    /// A conclusion depends on a late run and is not judged; no judged conclusion fails.
     NotJudged,
     /// The conclusions do not fail, but another claim, a number or a run does, or something is undecided.
     HoldsInPart,

@@ -49,7 +49,7 @@ const HOST_HEIGHT: f64 = 36.0;
 const BETWEEN_LAYERS: f64 = 120.0;
 
 impl Layout {
-    /// Places switches in layers above the hosts; in a ring if all of 3 to 12 switches are in the lowest layer.
+    /// Places switches in layers above the hosts; 3 to 12 switches that are all in the lowest layer form a ring.
     pub(super) fn of(topology: &Topology) -> Layout {
         let hosts = hosts(topology);
         let levels = levels(topology);

@@ -1,8 +1,8 @@
 //! Analysis of the parameters that decide whether a claim holds: shares with intervals, variance-based indices, and a
 //! tree of two levels.
 //!
-//! Indices are of first order: the share of the variance of "the claim holds" (1 or 0) that one parameter explains, as
-//! ω² (Hays 1963), which subtracts the share that many values explain by chance. A permutation test gives its
+//! Indices are of first order: ω² (Hays 1963), the share of the variance of "the claim holds" (1 or 0) that one
+//! parameter explains. ω² subtracts the share that many values explain by chance. A permutation test gives its
 //! significance.
 
 use weir_units::SplitMix64;
