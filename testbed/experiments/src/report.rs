@@ -102,7 +102,7 @@ fn of_sweep(directories: &[PathBuf]) -> Option<Lead> {
     (!figures.is_empty()).then(|| Lead { title: name, figures, folds_runs: true, ..Lead::default() })
 }
 
-/// Renders the page of the runs in these directories, or below them, after `lead`. For commands that run and then
+/// Renders the page of the runs in the given directories, or below them, after `lead`. For commands that run and then
 /// report.
 pub fn page(directories: &[PathBuf], lead: Option<&Lead>) -> Result<String, Failure> {
     page::page(&input::read(directories)?, lead)

@@ -68,8 +68,8 @@ enum DirectoryKind {
     Other,
 }
 
-/// Reads all runs of these directories. An invalid directory among the arguments is an error; a run without results in
-/// a folder of several is omitted.
+/// Reads all runs of the given directories. An invalid directory among the arguments is an error; a run without results
+/// in a folder of several is omitted.
 pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for directory in directories {

@@ -32,7 +32,7 @@ enum Column {
 }
 
 impl RecordedRuns {
-    /// Reads the runs in these directories, or below them. Omitted directories are reported on standard error.
+    /// Reads the runs in the given directories, or below them. Omitted directories are reported on standard error.
     ///
     /// # Errors
     /// A directory without runs.

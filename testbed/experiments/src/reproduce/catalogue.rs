@@ -44,7 +44,7 @@ impl Experiment {
     }
 }
 
-/// All experiments below these folders, in the order of papers and figures.
+/// All experiments below the given folders, in the order of papers and figures.
 ///
 /// # Errors
 /// An invalid experiment, or two with one name.

@@ -357,7 +357,7 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     map.map(|map: ClaimMap| Some(map.told_anew()))
 }
 
-/// Environment of that map's runs; `None` for a version that did not record it.
+/// Environment of an earlier map's runs; `None` for a version that did not record it.
 fn read_made(directory: &Path) -> Result<Option<MadeOn>, Failure> {
     outcome::read_made_on(&directory.join("map"))
 }

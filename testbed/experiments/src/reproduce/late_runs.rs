@@ -112,7 +112,7 @@ mod tests {
         Record::read(finished, &directory, &["flows.F.throughput_bps".to_owned()]).unwrap()
     }
 
-    /// Judges such runs with the allowed lateness, as `run` does.
+    /// Judges runs with the allowed lateness, as `run` does.
     fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<Number>, Option<Lateness>) {
         let paper: PaperFile = toml::from_str(PAPER).unwrap();
         let directory = tempfile::tempdir().unwrap();

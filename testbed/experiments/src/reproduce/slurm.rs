@@ -29,6 +29,7 @@ impl Array<'_> {
     /// Writes the scripts and submits them, unless this is a rehearsal.
     pub(super) fn submit(&self) -> Result<(), Failure> {
         if !self.is_rehearsal {
+            // Fails before anything is written.
             sbatch(&["--version".to_owned()])?;
         }
         let folder = absolute(&self.folder)?;

@@ -57,13 +57,13 @@ pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
     ]
 }
 
-/// Slowdown of these messages; `None` without an ideal time.
+/// Slowdown of a bin's messages; `None` without an ideal time.
 pub(crate) fn slowdown_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>) -> Option<String> {
     let permille = value(bin.slowdown_permille.as_ref()?);
     Some(permille.map_or(NEVER.to_owned(), |permille| format!("{:.2}", permille as f64 / 1e3)))
 }
 
-/// Completion time of these messages in microseconds.
+/// Completion time of a bin's messages, in microseconds.
 pub(crate) fn fct_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>) -> String {
     value(&bin.fct_ns).map_or(NEVER.to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
 }

@@ -376,7 +376,7 @@ enum Finding {
 
 /// Error of the scenario with some of the sweep's values.
 struct OfValues {
-    /// Key of the last of these values in the sweep's file; `parameter` is its parameter.
+    /// Key, in the sweep's file, of the last value in the message; `parameter` is its parameter.
     key: String,
     parameter: Path,
     /// Settings in the message: `switch.mtu = 64000`.

@@ -24,6 +24,7 @@ pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -
     let manifest = Manifest { made_by: MadeBy::Merge, ..manifest.clone() };
     check(jobs.directory, &manifest)?;
     if !is_rehearsal {
+        // Fails before anything is written.
         sbatch(&["--version".to_owned()])?;
     }
     let folder = jobs.directory.join("slurm");

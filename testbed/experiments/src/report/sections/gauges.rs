@@ -53,7 +53,7 @@ impl GaugeColumn {
     }
 }
 
-/// Names of the gauges of these flows in these series, without the standard columns.
+/// Names of the flows' gauges in the series, without the standard columns.
 pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
     let mut gauges: Vec<String> = Vec::new();
     for column in files.flat_map(SeriesFile::columns) {
@@ -66,7 +66,7 @@ pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &
     gauges
 }
 
-/// Gauges of queues in these series, those that the program knows first.
+/// Gauges of queues in the series, those that the program knows first.
 pub(super) fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
     let mut gauges: Vec<GaugeColumn> = queue_gauges().into_iter().map(GaugeColumn::known).collect();
     for column in files.flat_map(SeriesFile::columns) {
