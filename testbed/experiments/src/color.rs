@@ -1,4 +1,4 @@
-//! Whether what is printed may have colours.
+//! Detection of terminals with colours.
 
 use std::io::IsTerminal;
 

@@ -1,4 +1,4 @@
-//! `weir compare ns3`: completion times and pauses of runs beside those of an ns-3 simulator.
+//! `weir compare ns3`: compares completion times and pauses of runs with those of an ns-3 simulator.
 
 mod bins;
 mod reading;
@@ -36,20 +36,19 @@ pub struct Ns3Arguments {
     json: bool,
 }
 
-/// A line of the comparison.
 struct Row {
     bin: &'static str,
-    /// The simulator's and Weir's.
+    /// Numbers of messages: the simulator's and Weir's.
     messages: [usize; 2],
     measure: &'static str,
     sides: [Option<Spread>; 2],
     verdict: Verdict,
 }
 
-/// Compares, prints, and says whether something differs.
+/// Compares both sides and prints the result.
 ///
 /// # Errors
-/// Files that can't be read or are something else; and where a bin differs, so that the exit code is 1.
+/// Files that are unreadable or of another kind. A difference in any bin, for exit code 1.
 pub fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     for (option, percent) in [("--within", arguments.within), ("--pauses-within", arguments.pauses_within)] {
         if !(0.0..=1_000.0).contains(&percent) {
@@ -132,12 +131,11 @@ fn runs_of(n: usize) -> String {
     if n == 1 { "1 run".to_owned() } else { format!("{n} runs") }
 }
 
-/// What the command line names.
 #[derive(Default)]
 struct Sides {
-    /// The simulator's runs,
+    /// Runs of the simulator.
     theirs: Vec<Side>,
-    /// and how many pauses each file of them has.
+    /// Number of pauses in each `pfc.txt` of the simulator.
     their_pauses: Vec<u64>,
     ours: Vec<Side>,
 }
@@ -240,7 +238,7 @@ fn as_json(rows: &[Row], theirs: &[Side], ours: &[Side], notes: &[String]) -> Va
     json!({ "simulator": names(theirs), "weir": names(ours), "figures": rows, "notes": notes })
 }
 
-/// Both sides side by side: a panel for each measure.
+/// Draws both sides, with a panel for each measure.
 fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
     let panel = |measure: &&str| {
         let of_measure: Vec<&Row> = rows.iter().filter(|row| row.measure == *measure).collect();
@@ -281,7 +279,6 @@ fn plot(rows: &[Row], path: &Path) -> Result<(), Failure> {
     figure.write_svg(path).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// An input file that is wrong.
 fn wrong(path: &Path, line: Option<usize>, what: &str) -> Failure {
     let path = path.display();
     Failure::Argument(match line {
@@ -311,11 +308,11 @@ mod tests {
         (failure.exit_code(), failure.into_message())
     }
 
-    /// A folder with a simulator's files and Weir's runs beside them, whose messages take `times` as long.
+    /// Creates a folder with a simulator's files and Weir's runs, whose completion times are `times` as long.
     fn results(times: f64) -> tempfile::TempDir {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
-        // Nodes 0 and 5; the standalone times here are the simulator's, 8 us and 80 us.
+        // Nodes 0 and 5; the simulator's standalone times are 8 us and 80 us.
         write(
             "fct.txt",
             "0b000001 0b000501 10000 100 5000 2000000000 16000 8000\n0b000001 0b000501 10001 100 50000 2000000000 80000 80000\n",
@@ -338,7 +335,8 @@ mod tests {
         let alike = results(1.02);
         assert!(compared(alike.path(), &["fct.txt", "pfc.txt", "out"]).is_ok());
         assert!(fs::read_to_string(alike.path().join("figure.svg")).unwrap().contains("simulator"));
-        // A message that takes less than alone counts as 1 on both sides: only the small one's bin, and all of them, differ.
+        // A message faster than its ideal time counts as slowdown 1 on both sides: only the small message's bin and the
+        // bin of all differ.
         let fast = results(0.9);
         assert_eq!(message(compared(fast.path(), &["fct.txt", "out/one"])), (1, "7 of 12 figures differ".to_owned()));
     }

@@ -1,4 +1,4 @@
-//! What every experiment does with its runs: it makes their directories, says how long they take, and shows how far each is.
+//! Common parts of all experiments: directories of runs, expected duration, and progress.
 
 use std::io;
 use std::path::Path;
@@ -27,16 +27,16 @@ pub enum Backend {
     Hosts,
 }
 
-/// Which program this is: its version, and the commit that it is built of.
+/// Version of the program, with the commit that it is built from.
 pub const VERSION: &str = concat!(env!("CARGO_PKG_VERSION"), " (", env!("WEIR_COMMIT"), ")");
 
 impl Backend {
-    /// Real frames, where they are built in.
+    /// Real frames if built in, else virtual time.
     pub fn best() -> Backend {
         if real_frames::are_built() { Backend::Dpdk } else { Backend::Sim }
     }
 
-    /// As options have it.
+    /// Name of the backend in options.
     pub fn name(self) -> &'static str {
         match self {
             Backend::Sim => "sim",
@@ -45,18 +45,19 @@ impl Backend {
         }
     }
 
-    /// Whether a clock of this machine runs it.
+    /// Whether the backend runs in real time, by this machine's clock.
     pub fn is_real(self) -> bool {
         self != Backend::Sim
     }
 }
 
-/// How many cores this process may use.
+/// Number of cores that this process may use.
 pub(crate) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// What SIGINT and SIGTERM set, for a run that ends itself. A second one ends the process at once, with exit code 1.
+/// Flag that SIGINT and SIGTERM set, for a run that ends itself. A second signal ends the process at once, with exit
+/// code 1.
 pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in STOPS {
@@ -66,7 +67,7 @@ pub fn stopped_by_signals() -> io::Result<Arc<AtomicBool>> {
     Ok(stop)
 }
 
-/// Does something as soon as signals have set `stop`, beside what goes on meanwhile.
+/// Starts a thread that calls `act` as soon as signals have set `stop`.
 pub fn once_stopped(stop: Arc<AtomicBool>, act: impl FnOnce() + Send + 'static) {
     thread::spawn(move || {
         while !stop.load(Ordering::Relaxed) {
@@ -78,23 +79,23 @@ pub fn once_stopped(stop: Arc<AtomicBool>, act: impl FnOnce() + Send + 'static) 
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Ignores SIGINT and SIGTERM, which a process that is part of a job leaves to the one that started it.
+/// Ignores SIGINT and SIGTERM, so that the parent of a job's process handles them.
 pub(crate) fn deaf_to_signals() -> io::Result<()> {
     STOPS.iter().try_for_each(|signal| signal_hook::flag::register(*signal, Arc::default()).map(drop))
 }
 
 const STOPS: [i32; 2] = [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM];
 
-/// A new directory for the results of a run of this command.
+/// Creates a directory for the results of a run of this command.
 pub fn directory(path: &Path) -> Result<RunDir, RunDirError> {
     let provenance = Provenance::new(VERSION, std::env::args(), SystemTime::now());
     RunDir::create(path, &provenance)
 }
 
-/// The time that guests take to boot without KVM, on two CPUs, however many they are.
+/// Boot time of guests without KVM, on two CPUs, for any number of guests.
 pub(crate) const GUEST_BOOT: Duration = Duration::from_secs(30);
 
-/// Describes how many runs these are, and how long they take: `3 runs, about 64 s in all.` Guests boot once for all of them.
+/// Number of runs and their duration in a sentence: `3 runs, about 64 s in all.` Guests boot once for all runs.
 pub fn outlook(scenarios: &[Scenario]) -> String {
     let seconds: f64 = scenarios
         .iter()
@@ -108,8 +109,8 @@ pub fn outlook(scenarios: &[Scenario]) -> String {
     format!("{runs}, about {:.0} s in all, {boot} s of it for guests to boot (without KVM).", seconds + boot as f64)
 }
 
-/// Runs a scenario with a bar on the terminal, at whose end stands what `message` says; names are aligned to `width`. `run` hands
-/// it to a backend, with whom to tell of its progress.
+/// Executes a scenario with a progress bar on the terminal, which ends with the text of `message`; names are padded to
+/// `width`. `run` starts the backend and passes it the callback for progress.
 pub fn run_with_bar(
     name: &str,
     width: usize,
@@ -126,7 +127,8 @@ pub fn run_with_bar(
     summary
 }
 
-/// A bar for a run of this name and length in scenario time, of which it shows microseconds; names are aligned to `width`.
+/// Progress bar for a run, in microseconds of scenario time; `length` is the whole run, and names are padded to
+/// `width`.
 fn progress_bar(name: &str, width: usize, length: Span) -> ProgressBar {
     let template = format!("{{prefix:>{width}}} [{{bar:32}}] {{pos:>6}} of {{len}} us, {{left}} left  {{msg}}");
     let bar = progress::bar(length.as_micros(), 0, &template);

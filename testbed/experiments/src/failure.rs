@@ -1,5 +1,5 @@
-//! How a command ends: 0 well, 1 something failed or was lost, 2 the input was wrong, 3 this machine lacks what right input asks for.
-//! With 2 and 3 nothing was started.
+//! Failures of a command, with exit codes: 1 for a failure or loss, 2 for invalid input, 3 if this machine lacks a
+//! resource that valid input requests. With 2 and 3 nothing was started.
 
 use std::process::ExitCode;
 
@@ -9,23 +9,23 @@ use weir_sim::SimRunError;
 
 use crate::has_color;
 
-/// Why the command fails.
+/// Reason for a command's failure.
 #[derive(Debug)]
 pub enum Failure {
-    /// The configuration is wrong.
+    /// The configuration is invalid.
     Input(ConfigErrors),
-    /// An argument of the command is wrong.
+    /// An argument of the command is invalid.
     Argument(String),
-    /// The configuration is right, and asks for what this machine does not have, or not now.
+    /// The configuration is valid, but requests a resource that this machine lacks, permanently or now.
     Lacks(ConfigErrors),
-    /// This machine, or this build, lacks what the command needs.
+    /// The machine or the build lacks a resource that the command needs.
     Unavailable(String),
-    /// Something failed later, or a run did not keep what it promises.
+    /// A failure during the run, or a run that breaks its guarantees.
     Run(String),
 }
 
 impl Failure {
-    /// What the program ends with. `weir pages` writes the table of all codes for people.
+    /// Exit code of the program. `weir pages` writes the table of all codes.
     pub fn exit_code(&self) -> u8 {
         match self {
             Failure::Run(_) => 1,
@@ -34,7 +34,7 @@ impl Failure {
         }
     }
 
-    /// The reason, as plain text.
+    /// Reason as plain text.
     pub fn into_message(self) -> String {
         match self {
             Failure::Input(errors) | Failure::Lacks(errors) => errors.render(false).trim_end().to_owned(),
@@ -42,7 +42,7 @@ impl Failure {
         }
     }
 
-    /// Prints the reason to stderr; gives the exit code.
+    /// Prints the reason to stderr; returns the exit code.
     pub fn report(self) -> ExitCode {
         let code = self.exit_code();
         match self {

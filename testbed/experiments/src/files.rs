@@ -1,4 +1,4 @@
-//! Files that commands leave: whole or not at all, and with their names in what goes wrong.
+//! Output files of commands: written completely or not at all, and named in errors.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Failure;
 
-/// Has a file written beside its place, and then put there; what was written of one that failed is removed.
+/// Writes a file under a temporary name and renames it; removes it on failure.
 pub fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Result<()> {
     let mut part = path.as_os_str().to_owned();
     part.push(".part");
@@ -20,14 +20,14 @@ pub fn whole(path: &Path, write: impl FnOnce(&Path) -> io::Result<()>) -> io::Re
     written
 }
 
-/// Plain data as JSON, for people too.
+/// Formats plain data as indented JSON.
 pub fn json_text(content: &impl Serialize) -> String {
     let mut text = serde_json::to_string_pretty(content).expect("plain data is JSON");
     text.push('\n');
     text
 }
 
-/// A word as a shell takes it.
+/// Quotes a word for a shell.
 pub fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {
@@ -37,16 +37,16 @@ pub fn quoted(word: &str) -> String {
     }
 }
 
-/// An error with the file that it is about.
+/// Adds the file's path to an error.
 pub fn at(path: &Path) -> impl FnOnce(io::Error) -> Failure {
     move |error| Failure::Run(format!("{}: {error}", path.display()))
 }
 
-/// Writes a scenario and the files beside it that it names, and returns their paths, the scenario's first. It is written last, so that it is
-/// never there without what it names.
+/// Writes a scenario and the files that it names, and returns their paths, the scenario's first. The scenario is
+/// written last, so it never exists without its files.
 ///
 /// # Errors
-/// One of them is there already, and `force` is not given; or it can't be written.
+/// An existing file without `force`, or a write failure.
 pub fn write_scenario(
     output: &Path,
     scenario: &str,
@@ -66,13 +66,13 @@ pub fn write_scenario(
     Ok(files.into_iter().rev().map(|(path, _)| path).collect())
 }
 
-/// Paths in a line.
+/// Joins paths to one line.
 pub fn listed(paths: &[PathBuf]) -> String {
     let names: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
     names.join(", ")
 }
 
-/// Texts of a file that may be one or a list: for serde.
+/// Deserializes a single text or a list of texts, for serde.
 pub(crate) fn one_or_more<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<String>, D::Error> {
     #[derive(serde::Deserialize)]
     #[serde(untagged)]

@@ -1,16 +1,16 @@
-//! Experiments as people run them: scenarios, sweeps of scenarios, the papers' figures, and reports on results.
+//! Experiments: scenarios, sweeps of scenarios, the papers' figures, and reports on results.
 //!
 //! | module | is |
 //! |---|---|
 //! | [`run`] | the runs of a scenario file, compared |
 //! | [`sweep`] | many runs with parameters varied, as one table |
-//! | [`reproduce`] | a paper's figure: its numbers beside ours, and whether its findings hold |
+//! | [`reproduce`] | a paper's figure: its numbers compared with Weir's, and a verdict on its findings |
 //! | [`plot`] | figures of a sweep |
 //! | [`report`] | the results of runs as one page |
-//! | [`record`] | what hosts sent, read out of captures, as a scenario |
+//! | [`record`] | captured messages, converted to a scenario |
 //! | [`real_frames`] | the trait by which a program supplies DPDK, which this crate does not depend on |
 //!
-//! Their arguments are those of the command line:
+//! Functions take the arguments of the command line:
 //!
 //! ```
 //! use clap::Parser;

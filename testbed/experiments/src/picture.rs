@@ -1,22 +1,21 @@
-//! Drawings that are made as SVG: places in them, and a figure's files, SVG, and PNG and PDF that are drawn from it.
+//! SVG drawings: points, and files of a figure as SVG, with PNG and PDF rendered from it.
 //!
-//! Here and not beside the SVG, so that no feature changes `weir-results`: virtual time stands on it, and is compiled once for every
-//! command.
+//! Rendering is here instead of in `weir-results`, so that no feature changes that crate: virtual time depends on it,
+//! and it is compiled once for every command.
 
 use std::path::{Path, PathBuf};
 
 use weir_results::plot::{PlotError, write_file};
 
-/// A place in a drawing.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Point {
     pub(crate) x: f64,
     pub(crate) y: f64,
 }
 
-/// Writes an SVG as `BASE.svg`, and as PNG and PDF beside it where these are built in; returns the files.
+/// Writes an SVG as `BASE.svg`, and as PNG and PDF if these are built in; returns the files.
 pub(crate) fn write_all(svg: &str, base: &Path) -> Result<Vec<PathBuf>, PlotError> {
-    // A name may have dots of its own.
+    // A name may contain dots.
     let with = |ending: &str| PathBuf::from(format!("{}.{ending}", base.display()));
     write_file(&with("svg"), svg.as_bytes())?;
     #[cfg(any(feature = "png", feature = "pdf"))]
@@ -29,7 +28,7 @@ pub(crate) fn write_all(svg: &str, base: &Path) -> Result<Vec<PathBuf>, PlotErro
     Ok(endings.into_iter().filter(|(_, is_written)| *is_written).map(|(ending, _)| with(ending)).collect())
 }
 
-/// The SVG, its text in the font of figures.
+/// Parses an SVG, with the font of figures for its text.
 #[cfg(any(feature = "png", feature = "pdf"))]
 fn tree(svg: &str) -> Result<usvg::Tree, PlotError> {
     let mut options = usvg::Options::default();
@@ -43,16 +42,16 @@ fn draw_error(reason: String) -> PlotError {
     PlotError::Draw { reason }
 }
 
-/// Writes an SVG as PDF, a page of its size. Its text is text there.
+/// Writes an SVG as a PDF page of its size. Text remains text.
 #[cfg(feature = "pdf")]
 fn write_pdf(tree: &usvg::Tree, path: &Path) -> Result<(), PlotError> {
-    // As many of the SVG's pixels to an inch as browsers have.
+    // Browsers' resolution: 96 of the SVG's pixels to an inch.
     let (conversion, page) = (svg2pdf::ConversionOptions::default(), svg2pdf::PageOptions { dpi: 96.0 });
     let pdf = svg2pdf::to_pdf(tree, conversion, page);
     write_file(path, &pdf.map_err(|error| draw_error(error.to_string()))?)
 }
 
-/// Writes any SVG as PNG, with two pixels each way for one of its own.
+/// Writes any SVG as PNG, at two pixels per SVG pixel in each direction.
 #[cfg(feature = "png")]
 pub(crate) fn write_svg_as_png(svg: &str, path: &Path) -> Result<(), PlotError> {
     write_png(&tree(svg)?, path)
@@ -107,7 +106,7 @@ mod tests {
         write_pdf(&tree(&svg()).unwrap(), &path).unwrap();
         let pdf = String::from_utf8_lossy(&std::fs::read(&path).unwrap()).into_owned();
         assert!(pdf.starts_with("%PDF-1.") && pdf.trim_end().ends_with("%%EOF"), "{}", pdf.len());
-        // In points, of which there are 72 to an inch, where the SVG's pixels are 96.
+        // PDF points are 72 to an inch, and SVG pixels 96.
         let points = |attribute: &str| f64::from(shown(&svg(), attribute)) * 72.0 / 96.0;
         let page = pdf.split("/MediaBox [").nth(1).and_then(|rest| rest.split(']').next()).unwrap();
         let page: Vec<f64> = page.split_whitespace().map(|number| number.parse().unwrap()).collect();
@@ -130,13 +129,13 @@ mod tests {
         let is_blue =
             |pixel: &tiny_skia::PremultipliedColorU8| (pixel.red(), pixel.green(), pixel.blue()) == (0, 0x72, 0xb2);
         assert!(picture.pixels().iter().filter(|pixel| is_blue(pixel)).count() > 100, "the line is there");
-        // The title is the text at the top: with the font missing there would be none.
+        // The title is the text at the top: without the font there would be none.
         let is_dark = |pixel: &&tiny_skia::PremultipliedColorU8| pixel.red() < 0x40 && pixel.blue() < 0x40;
         let title_rows = &picture.pixels()[..picture.width() as usize * 80];
         assert!(title_rows.iter().filter(is_dark).count() > 100, "the title is there");
     }
 
-    /// A length of the document's own element.
+    /// Length attribute of the SVG's root element.
     #[cfg(any(feature = "png", feature = "pdf"))]
     fn shown(svg: &str, attribute: &str) -> u32 {
         let (_, rest) = svg.split_once(&format!(" {attribute}=\"")).unwrap();

@@ -1,7 +1,7 @@
-//! `weir plot`: figures of a sweep. What goes across, which series there are, which panels; seeds are pooled.
+//! `weir plot`: figures of a sweep, with a choice of axes, series and panels; values are pooled over seeds.
 //!
-//! `names` finds the columns that short names mean, `results` reads a sweep's tables, `pooled` makes points of its rows, `drawn` lines
-//! and panels of these.
+//! `names` resolves short names of columns, `results` reads a sweep's tables, `pooled` makes points of its rows, and
+//! `drawn` makes lines and panels of these.
 
 mod drawn;
 mod names;
@@ -55,10 +55,10 @@ pub struct PlotArguments {
     output: Option<PathBuf>,
 }
 
-/// Where a sweep's figures are.
+/// Folder of a sweep's figures.
 pub(crate) const FOLDER: &str = "figures";
 
-/// Draws what is asked for.
+/// Executes `weir plot`.
 pub fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
     let parse = |text: &String| {
         let (name, value) = text
@@ -83,13 +83,13 @@ pub fn plot(arguments: &PlotArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// What was drawn, and what a reader should know.
+/// Written files, and notes for the reader.
 pub(crate) struct Drawn {
     pub written: Vec<PathBuf>,
     pub notes: Vec<String>,
 }
 
-/// Draws a figure of a sweep's results, as SVG, as PNG and PDF where these are built in, and its points as CSV.
+/// Draws a figure of a sweep's results as SVG, and as PNG and PDF if these are built in; writes its points as CSV.
 pub(crate) fn draw(
     spec: &FigureSpec,
     results: &Results,
@@ -101,7 +101,7 @@ pub(crate) fn draw(
     let figure = drawn::figure(spec, &wanted, &points, results);
     let name = spec.name.clone().unwrap_or_else(|| wanted.file_name(results));
     let base = output.map_or_else(|| directory.join(FOLDER).join(&name), Path::to_owned);
-    // A file's ending is taken for what it is.
+    // A known file extension in the name is dropped.
     let base = match base.extension().and_then(|ending| ending.to_str()) {
         Some("svg" | "png" | "pdf" | "csv") => base.with_extension(""),
         _ => base,
@@ -117,10 +117,10 @@ pub(crate) fn draw(
     Ok(Drawn { written, notes: pooled::notes(&points) })
 }
 
-/// Whether a sweep has what its figures name, before anything runs: its parameters by their paths, and its columns.
+/// Checks, before anything runs, that a sweep has the columns and parameters (by path) that its figures name.
 ///
 /// # Errors
-/// What is wrong with which of the figures.
+/// Index of the figure, and the problem.
 pub(crate) fn check(
     figures: &[FigureSpec],
     parameters: Vec<String>,
@@ -130,7 +130,7 @@ pub(crate) fn check(
     figures.iter().enumerate().try_for_each(|(n, spec)| resolved(spec, &names).map(drop).map_err(|wrong| (n, wrong)))
 }
 
-/// The SVGs of a sweep's figures, in the order of their names.
+/// SVGs of a sweep's figures, sorted by file name.
 pub(crate) fn of_sweep(directory: &Path) -> Vec<String> {
     let Ok(entries) = fs::read_dir(directory.join(FOLDER)) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries.filter_map(|entry| Some(entry.ok()?.path())).collect();

@@ -1,7 +1,7 @@
-//! How the program comes by DPDK: what needs it is behind [`RealFrames`], and `main` says once where that is.
+//! Access to DPDK: commands use the [`RealFrames`] trait, and `main` registers its provider once.
 //!
-//! A command calls [`reach`] before it prints or writes anything, because a program without DPDK may then be replaced by one with
-//! it, which begins the command anew.
+//! A command calls [`reach`] before it prints or writes anything: a program without DPDK may be replaced by one with
+//! DPDK, which executes the command from its start.
 
 mod bench;
 mod finding;
@@ -29,69 +29,69 @@ pub use machine::{Lcores, Machine, MachineFindings, NicFound, OnCpu, PacketMemor
 pub use bench::{BenchCommand, CommonArguments, ForwardingArguments, IdleArguments, PauseArguments, Rfc2544Arguments};
 pub use replay::ReplayArguments;
 
-/// What only DPDK can do: switches on ports of this machine, and scenarios with real frames.
+/// Operations that need DPDK: switches on ports of this machine, and scenarios with real frames.
 pub trait RealFrames: Sync {
     /// Runs switches until a signal.
     ///
     /// # Errors
-    /// Wrong input, what this machine lacks, or what the run lost.
+    /// Invalid input, resources that this machine lacks, or losses of the run.
     fn run(&self, arguments: &RunArguments) -> Result<(), Failure>;
 
-    /// Tries the first two ports of a file, which are cabled to each other, with these arguments for EAL.
+    /// Tests the first two ports of a file, which are cabled to each other, with these EAL arguments.
     ///
     /// # Errors
-    /// As [`RealFrames::run`]; devices that are not fit for lossless ports.
+    /// As [`RealFrames::run`]; also devices that are unfit for lossless ports.
     fn try_devices(&self, files: &[PathBuf], eal: &[String], json: bool) -> Result<(), Failure>;
 
-    /// What there is of this machine that such switches need, and what is lacking, each with what mends it. Without switches, what any
-    /// would need.
+    /// Checks this machine for the requirements of these switches; each problem comes with its fix. Without switches,
+    /// checks general requirements.
     fn examine(&self, switches: &[SwitchConfig]) -> Vec<Finding>;
 
-    /// Sends frames, PFC among them, between the first two ports of a file, which are cabled to each other, or over a link inside the
-    /// process, and tells what arrived.
+    /// Sends frames, PFC frames included, between the first two cabled ports of a file, or over a link inside the
+    /// process, and reports which arrived.
     ///
     /// # Errors
     /// As [`RealFrames::try_devices`].
     fn try_loop(&self, file: Option<&Path>, eal: &[String]) -> Result<Vec<Finding>, Failure>;
 
-    /// Measures switches on this machine.
+    /// Benchmarks switches on this machine.
     ///
     /// # Errors
-    /// As [`RealFrames::run`]; frames that are not accounted for.
+    /// As [`RealFrames::run`]; also frames that are not accounted for.
     fn bench(&self, command: &BenchCommand) -> Result<(), Failure>;
 
-    /// Replays captures into ports of a running switch, which is configured like this, or on devices alone.
+    /// Replays captures into ports of a running switch with configuration `switch`, or on devices alone.
     ///
     /// # Errors
-    /// As [`RealFrames::run`]; frames that a port did not take.
+    /// As [`RealFrames::run`]; also frames that a port did not take.
     fn replay(&self, arguments: &ReplayArguments, switch: Option<&SwitchConfig>) -> Result<(), Failure>;
 
-    /// This machine, as these switches would use it.
+    /// Resources of this machine that these switches use.
     fn machine(&self, switches: &[SwitchConfig]) -> Box<dyn Machine>;
 
-    /// Whether this machine has what the scenarios' switches ask for.
+    /// Checks that this machine has the resources that the scenarios' switches request.
     ///
     /// # Errors
-    /// What it lacks, with the line that asks for it.
+    /// Missing resources, with the line that requests them.
     fn check_machine(&self, scenarios: &[Scenario]) -> Result<(), Failure>;
 
-    /// How many times slower than real time a scenario with links of this rate must run to be true on this machine. Takes a
-    /// fraction of a second.
+    /// Smallest time dilation at which this machine sustains a scenario with links of this rate. Takes a fraction of a
+    /// second.
     fn fitting_dilation(&self, rate: BitRate) -> u32;
 
-    /// Starts DPDK with what these scenarios need. Once a process.
+    /// Starts DPDK with the resources that these scenarios need. Once per process.
     ///
     /// # Errors
-    /// What EAL or a device refuses.
+    /// Failures of EAL or a device.
     fn start(&self, scenarios: &[Scenario]) -> Result<Box<dyn Backend>, Failure>;
 }
 
 /// DPDK, started for scenarios.
 pub trait Backend {
-    /// Runs one of the scenarios to its end, or until `stop` is set. Its files go to `run`; `observe` is told how far it is.
+    /// Executes a scenario to its end, or until `stop` is set. Files go to `run`; `observe` receives progress.
     ///
     /// # Errors
-    /// What fails in the run or in writing its files.
+    /// Failures of the run or of writing its files.
     fn run(
         &self,
         scenario: &Scenario,
@@ -102,10 +102,10 @@ pub trait Backend {
         self.run_with_hosts(scenario, run, None, observe, stop)
     }
 
-    /// As [`Backend::run`], with the real hosts of the scenario.
+    /// Executes a scenario as [`Backend::run`], with its real hosts.
     ///
     /// # Errors
-    /// As [`Backend::run`]; what real hosts fail to do.
+    /// As [`Backend::run`]; also failures of real hosts.
     fn run_with_hosts(
         &self,
         scenario: &Scenario,
@@ -175,16 +175,16 @@ pub enum LogFormat {
     Json,
 }
 
-/// From one sample to the next. The control thread asks all lcores for each.
+/// Parses a sampling interval, 1 ms or more: the control thread queries all lcores for each sample.
 fn sampling_of(text: &str) -> Result<Span, String> {
     let every: Span = text.parse().map_err(|_| "this is no time; write for example 100ms".to_owned())?;
     if every < Span::from_millis(1) { Err("write 1ms or more".to_owned()) } else { Ok(every) }
 }
 
-/// A time with its unit; a bare number counts seconds.
+/// Parses a time with its unit; a bare number is in seconds.
 ///
 /// # Errors
-/// What to write instead.
+/// Text with the accepted form.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let is_bare = text.parse::<f64>().is_ok();
     let span = if is_bare { format!("{text}s") } else { text.to_owned() }.parse::<Span>();
@@ -193,18 +193,18 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     Ok(Duration::from_nanos(span.as_nanos()))
 }
 
-/// Where real frames are.
+/// Provider of real frames.
 #[derive(Clone, Copy)]
 pub enum Source {
-    /// Built into this program.
+    /// Implementation linked into this program.
     BuiltIn(&'static dyn RealFrames),
-    /// In another program, which takes this one's place: the function returns only if it can't.
+    /// Another program that replaces this process: the function returns only on failure.
     Elsewhere(fn() -> Missing),
-    /// Nowhere: left out when this program was built.
+    /// Build without DPDK.
     LeftOut,
 }
 
-/// Why there are no real frames, in a sentence.
+/// Reason for missing real frames, in a sentence.
 #[derive(Debug)]
 pub struct Missing(pub String);
 
@@ -220,10 +220,10 @@ impl From<Missing> for Failure {
     }
 }
 
-/// What [`come_from`] said. A program has one main function, and what it links does not change.
+/// Provider set by [`come_from`]. A program has one main function, and its linked libraries do not change.
 static SOURCE: OnceLock<Source> = OnceLock::new();
 
-/// Says where real frames are, before any command runs; without it they are left out.
+/// Sets the provider of real frames, before any command runs; without a call there is none.
 ///
 /// # Panics
 /// If called twice.
@@ -231,15 +231,16 @@ pub fn come_from(source: Source) {
     assert!(SOURCE.set(source).is_ok(), "where real frames are is said once");
 }
 
-/// Whether they are there or in another program, so that they are what commands take if nothing else is asked for.
+/// Whether this program or another one provides real frames, so that commands use them by default.
 pub(crate) fn are_built() -> bool {
     !matches!(source(), Source::LeftOut)
 }
 
-/// Real frames. Call it before anything is printed or written: another program may begin the command anew.
+/// Returns the implementation of real frames. Call before printing or writing: another program may execute the command
+/// from its start.
 ///
 /// # Errors
-/// Why there are none, and what to do about it.
+/// Reason for missing real frames, and the remedy.
 pub fn reach() -> Result<&'static dyn RealFrames, Missing> {
     match source() {
         Source::BuiltIn(real_frames) => Ok(real_frames),

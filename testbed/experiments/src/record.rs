@@ -1,7 +1,7 @@
-//! `weir record`: what hosts sent, read out of captures, as a scenario.
+//! `weir record`: converts the messages in captures to a scenario.
 //!
-//! From a run directory of `weir testbed run`, which has its scenario, switches, links and hosts stay as they were, and what was captured takes
-//! the place of flows and workloads. Captures alone say nothing of switches: their hosts get one.
+//! A run directory of `weir testbed run` contains its scenario: switches, links and hosts are kept, and the captured
+//! messages replace flows and workloads. Captures alone contain no switches: their hosts get one.
 
 mod scenario;
 
@@ -43,13 +43,12 @@ pub struct RecordArguments {
     pub json: bool,
 }
 
-/// Captures take no more memory than this.
 const MEMORY_BYTES_MAX: u64 = 8 << 30;
 
 /// Reads captures, and writes the scenario.
 ///
 /// # Errors
-/// What can't be read, or has no message; files that can't be written, or are there already.
+/// Captures that can't be read or have no message; output files that can't be written or exist already.
 pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     let mut files = Vec::new();
     let mut surroundings = None;
@@ -93,7 +92,6 @@ pub fn record(arguments: &RecordArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The captures of a run directory.
 fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let wrong = |what: String| Failure::Argument(format!("{}: {what}", directory.display()));
     let entries = fs::read_dir(directory).map_err(|error| wrong(error.to_string()))?;
@@ -108,7 +106,6 @@ fn captures_in(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(files)
 }
 
-/// Reads captures, with a bar on the terminal.
 fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
     let choice = Choice {
         headers_suffice: true,
@@ -124,7 +121,7 @@ fn read_all(files: &[PathBuf]) -> Result<Vec<Capture>, Failure> {
     captures.map_err(|error| Failure::Argument(error.to_string()))
 }
 
-/// The name that files beside the scenario begin with.
+/// Name prefix of the files written with the scenario.
 fn stem(output: &Path) -> Result<String, Failure> {
     let stem = output
         .file_stem()
@@ -134,7 +131,7 @@ fn stem(output: &Path) -> Result<String, Failure> {
         .ok_or_else(|| Failure::Argument(format!("-o {}: name a file that ends in .toml", output.display())))
 }
 
-/// A number of what was read.
+/// Count of the summary, with its description.
 struct Told {
     key: &'static str,
     number: u64,

@@ -1,4 +1,4 @@
-//! `weir report`: the results of one run, or of several side by side, as one page that needs no network, or as text.
+//! `weir report`: results of one or several runs as text, or as one page that needs no network.
 
 mod charts;
 mod completion;
@@ -41,20 +41,20 @@ pub struct ReportArguments {
     json: bool,
 }
 
-/// What a page begins with, before the summary of its runs.
+/// Beginning of a page, before the summary of its runs.
 #[derive(Debug, Default)]
 pub struct Lead {
-    /// The page's title.
+    /// Title of the page.
     pub title: String,
-    /// What it comes to, in sentences.
+    /// Results, in sentences.
     pub sentences: Vec<String>,
-    /// What a list has below.
+    /// Items of a list below the sentences.
     pub findings: Vec<String>,
-    /// Rows of a table, the first its head.
+    /// Rows of a table; the first is its heading.
     pub numbers: Vec<Vec<String>>,
-    /// Figures: SVGs, which are put into the page as they are.
+    /// Figures as SVG, included unchanged.
     pub figures: Vec<String>,
-    /// Whether the runs stand behind a fold.
+    /// Whether the runs are folded.
     pub folds_runs: bool,
 }
 
@@ -94,7 +94,7 @@ pub fn report(arguments: &ReportArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A sweep's figures, which come first; none where it has none, or where these are other directories.
+/// Lead with a sweep's figures; `None` without figures, or for other directories.
 fn of_sweep(directories: &[PathBuf]) -> Option<Lead> {
     let [directory] = directories else { return None };
     let figures = crate::plot::of_sweep(directory);
@@ -102,12 +102,13 @@ fn of_sweep(directories: &[PathBuf]) -> Option<Lead> {
     (!figures.is_empty()).then(|| Lead { title: name, figures, folds_runs: true, ..Lead::default() })
 }
 
-/// The page of the runs in these directories, or below them; with `lead`, that first. For commands that run and then report.
+/// Renders the page of the runs in the given directories, or below them, after `lead`. For commands that run and then
+/// report.
 pub fn page(directories: &[PathBuf], lead: Option<&Lead>) -> Result<String, Failure> {
     page::page(&input::read(directories)?, lead)
 }
 
-/// Writes a file whole, or not at all.
+/// Writes a file completely, or not at all.
 pub fn write(file: &Path, text: &str) -> Result<(), Failure> {
     let failed = |error: std::io::Error| {
         Failure::Argument(format!("{}: can't be written: {error}; name another file with -o", file.display()))

@@ -1,8 +1,8 @@
-//! `weir reproduce`: a paper's figure out of Weir, by one command, with a verdict.
+//! `weir reproduce`: reproduces a paper's figure by one command, with a verdict.
 //!
-//! An `experiment` is a folder of data: a scenario, its sweeps, and what the paper says. Its points run as a sweep's do; what
-//! they came to are `rows`, of which `measure`s are read, and of these the `verdict`. `figure` draws, `outcome` prints, `page` is for
-//! colleagues.
+//! An `experiment` is a folder of data: a scenario, its sweeps, and the paper's findings. Its points run as a sweep.
+//! `rows` holds their results, `measure` reads numbers from these, and `verdict` judges the numbers. `figure` draws,
+//! `outcome` prints, and `page` writes a page for colleagues.
 
 pub mod backends;
 mod breaking;
@@ -123,7 +123,8 @@ fn percent(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| "write a share of a run's time, 0 to 100 percent: --lateness 2".to_owned())
 }
 
-/// Does what is asked for. What does not hold is a result, and no failure; what is not judged is none.
+/// Executes `weir reproduce`. A claim that does not hold is a result, not a failure; an experiment that is not judged
+/// is a failure.
 pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
     let usual = match arguments.backend {
         Backend::Sim => "runs/papers",
@@ -196,7 +197,7 @@ pub fn reproduce(arguments: &ReproduceArguments) -> Result<(), Failure> {
                 outcomes.push(outcome);
                 told.push((experiment.id.clone(), of_broken));
             }
-            // What was finished before is told all the same.
+            // Finished experiments are reported despite the failure.
             Err(failure) => {
                 conclude(&outcomes, arguments.json);
                 return Err(failure);
@@ -223,12 +224,12 @@ fn conclude(outcomes: &[Outcome], json: bool) {
     }
 }
 
-/// The sentence for an experiment that this backend does not run.
+/// Reason why an experiment can't run on this backend.
 fn lack(backend: Backend) -> &'static str {
     if backend == Backend::Hosts { "has no real hosts" } else { "can't run with real frames" }
 }
 
-/// All points of an experiment, checked.
+/// Plans all points of an experiment, checked.
 fn plan(
     experiment: &Experiment,
     arguments: &ReproduceArguments,
@@ -261,14 +262,14 @@ fn plan(
     let mut plan = SweepPlan::of(&file, jobs).map_err(|failure| blamed(failure, &arguments.set))?;
     plan.allowed_lateness =
         arguments.backend.is_real().then(|| arguments.lateness.unwrap_or(Summary::LATE_PERCENT_MAX));
-    // A measure may be of what only a farm runs.
+    // Measures may refer to points that only a farm runs.
     let is_all = arguments.farm.is_some() || !experiment.has_farm();
     let is_full = is_all && experiment.less(arguments.quick, arguments.backend).is_none();
     check::of_plan(experiment, &plan, is_full)?;
     Ok(plan)
 }
 
-/// Runs what is not finished, and says what came of it, and of what is broken on purpose if that is asked for.
+/// Runs the unfinished points and returns the outcome; with `--broken`, also the mutations' results.
 fn run(
     experiment: &Experiment,
     plan: &SweepPlan,
@@ -300,7 +301,7 @@ fn run(
     let readings = measure::read(&experiment.paper.measures, &rows)?;
     let (mut numbers, mut claims) = verdict::judge(&experiment.paper, &readings);
     if !arguments.backend.is_real() && arguments.seeds.is_none() {
-        // Seeds that are the experiment's own are a sample of messages: what one of them comes to says nothing.
+        // An experiment's own seeds are a sample of messages: a single seed's value means nothing.
         numbers.iter_mut().for_each(|number| number.least_and_most = None);
     }
     if let Some(lateness) = &lateness {
@@ -346,7 +347,7 @@ fn run(
     Ok((outcome, told))
 }
 
-/// Runs what is not finished of a farm, or of a shard of it, and removes nothing.
+/// Runs the unfinished points of a farm, or of a shard, and removes nothing.
 fn work_off(
     experiment: &Experiment,
     plan: &SweepPlan,
@@ -360,7 +361,10 @@ fn work_off(
     uninterrupted(experiment, records, all)
 }
 
-/// What came of all runs, if none is left.
+/// Records of all runs.
+///
+/// # Errors
+/// An interrupted sweep, with runs left.
 fn uninterrupted(experiment: &Experiment, records: Vec<Record>, all: usize) -> Result<Vec<Record>, Failure> {
     let left = all - records.len();
     if left > 0 {
@@ -372,7 +376,7 @@ fn uninterrupted(experiment: &Experiment, records: Vec<Record>, all: usize) -> R
     Ok(records)
 }
 
-/// Submits a farm: shards, and the call that comes to the verdict.
+/// Submits a farm to Slurm: the shards, and the job that computes the verdict.
 fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path) -> Result<(), Failure> {
     let [folder, to] = [experiment.folder(), output].map(slurm::shown);
     let array = slurm::Array {
@@ -388,8 +392,8 @@ fn submit(experiment: &Experiment, arguments: &ReproduceArguments, output: &Path
     array.submit()
 }
 
-/// The runs that came to no good end, in sentences; and whether a conclusion is read off any of them that was not late: a late one may
-/// have failed by that.
+/// Failed runs, in sentences; and whether a conclusion depends on a failed run that was not late. A late run may have
+/// failed because it was late.
 fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[Record]) -> (Vec<String>, bool) {
     const NAMED_MAX: usize = 3;
     let bad: Vec<&Record> = records.iter().filter(|record| record.finished.outcome != PointOutcome::Good).collect();
@@ -407,16 +411,16 @@ fn failed_of(paper: &PaperFile, allowed_lateness: Option<f64>, records: &[Record
     (told, matters)
 }
 
-/// What a command is asked for.
+/// Selection of experiments by a command's arguments.
 struct Choice<'a> {
-    /// Ids, papers, all, or folders.
+    /// Ids, papers, `all`, or folders.
     ids: &'a [String],
-    /// Folders of papers; none for the usual one.
+    /// Folders of papers; empty for the default one.
     papers: &'a [PathBuf],
 }
 
 impl Choice<'_> {
-    /// The experiments; of those that no id names itself only those that may be meant.
+    /// The selected experiments. `may` filters those that no id names directly.
     fn experiments(&self, may: impl Fn(&Experiment) -> bool) -> Result<Vec<Experiment>, Failure> {
         let mut chosen: Vec<Experiment> = Vec::new();
         let mut known: Option<Vec<Experiment>> = None;
@@ -453,7 +457,7 @@ impl Choice<'_> {
         Ok(chosen)
     }
 
-    /// The folders of papers: as it is said, or one below the current directory, or above the program's file, where it is built or
+    /// Folders of papers: as given, else the first below the current directory or above the program's file, built or
     /// installed.
     fn folders(&self) -> Result<Vec<PathBuf>, Failure> {
         const USUAL: &str = "scenarios/papers";
@@ -475,7 +479,7 @@ impl Choice<'_> {
     }
 }
 
-/// `PATH=VALUE`, where a value that is not TOML is a text.
+/// Parses `PATH=VALUE` arguments; a value that is not TOML is a string.
 fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
     let wrong =
         |text: &String| Failure::Argument(format!("--set {text}: write PATH=VALUE: --set switch.buffer.spfc.k_spfc=1"));
@@ -489,7 +493,7 @@ fn overrides(set: &[String]) -> Result<Vec<(KeyPath, toml::Value)>, Failure> {
     set.iter().map(parse).collect()
 }
 
-/// An error in the scenario is the fault of what `--set` laid over it, if anything: by itself the scenario is good.
+/// Attributes a scenario error to `--set`, if given: the scenario alone is valid.
 fn blamed(failure: Failure, set: &[String]) -> Failure {
     match failure {
         Failure::Input(errors) if !set.is_empty() => {
@@ -501,7 +505,7 @@ fn blamed(failure: Failure, set: &[String]) -> Failure {
     }
 }
 
-/// The version, with what tells this very build: runs that another build has left are not resumed.
+/// Version with the build id: runs of another build are not resumed.
 fn version() -> Result<String, Failure> {
     let build = match weir_sim::own_build_id() {
         Some(id) => id,

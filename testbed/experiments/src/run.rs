@@ -1,5 +1,5 @@
-//! `weir testbed run`: the runs of a scenario file, on this machine's DPDK or in virtual time, each in a directory of its own,
-//! compared.
+//! `weir testbed run`: executes the runs of a scenario file, on this machine's DPDK or in virtual time, and compares
+//! them. Each run has its own directory.
 
 mod figure;
 pub(crate) mod hosts;
@@ -97,14 +97,15 @@ pub struct RunArguments {
     json: bool,
 }
 
-/// A time with its unit, 1 us or more.
+/// Parses a time with its unit, 1 us or more.
 fn time_of(text: &str) -> Result<Span, String> {
     let time: Span = text.parse().map_err(|_| "this is no time; write for example 2ms".to_owned())?;
     if time < Span::from_micros(1) { Err("write 1us or more".to_owned()) } else { Ok(time) }
 }
 
 impl RunArguments {
-    /// For a scenario's runs in virtual time; for these of its runs, if any is named. Results go to `output`, or the usual place.
+    /// Arguments for a scenario's runs in virtual time; `runs` selects some of them. Results go to `output`, or
+    /// `runs/NAME` by default.
     pub fn in_virtual_time(file: PathBuf, runs: Vec<String>, output: Option<PathBuf>) -> RunArguments {
         let (dilation, threads) = (None, None);
         RunArguments {
@@ -124,10 +125,10 @@ impl RunArguments {
         }
     }
 
-    /// Where results go.
+    /// Directory of the results.
     ///
     /// # Errors
-    /// The scenario can't be read, or is none.
+    /// The file can't be read, or is no scenario.
     pub fn directory(&self) -> Result<PathBuf, Failure> {
         switches::refuse_other_than_scenario(&self.file, "weir run")?;
         if let Some(output) = &self.output {
@@ -138,7 +139,6 @@ impl RunArguments {
     }
 }
 
-/// A run that has ended.
 pub(crate) struct Ended {
     pub name: String,
     pub expects: Expectation,
@@ -147,16 +147,15 @@ pub(crate) struct Ended {
     pub directory: PathBuf,
 }
 
-/// A run that is to start.
 struct Planned {
     run: ScenarioRun,
     scenario: Scenario,
-    /// None of a run that is resumed, and has its results already.
+    /// Directory to write; `None` for a resumed run that has its results already.
     run_dir: Option<RunDir>,
     directory: PathBuf,
 }
 
-/// Runs what the file describes, prints the comparison and draws it.
+/// Executes the file's runs, prints the comparison and draws it.
 pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     switches::refuse_other_than_scenario(&arguments.file, "weir run")?;
     let runs = chosen(arguments, file::load(&arguments.file)?)?;
@@ -164,7 +163,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     if let Some(seeds) = arguments.seeds {
         return run_with_seeds(arguments, &runs, backend, seeds);
     }
-    // Before anything is made: another program may begin the command anew.
+    // First of all: another program may execute the command from its start.
     let real_frames = if backend == Backend::Sim { None } else { Some(real_frames::reach()?) };
     let (mut scenarios, mut hosts) = match backend {
         Backend::Hosts => {
@@ -184,7 +183,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
         introduce(&scenarios, backend);
     }
     let stop = experiment::stopped_by_signals()?;
-    // Before directories are made: another process may have the devices.
+    // Before directories are made: another process may hold the devices.
     let dpdk = real_frames.map(|real_frames| real_frames.start(&scenarios)).transpose()?;
     let text = fs::read_to_string(&arguments.file)?;
     let mut planned = Vec::new();
@@ -219,7 +218,7 @@ pub fn run(arguments: &RunArguments) -> Result<(), Failure> {
     outcome::verdict(&ended, left.len())
 }
 
-/// Each run with several seeds, in virtual time. Prints figures with their confidence.
+/// Runs each run with several seeds, in virtual time, and prints the figures with their confidence intervals.
 fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend, count: u32) -> Result<(), Failure> {
     if backend != Backend::Sim {
         let message = "--seeds: only runs in virtual time depend on nothing else; add --backend sim";
@@ -263,7 +262,7 @@ fn run_with_seeds(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backe
 }
 
 impl RunArguments {
-    /// What `--until` and `--snapshot` ask for.
+    /// Applies `--until` and `--snapshot` to a scenario.
     fn time(&self, scenario: &mut Scenario) -> Result<(), Failure> {
         self.end_early(scenario)?;
         for text in &self.snapshots {
@@ -293,7 +292,7 @@ impl RunArguments {
         Ok(())
     }
 
-    /// A run's directory: to be written anew, or to be written on where the run is resumed. None where it has its results.
+    /// Creates a run's directory, or opens it for a resumed run; `None` if it has results already.
     fn run_dir(&self, directory: &Path, text: &str) -> Result<Option<RunDir>, RunDirError> {
         if self.resume && RunDir::has_checkpoint(directory) {
             return RunDir::resume(directory).map(Some);
@@ -306,7 +305,7 @@ impl RunArguments {
         Ok(Some(run_dir))
     }
 
-    /// The command that runs these of the file's runs as this one would have.
+    /// Command line that repeats this call for the given runs.
     fn again(&self, backend: Backend, runs: &[&str]) -> String {
         let mut words = vec!["weir testbed run".to_owned(), quoted(&self.file.display().to_string())];
         words.push(format!("--backend {}", backend.name()));
@@ -321,7 +320,7 @@ impl RunArguments {
     }
 }
 
-/// With real hosts, what is left to emulated ones may need virtual time all the same.
+/// Refuses flows between emulated hosts that need virtual time, in a scenario that also has real hosts.
 pub(crate) fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure> {
     match scenarios.iter().find_map(Scenario::needs_virtual_time) {
         Some(reason) => Err(Failure::Argument(format!("--backend hosts: {reason}"))),
@@ -329,7 +328,7 @@ pub(crate) fn refuse_virtual_time(scenarios: &[Scenario]) -> Result<(), Failure>
     }
 }
 
-/// Checkpoints are of virtual time.
+/// Refuses `--checkpoint` and `--resume` outside virtual time.
 fn refuse_checkpoints(arguments: &RunArguments, backend: Backend) -> Result<(), Failure> {
     let option = if arguments.checkpoint.is_some() { "--checkpoint" } else { "--resume" };
     match backend {
@@ -340,12 +339,12 @@ fn refuse_checkpoints(arguments: &RunArguments, backend: Backend) -> Result<(), 
     }
 }
 
-/// The backend that is asked for, or that can run them all.
+/// The requested backend, or one that can execute all runs.
 fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Failure> {
     let needs_virtual_time = runs.iter().find_map(|run| run.scenario.needs_virtual_time());
     let real = runs.iter().find_map(|run| real_device(&run.scenario));
     if arguments.backend == Some(Backend::Hosts) {
-        // Flows between real hosts take no virtual time, and so the scenario is asked once it has them.
+        // Flows between real hosts need no virtual time, so the scenario is checked after they are removed.
         refuse_checkpoints(arguments, Backend::Hosts)?;
         return match arguments.ns3_files {
             true => {
@@ -383,12 +382,12 @@ fn backend(arguments: &RunArguments, runs: &[ScenarioRun]) -> Result<Backend, Fa
     Ok(backend)
 }
 
-/// Whether a scenario is of a kind that is mostly more than a machine carries in real time: a fabric, or workloads.
+/// Whether a scenario usually exceeds a machine's real-time capacity: a fabric, or workloads.
 fn is_usually_virtual(scenario: &Scenario) -> bool {
     scenario.routes.is_some() || !scenario.traffic.is_empty()
 }
 
-/// A port or host of a scenario that is on a real device, if any is.
+/// Description of a port or host on a real device, if there is one.
 pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
     let is_real = |device: &Device| !matches!(device, Device::Ring(_) | Device::CloneOf(_));
     if let Some(host) = scenario.hosts.iter().find(|host| host.device.is_some()) {
@@ -398,7 +397,7 @@ pub(crate) fn real_device(scenario: &Scenario) -> Option<String> {
     Some(format!("port {} is on a device", scenario.port_name(place)))
 }
 
-/// Until `stop` is set; the runs after an interrupted one are left out.
+/// Executes runs on DPDK or real hosts until `stop` is set; runs after an interrupted one are omitted.
 fn run_on_dpdk(
     backend: &dyn real_frames::Backend,
     planned: Vec<Planned>,
@@ -427,7 +426,7 @@ fn run_on_dpdk(
     Ok(ended)
 }
 
-/// Until `stop` is set; the runs after an interrupted one are left out.
+/// Executes runs in virtual time until `stop` is set; runs after an interrupted one are omitted.
 fn run_in_virtual_time(
     planned: Vec<Planned>,
     arguments: &RunArguments,
@@ -450,13 +449,13 @@ fn run_in_virtual_time(
         let backend = SimBackend { expects: run.expects, ns3_files, threads, checkpoint_every, program };
         let (started, last) = (Instant::now(), Cell::new((0.0, 0, 0.0)));
         let goes_round = scenario.traffic.iter().any(|traffic| traffic.closed_loop().is_some());
-        // How many a closed loop will have nobody knows.
+        // A closed loop's number of messages is not known in advance.
         let messages = scenario.traffic.iter().map(|traffic| traffic.messages().len());
         let messages: usize = if goes_round { 0 } else { messages.sum() };
         let message = |progress: &Progress| {
             let (at, hops, rate) = last.get();
             let now = started.elapsed().as_secs_f64();
-            // Over half a second at least: what is told of less jumps.
+            // Averages over at least half a second; shorter windows fluctuate.
             let rate = if now - at > 0.5 || rate == 0.0 {
                 let rate = (progress.packet_hops - hops) as f64 / (now - at).max(1e-6);
                 last.set((now, progress.packet_hops, rate));
@@ -479,10 +478,10 @@ fn run_in_virtual_time(
     Ok(ended)
 }
 
-/// Width of runs' names before their bars.
+/// Width of the column of run names before progress bars, in characters.
 const NAMES: usize = 26;
 
-/// The runs that were asked for, in the file's order.
+/// Runs selected by `--run`, in the file's order.
 fn chosen(arguments: &RunArguments, runs: Vec<ScenarioRun>) -> Result<Vec<ScenarioRun>, Failure> {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     if let Some(unknown) = arguments.runs.iter().find(|name| !names.iter().any(|run| is_meant(run, name))) {
@@ -497,17 +496,16 @@ fn chosen(arguments: &RunArguments, runs: Vec<ScenarioRun>) -> Result<Vec<Scenar
     Ok(runs.into_iter().filter(is_chosen).collect())
 }
 
-/// The runs with these names.
 fn chosen_of(names: &[String], runs: Vec<ScenarioRun>) -> Vec<ScenarioRun> {
     runs.into_iter().filter(|run| names.contains(&run.name)).collect()
 }
 
-/// Whether `name` is how the name of a run begins, in whatever case.
+/// Whether a run's name starts with `name`, ignoring case.
 fn is_meant(run: &str, name: &str) -> bool {
     run.to_lowercase().starts_with(&name.trim().to_lowercase())
 }
 
-/// The runs at the time dilation that the command, the file or this machine asks for; the machine has no say in virtual time.
+/// Scenarios at the time dilation of the command, the file or, with real frames, this machine.
 fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend) -> Result<Vec<Scenario>, Failure> {
     let asked = arguments.dilation.or(runs.iter().find_map(|run| run.time_dilation));
     let dilation = match (asked, backend) {
@@ -528,7 +526,7 @@ fn at_dilation(arguments: &RunArguments, runs: &[ScenarioRun], backend: Backend)
     }
 }
 
-/// What this machine can follow: real time where a device is real, else as slow as the links ask for.
+/// Time dilation for this machine: 1 with real devices, else as the fastest link requires.
 pub(crate) fn fitting(runs: &[ScenarioRun]) -> Result<u32, Failure> {
     match fastest(runs) {
         None => Ok(1),
@@ -536,7 +534,7 @@ pub(crate) fn fitting(runs: &[ScenarioRun]) -> Result<u32, Failure> {
     }
 }
 
-/// The fastest rate that this machine must follow; none where real devices go by real time.
+/// Highest rate that this machine must sustain; `None` with real devices, which run in real time.
 pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
     let scenarios = || runs.iter().map(|run| &run.scenario);
     let ports = || scenarios().flat_map(|scenario| &scenario.switches).flat_map(|switch| &switch.ports);
@@ -547,7 +545,7 @@ pub(crate) fn fastest(runs: &[ScenarioRun]) -> Option<BitRate> {
     ports().filter_map(|port| port.rate).chain(hosts).max()
 }
 
-/// A run's name as that of a directory: `gfc-by-stages-arrival`.
+/// Directory name of a run: `gfc-by-stages-arrival`.
 pub(crate) fn slug(name: &str) -> String {
     let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
     words.map(str::to_lowercase).collect::<Vec<_>>().join("-")
@@ -590,7 +588,7 @@ fn introduce(scenarios: &[Scenario], backend: Backend) {
     );
 }
 
-/// What runs in virtual time will take, in a sentence; `None` where that is next to nothing.
+/// Expected memory and CPU time of runs in virtual time, as a sentence; `None` if both are small.
 fn forecast(scenarios: &[Scenario]) -> Option<String> {
     let all: Vec<Forecast> = scenarios.iter().map(Forecast::of).collect();
     let memory = all.iter().map(|one| one.memory).max()?;
@@ -608,9 +606,9 @@ fn forecast(scenarios: &[Scenario]) -> Option<String> {
     ))
 }
 
-/// Runs that take a core which others use too less time than this need no forecast,
+/// CPU time below which runs need no forecast, at the slow estimate for a shared core.
 const FORECAST_TIME: Span = Span::from_secs(5);
-/// and every machine has less memory than this.
+/// Memory below which runs need no forecast; every machine has more.
 const FORECAST_MEMORY: Bytes = Bytes::mb(500);
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! `weir sweep`: many runs of one scenario in virtual time, with parameters varied, as one table.
+//! `weir sweep`: many runs of one scenario in virtual time, with varied parameters, as one table.
 //!
-//! `file` is what the user writes, `plan` all its points, checked. Each `point` runs in a process of its own, some at a time
-//! (`workers`), and leaves a folder in the sweep's `directory`; `results` are made of those alone, so that it does not matter
-//! which machine or call ran which point.
+//! `file` is the user's input, and `plan` has all its points, checked. Each `point` runs in its own process, several in
+//! parallel (`workers`), and leaves a folder in the sweep's `directory`. `results` are made from these folders alone,
+//! so any machine or call may run any point.
 
 mod base;
 mod columns;
@@ -104,10 +104,10 @@ struct RunArguments {
     sbatch: Vec<String>,
 }
 
-/// Tasks of a job array, unless it is said.
+/// Default maximum of tasks in a job array.
 const TASKS_MAX: usize = 64;
 
-/// Does what is asked for.
+/// Executes `weir sweep`.
 pub fn sweep(arguments: &SweepArguments) -> Result<(), Failure> {
     match &arguments.command {
         Some(Command::Merge(arguments)) => merge::merge(arguments),
@@ -156,7 +156,6 @@ fn run(arguments: &RunArguments) -> Result<(), Failure> {
     conclude(&output, &records, all, say)
 }
 
-/// The sweep's figures, of all points.
 fn draw(figures: &[plot::FigureSpec], output: &Path, say: Say) -> Result<(), Failure> {
     if figures.is_empty() {
         return Ok(());
@@ -170,15 +169,15 @@ fn draw(figures: &[plot::FigureSpec], output: &Path, say: Say) -> Result<(), Fai
     Ok(())
 }
 
-/// Whether there are sentences on standard output, or JSON at the end alone.
+/// Output mode: sentences on standard output, or only JSON at the end.
 #[derive(Clone, Copy)]
 pub struct Say {
-    /// JSON.
+    /// Whether the output is JSON.
     pub json: bool,
 }
 
 impl Say {
-    /// A sentence, for people.
+    /// Prints a line of text, unless the output is JSON.
     pub(crate) fn line(self, text: &str) {
         if !self.json {
             println!("{text}");
@@ -186,9 +185,8 @@ impl Say {
     }
 }
 
-/// Runs a plan on behalf of another command, in a directory of its own, and returns what came of each of its points, in their
-/// order; fewer than all if it was interrupted. `version` is that of the program: results of another one, or of another sweep, are
-/// removed.
+/// Runs a plan for another command, in its own directory. Returns the record of each point in order; fewer if
+/// interrupted. Results of another `version` of the program or another sweep are removed.
 pub(crate) fn run_plan(
     plan: &SweepPlan,
     output: &Path,
@@ -205,9 +203,9 @@ pub(crate) fn run_plan(
     Ok(run_points(plan, output, &manifest, jobs, say)?.0)
 }
 
-/// Runs what is not finished of a plan, or of a shard of it, and removes nothing: a directory that holds other runs is refused. Shards
-/// have directories of their own in `output`; the call for all takes over what they have finished. Returns what came of it, and how many
-/// there should be.
+/// Runs the unfinished points of a plan, or of a shard, and removes nothing: a directory with other runs is refused.
+/// Shards have their own directories in `output`; the call without a shard takes over their finished points. Returns
+/// the records and the number of points.
 pub(crate) fn work_off(
     plan: &SweepPlan,
     output: &Path,
@@ -241,7 +239,7 @@ fn manifest(plan: &SweepPlan, version: String) -> Manifest {
     }
 }
 
-/// Runs what is not finished, and makes the tables of all that is. Returns that, and how many there should be.
+/// Runs the unfinished points and writes the tables of all finished ones. Returns the records and the number of points.
 fn run_points(
     plan: &SweepPlan,
     output: &Path,
@@ -284,12 +282,11 @@ fn run_points(
     Ok((records, mine.len()))
 }
 
-/// What an earlier call has left to do.
+/// Finished and remaining points of an earlier call.
 struct Begun<'p> {
-    /// Finished points.
     records: BTreeMap<usize, Record>,
     pending: Vec<&'p Point>,
-    /// How many of these are finished, and were late.
+    /// Number of pending points that are finished but were late.
     late: u64,
 }
 
@@ -313,7 +310,7 @@ fn record(to: &SweepDir, finished: Finished, columns: &[String]) -> Result<Recor
     Record::read(finished, &folder, columns)
 }
 
-/// What failed comes first.
+/// Reports the results, failures first.
 fn conclude(output: &Path, records: &[Record], all: usize, say: Say) -> Result<(), Failure> {
     let bad: Vec<&Finished> =
         records.iter().filter(|record| !record.is_good()).map(|record| &record.finished).collect();

@@ -1,4 +1,4 @@
-//! The switches that a command is given.
+//! Reader of the switch files of a command.
 
 use std::path::{Path, PathBuf};
 
@@ -7,21 +7,21 @@ use weir_switch_core::flow_control;
 
 use crate::Failure;
 
-/// Reads all files: thresholds that break their theorem are wrong input too, before anything starts.
+/// Reads all files. Thresholds that break their theorem are invalid input too, before anything starts.
 ///
 /// # Errors
-/// Errors of all the files at once.
+/// Errors of all files together.
 pub fn load_all(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let switches = load_each(files)?;
     weir_config::check_together(&switches)?;
     Ok(switches)
 }
 
-/// As [`load_all`], for a caller that gives the switches' links another end: a ring may have one end only, and nothing is checked
-/// between switches.
+/// Reads all files as [`load_all`], for a caller that connects the switches' links otherwise: a ring may have one end
+/// only, and nothing is checked between switches.
 ///
 /// # Errors
-/// Errors of all the files at once.
+/// Errors of all files together.
 pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     let (mut switches, mut errors) = (Vec::new(), Vec::new());
     let kinds: Vec<(&PathBuf, WeirFile)> = files.iter().map(|file| (file, WeirFile::of(file))).collect();
@@ -45,7 +45,7 @@ pub fn load_each(files: &[PathBuf]) -> Result<Vec<SwitchConfig>, Failure> {
     }
 }
 
-/// What a file is by its tables; a reader of another kind would only say that it knows none of them.
+/// Kind of a file, by its tables; a reader of another kind would only report unknown tables.
 pub(crate) struct WeirFile {
     pub(crate) is_scenario: bool,
     pub(crate) is_switch: bool,
@@ -53,7 +53,7 @@ pub(crate) struct WeirFile {
 }
 
 impl WeirFile {
-    /// From a file; nothing from one that can't be read.
+    /// Determines the kind of a file; all false if it can't be read.
     pub(crate) fn of(file: &Path) -> WeirFile {
         let text = std::fs::read_to_string(file).unwrap_or_default();
         let has = |wanted: &[&str]| text.lines().any(|line| wanted.contains(&line.trim()));
@@ -66,7 +66,7 @@ impl WeirFile {
     }
 }
 
-/// Says which command a file is for that is a switch's or a sweep's, and no scenario's: a switch's has `command` of its own.
+/// Refuses a switch's or sweep's file, and names the right command: `command` for a switch's.
 pub(crate) fn refuse_other_than_scenario(file: &Path, command: &str) -> Result<(), Failure> {
     let name = file.display();
     let (kind, command) = match WeirFile::of(file) {

@@ -4,12 +4,12 @@ use std::fmt;
 
 pub use weir_units::count;
 
-/// A rate in Gb/s. Rates below 100 Mb/s, as emulated guests have them, have more places.
+/// Rate in Gb/s. Rates below 100 Mb/s, as of emulated guests, have more decimals.
 pub fn gbps(bps: u64) -> String {
     if bps != 0 && bps < 100_000_000 { format!("{:.4}", bps as f64 / 1e9) } else { format!("{:.2}", bps as f64 / 1e9) }
 }
 
-/// Rows under a head; the first column is aligned left, the others right.
+/// Rows below a head; the first column is aligned left, the others right.
 #[derive(Debug, Default)]
 pub struct Table {
     rows: Vec<Vec<String>>,
@@ -17,12 +17,12 @@ pub struct Table {
 }
 
 impl Table {
-    /// A table with this head.
+    /// Creates a table with this head.
     pub fn new<S: Into<String>>(head: impl IntoIterator<Item = S>) -> Table {
         Table { rows: vec![head.into_iter().map(Into::into).collect()], has_text_last: false }
     }
 
-    /// The last column is of words, and aligned left too.
+    /// Aligns the last column left, for text.
     pub fn with_text_last(self) -> Table {
         Table { has_text_last: true, ..self }
     }
@@ -32,7 +32,7 @@ impl Table {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Whether there is nothing under the head.
+    /// Whether the table has only its head.
     pub fn is_empty(&self) -> bool {
         self.rows.len() < 2
     }
@@ -58,7 +58,7 @@ impl fmt::Display for Table {
     }
 }
 
-/// Each text once, with all the names that it is said of: `p0, p1`.
+/// Groups equal texts, with the names that each belongs to: `p0, p1`.
 pub fn put_together<'n>(said: impl IntoIterator<Item = (String, &'n str)>) -> Vec<(String, String)> {
     let mut together: Vec<(String, String)> = Vec::new();
     for (what, name) in said {

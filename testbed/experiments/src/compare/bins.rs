@@ -1,32 +1,32 @@
-//! Slowdowns by size, and how far two sides are apart.
+//! Slowdowns by size, and the comparison of two sides.
 
 use weir_results::measure::{SizeBin, nearest_rank};
 use weir_units::Bytes;
 
-/// The figures of a bin that are compared.
+/// Compared statistics of a bin.
 pub(super) const MEASURES: [&str; 4] = ["mean", "p50", "p95", "p99"];
 
 /// Sizes and slowdowns of one run.
 pub(super) type Slowdowns = Vec<(Bytes, f64)>;
 
-/// What the runs of one side have of a measure.
+/// Values of a statistic over the runs of one side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Spread {
-    /// The mean of the runs' values.
+    /// Mean of the runs' values.
     pub value: f64,
     pub least: f64,
     pub most: f64,
     pub runs: usize,
 }
 
-/// How two sides compare in a measure of a bin.
+/// Result of the comparison of two sides in a statistic of a bin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// No further apart than is allowed.
+    /// The difference is within the limit.
     Agrees,
-    /// Further, but the runs of both sides vary as much.
+    /// The difference is larger, but the runs of both sides overlap.
     InsideSpread,
-    /// Further, and no run of one side is where those of the other are.
+    /// The difference is larger, and the runs of the two sides do not overlap.
     Differs,
     /// One side has no such message.
     Missing,
@@ -43,7 +43,7 @@ impl Verdict {
     }
 }
 
-/// Each measure of a run's messages in a bin; none without one. Percentiles are by nearest rank.
+/// Statistics of a run's messages in a bin; `None` without messages. Percentiles are by nearest rank.
 fn measures(bin: SizeBin, run: &Slowdowns) -> Option<[f64; 4]> {
     let mut values: Vec<f64> = run.iter().filter(|(size, _)| bin.holds(*size)).map(|(_, slowdown)| *slowdown).collect();
     if values.is_empty() {
@@ -54,18 +54,18 @@ fn measures(bin: SizeBin, run: &Slowdowns) -> Option<[f64; 4]> {
     Some([values.iter().sum::<f64>() / values.len() as f64, rank(50.0), rank(95.0), rank(99.0)])
 }
 
-/// How many messages are in a bin, in all runs.
+/// Number of messages in a bin, over all runs.
 pub(super) fn count(bin: SizeBin, runs: &[Slowdowns]) -> usize {
     runs.iter().flatten().filter(|(size, _)| bin.holds(*size)).count()
 }
 
-/// The spread of each measure over the runs that have messages in the bin.
+/// Spread of each statistic over the runs that have messages in the bin.
 pub(super) fn spreads(bin: SizeBin, runs: &[Slowdowns]) -> Option<[Spread; 4]> {
     let of_runs: Vec<[f64; 4]> = runs.iter().filter_map(|run| measures(bin, run)).collect();
     (!of_runs.is_empty()).then(|| [0, 1, 2, 3].map(|n| spread(of_runs.iter().map(|measures| measures[n]))))
 }
 
-/// From at least one value.
+/// Spread of one or more values.
 pub(super) fn spread(values: impl Iterator<Item = f64>) -> Spread {
     let none = Spread { value: 0.0, least: f64::INFINITY, most: f64::NEG_INFINITY, runs: 0 };
     let all = values.fold(none, |so_far, value| Spread {
@@ -77,7 +77,7 @@ pub(super) fn spread(values: impl Iterator<Item = f64>) -> Spread {
     Spread { value: all.value / all.runs.max(1) as f64, ..all }
 }
 
-/// How much more the second is than the first, as a share; none where there is nothing to compare with.
+/// Relative deviation of the second side from the first; `None` if the first is 0.
 pub(super) fn deviation(one: Spread, other: Spread) -> Option<f64> {
     if one.value == other.value {
         return Some(0.0);
@@ -90,7 +90,7 @@ pub(super) fn verdict(one: Spread, other: Spread, allowed: f64) -> Verdict {
         return Verdict::Agrees;
     }
     let overlap = one.least <= other.most && other.least <= one.most;
-    // A single run has no spread that something could be inside of.
+    // A single run has no spread.
     if overlap && (one.runs > 1 || other.runs > 1) { Verdict::InsideSpread } else { Verdict::Differs }
 }
 

@@ -1,4 +1,4 @@
-//! Completed messages and pauses, out of an ns-3 simulator's files and out of run directories.
+//! Reader of completed messages and pauses, from an ns-3 simulator's files and from run directories.
 
 use std::collections::HashMap;
 use std::fs;
@@ -10,29 +10,28 @@ use weir_results::run_dir::{has_messages, read_messages};
 use super::wrong;
 use crate::Failure;
 
-/// A completed message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Message {
-    /// The nodes; none where a run has hosts without numbers.
+    /// Sending and receiving node; `None` for hosts without numbers.
     pub nodes: Option<[u32; 2]>,
     pub bytes: u64,
     pub fct_ns: f64,
-    /// Alone in the network, by whoever wrote it.
+    /// Completion time in an otherwise empty network, as the file has it.
     pub standalone_ns: Option<f64>,
 }
 
-/// What there is of one run of either side.
+/// Data of one run of the simulator or of Weir.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Side {
     pub name: String,
     pub messages: Vec<Message>,
-    /// How many messages of a run did not finish; a simulator's file has none of them.
+    /// Unfinished messages of a run; a simulator's file has only finished ones.
     pub unfinished: usize,
-    /// Lines of `pfc.txt` that begin a pause; none without that file.
+    /// Number of pauses begun, from `pfc.txt`; `None` without that file.
     pub pauses: Option<u64>,
 }
 
-/// What a path of the command line is.
+/// Content of a path on the command line.
 #[derive(Debug)]
 pub(super) enum Given {
     Fct(Side),
@@ -40,7 +39,7 @@ pub(super) enum Given {
     Runs(Vec<Side>),
 }
 
-/// Reads whatever a path is: a folder with runs, `fct.txt`, or `pfc.txt`.
+/// Reads a folder with runs, `fct.txt`, or `pfc.txt`.
 pub(super) fn read(path: &Path) -> Result<Given, Failure> {
     if path.is_dir() {
         return runs(path).map(Given::Runs);
@@ -73,7 +72,7 @@ fn field<T: FromStr>(path: &Path, line: usize, text: &str, what: &str) -> Result
     text.parse().map_err(|_| wrong(path, Some(line), &format!("\"{text}\" is not {what}")))
 }
 
-/// `sip dip sport dport size start fct standalone`.
+/// Parses a line `sip dip sport dport size start fct standalone`.
 fn message(path: &Path, line: usize, text: &str) -> Result<Message, Failure> {
     let fields: Vec<&str> = text.split_whitespace().collect();
     let &[from, to, _, _, bytes, _, fct, standalone] = &fields[..] else {
@@ -91,7 +90,7 @@ fn message(path: &Path, line: usize, text: &str) -> Result<Message, Failure> {
     Err(wrong(path, Some(line), "a completion time is not above 0"))
 }
 
-/// A node: HPCC's simulator has its address, 0x0b000001 and 256 for each node, and ConWeave's its number.
+/// Parses a node: HPCC's simulator writes its address, 0x0b000001 plus 256 per node, and ConWeave's its number.
 fn node(path: &Path, line: usize, text: &str) -> Result<u32, Failure> {
     if text.len() == 8 && text.starts_with("0b") {
         let address = u32::from_str_radix(text, 16);
@@ -102,7 +101,7 @@ fn node(path: &Path, line: usize, text: &str) -> Result<u32, Failure> {
     field(path, line, text, "a host, like 0b000101 or 1")
 }
 
-/// How many lines begin a pause: `time node nodetype ifindex type`.
+/// Counts the lines that begin a pause: `time node nodetype ifindex type`.
 fn pauses(path: &Path, text: &str) -> Result<u64, Failure> {
     let mut begun = 0;
     for (n, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
@@ -115,7 +114,7 @@ fn pauses(path: &Path, text: &str) -> Result<u64, Failure> {
     Ok(begun)
 }
 
-/// The runs of a folder: it itself, or those in it.
+/// Reads a folder's runs: the folder itself, or those in it.
 fn runs(path: &Path) -> Result<Vec<Side>, Failure> {
     if has_messages(path) {
         return Ok(vec![run(path)?]);
@@ -154,13 +153,13 @@ fn run(path: &Path) -> Result<Side, Failure> {
     Ok(Side { name: path.display().to_string(), messages, unfinished, pauses })
 }
 
-/// The node that an imported host stands for: H5, or another NIC of it, H5-2.
+/// Node number of an imported host: 5 for H5, and for H5-2, another NIC of the same node.
 fn number(name: &str) -> Option<u32> {
     let rest = name.strip_prefix('H')?;
     rest.split_once('-').map_or(rest, |(node, _)| node).parse().ok()
 }
 
-/// Times alone in the network by the nodes and the size, as the simulator has them.
+/// The simulator's completion times in an empty network, by nodes and size.
 #[derive(Debug, Default)]
 pub(super) struct Standalone(HashMap<([u32; 2], u64), f64>);
 
@@ -170,8 +169,8 @@ impl Standalone {
         Standalone(messages.filter_map(|one| Some(((one.nodes?, one.bytes), one.standalone_ns?))).collect())
     }
 
-    /// A message's slowdown: by the simulator's time, or its own where the simulator had no such message; never below 1, as the
-    /// simulators' scripts have it. Whether it was the simulator's is told too.
+    /// Slowdown of a message by the simulator's ideal time, or by its own if the simulator had no such message; at
+    /// least 1, as in the simulators' scripts. The flag is true for the simulator's time.
     pub(super) fn slowdown(&self, message: &Message) -> Option<(f64, bool)> {
         let theirs = message.nodes.and_then(|nodes| self.0.get(&(nodes, message.bytes)).copied());
         let slowdown = message.fct_ns / theirs.or(message.standalone_ns)?;

@@ -1,4 +1,5 @@
-//! Lines and panels of the points. Names are what differs; more lines than styles go into panels of their own.
+//! Lines and panels of a figure's points. Names contain only differing values; series beyond the number of line styles
+//! get panels of their own.
 
 use std::str::FromStr;
 
@@ -12,7 +13,7 @@ use super::results::Results;
 use crate::reproduce::column_unit;
 use crate::sweep::{Cell, Table};
 
-/// Lines of a panel that are told apart.
+/// Maximum number of distinguishable lines in a panel.
 const LINES_MAX: usize = 7;
 
 pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], results: &Results) -> Figure {
@@ -32,7 +33,7 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], resu
             let lines = series.iter().map(|series| {
                 let mine = of_column.iter().filter(|point| point.place.panel == panel && point.place.series == *series);
                 let name = series_name(wanted, &names.keys, series);
-                // A single line shows what the axis says.
+                // A single line is named by its column.
                 let name = if name.is_empty() { short_column(column) } else { name };
                 line(&name, mine.copied(), &x, divisor)
             });
@@ -51,7 +52,7 @@ pub(super) fn figure(spec: &FigureSpec, wanted: &Wanted, points: &[Pooled], resu
     Figure { title, columns: if panels.len() > 1 { 2 } else { 1 }, panels }
 }
 
-/// The points as a table: a row for each, with its interval.
+/// Table with a row for each point and its interval.
 pub(super) fn table(wanted: &Wanted, points: &[Pooled], results: &Results) -> Table {
     let names = results.names();
     let text =
@@ -75,7 +76,8 @@ pub(super) fn table(wanted: &Wanted, points: &[Pooled], results: &Results) -> Ta
     Table { columns }
 }
 
-/// Panels with their series, in order of appearance; no panel has more series than can be told apart.
+/// Panels with their series, in order of appearance. No panel has more than `LINES_MAX` series, except series with a
+/// common first key.
 fn grouped(points: &[&Pooled]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
     let mut panels: Vec<(Option<String>, Vec<Vec<String>>)> = Vec::new();
     for point in points {
@@ -97,7 +99,7 @@ fn grouped(points: &[&Pooled]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
             if series.len() <= LINES_MAX {
                 return vec![(panel, series)];
             }
-            // By the first of two keys, or as many at a time as there are styles.
+            // Split by the first of several keys, or else by the number of styles.
             let firsts = |series: &[Vec<String>]| {
                 let mut firsts: Vec<String> = series.iter().map(|one| one[0].clone()).collect();
                 firsts.dedup();
@@ -114,7 +116,7 @@ fn grouped(points: &[&Pooled]) -> Vec<(Option<String>, Vec<Vec<String>>)> {
         .collect()
 }
 
-/// Values that are alike in a panel, and not in all of them.
+/// Title of values that all series of a panel share, but not all panels.
 fn panel_title(
     wanted: &Wanted,
     keys: &[String],
@@ -132,7 +134,7 @@ fn panel_title(
     of_panel.into_iter().chain(of_group).collect::<Vec<_>>().join(", ")
 }
 
-/// `DT, alpha 1/8`.
+/// Name of a series: `DT, alpha 1/8`.
 fn series_name(wanted: &Wanted, keys: &[String], series: &[String]) -> String {
     let name = |(key, text): (&usize, &String)| {
         if keys[*key] == "run" { text.clone() } else { format!("{} {text}", short_key(keys, *key)) }
@@ -154,20 +156,20 @@ fn line<'p>(name: &str, points: impl Iterator<Item = &'p Pooled>, x: &Across, di
     line
 }
 
-/// What goes across: numbers, with the unit that their texts have, or names.
+/// Values on the horizontal axis: numbers, with the unit of their texts, or names.
 enum Across {
     Numbers(Number, &'static str),
     Names(Vec<String>),
 }
 
-/// What a text says.
+/// Parser of a text's number.
 type Number = fn(&str) -> Option<f64>;
 
 fn plain(text: &str) -> Option<f64> {
     text.parse().ok()
 }
 
-/// `1/8`, and 1.
+/// Parses `1/8` or a plain number.
 fn fraction(text: &str) -> Option<f64> {
     let Some((one, other)) = text.split_once('/') else { return plain(text) };
     Some(plain(one)? / plain(other)?)

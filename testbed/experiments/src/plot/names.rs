@@ -1,4 +1,4 @@
-//! Which columns short names mean: `load` is `workloads.web-search.load`, `fct_slowdown_p99` is
+//! Resolution of short column names: `load` is `workloads.web-search.load`, `fct_slowdown_p99` is
 //! `traffic.web-search.bins.all.slowdown_permille.p99`.
 
 use std::collections::BTreeMap;
@@ -8,26 +8,26 @@ use super::{FigureSpec, Results};
 use crate::run::slug;
 use crate::sweep::KeyPath;
 
-/// A figure whose columns are found, by their places.
+/// Figure with resolved columns, by index.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted {
-    /// Among the keys.
+    /// Index among the keys.
     pub x: usize,
-    /// Among the columns.
+    /// Indices among the columns.
     pub y: Vec<usize>,
     pub by: Vec<usize>,
     pub panels: Option<usize>,
-    /// Keys and the text of their value.
+    /// Keys with the text of their required value.
     pub keep: BTreeMap<usize, String>,
 }
 
-/// Finds what a figure names.
+/// Resolves the names in a figure.
 ///
 /// # Errors
-/// A name that nothing has, or several things: what is wrong, and what to write.
+/// A name without a match, or with several: the problem and the remedy.
 pub(crate) fn resolved(spec: &FigureSpec, names: &Names) -> Result<Wanted, String> {
     let key = |what: &str, name: &str| match find(name, &names.keys) {
-        // Policies are what runs differ in.
+        // Runs differ in their policies.
         Err(_) if name == "policy" => find("run", &names.keys).map_err(|wrong| format!("{what} {name}: {wrong}")),
         found => found.map_err(|wrong| format!("{what} {name}: {wrong}")),
     };
@@ -48,7 +48,7 @@ pub(crate) fn resolved(spec: &FigureSpec, names: &Names) -> Result<Wanted, Strin
 }
 
 impl Wanted {
-    /// `slowdown-p99-over-load-by-run`.
+    /// Default file name: `slowdown-p99-over-load-by-run`.
     pub(super) fn file_name(&self, results: &Results) -> String {
         let names = results.names();
         let columns: Vec<String> = self.y.iter().map(|column| short_column(&names.columns[*column])).collect();
@@ -58,14 +58,14 @@ impl Wanted {
     }
 }
 
-/// The place of the name that is meant.
+/// Index of the entry that a short name selects.
 fn find(name: &str, all: &[String]) -> Result<usize, String> {
     if let Some(place) = all.iter().position(|other| other == name) {
         return Ok(place);
     }
     let wanted = tokens(name);
     let mut found: Vec<usize> = (0..all.len()).filter(|place| is_within(&wanted, &tokens(&all[*place]))).collect();
-    // A last word that is the column's last goes before one in its middle: `mean`, `load`.
+    // A last word that is also the column's last has precedence over one in its middle: `mean`, `load`.
     let ends: Vec<usize> = found.iter().copied().filter(|place| tokens(&all[*place]).last() == wanted.last()).collect();
     if !ends.is_empty() {
         found = ends;
@@ -80,7 +80,7 @@ fn find(name: &str, all: &[String]) -> Result<usize, String> {
     }
 }
 
-/// The words of a name. A slowdown is one of completion times, whether it is said or not.
+/// Words of a name. "fct" before "slowdown" is dropped, since a slowdown is always one of completion times.
 fn tokens(name: &str) -> Vec<String> {
     let words = name.split(['.', '_', '-', ' ', '\'']).filter(|word| !word.is_empty());
     let words: Vec<String> = words.map(str::to_lowercase).collect();
@@ -88,13 +88,13 @@ fn tokens(name: &str) -> Vec<String> {
     (0..words.len()).filter(|n| !is_said(*n)).map(|n| words[n].clone()).collect()
 }
 
-/// Whether all words stand among the others, in their order.
+/// Whether `others` contains all words, in their order.
 fn is_within(words: &[String], others: &[String]) -> bool {
     let mut left = others.iter();
     words.iter().all(|word| left.any(|other| other == word))
 }
 
-/// What a parameter is called: as many of its last keys as no other one ends with.
+/// Short name of a parameter: its shortest ending that no other parameter has.
 pub(super) fn short_key(keys: &[String], key: usize) -> String {
     let path = |name: &str| KeyPath::parse(name).map_or_else(|| vec![name.to_owned()], |path| path.keys().to_vec());
     let mine = path(&keys[key]);
@@ -104,7 +104,7 @@ pub(super) fn short_key(keys: &[String], key: usize) -> String {
     short.join(" ").replace('_', " ")
 }
 
-/// What a column shows, without its unit: `slowdown p99 of web-search`.
+/// Readable name of a column, without its unit: `slowdown p99 of web-search`.
 pub(super) fn short_column(name: &str) -> String {
     const UNITS: [&str; 6] = ["_permille", "_bytes", "_bps", "_ns", "_us", "_ppm"];
     let path: Vec<String> =

@@ -1,4 +1,4 @@
-//! Points of a figure: rows that differ in their seed alone become one, with its interval.
+//! Points of a figure: rows that differ only in their seed are pooled, with an interval.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use super::names::Wanted;
 use super::results::{Results, Row};
 use crate::reproduce::{Estimate, mean};
 
-/// Where a point belongs: its panel, its series and its place across, by the keys' texts.
+/// Position of a point: column, panel, series and horizontal value, as the keys' texts.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Spot {
     pub y: usize,
@@ -15,11 +15,11 @@ pub(super) struct Spot {
     pub x: String,
 }
 
-/// What the seeds of a place came to.
+/// Value of a position over its seeds.
 #[derive(Clone, Debug)]
 pub(super) struct Pooled {
     pub place: Spot,
-    /// None where a run failed or has no value: a mean of the others would flatter.
+    /// Mean; `None` if a run failed or has no value, because the other runs' mean would flatter.
     pub estimate: Option<Estimate>,
     pub failed: usize,
     pub runs: usize,
@@ -28,7 +28,7 @@ pub(super) struct Pooled {
 /// All points, in the order of the sweep.
 ///
 /// # Errors
-/// Something else varies, so that a mean would be over more than seeds.
+/// Another parameter varies, so that a mean would be over more than seeds.
 pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, String> {
     let names = results.names();
     let rows: Vec<&Row> =
@@ -45,7 +45,7 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
     let used = |key: usize| {
         wanted.x == key || wanted.by.contains(&key) || wanted.panels == Some(key) || names.keys[key] == "seed"
     };
-    // What goes together with something that is named, as of a [[zip]], is told by that.
+    // A parameter that varies together with a named one, as in a [[zip]], is determined by that.
     let named: Vec<usize> = (0..names.keys.len()).filter(|key| used(*key) && names.keys[*key] != "seed").collect();
     let others: Vec<usize> = (0..names.keys.len()).filter(|key| !used(*key)).collect();
     let mut told: BTreeMap<Vec<&str>, Vec<&str>> = BTreeMap::new();
@@ -96,7 +96,7 @@ pub(super) fn points(wanted: &Wanted, results: &Results) -> Result<Vec<Pooled>, 
     Ok(pooled.collect())
 }
 
-/// Points that are not in the figure, and why.
+/// Notes on omitted points, with the reason.
 pub(super) fn notes(points: &[Pooled]) -> Vec<String> {
     let failed: usize = points.iter().filter(|point| point.failed > 0).count();
     let without = points.iter().filter(|point| point.estimate.is_none() && point.failed == 0).count();

@@ -1,23 +1,21 @@
-//! A sweep's tables as text: what varied, and what came of it. Points that failed are read too, as they must not be left out in silence.
+//! Tables of a sweep as text: parameters and results. Failed points are read too, so that they are not omitted
+//! silently.
 
 use std::path::Path;
 
 use crate::Failure;
 use crate::sweep::name_and_columns;
 
-/// All points of a sweep.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Results {
-    /// The sweep's name.
     pub sweep: String,
     names: Names,
     pub rows: Vec<Row>,
 }
 
-/// A point of a sweep.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
-    /// The keys' values, and the columns'.
+    /// Values of the keys; `cells` has those of the columns.
     pub keys: Vec<String>,
     pub cells: Vec<String>,
     pub is_good: bool,
@@ -63,16 +61,15 @@ impl Results {
     }
 }
 
-/// Names of a sweep's columns.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Names {
-    /// `run`, `seed` where there are seeds, and the parameters.
+    /// `run`, `seed` if the sweep has seeds, and the parameters.
     pub keys: Vec<String>,
     pub columns: Vec<String>,
 }
 
 impl Names {
-    /// Columns that the tables of a sweep will have.
+    /// Names of the future tables of a sweep.
     pub(super) fn of_sweep(parameters: Vec<String>, columns: &[String]) -> Names {
         let keys = ["run", "seed"].map(str::to_owned).into_iter().chain(parameters).collect();
         Names { keys, columns: columns.to_vec() }

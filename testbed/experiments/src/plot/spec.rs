@@ -1,4 +1,4 @@
-//! A figure as it is asked for.
+//! Specification of a figure.
 
 use std::collections::BTreeMap;
 
@@ -6,35 +6,35 @@ use serde::Deserialize;
 
 use crate::files::one_or_more;
 
-/// A figure, as a sweep's `[[figures]]` and the command line have it.
+/// Figure as specified by a sweep's `[[figures]]` or the command line.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FigureSpec {
-    /// The name of its files; made of the columns if it is not said.
+    /// Name of the files; derived from the columns by default.
     pub name: Option<String>,
-    /// Above it.
+    /// Title above the figure.
     #[serde(default)]
     pub title: String,
-    /// What goes across: a parameter.
+    /// Parameter on the horizontal axis.
     pub x: String,
-    /// What goes up: columns, a panel each.
+    /// Columns on the vertical axis, a panel each.
     #[serde(deserialize_with = "one_or_more")]
     pub y: Vec<String>,
-    /// What lines differ in: the run, or parameters.
+    /// Keys that distinguish lines: the run, or parameters.
     #[serde(default, deserialize_with = "one_or_more")]
     pub by: Vec<String>,
-    /// What panels differ in.
+    /// Key that distinguishes panels.
     pub panels: Option<String>,
-    /// Values of parameters that rows must have.
+    /// Required values of parameters.
     #[serde(default, rename = "where")]
     pub keep: BTreeMap<String, toml::Value>,
-    /// Logarithmic axes.
+    /// True for a logarithmic horizontal axis.
     #[serde(default)]
     pub x_log: bool,
-    /// Logarithmic axes.
+    /// True for a logarithmic vertical axis.
     #[serde(default)]
     pub y_log: bool,
 }
 
-/// The keys of `[[figures]]`.
+/// Keys of `[[figures]]`.
 pub(crate) const KEYS: &[&str] = &["name", "title", "x", "y", "by", "panels", "where", "x_log", "y_log"];

@@ -173,7 +173,7 @@ pub struct IdleArguments {
 }
 
 impl BenchCommand {
-    /// What all measurements take.
+    /// Options common to all measurements.
     pub fn common(&self) -> &CommonArguments {
         match self {
             BenchCommand::Forwarding(arguments) => &arguments.common,

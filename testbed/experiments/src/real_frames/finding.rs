@@ -1,39 +1,39 @@
-//! What was looked at, and how it is: the lines of `weir doctor`.
+//! Checks and their results: the lines of `weir doctor`.
 
 use serde::Serialize;
 
-/// Something that was looked at for `weir doctor`.
+/// Result of a check of `weir doctor`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was looked at.
+    /// Subject of the check.
     pub about: String,
-    /// How it is.
+    /// Severity of the result.
     pub state: Health,
-    /// What was found, in a sentence.
+    /// Finding, in a sentence.
     pub said: String,
-    /// What mends it, where something does.
+    /// Fix, if there is one.
     pub mend: Option<String>,
 }
 
-/// How something is that was looked at.
+/// Severity of a check's result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Health {
-    /// As it should be.
+    /// The check passed.
     Good,
-    /// It will do, but not well.
+    /// The subject works, but not well.
     Warning,
-    /// It keeps something from working.
+    /// The subject prevents something from working.
     Lacking,
 }
 
 impl Finding {
-    /// A finding that needs no mending.
+    /// Creates the result of a passed check.
     pub fn good(about: impl Into<String>, said: impl Into<String>) -> Finding {
         Finding { about: about.into(), state: Health::Good, said: said.into(), mend: None }
     }
 
-    /// One that does.
+    /// Creates a result with a fix.
     pub fn bad(state: Health, about: impl Into<String>, said: impl Into<String>, mend: impl Into<String>) -> Finding {
         Finding { about: about.into(), state, said: said.into(), mend: Some(mend.into()) }
     }

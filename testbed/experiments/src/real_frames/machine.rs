@@ -1,4 +1,4 @@
-//! What `weir check` knows of this machine, as plain data: the command prints it, as text or as JSON.
+//! Findings of `weir check` about this machine as plain data, which the command prints as text or JSON.
 
 use std::path::PathBuf;
 
@@ -7,120 +7,120 @@ use weir_config::{ConfigErrors, SwitchConfig};
 
 use crate::Failure;
 
-/// This machine, as some switches would use it.
+/// Resources of this machine that some switches use.
 pub trait Machine {
-    /// What a switch takes of it.
+    /// Resources of this machine that a switch uses.
     fn of_switch(&self, index: usize, switch: &SwitchConfig) -> SwitchOnMachine;
 
-    /// What all switches take of it together, and what it lacks. May take a fraction of a second.
+    /// Resources that all switches use together, and missing ones. May take a fraction of a second.
     fn of_all(&self, switches: &[SwitchConfig]) -> MachineFindings;
 }
 
-/// A switch on this machine.
+/// Resources of a switch on this machine.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SwitchOnMachine {
-    /// The lcores, if the machine has the CPUs for them.
+    /// The lcores, if the machine has enough CPUs.
     pub lcores: Option<Lcores>,
-    /// What late polls may make up, in a sentence.
+    /// Catch-up allowance for late polls, in a sentence.
     pub late_polls: String,
-    /// Kinds of loss that devices can't tell of, with the ports.
+    /// Kinds of loss that devices do not count, with the ports.
     pub unknown_losses: Vec<String>,
 }
 
-/// Where a switch's lcores are.
+/// Placement of a switch's lcores.
 #[derive(Clone, Debug, Serialize)]
 pub struct Lcores {
-    /// How the work is cut: `RX+FWD / TX`.
+    /// Pipeline stages per lcore: `RX+FWD / TX`.
     pub layout: &'static str,
-    /// What each CPU does.
+    /// Work of each CPU.
     pub cpus: Vec<OnCpu>,
 }
 
-/// A part of the work on a CPU.
+/// Work of one CPU.
 #[derive(Clone, Debug, Serialize)]
 pub struct OnCpu {
-    /// The CPU.
+    /// CPU number.
     pub cpu: u32,
-    /// What it does.
+    /// Pipeline stages and ports of the CPU.
     pub does: String,
 }
 
-/// What the switches take of this machine together.
+/// Resources of this machine that all switches use together.
 #[derive(Debug, Serialize)]
 pub struct MachineFindings {
     /// Packet memory.
     pub packet_memory: PacketMemory,
-    /// The NICs that files name.
+    /// NICs named by the files.
     pub nics: Vec<NicFound>,
-    /// The longest time that this machine kept the switches' CPUs from running just now, and for how long it was looked at; with NICs.
+    /// Longest interruption of the switches' CPUs in a test just now; only with NICs.
     pub poll_gap: Option<PollGap>,
-    /// Doubts.
+    /// Warnings.
     pub warnings: Vec<String>,
-    /// Sockets that a dead instance has left; `weir run` removes them.
+    /// Sockets left by a dead instance; `weir run` removes them.
     pub left_sockets: Vec<PathBuf>,
-    /// What the files ask for and the machine does not have.
+    /// Resources that the files request and the machine lacks.
     #[serde(serialize_with = "errors")]
     pub lacks: Option<ConfigErrors>,
-    /// Why the switches fit no machine, which no line of a file is to blame for.
+    /// Reason why the switches fit no machine, for errors without a line in a file.
     pub misfit: Option<String>,
 }
 
 /// Packet memory, in mbufs.
 #[derive(Clone, Debug, Serialize)]
 pub struct PacketMemory {
-    /// Mbufs for the frames that the buffers hold, one each.
+    /// Mbufs for buffered frames, one each.
     pub buffered_mbufs: u32,
-    /// On their way in and out.
+    /// Mbufs for frames in flight, received or to be sent.
     pub in_flight_mbufs: u32,
-    /// For capture files that are replayed without end.
+    /// Mbufs for capture files that are replayed endlessly.
     pub replayed_mbufs: u32,
-    /// For control frames.
+    /// Mbufs for control frames.
     pub control_mbufs: u32,
-    /// All of it.
+    /// Total size in bytes.
     pub bytes: u64,
-    /// Whether the hugepages that are free suffice.
+    /// Whether the free hugepages suffice.
     pub in_hugepages: bool,
 }
 
-/// A NIC as the system has it.
+/// NIC, as the system reports it.
 #[derive(Clone, Debug, Serialize)]
 pub struct NicFound {
-    /// The port.
+    /// Name of the port.
     pub port: String,
-    /// Its PCI address.
+    /// PCI address.
     pub address: String,
-    /// The driver that it is bound to.
+    /// Bound driver.
     pub driver: Option<String>,
-    /// The physical function's address, of a virtual one.
+    /// PCI address of the physical function, for a virtual function.
     pub virtual_function_of: Option<String>,
-    /// Its IOMMU group.
+    /// IOMMU group.
     pub iommu_group: Option<u32>,
-    /// Its NUMA node.
+    /// NUMA node.
     pub numa_node: Option<u32>,
-    /// The kernel's interface of it.
+    /// Kernel network interface.
     pub interface: Option<String>,
-    /// How it reaches packet memory.
+    /// IOVA mode: access of the NIC to packet memory.
     pub reaches_memory_by: Option<&'static str>,
-    /// Receive descriptors that it will have.
+    /// Receive descriptors to be configured.
     pub rx_descriptors: Option<u16>,
-    /// How long these last with frames of 1000 B, and of 60 B.
+    /// Time in ns until the descriptors run out, at line rate, with frames of 1000 B and of 60 B.
     pub covers_ns: Option<[u64; 2]>,
 }
 
-/// How long CPUs did not run what is on them.
+/// Interruptions of polling CPUs.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct PollGap {
-    /// The longest.
+    /// Longest interruption, in ns.
     pub longest_ns: u64,
-    /// For how long it was looked at.
+    /// Duration of the test, in ns.
     pub watched_ns: u64,
 }
 
 impl MachineFindings {
-    /// Ok if the machine has all that the files ask for.
+    /// Ok if the machine has all resources that the files request.
     ///
     /// # Errors
-    /// What it lacks.
+    /// Missing resources.
     pub fn verdict(self) -> Result<(), Failure> {
         if let Some(misfit) = self.misfit {
             return Err(Failure::Unavailable(misfit));
@@ -129,7 +129,7 @@ impl MachineFindings {
     }
 }
 
-/// An error of a file: where, what, and what to do.
+/// Error in a file: place, message and help.
 #[derive(Serialize)]
 struct Told<'e> {
     file: &'e str,

@@ -1,4 +1,4 @@
-//! A scenario around recorded messages.
+//! Scenario made of recorded messages.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -12,36 +12,36 @@ use weir_units::{BitRate, Span};
 
 use crate::Failure;
 
-/// Hosts, what joins them, and which class a DSCP is.
+/// Hosts, topology and traffic classes around recorded messages.
 pub(super) struct Surroundings {
-    /// The hosts' names.
+    /// Names of the hosts.
     hosts: BTreeMap<IpAddr, String>,
-    /// All of the scenario but its traffic and its end.
+    /// Scenario without its traffic and its end.
     base: toml::Table,
     class_of_dscp: [u8; 64],
-    /// Whether times count from the start of the run that is recorded.
+    /// Whether times count from the start of the recorded run.
     has_start: bool,
 }
 
-/// A scenario, and the files that it names.
+/// Generated scenario, with the files that it names.
 pub(super) struct Made {
     pub(super) scenario: String,
     pub(super) beside: Vec<(String, String)>,
     pub(super) messages: u64,
     pub(super) hosts: usize,
-    /// Messages of hosts that are not known, or to their own host.
+    /// Omitted messages: of unknown hosts, or to the sending host.
     pub(super) left_out: u64,
 }
 
-/// A switch with the classes that most RDMA hosts use.
+/// Switch with the usual classes of RDMA hosts.
 const CLASSES: &str = "[classes]\npreset = \"roce\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
                        [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
 
-/// What of a scenario is traffic, or is about it.
+/// Keys of a scenario that define traffic or refer to it.
 const TRAFFIC: [&str; 5] = ["flows", "workloads", "capture", "windows", "runs"];
 
 impl Surroundings {
-    /// The parts of a run directory of `weir testbed run`; `None` for another one.
+    /// Reads the parts from a run directory of `weir testbed run`; `None` for another directory.
     pub(super) fn of(directory: &Path) -> Result<Option<Surroundings>, Failure> {
         let wrong = |file: &str, what: String| Failure::Argument(format!("{}: {what}", directory.join(file).display()));
         let Ok(text) = fs::read_to_string(directory.join("scenario.toml")) else { return Ok(None) };
@@ -52,7 +52,7 @@ impl Surroundings {
         let text = text.map_err(|error| wrong("topology.json", error.to_string()))?;
         let topology: Topology =
             serde_json::from_str(&text).map_err(|error| wrong("topology.json", error.to_string()))?;
-        // Emulated hosts have the addresses of their places.
+        // An emulated host's address follows from its index.
         let address = |place: usize| IpAddr::from(Ipv4Addr::from(0x0a00_0000 + place as u32 + 1));
         let hosts = topology.hosts.into_iter().enumerate().map(|(place, host)| (address(place), host.name)).collect();
         let files = ["config.toml".to_owned()].into_iter();
@@ -65,7 +65,7 @@ impl Surroundings {
         Ok(Some(Surroundings { hosts, base, class_of_dscp, has_start: true }))
     }
 
-    /// One switch with all hosts of a recording.
+    /// Single switch with all hosts of a recording.
     pub(super) fn around(recording: &Recording, rate: BitRate, delay: Span) -> Surroundings {
         let between_hosts = recording.sent.iter().filter(|sent| sent.from != sent.to);
         let addresses: BTreeSet<IpAddr> = between_hosts.flat_map(|sent| [sent.from, sent.to]).collect();
@@ -87,7 +87,7 @@ impl Surroundings {
         Surroundings { hosts, base, class_of_dscp: usual_classes(), has_start: false }
     }
 
-    /// The scenario; `stem` is what files beside it begin with.
+    /// Builds the scenario; `stem` is the name prefix of its other files.
     pub(super) fn scenario(mut self, recording: &Recording, sources: &str, stem: &str) -> Result<Made, Failure> {
         let origin = match self.has_start {
             true => 0,
@@ -119,7 +119,7 @@ impl Surroundings {
             )));
         }
         let messages = lists.values().map(|list| list.lines().count() as u64 - 1).sum();
-        // Until the last frame, and a tenth more; no message starts at the end or later.
+        // A tenth longer than the recording; no message starts at the end or later.
         let lasts = (recording.last.0 - origin).max(last);
         let end = (lasts + lasts / 10) / 1_000_000 + 1_000;
         let scenario = self.base.entry("scenario").or_insert_with(|| toml::Table::new().into());
@@ -153,7 +153,7 @@ impl Surroundings {
     }
 }
 
-/// The sizes of messages that carry a message's bytes: one, but of more than a scenario's messages may have.
+/// Sizes of the messages that carry a recorded message's bytes: one, or several above a scenario's maximum.
 fn pieces(sent: &Sent) -> impl Iterator<Item = u64> {
     const MOST: u64 = 2 << 30;
     let bytes = sent.bytes;
@@ -176,7 +176,7 @@ mod tests {
         Sent { at, from: address(from), to: address(to), dscp, bytes, connection: 0, is_whole: true, is_tcp: false }
     }
 
-    /// The text is a scenario, and has the messages that were sent.
+    /// The text is a scenario with the messages that were sent.
     #[test]
     fn a_recording_is_a_scenario_that_loads() {
         let all = vec![sent(0, 9, 3, 26, 600), sent(1_500, 3, 9, 26, 64_000), sent(2_000, 9, 5, 0, 100)];

@@ -1,75 +1,68 @@
-//! What the page's script draws: columns of numbers, and charts that refer to them.
+//! Data for the page's script: columns of numbers, and charts that refer to them.
 
 use std::fmt::Write as _;
 
 use serde::Serialize;
 
-/// All numbers of a page. A column that several charts show is there once.
+/// All numbers of a page. A column that several charts show is stored once.
 #[derive(Default)]
 pub(super) struct Columns {
     columns: Vec<Vec<f64>>,
 }
 
-/// A column, by its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub(super) struct Column(usize);
 
-/// One plot.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Chart {
     pub x: Axis,
     pub y: Axis,
-    /// Their instants or sizes.
+    /// Instants or sizes of the lines' points.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<Column>,
     pub lines: Vec<ChartLine>,
-    /// In place of `lines`, one of these at a time, as the section's list has them.
+    /// Alternative sets of lines, of which the section's list selects one; replaces `lines`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<Vec<ChartLine>>,
-    /// Instants that are worth a line across.
+    /// Instants marked by a vertical line.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub marks: Vec<ChartMark>,
-    /// In place of lines, bars in rows.
+    /// Rows of bars; replaces lines.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rows: Vec<Row>,
-    /// In place of numbers, what stands below.
+    /// Labels of the horizontal axis; replaces numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub categories: Vec<String>,
 }
 
-/// An axis.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Axis {
     pub label: String,
     pub from: f64,
     pub to: f64,
-    /// Whether it is the runs' time, by which all charts are zoomed together.
+    /// Whether the axis is the runs' time; all such charts zoom together.
     pub is_time: bool,
     pub is_log: bool,
 }
 
-/// A line.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ChartLine {
     pub name: String,
     pub column: Column,
-    /// One of the palette.
+    /// Index in the palette.
     pub color: usize,
     pub is_dashed: bool,
     pub is_stepped: bool,
-    /// Whether the area below is filled.
     pub is_filled: bool,
 }
 
-/// An instant with a name.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct ChartMark {
     pub at: f64,
     pub text: String,
 }
 
-/// A row of bars.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Row {
     pub name: String,
@@ -79,17 +72,16 @@ pub(super) struct Row {
 /// Bars of one kind in a row.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Bars {
-    /// The name of the bars, which is shown for one under the pointer.
+    /// Name of the bars, shown for the bar under the pointer.
     pub what: String,
     pub color: usize,
-    /// Whether they are instants rather than spans.
+    /// Whether the bars are instants instead of intervals.
     pub are_ticks: bool,
     pub spans: Vec<(f64, f64)>,
 }
 
-/// Colours of the page, by what they stand for.
+/// Palette indices of the page, by name.
 pub(super) mod color {
-    /// As many as the palette has.
     pub(crate) const COUNT: usize = 7;
     pub(crate) const BLUE: usize = 0;
     pub(crate) const VERMILION: usize = 1;
@@ -99,18 +91,17 @@ pub(super) mod color {
 }
 
 impl Columns {
-    /// Adds a column; not a number is a gap.
+    /// Adds a column; NaN is a gap.
     pub(super) fn add(&mut self, values: Vec<f64>) -> Column {
         self.columns.push(values);
         Column(self.columns.len() - 1)
     }
 
-    /// A column's numbers.
     pub(super) fn of(&self, column: Column) -> &[f64] {
         &self.columns[column.0]
     }
 
-    /// As JSON: of a column that is the same all along, that value alone.
+    /// Columns as JSON; a constant column is stored as one value and a length.
     pub(super) fn json(&self) -> String {
         let mut json = String::from("[");
         for (n, column) in self.columns.iter().enumerate() {
@@ -131,7 +122,7 @@ impl Columns {
     }
 }
 
-/// With six significant digits at least, and all of what is before the point.
+/// Number with at least six significant digits, and all digits before the decimal point.
 fn number(value: f64) -> String {
     if !value.is_finite() {
         return "null".to_owned();
@@ -145,12 +136,12 @@ fn number(value: f64) -> String {
 }
 
 impl Axis {
-    /// The runs' time, in milliseconds.
+    /// Time axis in milliseconds.
     pub(super) fn time(end_ms: f64) -> Axis {
         Axis { label: "time (ms)".to_owned(), to: end_ms, is_time: true, ..Axis::default() }
     }
 
-    /// From 0 to a little above the largest value.
+    /// Axis from 0 to 5 % above the largest value.
     pub(super) fn up_to(label: &str, max: f64) -> Axis {
         let to = if max > 0.0 && max.is_finite() { max * 1.05 } else { 1.0 };
         Axis { label: label.to_owned(), to, ..Axis::default() }
@@ -158,7 +149,7 @@ impl Axis {
 }
 
 impl ChartLine {
-    /// A plain line, the `n`-th of a chart.
+    /// Plain line, the `n`-th of a chart.
     pub(super) fn nth(n: usize, name: &str, column: Column) -> ChartLine {
         ChartLine {
             name: name.to_owned(),

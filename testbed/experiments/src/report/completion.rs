@@ -1,4 +1,4 @@
-//! `fct.csv`: how messages' completion times and slowdowns are distributed.
+//! Reader of `fct.csv`: distributions of messages' completion times and slowdowns.
 
 use std::path::Path;
 
@@ -6,24 +6,24 @@ use weir_results::run_dir::{has_messages, read_messages};
 
 use crate::Failure;
 
-/// Messages of a run under each name.
+/// Messages of a run, by flow or traffic.
 #[derive(Default)]
 pub(super) struct Messages {
     pub flows: Vec<FlowMessages>,
 }
 
-/// Messages of one flow or traffic, in no order.
+/// Messages of one flow or traffic, unordered.
 #[derive(Default)]
 pub(super) struct FlowMessages {
     pub name: String,
-    /// Infinite if it did not finish.
+    /// Completion times in microseconds; infinite for unfinished messages.
     pub fct_us: Vec<f64>,
-    /// FCT over what it is in an empty fabric, where that is known.
+    /// FCT divided by the FCT in an empty fabric, for messages that record the latter.
     pub slowdown: Vec<f64>,
 }
 
 impl Messages {
-    /// The messages of a run; nothing if it has no messages.
+    /// Reads the messages of a run; empty if it has none.
     pub(super) fn read(run: &Path) -> Result<Messages, Failure> {
         let mut messages = Messages::default();
         if !has_messages(run) {
@@ -40,7 +40,7 @@ impl Messages {
     }
 
     fn of(&mut self, name: &str) -> &mut FlowMessages {
-        // Few names, and mostly the same one again.
+        // A linear search: names are few, and mostly the last one repeats.
         let place = self.flows.iter().position(|flow| flow.name == name).unwrap_or_else(|| {
             self.flows.push(FlowMessages { name: name.to_owned(), ..FlowMessages::default() });
             self.flows.len() - 1
@@ -48,7 +48,7 @@ impl Messages {
         &mut self.flows[place]
     }
 
-    /// All as if they had one name.
+    /// Joins all messages under one name.
     pub(super) fn merged(self) -> Messages {
         let mut merged = FlowMessages { name: "all".to_owned(), ..FlowMessages::default() };
         for flow in self.flows {
@@ -59,19 +59,19 @@ impl Messages {
     }
 }
 
-/// What share of the values, in percent, is no greater than each of the points, which ascend.
+/// Cumulative share of the values, in percent, at each of the ascending points.
 pub(super) fn distribution(values: &[f64], points: &[f64]) -> Vec<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let share = |point: &f64| {
-        // What falls on a point up to rounding counts as no greater.
+        // Values equal to a point up to rounding count as below.
         let below = sorted.partition_point(|value| *value <= point * (1.0 + 1e-9));
         below as f64 * 100.0 / sorted.len().max(1) as f64
     };
     points.iter().map(share).collect()
 }
 
-/// Points from the least to the greatest finite value with equal ratios between them, and the values themselves if they are few.
+/// Points with equal ratios from the smallest to the largest finite value; the values themselves if few.
 pub(super) fn points<'a>(values: impl Iterator<Item = &'a f64>) -> Vec<f64> {
     const FEW: usize = 600;
     let mut values: Vec<f64> = values.copied().filter(|value| *value > 0.0 && value.is_finite()).collect();

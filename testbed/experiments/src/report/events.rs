@@ -1,4 +1,4 @@
-//! `events.csv`: when ports were paused, which stages they told, and single instants.
+//! Reader of `events.csv`: pauses of ports, advertised stages, and single instants.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,49 +8,46 @@ use weir_results::run_dir::DeadlockSummary;
 use super::series::{rows, unreadable};
 use crate::Failure;
 
-/// What happened in a run. Times are in milliseconds.
+/// Events of a run. Times are in milliseconds.
 #[derive(Debug, Default)]
 pub(super) struct Events {
     pub queues: BTreeMap<(String, String), QueueEvents>,
-    /// Deadlocks, links cut and mended, points of the scenario.
+    /// Deadlocks, links cut and repaired, and marks of the scenario.
     pub marks: Vec<(f64, String)>,
-    /// Marks beyond those kept.
     pub marks_left_out: usize,
-    /// Pauses as near to one another as this are one bar.
+    /// Maximum gap between pauses that are merged into one bar, in ms.
     pub merged_ms: f64,
 }
 
-/// What happened at a port and class.
 #[derive(Debug, Default)]
 pub(super) struct QueueEvents {
-    /// The switch had its peer paused.
+    /// Intervals in which the switch paused its peer.
     pub paused_peer: Spans,
-    /// The peer had the switch paused.
+    /// Intervals in which the peer paused the switch.
     pub paused_by_peer: Spans,
     /// Instants of drops.
     pub drops: Spans,
-    /// Frames dropped.
     pub frames_dropped: u64,
-    /// Stages of GFC as they were told.
+    /// Advertised GFC stages, with their instants.
     pub stages: Vec<(f64, f64)>,
 }
 
-/// Spans of time, near ones merged.
+/// Time intervals; near ones are merged.
 #[derive(Debug, Default)]
 pub(super) struct Spans {
     pub spans: Vec<(f64, f64)>,
     open: Option<f64>,
-    /// The length of all, before any were merged.
+    /// Total length of the intervals before merging, in ms.
     pub length: f64,
 }
 
 const MARKS_MAX: usize = 40;
 
-/// A bar no shorter than this share of the run can be seen, and gaps below it can't.
+/// Shortest visible bar or gap, as a share of the run.
 const SEEN: f64 = 1.0 / 3_000.0;
 
 impl Events {
-    /// Reads a run's events up to its end, nothing if it has none. `end_ms` is where bars end that nothing has ended.
+    /// Reads a run's events; empty if the run has none. Open intervals end at `end_ms`.
     pub(super) fn read(run: &Path, end_ms: f64) -> Result<Events, Failure> {
         let path = run.join("events.csv");
         let mut events = Events { merged_ms: end_ms * SEEN, ..Events::default() };
@@ -77,7 +74,7 @@ impl Events {
         Ok(events)
     }
 
-    /// The instant from which nothing moved, in place of that at which this was found.
+    /// Moves the mark of a deadlock from its detection to its beginning.
     pub(super) fn tell_deadlock(&mut self, deadlock: Option<&DeadlockSummary>) {
         let Some(deadlock) = deadlock else { return };
         self.marks.retain(|(_, text)| !text.starts_with("deadlock: "));
@@ -111,19 +108,19 @@ impl Events {
                 queue.drops.begin(at);
                 queue.drops.end(at, merged);
             }
-            // A refresh changes nothing, and what a later version notes is no pause.
+            // A refresh changes nothing, and unknown events of a later version are ignored.
             _ => {}
         }
     }
 }
 
 impl Spans {
-    /// From then on, if not already.
+    /// Opens an interval, unless one is open.
     pub(super) fn begin(&mut self, at: f64) {
         self.open.get_or_insert(at);
     }
 
-    /// Until then, if it had begun.
+    /// Closes the open interval, if any.
     pub(super) fn end(&mut self, at: f64, merged: f64) {
         let Some(from) = self.open.take() else { return };
         let at = at.max(from);

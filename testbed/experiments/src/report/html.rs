@@ -1,6 +1,6 @@
-//! Text as HTML has it.
+//! Escaping of text for HTML.
 
-/// A text that stands between tags, or in an attribute's quotes.
+/// Escapes a text for use between tags, or in an attribute's quotes.
 pub(super) fn escaped(text: &str) -> String {
     let mut html = String::with_capacity(text.len());
     for c in text.chars() {
@@ -10,7 +10,7 @@ pub(super) fn escaped(text: &str) -> String {
             '>' => html.push_str("&gt;"),
             '"' => html.push_str("&quot;"),
             '\'' => html.push_str("&#39;"),
-            // What no document may have, and what would turn the text around.
+            // Control characters, which HTML forbids, and overrides of the text direction.
             '\u{0}'..='\u{8}' | '\u{b}'..='\u{1f}' | '\u{7f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {
                 html.push('\u{fffd}');
             }
@@ -20,7 +20,7 @@ pub(super) fn escaped(text: &str) -> String {
     html
 }
 
-/// JSON that stands in a script element: no `<` can end the element, or begin a comment.
+/// Escapes JSON for a script element: no `<` can end the element, or begin a comment.
 pub(super) fn in_script(json: &str) -> String {
     json.replace('<', "\\u003c").replace('\u{2028}', "\\u2028").replace('\u{2029}', "\\u2029")
 }

@@ -1,4 +1,4 @@
-//! The runs that a report is of, read from their directories.
+//! Reader of the runs that a report shows, from their directories.
 
 use std::fs;
 use std::io;
@@ -13,74 +13,69 @@ use weir_results::run_dir::{
 use crate::Failure;
 use crate::sweep::KeyPath;
 
-/// All runs of a report.
 pub(super) struct Input {
-    /// In the order of the arguments, those of one folder in the scenario's or the sweep's order.
+    /// Runs in the order of the arguments; runs of one folder in the order of the scenario or sweep.
     pub runs: Vec<Run>,
-    /// Directories without results, and why.
+    /// Directories without results, with the reason.
     pub left_out: Vec<String>,
 }
 
-/// One run, without what is read only when it is drawn.
+/// Run of a report, without the data that are read only for drawing.
 pub(super) struct Run {
-    /// What tells it from the others.
+    /// Name that distinguishes the run from the others.
     pub label: String,
     pub directory: PathBuf,
     pub summary: Summary,
     pub provenance: Provenance,
     pub speed: Option<Speed>,
     pub topology: Option<Topology>,
-    /// The scenario's text.
     pub scenario: Option<String>,
-    /// The switches' configurations.
     pub configs: Vec<ConfigFile>,
-    /// Its place in a sweep.
+    /// Point of a sweep that the run belongs to.
     pub point: Option<SweepPoint>,
 }
 
-/// `point.json` of a sweep's point, as far as a report needs it.
+/// `point.json` of a sweep's point: the keys that a report needs.
 #[derive(Deserialize)]
 pub(super) struct SweepPoint {
     pub point: SweepValues,
     pub reason: String,
 }
 
-/// What a point of a sweep is of.
+/// Seed and parameter values of a sweep's point.
 #[derive(Deserialize)]
 pub(super) struct SweepValues {
     pub seed: Option<u32>,
     pub parameters: Vec<(String, serde_json::Value)>,
 }
 
-/// A file's name and text.
+/// Name and text of a file.
 pub(super) type ConfigFile = (String, String);
 
-/// What a line of a table says of a run; `None` if it has nothing to say there.
+/// Text of a table cell for a run; `None` if the run has no value.
 pub(super) type OfRun<'a> = &'a dyn Fn(&Run) -> Option<String>;
 
-/// A page has no more runs than this.
 const RUNS_MAX: usize = 100;
 
-/// Runs behind the fold of a sweep's page.
+/// Maximum number of runs in the folded part of a sweep's page.
 const FOLDED_MAX: usize = 12;
 
-/// What a directory is.
 enum DirectoryKind {
     Run,
-    /// A run without results, and why.
+    /// Run without results, with the reason.
     Unfinished(String),
-    /// Nothing of a run.
+    /// Anything other than a run.
     Other,
 }
 
-/// Reads all runs of these directories. A fault of one that was named is an error; a run without results in a folder of
-/// several is left out.
+/// Reads all runs of the given directories. An invalid directory among the arguments is an error; a run without results
+/// in a folder of several is omitted.
 pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     let (mut found, mut left_out) = (Vec::new(), Vec::new());
     for directory in directories {
         find(directory, &mut found, &mut left_out)?;
     }
-    // Figures of a sweep tell of all of its runs; the first ones are enough to look at.
+    // A sweep's figures cover all of its runs, so the page shows only the first ones.
     let has_figures = matches!(directories, [sweep] if !crate::plot::of_sweep(sweep).is_empty());
     if has_figures && found.len() > FOLDED_MAX {
         left_out.push(format!("{} of {} runs of the sweep", found.len() - FOLDED_MAX, found.len()));
@@ -99,8 +94,8 @@ pub(super) fn read(directories: &[PathBuf]) -> Result<Input, Failure> {
     Ok(Input { runs, left_out })
 }
 
-/// The runs at or below a directory: itself, its folders, or those in its `runs`, as a sweep has them; of a reproduced experiment
-/// those of its sweep.
+/// Finds the runs of a directory: itself, its folders, those in its `runs`, as in a sweep, or those in `sweep/runs`, as
+/// in a reproduced experiment.
 fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) -> Result<(), Failure> {
     let shown = directory.display();
     if !directory.is_dir() {
@@ -125,7 +120,7 @@ fn find(directory: &Path, found: &mut Vec<PathBuf>, left_out: &mut Vec<String>) 
                     DirectoryKind::Other => {}
                 }
             }
-            // A scenario's runs in its order, which is that of their start; points of a sweep by their numbers.
+            // A scenario's runs in their order, which is that of their start; points of a sweep by their numbers.
             if !runs.iter().any(|run| run.join("point.json").exists()) {
                 let started = |run: &PathBuf| read_provenance(run).map_or_else(|_| String::new(), |of| of.started);
                 runs.sort_by_cached_key(|run| started(run).trim_end_matches('Z').to_owned());
@@ -151,7 +146,7 @@ fn what_to_name() -> &'static str {
 
 fn kind(directory: &Path) -> DirectoryKind {
     let has = |name: &str| directory.join(name).is_file();
-    // A switch that was killed has left its results so far.
+    // A killed switch has left its results so far.
     if has("summary.json") || has("summary.json.part") {
         return DirectoryKind::Run;
     }
@@ -169,7 +164,8 @@ fn kind(directory: &Path) -> DirectoryKind {
     }
 }
 
-/// The folders in one, by name: of names with numbers, `2` before `10`. What begins with a dot is under way.
+/// Folders of a directory, sorted by name, numbers numerically: `2` before `10`. Names with a leading dot are
+/// unfinished.
 fn folders(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     let failed = |error: io::Error| Failure::Argument(format!("{}: can't be listed: {error}", directory.display()));
     let mut folders = Vec::new();
@@ -184,7 +180,7 @@ fn folders(directory: &Path) -> Result<Vec<PathBuf>, Failure> {
     Ok(folders)
 }
 
-/// A name's words and numbers, to sort by.
+/// Words and numbers of a name, as a sort key.
 pub(super) fn natural(name: &str) -> Vec<(u64, String)> {
     let mut parts = Vec::new();
     let is_digit = |c: char| c.is_ascii_digit();
@@ -244,12 +240,12 @@ impl Run {
         })
     }
 
-    /// When the last sample may be, in microseconds.
+    /// End of the run's time axis, in microseconds.
     pub(super) fn end_us(&self) -> f64 {
         self.summary.duration_ns as f64 / 1e3
     }
 
-    /// Where the scenario's random numbers begin, as far as the directory tells.
+    /// Seed of the scenario's random numbers, if the directory records it.
     pub(super) fn seed(&self) -> Option<String> {
         if let Some(seed) = self.point.as_ref().and_then(|point| point.point.seed) {
             return Some(seed.to_string());
@@ -279,7 +275,7 @@ fn configs(directory: &Path) -> Result<Vec<ConfigFile>, Failure> {
     names.into_iter().map(read).collect()
 }
 
-/// `None` if there is no such file.
+/// Result of a read; `None` if the file is missing.
 fn optional<T>(read: Result<T, RunDirError>) -> Result<Option<T>, RunDirError> {
     match read {
         Err(RunDirError::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -287,7 +283,7 @@ fn optional<T>(read: Result<T, RunDirError>) -> Result<Option<T>, RunDirError> {
     }
 }
 
-/// A file that is missing, or says what this version does not know.
+/// Error for a file that is missing, or that this version can't read.
 fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failure {
     let here = env!("CARGO_PKG_VERSION");
     let by = version.map_or_else(String::new, |version| format!(", and weir {version} wrote it"));
@@ -305,7 +301,7 @@ fn foreign(directory: &Path, error: RunDirError, version: Option<&str>) -> Failu
     })
 }
 
-/// The shortest names that tell the runs apart: the scenario's, the folders', or the whole paths.
+/// Shortest labels that distinguish the runs: the scenario's names, the folders' names, or the whole paths.
 fn labels(runs: &[Run]) -> Vec<String> {
     let of_scenario = |run: &Run| run.summary.parameters.get("run").cloned();
     let folder = |run: &Run| run.directory.file_name().map(|name| name.to_string_lossy().into_owned());
@@ -327,7 +323,7 @@ fn labels(runs: &[Run]) -> Vec<String> {
     runs.iter().map(|run| run.directory.display().to_string()).collect()
 }
 
-/// What tells a point of a sweep from the others: its run, and the parameters that differ, by their last keys.
+/// Label of a sweep's point: its run, and the parameters that differ, by their last keys.
 fn of_point(run: &Run, runs: &[Run]) -> Option<String> {
     let differs = |of: &dyn Fn(&Run) -> Option<String>| runs.iter().any(|other| of(other) != of(run));
     let name = |run: &Run| run.summary.parameters.get("run").cloned();

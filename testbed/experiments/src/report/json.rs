@@ -1,4 +1,4 @@
-//! The report as JSON: what the verdict says, and the runs' own files.
+//! Report as JSON: the verdict, and the runs' own files.
 
 use std::path::Path;
 
@@ -8,14 +8,13 @@ use weir_results::run_dir::{Provenance, Speed, Summary};
 use super::input::{Input, Run};
 use super::verdict::verdict;
 
-/// All runs of a report.
 #[derive(Serialize)]
 pub(super) struct Report<'i> {
     is_good: bool,
     headline: String,
     findings: Vec<FindingTold>,
     runs: Vec<RunTold<'i>>,
-    /// Directories without results, and why.
+    /// Directories without results, with the reason.
     left_out: &'i [String],
 }
 
@@ -35,7 +34,6 @@ struct RunTold<'i> {
     speed: Option<&'i Speed>,
 }
 
-/// The report.
 pub(super) fn report(input: &Input) -> Report<'_> {
     fn told(run: &Run) -> RunTold<'_> {
         RunTold {

@@ -1,4 +1,4 @@
-//! The figures that runs are compared by, a column for each run.
+//! Key figures that compare runs, a column for each run.
 
 use weir_results::run_dir::{ClassSummary, PoolSummary, Summary};
 use weir_units::Span;
@@ -8,17 +8,15 @@ use super::verdict::is_good;
 use crate::run::traffic::{fct_cell, slowdown_cell};
 use crate::table::{count, gbps};
 
-/// A line of the comparison.
 pub(super) struct KeyFigure {
     pub name: String,
-    /// One for each run; `-` where it has none.
+    /// Cell for each run; `-` for a run without the figure.
     pub cells: Vec<String>,
 }
 
-/// Flows that have lines of their own.
 const FLOWS_MAX: usize = 8;
 
-/// Counters of real hosts, added up, and what lines call them.
+/// Counters summed over real hosts, with the names of their lines.
 const TOLD_BY_HOSTS: [(&str, &str); 5] = [
     ("rdma.rcvd_seq_err", "real hosts: rcvd_seq_err"),
     ("rdma.out_of_seq_request", "real hosts: out_of_seq_request"),
@@ -29,7 +27,7 @@ const TOLD_BY_HOSTS: [(&str, &str); 5] = [
 
 const NONE: &str = "-";
 
-/// All lines that any run has a figure for.
+/// Lines that have a figure for at least one run.
 pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     let mut figures = Vec::new();
     let mut row = |name: &str, cell: OfRun<'_>| {
@@ -42,7 +40,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     row("deadlock", &|run| {
         Some(match &run.summary.deadlock {
             Some(deadlock) if deadlock.dissolved_ns.is_none() => format!("from {} ms", milli(deadlock.since_ns)),
-            // A cycle of queues that waited for each other, and dissolved.
+            // No deadlock, or a cycle that dissolved.
             _ => "none".to_owned(),
         })
     });
@@ -91,7 +89,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
         });
         row(&format!("{flow}, typical latency, us"), &|run| {
             let times = told(run)?.times_ns;
-            // A test for a time has a mean alone.
+            // A test of fixed duration has only a mean.
             let time = times.get("typical").or_else(|| times.get("avg"))?;
             Some(format!("{:.1}", *time as f64 / 1e3))
         });
@@ -148,7 +146,7 @@ pub(super) fn key_figures(runs: &[Run]) -> Vec<KeyFigure> {
     figures
 }
 
-/// The runs' flows by name, if they are few enough to be told one by one.
+/// Names of the runs' flows; empty above `FLOWS_MAX`.
 fn flows(runs: &[Run]) -> Vec<String> {
     let mut names = Vec::new();
     for flow in runs.iter().flat_map(|run| &run.summary.flows) {
@@ -169,14 +167,14 @@ fn traffics(runs: &[Run]) -> Vec<String> {
     names
 }
 
-/// The last window's name, if all runs have it.
+/// Name of the last window, if all runs have it.
 fn common_last_window(runs: &[Run]) -> Option<&str> {
     let name = |run: &Run| run.summary.windows.last().map(|window| window.name.clone());
     let first = runs.first()?.summary.windows.last()?.name.as_str();
     runs.iter().all(|run| name(run).as_deref() == Some(first)).then_some(first)
 }
 
-/// The parameters of a sweep that differ between the runs.
+/// Names of the runs' sweep parameters.
 fn parameters(runs: &[Run]) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for (name, _) in runs.iter().filter_map(|run| run.point.as_ref()).flat_map(|point| &point.point.parameters) {
@@ -192,7 +190,7 @@ fn parameter(run: &Run, name: &str) -> Option<String> {
     Some(value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
-/// What the ports with traffic speak.
+/// Flow-control kinds of the ports that have a host or a link.
 fn flow_control(summary: &Summary) -> Option<String> {
     let mut kinds: Vec<&str> = summary.ports.iter().map(|port| port.flow_control.as_str()).collect();
     kinds.sort_unstable();
@@ -200,7 +198,7 @@ fn flow_control(summary: &Summary) -> Option<String> {
     (!kinds.is_empty()).then(|| kinds.join(", "))
 }
 
-/// The shared segment that was fullest for its size.
+/// Shared segment with the highest relative peak usage.
 fn fullest(summary: &Summary) -> Option<PoolSummary> {
     let pools = summary.switches.iter().map(|switch| switch.pool).chain([summary.pool]);
     pools.filter(|pool| pool.capacity_bytes > 0).max_by(|one, other| {

@@ -1,4 +1,4 @@
-//! The page: one HTML file with all that it needs.
+//! Self-contained HTML page of a report.
 
 use std::fmt::Write as _;
 
@@ -24,13 +24,12 @@ const PLOT_LICENCE: &str = include_str!("vendor/LICENSE-uPlot");
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
-/// A run's snapshots, and how many more it has.
+/// Snapshots of a run, and the number of omitted ones.
 type Stood = (Vec<Snapshot>, usize);
 
-/// The switches' configurations that a page has, in bytes of text: those of a large fabric are all alike.
+/// Maximum size of the switches' configurations on a page, in bytes: those of a large fabric are all similar.
 const CONFIGS_MAX: usize = 30_000;
 
-/// The page of these runs.
 pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure> {
     let runs = &input.runs;
     let plots = plots(runs)?;
@@ -74,7 +73,7 @@ pub(super) fn page(input: &Input, lead: Option<&Lead>) -> Result<String, Failure
     Ok(html)
 }
 
-/// The scenarios' names.
+/// Title made of the scenarios' names.
 pub(super) fn title(runs: &[Run]) -> String {
     let mut names: Vec<&str> = runs.iter().map(|run| run.summary.scenario.as_str()).collect();
     names.dedup();
@@ -106,14 +105,14 @@ fn lead_section(html: &mut String, lead: &Lead) {
         *html += "</tbody></table></div>\n";
     }
     for svg in &lead.figures {
-        // Within HTML there is no declaration.
+        // HTML allows no XML declaration inside.
         let from = svg.find("<svg").unwrap_or(0);
         let _ = writeln!(html, "<figure class=\"lead\">{}</figure>", &svg[from..]);
     }
     *html += "</section>\n";
 }
 
-/// A row of the numbers: its first cell is a heading.
+/// Appends a row of numbers; the first cell is a heading.
 fn lead_row(html: &mut String, cells: &[String], tag: &str) {
     *html += "<tr>";
     for (n, cell) in cells.iter().enumerate() {
@@ -123,7 +122,6 @@ fn lead_row(html: &mut String, cells: &[String], tag: &str) {
     *html += "</tr>\n";
 }
 
-/// The verdict, the comparison, and what a reader should know.
 fn summary(html: &mut String, input: &Input, plots: &Plots) {
     let runs = &input.runs;
     let verdict = verdict(runs);
@@ -167,7 +165,7 @@ fn summary(html: &mut String, input: &Input, plots: &Plots) {
     *html += "</section>\n";
 }
 
-/// FCT and slowdown by size, for each traffic and run.
+/// Appends FCT and slowdown by size, for each traffic and run.
 fn traffic_tables(html: &mut String, runs: &[Run]) {
     let mut names: Vec<&str> = Vec::new();
     for traffic in runs.iter().flat_map(|run| &run.summary.traffic) {
@@ -216,7 +214,7 @@ fn traffic_tables(html: &mut String, runs: &[Run]) {
     }
 }
 
-/// What runs note about themselves, what was left out, and what was thinned.
+/// Appends the runs' notes, omitted runs, and downsampled series.
 fn notes(html: &mut String, input: &Input, plots: &Plots) {
     let mut notes: Vec<String> = input.left_out.iter().map(|reason| format!("Left out: {reason}")).collect();
     notes.extend(noted(&input.runs));
@@ -232,7 +230,7 @@ fn notes(html: &mut String, input: &Input, plots: &Plots) {
     *html += "</ul></details>\n";
 }
 
-/// The runs' notes; one that several have is told once.
+/// Notes of the runs; a note of several runs appears once.
 pub(super) fn noted(runs: &[Run]) -> Vec<String> {
     let mut notes: Vec<(&str, Vec<&str>)> = Vec::new();
     for run in runs {
@@ -315,11 +313,11 @@ fn choices(html: &mut String, section: &Section) {
         let _ = write!(html, "<option value=\"{n}\">{}</option>", escaped(choice));
     }
     *html += "</select></label></p>\n";
-    // Paper has no list to choose from.
+    // A printed page has no selectable list.
     let _ = writeln!(html, "<p class=\"printed\" data-choice=\"{}\">{}</p>", section.id, escaped(&section.choices[0]));
 }
 
-/// A table for each run's instants at which all queues were written.
+/// Appends a table for each snapshot of all queues.
 fn snapshots(html: &mut String, stood: &[Stood], runs: &[Run]) {
     if stood.iter().all(|(snapshots, _)| snapshots.is_empty()) {
         return;
@@ -373,7 +371,7 @@ fn topology(html: &mut String, runs: &[Run]) {
     *html += "</div>\n</section>\n";
 }
 
-/// The switches' files, equal ones once.
+/// Appends the switches' files; equal ones appear once.
 fn configurations(html: &mut String, runs: &[Run]) {
     *html += "<section id=\"configuration\">\n<h2>Configuration</h2>\n";
     let mut scenarios: Vec<(&str, Vec<&str>)> = Vec::new();
@@ -402,7 +400,7 @@ fn configurations(html: &mut String, runs: &[Run]) {
         let of = if labels.len() == runs.len() { String::new() } else { format!(" of {}", labels.join("; ")) };
         let _ = write!(html, "<details class=\"file\"><summary>{}</summary>", escaped(&format!("{what}{of}")));
         for (name, text) in *configs {
-            // The first of each run is there however long it is.
+            // The first file of each run appears at any length.
             if bytes + text.len() > CONFIGS_MAX && *name != configs[0].0 {
                 left_out += 1;
                 continue;
@@ -440,7 +438,7 @@ fn provenance(html: &mut String, runs: &[Run]) {
     *html += "</tr></thead>\n<tbody>\n";
     for (name, cells) in origins(runs) {
         let _ = write!(html, "<tr><th scope=\"row\">{}</th>", escaped(name));
-        // A value that all runs share is told once.
+        // A value common to all runs appears once.
         if runs.len() > 1 && cells.iter().all(|cell| *cell == cells[0]) {
             let _ = write!(html, "<td colspan=\"{}\">{}</td>", cells.len(), escaped(&cells[0]));
         } else {
@@ -453,13 +451,13 @@ fn provenance(html: &mut String, runs: &[Run]) {
     *html += "</tbody></table></div>\n</section>\n";
 }
 
-/// To the second.
+/// Start of a run, in whole seconds.
 fn started(run: &Run) -> String {
     let started = &run.provenance.started;
     started.split_once('.').map_or_else(|| started.clone(), |(seconds, _)| format!("{seconds}Z"))
 }
 
-/// Where runs came from, a cell for each; lines that none has are left out.
+/// Provenance of the runs, a cell for each; lines without any value are omitted.
 pub(super) fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
     let rows: [(&'static str, OfRun<'_>); 9] = [
         ("directory", &|run| Some(run.directory.display().to_string())),
@@ -499,7 +497,7 @@ pub(super) fn origins(runs: &[Run]) -> Vec<(&'static str, Vec<String>)> {
     rows.filter(|(_, cells)| cells.iter().any(|cell| cell != "-")).collect()
 }
 
-/// What the script draws.
+/// Appends the charts' data for the script.
 fn data(html: &mut String, plots: &Plots) {
     #[derive(Serialize)]
     struct Charts<'a> {

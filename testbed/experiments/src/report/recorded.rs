@@ -1,4 +1,4 @@
-//! Runs as `weir play` serves them: topology, samples, pauses and events, as one JSON for a page.
+//! Recorded runs for `weir play`: topology, samples, pauses and events, as one JSON for a page.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,16 +14,16 @@ use super::series::SeriesFile;
 use super::topology;
 use crate::Failure;
 
-/// Runs that have ended, or were killed.
+/// Runs that ended or were killed.
 pub struct RecordedRuns(Vec<Run>);
 
-/// Numbers of a run at most, in all columns together: a page takes seconds to draw more. Longer runs are thinned so that no peak is
-/// lost.
+/// Maximum count of a run's numbers in all columns: a page takes seconds to draw more. Longer runs are downsampled
+/// without loss of peaks.
 const NUMBERS_MAX: usize = 2_000_000;
-/// Samples at least and at most.
+/// Minimum and maximum number of samples.
 const SAMPLES: (usize, usize) = (200, 20_000);
 
-/// A column, shortened where all values are alike.
+/// Column; a constant one is stored as a single value.
 #[derive(Serialize)]
 #[serde(untagged)]
 enum Column {
@@ -32,10 +32,10 @@ enum Column {
 }
 
 impl RecordedRuns {
-    /// The runs in these directories, or below them. Directories that are left out are told on standard error.
+    /// Reads the runs in the given directories, or below them. Omitted directories are reported on standard error.
     ///
     /// # Errors
-    /// A directory that is none of a run.
+    /// A directory without runs.
     pub fn read(directories: &[PathBuf]) -> Result<RecordedRuns, Failure> {
         let input = input::read(directories)?;
         for reason in &input.left_out {
@@ -44,28 +44,28 @@ impl RecordedRuns {
         Ok(RecordedRuns(input.runs))
     }
 
-    /// The runs' names, which tell them apart.
+    /// Labels that distinguish the runs.
     pub fn labels(&self) -> Vec<String> {
         self.0.iter().map(|run| run.label.clone()).collect()
     }
 
-    /// What all of them are runs of.
+    /// Names of the runs' scenarios.
     pub fn title(&self) -> String {
         let mut scenarios: Vec<&str> = self.0.iter().map(|run| run.summary.scenario.as_str()).collect();
         scenarios.dedup();
         scenarios.join(", ")
     }
 
-    /// Directories of runs that have no samples, so that there is nothing to play.
+    /// Directories of runs without samples, which can't be played.
     pub fn without_samples(&self) -> Vec<String> {
         let without = self.0.iter().filter(|run| !run.directory.join("series.csv").exists());
         without.map(|run| run.directory.display().to_string()).collect()
     }
 
-    /// All that a page plays of run `number`, as JSON.
+    /// Data of run `number` for a page, as JSON.
     ///
     /// # Errors
-    /// Its files can't be read.
+    /// Files that can't be read.
     ///
     /// # Panics
     /// If there are fewer runs.
@@ -141,7 +141,7 @@ impl Run {
         Ok(run.to_string())
     }
 
-    /// In a line.
+    /// Description of the run in one line.
     fn about(&self, rows_each: usize) -> String {
         let summary = &self.summary;
         let backend = if summary.backend == "sim" { "virtual time" } else { "real frames" };
@@ -155,7 +155,7 @@ impl Run {
         about
     }
 
-    /// Columns by their names, without those that are empty.
+    /// Columns by name, without empty ones.
     fn columns(&self) -> Result<Columns, Failure> {
         let Some(file) = SeriesFile::survey(&self.directory)? else { return Ok(Default::default()) };
         let used = file.columns().iter().filter(|column| column.name != "t_us" && !column.max.is_nan());
@@ -168,12 +168,11 @@ impl Run {
     }
 }
 
-/// A run's series.
 #[derive(Default)]
 struct Columns {
     at_ms: Vec<f64>,
     by_name: BTreeMap<String, Column>,
-    /// How many rows of the file two instants stand for.
+    /// Rows of the file per two instants.
     rows_each: usize,
 }
 
@@ -187,7 +186,7 @@ impl Column {
     }
 }
 
-/// For a run without `topology.json`: its switches alone.
+/// Topology of a run without `topology.json`: only its switches.
 fn unknown_topology(run: &Run) -> Topology {
     let switches = run.summary.switches.iter().map(|switch| switch.name.clone()).collect();
     Topology { switches, ..Topology::default() }

@@ -1,4 +1,4 @@
-//! The report's plots, section by section. A run that has nothing for a plot has none there.
+//! Plots of the report, by section. A run without data for a plot has none.
 
 mod bars;
 mod gauges;
@@ -15,73 +15,68 @@ use super::series::SeriesFile;
 use crate::Failure;
 use crate::table::count;
 
-/// Plots of one kind.
 pub(super) struct Section {
-    /// What links lead to.
+    /// Anchor for links.
     pub id: Cow<'static, str>,
     pub title: Cow<'static, str>,
-    /// What the plots show, and what is left out.
+    /// Notes on the plots and on omitted lines.
     pub notes: Vec<String>,
-    /// What a reader chooses among, if anything.
+    /// Options that the reader selects from; may be empty.
     pub choices: Vec<String>,
     pub plots: Vec<Plot>,
 }
 
-/// A plot with its caption.
 pub(super) struct Plot {
     pub caption: String,
-    /// What it shows, in words.
+    /// Alternative text.
     pub alt: String,
     pub chart: Chart,
 }
 
-/// The sections, and the numbers that their plots refer to.
+/// Sections with the numbers that their plots refer to.
 pub(super) struct Plots {
     pub sections: Vec<Section>,
     pub columns: Columns,
-    /// What was thinned, in sentences.
+    /// Sentences on downsampled series.
     pub thinned: Vec<String>,
 }
 
-/// Lines that a plot has at most.
 const LINES_MAX: usize = 8;
-/// Numbers of series that a page has, so that it stays below a few MB.
+/// Maximum count of series numbers on a page, which keeps it below a few MB.
 const NUMBERS_MAX: usize = 450_000;
-/// Points of a line: never fewer, and never more.
+/// Minimum and maximum number of points per line.
 const POINTS: [usize; 2] = [240, 4_000];
-/// Rates are means over this long.
+/// Averaging window of rates, in microseconds.
 const RATE_OVER_US: f64 = 200.0;
-/// In a short run they are means over this share of it.
+/// Averaging window in a short run, as a share of the run.
 const RATE_SHARE: f64 = 1.0 / 50.0;
 
-/// What columns of queues are called after port and class, but for the rates and the policies' gauges.
+/// Suffixes of queues' column names after port and class, without rates and the policies' gauges.
 const OF_QUEUE: [&str; 5] = ["ingress_bytes", "headroom_bytes", "threshold_bytes", "egress_bytes", "peer_rate_bps"];
 
-/// Drawings of one run.
 struct Drawn<'a> {
     run: &'a Run,
     end_ms: f64,
     events: Events,
-    /// Columns of the series: their instants, and their numbers by their names.
+    /// Instants of the samples; `samples` has the columns by name.
     at: Option<Column>,
     at_ms: Vec<f64>,
     samples: BTreeMap<String, Vec<f64>>,
-    /// Rates: the same.
+    /// Instants of the mean rates; `means` has the columns by name.
     means_at: Option<Column>,
     means: BTreeMap<String, Vec<f64>>,
-    /// What the means are over.
+    /// Averaging window, in microseconds.
     over_us: f64,
 }
 
-/// Queues, flows or pools that have lines.
+/// Queues, flows or pools that are drawn.
 pub(super) struct Chosen {
-    /// By their size.
+    /// Names, largest first.
     names: Vec<String>,
-    /// How many there would be.
+    /// Number of candidates.
     of: usize,
 }
 
-/// All plots of the runs.
 pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
     let files = runs.iter().map(|run| SeriesFile::survey(&run.directory)).collect::<Result<Vec<_>, _>>()?;
     let asked: Vec<&str> =
@@ -129,7 +124,7 @@ pub(super) fn plots(runs: &[Run]) -> Result<Plots, Failure> {
 }
 
 impl Drawn<'_> {
-    /// Reads what is drawn, and says what of it was thinned.
+    /// Reads the data of the plots; returns a sentence if they were downsampled.
     fn read(
         &mut self,
         file: &SeriesFile,
@@ -177,7 +172,7 @@ impl Drawn<'_> {
         self.samples.get(&format!("{name}.{kind}"))
     }
 
-    /// A chart over the run's time, with what happened marked.
+    /// Chart over the run's time, with marked events.
     fn chart(&self, y: Axis) -> Chart {
         let marks = self.events.marks.iter().map(|(at, text)| ChartMark { at: *at, text: text.clone() });
         Chart { x: Axis::time(self.end_ms), y, marks: marks.collect(), ..Chart::default() }
@@ -185,8 +180,8 @@ impl Drawn<'_> {
 }
 
 impl Chosen {
-    /// The names with the largest numbers in columns of the first kind, then of the others; names that `is_first` holds for come
-    /// before all. Names with no number above 0 are left out.
+    /// Selects the names with the largest values in columns of the first kind, then of the others. Names for which
+    /// `is_first` is true come before all. Names without a value above 0 are omitted.
     fn of(files: &[Option<SeriesFile>], kinds: &[&str], is_first: impl Fn(&str) -> bool) -> Chosen {
         let mut max: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
         for column in files.iter().flatten().flat_map(SeriesFile::columns) {
@@ -212,7 +207,7 @@ impl Chosen {
         self
     }
 
-    /// Says that not all are drawn, if so: `what` there are, and which of them are.
+    /// Note on omitted names, if any: `what` names the objects, and `which` the drawn ones.
     fn note(&self, what: &str, which: &str) -> Option<String> {
         (self.of > self.names.len()).then(|| {
             format!("{} of {} {what}: {which}; the others are in series.csv.", self.names.len(), count(self.of as u64))
@@ -220,7 +215,7 @@ impl Chosen {
     }
 }
 
-/// A queue's name for readers: `S1.h1, class 3` of the column's `S1.h1.3`.
+/// Readable name of a queue: `S1.h1, class 3` for the column's `S1.h1.3`.
 fn queue_name(queue: &str) -> String {
     match queue.rsplit_once('.') {
         Some((port, class)) => format!("{port}, class {class}"),
@@ -228,7 +223,7 @@ fn queue_name(queue: &str) -> String {
     }
 }
 
-/// Several queues' names for readers, with the class only where they differ in it.
+/// Readable names of several queues, with the class only if the classes differ.
 fn queue_names(queues: &[(&str, &str)]) -> Vec<String> {
     let one = queues.windows(2).all(|pair| pair[0].1 == pair[1].1);
     let name = |(port, class): &(&str, &str)| if one { (*port).to_owned() } else { format!("{port}, class {class}") };

@@ -1,4 +1,4 @@
-//! `series.csv`, thinned for a page while it is read: a long run's file is larger than memory should have to hold.
+//! Reader of `series.csv` that downsamples while reading: a long run's file may exceed the memory.
 
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -7,53 +7,50 @@ use weir_results::run_dir::whole_lines;
 
 use crate::Failure;
 
-/// A run's series, of which only the columns and their extremes are known yet.
+/// Series of a run, with its columns and their maxima; samples are read later.
 pub(super) struct SeriesFile {
     path: PathBuf,
     columns: Vec<SeriesColumn>,
     rows: usize,
-    /// The time of the last row, in microseconds.
+    /// Time of the last row, in microseconds.
     end_us: f64,
 }
 
-/// A column.
 pub(super) struct SeriesColumn {
     pub name: String,
-    /// Its largest number; not a number if it is empty.
+    /// Largest number; NaN for an empty column.
     pub max: f64,
 }
 
-/// Samples of some columns.
 #[derive(Default)]
 pub(super) struct Samples {
-    /// In milliseconds.
+    /// Instants in milliseconds.
     pub at: Vec<f64>,
-    /// In the order asked for; not a number where a field is empty.
+    /// Values by requested column; NaN for an empty field.
     pub values: Vec<Vec<f64>>,
-    /// How many rows each bucket stands for; 1 if nothing was left out.
+    /// Rows per bucket; 1 if nothing was omitted.
     pub rows_each: usize,
 }
 
-/// Leaves rows out so that no peak is lost: of each bucket of rows stay two, with the least and the greatest value of each column,
-/// in the order in which they came.
+/// Downsampler that keeps all peaks: each bucket of rows becomes two, with the smallest and largest value of each
+/// column, in their order of occurrence.
 pub(super) struct Thinner {
     samples: Samples,
     at: Vec<f64>,
     bucket: Vec<Vec<f64>>,
 }
 
-/// Means of some columns.
 #[derive(Default)]
 pub(super) struct Means {
-    /// The middle of each span, in milliseconds.
+    /// Middles of the windows, in milliseconds.
     pub at: Vec<f64>,
     pub values: Vec<Vec<f64>>,
-    /// How long the spans are.
+    /// Length of the windows, in microseconds.
     pub over_us: f64,
 }
 
 impl SeriesFile {
-    /// Reads names and extremes; `None` if the run has no series.
+    /// Reads names and maxima; `None` if the run has no series.
     pub(super) fn survey(run: &Path) -> Result<Option<SeriesFile>, Failure> {
         let path = run.join("series.csv");
         if !path.exists() {
@@ -89,12 +86,11 @@ impl SeriesFile {
         self.rows
     }
 
-    /// A column's place by its name.
     pub(super) fn place(&self, name: &str) -> Option<usize> {
         self.columns.iter().position(|column| column.name == name)
     }
 
-    /// The samples of these columns, thinned to `points` as [`Thinner`] does.
+    /// Samples of columns, downsampled to `points` by [`Thinner`].
     pub(super) fn samples(&self, places: &[usize], points: usize) -> Result<Samples, Failure> {
         let mut thinner = Thinner::new(places.len(), self.rows, points);
         self.each_row(|row| {
@@ -104,14 +100,15 @@ impl SeriesFile {
         Ok(thinner.finish())
     }
 
-    /// The means of these columns, which are rates since the row before, over `over_us`, or longer for no more than `points`.
+    /// Means of rate columns, whose values refer to the time since the previous row. The window is `over_us`, or longer
+    /// for at most `points` means.
     pub(super) fn means(&self, places: &[usize], over_us: f64, points: usize) -> Result<Means, Failure> {
         let over_us = over_us.max(self.end_us / points as f64).max(f64::MIN_POSITIVE);
         let mut means = Means { values: vec![Vec::new(); places.len()], over_us, ..Means::default() };
         let (mut span, mut last) = (None, 0.0);
         let (mut length, mut sums) = (0.0, vec![0.0; places.len()]);
         self.each_row(|row| {
-            // The row at a span's very end belongs to it.
+            // A row at the exact end of a window belongs to it.
             let of_row = (row[0] / over_us - 1e-9).floor().max(0.0);
             if span != Some(of_row) {
                 means.close(self.end_us, span, length, &sums);
@@ -158,12 +155,12 @@ impl SeriesFile {
     }
 }
 
-/// The rows of a CSV file that a run left; the one that a run which was killed left half-written is not among them.
+/// Reader of the complete rows of a run's CSV file; skips a row half-written by a killed run.
 pub(super) fn rows(path: &Path) -> Result<csv::Reader<impl Read + use<>>, Failure> {
     Ok(csv::Reader::from_reader(whole_lines(path).map_err(|error| unreadable(path, &error))?))
 }
 
-/// A CSV file that is not as a run leaves it.
+/// Error for a CSV file that differs from a run's.
 pub(super) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure {
     Failure::Argument(format!(
         "{}: can't be read: {error}; run the scenario again, or name another directory",
@@ -172,14 +169,13 @@ pub(super) fn unreadable(path: &Path, error: &dyn std::fmt::Display) -> Failure 
 }
 
 impl Thinner {
-    /// A thinner of so many columns and rows, into about `points` rows.
+    /// Creates a downsampler from `rows` to about `points` rows.
     pub(super) fn new(columns: usize, rows: usize, points: usize) -> Thinner {
         let rows_each = if rows <= points { 1 } else { (2 * rows).div_ceil(points) };
         let samples = Samples { values: vec![Vec::new(); columns], rows_each, ..Samples::default() };
         Thinner { samples, at: Vec::new(), bucket: vec![Vec::new(); columns] }
     }
 
-    /// Adds a row.
     pub(super) fn push(&mut self, at_ms: f64, row: impl Iterator<Item = f64>) {
         self.at.push(at_ms);
         self.bucket.iter_mut().zip(row).for_each(|(column, value)| column.push(value));
@@ -219,7 +215,7 @@ impl Means {
     }
 }
 
-/// The least and the greatest, the earlier first; not numbers if there are none.
+/// Smallest and largest value, in their order of occurrence; NaN without values.
 fn extremes(values: impl Iterator<Item = f64>) -> [f64; 2] {
     let (mut least, mut greatest) = ((0, f64::NAN), (0, f64::NAN));
     for (n, value) in values.enumerate().filter(|(_, value)| !value.is_nan()) {

@@ -1,4 +1,4 @@
-//! `queues.csv`: what stood in all queues at chosen instants.
+//! Reader of `queues.csv`: the content of all queues at chosen instants.
 
 use std::path::Path;
 
@@ -7,35 +7,33 @@ use super::series::{rows, unreadable};
 use crate::Failure;
 use crate::table::count;
 
-/// Queues that an instant's table has: the fullest.
+/// Maximum number of queues in an instant's table: the fullest ones.
 const QUEUES_MAX: usize = 12;
-/// Instants of a run that have tables.
 const INSTANTS_MAX: usize = 16;
 
-/// What the tables' columns are called.
+/// Headings of the tables' columns.
 pub(super) const HEAD: [&str; 8] =
     ["queue", "private, KB", "shared, KB", "headroom, KB", "threshold, KB", "is", "egress, KB", "blocked ports"];
 
-/// All queues at one instant that held something, were OFF or might not send.
+/// Queues at one instant that held bytes, were OFF or were blocked.
 #[derive(Debug, Default)]
 pub(super) struct Snapshot {
     pub at_ms: f64,
-    /// The fullest, and below them all together: cells under [`HEAD`].
+    /// Cells below [`HEAD`]: the fullest queues, followed by the sum of all.
     pub rows: Vec<[String; HEAD.len()]>,
-    /// In words: how many queues there are, and how many are not in the rows.
+    /// Counts of OFF, blocked and omitted queues, in words.
     pub words: String,
 }
 
-/// One queue.
 struct Queue {
     name: String,
-    /// Private, shared, headroom, threshold, egress.
+    /// Bytes: private, shared, headroom, threshold, egress.
     bytes: [u64; 5],
     off: bool,
     blocked: u64,
 }
 
-/// The snapshots of a run, and how many more it has. A run without any has no file.
+/// Snapshots of a run, and the number of omitted ones. A run without snapshots has no file.
 pub(super) fn read(run: &Path) -> Result<(Vec<Snapshot>, usize), Failure> {
     let path = run.join("queues.csv");
     if !path.exists() {
@@ -66,7 +64,7 @@ pub(super) fn read(run: &Path) -> Result<(Vec<Snapshot>, usize), Failure> {
 }
 
 impl Queue {
-    /// The instant in microseconds, and the queue.
+    /// Parses the instant in microseconds, and the queue.
     fn read(path: &Path, record: &csv::StringRecord) -> Result<(f64, Queue), Failure> {
         let line = record.position().map_or(0, csv::Position::line);
         let field = |place: usize| record.get(place).unwrap_or_default();
@@ -78,7 +76,7 @@ impl Queue {
         Ok((at_us, Queue { name, bytes, off: number(7)? != 0, blocked: number(9)? }))
     }
 
-    /// What it holds, coming in or going out.
+    /// Occupancy in bytes: the larger of ingress and egress.
     fn held(&self) -> u64 {
         let [private, shared, headroom, _, egress] = self.bytes;
         (private + shared + headroom).max(egress)
@@ -99,7 +97,7 @@ impl Queue {
 
 impl Snapshot {
     fn of(at_ms: f64, mut queues: Vec<Queue>) -> Snapshot {
-        // Among equals, as the file has them.
+        // Equal queues stay in the file's order.
         queues.sort_by_key(|queue| std::cmp::Reverse(queue.held()));
         let of_all = |place: usize| kb(queues.iter().map(|queue| queue.bytes[place]).sum());
         let (all, off) = (queues.len(), queues.iter().filter(|queue| queue.off).count());
@@ -116,12 +114,10 @@ impl Snapshot {
     }
 }
 
-/// How a snapshot is headed.
 pub(super) fn heading(snapshot: &Snapshot) -> String {
     format!("Queues at {} ms: {}", snapshot.at_ms, snapshot.words)
 }
 
-/// That there are more.
 pub(super) fn left_out_words(left_out: usize) -> String {
     format!("{left_out} more instants are in queues.csv.")
 }

@@ -1,4 +1,4 @@
-//! The report as plain text, no wider than a terminal.
+//! Report as plain text, no wider than a terminal.
 
 use std::fmt::Write as _;
 
@@ -14,12 +14,12 @@ use crate::run::traffic::{bin_cells, unfinished};
 use crate::table::{Table, count};
 
 const WIDTH: usize = 100;
-/// Characters of a line over time.
+/// Characters of a sparkline.
 const SPARK: usize = 48;
-/// Runs beyond this have no lines over time.
+/// Maximum number of runs with sparklines.
 const SPARK_RUNS_MAX: usize = 16;
 
-/// The report; `colors` for a terminal.
+/// Renders the report; `colors` for a terminal.
 pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     let runs = &input.runs;
     let mut text = String::new();
@@ -73,7 +73,7 @@ pub(super) fn report(input: &Input, colors: bool) -> Result<String, Failure> {
     Ok(text)
 }
 
-/// The key figures, with as many runs beside each other as fit.
+/// Appends the key figures, with as many runs per table as fit.
 fn comparison(text: &mut String, runs: &[Run]) {
     let figures = key_figures(runs);
     let first = figures.iter().map(|figure| figure.name.chars().count()).max().unwrap_or(0) + 2;
@@ -99,7 +99,7 @@ fn comparison(text: &mut String, runs: &[Run]) {
     }
 }
 
-/// Slowdown and FCT by size.
+/// Appends slowdown and FCT by size.
 fn messages(text: &mut String, run: &Run, is_alone: bool) {
     for traffic in &run.summary.traffic {
         if traffic.bins.is_empty() {
@@ -122,7 +122,7 @@ fn messages(text: &mut String, run: &Run, is_alone: bool) {
     }
 }
 
-/// All queues at chosen instants.
+/// Appends the snapshots of all queues.
 fn at_instants(text: &mut String, run: &Run, is_alone: bool) -> Result<(), Failure> {
     let (stood, left_out) = snapshots::read(&run.directory)?;
     let of = if is_alone { String::new() } else { format!("{}: ", run.label) };
@@ -138,7 +138,7 @@ fn at_instants(text: &mut String, run: &Run, is_alone: bool) -> Result<(), Failu
     Ok(())
 }
 
-/// What the page's plots show, a line of blocks for each of their lines.
+/// Appends the page's plots, a sparkline for each of their lines.
 fn over_time(text: &mut String, plots: &Plots, runs: &[Run]) {
     if runs.len() > SPARK_RUNS_MAX {
         return;
@@ -164,7 +164,7 @@ fn over_time(text: &mut String, plots: &Plots, runs: &[Run]) {
     }
 }
 
-/// The greatest value in each part of the time.
+/// Sparkline with the largest value of each part of the time.
 fn spark(at: &[f64], values: &[f64], end: f64, top: f64) -> String {
     const BLOCKS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
     let mut most = [0.0_f64; SPARK];
@@ -176,7 +176,7 @@ fn spark(at: &[f64], values: &[f64], end: f64, top: f64) -> String {
     most.iter().map(|value| BLOCKS[((value / top * 8.0).ceil() as usize).min(8)]).collect()
 }
 
-/// A paragraph with a hanging indent; what is longer than a line is not torn.
+/// Appends a paragraph with a hanging indent; words longer than a line are not split.
 fn wrapped(text: &mut String, paragraph: &str) {
     let mut line = String::from(" ");
     for word in plain(paragraph).split_whitespace() {
@@ -190,7 +190,7 @@ fn wrapped(text: &mut String, paragraph: &str) {
     let _ = writeln!(text, "{line}");
 }
 
-/// Without what a terminal would obey.
+/// Replaces control characters, which a terminal would interpret.
 fn plain(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
 }

@@ -1,4 +1,4 @@
-//! The topology of runs, drawn: switches in layers above their hosts, or in a ring.
+//! Drawing of the runs' topology: switches in layers above their hosts, or in a ring.
 
 mod layout;
 
@@ -13,21 +13,19 @@ use super::input::Run;
 use crate::picture::Point;
 use layout::{Layout, Node, rate_words};
 
-/// A drawing, and the runs that it is of.
 pub(super) struct Drawing {
     pub runs: Vec<String>,
     pub svg: String,
-    /// The drawing in words.
     pub words: String,
 }
 
-/// Drawings at most; runs beyond share none.
+/// Maximum number of drawings; further topologies are not drawn.
 const DRAWINGS_MAX: usize = 8;
 
-/// A fabric with more links than this is drawn with thin lines that have no names.
+/// Number of links above which a fabric is drawn with thin lines without names.
 const LARGE: usize = 200;
 
-/// A drawing for each topology and deadlock that there is.
+/// Draws each combination of topology and deadlock.
 pub(super) fn drawings(runs: &[Run]) -> Vec<Drawing> {
     let mut drawings: Vec<(&Topology, Vec<String>, Drawing)> = Vec::new();
     for run in runs {
@@ -50,7 +48,7 @@ pub(super) fn drawings(runs: &[Run]) -> Vec<Drawing> {
     drawings.into_iter().map(|(.., drawing)| drawing).collect()
 }
 
-/// `3 switches, 3 hosts, 3 links between switches`.
+/// Describes a topology: `3 switches, 3 hosts, 3 links between switches`.
 pub(super) fn words(topology: &Topology) -> String {
     let of = |n: usize, one: &str, several: &str| match n {
         1 => format!("one {one}"),
@@ -69,7 +67,7 @@ pub(super) fn words(topology: &Topology) -> String {
     words.join(", ")
 }
 
-/// The ports of a cycle: `S1.next -> S2.next -> S1.next, class 3`.
+/// Ports of a cycle: `S1.next -> S2.next -> S1.next, class 3`.
 pub(super) fn ports_of(cycle: &str) -> Vec<String> {
     let ports = cycle.rsplit_once(", class").map_or(cycle, |(ports, _)| ports);
     let mut ports: Vec<String> = ports.split(" -> ").map(str::to_owned).collect();
@@ -110,8 +108,8 @@ fn svg(topology: &Topology, cycle: &[String], slow: &BTreeSet<&str>) -> String {
     svg + "</svg>"
 }
 
-/// Links between switches: those of a cycle with an arrow, and cut ones dashed; all others as one path, as there may be
-/// thousands.
+/// Draws links between switches: those of a cycle with an arrow, and cut ones dashed; all others as one path, since
+/// there may be thousands.
 fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String]) {
     let place: BTreeMap<&str, usize> =
         topology.switches.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
@@ -126,11 +124,11 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
         };
         let (mut a, mut b) = (layout.switches[*from].at, layout.switches[*to].at);
         if is_large && a.y != b.y {
-            // From edge to edge: narrow boxes would not cover so many.
+            // From edge to edge: narrow boxes would not cover thousands of line ends.
             let half = layout.switches[*from].height / 2.0 * if a.y < b.y { 1.0 } else { -1.0 };
             (a.y, b.y) = (a.y + half, b.y - half);
         }
-        // Parallel links beside each other.
+        // Parallel links are bent apart.
         let nth = drawn.entry((*from.min(to), *from.max(to))).or_default();
         let bend =
             if *nth == 0 { 0.0 } else { 14.0 * (1 + (*nth - 1) / 2) as f64 * if *nth % 2 == 1 { 1.0 } else { -1.0 } };
@@ -182,7 +180,7 @@ fn links(svg: &mut String, topology: &Topology, layout: &Layout, cycle: &[String
     *svg += &labels;
 }
 
-/// A head in the middle of a line.
+/// Arrow head in the middle of a line.
 fn arrow(from: Point, to: Point) -> String {
     let (dx, dy) = (to.x - from.x, to.y - from.y);
     let length = dx.hypot(dy).max(1.0);
@@ -231,7 +229,7 @@ fn link_words(rate_bps: Option<u64>, delay_ns: u64, outages: &[OutageTimes]) -> 
     format!("{rate}, {} one way{outages}", Span::from_nanos(delay_ns))
 }
 
-/// `cut from 3ms to 5ms`.
+/// Describes outages: `cut from 3ms to 5ms`.
 fn outage_words(outages: &[OutageTimes]) -> String {
     let words = outages.iter().map(|outage| {
         let from = Span::from_nanos(outage.from_ns);

@@ -1,4 +1,4 @@
-//! Whether runs failed, in sentences.
+//! Verdict on runs, in sentences.
 
 use weir_results::run_dir::Summary;
 use weir_units::Span;
@@ -6,22 +6,20 @@ use weir_units::Span;
 use super::input::Run;
 use crate::table::count;
 
-/// What a report begins with.
+/// Beginning of a report.
 pub(super) struct Verdict {
     pub is_good: bool,
     pub headline: String,
-    /// Failures, then deadlocks; each run's in its order.
+    /// Failures, followed by deadlocks; each in the order of the runs.
     pub findings: Vec<Finding>,
 }
 
-/// A sentence about a run.
 pub(super) struct Finding {
     pub run: String,
     pub text: String,
     pub is_failure: bool,
 }
 
-/// The verdict on all runs.
 pub(super) fn verdict(runs: &[Run]) -> Verdict {
     let mut findings: Vec<Finding> = Vec::new();
     for run in runs {
@@ -39,7 +37,7 @@ pub(super) fn verdict(runs: &[Run]) -> Verdict {
     Verdict { is_good: failed == 0, headline, findings }
 }
 
-/// Whether a run kept what it promises.
+/// Whether a run kept its guarantees.
 pub(super) fn is_good(summary: &Summary) -> bool {
     failures(summary).is_empty()
 }
@@ -61,7 +59,7 @@ fn deadlock(summary: &Summary) -> Option<String> {
     let deadlock = summary.deadlock.as_ref()?;
     let since = Span::from_nanos(deadlock.since_ns);
     Some(match deadlock.dissolved_ns {
-        // A run in virtual time knows what its scenario expects, and would have failed.
+        // In virtual time an unexpected deadlock is a failure of the run.
         None if summary.backend == "sim" && is_good(summary) => {
             format!("deadlock from {since} on, for good, as the scenario expects: {}", deadlock.cycle)
         }

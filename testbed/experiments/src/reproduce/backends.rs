@@ -1,4 +1,5 @@
-//! `weir compare backends`: what one experiment came to in virtual time, with real frames and with real hosts, on one page.
+//! `weir compare backends`: results of one experiment in virtual time, with real frames and with real hosts, on one
+//! page.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -26,7 +27,7 @@ pub struct BackendsArguments {
     json: bool,
 }
 
-/// Writes numbers and claims of the backends side by side.
+/// Writes numbers and claims of all backends in one table.
 ///
 /// # Errors
 /// A directory without a verdict, or of another experiment than the first.
@@ -125,7 +126,7 @@ fn page(results: &[Made]) -> String {
     text
 }
 
-/// Each name once, as they first come.
+/// Names in order of first appearance, without repetition.
 fn in_order<'n>(lists: impl Iterator<Item = impl Iterator<Item = &'n str>>) -> Vec<&'n str> {
     let mut names = Vec::new();
     for name in lists.flatten() {

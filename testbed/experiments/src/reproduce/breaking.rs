@@ -1,4 +1,4 @@
-//! Runs schemes that are broken on purpose, and looks whether the verdict tells them.
+//! Mutation tests: runs schemes that are broken on purpose, and checks that the verdict detects them.
 
 use std::fs;
 use std::path::Path;
@@ -16,22 +16,23 @@ use crate::experiment::Backend;
 use crate::files::{at, json_text, whole};
 use crate::sweep::{self, Columns, Point, Record, Say, SweepFile, SweepPlan};
 
-/// What came of a broken scheme: an element of `broken.json`.
+/// Result of a mutation: an element of `broken.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Told {
     pub what: String,
     pub subtle: bool,
     pub set: Vec<String>,
-    /// The claim, or the stated number.
+    /// Claim or stated number that must fail.
     pub fails: String,
     pub sound: Side,
     pub broken: Side,
-    /// Whether the claim holds in the sound scheme and fails in the broken one, as the verdict says then.
+    /// True if the claim holds in the sound scheme and fails in the broken one, so that the verdict detects the
+    /// mutation.
     pub told: bool,
 }
 
-/// What one of the two schemes came to, over the points that the claim is read off.
+/// Judgement of the sound or the broken scheme, over the points that the claim depends on.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Side {
@@ -39,13 +40,10 @@ pub(super) struct Side {
     pub because: String,
 }
 
-/// How broken schemes are run.
 pub(super) struct Breaking<'a> {
     pub experiment: &'a Experiment,
     pub quick: bool,
-    /// The experiment's folder of results.
     pub directory: &'a Path,
-    /// The program's.
     pub version: &'a str,
     pub jobs: usize,
     pub say: Say,
@@ -53,7 +51,7 @@ pub(super) struct Breaking<'a> {
 
 const FILE: &str = "broken.json";
 
-/// What an earlier call has left.
+/// Reads the results of an earlier call.
 pub(super) fn read(directory: &Path) -> Result<Vec<Told>, Failure> {
     let path = directory.join(FILE);
     if !path.exists() {
@@ -64,7 +62,7 @@ pub(super) fn read(directory: &Path) -> Result<Vec<Told>, Failure> {
 }
 
 impl Breaking<'_> {
-    /// Runs all broken schemes of an experiment whose sound runs came to `records`; writes down and prints what told them.
+    /// Runs all mutations of an experiment; `records` are those of its sound runs. Stores and prints the results.
     pub(super) fn run(&self, records: &[Record]) -> Result<Vec<Told>, Failure> {
         let mut all = Vec::new();
         for (n, broken) in self.experiment.paper.broken.iter().enumerate() {
@@ -105,7 +103,7 @@ impl Breaking<'_> {
         }
         let sound_records: Vec<Record> =
             records.iter().filter(|record| is_kept(&record.finished.point)).cloned().collect();
-        // Runs that are not broken came to what they came to.
+        // Runs that the mutation does not affect keep their results.
         let mut broken_records = broken_records;
         let unbroken = sound_records.iter().filter(|record| !broken.breaks(&record.finished.point.run_name));
         broken_records.extend(unbroken.cloned());
@@ -125,7 +123,7 @@ impl Breaking<'_> {
         })
     }
 
-    /// By itself the scenario is good: what is wrong is what was laid over it.
+    /// Attributes an error to the mutation's settings: the scenario alone is valid.
     fn blamed(&self, n: usize, failure: Failure) -> Failure {
         let help = "write settings as --set takes them";
         let message = match failure {
@@ -146,7 +144,7 @@ impl Told {
     }
 }
 
-/// Fails if a broken scheme changes nothing that a reader would see.
+/// Fails if the verdict does not detect some mutation.
 pub(super) fn conclude(all: &[(String, Vec<Told>)]) -> Result<(), Failure> {
     let count: usize = all.iter().map(|(_, of)| of.len()).sum();
     let unseen: Vec<String> = all
@@ -162,7 +160,7 @@ pub(super) fn conclude(all: &[(String, Vec<Told>)]) -> Result<(), Failure> {
     }
 }
 
-/// The points that a claim, or a stated number, is read off.
+/// Points that a claim, or a stated number, depends on.
 fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
     if let Some(claim) = paper.claims.iter().find(|claim| claim.says == name) {
         return measure::points_of(&paper.measures, claim);
@@ -171,7 +169,7 @@ fn points_of<'p>(paper: &'p PaperFile, name: &str) -> Vec<Selection<'p>> {
     measure::points_of_one(&paper.measures, number)
 }
 
-/// What a scheme's runs come to. A run that came to no good end spoils what is read off it, as in the verdict.
+/// Judges a scheme's runs. A failed run fails the claims that depend on it, as in the verdict.
 fn side(paper: &PaperFile, fails: &str, columns: &[String], records: Vec<Record>) -> Result<Side, Failure> {
     let bad = records.iter().find(|record| !record.is_good());
     if let Some(Record { finished, .. }) = bad {

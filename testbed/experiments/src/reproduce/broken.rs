@@ -1,23 +1,24 @@
-//! Schemes that are broken on purpose: `[[broken]]` of `paper.toml`. A verdict that none of them changes says nothing.
+//! Mutations of schemes: `[[broken]]` of `paper.toml`. A verdict that no mutation changes means nothing.
 //!
-//! Each lays its settings over the scenario, and one claim must fail then: `breaking` runs the points that it is read off.
+//! Each mutation overrides settings of the scenario, and one claim must fail then: `breaking` runs the points that the
+//! claim depends on.
 
 use serde::Deserialize;
 
 use crate::sweep::KeyPath;
 
-/// A scheme that is broken on purpose.
+/// Scheme that is broken on purpose.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Broken {
-    /// The fault, and its consequence.
+    /// Fault and its consequence.
     pub what: String,
-    /// Whether it is a small mistake, as one makes it in earnest.
+    /// True for a small fault, as in a real mistake.
     #[serde(default)]
     pub subtle: bool,
-    /// Keys of the scenario, as `--set` lays them over it.
+    /// Overrides of the scenario, with keys as for `--set`.
     pub set: toml::Table,
-    /// The claim that fails then, or the stated number, by its name.
+    /// Claim, or name of the stated number, that must fail.
     pub fails: String,
 }
 
@@ -27,7 +28,7 @@ impl Broken {
         self.set.iter().map(|(key, value)| (path(key), value.clone())).collect()
     }
 
-    /// Whether it breaks this run of the scenario: settings of single runs leave the others as they are.
+    /// Whether the mutation affects this run of the scenario: settings of single runs leave the others unchanged.
     pub(super) fn breaks(&self, run: &str) -> bool {
         self.overrides().iter().any(|(path, _)| match path.keys() {
             [first, name, _, ..] if first == "runs" => name == run,
@@ -35,7 +36,7 @@ impl Broken {
         })
     }
 
-    /// As it is written behind `--set`.
+    /// Overrides in the syntax of `--set`.
     pub(super) fn set(&self) -> Vec<String> {
         let written = |value: &toml::Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
         self.set.iter().map(|(key, value)| format!("{key}={}", written(value))).collect()

@@ -13,11 +13,11 @@ use super::paper_file::{self, FORMAT};
 use crate::Failure;
 
 const PAPER: &str = "paper.toml";
-/// A folder of folders of papers, those, and their experiments.
+/// Maximum depth of folders: a folder of folders of papers, those, and their experiments.
 const DEPTH_MAX: usize = 3;
 
 impl Experiment {
-    /// Reads an experiment's folder, wherever it is; its scenario is not looked at.
+    /// Reads an experiment's folder in any place, without its scenario.
     pub(super) fn load(folder: &Path) -> Result<Experiment, Failure> {
         let whole =
             folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
@@ -25,7 +25,7 @@ impl Experiment {
         Experiment::load_of(folder, of)
     }
 
-    /// Reads an experiment's folder, of this paper.
+    /// Reads the folder of an experiment of this paper.
     pub(super) fn load_of(folder: &Path, of: Option<Paper>) -> Result<Experiment, Failure> {
         let path = folder.join(PAPER);
         let text = read_file(&path, &FORMAT)?;
@@ -39,16 +39,15 @@ impl Experiment {
         Ok(experiment)
     }
 
-    /// Whether a folder is an experiment's.
     pub(super) fn is_one(folder: &Path) -> bool {
         folder.join(PAPER).is_file()
     }
 }
 
-/// All experiments below these folders, in the order of papers and figures.
+/// All experiments below the given folders, in the order of papers and figures.
 ///
 /// # Errors
-/// One of them is wrong, or two have one name.
+/// An invalid experiment, or two with one name.
 pub(super) fn catalogue(folders: &[PathBuf]) -> Result<Vec<Experiment>, Failure> {
     let mut all = Vec::new();
     for folder in folders {
@@ -78,7 +77,7 @@ fn walk(folder: &Path, above: Option<&Paper>, depth: usize, all: &mut Vec<Experi
     Ok(())
 }
 
-/// An experiment's name is its folder's, wherever it is called from.
+/// Name of an experiment: that of its folder, independent of the working directory.
 fn name_of(folder: &Path, source: &Source) -> Result<String, Failure> {
     let whole = folder.canonicalize().map_err(|error| Failure::Argument(format!("{}: {error}", folder.display())))?;
     let name = whole.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();

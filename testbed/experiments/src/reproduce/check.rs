@@ -1,4 +1,4 @@
-//! What may be wrong with an experiment's `paper.toml`, found before anything runs.
+//! Validation of an experiment's `paper.toml` before anything runs.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -14,10 +14,10 @@ use super::units;
 use crate::experiment::Backend;
 use crate::sweep::{KeyPath, Point, SweepPlan, check_column};
 
-/// A mistake: the key that it is at, what is wrong, and what to write.
+/// Error: the key, the problem, and the remedy.
 type Mistake = (String, String, String);
 
-/// What needs nothing but the file.
+/// Checks the file alone.
 pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     let paper = &experiment.paper;
     let mut mistakes = Vec::new();
@@ -89,7 +89,7 @@ pub(super) fn of_itself(experiment: &Experiment) -> Result<(), ConfigErrors> {
     told(experiment, mistakes)
 }
 
-/// Errors of a scheme that is broken on purpose: keys are those within `[[broken]]`.
+/// Errors of a mutation; keys are relative to `[[broken]]`.
 fn of_broken(broken: &Broken, paper: &PaperFile) -> Vec<Mistake> {
     let mut mistakes = Vec::new();
     if broken.set.is_empty() {
@@ -109,7 +109,6 @@ fn of_broken(broken: &Broken, paper: &PaperFile) -> Vec<Mistake> {
     mistakes
 }
 
-/// The measures and claims of a map.
 fn of_map(paper: &PaperFile) -> Vec<Mistake> {
     let map = &paper.map;
     let names: BTreeSet<&str> = map.measures.iter().map(|measure| measure.name.as_str()).collect();
@@ -131,7 +130,7 @@ fn of_map(paper: &PaperFile) -> Vec<Mistake> {
     mistakes
 }
 
-/// What needs the points: a measure or line of which there is none says nothing. A sweep that leaves something out may lack some.
+/// Checks measures and lines against the sweep: each needs a point. A reduced sweep may lack some.
 pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) -> Result<(), ConfigErrors> {
     let mut mistakes = Vec::new();
     let look = |key: String, of: Selection<'_>, over: Option<Over>| {
@@ -175,7 +174,7 @@ pub(super) fn of_plan(experiment: &Experiment, plan: &SweepPlan, is_full: bool) 
 }
 
 impl Selection<'_> {
-    /// A run or a parameter that the sweep does not have.
+    /// Error for a run or a parameter that the sweep lacks.
     fn unknown(&self, plan: &SweepPlan) -> Option<(String, String)> {
         let names: BTreeSet<&str> = plan.points.iter().map(|point| point.run_name.as_str()).collect();
         if let Some(run) = self.runs.iter().find(|run| !names.contains(run.as_str())) {

@@ -1,4 +1,5 @@
-//! `docs/REPRODUCTION.md`, its page and picture of each figure, and `docs/REAL_FRAMES.md`, of the results that earlier calls have left.
+//! Writer of `docs/REPRODUCTION.md`, with a page and picture of each figure, and of `docs/REAL_FRAMES.md`, from the
+//! results of earlier calls.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -17,13 +18,12 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::files::{at, whole};
 
-/// An experiment, and what its last call has left.
 struct Entry<'a> {
     experiment: &'a Experiment,
     result: Option<Made>,
 }
 
-/// Writes the document of all experiments that the backend may run, with its results, which stand below `results`.
+/// Writes the document of all experiments that the backend may run. Their results are below `results`.
 pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, backend: Backend) -> Result<(), Failure> {
     let mut entries: Vec<Entry<'_>> = Vec::new();
     for experiment in experiments.iter().filter(|experiment| experiment.paper.backends.contains(&backend)) {
@@ -62,16 +62,16 @@ pub(super) fn write(file: &Path, experiments: &[Experiment], results: &Path, bac
     Ok(())
 }
 
-/// What a figure's map says, in the words of these documents.
+/// Text on a figure's map for these documents.
 struct MapWords {
     anchor: String,
-    /// What it says in one line.
+    /// Summary in one line.
     verdict: String,
-    /// For a row: `3 % of 201 settings`.
+    /// Cell of a row: `3 % of 201 settings`.
     cell: String,
 }
 
-/// The page of maps, beside this document.
+/// Page of maps, in the same folder as this document.
 const MAPS: &str = "CLAIMS.md";
 
 impl MapWords {
@@ -84,7 +84,7 @@ impl MapWords {
         }
     }
 
-    /// What the page of maps says, where the map itself is not at hand: both documents tell of one map then.
+    /// Text read from the page of maps, for a map that is missing here: both documents then describe the same map.
     fn of_page(page: &Kept, id: &str) -> Option<MapWords> {
         let line = page.section(id)?.lines().find_map(|line| line.strip_prefix("**")?.strip_suffix(".**"))?;
         let mut letters = line.chars();
@@ -99,11 +99,11 @@ impl MapWords {
 
 const OPEN: &str = "not decided in most";
 
-/// Below the document's folder: a page of each figure, and its picture.
+/// Folder of the figures' pages, relative to the document.
 const PAGES: &str = "figures";
 const PICTURES: &str = "images/figures";
 
-/// Writes a page of each experiment that was run, with the picture of its last run.
+/// Writes a page for each experiment that ran, with the picture of its last run.
 fn pages(
     beside: &Path,
     entries: &[Entry<'_>],
@@ -130,7 +130,7 @@ fn pages(
         let path = beside.join(page(id));
         whole(&path, |part| fs::write(part, text)).map_err(at(&path))?;
     }
-    // What a map says anew, in pages whose results are not at hand.
+    // Updates the map's text in kept pages of figures without results here.
     for Entry { experiment, .. } in entries.iter().filter(|entry| entry.result.is_none()) {
         let path = beside.join(page(&experiment.id));
         let Some((map, text)) = maps.get(&experiment.id).zip(fs::read_to_string(&path).ok()) else { continue };
@@ -140,7 +140,7 @@ fn pages(
     Ok(())
 }
 
-/// A kept page with what a map says, in place of what an earlier one did.
+/// Replaces the map's text in a kept page, or adds it.
 fn page_with_map(page: &str, map: &MapWords) -> String {
     if page.contains(OVER_OPEN) {
         return kept::with_between(page, OVER_OPEN, ")).\n", &(over_open(map) + "\n"));
@@ -150,7 +150,7 @@ fn page_with_map(page: &str, map: &MapWords) -> String {
     format!("{}\n\n{}{}", &page[..end], over_open(map), &page[end..])
 }
 
-/// A kept section with what a map says, alike.
+/// Replaces the map's text in a kept section, or adds it.
 fn section_with_map(section: &str, map: &MapWords) -> String {
     const DETAILS: &str = " [All numbers and claims](";
     match section.split_once(DETAILS) {
@@ -163,27 +163,26 @@ fn section_with_map(section: &str, map: &MapWords) -> String {
 
 const OVER_OPEN: &str = "Over what the paper leaves open: it ";
 
-/// What a map says, for a figure's page.
+/// Sentence on a map, for a figure's page.
 fn over_open(map: &MapWords) -> String {
     format!("{OVER_OPEN}{} ([map](../{MAPS}#{})).", map.verdict, map.anchor)
 }
 
-/// A figure's page, as seen from the document.
+/// Path of a figure's page, relative to the document.
 fn page(id: &str) -> String {
     format!("{PAGES}/{id}.md")
 }
 
-/// A figure's picture, as seen from the document.
+/// Path of a figure's picture, relative to the document.
 fn picture(id: &str) -> String {
     format!("{PICTURES}/{id}.svg")
 }
 
-/// For who does not see the picture.
 fn alternative(experiment: &Experiment) -> String {
     format!("{} of {}, out of Weir", experiment.paper.figure, experiment.id).replace(['[', ']'], "")
 }
 
-/// With what the results were made.
+/// Appends the command, runs, time, date and commit of the results.
 fn made(text: &mut String, Made { outcome, on }: &Made) {
     let date = on.provenance.started.split('T').next().unwrap_or("");
     let seeds = if outcome.seeds > 1 { format!(" of {}", outcome.seeds_shown()) } else { String::new() };
@@ -197,12 +196,12 @@ fn made(text: &mut String, Made { outcome, on }: &Made) {
     );
 }
 
-/// The row of a figure that stays as it is, as its results are not at hand.
+/// Row of a figure that is kept because its results are missing here.
 fn kept_row<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
     kept.row(&entry.experiment.id).filter(|_| entry.result.is_none())
 }
 
-/// The section of a figure whose row stays.
+/// Section of a figure whose row is kept.
 fn kept_section<'k>(kept: &'k Kept, entry: &Entry<'_>) -> Option<&'k str> {
     kept.section(&entry.experiment.id).filter(|_| kept_row(kept, entry).is_some())
 }
@@ -293,7 +292,6 @@ are perftest's and iperf3's: [LAB-HOSTS.md](LAB-HOSTS.md). **Not judged**: the m
 
 ";
 
-/// The papers.
 fn papers(text: &mut String, entries: &[Entry<'_>]) {
     let all: BTreeSet<&Paper> = entries.iter().filter_map(|entry| entry.experiment.of.as_ref()).collect();
     if all.is_empty() {
@@ -332,7 +330,6 @@ fn summary(text: &mut String, entries: &[Entry<'_>], kept: &Kept) {
     );
 }
 
-/// A figure in the table.
 fn short_row(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
     let what = escaped(&format!("{}, {}", experiment.paper.title, experiment.paper.figure));
     let id = format!("[{0}](#{1}) {what}", experiment.id, anchor(experiment));
@@ -358,14 +355,14 @@ fn short_row(text: &mut String, experiment: &Experiment, result: Option<&Made>, 
     );
 }
 
-/// Where rows have what a map says, and how long runs took.
+/// Column of the map's text in rows; the next constants are columns of run times.
 const MAP_CELL: usize = 4;
 const TIME_CELL: usize = 5;
 const TIME_CELL_REAL: usize = 4;
 
 const OVER_OPEN_SHORT: &str = " Over what the paper leaves open it [";
 
-/// What a map says, for a section.
+/// Sentence on a map, for a section.
 fn over_open_short(map: &MapWords) -> String {
     format!("{OVER_OPEN_SHORT}{}{}", map.verdict, map_link(map))
 }
@@ -374,7 +371,7 @@ fn map_link(map: &MapWords) -> String {
     format!("]({MAPS}#{}).", map.anchor)
 }
 
-/// What a figure is about, what came of it, and over what is open; and its picture.
+/// Appends a figure's section: finding, result, map and picture.
 fn short_section(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>) {
     let _ = writeln!(text, "\n## {}: {}\n", experiment.id, experiment.paper.title);
     let _ = write!(text, "The paper: {}", experiment.paper.found);
@@ -445,12 +442,12 @@ fn machines(text: &mut String, entries: &[Entry<'_>], kept: &Kept, time: usize) 
     let _ = writeln!(text, "\nAll together took {}{of_cpu} on {}.", duration(all), machines.join(", "));
 }
 
-/// In seconds: of CPU time in virtual time, and of a clock with real frames.
+/// Duration in seconds: CPU time in virtual time, wall time with real frames.
 fn taken(outcome: &Outcome, on: &MadeOn) -> f64 {
     (if outcome.is_real() { on.wall_ms } else { on.cpu_ms }) as f64 / 1e3
 }
 
-/// All that is to say of a figure, below its heading. A map's link is as seen from the pages.
+/// Appends all details of a figure, below its heading. Links to maps are relative to the figures' pages.
 fn details(text: &mut String, experiment: &Experiment, result: Option<&Made>, map: Option<&MapWords>, broken: &[Told]) {
     let paper = &experiment.paper;
     let _ = writeln!(text, "{}. {}\n", experiment.place_in_paper(), paper.setting);
@@ -518,7 +515,7 @@ fn claims(text: &mut String, outcome: &Outcome) {
     }
 }
 
-/// The schemes that are broken on purpose, and what they change.
+/// Appends the results of mutations.
 fn schemes(text: &mut String, broken: &[Told]) {
     if broken.is_empty() {
         return;
@@ -530,14 +527,14 @@ fn schemes(text: &mut String, broken: &[Told]) {
     }
 }
 
-/// As GitHub makes it of a heading.
+/// Anchor that GitHub derives from a figure's heading.
 fn anchor(experiment: &Experiment) -> String {
     let heading = format!("{}: {}", experiment.id, experiment.paper.title).to_lowercase();
     let kept = heading.chars().filter(|c| c.is_alphanumeric() || [' ', '-', '_'].contains(c));
     kept.map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
-/// For a cell of a table.
+/// Text escaped for a table cell.
 pub(super) fn escaped(text: &str) -> String {
     text.replace('|', "\\|").replace('\n', " ")
 }
@@ -567,7 +564,7 @@ mod tests {
         assert_eq!(of("a.2"), told("not decided in most of 80 settings", verdict, "a2"));
         assert_eq!(of("a.3"), None);
 
-        // A page and a section that had no map, or another one.
+        // Page and section without a map, and with another one.
         let map = MapWords::of_page(&Kept::read(&page), "a.1").unwrap();
         let other =
             MapWords { verdict: "holds in 3 %".to_owned(), ..MapWords::of_page(&Kept::read(&page), "a.1").unwrap() };

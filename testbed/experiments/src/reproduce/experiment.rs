@@ -1,4 +1,4 @@
-//! An experiment of a paper: what its files say of it, and the sweeps in its folder. `docs/EXPERIMENTS.md` is the reference.
+//! Experiment of a paper: its files, and the sweeps in its folder. `docs/EXPERIMENTS.md` is the reference.
 
 use std::path::{Path, PathBuf};
 
@@ -10,15 +10,14 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::sweep::SweepFile;
 
-/// An experiment's folder, read.
 #[derive(Clone, Debug)]
 pub(super) struct Experiment {
-    /// Its name: `gfc.9`.
+    /// Identifier: `gfc.9`.
     pub id: String,
     pub paper: PaperFile,
-    /// The paper that the folder above is of.
+    /// Paper of the parent folder.
     pub of: Option<Paper>,
-    /// The text of `paper.toml`, for errors that are found later.
+    /// Text of `paper.toml`, for later errors.
     pub source: Source,
     pub folder: PathBuf,
 }
@@ -32,24 +31,23 @@ const HOSTS: &str = "hosts.toml";
 const MAP: &str = "map.toml";
 
 impl Experiment {
-    /// The folder.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
 
-    /// How the paper is cited, with where in it the figure stands.
+    /// Citation of the paper with the figure's place in it.
     pub(super) fn place_in_paper(&self) -> String {
         let citation = self.of.as_ref().map(Paper::citation).or_else(|| self.paper.paper.clone());
         citation.map_or_else(|| self.paper.place(), |citation| format!("{citation}: {}", self.paper.place()))
     }
 
-    /// The sweep that stands for the full one, if there is one for this case.
+    /// File of the sweep that replaces the full one, if there is one for these options.
     fn instead(&self, quick: bool, backend: Backend) -> Option<&'static str> {
         let wanted = [(backend == Backend::Dpdk, DPDK), (backend == Backend::Hosts, HOSTS), (quick, QUICK)];
         wanted.into_iter().find(|(is_wanted, file)| *is_wanted && self.has(file)).map(|(_, file)| file)
     }
 
-    /// What that sweep leaves out; `None` if the full one runs.
+    /// Reduction of the sweep that runs; `None` if the full one runs.
     pub(super) fn less(&self, quick: bool, backend: Backend) -> Option<&Less> {
         match self.instead(quick, backend)? {
             DPDK => self.paper.dpdk.as_ref(),
@@ -58,22 +56,22 @@ impl Experiment {
         }
     }
 
-    /// What runs: the sweep for real frames or the quick one, where there is one, or the full one.
+    /// Sweep to run: that of the backend or the quick one, if present, else the full one.
     pub(super) fn sweep(&self, quick: bool, backend: Backend) -> Result<SweepFile, Failure> {
         self.sweep_of(self.instead(quick, backend).unwrap_or(SWEEP))
     }
 
-    /// What runs for hours: the farm's own sweep, or the full one.
+    /// Long-running sweep: the farm's own, else the full one.
     pub(super) fn farm_sweep(&self) -> Result<SweepFile, Failure> {
         self.sweep_of(if self.has_farm() { FARM } else { SWEEP })
     }
 
-    /// What runs in each setting of a map of claims: its own sweep, the quick one, or the full one.
+    /// Sweep for each setting of a map of claims: its own, else the quick one, else the full one.
     pub(super) fn map_sweep(&self) -> Result<SweepFile, Failure> {
         self.sweep_of([MAP, QUICK].into_iter().find(|file| self.has(file)).unwrap_or(SWEEP))
     }
 
-    /// This experiment with the measures and claims that a map is of, and nothing to draw.
+    /// Copy with the map's measures and claims, and without panels and mutations.
     pub(super) fn of_map(&self) -> Experiment {
         let mut of_map = self.clone();
         let paper = &mut of_map.paper;
@@ -105,17 +103,16 @@ impl Experiment {
         self.folder.join(file).is_file()
     }
 
-    /// Whether there is less to run in a hurry.
     pub(super) fn has_quick(&self) -> bool {
         self.has(QUICK)
     }
 
-    /// Whether there is more to run than the full sweep, for a farm of machines.
+    /// Whether the experiment has a sweep larger than the full one, for a farm of machines.
     pub(super) fn has_farm(&self) -> bool {
         self.has(FARM)
     }
 
-    /// Whether this backend runs another sweep.
+    /// Whether the backend runs a sweep of its own.
     pub(super) fn has_own_for(&self, backend: Backend) -> bool {
         match backend {
             Backend::Sim => false,
@@ -124,7 +121,7 @@ impl Experiment {
         }
     }
 
-    /// The columns of the sweep's table that measures and panels need.
+    /// Columns of the sweep's table that measures and panels need.
     pub(super) fn columns(&self) -> Vec<String> {
         let measures = self.paper.measures.iter();
         let of_measures =
@@ -140,26 +137,26 @@ impl Experiment {
         columns
     }
 
-    /// CPU time that it takes on one core, in seconds, as it was measured.
+    /// Measured CPU time on one core, in seconds.
     pub(super) fn cpu_seconds(&self, quick: bool) -> f64 {
         let takes = &self.paper.takes;
         seconds(if quick { takes.quick.as_ref().unwrap_or(&takes.full) } else { &takes.full })
     }
 
-    /// CPU time of what runs for hours.
+    /// CPU time of the farm's sweep, in seconds.
     pub(super) fn farm_cpu_seconds(&self) -> f64 {
         let takes = &self.paper.takes;
         seconds(takes.farm.as_ref().unwrap_or(&takes.full))
     }
 }
 
-/// A time of `takes`.
+/// Parses a time of `takes` to seconds.
 fn seconds(text: &str) -> f64 {
     super::units::seconds(text).expect("checked when it was read")
 }
 
 impl Experiment {
-    /// `gfc.9` before `gfc.10` and that before `gfc.T1`, and papers in their order.
+    /// Sort key: papers in their order, and `gfc.9` before `gfc.10` before `gfc.T1`.
     pub(super) fn place(&self) -> (bool, Option<Paper>, u32, String) {
         let number = self.id.rsplit('.').next().and_then(|number| number.parse().ok()).unwrap_or(u32::MAX);
         (self.of.is_none(), self.of.clone(), number, self.id.clone())

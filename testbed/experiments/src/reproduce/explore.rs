@@ -1,7 +1,9 @@
-//! `weir explore`: a map of where a paper's claims hold, over what the paper leaves open.
+//! `weir explore`: map of the settings in which a paper's claims hold, over the parameters that the paper leaves
+//! unspecified.
 //!
-//! `open` (beside this module) has what is open, `design` which settings are run, `settings` runs and judges them in batches, `analysis`
-//! finds what decides, `map` is what is written down, `picture` draws it, and `words` prints it and writes a page of all maps.
+//! `open`, in the parent module, defines these parameters. `design` chooses the settings; `settings` runs and judges
+//! them in batches; `analysis` finds the deciding parameter. `map` is the stored result, `picture` draws it, and
+//! `words` prints it and writes a page of all maps.
 
 mod analysis;
 mod design;
@@ -85,14 +87,14 @@ pub struct ExploreArguments {
     json: bool,
 }
 
-/// Settings of one sweep: what a kill loses the progress bar of, and not the runs.
+/// Settings per sweep. A kill loses only the progress bar of a batch, not its runs.
 const BATCH: usize = 8;
-/// More settings than this are not run without `--settings`.
+/// Maximum number of settings without `--settings`.
 const SETTINGS_MAX: usize = 4_096;
 const MAP: &str = "map.json";
 
 fn budget(text: &str) -> Result<Span, String> {
-    // As people write it.
+    // Minutes are also written as `m`.
     let text = if text.ends_with(|c: char| c.is_ascii_digit()) || !text.ends_with('m') {
         text.to_owned()
     } else {
@@ -101,7 +103,7 @@ fn budget(text: &str) -> Result<Span, String> {
     text.parse().map_err(|_| "write a time with its unit: --cpu 90s, --cpu 30min".to_owned())
 }
 
-/// Does what is asked for. A claim that holds nowhere is a result, and no failure.
+/// Executes `weir explore`. A claim that holds nowhere is a result, not a failure.
 pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     let choice = Choice { ids: &arguments.ids, papers: &arguments.papers };
     if arguments.list {
@@ -156,7 +158,7 @@ pub fn explore(arguments: &ExploreArguments) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Submits the batches of a map, and the call that draws it.
+/// Submits the batches of a map to Slurm, and the job that draws it.
 fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), Failure> {
     let [folder, output] = [experiment.folder(), &arguments.output].map(slurm::shown);
     let settings = arguments.settings.unwrap_or_default();
@@ -175,7 +177,7 @@ fn submit(arguments: &ExploreArguments, experiment: &Experiment) -> Result<(), F
     array.submit()
 }
 
-/// The experiments that are asked for and have something open.
+/// Selected experiments that have unspecified parameters.
 fn chosen(choice: &Choice<'_>) -> Result<Vec<Experiment>, Failure> {
     let all = choice.experiments(|_| true)?;
     let (open, closed): (Vec<Experiment>, Vec<Experiment>) =
@@ -190,12 +192,13 @@ fn chosen(choice: &Choice<'_>) -> Result<Vec<Experiment>, Failure> {
     Ok(open)
 }
 
-/// The setting that is taken.
+/// The default setting.
 fn taken(open: &[Open]) -> Setting {
     open.iter().map(Open::taken).collect()
 }
 
-/// The open things with the values that `--pin` leaves, and the pins that are of this experiment. Where there are several experiments, one may lack it.
+/// Unspecified parameters with the values that `--pin` leaves, and the pins of this experiment. With several
+/// experiments, some may lack a pinned parameter.
 fn pinned(experiment: &Experiment, pins: &[String], experiments: usize) -> Result<(Vec<Open>, Vec<String>), Failure> {
     let mut open = experiment.paper.open.clone();
     let mut mine = Vec::new();
@@ -224,7 +227,6 @@ fn pinned(experiment: &Experiment, pins: &[String], experiments: usize) -> Resul
     Ok((open, mine))
 }
 
-/// One figure's map in the making.
 struct Exploration<'a> {
     runner: Runner<'a>,
     pins: &'a [String],
@@ -233,7 +235,7 @@ struct Exploration<'a> {
 }
 
 impl Exploration<'_> {
-    /// How many settings there are, and runs in each; all of a first batch are checked.
+    /// Prints the number of settings and of runs in each, and checks all settings of a first batch.
     fn rehearse(&self) -> Result<(), Failure> {
         let (id, open) = (&self.runner.experiment.id, self.runner.open);
         let one = self.runner.plan(&[taken(open)], id)?;
@@ -243,12 +245,12 @@ impl Exploration<'_> {
         Ok(())
     }
 
-    /// The first settings, in the order in which they run.
+    /// First settings, in the order in which they run.
     fn order(&self, wanted: usize) -> Vec<Setting> {
         design::settings(&values(self.runner.open), wanted)
     }
 
-    /// Runs what the budget has room for, draws the map, and writes it. Nothing comes of a shard.
+    /// Runs settings within the budget, draws the map, and writes it. A shard returns `None`.
     fn run(&self) -> Result<Option<ClaimMap>, Failure> {
         let id = &self.runner.experiment.id;
         let of = design::combinations(&values(self.runner.open));
@@ -260,7 +262,7 @@ impl Exploration<'_> {
         }
         let mut all: Vec<Judged> = Vec::new();
         let mut is_interrupted = false;
-        // The setting that is taken is run for itself first, whether the design has it or not.
+        // The default setting runs first and alone, whether or not the design includes it.
         let batches = std::iter::once(std::slice::from_ref(&first)).chain(order.chunks(BATCH));
         for (batch, settings) in batches.enumerate() {
             if !is_mine(batch) {
@@ -308,7 +310,7 @@ impl Exploration<'_> {
         Ok(Some(map))
     }
 
-    /// Whether so many settings more stay within the budget, by what those so far took.
+    /// Whether `more` settings stay within the budget, estimated by the mean CPU time so far.
     fn is_affordable(&self, so_far: &[Judged], more: usize) -> bool {
         let used: u64 = so_far.iter().map(|judged| judged.cpu_ms).sum();
         let each = used / so_far.len().max(1) as u64;
@@ -344,7 +346,7 @@ fn values(open: &[Open]) -> Vec<usize> {
     open.iter().map(|thing| thing.values.len()).collect()
 }
 
-/// A map that an earlier call left with an experiment's results; `None` if there is none.
+/// Map of an earlier call in an experiment's results; `None` if there is none.
 pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     let path = directory.join("map").join(MAP);
     if !path.is_file() {
@@ -355,12 +357,12 @@ pub(super) fn read(directory: &Path) -> Result<Option<ClaimMap>, Failure> {
     map.map(|map: ClaimMap| Some(map.told_anew()))
 }
 
-/// What made that map; `None` of a version that did not tell.
+/// Environment of an earlier map's runs; `None` for a version that did not record it.
 fn read_made(directory: &Path) -> Result<Option<MadeOn>, Failure> {
     outcome::read_made_on(&directory.join("map"))
 }
 
-/// A row for each setting: the values of what is open, and what became of each claim.
+/// Table with a row per setting: values of the unspecified parameters, and each claim's judgement.
 fn table(map: &ClaimMap, judged: &[Judged]) -> Table {
     let mut columns: Vec<(String, Vec<Cell>)> = Vec::new();
     for (n, thing) in map.open.iter().enumerate() {

@@ -1,4 +1,4 @@
-//! The paper's figure, of what the runs came to: `figure.svg`, and PNG and PDF beside it.
+//! Drawing of the paper's figure from the runs' results: `figure.svg`, with PNG and PDF.
 
 use std::path::{Path, PathBuf};
 
@@ -12,10 +12,10 @@ use super::{statistics, units};
 use crate::Failure;
 use crate::picture;
 
-/// Draws an experiment's panels, and returns the SVG's file; `None` if there are none.
+/// Draws an experiment's panels, and returns the SVG's path; `None` if there are none.
 pub(super) fn draw(experiment: &Experiment, rows: &Rows, directory: &Path) -> Result<Option<PathBuf>, Failure> {
     let paper = &experiment.paper;
-    // A sweep that leaves something out may have nothing for a panel.
+    // A reduced sweep may have no points for a panel.
     let has_points = |panel: &&Panel| panel.lines.iter().any(|line| rows.select(line.selection()).next().is_some());
     let panels: Vec<&Panel> = paper.panels.iter().filter(has_points).collect();
     if panels.is_empty() {
@@ -65,7 +65,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
             drawn.lines.extend(panel.paper.iter().map(|stated| of_paper(stated, &mut categories)));
             if !categories.is_empty() {
                 without_what_is_common(&mut categories);
-                // What the paper states stays marks upon the bars.
+                // The paper's values stay markers on top of the bars.
                 drawn.lines[..measured].iter_mut().for_each(|line| line.style = Style::Bars);
                 drawn.x_axis = XAxis::Categories(categories);
             }
@@ -82,7 +82,7 @@ fn drawn(panel: &Panel, rows: &Rows) -> Result<plot::Panel, Failure> {
     Ok(drawn)
 }
 
-/// The line over time of the first point that is meant; `None` if there is none.
+/// Line over time of the first selected point; `None` if there is none.
 fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
     let (Some(column), Some(row)) = (&line.series, rows.select(line.selection()).next()) else { return Ok(None) };
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
@@ -98,7 +98,7 @@ fn over_time(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Lin
     Ok(Some(plot::Line { name: line.name.clone(), points, ..plot::Line::default() }))
 }
 
-/// A point for each value of the parameter, with its interval over the seeds. Values that are texts are `categories`.
+/// Line with a point for each value of the parameter, and its interval over the seeds. Text values are `categories`.
 fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<String>) -> Option<plot::Line> {
     let (x, column) = (panel.x.as_ref()?, line.value.as_ref()?);
     let divisor = units::divisor(column, &panel.unit).expect("checked before");
@@ -112,7 +112,8 @@ fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<
         }
     }
     places.sort_by(|one, other| one.0.total_cmp(&other.0));
-    // Where a seed has no value, as its messages did not finish, there is no mean: that of the others would flatter.
+    // A seed without a value, because its messages did not finish, removes the mean: the other seeds' mean would
+    // flatter.
     let mean = |values: Vec<Option<f64>>| statistics::mean(&values.into_iter().collect::<Option<Vec<f64>>>()?);
     let means: Vec<_> = places.into_iter().filter_map(|(at, values)| Some((at, mean(values)?))).collect();
     let interval =
@@ -126,7 +127,7 @@ fn over_parameter(panel: &Panel, line: &Line, rows: &Rows, categories: &mut Vec<
     })
 }
 
-/// Where a parameter's value is across: a number where it is, a text at its place among the categories.
+/// Horizontal position of a parameter's value: the number itself, or a text's index in the categories.
 fn place(value: &serde_json::Value, categories: &mut Vec<String>) -> Option<f64> {
     match value {
         serde_json::Value::Number(number) => number.as_f64(),
@@ -143,7 +144,7 @@ fn category(text: &str, categories: &mut Vec<String>) -> f64 {
     place as f64
 }
 
-/// Takes a file's ending off texts that all have it: names are what differs.
+/// Removes a file extension common to all texts.
 fn without_what_is_common(categories: &mut [String]) {
     let ending = categories[0].rfind('.').map(|dot| categories[0][dot..].to_owned());
     let Some(ending) = ending.filter(|ending| ending[1..].starts_with(char::is_alphabetic)) else { return };
@@ -152,7 +153,7 @@ fn without_what_is_common(categories: &mut [String]) {
     }
 }
 
-/// What the paper states, as hollow markers.
+/// Values that the paper states, as hollow markers.
 fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
     let point = |(x, value): &(toml::Value, f64)| {
         let x = serde_json::to_value(x).ok()?;
@@ -167,7 +168,7 @@ fn of_paper(stated: &Stated, categories: &mut Vec<String>) -> plot::Line {
     }
 }
 
-/// Draws each line on to where the last one ends: what did not finish in any time is a plateau, which stays below all.
+/// Extends each line to the end of the longest: unfinished messages give a plateau below 100 %.
 fn to_the_end(lines: &mut [plot::Line]) {
     let all = || lines.iter().flat_map(|line| &line.points).map(|(x, _)| *x);
     let (Some(first), Some(end)) = (all().reduce(f64::min), all().reduce(f64::max)) else { return };
@@ -180,7 +181,7 @@ fn to_the_end(lines: &mut [plot::Line]) {
     }
 }
 
-/// The share of the messages of all points that are meant up to each value.
+/// CDF of the messages of all selected points.
 fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::Line>, Failure> {
     let mut values = Vec::new();
     for row in rows.select(line.selection()) {
@@ -189,7 +190,7 @@ fn distribution(panel: &Panel, line: &Line, rows: &Rows) -> Result<Option<plot::
     Ok(cumulative(&line.name, values))
 }
 
-/// What share of all values is no greater than each; infinite ones count, and have no point.
+/// CDF in percent; infinite values count, but have no point.
 fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
     const STEPS: usize = 500;
     values.sort_by(f64::total_cmp);
@@ -205,7 +206,7 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
         None => Vec::new(),
     };
     points.dedup();
-    // It has the colour of the lines of its own name, in whichever panel.
+    // Lines of one name have one colour in all panels.
     let (name, compared_with) = match all - finished {
         0 => (name.to_owned(), None),
         unfinished => (format!("{name} ({unfinished} of {all} did not finish)"), Some(name.to_owned())),
@@ -213,7 +214,8 @@ fn cumulative(name: &str, mut values: Vec<f64>) -> Option<plot::Line> {
     Some(plot::Line { name, compared_with, points, ..plot::Line::default() })
 }
 
-/// A value of each message that the panel is about: infinite of a time that did not end, and a throughput of 0.
+/// Value of each message of the panel: infinite for the completion time of an unfinished message, and 0 for its
+/// throughput.
 fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
     let of = Messages {
         value: panel.value.as_deref().unwrap_or("fct"),
@@ -225,7 +227,7 @@ fn messages(panel: &Panel, row: &Row) -> Result<Vec<f64>, Failure> {
 }
 
 fn with_unit(what: &str, unit: &str) -> String {
-    // "PAUSEs of all switches" says what it counts.
+    // A text such as "PAUSEs of all switches" names its unit already.
     if unit.is_empty() || what.split(' ').any(|word| word == unit) {
         what.to_owned()
     } else {

@@ -1,12 +1,12 @@
-//! What stands of earlier results in a page that is written anew: rows and sections of figures whose results are not at hand stay as they
-//! are, with the dates that they have. Results take gigabytes and are not kept; pages are.
+//! Earlier results in a rewritten page: figures without results here keep their rows and sections, with their dates.
+//! Results take gigabytes and are not kept, but pages are.
 
 use std::fs;
 use std::path::Path;
 
 use super::verdict::Verdict;
 
-/// A page as an earlier call wrote it; empty if none did.
+/// Page of an earlier call; empty if there is none.
 #[derive(Debug, Default)]
 pub(super) struct Kept {
     text: String,
@@ -17,17 +17,17 @@ impl Kept {
         Kept { text: fs::read_to_string(file).unwrap_or_default() }
     }
 
-    /// The row of a figure in the page's first table, if results stand there.
+    /// Row of a figure in the page's first table, if it has results.
     pub(super) fn row(&self, id: &str) -> Option<&str> {
         let begin = format!("| [{id}](#");
         self.text.lines().find(|line| line.starts_with(&begin) && !line.contains("| not run |"))
     }
 
-    /// The section of a figure, from its heading on, with an empty line in front and none behind.
+    /// Section of a figure from its heading, with an empty line before and none after.
     pub(super) fn section(&self, id: &str) -> Option<&str> {
         let heading = format!("\n## {id}");
         let mut places = self.text.match_indices(&heading).map(|(place, _)| place);
-        // gfc.1 is no beginning of gfc.12.
+        // gfc.1 is no match for gfc.12.
         let from = places.find(|place| self.text[place + heading.len()..].starts_with(['\n', ':']))?;
         let after = from + heading.len();
         let ends = ["\n## ", "\nAll together"].map(|end| self.text[after..].find(end).map(|place| after + place));
@@ -35,20 +35,20 @@ impl Kept {
         Some(self.text[from..to].trim_end())
     }
 
-    /// The verdict in a row: the one cell that is bold, as pages have other columns before it.
+    /// Verdict in a row: the only bold cell, since its column differs between pages.
     pub(super) fn verdict(&self, id: &str) -> Option<Verdict> {
         let cell = cells(self.row(id)?).find_map(|cell| cell.strip_prefix("**")?.strip_suffix("**"))?;
         let all = [Verdict::Holds, Verdict::HoldsInPart, Verdict::DoesNotHold, Verdict::NotJudged, Verdict::Arithmetic];
         all.into_iter().find(|verdict| verdict.to_string() == cell)
     }
 
-    /// The time at the end of a row's cell, `348, 2 min`, in seconds.
+    /// Time at the end of a row's cell, `348, 2 min`, in seconds.
     pub(super) fn seconds(&self, id: &str, cell: usize) -> f64 {
         let time = || super::units::seconds(&cells(self.row(id)?).nth(cell)?.rsplit(", ").next()?.replace(' ', ""));
         time().unwrap_or(0.0)
     }
 
-    /// The machines of the line that says how long all took.
+    /// Machines in the line on the total time.
     pub(super) fn machines(&self) -> impl Iterator<Item = &str> {
         let line = self.text.lines().find(|line| line.starts_with("All together took "));
         let machines = line.and_then(|line| Some(line.split_once(" on ")?.1.trim_end_matches('.')));
@@ -56,18 +56,16 @@ impl Kept {
     }
 }
 
-/// A row's cells.
 pub(super) fn cells(row: &str) -> impl Iterator<Item = &str> {
     row.trim_matches('|').split('|').map(str::trim)
 }
 
-/// A row with another cell.
 pub(super) fn with_cell(row: &str, place: usize, cell: &str) -> String {
     let cells = cells(row).enumerate().map(|(n, is)| if n == place { cell } else { is });
     format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
 }
 
-/// A text in which what stands between two others, both included, is another text; as it is where they do not stand in it.
+/// Replaces the text from `from` to `to`, both included; returns the text unchanged if it lacks them.
 pub(super) fn with_between(text: &str, from: &str, to: &str, new: &str) -> String {
     let place = text.find(from).and_then(|start| Some((start, start + text[start..].find(to)? + to.len())));
     place.map_or_else(|| text.to_owned(), |(start, end)| format!("{}{new}{}", &text[..start], &text[end..]))
@@ -103,7 +101,7 @@ mod tests {
         assert_eq!(Kept::default().machines().count(), 0);
     }
 
-    /// Pages of real frames and hosts have the title in a column of its own.
+    /// Pages of real frames and hosts have a separate column for the title.
     #[test]
     fn a_verdict_is_found_behind_a_title_too() {
         let text = "| id | what | verdict |\n|---|---|---|\n| [a.1](#a1) | One, Fig. 1 | **does not hold** | 1 / 2 | 3, 2 min | |\n";

@@ -1,4 +1,4 @@
-//! Claims and numbers that are not judged for the machine's lateness.
+//! Withdrawal of judgements that depend on late runs.
 
 use super::lateness::{LateRun, Lateness, named};
 use super::measure;
@@ -8,7 +8,7 @@ use super::verdict::{JudgedClaim, Judgement, Number};
 use crate::sweep::{Point, Record};
 
 impl Lateness {
-    /// Takes back what was judged by late runs.
+    /// Marks claims and numbers that depend on late runs as not judged.
     pub(super) fn unjudge(
         &self,
         paper: &PaperFile,
@@ -78,7 +78,7 @@ mod tests {
         at_most = 3
     "#;
 
-    /// A run by the clock, of 100 ms, as its directory tells it.
+    /// Run of 100 ms with real frames, as its directory describes it.
     struct Made {
         run: &'static str,
         late_ns: u64,
@@ -112,7 +112,7 @@ mod tests {
         Record::read(finished, &directory, &["flows.F.throughput_bps".to_owned()]).unwrap()
     }
 
-    /// The judgement of such runs, of which the machine may take so much; as `run` has it.
+    /// Judges runs with the allowed lateness, as `run` does.
     fn judged(made: &[Made], allowed: Option<f64>) -> (Verdict, Vec<Judgement>, Vec<Number>, Option<Lateness>) {
         let paper: PaperFile = toml::from_str(PAPER).unwrap();
         let directory = tempfile::tempdir().unwrap();
@@ -143,13 +143,13 @@ mod tests {
         let lateness = lateness.unwrap();
         assert_eq!((lateness.most_percent, lateness.runs, lateness.late.len()), (0.1, 3, 0));
 
-        // The conclusion is read off two runs; one of them is enough, and whether it would hold or fail is no matter.
+        // The conclusion depends on two runs. One late run suffices, whether the claim would hold or fail.
         for mbps in [4, 400] {
             let late = Made { late_ns: 7_000_000, ..made("slow", mbps) };
             let (verdict, claims, numbers, lateness) = judged(&[late, made("fast", 10), made("other", 2)], Some(5.0));
             assert_eq!((verdict, claims), (Verdict::NotJudged, vec![NotJudged, Holds, LeftOut]));
             assert_eq!(numbers.iter().map(|number| number.is_late).collect::<Vec<_>>(), [true, false, false, false]);
-            // The paper's number is of the other run.
+            // The paper's number depends on the other run.
             assert_eq!(numbers[1].judgement, Some(Holds));
             assert!(numbers[0].shown()[1].ends_with("Mb/s (not judged)"), "{:?}", numbers[0].shown());
             let late = LateRun { run: "1-slow".to_owned(), lost_percent: 7.0 };
@@ -159,11 +159,11 @@ mod tests {
         let late = Made { late_ns: 7_000_000, ..made("fast", 100) };
         let (verdict, _, numbers, _) = judged(&[made("slow", 4), late, made("other", 2)], Some(5.0));
         assert_eq!((verdict, numbers[1].judgement), (Verdict::NotJudged, Some(NotJudged)));
-        // What no conclusion is read off.
+        // A late run that no conclusion depends on.
         let late = Made { late_ns: 7_000_000, ..made("other", 2) };
         let (verdict, claims, ..) = judged(&[made("slow", 4), made("fast", 10), late], Some(5.0));
         assert_eq!((verdict, claims), (Verdict::HoldsInPart, vec![Holds, NotJudged, LeftOut]));
-        // What fails in runs that were in time fails.
+        // A claim that fails in punctual runs fails.
         let late = Made { late_ns: 7_000_000, ..made("other", 2) };
         let (verdict, claims, ..) = judged(&[made("slow", 4), made("fast", 3), late], Some(5.0));
         assert_eq!((verdict, claims), (Verdict::DoesNotHold, vec![Fails, NotJudged, LeftOut]));

@@ -1,41 +1,39 @@
-//! What the machine took of runs by the clock.
+//! Time that runs with real frames lost to the machine.
 //!
-//! Virtual time is never late. With real frames and real hosts the CPUs may be somebody else's for a while, and then numbers are the
-//! machine's and not the scheme's: neither that a claim holds nor that it fails may be said of them.
+//! Virtual time is never late. With real frames and real hosts, other programs may use the CPUs for a while. Numbers
+//! then describe the machine and not the scheme, and neither confirm nor refute a claim.
 
 use serde::{Deserialize, Serialize};
 
 use super::units::shown;
 use crate::sweep::Record;
 
-/// What the machine took of an experiment's runs: a part of `verdict.json`.
+/// Time that an experiment's runs lost to the machine: a part of `verdict.json`. All shares are in percent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Lateness {
-    /// A run that lost more of its time is late; in percent, as all here.
+    /// Maximum share of time that a run may lose without being late.
     pub allowed_percent: f64,
-    /// What a run lost at most.
+    /// Largest share of time that a run lost.
     pub most_percent: f64,
-    /// How many runs there are.
     pub runs: usize,
-    /// Runs that are late, in the sweep's order.
+    /// Late runs, in the sweep's order.
     pub late: Vec<LateRun>,
 }
 
-/// A run of which the machine took too much.
+/// Run that lost more time to the machine than allowed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LateRun {
-    /// Its folder.
+    /// Folder of the run.
     pub run: String,
     pub lost_percent: f64,
 }
 
-/// So many late runs are named.
 const NAMED_MAX: usize = 3;
 
 impl Lateness {
-    /// For runs by the clock; none if nothing is said to be allowed, as in virtual time.
+    /// Creates the report for runs with real frames; `None` without a limit, as in virtual time.
     pub(super) fn of(records: &[Record], allowed_percent: Option<f64>) -> Option<Lateness> {
         let rounded = |percent: f64| (percent * 100.0).round() / 100.0;
         let late = records.iter().filter(|record| record.is_late(allowed_percent)).map(|record| LateRun {
@@ -50,7 +48,7 @@ impl Lateness {
         })
     }
 
-    /// `the machine was late in 2 of 8 runs`.
+    /// Short message: `the machine was late in 2 of 8 runs`.
     pub(super) fn in_short(&self) -> String {
         match (self.late.len(), self.runs) {
             (1, 1) => "the machine was late in the only run".to_owned(),
@@ -58,7 +56,7 @@ impl Lateness {
         }
     }
 
-    /// Which runs, by how much, and what to do about it.
+    /// Message on the late runs, with remedies.
     pub(super) fn told(&self) -> String {
         let late: Vec<&LateRun> = self.late.iter().collect();
         format!(
@@ -70,7 +68,7 @@ impl Lateness {
     }
 }
 
-/// `the run 1-a lost 12.5 % of its time to the machine, 2-b 8 %`.
+/// Names of late runs with their losses: `the run 1-a lost 12.5 % of its time to the machine, 2-b 8 %`.
 pub(super) fn named(late: &[&LateRun]) -> String {
     let percent = |run: &LateRun| format!("{} %", shown(run.lost_percent));
     let (first, others) = late.split_first().expect("one at least");

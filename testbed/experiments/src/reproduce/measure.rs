@@ -1,4 +1,4 @@
-//! The numbers that an experiment reads off its runs.
+//! Evaluation of measures: the numbers that an experiment reads from its runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
@@ -11,32 +11,30 @@ use super::statistics::{self, Estimate};
 use super::units;
 use crate::Failure;
 
-/// What came of a measure.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Reading {
     Is(Estimate),
-    /// A quick run has no such point, or a full one has none where a farm has more.
+    /// The sweep that runs has no such point: a quick one, or a full one where a farm has more.
     LeftOut,
-    /// A ratio, or a reduction, of which both sides are 0 in all runs.
+    /// Ratio or reduction with both sides 0 in all runs.
     Nothing,
-    /// Why there is no number.
     None(String),
 }
 
 impl PaperFile {
-    /// The points that conclusions are read off.
+    /// Points that conclusions depend on.
     pub(super) fn concluded_from(&self) -> Vec<Selection<'_>> {
         let conclusions = self.claims.iter().filter(|claim| claim.conclusion);
         conclusions.flat_map(|claim| points_of(&self.measures, claim)).collect()
     }
 }
 
-/// The points that a claim is read off.
+/// Points that a claim depends on.
 pub(super) fn points_of<'m>(measures: &'m [Measure], claim: &Claim) -> Vec<Selection<'m>> {
     claim.measures().flat_map(|name| points_of_one(measures, named(measures, name))).collect()
 }
 
-/// The points that a measure is read off.
+/// Points that a measure depends on.
 pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -> Vec<Selection<'m>> {
     match measure.parts() {
         Some(parts) => parts.iter().map(|part| named(measures, part).selection()).collect(),
@@ -44,7 +42,6 @@ pub(super) fn points_of_one<'m>(measures: &'m [Measure], measure: &'m Measure) -
     }
 }
 
-/// All measures by their names.
 pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String, Reading>, Failure> {
     let (mut readings, messages) = (BTreeMap::new(), OfMessages::read(measures, rows)?);
     let rows = &Read { rows, messages };
@@ -58,17 +55,16 @@ pub(super) fn read(measures: &[Measure], rows: &Rows) -> Result<BTreeMap<String,
     Ok(readings)
 }
 
-/// What measures are read off.
 struct Read<'r> {
     rows: &'r Rows,
     messages: OfMessages,
 }
 
-/// What each run has of the measures of messages, by the measure's name and the point's number.
+/// Values of measures of messages, by the measure's name and the point's number.
 struct OfMessages(BTreeMap<(String, usize), f64>);
 
 impl OfMessages {
-    /// Run by run, so that each run's messages are read once, and those of one run are in memory.
+    /// Evaluates run by run: each run's messages are read once, and only one run's are in memory.
     fn read(measures: &[Measure], rows: &Rows) -> Result<OfMessages, Failure> {
         let mut values = BTreeMap::new();
         let of_messages_alone: Vec<(&Measure, Messages<'_>)> =
@@ -93,14 +89,14 @@ impl OfMessages {
 }
 
 impl Measure {
-    /// The messages that it is of, if it is of messages.
+    /// Query for messages; `None` for a measure of something else.
     fn of_messages(&self) -> Option<Messages<'_>> {
         let value = self.messages.as_deref()?;
         Some(Messages { value, unit: &self.unit, traffic: self.traffic.as_deref(), sizes: self.sizes.as_ref() })
     }
 }
 
-/// The measure of this name, which is there: that was checked.
+/// Measure with this name; its existence was checked before.
 fn named<'a>(measures: &'a [Measure], name: &str) -> &'a Measure {
     measures.iter().find(|measure| measure.name == name).expect("checked before")
 }
@@ -116,7 +112,7 @@ fn single(measure: &Measure, read: &Read<'_>) -> Result<Reading, Failure> {
             selected.iter().filter(|row| rows.number(row, column).is_some_and(|value| value != 0.0)).count();
         let is_by_chance = selected.iter().all(|row| combination(&row.point) == combination(&selected[0].point));
         let share = statistics::share(holds_for, selected.len());
-        // Points of several parameters are no sample of anything.
+        // Points with different parameters are no sample.
         let share = share.map(|share| Estimate { interval: share.interval.filter(|_| is_by_chance), ..share });
         return Ok(share.map_or(Reading::LeftOut, Reading::Is));
     }
@@ -149,12 +145,12 @@ fn single(measure: &Measure, read: &Read<'_>) -> Result<Reading, Failure> {
     Ok(estimate.map_or(Reading::LeftOut, Reading::Is))
 }
 
-/// A ratio, or a reduction in percent, of what the same seeds came to.
+/// Ratio of two measures, or reduction in percent, paired by seed.
 fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Read<'_>) -> Result<Reading, Failure> {
     let mut of_parts = Vec::new();
     for part in parts {
         match single(part, rows)? {
-            // A number made of all points has no seeds to pair.
+            // An aggregate of all points has no seeds to pair.
             Reading::Is(estimate) if estimate.values.is_empty() => of_parts.push(vec![estimate.value]),
             Reading::Is(estimate) => of_parts.push(estimate.values),
             other => return Ok(other),
@@ -175,13 +171,13 @@ fn quotient(measure: &Measure, parts: [&Measure; 2], rows: &Read<'_>) -> Result<
     Ok(Reading::Is(if measure.reduction.is_some() { spared(ratio) } else { ratio }))
 }
 
-/// 1 - ratio in percent.
+/// Reduction in percent: 1 - ratio.
 fn spared(ratio: Estimate) -> Estimate {
     let of = |ratio: f64| 100.0 * (1.0 - ratio);
     Estimate { value: of(ratio.value), interval: ratio.interval.map(|(low, high)| (of(high), of(low))), ..ratio }
 }
 
-/// A value for each point, or why one has none.
+/// Value of each point, or the reason why some point has none.
 fn values(measure: &Measure, selected: &[&Row], read: &Read<'_>) -> Result<Result<Vec<f64>, String>, Failure> {
     let rows = read.rows;
     if measure.messages.is_some() {
@@ -208,7 +204,7 @@ fn values(measure: &Measure, selected: &[&Row], read: &Read<'_>) -> Result<Resul
     Ok(all_or_why(values, selected.len()))
 }
 
-/// A value of each of so many runs, or why some have none.
+/// Values if every run has one, else the reason why some have none.
 fn all_or_why(values: Vec<f64>, runs: usize) -> Result<Vec<f64>, String> {
     match (runs - values.len(), runs) {
         (0, _) => Ok(values),
@@ -217,21 +213,21 @@ fn all_or_why(values: Vec<f64>, runs: usize) -> Result<Vec<f64>, String> {
     }
 }
 
-/// The mean of a run's messages that finished, or a percentile of all by nearest rank, infinite where it is one that did not finish;
-/// `None` of no message.
+/// Mean of the completed messages, or a percentile of all by nearest rank: infinite if that rank is an unfinished
+/// message. `None` without messages.
 fn of_messages(mut values: Vec<f64>, percentile: Option<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     match percentile {
         Some(percentile) => values.get(nearest_rank(values.len() as u64, percentile) as usize).copied(),
         None => {
-            // A throughput of 0 is of a message that did not finish.
+            // An unfinished message has a throughput of 0.
             values.retain(|value| value.is_finite() && *value > 0.0);
             statistics::mean(&values).map(|mean| mean.value)
         }
     }
 }
 
-/// The statistic of a series between `from` and `to`; `None` if there is no sample, or none that it asks for.
+/// Statistic of a series between `from` and `to`; `None` without a sample, or without one that satisfies `level`.
 fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
     let time = |text: &Option<String>| text.as_ref().and_then(|text| units::micros(text));
     let times = time(&measure.from).unwrap_or(0.0)..=time(&measure.to).unwrap_or(f64::INFINITY);
@@ -252,7 +248,7 @@ fn statistic(measure: &Measure, series: &[(f64, f64)]) -> Option<f64> {
     }
 }
 
-/// The mean over these times: each sample stands for the time since the one before.
+/// Time-weighted mean over `times`: each sample represents the time since the previous one.
 fn over_time(series: &[(f64, f64)], times: &RangeInclusive<f64>) -> Option<f64> {
     let (mut sum, mut time) = (0.0, 0.0);
     let mut before: f64 = 0.0;
@@ -267,12 +263,12 @@ fn over_time(series: &[(f64, f64)], times: &RangeInclusive<f64>) -> Option<f64> 
     (time > 0.0).then(|| sum / time)
 }
 
-/// Means over `span` microseconds each, at its middle: of single samples a rate is as rough as a frame is long.
+/// Means over windows of `span` microseconds, at their middles. Single samples of a rate fluctuate by whole frames.
 pub(super) fn smoothed(samples: impl Iterator<Item = (f64, f64)>, span: f64) -> Vec<(f64, f64)> {
     let mut spans: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
     let mut last = 0.0;
     for (at, value) in samples {
-        // A sample stands for the time before it, which may begin in the span before.
+        // A sample represents the time before it, which may begin in the previous window.
         let sum = spans.entry(((at + last) / 2.0 / span) as u64).or_default();
         *sum = (sum.0 + value * (at - last), sum.1 + at - last);
         last = at;
@@ -293,7 +289,7 @@ mod tests {
             [1.0, 40.0, 41.0, 80.0, 81.0, 100.0].map(|percentile| of_messages(values(), Some(percentile)));
         assert_eq!(percentiles, [1.0, 2.0, 3.0, 4.0, f64::INFINITY, f64::INFINITY].map(Some));
         assert_eq!([of_messages(vec![f64::INFINITY], None), of_messages(vec![], Some(50.0))], [None, None]);
-        // A throughput of 0 is of what did not finish.
+        // An unfinished message has a throughput of 0.
         let throughputs = || vec![0.0, 5.0];
         assert_eq!([None, Some(50.0)].map(|percentile| of_messages(throughputs(), percentile)), [Some(5.0), Some(0.0)]);
     }

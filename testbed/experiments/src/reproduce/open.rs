@@ -1,4 +1,4 @@
-//! What a paper leaves open: `[[open]]` of `paper.toml`.
+//! Parameters that a paper leaves unspecified: `[[open]]` of `paper.toml`.
 
 use std::collections::BTreeSet;
 
@@ -6,54 +6,51 @@ use serde::Deserialize;
 
 use crate::sweep::KeyPath;
 
-/// Something that the paper does not say, with values that its readers could take.
+/// Parameter that the paper leaves unspecified, with plausible values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Open {
-    /// For `--pin`, and in pictures.
+    /// Name for `--pin` and pictures.
     pub name: String,
-    /// Why these values are plausible.
+    /// Reason why these values are plausible.
     pub why: String,
-    /// The key of the scenario that all values are of; none if each says what it sets.
+    /// Scenario key of all plain values; `None` if each value names the keys that it sets.
     pub path: Option<String>,
     pub values: Vec<Value>,
-    /// The name of the value that the paper states, or, where it states none, that `weir reproduce` takes.
+    /// Name of the default value: stated by the paper, else used by `weir reproduce`.
     pub taken: String,
 }
 
-/// One of the values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Value {
     Named(Named),
-    /// What stands at `path`.
+    /// Value of the key `path`.
     Plain(toml::Value),
 }
 
-/// A value with a name of its own.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Named {
     name: String,
-    /// Keys of the scenario; all values of one open thing set the same ones.
+    /// Keys of the scenario; all values of one parameter set the same ones.
     set: toml::Table,
 }
 
-/// A mistake: the key within `[[open]]`, what is wrong, and what to write.
+/// Error: the key within `[[open]]`, the problem, and the remedy.
 pub(super) type Mistake = (String, String, String);
 
 impl Open {
-    /// The values' names.
     pub(super) fn names(&self) -> Vec<String> {
         self.values.iter().map(Value::name).collect()
     }
 
-    /// The place of the value that is taken.
+    /// Index of the default value.
     pub(super) fn taken(&self) -> usize {
         self.names().iter().position(|name| *name == self.taken).expect("checked when it was read")
     }
 
-    /// What a value sets, in the order of the keys.
+    /// Keys and values that a value sets in the scenario, sorted by key.
     pub(super) fn settings(&self, value: usize) -> Vec<(KeyPath, toml::Value)> {
         let path = |text: &str| KeyPath::parse(text).expect("checked when it was read");
         match &self.values[value] {
@@ -62,12 +59,12 @@ impl Open {
         }
     }
 
-    /// This one, with these of its values alone.
+    /// Copy of the parameter with a subset of its values.
     pub(super) fn pinned(&self, values: &[usize]) -> Open {
         Open { values: values.iter().map(|value| self.values[*value].clone()).collect(), ..self.clone() }
     }
 
-    /// Its errors; `others` are those that stand before it.
+    /// Errors of the parameter; `others` are the preceding parameters.
     pub(super) fn mistakes(&self, others: &[Open]) -> Vec<Mistake> {
         let mut mistakes = Vec::new();
         let mut wrong = |key: &str, message: String, help: &str| {

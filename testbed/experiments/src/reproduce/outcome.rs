@@ -1,4 +1,4 @@
-//! What `weir reproduce` prints, and the files that it leaves beside the figure.
+//! Output of `weir reproduce`: printed text, and the files next to the figure.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,15 +18,15 @@ use crate::files::{at, json_text, whole};
 use crate::sweep::{Cell, Table as Columns};
 use crate::table::Table;
 
-/// What made the results: `made-on.json`.
+/// Environment of the results: `made-on.json`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MadeOn {
-    /// The commit of the program's source; with `+changes` if there were some.
+    /// Commit of the program's source; with `+changes` if modified.
     pub commit: String,
-    /// Wall time of this call: runs that an earlier one finished take none.
+    /// Wall time of this call in ms, without runs that an earlier call finished.
     pub wall_ms: u64,
-    /// CPU time of all runs in virtual time.
+    /// CPU time of all runs in virtual time, in ms.
     pub cpu_ms: u64,
     pub provenance: Provenance,
 }
@@ -35,7 +35,7 @@ const VERDICT: &str = "verdict.json";
 const NUMBERS: &str = "numbers.csv";
 const MADE_ON: &str = "made-on.json";
 
-/// Writes an experiment's results; the figure is drawn apart.
+/// Writes an experiment's results, without the figure.
 pub(super) fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Result<(), Failure> {
     let path = directory.join(NUMBERS);
     numbers(&outcome.numbers).write_csv(&path).map_err(at(&path))?;
@@ -43,26 +43,25 @@ pub(super) fn write(directory: &Path, outcome: &Outcome, made_on: &MadeOn) -> Re
     write_json(&directory.join(VERDICT), outcome)
 }
 
-/// Writes what made a folder's results.
+/// Writes the environment of a folder's results.
 pub(super) fn write_made_on(directory: &Path, made_on: &MadeOn) -> Result<(), Failure> {
     write_json(&directory.join(MADE_ON), made_on)
 }
 
-/// What made a folder's results; `None` if it does not tell.
+/// Reads the environment of a folder's results; `None` if it is not recorded.
 pub(super) fn read_made_on(directory: &Path) -> Result<Option<MadeOn>, Failure> {
     let path = directory.join(MADE_ON);
     if path.exists() { read_json(&path).map(Some) } else { Ok(None) }
 }
 
-/// What a call has left of an experiment.
+/// Result of an experiment from an earlier call.
 pub(super) struct Made {
-    /// What came of it.
     pub outcome: Outcome,
-    /// With what it was made.
+    /// Environment of the runs.
     pub on: MadeOn,
 }
 
-/// What an earlier call has left; `None` if nothing.
+/// Reads the result of an earlier call; `None` if there is none.
 pub(super) fn read(directory: &Path) -> Result<Option<Made>, Failure> {
     let path = directory.join(VERDICT);
     if !path.exists() {
@@ -95,7 +94,6 @@ fn numbers(all: &[Number]) -> Columns {
     columns
 }
 
-/// All experiments, a line each.
 pub(super) fn list(all: &[Experiment]) {
     let mut table = Table::new(["id", "quick", "full", "farm", "with", "what"]).with_text_last();
     for experiment in all {
@@ -120,7 +118,7 @@ pub(super) fn list(all: &[Experiment]) {
     );
 }
 
-/// An experiment, as `--list --json` has it.
+/// Experiment in the output of `--list --json`.
 #[derive(Serialize)]
 pub(super) struct Listed<'e> {
     id: &'e str,
@@ -132,7 +130,6 @@ pub(super) struct Listed<'e> {
     farm_cpu_s: Option<f64>,
 }
 
-/// All experiments.
 pub(super) fn listed(all: &[Experiment]) -> Vec<Listed<'_>> {
     fn one(experiment: &Experiment) -> Listed<'_> {
         Listed {
@@ -148,7 +145,7 @@ pub(super) fn listed(all: &[Experiment]) -> Vec<Listed<'_>> {
     all.iter().map(one).collect()
 }
 
-/// Prints what is to run, and how long it takes.
+/// Prints the number of experiments and the expected duration.
 pub(super) fn introduce(chosen: &[Experiment], takes: impl Fn(&Experiment) -> f64, jobs: usize) {
     let cores = jobs.min(cores()).max(1);
     let cpu: f64 = chosen.iter().map(takes).sum();
@@ -156,7 +153,7 @@ pub(super) fn introduce(chosen: &[Experiment], takes: impl Fn(&Experiment) -> f6
     println!("{}, about {} on {with}.", number(chosen), duration(cpu / cores as f64));
 }
 
-/// Prints what is to run with real frames or hosts, and how long it takes.
+/// Prints the number of experiments with real frames or hosts and the expected duration.
 pub(super) fn introduce_real(chosen: &[Experiment], backend: Backend, takes: Duration) {
     let takes = duration(takes.as_secs_f64());
     let what = if backend == Backend::Hosts { "hosts" } else { "frames" };
@@ -167,7 +164,7 @@ fn number(chosen: &[Experiment]) -> String {
     if chosen.len() == 1 { "One experiment".to_owned() } else { format!("{} experiments", chosen.len()) }
 }
 
-/// What it is about.
+/// Prints an experiment's title, place in the paper, setting and finding.
 pub(super) fn head(experiment: &Experiment) {
     let paper = &experiment.paper;
     println!("\n{}  {}", experiment.id, paper.title);
@@ -176,7 +173,7 @@ pub(super) fn head(experiment: &Experiment) {
     println!("  found:   {}", paper.found);
 }
 
-/// Paper beside Weir, the claims, and last the verdict.
+/// Prints the paper's and Weir's numbers, the claims, and last the verdict.
 pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a PathBuf>, directory: &Path) {
     let seeds = if outcome.seeds > 1 { format!(", {}", outcome.seeds_shown()) } else { String::new() };
     println!("  runs:    {}{seeds}", outcome.points);
@@ -223,7 +220,6 @@ pub(super) fn print<'a>(outcome: &Outcome, pictures: impl Iterator<Item = &'a Pa
     println!("results: {} (verdict.json, numbers.csv, sweep/results.csv)", directory.display());
 }
 
-/// One line each.
 pub(super) fn print_all(outcomes: &[Outcome]) {
     let mut table = Table::new(["id", "verdict", "numbers", "claims"]);
     for outcome in outcomes {
@@ -238,7 +234,7 @@ pub(super) fn print_all(outcomes: &[Outcome]) {
     print!("\n{table}");
 }
 
-/// `8 s`, `3 min`, `1.5 h`.
+/// Duration for a table: `8 s`, `3 min`, `1.5 h`.
 pub(super) fn duration(seconds: f64) -> String {
     match seconds {
         few if few < 1.0 => "1 s".to_owned(),

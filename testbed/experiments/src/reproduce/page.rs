@@ -1,4 +1,4 @@
-//! A page of an experiment for colleagues: `report.html`, with the verdict, the figure, and some of the runs.
+//! Page of an experiment for colleagues: `report.html`, with the verdict, the figure, and some of the runs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use super::verdict::Outcome;
 use crate::Failure;
 use crate::report::{self, Lead};
 
-/// More runs than this make no page to read.
+/// Maximum number of runs on a readable page.
 const RUNS_MAX: usize = 6;
 
-/// Writes the page, and returns its file.
+/// Writes the page and returns its path.
 pub(super) fn write(
     experiment: &Experiment,
     outcome: &Outcome,
@@ -35,7 +35,7 @@ pub(super) fn write(
     Ok(file)
 }
 
-/// The runs that the figure's lines are of, and else the first of each name.
+/// Runs of the figure's lines over time, and the first run of each name.
 fn runs(experiment: &Experiment, rows: &Rows) -> Vec<PathBuf> {
     let lines = experiment.paper.panels.iter().flat_map(|panel| &panel.lines);
     let drawn = lines.filter(|line| line.series.is_some()).filter_map(|line| rows.select(line.selection()).next());
@@ -70,7 +70,7 @@ fn sentences(experiment: &Experiment, outcome: &Outcome) -> Vec<String> {
     sentences
 }
 
-/// The paper's beside Weir's.
+/// Table of the paper's and Weir's numbers.
 fn numbers(outcome: &Outcome) -> Vec<Vec<String>> {
     let spread = outcome.has_spread().then_some("least to most");
     let head = ["", "paper", "Weir", "95 % interval"].into_iter().chain(spread).chain(["ratio"]);

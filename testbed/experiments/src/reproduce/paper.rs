@@ -1,4 +1,4 @@
-//! The papers that experiments are of: a folder with an `about.toml`, in which the folders of its experiments are.
+//! Papers of the experiments: folders with an `about.toml` and a folder for each experiment.
 
 use std::path::Path;
 
@@ -9,18 +9,18 @@ use weir_reader::{Format, KnownTable, is_name, read_file, read_text};
 use super::paper_file::told_by_toml;
 use crate::Failure;
 
-/// `about.toml`: what a paper is cited by.
+/// `about.toml`: citation of a paper.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Paper {
-    /// Its place among papers: lower ones come first, then those without.
+    /// Position among papers, ascending; papers without it come last.
     #[serde(default = "last")]
     order: u32,
-    /// What stands for it in commands: `gfc`.
+    /// Identifier in commands: `gfc`.
     pub id: String,
-    /// What it is called in a citation.
+    /// Short name in a citation.
     pub name: String,
-    /// Its title, if that is longer.
+    /// Full title, if longer than the name.
     title: Option<String>,
     authors: String,
     venue: String,
@@ -37,7 +37,7 @@ const FORMAT: Format = Format {
 };
 
 impl Paper {
-    /// The paper that a folder is of; `None` if it is of none.
+    /// Reads the paper of a folder; `None` without `about.toml`.
     pub(super) fn of(folder: &Path) -> Result<Option<Paper>, Failure> {
         let path = folder.join(ABOUT);
         if !path.is_file() {
@@ -53,13 +53,11 @@ impl Paper {
         Ok(Some(paper))
     }
 
-    /// How it is cited.
     pub(super) fn citation(&self) -> String {
         let year = self.year.map_or_else(String::new, |year| format!(" {year}"));
         format!("{}, {}, {}{year}", self.authors, self.name, self.venue)
     }
 
-    /// Its title.
     pub(super) fn title(&self) -> &str {
         self.title.as_deref().unwrap_or(&self.name)
     }
@@ -74,7 +72,6 @@ fn last() -> u32 {
     u32::MAX
 }
 
-/// Whether a folder is a paper's.
 pub(super) fn is_one(folder: &Path) -> bool {
     folder.join(ABOUT).is_file()
 }

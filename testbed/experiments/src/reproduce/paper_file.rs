@@ -1,4 +1,4 @@
-//! What an experiment's `paper.toml` says. `docs/EXPERIMENTS.md` is the reference.
+//! Keys of an experiment's `paper.toml`; `docs/EXPERIMENTS.md` is the reference.
 
 use std::collections::BTreeMap;
 use std::str::FromStr;
@@ -14,12 +14,12 @@ use super::rows::Selection;
 use crate::experiment::Backend;
 use crate::files::one_or_more;
 
-/// `paper.toml`: what the paper says, how Weir's numbers are read, and what is concluded.
+/// `paper.toml`: the paper's findings, the measures of Weir's runs, and the claims to judge.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PaperFile {
     pub title: String,
-    /// How the paper is cited, where the folder above is of none.
+    /// Citation of the paper, for an experiment outside a paper's folder.
     pub paper: Option<String>,
     pub figure: String,
     #[serde(default)]
@@ -38,55 +38,54 @@ pub(super) struct PaperFile {
     pub disagreements: Vec<Disagreement>,
     pub measures: Vec<Measure>,
     pub claims: Vec<Claim>,
-    /// How many panels stand side by side.
+    /// Panels per row of the figure.
     #[serde(default = "two")]
     pub columns: usize,
     #[serde(default)]
     pub panels: Vec<Panel>,
-    /// What the paper leaves open.
+    /// Parameters that the paper leaves unspecified.
     #[serde(default)]
     pub open: Vec<Open>,
     #[serde(default)]
     pub map: MapFile,
-    /// What must change the verdict.
+    /// Mutations of the scheme that must change the verdict.
     #[serde(default)]
     pub broken: Vec<Broken>,
 }
 
-/// How a map is made.
+/// Keys of an experiment's map of claims (`weir explore`).
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MapFile {
-    /// What the map's sweep leaves out of the figure.
+    /// Parts of the figure that the map's sweep omits.
     pub leaves_out: Option<String>,
-    /// Why claims are robust or fragile, after the map was looked at.
+    /// Explanation why claims are robust or fragile, written after reading the map.
     #[serde(default)]
     pub reading: String,
-    /// Measures and claims in place of the figure's own, where these name one of the open values.
+    /// Measures and claims that replace the figure's own where those name an unspecified parameter.
     #[serde(default)]
     pub measures: Vec<Measure>,
     #[serde(default)]
     pub claims: Vec<Claim>,
 }
 
-/// CPU time on one core, as it was measured.
+/// Measured CPU time on one core.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Takes {
     pub full: String,
     pub quick: Option<String>,
-    /// For `farm.toml`, as it was reckoned.
+    /// CPU time of `farm.toml`, estimated.
     pub farm: Option<String>,
 }
 
-/// What a sweep that stands for the full one does not have.
+/// Sweep that replaces the full one, with less to run.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Less {
     pub leaves_out: String,
 }
 
-/// A departure from the paper.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Departure {
@@ -94,7 +93,7 @@ pub(super) struct Departure {
     pub why: String,
 }
 
-/// Where the paper is at odds with itself or with public code.
+/// Disagreement of the paper with itself or with public code.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Disagreement {
@@ -104,37 +103,39 @@ pub(super) struct Disagreement {
     pub choice: String,
 }
 
-/// A number that is read off the runs, and the paper's if it has one.
+/// Number read from the runs, with the paper's number if stated.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Measure {
     pub name: String,
     #[serde(default)]
     pub unit: String,
-    /// One of these seven says what it is.
+    /// Column of the results. A measure has exactly one of `value`, `series`, `share`, `count`, `messages`, `ratio` and
+    /// `reduction`.
     pub value: Option<String>,
     pub series: Option<String>,
     pub share: Option<String>,
-    /// How many points have this column, or with `each`,
+    /// Column to count: the measure is the number of points in which the column is not 0.
     pub count: Option<String>,
-    /// how many values of this parameter have a point that does.
+    /// Parameter whose values are counted instead of points: a value counts if one of its points does.
     pub each: Option<String>,
-    /// The mean of a run's messages that finished, or with `percentile` that of all: `fct`, `slowdown` or `throughput`,
+    /// Mean `fct`, `slowdown` or `throughput` of a run's completed messages; with `percentile`, that percentile of all
+    /// of them.
     pub messages: Option<String>,
     pub percentile: Option<f64>,
-    /// of which workload, and of which sizes.
+    /// Workload whose messages are read.
     pub traffic: Option<String>,
     pub sizes: Option<[String; 2]>,
     pub ratio: Option<[String; 2]>,
     pub reduction: Option<[String; 2]>,
-    /// The points that it is of, by the names of their runs; none for all,
+    /// Names of the runs whose points are read; all runs if empty.
     #[serde(default, deserialize_with = "one_or_more")]
     pub runs: Vec<String>,
-    /// and by the values of parameters.
+    /// Values of parameters that a point must have to be read.
     #[serde(default, rename = "where")]
     pub parameters: BTreeMap<String, toml::Value>,
     pub over: Option<Over>,
-    /// How a series becomes a number; given with `series`, and not without one.
+    /// Reduction of a time series to a number; required with `series`, and invalid without.
     pub statistic: Option<Statistic>,
     pub level: Option<Level>,
     pub from: Option<String>,
@@ -147,7 +148,7 @@ pub(super) struct Measure {
     pub why: Option<String>,
 }
 
-/// How the values of several points become one.
+/// Aggregation of the values of several points.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Over {
@@ -156,37 +157,37 @@ pub(super) enum Over {
     Min,
     Max,
     Median,
-    /// Over all points, as PAUSEs at all loads.
+    /// Sum over all points, such as PAUSEs at all loads.
     Sum,
 }
 
-/// How a series becomes a number.
+/// Reduction of a time series to a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Statistic {
-    /// Over time.
+    /// Mean over time.
     Mean,
     Max,
     Min,
     Last,
-    /// The instant of the first sample that is `level` or more,
+    /// Instant of the first sample at or above `level`.
     FirstAtLeast,
-    /// or less than `level`.
+    /// Instant of the first sample below `level`.
     FirstBelow,
 }
 
-/// What a series reaches.
+/// Level that a series is compared with.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Level {
-    /// In the column's own unit.
+    /// Number in the column's own unit.
     Number(f64),
-    /// With its unit: `"5Gbps"`, `"840KB"`.
+    /// Text with its unit: `"5Gbps"`, `"840KB"`.
     Text(String),
 }
 
 impl Level {
-    /// In the column's own unit; `None` of a text that is neither a rate nor a size.
+    /// Level in the column's own unit; `None` for a text that is neither a rate nor a size.
     pub(super) fn of_column(&self) -> Option<f64> {
         match self {
             Level::Number(number) => Some(*number),
@@ -198,15 +199,15 @@ impl Level {
     }
 }
 
-/// A conclusion of the paper, judged by a measure.
+/// Claim of the paper, judged by a measure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Claim {
     pub says: String,
-    /// Whether it is what the paper is about.
+    /// True for a main conclusion of the paper.
     #[serde(default)]
     pub conclusion: bool,
-    /// Whether no run could contradict it, as a formula stands on both sides.
+    /// True if no run could contradict the claim, because both sides come from a formula.
     #[serde(default)]
     pub arithmetic: bool,
     pub measure: String,
@@ -219,7 +220,7 @@ pub(super) struct Claim {
     pub source: String,
 }
 
-/// What a measure is compared with.
+/// Right-hand side of a claim's comparison: a number, or another measure times a factor.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Bound {
@@ -231,28 +232,27 @@ pub(super) enum Bound {
     },
 }
 
-/// A part of the figure.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Panel {
     #[serde(default)]
     pub title: String,
     pub kind: PanelKind,
-    /// What the vertical axis shows, without its unit.
+    /// Quantity on the vertical axis, without its unit.
     pub y: String,
     #[serde(default)]
     pub unit: String,
-    /// The parameter, in a sweep.
+    /// Parameter on the horizontal axis of a sweep panel.
     pub x: Option<String>,
     pub x_label: Option<String>,
     #[serde(default)]
     pub x_log: bool,
     #[serde(default)]
     pub y_log: bool,
-    /// The start and the end of the time shown, in a panel over time.
+    /// Start of the time window of a panel over time.
     pub from: Option<String>,
     pub to: Option<String>,
-    /// The quantity of a CDF: `fct`, `slowdown` or `throughput`, of which traffic and sizes.
+    /// Quantity of a CDF: `fct`, `slowdown` or `throughput`; `traffic` and `sizes` select messages.
     pub value: Option<String>,
     pub traffic: Option<String>,
     pub sizes: Option<[String; 2]>,
@@ -275,19 +275,19 @@ pub(super) enum PanelKind {
 #[serde(deny_unknown_fields)]
 pub(super) struct Line {
     pub name: String,
-    /// As of a measure.
+    /// Runs of the line, selected as in [`Measure::runs`].
     #[serde(default, deserialize_with = "one_or_more")]
     pub runs: Vec<String>,
     #[serde(default, rename = "where")]
     pub parameters: BTreeMap<String, toml::Value>,
-    /// A column of series.csv,
+    /// Column of series.csv.
     pub series: Option<String>,
-    /// or of the results.
+    /// Column of the results.
     pub value: Option<String>,
     pub smooth: Option<String>,
 }
 
-/// A horizontal line.
+/// Horizontal reference line.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Mark {
@@ -295,18 +295,17 @@ pub(super) struct Mark {
     pub value: f64,
 }
 
-/// Points that the paper states.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stated {
     pub name: String,
-    /// The line that has the same of Weir.
+    /// Name of Weir's line for the same quantity.
     pub of: Option<String>,
     pub points: Vec<(toml::Value, f64)>,
 }
 
 impl PaperFile {
-    /// Where it stands: `Fig. 9, 6.1`.
+    /// Figure and section in the paper: `Fig. 9, 6.1`.
     pub(super) fn place(&self) -> String {
         if self.section.is_empty() { self.figure.clone() } else { format!("{}, {}", self.figure, self.section) }
     }
@@ -317,7 +316,7 @@ impl Measure {
         Selection { runs: &self.runs, parameters: &self.parameters }
     }
 
-    /// The two measures that it is of.
+    /// Names of the two measures of a ratio or reduction.
     pub(super) fn parts(&self) -> Option<&[String; 2]> {
         self.ratio.as_ref().or(self.reduction.as_ref())
     }
@@ -329,7 +328,6 @@ impl Line {
     }
 }
 
-/// The kind of file.
 pub(super) const FORMAT: Format = Format {
     what: "an experiment's paper.toml",
     reference: "docs/EXPERIMENTS.md",
@@ -337,7 +335,7 @@ pub(super) const FORMAT: Format = Format {
     tables: &[KnownTable::table("", &[])],
 };
 
-/// Reads the text of a file of this name.
+/// Parses the text of a `paper.toml`; `name` appears in error messages.
 pub(super) fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), ConfigErrors> {
     let ((), source) = read_text(name, text, &FORMAT, |_| ())?;
     match toml::from_str::<PaperFile>(text) {
@@ -346,7 +344,7 @@ pub(super) fn parse(name: &str, text: &str) -> Result<(PaperFile, Source), Confi
     }
 }
 
-/// What the parser says of a file, at its line.
+/// Converts a TOML parser's error to a configuration error at its line.
 pub(super) fn told_by_toml(source: &Source, error: &toml::de::Error) -> ConfigErrors {
     let help = "docs/EXPERIMENTS.md has all keys of the file";
     source.error_in(error.span().unwrap_or(0..0), error.message().to_owned(), help)

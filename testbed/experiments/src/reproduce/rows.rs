@@ -1,4 +1,4 @@
-//! What the points of an experiment's sweep came to.
+//! Results of an experiment's sweep, a row per point.
 
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
@@ -12,24 +12,22 @@ use super::units;
 use crate::Failure;
 use crate::sweep::{Cell, Point, Record};
 
-/// All points that ran, in the sweep's order.
+/// All completed points, in the sweep's order.
 #[derive(Debug)]
 pub(super) struct Rows {
     columns: Vec<String>,
     rows: Vec<Row>,
 }
 
-/// A point that ran.
 #[derive(Debug)]
 pub(super) struct Row {
     pub point: Point,
-    /// Its run directory.
     pub folder: PathBuf,
     cells: Vec<Cell>,
     series: OnceCell<Series>,
 }
 
-/// Which points are meant: by their runs, none for all, and by values of parameters.
+/// Filter of points: by run names, all if empty, and by values of parameters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Selection<'a> {
     pub runs: &'a [String],
@@ -55,23 +53,22 @@ impl Rows {
         Rows { columns, rows: records.into_iter().map(row).collect() }
     }
 
-    /// The points that are meant, in their order.
+    /// Selected points, in their order.
     pub(super) fn select<'a>(&'a self, of: Selection<'a>) -> impl Iterator<Item = &'a Row> {
         self.rows.iter().filter(move |row| of.has(&row.point))
     }
 
-    /// All points.
     pub(super) fn all(&self) -> impl Iterator<Item = &Row> {
         self.rows.iter()
     }
 
-    /// The first point of each of the scenario's runs.
+    /// First point of each of the scenario's runs.
     pub(super) fn first_of_each_run(&self) -> impl Iterator<Item = &Row> {
         let is_first = |n: usize| self.rows[..n].iter().all(|row| row.point.run_name != self.rows[n].point.run_name);
         (0..self.rows.len()).filter(move |n| is_first(*n)).map(|n| &self.rows[n])
     }
 
-    /// A row's value in a column; `None` of an empty cell, and of a text.
+    /// Value of a row in a column; `None` for an empty cell or a text.
     pub(super) fn number(&self, row: &Row, column: &str) -> Option<f64> {
         let place = self.columns.iter().position(|name| name == column)?;
         match row.cells.get(place)? {
@@ -84,7 +81,7 @@ impl Rows {
 }
 
 impl Row {
-    /// The values of a column of series.csv, each with its instant in microseconds.
+    /// Values of a column of series.csv, each with its instant in microseconds.
     pub(super) fn series(&self, column: &str) -> Result<Vec<(f64, f64)>, Failure> {
         if self.series.get().is_none() {
             let series = read_series(&self.folder).map_err(|error| Failure::Run(error.to_string()))?;
@@ -97,22 +94,21 @@ impl Row {
     }
 }
 
-/// A value of each of a run's messages, read off `fct.csv`.
+/// Query for a value of each of a run's messages in `fct.csv`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Messages<'a> {
-    /// `fct`, `slowdown` or `throughput`,
+    /// Quantity: `fct`, `slowdown` or `throughput`.
     pub value: &'a str,
-    /// in this unit.
     pub unit: &'a str,
-    /// For one workload; none for all.
+    /// Workload; `None` for all.
     pub traffic: Option<&'a str>,
-    /// From the one size and below the other.
+    /// Message sizes: from the first, inclusive, to the second, exclusive.
     pub sizes: Option<&'a [String; 2]>,
 }
 
 impl Row {
-    /// The values that each of these asks for, in the order in which messages were completed: infinite of a time that did not end, and
-    /// a throughput of 0. The file is read once, whatever number asks.
+    /// Values for each query, in the order of the messages' completion: infinite for the completion time of an
+    /// unfinished message, and 0 for its throughput. Reads the file once for all queries.
     pub(super) fn messages(&self, all: &[Messages<'_>]) -> Result<Vec<Vec<f64>>, Failure> {
         let mut values = vec![Vec::new(); all.len()];
         let chosen: Vec<Chosen<'_>> = all.iter().map(Chosen::of).collect();
@@ -126,7 +122,6 @@ impl Row {
     }
 }
 
-/// The request, its units read.
 struct Chosen<'a> {
     value: &'a str,
     traffic: Option<&'a str>,
@@ -148,7 +143,8 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// `None` of another traffic or size, and of a slowdown where the time in an empty fabric is not known.
+    /// Value of a message; `None` for another traffic or size, and for a slowdown if the time in an empty fabric is
+    /// unknown.
     fn value_of(&self, message: &RunMessage<'_>) -> Option<f64> {
         let is_other = self.traffic.is_some_and(|traffic| message.flow != traffic);
         if is_other || message.bytes < self.from || self.below.is_some_and(|below| message.bytes >= below) {
@@ -163,17 +159,16 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// The value of a point's parameter.
 pub(super) fn parameter<'a>(point: &'a Point, path: &str) -> Option<&'a serde_json::Value> {
     point.parameters.iter().find(|(name, _)| name == path).map(|(_, value)| value)
 }
 
-/// What two points have in common that differ in the seed alone.
+/// Key shared by points that differ only in the seed.
 pub(super) fn combination(point: &Point) -> (&str, String) {
     (&point.run_name, serde_json::to_string(&point.parameters).expect("plain data is JSON"))
 }
 
-/// Numbers are compared as numbers: 1 is 1.0.
+/// Compares numbers by value: 1 is 1.0.
 fn is_same(is: &serde_json::Value, wanted: &toml::Value) -> bool {
     match (is.as_f64(), wanted.as_float().or(wanted.as_integer().map(|n| n as f64))) {
         (Some(one), Some(other)) => one == other,

@@ -1,10 +1,11 @@
-//! A verdict in words: one sentence for someone who has not read the paper, and why it is no better.
+//! Verdict in words: one sentence for a reader who has not read the paper, and the reasons why the verdict is not
+//! better.
 
 use super::lateness::Lateness;
 use super::units::shown;
 use super::verdict::{JudgedClaim, Judgement, Number, Tally, Verdict, spaced};
 
-/// What can come out, of one kind: what became of it, and the kind's name.
+/// Counts of one kind of claims, with the kind's name.
 #[derive(Clone, Copy)]
 struct Kind {
     tally: Tally,
@@ -12,7 +13,8 @@ struct Kind {
     several: &'static str,
 }
 
-/// What came of an experiment, of which so many runs came to no good end, and what the machine took of them if it could take any.
+/// Sentence on an experiment's result. `failed` is the number of failed runs, and `lateness` the time lost to the
+/// machine.
 pub(super) fn says(
     verdict: Verdict,
     failed: usize,
@@ -104,7 +106,7 @@ pub(super) fn says(
     format!("{}; {what} {verb} not judged, as {late}.", sentence.trim_end_matches('.'))
 }
 
-/// `1 main claim and 2 stated numbers`.
+/// Counts of claims that are not judged: `1 main claim and 2 stated numbers`.
 fn all_unjudged(tallies: [(Tally, &str); 3]) -> String {
     let some = tallies.into_iter().filter(|(tally, _)| tally.unjudged > 0);
     let counted = some.map(|(Tally { unjudged, .. }, what)| {
@@ -121,7 +123,7 @@ fn not_out(kind: Kind) -> Option<String> {
     (missing > 0).then(|| format!("{missing} of {} {what} {verb} not", kind.tally.judged))
 }
 
-/// Why the verdict is no better. `failed` tells of the runs that came to no good end.
+/// Reasons why the verdict is not better. `failed` has a sentence for each failed run.
 pub(super) fn reasons(
     failed: Vec<String>,
     lateness: Option<&Lateness>,
@@ -166,7 +168,7 @@ pub(super) fn reasons(
     reasons
 }
 
-/// A sentence that begins with a capital letter.
+/// Sentence with a capital first letter and a full stop.
 pub(super) fn upper_first(sentence: &str) -> String {
     let mut letters = sentence.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect()) + "."
@@ -257,13 +259,13 @@ mod tests {
                 Verdict::NotJudged,
                 "Not judged: the machine was late in 1 of 8 runs, by which 2 of the paper's 2 main claims go.",
             ),
-            // That none comes out for sure is no finding where one was not judged.
+            // With a claim not judged, "none comes out for sure" is no finding.
             (
                 &[claim(true, NotJudged), claim(true, Undecided)],
                 Verdict::NotJudged,
                 "Not judged: the machine was late in 1 of 8 runs, by which 1 of the paper's 2 main claims goes; of the other 1, 0 come out.",
             ),
-            // What fails in good runs fails.
+            // A claim that fails in good runs fails.
             (
                 &[claim(true, NotJudged), claim(true, Fails)],
                 Verdict::DoesNotHold,
@@ -287,9 +289,9 @@ mod tests {
         let claims = [claim(true, Judgement::Holds)];
         let of =
             |unit: &str, paper: f64, weir: Option<f64>| told(&[number(unit, paper, weir, Judgement::Fails)], &claims).0;
-        // 80 % less, of which 5 % come out; and 65 %.
+        // 80 % less stated, 5 % measured; and 65 %.
         assert_eq!((of("%", 80.0, Some(5.0)), of("%", 80.0, Some(65.0))), (Verdict::DoesNotHold, Verdict::HoldsInPart));
-        // More is spared than is said; the other way round; and a time that is three times as long, or never comes.
+        // Larger savings than stated; an increase; and a time three times as long, or infinite.
         assert_eq!(
             (of("%", 31.6, Some(99.0)), of("%", 31.6, Some(-5.0))),
             (Verdict::HoldsInPart, Verdict::DoesNotHold)

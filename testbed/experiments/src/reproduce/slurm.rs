@@ -1,4 +1,5 @@
-//! `--slurm` of `weir explore` and `weir reproduce --farm`: a job array that shares the runs, and a job that says what came of them.
+//! `--slurm` of `weir explore` and `weir reproduce --farm`: a job array that shares the runs, and a job that evaluates
+//! them.
 
 use std::fs;
 use std::path::{Path, PathBuf, absolute};
@@ -7,29 +8,28 @@ use crate::Failure;
 use crate::files::{at, quoted};
 use crate::sweep::sbatch;
 
-/// What goes into the job scripts. All tasks work in one directory, which all nodes must see.
+/// Parameters of the job scripts. All tasks work in one directory, which all nodes must see.
 pub(super) struct Array<'a> {
-    /// Where scripts and logs are.
+    /// Folder of scripts and logs.
     pub folder: PathBuf,
-    /// The call that each job makes, for a shell, but for what it does of it.
+    /// Shell command common to all jobs; each job appends its own options.
     pub command: String,
-    /// The job after the array, and what it does: "map", "draws the map".
+    /// Name of the job after the array, "map"; `last_does` describes it, "draws the map".
     pub last: &'static str,
     pub last_does: &'static str,
     pub tasks: u32,
-    /// Cores of a task.
     pub cores: u32,
-    /// Further options of sbatch, as they are.
+    /// Additional options of sbatch, passed unchanged.
     pub options: &'a [String],
-    /// Scripts alone.
+    /// Whether to write scripts without submitting them.
     pub is_rehearsal: bool,
 }
 
 impl Array<'_> {
-    /// Writes the scripts and submits them, unless it is only a rehearsal.
+    /// Writes the scripts and submits them, unless this is a rehearsal.
     pub(super) fn submit(&self) -> Result<(), Failure> {
         if !self.is_rehearsal {
-            // Before anything is written.
+            // Fails before anything is written.
             sbatch(&["--version".to_owned()])?;
         }
         let folder = absolute(&self.folder)?;
@@ -56,7 +56,7 @@ impl Array<'_> {
             return Ok(());
         }
         let array = sbatch(&["--parsable".to_owned(), scripts[0].display().to_string()])?;
-        // After any end: what a task did not finish is finished by the job after them.
+        // `afterany`: the last job also runs the points that tasks left unfinished.
         let after = format!("--dependency=afterany:{array}");
         let last = sbatch(&["--parsable".to_owned(), after, scripts[1].display().to_string()])?;
         println!("submitted: job {array}, an array of {tasks} tasks, and job {last}, which {}", self.last_does);
@@ -64,12 +64,12 @@ impl Array<'_> {
     }
 }
 
-/// This program, for a shell.
+/// Path of this program, quoted for a shell.
 pub(super) fn program() -> Result<String, Failure> {
     shown(&std::env::current_exe()?)
 }
 
-/// A path from wherever the job runs, for a shell.
+/// Absolute path, quoted for a shell.
 pub(super) fn shown(path: &Path) -> Result<String, Failure> {
     Ok(quoted(&absolute(path)?.display().to_string()))
 }

@@ -1,35 +1,34 @@
-//! Means, shares and ratios, with their 95 % intervals. Numbers are the same on every machine: sums in the order of the seeds, and
-//! nothing but the four operations and the square root, which IEEE 754 rounds exactly.
+//! Means, shares and ratios, with their 95 % intervals. Results are the same on every machine: sums are in the order of
+//! the seeds, with only the four operations and the square root, which IEEE 754 rounds exactly.
 
-/// A number read off several runs.
+/// Number computed from several runs.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Estimate {
     pub value: f64,
-    /// The 95 % confidence interval; none of a number that does not vary by chance, or of a single run.
+    /// 95 % confidence interval; `None` for a number that does not vary by chance, or of a single run.
     pub interval: Option<(f64, f64)>,
-    /// The number of runs.
     pub runs: usize,
-    /// How many runs a share holds for; `None` for other numbers.
+    /// Number of runs that a share counts as true; `None` for other numbers.
     pub holds_for: Option<usize>,
-    /// The runs' values that a mean is of, in the order of the seeds; empty for other numbers.
+    /// Values of the runs that a mean is computed from, in the order of the seeds; empty for other numbers.
     pub values: Vec<f64>,
 }
 
 impl Estimate {
-    /// An estimate that is one number alone.
+    /// Creates an estimate without an interval.
     pub(super) fn exactly(value: f64, runs: usize) -> Estimate {
         Estimate { value, interval: None, runs, holds_for: None, values: Vec::new() }
     }
 
-    /// This estimate in another unit.
+    /// Divides the estimate, for another unit.
     pub(super) fn divided_by(self, divisor: f64) -> Estimate {
         let interval = self.interval.map(|(low, high)| (low / divisor, high / divisor));
         let values = self.values.iter().map(|value| value / divisor).collect();
         Estimate { value: self.value / divisor, interval, values, ..self }
     }
 
-    /// How much more it is than another one. Two means over the same seeds are compared run by run: both had the same messages, and what these
-    /// make of both is no difference.
+    /// Difference to another estimate. Two means over the same seeds are subtracted run by run: both had the same
+    /// messages, so variation between seeds cancels.
     pub(super) fn less(&self, other: &Estimate) -> Estimate {
         if self.values.len() > 1 && self.values.len() == other.values.len() {
             let differences: Vec<f64> = self.values.iter().zip(&other.values).map(|(one, other)| one - other).collect();
@@ -41,18 +40,18 @@ impl Estimate {
         Estimate { interval, ..Estimate::exactly(self.value - other.value, self.runs) }
     }
 
-    /// Whether it is 0 in all runs.
+    /// Whether the value is 0 in all runs.
     pub(super) fn is_nothing(&self) -> bool {
         self.value == 0.0 && self.values.iter().all(|value| *value == 0.0)
     }
 
-    /// The interval, or the value alone.
+    /// Interval, or the value alone.
     pub(super) fn bounds(&self) -> (f64, f64) {
         self.interval.unwrap_or((self.value, self.value))
     }
 }
 
-/// The mean, with the interval of Student's t over independent runs. `None` of no values.
+/// Mean, with the interval of Student's t over independent runs. `None` without values.
 pub(crate) fn mean(values: &[f64]) -> Option<Estimate> {
     let n = values.len();
     let mean = average(values)?;
@@ -64,7 +63,8 @@ pub(crate) fn mean(values: &[f64]) -> Option<Estimate> {
     Some(Estimate { value: mean, interval, runs: n, holds_for: None, values: values.to_vec() })
 }
 
-/// The share of the runs that something holds for, with Wilson's score interval (Wilson, JASA 1927). `None` of no runs.
+/// Share of the runs in which a condition is true, with Wilson's score interval (Wilson, JASA 1927). `None` without
+/// runs.
 pub(super) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
     if runs == 0 {
         return None;
@@ -72,15 +72,15 @@ pub(super) fn share(holds_for: usize, runs: usize) -> Option<Estimate> {
     let (n, p, z) = (runs as f64, holds_for as f64 / runs as f64, Z_975);
     let middle = (p + z * z / (2.0 * n)) / (1.0 + z * z / n);
     let half = z / (1.0 + z * z / n) * (p * (1.0 - p) / n + z * z / (4.0 * n * n)).sqrt();
-    // The bounds of none and of all are exact; rounding must not put them beside it.
+    // The bounds of 0 and of 1 are exact; rounding must not move them away from the share.
     let low = if holds_for == 0 { 0.0 } else { (middle - half).max(0.0) };
     let high = if holds_for == runs { 1.0 } else { (middle + half).min(1.0) };
     let interval = (runs > 1).then_some((low, high));
     Some(Estimate { value: p, interval, runs, holds_for: Some(holds_for), values: Vec::new() })
 }
 
-/// The ratio of the means of two numbers that each run has, with an interval by the jackknife over the runs (Miller, Biometrika
-/// 1974). `None` of no runs, or where the second is 0 on average.
+/// Ratio of the means of two numbers of each run, with an interval by the jackknife over the runs (Miller, Biometrika
+/// 1974). `None` without runs, or for a second mean of 0.
 pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     let n = pairs.len();
     let of = |sum: (f64, f64)| (sum.1 != 0.0).then(|| sum.0 / sum.1);
@@ -96,7 +96,7 @@ pub(super) fn ratio(pairs: &[(f64, f64)]) -> Option<Estimate> {
     Some(Estimate { value, interval, runs: n, holds_for: None, values: Vec::new() })
 }
 
-/// The middle value, or the mean of the two in the middle.
+/// Middle value, or the mean of the two in the middle.
 pub(super) fn median(values: &[f64]) -> Option<f64> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
@@ -112,10 +112,10 @@ fn average(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// 97.5 % of the normal distribution are below it.
+/// 97.5 % quantile of the normal distribution.
 const Z_975: f64 = 1.959_964;
 
-/// 97.5 % of Student's t with so many degrees of freedom are below it.
+/// 97.5 % quantile of Student's t with `degrees` degrees of freedom.
 fn t_975(degrees: usize) -> f64 {
     const TABLE: [f64; 30] = [
         12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
@@ -148,7 +148,7 @@ mod tests {
     fn differences_are_taken_run_by_run() {
         let (one, other) = (mean(&[10.0, 20.0, 30.0]).unwrap(), mean(&[9.0, 19.0, 29.0]).unwrap());
         assert_eq!(one.less(&other).interval, Some((1.0, 1.0)));
-        // Against a number by the interval alone.
+        // A single number is compared by the interval alone.
         let (low, high) = one.less(&Estimate::exactly(15.0, 1)).bounds();
         assert!(near(low, 5.0 - 24.841) && near(high, 5.0 + 24.841), "{low} {high}");
     }

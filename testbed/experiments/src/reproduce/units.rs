@@ -1,11 +1,10 @@
-//! The units that measures and axes are shown in.
+//! Units of measures and axes.
 
 use std::str::FromStr;
 
 use weir_units::Span;
 
-/// Quantities, each with the ending of columns that hold it, and the units that it may be shown in: how many of the column's
-/// make one.
+/// Quantities: the suffix of their columns, and units with their size in the column's unit.
 const QUANTITIES: &[(&str, &[(&str, f64)])] = &[
     ("_bytes", &[("B", 1.0), ("KB", 1e3), ("MB", 1e6)]),
     ("_bps", &[("b/s", 1.0), ("Mb/s", 1e6), ("Gb/s", 1e9)]),
@@ -15,11 +14,10 @@ const QUANTITIES: &[(&str, &[(&str, f64)])] = &[
     ("_ppm", &[("ppm", 1.0), ("%", 1e4)]),
 ];
 
-/// What a column's values are divided by to be in a unit. A column without a unit of its own, such as a counter, is as it is, in
-/// whatever unit.
+/// Divisor that converts a column's values to a unit. A column without a unit, such as a counter, is not converted.
 ///
 /// # Errors
-/// The column has another quantity: the units that it may have.
+/// The unit is of another quantity: the units of the column.
 pub(super) fn divisor(column: &str, unit: &str) -> Result<f64, String> {
     let ending = |quantity: &&(&str, &[(&str, f64)])| column.rsplit('.').any(|key| key.ends_with(quantity.0));
     let Some((_, units)) = QUANTITIES.iter().find(ending) else { return Ok(1.0) };
@@ -29,12 +27,12 @@ pub(super) fn divisor(column: &str, unit: &str) -> Result<f64, String> {
     }
 }
 
-/// The unit in which a column with values up to this one is shown best, and what its values are divided by.
+/// Unit for a column with values up to `largest`, and the divisor of its values.
 pub(crate) fn column_unit(column: &str, largest: f64) -> (&'static str, f64) {
     let ending = |quantity: &&(&str, &[(&str, f64)])| column.rsplit('.').any(|key| key.ends_with(quantity.0));
     match QUANTITIES.iter().find(ending) {
         None => ("", 1.0),
-        // Slowdowns are told as times.
+        // Slowdowns are shown as multiples.
         Some(("_permille", _)) if column.contains("slowdown") => ("x", 1e3),
         Some((_, units)) => {
             let fits = units.iter().rev().find(|(_, divisor)| largest >= *divisor);
@@ -43,22 +41,22 @@ pub(crate) fn column_unit(column: &str, largest: f64) -> (&'static str, f64) {
     }
 }
 
-/// A time as scenarios write it, in seconds.
+/// Parses a time in a scenario's syntax to seconds.
 pub(super) fn seconds(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e9)
 }
 
-/// A time as scenarios write it, in the microseconds of series.csv.
+/// Parses a time in a scenario's syntax to microseconds, the unit of series.csv.
 pub(super) fn micros(text: &str) -> Option<f64> {
     Some(Span::from_str(text).ok()?.as_nanos() as f64 / 1e3)
 }
 
-/// A number with as many digits as tell something: four, and no zeros behind the point.
+/// Formats a number with four significant digits, without trailing zeros.
 pub(super) fn shown(value: f64) -> String {
     if value == 0.0 {
         return "0".to_owned();
     }
-    // Counted, since logarithms of the standard library differ between machines.
+    // A loop, since the standard library's logarithms differ between machines.
     let (mut decimals, mut power) = (3_usize, 10.0);
     while value.abs() >= power && decimals > 0 {
         (decimals, power) = (decimals - 1, power * 10.0);

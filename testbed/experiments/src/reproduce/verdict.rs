@@ -1,4 +1,4 @@
-//! Whether what the paper found holds: every claim and number against what the runs came to.
+//! Verdict on an experiment: compares each claim and stated number with the runs' results.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,92 +13,91 @@ use super::statistics::Estimate;
 use super::units::shown;
 use crate::experiment::Backend;
 
-/// What came of an experiment: `verdict.json`. It is the same on every machine, for the same points.
+/// Result of an experiment, `verdict.json`. The same points give the same file on every machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Outcome {
-    /// [`Outcome::FORMAT`].
     pub format: String,
     pub id: String,
     pub verdict: Verdict,
-    /// What came of it, as a sentence for someone who has not read the paper.
+    /// Result in one sentence, for a reader who has not read the paper.
     pub says: String,
-    /// Why it is no better, in sentences.
+    /// Reasons, in sentences, why the verdict is not better.
     pub reasons: Vec<String>,
-    /// What the machine took of the runs; none in virtual time, which is never late.
+    /// Time that runs lost to the machine; `None` in virtual time, which is never late.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<Lateness>,
-    /// What a quick run left out, or one with real frames.
+    /// Parts that a quick run, or a run with real frames, omitted.
     pub left_out: Option<String>,
-    /// `PATH=VALUE` that was laid over the scenario: it is another experiment then.
+    /// `PATH=VALUE` overrides of the scenario; with any, this is another experiment.
     pub set: Vec<String>,
     pub backend: String,
-    /// How many points ran.
+    /// Points that ran.
     pub points: usize,
-    /// With how many seeds each; 1 of an experiment without chance.
+    /// Seeds per point; 1 for an experiment without randomness.
     pub seeds: usize,
     pub numbers: Vec<Number>,
     pub claims: Vec<JudgedClaim>,
 }
 
-/// Whether a paper's findings come out again.
+/// Degree to which a paper's findings are reproduced, from worst to best.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Verdict {
-    /// A conclusion fails, or a run that one is read off; a stated number is off by more than its half or its double; or no
-    /// conclusion holds for sure.
+    /// A conclusion fails, or a run that a conclusion depends on; or a stated number is off by more than a factor of
+    /// two; or no conclusion holds for certain.
     DoesNotHold,
-    /// No conclusion fails in runs to judge by, and one is read off a run in which the machine was late: it is not judged.
+    /// A conclusion depends on a late run and is not judged; no judged conclusion fails.
     NotJudged,
-    /// No conclusion fails; another claim, a number or a run does, or something is open.
+    /// The conclusions do not fail, but another claim, a number or a run does, or something is undecided.
     HoldsInPart,
-    /// Nothing fails, and what is concluded follows from formulas: no run could have contradicted it.
+    /// The conclusions follow from formulas, so no run could have contradicted them, and nothing fails.
     Arithmetic,
-    /// All claims and all numbers.
     Holds,
 }
 
-/// A measure's value, beside the paper's if that has one.
+/// Value of a measure, with the paper's value if stated.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Number {
     pub name: String,
     pub unit: String,
-    /// None if there is none, and why.
+    /// Measured value; `None` if there is none, with the reason in `none`.
     pub weir: Option<f64>,
     pub none: Option<String>,
-    /// 95 %.
+    /// 95 % confidence interval.
     pub interval: Option<(f64, f64)>,
     pub runs: usize,
-    /// The least and the most of repeats, which vary by themselves.
+    /// Smallest and largest value of repeats, whose results vary even for one seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_and_most: Option<(f64, f64)>,
-    /// How many runs a share holds for; `None` for other numbers.
+    /// Number of runs that a share counts as true; `None` for other measures.
     pub holds_for: Option<usize>,
     pub paper: Option<f64>,
-    /// How far from the paper's it may be, in its unit.
+    /// Allowed distance from the paper's value, in the measure's unit.
     pub within: Option<f64>,
     pub source: Option<String>,
-    /// Why it may be that far from it.
+    /// Reason for the allowed distance.
     pub why: Option<String>,
     pub judgement: Option<Judgement>,
-    /// Whether a run that it is read off was late, so that it says nothing of the scheme.
+    /// True if the number depends on a late run, and so says nothing about the scheme.
     #[serde(default, skip_serializing_if = "is_false")]
     pub is_late: bool,
 }
 
 impl Number {
-    /// Whether these runs are not to give it.
+    /// True if these runs omit the number on purpose.
     pub(super) fn is_left_out(&self) -> bool {
         self.none.as_deref() == Some(LEFT_OUT)
     }
 
-    /// For a table: `1.2 to 1.9`; empty where there are no repeats.
+    /// Range of the repeats for a table: `1.2 to 1.9`; empty without repeats.
     pub(super) fn spread_shown(&self) -> String {
         self.least_and_most.map_or_else(String::new, |(least, most)| format!("{} to {}", shown(least), shown(most)))
     }
 
-    /// For a table: the paper's number, Weir's, the interval, and the ratio of the two; empty where there is none.
+    /// Cells of a table: the paper's number, Weir's, the interval, and Weir's number divided by the paper's. Missing
+    /// ones are empty.
     pub(super) fn shown(&self) -> [String; 4] {
         let with_unit = |value: f64| format!("{}{}", shown(value), spaced(&self.unit));
         let weir = match (self.weir, self.holds_for) {
@@ -118,16 +117,15 @@ impl Number {
     }
 }
 
-/// A claim with what came of it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JudgedClaim {
     pub says: String,
     pub conclusion: bool,
-    /// Where the paper says so.
+    /// Place in the paper.
     pub source: String,
     pub judgement: Judgement,
-    /// The comparison in numbers.
+    /// Comparison in numbers.
     pub because: String,
 }
 
@@ -135,56 +133,56 @@ pub(super) struct JudgedClaim {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Judgement {
     Holds,
-    /// It holds, and could not have failed: a formula stands on both sides, or there was nothing on either.
+    /// The claim holds and could not have failed: both sides come from a formula, or both are 0.
     Arithmetic,
     Fails,
-    /// The interval lies on both sides.
+    /// The confidence interval lies on both sides of the bound.
     Undecided,
-    /// A run that it is read off was late: it neither holds nor fails.
+    /// A run that the claim depends on was late, so the claim neither holds nor fails.
     NotJudged,
-    /// A quick run has no point for it.
+    /// The quick run has no point for the claim.
     LeftOut,
 }
 
-/// Why there is no number that these runs are not to give.
+/// Reason for a number that these runs omit on purpose.
 const LEFT_OUT: &str = "left out";
-/// Why a ratio of 0 to 0 is no number.
+/// Reason for the missing number of a ratio of 0 to 0.
 const NOTHING: &str = "0 on both sides: nothing that could differ";
 
 impl Outcome {
-    /// What a point has several of: `5 seeds`, or repeats, where what differs is not drawn from them.
+    /// Number of seeds per point in words, `5 seeds`; with real hosts, whose runs do not depend on the seed, `5
+    /// repeats`.
     pub(super) fn seeds_shown(&self) -> String {
         let what = if self.backend == Backend::Hosts.name() { "repeat" } else { "seed" };
         format!("{} {what}{}", self.seeds, if self.seeds == 1 { "" } else { "s" })
     }
 
-    /// Whether a number has the least and the most of repeats.
+    /// True if some number has a range of repeats.
     pub(super) fn has_spread(&self) -> bool {
         self.numbers.iter().any(|number| number.least_and_most.is_some())
     }
 
     pub(super) const FORMAT: &str = "weir-verdict-1";
 
-    /// Whether real frames ran it.
+    /// True if the runs used real frames.
     pub(super) fn is_real(&self) -> bool {
         self.backend != Backend::Sim.name()
     }
 
-    /// What another sweep than the full one left out, as a sentence.
+    /// Sentence on the parts that a reduced sweep omitted.
     pub(super) fn lessened(&self) -> Option<String> {
         let kind = if self.is_real() { "A run with real frames" } else { "A quick run" };
         self.left_out.as_ref().map(|left_out| format!("{kind}, without {left_out}."))
     }
 }
 
-/// The numbers and claims of an experiment, judged.
 pub(super) fn judge(paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> (Vec<Number>, Vec<JudgedClaim>) {
     let numbers = paper.measures.iter().map(|measure| number(measure, &readings[&measure.name])).collect();
     let claims = paper.claims.iter().map(|claim| judged(claim, paper, readings)).collect();
     (numbers, claims)
 }
 
-/// The verdict. `failed` says whether a run came to no good end, and `matters` whether a conclusion is read off such a one.
+/// Returns the verdict. `failed`: a run failed; `matters`: a conclusion depends on a failed run.
 pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: &[JudgedClaim]) -> Verdict {
     let of_run = match (failed, matters) {
         (false, _) => Verdict::Holds,
@@ -205,10 +203,10 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
     let conclusions = Tally::of(claims.iter().filter(|claim| claim.conclusion).map(|claim| claim.judgement));
     let of_conclusions = match conclusions {
         Tally { holds: 1.., .. } => Verdict::Holds,
-        // In a hurry all of what the paper is about may be left out.
+        // A quick run may omit every conclusion.
         Tally { judged: 0, arithmetic: 0, .. } => Verdict::HoldsInPart,
         Tally { judged: 0, .. } => Verdict::Arithmetic,
-        // The rest is open, and what is not judged may hold.
+        // Undecided conclusions remain, and a conclusion that is not judged may hold.
         Tally { fails: 0, unjudged: 1.., .. } => Verdict::NotJudged,
         _ => Verdict::DoesNotHold,
     };
@@ -216,16 +214,16 @@ pub(super) fn conclude(failed: bool, matters: bool, numbers: &[Number], claims: 
     all.fold(of_run.min(of_conclusions), Verdict::min)
 }
 
-/// How many of some claims or numbers came to what.
+/// Counts of claims or numbers by judgement.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Tally {
-    /// Claims that could have failed, and were looked at.
+    /// Claims that could have failed and were judged.
     pub judged: usize,
     pub holds: usize,
     pub fails: usize,
     pub open: usize,
     pub arithmetic: usize,
-    /// Claims that a late run kept from being judged; not among `judged`.
+    /// Claims not judged because of a late run; not counted in `judged`.
     pub unjudged: usize,
 }
 
@@ -253,7 +251,7 @@ impl Tally {
         tally
     }
 
-    /// `3 of 4`, `3 of 4, 2 not judged`; nothing of none.
+    /// Counts for a table: `3 of 4`, `3 of 4, 2 not judged`; empty without claims.
     pub(super) fn held(&self) -> String {
         let judged = (self.judged > 0).then(|| format!("{} of {}", self.holds, self.judged));
         let unjudged = (self.unjudged > 0).then(|| format!("{} not judged", self.unjudged));
@@ -262,8 +260,8 @@ impl Tally {
 }
 
 impl Number {
-    /// Whether it is less than half or more than twice what the paper states: then the size of what it found does not come out, whatever
-    /// the direction. Savings in percent may be more. A stated 0, and a ratio of 0 to 0, have no size to be off by.
+    /// True if Weir's number is missing, less than half or more than twice the paper's: the size of the effect is then
+    /// not reproduced. Savings in percent may be larger. A stated 0 and a ratio of 0 to 0 have no size to compare.
     pub(super) fn is_far_off(&self) -> bool {
         if self.none.as_deref() == Some(NOTHING) {
             return false;
@@ -306,7 +304,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
         }
         Reading::Nothing => {
             number.none = Some(NOTHING.to_owned());
-            // A paper that has 0 too, nothing spared or nothing left, is not contradicted, and could not have been.
+            // A paper that states 0 too is not contradicted, and could not have been.
             if measure.paper == Some(0.0) { Judgement::Arithmetic } else { Judgement::Fails }
         }
         Reading::None(why) => {
@@ -318,7 +316,7 @@ fn number(measure: &Measure, reading: &Reading) -> Number {
     number
 }
 
-/// For several values.
+/// Range of two or more values.
 fn least_and_most(values: &[f64]) -> Option<(f64, f64)> {
     let least = values.iter().copied().reduce(f64::min)?;
     let most = values.iter().copied().reduce(f64::max)?;
@@ -326,14 +324,14 @@ fn least_and_most(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 impl Measure {
-    /// How far from the paper's number it may be.
+    /// Allowed distance from the paper's number, in the measure's unit.
     pub(super) fn allowed(&self) -> Option<f64> {
         let relative = self.paper.zip(self.tolerance).map(|(paper, tolerance)| (paper * tolerance).abs());
         self.within.or(relative)
     }
 }
 
-/// A value in the range holds; one beside it whose interval reaches into it is undecided.
+/// Judges a value against a range: undecided if the value is outside and its interval overlaps the range.
 fn inside(estimate: &Estimate, range: &RangeInclusive<f64>) -> Judgement {
     let (least, most) = (range.start(), range.end());
     // Decimals such as 0.05 have no exact double.
@@ -349,9 +347,9 @@ fn inside(estimate: &Estimate, range: &RangeInclusive<f64>) -> Judgement {
     }
 }
 
-/// A claim holds if all of its comparisons do.
+/// Judges a claim: it holds if all of its comparisons hold.
 fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>) -> JudgedClaim {
-    // None is not judged yet: which runs were late is looked at afterwards.
+    // `NotJudged` is missing here: late runs are looked at afterwards.
     const WORST_FIRST: [Judgement; 5] =
         [Judgement::Fails, Judgement::Undecided, Judgement::LeftOut, Judgement::Arithmetic, Judgement::Holds];
     let mut all = Judgement::Holds;
@@ -360,7 +358,7 @@ fn judged(claim: &Claim, paper: &PaperFile, readings: &BTreeMap<String, Reading>
     for (relation, bound) in claim.comparisons() {
         let (judgement, text) = compare(claim, relation, bound, readings, unit);
         because.push(text);
-        // The worst of them; what is left out says nothing.
+        // The worst judgement decides, and a comparison that was left out ranks above arithmetic ones.
         all = WORST_FIRST.into_iter().find(|one| [all, judgement].contains(one)).expect("one of five");
     }
     if all == Judgement::Holds && claim.arithmetic {
@@ -396,12 +394,11 @@ impl Claim {
         all.into_iter().filter_map(|(relation, bound)| Some((relation, bound.as_ref()?)))
     }
 
-    /// How many comparisons it has.
     pub(super) fn comparison_count(&self) -> usize {
         self.comparisons().count()
     }
 
-    /// The names of the measures that it needs.
+    /// Names of all measures that the claim compares.
     pub(super) fn measures(&self) -> impl Iterator<Item = &str> {
         let bounds = self.comparisons().filter_map(|(_, bound)| match bound {
             Bound::Number(_) => None,
@@ -438,7 +435,7 @@ fn compare(
         _ => return (Judgement::LeftOut, "left out".to_owned()),
     };
     if matches!(bound, Bound::Measure { .. }) && one.is_nothing() && other.is_nothing() {
-        // Such as "no more PAUSEs" where there was none at all.
+        // Such as "no more PAUSEs" where neither side has any.
         let judgement = match relation.judge(one, &other) {
             Judgement::Holds => Judgement::Arithmetic,
             other => other,
@@ -466,8 +463,8 @@ impl Relation {
         }
     }
 
-    /// By the difference; undecided if its interval lies on both sides. A value that is to be a number is that number, whatever the
-    /// interval.
+    /// Judges by the difference: undecided if its interval lies on both sides of 0. `Is` compares the values and
+    /// ignores intervals.
     fn judge(self, one: &Estimate, other: &Estimate) -> Judgement {
         let difference = one.less(other);
         let (low, high) = difference.bounds();
@@ -489,7 +486,7 @@ impl Relation {
     }
 }
 
-/// `884 KB`, `0.4 (0.22 to 0.61; 8 of 20)`.
+/// Formats a value with its interval and count: `884 KB`, `0.4 (0.22 to 0.61; 8 of 20)`.
 pub(super) fn with_interval(estimate: &Estimate, unit: &str) -> String {
     let value = format!("{}{}", shown(estimate.value), spaced(unit));
     let interval = estimate.interval.map(|(low, high)| format!("{} to {}", shown(low), shown(high)));
@@ -504,7 +501,7 @@ fn is_false(it: &bool) -> bool {
     !it
 }
 
-/// A unit behind its number.
+/// Unit with a leading space; empty without a unit.
 pub(super) fn spaced(unit: &str) -> String {
     if unit.is_empty() { String::new() } else { format!(" {unit}") }
 }

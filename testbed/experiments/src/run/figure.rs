@@ -1,4 +1,4 @@
-//! The figure of a scenario's runs: the ingress queue of the drawn ports and what comes in there, over time.
+//! Figure of a scenario's runs: ingress queues and received rates of the drawn ports over time.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -18,13 +18,12 @@ use crate::Failure;
 
 const TIME_LABEL: &str = "time (ms)";
 
-/// Rates are means over this long.
+/// Averaging window of rates.
 const RATE_OVER: Span = Span::from_micros(200);
 
-/// Lines that a panel has at most.
 const LINES_MAX: usize = 16;
 
-/// Draws the runs, and returns the file; `None` if no ports are drawn.
+/// Draws the runs and returns the file; `None` if no ports are drawn.
 pub(super) fn draw(ended: &[Ended], title: &str, output: &Path) -> Result<Option<PathBuf>, Failure> {
     if ended.iter().all(|run| run.scenario.draw.is_empty()) {
         return Ok(None);
@@ -75,7 +74,7 @@ fn rates(run: &Ended, series: &Series) -> Panel {
     }
 }
 
-/// The drawn ports' columns of a kind, each with the name of its line.
+/// Columns of a kind for the drawn ports, each with its line's name.
 fn columns(run: &Ended, kind: &str) -> impl Iterator<Item = (String, String)> {
     let scenario = &run.scenario;
     scenario.draw.iter().flat_map(move |place| {
@@ -93,7 +92,7 @@ fn values<'a>(series: &'a Series, column: &str) -> impl Iterator<Item = (f64, f6
     series.column(column).into_iter().flatten()
 }
 
-/// Means over [`RATE_OVER`], each at its middle: of single samples a rate is as rough as a frame is long.
+/// Means over windows of [`RATE_OVER`], at their middles. Single samples of a rate fluctuate by whole frames.
 fn smoothed(samples: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (f64, f64)> {
     let over = RATE_OVER.as_nanos() as f64 / 1e3;
     let mut spans: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
@@ -106,7 +105,7 @@ fn smoothed(samples: impl Iterator<Item = (f64, f64)>) -> impl Iterator<Item = (
     spans.into_iter().map(move |(n, (bits, us))| ((n as f64 + 0.5) * over, bits / us.max(f64::MIN_POSITIVE)))
 }
 
-/// What the drawn queues are to be compared with: those of the first port stand for all.
+/// Thresholds of the drawn queues; those of the first port represent all.
 fn thresholds(run: &Ended) -> Vec<Mark> {
     let Some(PortPlace { switch, port }) = run.scenario.draw.first().copied() else { return Vec::new() };
     let config: &SwitchConfig = &run.scenario.switches[switch];

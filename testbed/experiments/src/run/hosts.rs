@@ -1,4 +1,4 @@
-//! Runs whose hosts are real, and what these lack.
+//! Runs with real hosts, and the check of these hosts.
 
 use std::path::{Path, PathBuf};
 
@@ -28,16 +28,16 @@ pub struct CheckArguments {
     json: bool,
 }
 
-/// All that is said.
+/// Output of the check.
 #[derive(Serialize)]
 struct Checked<'c> {
     scenario: &'c str,
     runs: Vec<&'c str>,
-    /// Nothing if hosts were not looked at.
+    /// Findings on the hosts; `None` if they were not checked.
     hosts: Option<Vec<Finding>>,
 }
 
-/// The scenarios of runs with their real hosts, and these hosts.
+/// Prepares the runs' scenarios with their real hosts; returns both.
 pub(crate) fn prepared(
     file: &Path,
     runs: &[ScenarioRun],
@@ -64,7 +64,7 @@ fn with_real_hosts(
     let mut scenarios = Vec::new();
     for run in runs {
         let asked = dilation.or(run.time_dilation);
-        // Where the file says nothing, what slows its fastest link to 100 Mb/s, which a guest can fill.
+        // By default the dilation that slows the fastest link to 100 Mb/s, which a guest can fill.
         let scenario = run.with_real_hosts(asked.unwrap_or(run.scenario.time_dilation()), &ports)?;
         scenarios.push(match has_machines(&scenario) {
             false => scenario,
@@ -85,10 +85,10 @@ fn has_machines(scenario: &Scenario) -> bool {
     real.into_iter().any(|host| matches!(host.reach, Reach::Ssh { .. }))
 }
 
-/// Checks a scenario's file, and its real hosts if that is asked for.
+/// Checks a scenario's file, and its real hosts with `--hosts`.
 ///
 /// # Errors
-/// What is wrong with the file, or that a host lacks something.
+/// Errors in the file, or a host that lacks something.
 pub fn check(arguments: &CheckArguments) -> Result<(), Failure> {
     let name = arguments.file.display();
     switches::refuse_other_than_scenario(&arguments.file, "weir check")?;

@@ -1,4 +1,4 @@
-//! What the runs of a scenario came to: a table, sentences on what stands out, and whether all is as it should be.
+//! Summary of a scenario's runs: table, remarks, and the verdict on their success.
 
 use std::path::Path;
 
@@ -12,15 +12,13 @@ use crate::Failure;
 use crate::experiment::Backend;
 use crate::table::{Table, count, gbps};
 
-/// How a run says that it did not come to its end.
+/// Beginning of the failure text of an interrupted run.
 const INTERRUPTED: &str = "interrupted";
-/// Flows and ports that the comparison has lines for.
 const FLOWS_MAX: usize = 10;
 const PORTS_MAX: usize = 4;
-/// Columns of a table, and of the figure.
+/// Columns of a table and of the figure.
 pub(super) const RUNS_SIDE_BY_SIDE: usize = 4;
 
-/// Prints the comparison and what a reader must know.
 pub(super) fn print(ended: &[Ended]) {
     for sentence in ended.iter().flat_map(alarms) {
         println!("{sentence}");
@@ -38,14 +36,14 @@ pub(super) fn print(ended: &[Ended]) {
     }
 }
 
-/// A run that lost what it must not lose, or stands still without being expected to, makes the command fail.
+/// Fails the command if a run lost lossless frames or reached an unexpected deadlock, or if runs are left.
 pub(super) fn verdict(ended: &[Ended], left: usize) -> Result<(), Failure> {
     failure(ended.iter().filter_map(fault).collect(), left).map_or(Ok(()), |why| Err(Failure::Run(why)))
 }
 
-/// Why the command fails, if it does.
+/// Reason for the command's failure; `None` on success.
 fn failure(mut faults: Vec<String>, left: usize) -> Option<String> {
-    // Between two runs no run tells of it.
+    // An interruption between two runs appears in no run's failures.
     if left > 0 && !faults.iter().any(|fault| fault.contains(INTERRUPTED)) {
         let runs = if left == 1 { "run" } else { "runs" };
         faults.push(format!("{INTERRUPTED} with {left} {runs} left"));
@@ -53,21 +51,21 @@ fn failure(mut faults: Vec<String>, left: usize) -> Option<String> {
     (!faults.is_empty()).then(|| faults.join("; "))
 }
 
-/// The runs that an interrupted command has left, in their order: those that did not begin, and the one that was under way.
+/// Runs left by an interrupted command, in order: runs that did not begin, and the interrupted one.
 pub(super) fn left<'n>(names: &'n [String], ended: &[Ended]) -> Vec<&'n str> {
     let is_whole = |run: &Ended| !run.summary.failures.iter().any(|failure| failure.starts_with(INTERRUPTED));
     let is_done = |name: &&String| ended.iter().any(|run| run.name == **name && is_whole(run));
     names.iter().filter(|name| !is_done(name)).map(String::as_str).collect()
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 pub(super) struct Outcome<'e> {
     scenario: &'e str,
     backend: &'static str,
     results: &'e Path,
     runs: Vec<RunOutcome<'e>>,
-    /// Runs that were left when the command was interrupted.
+    /// Runs left by an interruption.
     left: &'e [&'e str],
 }
 
@@ -76,12 +74,11 @@ struct RunOutcome<'e> {
     name: &'e str,
     directory: &'e Path,
     expects: &'static str,
-    /// Why the command fails because of this run, if it does.
+    /// Reason why this run fails the command; `None` on success.
     fault: Option<String>,
     summary: &'e Summary,
 }
 
-/// As `--json` prints it.
 pub(super) fn json<'e>(
     scenario: &'e str,
     backend: Backend,
@@ -118,7 +115,7 @@ fn fault(run: &Ended) -> Option<String> {
     }
 }
 
-/// Whether queues wait for each other to the end.
+/// Whether a deadlock lasts to the end of the run.
 fn is_deadlocked(summary: &Summary) -> bool {
     summary.deadlock.as_ref().is_some_and(|deadlock| deadlock.dissolved_ns.is_none())
 }
@@ -131,7 +128,7 @@ fn lost(summary: &Summary) -> String {
     }
 }
 
-/// What comes before all else.
+/// Failures, losses and deadlocks of a run, printed first.
 fn alarms(run: &Ended) -> Vec<String> {
     let (name, summary) = (&run.name, &run.summary);
     let mut alarms = Vec::new();
@@ -153,7 +150,7 @@ fn alarms(run: &Ended) -> Vec<String> {
     alarms
 }
 
-/// Whether thresholds were safe on this machine, and whether the machine held anything up.
+/// Remarks on unsafe thresholds and on time lost to this machine.
 fn remarks(run: &Ended) -> Vec<String> {
     let (name, summary) = (&run.name, &run.summary);
     let mut remarks = Vec::new();
@@ -182,19 +179,18 @@ fn remarks(run: &Ended) -> Vec<String> {
     remarks
 }
 
-/// The ports whose peers were told to slow down, with the link's direction that their peers' data takes.
+/// Ports that sent flow control to their peers, with the direction of the link that carries the peers' data.
 fn slowed(summary: &Summary) -> impl Iterator<Item = (&PortSummary, &LaneSummary)> {
     let lane_to = |port: &PortSummary| summary.links.iter().find(|lane| lane.to == port.name);
     summary.ports.iter().filter_map(move |port| Some((port, lane_to(port)?)))
 }
 
-/// A column for each run.
 fn comparison(ended: &[Ended]) -> Table {
     let head = std::iter::once("").chain(ended.iter().map(|run| run.name.as_str()));
     let mut table = Table::new(head);
     let mut row = |name: &str, cell: &dyn Fn(&Ended) -> String| {
         let cells: Vec<String> = ended.iter().map(cell).collect();
-        // What no run has, such as rates set to peers where all speak PFC, needs no row.
+        // Omits rows that apply to no run, such as rates set to peers if all use PFC.
         if cells.iter().any(|cell| cell != "-") {
             table.row(std::iter::once(name.to_owned()).chain(cells));
         }
@@ -204,7 +200,7 @@ fn comparison(ended: &[Ended]) -> Table {
         _ => "none".to_owned(),
     });
     let flows = ended.first().map_or(0, |run| run.summary.flows.len()).min(FLOWS_MAX);
-    // A run that was interrupted has fewer windows, or none.
+    // An interrupted run has fewer windows, or none.
     let most = ended.iter().map(|run| &run.summary.windows).max_by_key(|windows| windows.len());
     let window = most.and_then(|windows| windows.last()).map(|window| window.name.as_str());
     for (n, window) in (0..flows).flat_map(|n| window.map(|window| (n, window))) {
@@ -277,13 +273,13 @@ fn comparison(ended: &[Ended]) -> Table {
     table
 }
 
-/// The ports that the scenario has drawn, by name.
+/// Names of the ports that the scenario draws.
 pub(super) fn drawn_ports(ended: &[Ended]) -> Vec<String> {
     let names = |run: &Ended| run.scenario.draw.iter().map(|place| run.scenario.port_name(*place)).collect();
     ended.first().map(names).unwrap_or_default()
 }
 
-/// A window, by its name.
+/// Flows and ports of a window, by its name.
 fn at<'s>(summary: &'s Summary, window: &str) -> Option<(&'s [weir_results::run_dir::FlowWindow], &'s [PortWindow])> {
     let window = summary.windows.iter().find(|of| of.name == window)?;
     Some((&window.flows[..], &window.ports[..]))

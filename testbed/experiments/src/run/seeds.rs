@@ -1,4 +1,4 @@
-//! A scenario's runs with several seeds, and what they have in common: means with their confidence.
+//! Runs of a scenario with several seeds, and their means with confidence intervals.
 
 use std::path::Path;
 
@@ -11,21 +11,20 @@ use crate::Failure;
 use crate::reproduce::statistics::mean;
 use crate::table::Table;
 
-/// Runs that differ in `scenario.seed` alone.
+/// Run with one of several values of `scenario.seed`.
 pub(super) struct Seeded {
-    /// The file's run.
+    /// Name of the file's run.
     pub of: String,
     pub seed: u32,
     pub run: ScenarioRun,
-    /// The scenario's file, with this seed.
     pub text: String,
 }
 
-/// Each of these of a file's runs with `count` seeds: the file's own, and those that follow it.
+/// Creates each named run with `count` seeds: the file's own, continued with the following integers.
 pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> Result<Vec<Seeded>, Failure> {
     let mut all = Vec::new();
     for n in 0..count {
-        // It was read as a scenario before.
+        // The text was parsed as a scenario before.
         let mut document: toml::Table = text.parse().map_err(|error| Failure::Argument(format!("{error}")))?;
         let scenario = document.entry("scenario").or_insert_with(|| toml::Table::new().into());
         let table = scenario.as_table_mut().ok_or_else(|| Failure::Argument("`scenario` is no table".to_owned()))?;
@@ -45,21 +44,20 @@ pub(super) fn seeded(path: &Path, text: &str, names: &[String], count: u32) -> R
     Ok(all)
 }
 
-/// A figure of a run over its seeds.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Figure {
     pub run: String,
     pub figure: String,
-    /// How many runs have it: a figure that falls on messages that did not finish is none.
+    /// Number of seeds with the figure: a percentile at an unfinished message has no value.
     pub seeds: usize,
     pub mean: f64,
-    /// The 95 % confidence interval of the mean (Student's t), of two seeds or more.
+    /// 95 % confidence interval of the mean (Student's t), with two or more seeds.
     pub interval: Option<(f64, f64)>,
     pub least: f64,
     pub most: f64,
 }
 
-/// All figures of all runs; `of` has the file's run and the seed of each that has ended.
+/// All figures of all runs; `of` has the file's run and the seed of each completed run.
 pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
     let mut figures: Vec<(String, String, Vec<f64>)> = Vec::new();
     for (ended, (run, _)) in ended.iter().zip(of) {
@@ -85,7 +83,6 @@ pub(super) fn figures(ended: &[Ended], of: &[(String, u32)]) -> Vec<Figure> {
     figures.into_iter().filter_map(figure).collect()
 }
 
-/// As a table.
 pub(super) fn table(figures: &[Figure]) -> Table {
     let mut table = Table::new(["run", "figure", "mean", "95 % interval", "least", "most", "seeds"]);
     for figure in figures {
@@ -106,10 +103,9 @@ pub(super) fn table(figures: &[Figure]) -> Table {
     table
 }
 
-/// A value of a distribution, if it has one.
 type Part = fn(&Distribution) -> Option<u64>;
 
-/// Flows that have figures of their own.
+/// Maximum number of flows with figures of their own.
 const FLOWS_MAX: usize = 8;
 
 /// Values to compare, in the order of a table.
@@ -147,7 +143,7 @@ fn values(summary: &Summary) -> Vec<(String, f64)> {
     values
 }
 
-/// With as many places as say something.
+/// Number with three to five significant digits.
 fn shown(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),

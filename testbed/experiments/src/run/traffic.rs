@@ -1,10 +1,10 @@
-//! How long messages took, by their size.
+//! Completion times of messages, by size.
 
 use weir_results::run_dir::{BinSummary, Distribution, Summary, TrafficSummary};
 
 use crate::table::{Table, count};
 
-/// A table for each traffic of a run, after a line about it.
+/// Tables of a run's traffics, each with a line of text before it.
 pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
     let tables = summary.traffic.iter().map(|traffic| {
         let unfinished = unfinished(traffic);
@@ -20,7 +20,7 @@ pub(super) fn tables(summary: &Summary) -> Vec<(String, Table)> {
     tables.collect()
 }
 
-/// After how many were completed, how many were not.
+/// Text on the number of unfinished messages, after that of completed ones.
 pub(crate) fn unfinished(traffic: &TrafficSummary) -> String {
     match traffic.unfinished {
         0 => String::new(),
@@ -28,14 +28,14 @@ pub(crate) fn unfinished(traffic: &TrafficSummary) -> String {
     }
 }
 
-/// The word where a mean or a percentile would be over messages that did not finish.
+/// Text of a mean or percentile that includes unfinished messages.
 pub(crate) const NEVER: &str = "never";
 
-/// Columns of the table of messages, which has a row for each size.
+/// Headings of the table of messages, which has a row for each size.
 pub(crate) const BIN_HEAD: [&str; 9] =
     ["messages", "slowdown: mean", "50 %", "95 %", "99 %", "99.9 %", "FCT, us: mean", "50 %", "99 %"];
 
-/// Under [`BIN_HEAD`].
+/// Cells below [`BIN_HEAD`].
 pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
     let slowdown =
         |value: fn(&Distribution) -> Option<u64>| slowdown_cell(bin, value).unwrap_or_else(|| "-".to_owned());
@@ -57,13 +57,13 @@ pub(crate) fn bin_cells(bin: &BinSummary) -> [String; BIN_HEAD.len()] {
     ]
 }
 
-/// A slowdown of these messages; `None` if no ideal is known.
+/// Slowdown of a bin's messages; `None` without an ideal time.
 pub(crate) fn slowdown_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>) -> Option<String> {
     let permille = value(bin.slowdown_permille.as_ref()?);
     Some(permille.map_or(NEVER.to_owned(), |permille| format!("{:.2}", permille as f64 / 1e3)))
 }
 
-/// A completion time of these messages in microseconds.
+/// Completion time of a bin's messages, in microseconds.
 pub(crate) fn fct_cell(bin: &BinSummary, value: fn(&Distribution) -> Option<u64>) -> String {
     value(&bin.fct_ns).map_or(NEVER.to_owned(), |ns| format!("{:.1}", ns as f64 / 1e3))
 }

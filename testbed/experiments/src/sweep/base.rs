@@ -1,4 +1,4 @@
-//! The scenario that a sweep varies, and values that are set in it.
+//! Scenario that a sweep varies, with functions that set values.
 
 use std::fs;
 use std::path::Path as FilePath;
@@ -12,16 +12,16 @@ use super::path::{NoPlace, Path};
 use super::policies;
 use crate::Failure;
 
-/// The scenario as it is without the sweep.
+/// Scenario before any change by the sweep.
 pub(super) struct Base {
     pub table: Table,
     pub runs: Vec<ScenarioRun>,
-    /// Most combinations differ in what changes no message.
+    /// Messages drawn so far, shared by combinations that differ in nothing that affects messages.
     pub drawn: Drawn,
 }
 
 impl Base {
-    /// The scenario must be good by itself.
+    /// Reads the scenario, which must be valid by itself.
     pub(super) fn load(path: &FilePath) -> Result<Base, Failure> {
         let runs = scenario_file::load(path)?;
         let text =
@@ -30,20 +30,23 @@ impl Base {
         Ok(Base { table, runs, drawn: Drawn::default() })
     }
 
-    /// Has the scenario's reader check what became of the table.
+    /// Parses and checks the modified table as a scenario.
     pub(super) fn parse(&self, file: &SweepFile, table: &Table) -> Result<Vec<ScenarioRun>, ConfigErrors> {
         scenario_file::parse_sharing(&file.scenario, &text_of(table), &self.drawn)
     }
 }
 
-/// The parameters' values of a combination.
+/// Parameters of a combination with their values.
 pub(super) fn setting(file: &SweepFile, combination: &[usize]) -> Vec<(Path, Value)> {
     let of_axis = file.axes.iter().zip(combination);
     let parameters = of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(move |parameter| (parameter, *place)));
     parameters.map(|(parameter, place)| (parameter.path.clone(), parameter.values[place].clone())).collect()
 }
 
-/// Sets all values; of the first that can't be set, its place among parameters, seed and overrides.
+/// Sets all values.
+///
+/// # Errors
+/// Index of the first value that can't be set, among parameters, seed and overrides.
 pub(super) fn set_all(
     table: &mut Table,
     setting: &[(Path, Value)],
@@ -66,7 +69,7 @@ pub(super) fn set_all(
         .map_err(|wrong| (setting.len() + usize::from(seed.is_some()), wrong))
 }
 
-/// A table as a file has it.
+/// Formats a table as TOML.
 pub(super) fn text_of(table: &Table) -> String {
     toml::to_string(table).expect("what was read from TOML can be written")
 }

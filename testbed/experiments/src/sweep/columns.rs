@@ -1,4 +1,4 @@
-//! What of a run's results stands in the table.
+//! Columns of a sweep's table, computed or copied from a run's results.
 
 use serde_json::Value;
 use weir_reader::{Problem, Table as Keys};
@@ -12,25 +12,25 @@ use weir_scenario::Scenario;
 use super::path::{Path, quoted};
 use super::table::Cell;
 
-/// The columns that a sweep's file asks for.
+/// Columns that a sweep's file requests.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Columns {
-    /// None for the default.
+    /// Requested columns; `None` for the default ones.
     chosen: Option<Vec<String>>,
-    /// After the others.
+    /// Additional columns, after the others.
     more: Vec<String>,
 }
 
-/// A column that is reckoned from the results.
+/// Column computed from the results.
 struct Reckoned {
     name: &'static str,
     of: fn(&Summary, &Speed) -> Option<u64>,
 }
 
-/// Whether a lossless frame was lost, and the deadlock.
+/// Name of the column that is true if no lossless frame was lost.
 const LOSSLESS: &str = "lossless";
 
-/// All by default, in this order, after [`LOSSLESS`].
+/// Computed columns: all are default columns, in this order, after [`LOSSLESS`].
 const RECKONED: &[Reckoned] = &[
     Reckoned { name: "lossless_frames_dropped", of: |summary, _| Some(summary.lossless_drops()) },
     Reckoned { name: "frames_dropped", of: |summary, _| Some(summary.frames.as_ref()?.dropped.values().sum()) },
@@ -40,7 +40,7 @@ const RECKONED: &[Reckoned] = &[
     },
     Reckoned {
         name: "deadlock_since_ns",
-        // A cycle that dissolved by itself was none.
+        // A cycle that dissolved is no deadlock.
         of: |summary, _| summary.deadlock.as_ref().filter(|it| it.dissolved_ns.is_none()).map(|it| it.since_ns),
     },
     Reckoned { name: "deadlock_dissolved_ns", of: |summary, _| summary.deadlock.as_ref()?.dissolved_ns },
@@ -63,7 +63,7 @@ const RECKONED: &[Reckoned] = &[
     Reckoned { name: "packet_hops", of: |_, speed| Some(speed.packet_hops) },
 ];
 
-/// Columns of each traffic, by default.
+/// Default columns of each traffic.
 const OF_TRAFFIC: &[&str] = &[
     "bins.all.fct_ns.mean",
     "bins.all.fct_ns.p99",
@@ -74,16 +74,16 @@ const OF_TRAFFIC: &[&str] = &[
     "bins.all.slowdown_permille.p999",
 ];
 
-/// By default so many flows have a column of their own.
+/// Maximum number of flows with default columns of their own.
 const FLOWS_MAX: usize = 8;
 
 impl Columns {
-    /// These alone, which are checked already.
+    /// Selects the given columns, already checked.
     pub(crate) fn only(names: Vec<String>) -> Columns {
         Columns { chosen: Some(names), more: Vec::new() }
     }
 
-    /// The columns of `[results]`; `None` if something is wrong with it.
+    /// Reads the columns of `[results]`; `None` if they are invalid.
     pub(crate) fn read(table: &Keys<'_>) -> Option<Columns> {
         let chosen = table.strings("columns", "\"lossless\", \"pauses_sent\"");
         let more = table.strings("more", "\"frames.hosts_sent\"").unwrap_or_default();
@@ -101,7 +101,6 @@ impl Columns {
         is_good.then(|| Columns { chosen: chosen.map(owned), more: owned(more) })
     }
 
-    /// The columns' names, for these scenarios.
     pub(crate) fn names<'a>(&self, scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
         let mut names = self.chosen.clone().unwrap_or_else(|| default(scenarios));
         names.extend(self.more.iter().cloned());
@@ -111,7 +110,7 @@ impl Columns {
     }
 }
 
-/// The value of a column; a name that nothing has is an empty cell, as a run may have no deadlock.
+/// Value of a column; empty if the run lacks it, such as a deadlock.
 pub(super) fn cell(name: &str, summary: &Summary, json: &Value, speed: &Speed) -> Cell {
     if name == LOSSLESS {
         return Cell::Bool(summary.lossless);
@@ -138,7 +137,10 @@ fn default<'a>(scenarios: impl Iterator<Item = &'a Scenario>) -> Vec<String> {
     names
 }
 
-/// Whether there is such a column; else what is wrong, and what to write.
+/// Checks the name of a column.
+///
+/// # Errors
+/// Problem and remedy.
 pub(crate) fn check(name: &str) -> Result<(), (String, String)> {
     if name == LOSSLESS || RECKONED.iter().any(|reckoned| reckoned.name == name) {
         return Ok(());
@@ -185,7 +187,7 @@ fn unknown<'a>(name: &str, keys: impl Iterator<Item = &'a str>, is_top: bool) ->
 /// Any key of a map.
 const ANY: &str = "*";
 
-/// A summary with one of everything.
+/// Summary with every optional part, to check names against.
 fn complete() -> Summary {
     let any = || std::iter::once((ANY.to_owned(), 0)).collect();
     let gauges = GaugeFigures::names_of_run();
@@ -223,7 +225,7 @@ fn complete() -> Summary {
     }
 }
 
-/// Most in use of any switch's shared segment.
+/// Peak usage of the shared segment, the maximum over all switches.
 fn shared_max(summary: &Summary) -> u64 {
     let of_switches = summary.switches.iter().map(|switch| switch.pool.used_max_bytes);
     of_switches.chain([summary.pool.used_max_bytes]).max().unwrap_or(0)

@@ -1,14 +1,14 @@
-//! A sweep's directory: what it is of, and the points that are finished.
+//! Directory of a sweep: its identity and its finished points.
 //!
-//! | file | is |
+//! | file | content |
 //! |---|---|
-//! | `sweep.json` | which sweep this is, see [`Manifest`] |
+//! | `sweep.json` | identity of the sweep, see [`Manifest`] |
 //! | `runs/NUMBER-NAME/` | a finished point: the run's directory, its `scenario.toml`, and `point.json` |
-//! | `results.csv`, `results.parquet` | a row for each point that came to what it should |
-//! | `failures.csv` | a row for each other one, with the reason |
-//! | `timings.csv` | how long this machine took for each |
+//! | `results.csv`, `results.parquet` | a row for each point that ended as expected |
+//! | `failures.csv` | a row for each other point, with the reason |
+//! | `timings.csv` | time of each point on this machine |
 //!
-//! A point's folder gets its name when all is in it. What begins with a dot is under way.
+//! A point's folder gets its final name once complete. Names with a leading dot are unfinished.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -28,71 +28,68 @@ const POINT: &str = "point.json";
 const SCENARIO: &str = "scenario.toml";
 const RUNS: &str = "runs";
 const LOCK: &str = ".lock";
-/// The tables that are written at the end.
+/// Tables written at the end of a sweep.
 pub(super) const TABLES: [&str; 4] = ["results.csv", "results.parquet", "failures.csv", "timings.csv"];
 
-/// Which sweep a directory is of.
+/// Identity of a directory's sweep.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Manifest {
-    /// [`Manifest::FORMAT`].
     pub format: String,
-    /// The program's version.
     pub version: String,
     pub name: String,
     pub made_by: MadeBy,
-    /// A hash of the whole sweep's points.
+    /// Hash of the whole sweep's points.
     pub identity: String,
-    /// In the whole sweep.
+    /// Number of points of the whole sweep.
     pub points: usize,
     pub shard: Option<Shard>,
     pub columns: Vec<String>,
 }
 
-/// What filled a directory.
+/// Origin of a directory's points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum MadeBy {
-    /// Runs of its points.
+    /// Runs of the points.
     Run,
-    /// Merging other directories; those of a job array are below it.
+    /// Merge of other directories; those of a job array are inside this directory.
     Merge,
 }
 
-/// Every `of`-th point from the `number`-th on.
+/// Every `of`-th point, starting with the `number`-th.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Shard {
-    /// From 1.
+    /// Number of the shard, from 1.
     pub number: usize,
     pub of: usize,
 }
 
-/// A point that was run, and what became of it: `point.json`.
+/// Finished point and its outcome: `point.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Finished {
     pub point: Point,
     pub outcome: Outcome,
-    /// Why it is no good; empty of a good one.
+    /// Reason of a failure; empty for a good point.
     pub reason: String,
-    /// Real time, with the start of the process.
+    /// Wall time in ms, including the start of the process.
     pub wall_ms: u64,
 }
 
-/// What became of a point.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
-    /// What the scenario expects.
+    /// The run ended as the scenario expects.
     Good,
-    /// It ran to its end, and something was lost, stood still or did not drain. It would again.
+    /// The run ended with losses, a deadlock or frames left. A repetition would give the same.
     Failed,
-    /// Its process ended without results, which may be the machine's doing: it is tried again by the next call.
+    /// The process ended without results, perhaps because of the machine: the next call repeats it.
     Crashed,
 }
 
-/// A directory that no other process works on.
+/// Directory of a sweep, locked against other processes.
 #[derive(Debug)]
 pub(super) struct SweepDir {
     path: PathBuf,
@@ -102,7 +99,6 @@ pub(super) struct SweepDir {
 impl Manifest {
     pub(super) const FORMAT: &str = "weir-sweep-1";
 
-    /// Reads that of a directory.
     pub(super) fn read(directory: &Path) -> Result<Manifest, Failure> {
         let path = directory.join(MANIFEST);
         let wrong = |what: String| {
@@ -112,13 +108,12 @@ impl Manifest {
         serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
     }
 
-    /// Puts it into a directory.
     pub(super) fn write(&self, directory: &Path) -> Result<(), Failure> {
         let path = directory.join(MANIFEST);
         whole(&path, |part| fs::write(part, json_text(self))).map_err(at(&path))
     }
 
-    /// Why results of one can't stand with those of the other.
+    /// Reason why results of the two manifests can't be combined; `None` if they can.
     pub(super) fn clash(&self, other: &Manifest) -> Option<String> {
         if self.format != other.format || self.version != other.version {
             return Some(format!("weir {} began it, and this is weir {}", other.version, self.version));
@@ -141,7 +136,7 @@ fn shard(manifest: &Manifest) -> String {
 }
 
 impl Shard {
-    /// Whether a point, by its number, is one of this shard's.
+    /// Whether the shard has the point with this number.
     pub(crate) fn has(self, number: usize) -> bool {
         (number - 1) % self.of == self.number - 1
     }
@@ -150,7 +145,7 @@ impl Shard {
 impl std::str::FromStr for Shard {
     type Err = String;
 
-    /// `3/16`.
+    /// Parses `3/16`.
     fn from_str(text: &str) -> Result<Shard, String> {
         let parts = text.split_once('/').and_then(|(number, of)| Some((number.parse().ok()?, of.parse().ok()?)));
         let shard = parts.map(|(number, of)| Shard { number, of });
@@ -160,7 +155,7 @@ impl std::str::FromStr for Shard {
 }
 
 impl SweepDir {
-    /// A new directory, or one in which the same sweep was begun; nothing is written if it is another's.
+    /// Creates a directory, or opens one of the same sweep. Writes nothing to another sweep's directory.
     pub(super) fn open(path: &Path, manifest: &Manifest) -> Result<SweepDir, Failure> {
         check(path, manifest)?;
         fs::create_dir_all(path).map_err(at(path))?;
@@ -179,7 +174,7 @@ impl SweepDir {
         Ok(SweepDir { path: path.to_owned(), _lock: lock })
     }
 
-    /// Removes what was under way when an earlier call ended.
+    /// Removes unfinished points of an earlier call.
     pub(super) fn clear_unfinished(&self) -> Result<(), Failure> {
         let runs = self.path.join(RUNS);
         fs::create_dir_all(&runs).map_err(at(&runs))?;
@@ -194,24 +189,23 @@ impl SweepDir {
         Ok(())
     }
 
-    /// The point as an earlier call finished it; `None` if none did, or it is to be tried again.
+    /// Point as finished by an earlier call; `None` if there is none, or if it is to be repeated.
     pub(super) fn finished(&self, point: &Point) -> Option<Finished> {
         let finished = read_point(&self.folder(point)).ok()?;
         let is_this = finished.point.hash == point.hash && finished.point.number == point.number;
         (is_this && finished.outcome != Outcome::Crashed).then_some(finished)
     }
 
-    /// The point's folder.
     pub(super) fn folder(&self, point: &Point) -> PathBuf {
         self.path.join(RUNS).join(&point.folder)
     }
 
-    /// Where a point's run writes until it is finished; its scenario; and what its process has to say.
+    /// Paths of an unfinished point: run directory, scenario, and log of the process.
     pub(super) fn under_way(&self, point: &Point) -> [PathBuf; 3] {
         ["part", "toml", "log"].map(|what| self.path.join(RUNS).join(format!(".{}.{what}", point.number)))
     }
 
-    /// Gives a point its folder, with all that belongs in it.
+    /// Moves a point's files to its final folder.
     pub(super) fn finish(&self, finished: &Finished) -> io::Result<()> {
         let [part, scenario, log] = self.under_way(&finished.point);
         let folder = self.folder(&finished.point);
@@ -223,15 +217,14 @@ impl SweepDir {
         fs::rename(part, folder)
     }
 
-    /// Removes what a point has left that was not finished.
     pub(super) fn abandon(&self, point: &Point) {
         let [part, scenario, log] = self.under_way(point);
-        // What can't be removed now is removed by the next call, or complained about there.
+        // The next call removes files that remain, or reports an error.
         let _ = (fs::remove_dir_all(part), fs::remove_file(scenario), fs::remove_file(log));
     }
 }
 
-/// All finished points of a directory, by their numbers.
+/// All finished points of a directory, by number.
 pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished, PathBuf)>, Failure> {
     let runs = directory.join(RUNS);
     let mut all = BTreeMap::new();
@@ -246,7 +239,7 @@ pub(super) fn all_finished(directory: &Path) -> Result<BTreeMap<usize, (Finished
     Ok(all)
 }
 
-/// A run's results, and how long it took: nothing is known of that on DPDK.
+/// Reads a run's results and its speed, which is unknown on DPDK.
 pub(super) fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
     let summary = read_summary(folder).map_err(|error| Failure::Run(error.to_string()))?;
     let path = folder.join("speed.json");
@@ -258,7 +251,7 @@ pub(super) fn read_results(folder: &Path) -> Result<(Summary, Speed), Failure> {
     Ok((summary, speed))
 }
 
-/// Whether this sweep may write to the directory.
+/// Checks that this sweep may write to the directory.
 pub(super) fn check(path: &Path, manifest: &Manifest) -> Result<(), Failure> {
     let shown = path.display();
     let is_empty = match fs::read_dir(path) {
@@ -285,12 +278,12 @@ fn read_point(folder: &Path) -> io::Result<Finished> {
     Ok(serde_json::from_str(&fs::read_to_string(folder.join(POINT))?)?)
 }
 
-/// A file that is not there need not be removed.
+/// Ignores a missing file.
 fn remove(removed: io::Result<()>) -> io::Result<()> {
     removed.or_else(|error| if error.kind() == io::ErrorKind::NotFound { Ok(()) } else { Err(error) })
 }
 
-/// The name of the sweep that a directory is of, and its results' columns.
+/// Name of a directory's sweep, and the columns of its results.
 pub(crate) fn name_and_columns(directory: &Path) -> Result<(String, Vec<String>), Failure> {
     Manifest::read(directory).map(|manifest| (manifest.name, manifest.columns))
 }

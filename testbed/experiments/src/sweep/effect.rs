@@ -1,5 +1,5 @@
-//! Whether what is laid over a scenario changes anything: a value that a run, or a switch's own file, sets instead would be ignored in
-//! silence.
+//! Check that overrides have an effect: a value that a run, or a switch's own file, sets instead would be ignored
+//! silently.
 
 use std::path::Path as FilePath;
 
@@ -11,7 +11,8 @@ use super::path::Path;
 use super::policies;
 use crate::Failure;
 
-/// Refuses an override that does nothing at any of the combinations, or nothing to one of the chosen runs as that sets it itself.
+/// Refuses an override without effect at any of the combinations, or on one of the chosen runs because that sets the
+/// key itself.
 pub(super) fn check(
     file: &SweepFile,
     base: &Base,
@@ -36,7 +37,7 @@ pub(super) fn check(
             runs_with(overrides, combination, file, base, chosen)
         };
         let is_idle = |combination: &Vec<usize>| {
-            // Without it the scenario may be none.
+            // Without the override the scenario may be invalid.
             with(&others, combination).is_some_and(|without| with(&file.overrides, combination) == Some(without))
         };
         if combinations.iter().all(is_idle) {
@@ -55,10 +56,10 @@ pub(super) fn check(
     Ok(())
 }
 
-/// So many places are named where a value of the name is set.
+/// Maximum number of alternative keys named in a message.
 const PLACES_MAX: usize = 4;
 
-/// The chosen runs of a combination with these overrides; `None` if they are no scenario.
+/// Chosen runs of a combination with these overrides; `None` if they are invalid.
 fn runs_with(
     overrides: &[(Path, Value)],
     combination: &[usize],
@@ -72,7 +73,7 @@ fn runs_with(
     Some(chosen.iter().filter_map(|run| runs.get(*run)).map(|run| format!("{:?}", run.scenario)).collect())
 }
 
-/// Where the scenario has a key of this name whose value matters, and how it is set there.
+/// Part of a message on keys of the same name whose value has an effect.
 fn where_else(path: &Path, value: &Value, places: &[Path]) -> String {
     if places.is_empty() {
         return String::new();
@@ -81,7 +82,7 @@ fn where_else(path: &Path, value: &Value, places: &[Path]) -> String {
     format!("; the scenario has `{}` elsewhere: write {}", path.last(), sets.join(", or "))
 }
 
-/// The first chosen run that sets this itself.
+/// Index of the first chosen run that sets the key itself.
 fn hidden_by(path: &Path, base: &Base, chosen: &[usize]) -> Option<usize> {
     let runs = base.table.get("runs").and_then(Value::as_array)?;
     path.after("switch")?;
@@ -120,7 +121,7 @@ fn why_idle(path: &Path, value: &Value, file: &SweepFile, base: &Base, chosen: &
     }
 }
 
-/// The files that switches are read from, in the scenario and in what varies.
+/// Files of switches named by the scenario or a varied parameter.
 fn files_of_switches(file: &SweepFile, base: &Base) -> Vec<String> {
     let in_scenario = base.table.get("switches").and_then(Value::as_array).into_iter().flatten();
     let named = in_scenario.filter_map(|switch| switch.get("config")?.as_str().map(str::to_owned));
@@ -130,13 +131,13 @@ fn files_of_switches(file: &SweepFile, base: &Base) -> Vec<String> {
     varied.chain(named).collect()
 }
 
-/// A run's own setting.
+/// Path of a key within a run.
 fn own(run: &str, path: &Path) -> Path {
     let quoted = format!("runs.'{run}'");
     Path::parse(&quoted).map_or_else(|| path.clone(), |above| above.below(path))
 }
 
-/// As it stands behind `--set PATH=`.
+/// Value as written after `--set PATH=`.
 fn written(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }

@@ -14,64 +14,60 @@ use super::values::{self, WrongValues};
 use crate::experiment::Backend;
 use crate::plot::{self, FigureSpec};
 
-/// A sweep's file as it was read.
 #[derive(Clone, Debug)]
 pub(crate) struct SweepFile {
     pub name: String,
-    /// The scenario's file, as seen from where the command runs.
+    /// Scenario file, relative to the working directory.
     pub scenario: PathBuf,
-    /// The scenario's runs that are wanted, by name; none for all.
+    /// Names of the scenario's runs to execute; all if empty.
     pub runs: Vec<String>,
-    /// In its order; none to leave the scenario's.
+    /// Seeds in order; empty for the scenario's own.
     pub seeds: Vec<u32>,
-    /// Each with each.
+    /// Axes, of which all combinations run.
     pub axes: Vec<Axis>,
-    /// Which combinations of parameters run; none for all.
+    /// Filter of parameter combinations; `None` runs all.
     pub only: Option<Only>,
     pub columns: Columns,
-    /// Figures of the results.
     pub figures: Vec<FigureSpec>,
-    /// Laid over the scenario at every point, after its parameters.
+    /// Overrides of the scenario at every point, applied after its parameters.
     pub overrides: Vec<(Path, Value)>,
-    /// What runs the points.
     pub backend: Backend,
-    /// The text, for errors that are found later.
+    /// Text of the file, for later errors.
     pub source: Source,
 }
 
 impl SweepFile {
-    /// With so many seeds, if it is said: its own first, and then the numbers that follow the highest of these.
+    /// Sets the number of seeds, if given: the first of the sweep's own, continued with the integers after the largest.
     pub(crate) fn with_seeds(mut self, count: Option<u32>) -> SweepFile {
         let Some(count) = count else { return self };
         let next = self.seeds.iter().max().map_or(1, |last| last.saturating_add(1));
         self.seeds.truncate(count as usize);
         let missing = count - self.seeds.len() as u32;
-        // Seeds end where whole numbers do.
+        // No seed exceeds `u32::MAX`.
         self.seeds.extend((next..=u32::MAX).take(missing as usize));
         self
     }
 }
 
-/// Which combinations of parameters run.
+/// Filter of parameter combinations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Only {
-    /// Networks whose ways of equal cost have a cyclic buffer dependency, without which there is no deadlock.
+    /// Networks whose equal-cost paths have a cyclic buffer dependency, without which there is no deadlock.
     ProneToDeadlock,
 }
 
-/// Parameters that go together: the first value of one with the first of the others, and so on.
+/// Parameters that vary together: the first value of one with the first of the others, and so on.
 #[derive(Clone, Debug)]
 pub(crate) struct Axis {
     pub parameters: Vec<Parameter>,
 }
 
-/// A parameter and its values.
 #[derive(Clone, Debug)]
 pub(crate) struct Parameter {
     pub path: Path,
-    /// Its key in the file.
+    /// Key in the file.
     pub key: String,
-    /// Whether the values stand there one by one.
+    /// Whether the file lists the values one by one.
     pub is_list: bool,
     pub values: Vec<Value>,
 }
@@ -85,26 +81,26 @@ const FORMAT: Format = Format {
             "",
             &["name", "scenario", "runs", "seeds", "only", "parameters", "zip", "results", "figures"],
         ),
-        // The keys of these two are the scenario's.
+        // Keys of these two tables are the scenario's.
         KnownTable::table("parameters", &[]),
         KnownTable::array("zip", &[]),
         KnownTable::table("results", &["columns", "more"]),
         KnownTable::array("figures", plot::KEYS),
-        // Parameters and their values.
+        // Parameters with their values.
         KnownTable::table("figures.where", &[]),
     ],
 };
 
-/// Seeds are the scenario's.
+/// Scenario key that `seeds` sets.
 pub(super) const SEED: &str = "scenario.seed";
 
-/// Reads a sweep's file; the scenario is not looked at.
+/// Reads a sweep's file without its scenario.
 pub(crate) fn load(path: &FilePath) -> Result<SweepFile, ConfigErrors> {
     let text = read_file(path, &FORMAT)?;
     parse(path, &text)
 }
 
-/// Checks a text that stands for the file at `path`.
+/// Parses `text` as the file at `path`.
 pub(crate) fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErrors> {
     let name = path.display().to_string();
     let (read, source) = read_text(&name, text, &FORMAT, |root| read(root, path, text))?;
@@ -113,22 +109,22 @@ pub(crate) fn parse(path: &FilePath, text: &str) -> Result<SweepFile, ConfigErro
 }
 
 impl Axis {
-    /// How many values its parameters have.
+    /// Number of values of each parameter.
     pub(crate) fn len(&self) -> usize {
         self.parameters.first().map_or(0, |parameter| parameter.values.len())
     }
 }
 
 impl Parameter {
-    /// Where in the file a value stands.
+    /// Key of a value in the file.
     pub(crate) fn key_of(&self, value: usize) -> String {
         if self.is_list { format!("{}[{value}]", self.key) } else { self.key.clone() }
     }
 }
 
-/// Notes what is wrong with the document; then nothing is returned.
+/// Parses the document and records its errors; `None` if a part is invalid.
 fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
-    // Read once more, with the order of keys and values of any kind.
+    // Second parse, which keeps the order of keys and values of any type.
     let (document, _) = DeTable::parse_recoverable(text);
     let document = document.get_ref();
     let scenario = scenario(root, path);
@@ -160,7 +156,7 @@ fn read(root: &Keys<'_>, path: &FilePath, text: &str) -> Option<SweepFile> {
     })
 }
 
-/// `[[figures]]`; whether columns are there is known with the points.
+/// Parses `[[figures]]`; column names are checked later, when the points are known.
 fn figures_of(root: &Keys<'_>, figures: &DeValue<'_>) -> Vec<FigureSpec> {
     drop(root.tables("figures", "figures"));
     let Value::Array(list) = value_of(figures) else { return Vec::new() };
@@ -197,7 +193,7 @@ fn name(root: &Keys<'_>, path: &FilePath) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// `[parameters]`, each an axis, and then each `[[zip]]`.
+/// Parses `[parameters]`, one axis each, followed by each `[[zip]]`.
 fn axes(root: &Keys<'_>, document: &DeTable<'_>) -> Vec<Axis> {
     let mut axes = Vec::new();
     match document.get("parameters").map(|value| value.get_ref()) {
@@ -237,7 +233,7 @@ fn zip(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Option<Axis> {
     Some(Axis { parameters })
 }
 
-/// The parameters of a table, in the order of the file.
+/// Parameters of a table, in the order of the file.
 fn parameters(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter> {
     let mut found = Vec::new();
     collect(root, Above { key, path: None }, table, &mut found);
@@ -245,14 +241,14 @@ fn parameters(root: &Keys<'_>, key: &str, table: &DeTable<'_>) -> Vec<Parameter>
     found.into_iter().map(|(_, parameter)| parameter).collect()
 }
 
-/// Where a table of parameters stands: its key in the sweep's file, and what it names in the scenario; none for the outermost.
+/// Key of a table of parameters in the sweep's file, and its path in the scenario; `None` for the outermost table.
 #[derive(Clone, Copy)]
 struct Above<'a> {
     key: &'a str,
     path: Option<&'a Path>,
 }
 
-/// Tables are keys written without quotes, `switch.mtu = [...]`, unless they are ranges.
+/// Collects parameters. Tables come from unquoted keys, `switch.mtu = [...]`, unless they are ranges.
 fn collect(root: &Keys<'_>, above: Above<'_>, table: &DeTable<'_>, found: &mut Vec<(usize, Parameter)>) {
     for (name, value) in table {
         let key = format!("{}.{}", above.key, name.get_ref());
@@ -279,7 +275,7 @@ fn collect(root: &Keys<'_>, above: Above<'_>, table: &DeTable<'_>, found: &mut V
     }
 }
 
-/// A scenario has keys `from`, too; lists stand below those.
+/// Distinguishes a range from keys of a scenario such as `from`, which have lists below them.
 fn is_range(table: &DeTable<'_>) -> bool {
     let is_single = |value: &DeValue<'_>| !matches!(value, DeValue::Table(_) | DeValue::Array(_));
     !table.is_empty() && table.values().all(|value| is_single(value.get_ref()))
@@ -307,7 +303,7 @@ fn refuse_twice(root: &Keys<'_>, axes: &[Axis], has_seeds: bool) {
 fn value_of(value: &DeValue<'_>) -> Value {
     match value {
         DeValue::String(text) => Value::String(text.to_string()),
-        // What the parser took for a number is one, but may be too large.
+        // The parser has accepted the number, but it may be too large.
         DeValue::Integer(n) => {
             i64::from_str_radix(n.as_str(), n.radix()).map_or_else(|_| Value::String(n.to_string()), Value::Integer)
         }

@@ -1,6 +1,6 @@
-//! A hash that is the same on every machine and in every version: FNV-1a of 128 bits.
+//! FNV-1a hash of 128 bits, the same on every machine and in every version.
 
-/// What was hashed so far. It guards against mistakes, not against malice.
+/// State of the hash. It protects against mistakes, not against malice.
 #[derive(Clone, Debug)]
 pub(crate) struct Hash(u128);
 
@@ -8,17 +8,16 @@ impl Hash {
     const BASIS: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
     const PRIME: u128 = 0x0000_0000_0100_0000_0000_0000_0000_013b;
 
-    /// The hash of nothing.
     pub(crate) fn new() -> Hash {
         Hash(Hash::BASIS)
     }
 
-    /// The hash of these bytes alone.
+    /// Hash of these bytes alone, without their length.
     pub(crate) fn of(bytes: &[u8]) -> Hash {
         Hash::new().with(bytes)
     }
 
-    /// Goes on with these bytes, and with how many they are: two texts are not the same as both in one.
+    /// Adds the length of these bytes, then the bytes: two texts hash differently from their concatenation.
     pub(crate) fn add(&mut self, bytes: &[u8]) {
         let length = (bytes.len() as u64).to_le_bytes();
         *self = self.clone().with(&length).with(bytes);
@@ -28,7 +27,6 @@ impl Hash {
         Hash(bytes.iter().fold(self.0, |hash, byte| (hash ^ u128::from(*byte)).wrapping_mul(Hash::PRIME)))
     }
 
-    /// In hexadecimal.
     pub(crate) fn text(&self) -> String {
         format!("{:032x}", self.0)
     }

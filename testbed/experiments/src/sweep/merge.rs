@@ -1,4 +1,4 @@
-//! `weir sweep merge`: the shards of a sweep as one table.
+//! `weir sweep merge`: joins the shards of a sweep to one table.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -24,13 +24,12 @@ pub(super) struct MergeArguments {
     json: bool,
 }
 
-/// A directory, and what it says of its sweep.
 struct Shard<'a> {
     directory: &'a Path,
     manifest: Manifest,
 }
 
-/// Puts the tables together, if every point is there once.
+/// Joins the tables, if every point exists exactly once.
 pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     let mut shards = Vec::new();
     for directory in &arguments.directories {
@@ -65,7 +64,7 @@ pub(super) fn merge(arguments: &MergeArguments) -> Result<(), Failure> {
     conclude(&arguments.output, &records, manifest.points, Say { json: arguments.json })
 }
 
-/// Moves what shards of the same sweep have finished into the directory of all its points. One that is at work is refused.
+/// Moves finished points of the sweep's shards into the directory of all points. Refuses a shard that is running.
 pub(super) fn take_over(shards: &Path, all: &Path, manifest: &Manifest) -> Result<(), Failure> {
     let Ok(entries) = fs::read_dir(shards) else { return Ok(()) };
     let to = SweepDir::open(all, manifest)?;

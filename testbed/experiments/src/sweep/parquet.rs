@@ -1,4 +1,4 @@
-//! A table as Parquet.
+//! Parquet writer of a table.
 
 use std::fs::File;
 use std::io;
@@ -15,7 +15,6 @@ use parquet::schema::types::{Type, TypePtr};
 use super::table::{Cell, Table};
 use crate::files::whole;
 
-/// What all cells of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ColumnType {
     Bool,
@@ -25,8 +24,8 @@ enum ColumnType {
 }
 
 impl Table {
-    /// Writes it as Parquet, whole or not at all: one row group, not compressed, so that the bytes depend on nothing but the
-    /// table.
+    /// Writes the table as Parquet, completely or not at all: one row group, not compressed, so that the bytes depend
+    /// only on the table.
     pub(crate) fn write_parquet(&self, path: &Path) -> io::Result<()> {
         whole(path, |part| self.write_parquet_to(File::create(part)?).map_err(io::Error::other))
     }
@@ -108,7 +107,7 @@ fn kind(cell: &Cell) -> Option<ColumnType> {
     }
 }
 
-/// A column that is empty is one of numbers, as nearly all results are.
+/// Common type of the cells; an empty column has the type of numbers, as nearly all results.
 fn kind_of(cells: &[Cell]) -> ColumnType {
     let join = |one: ColumnType, other: ColumnType| match (one, other) {
         (one, other) if one == other => one,

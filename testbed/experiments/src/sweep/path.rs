@@ -1,28 +1,28 @@
-//! Where a value stands in a TOML or JSON document: `switch.buffer.dt.alpha`, `workloads.0.load`, `flows.F1.throughput_bps`.
+//! Path of a value in a TOML or JSON document: `switch.buffer.dt.alpha`, `workloads.0.load`, `flows.F1.throughput_bps`.
 
 use std::borrow::Cow;
 use std::fmt;
 
 use toml::{Table, Value};
 
-/// Keys from the outermost on. In an array a key is a place, from 0; the element of this name; or `*`, each of them.
+/// Keys from the outermost inwards. In an array, a key is an index from 0, an element's name, or `*` for each element.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Path(Vec<String>);
 
-/// Why a value can't be set.
+/// Reason why a value can't be set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NoPlace {
     pub message: String,
     pub help: String,
 }
 
-/// Each of an array's elements.
+/// Key for each element of an array.
 const EACH: &str = "*";
-/// What an element of an array is known by, in a scenario and in a run's summary.
+/// Keys that name an element of an array, in a scenario and in a run's summary.
 const NAMES: [&str; 4] = ["name", "sizes", "flow", "port"];
 
 impl Path {
-    /// A path of keys with dots between them; a key with a dot in it stands in quotes. `None` if a key is empty or a quote open.
+    /// Parses keys separated by dots; a key that contains a dot is quoted. `None` if a key is empty or a quote is open.
     pub(crate) fn parse(text: &str) -> Option<Path> {
         let (mut keys, mut rest) = (Vec::new(), text);
         loop {
@@ -42,33 +42,29 @@ impl Path {
         }
     }
 
-    /// The path of what stands below.
+    /// Joins this path and a path below it.
     pub(crate) fn below(&self, key: &Path) -> Path {
         Path(self.0.iter().chain(&key.0).cloned().collect())
     }
 
-    /// The path without its first key, if that is it.
+    /// Path without its first key; `None` if the first key is another one.
     pub(crate) fn after(&self, first: &str) -> Option<Path> {
         let (key, rest) = self.0.split_first()?;
         (key == first && !rest.is_empty()).then(|| Path(rest.to_vec()))
     }
 
-    /// The keys.
     pub(crate) fn keys(&self) -> &[String] {
         &self.0
     }
 
-    /// The innermost key.
     pub(crate) fn last(&self) -> &str {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// Whether a document has something there.
     pub(crate) fn is_in(&self, document: &Table) -> bool {
         !self.values_in(document).is_empty()
     }
 
-    /// What a document has there.
     pub(crate) fn values_in<'a>(&self, document: &'a Table) -> Vec<&'a Value> {
         let mut at: Vec<&Value> = Vec::new();
         for (depth, key) in self.0.iter().enumerate() {
@@ -80,14 +76,14 @@ impl Path {
         at
     }
 
-    /// The paths of all values of this name that a document has. An element of an array goes by its name, or by its place.
+    /// Paths of all values with this key in a document. Array elements are given by name, or else by index.
     pub(crate) fn all_of(document: &Table, name: &str) -> Vec<Path> {
         let mut found = Vec::new();
         find_all(document, name, &mut Vec::new(), &mut found);
         found
     }
 
-    /// Puts a value there, with the tables that are missing on the way; a missing element of an array is an error.
+    /// Sets a value and creates missing tables on its path; a missing element of an array is an error.
     pub(crate) fn set(&self, document: &mut Table, value: &Value) -> Result<(), NoPlace> {
         let (first, rest) = self.0.split_first().expect("a path has a key");
         self.set_in_table(document, first, rest, value)
@@ -137,12 +133,12 @@ impl Path {
         }
     }
 
-    /// The path without so many keys at its end.
+    /// Path without its last `fewer` keys.
     fn before(&self, fewer: usize) -> Path {
         Path(self.0[..self.0.len() - fewer].to_vec())
     }
 
-    /// What stands there in a JSON document: one value, or none.
+    /// Value of a JSON document at this path.
     pub(crate) fn find<'a>(&self, document: &'a serde_json::Value) -> Option<&'a serde_json::Value> {
         self.0.iter().try_fold(document, |value, key| match value {
             serde_json::Value::Object(map) => map.get(key),
@@ -167,7 +163,7 @@ impl fmt::Display for Path {
     }
 }
 
-/// A key as a path has it.
+/// Key as written in a path.
 pub(super) fn quoted(key: &str) -> Cow<'_, str> {
     if key.contains('.') { Cow::Owned(format!("'{key}'")) } else { Cow::Borrowed(key) }
 }
@@ -202,7 +198,7 @@ fn find_all(table: &Table, name: &str, above: &mut Vec<String>, found: &mut Vec<
     }
 }
 
-/// The elements that a key means. A name goes before a place: a host may be called `7`.
+/// Indices of the elements that a key selects. Names have precedence over indices: a host may be called `7`.
 fn places(elements: &[Value], key: &str) -> Vec<usize> {
     if key == EACH {
         return (0..elements.len()).collect();

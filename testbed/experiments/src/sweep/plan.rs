@@ -1,4 +1,4 @@
-//! All points of a sweep, each a scenario's text and one of its runs, checked before any of them runs.
+//! Points of a sweep: each is a scenario's text and one of its runs. All are checked before any runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -26,24 +26,22 @@ use crate::experiment::{Backend, GUEST_BOOT};
 use crate::plot;
 use crate::run::{fastest, fitting, real_device, slug};
 
-/// A sweep has no more points than this.
 const POINTS_MAX: usize = 1_000_000;
 
-/// A sweep, ready to run.
 #[derive(Debug)]
 pub(crate) struct SweepPlan {
     pub name: String,
-    /// The scenario's file: what it names stands beside it.
+    /// Scenario file; files that the scenario names are relative to its folder.
     pub scenario: PathBuf,
-    /// In the order of the table.
+    /// Points in the order of the table.
     pub points: Vec<Point>,
-    /// The names of the results' columns.
+    /// Names of the results' columns.
     pub columns: Vec<String>,
-    /// What tells this sweep from others: its points.
+    /// Hash of all points, which identifies the sweep.
     pub identity: String,
-    /// What runs the points.
     pub backend: Backend,
-    /// A run of which the machine took more than this, in percent of its time, is run anew by a later call; none is without it.
+    /// Share of a run's time that may be lost to the machine, in percent. A later call repeats runs above it; `None`
+    /// repeats none.
     pub allowed_lateness: Option<f64>,
     base: Table,
     settings: Vec<Vec<(Path, Value)>>,
@@ -51,7 +49,7 @@ pub(crate) struct SweepPlan {
 }
 
 impl SweepPlan {
-    /// All points of a sweep's file. Everything is checked: `jobs` scenarios at a time.
+    /// Plans all points of a sweep's file and checks them, `jobs` scenarios at a time.
     pub(crate) fn of(file: &SweepFile, jobs: usize) -> Result<SweepPlan, Failure> {
         if !file.scenario.is_file() {
             let message = format!("there is no file {}", file.scenario.display());
@@ -95,13 +93,12 @@ impl SweepPlan {
         Ok(plan)
     }
 
-    /// Leaves out all other points. Points that stay keep their numbers and folders.
+    /// Removes points for which `is_kept` is false. Remaining points keep their numbers and folders.
     pub(crate) fn retain(&mut self, is_kept: impl FnMut(&Point) -> bool) {
         self.points.retain(is_kept);
         self.identity = identity(&self.points);
     }
 
-    /// The scenario's text at a point.
     pub(crate) fn text(&self, point: &Point) -> String {
         let mut table = self.base.clone();
         set_all(&mut table, &self.settings[point.setting], point.seed, &self.overrides)
@@ -109,10 +106,10 @@ impl SweepPlan {
         text_of(&table)
     }
 
-    /// How long all points take with real frames on this machine, each with its own length and time dilation.
+    /// Real time of all points with real frames on this machine, each with its own length and time dilation.
     ///
     /// # Errors
-    /// Without real frames.
+    /// Missing real frames.
     pub(crate) fn real_time(&self) -> Result<Duration, Failure> {
         let (mut all, mut fits) = (Duration::ZERO, BTreeMap::new());
         let mut parsed: Option<(usize, Vec<ScenarioRun>)> = None;
@@ -127,19 +124,19 @@ impl SweepPlan {
         Ok(all)
     }
 
-    /// How long one run takes. What fits this machine is measured once for each rate.
+    /// Real time of one run. The time dilation for this machine is measured once per rate.
     fn real_time_of(&self, run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) -> Result<Duration, Failure> {
         let (dilation, besides) = match self.backend {
             Backend::Hosts if run.has_machines() => (1, 5),
             Backend::Hosts => (run.time_dilation.unwrap_or(run.scenario.time_dilation()), 5),
-            // DPDK's start and end, and what is under way at a run's end.
+            // Seconds for DPDK's start and end, and for frames in flight at a run's end.
             _ => (run.time_dilation.map_or_else(|| fitting_once(run, fits), Ok)?, 3),
         };
         let boot = if self.backend == Backend::Hosts && run.boots_guests() { GUEST_BOOT } else { Duration::ZERO };
         Ok(Duration::from_nanos(run.scenario.end.as_nanos()) * dilation + Duration::from_secs(besides) + boot)
     }
 
-    /// Each combination, for each seed, in each run.
+    /// Creates each combination, for each seed, in each run.
     fn all_points(&self, file: &SweepFile, chosen: &[usize], runs: &[ScenarioRun]) -> Result<Vec<Point>, Failure> {
         let seeds: Vec<Option<u32>> =
             if file.seeds.is_empty() { vec![None] } else { file.seeds.iter().copied().map(Some).collect() };
@@ -189,14 +186,13 @@ fn fitting_once(run: &ScenarioRun, fits: &mut BTreeMap<Option<BitRate>, u32>) ->
     Ok(dilation)
 }
 
-/// What tells these points from others.
 fn identity(points: &[Point]) -> String {
     let mut identity = Hash::new();
     points.iter().for_each(|point| identity.add(point.hash.as_bytes()));
     identity.text()
 }
 
-/// The runs that are wanted, by their places.
+/// Indices of the selected runs.
 fn chosen(file: &SweepFile, runs: &[ScenarioRun]) -> Result<Vec<usize>, Failure> {
     if file.runs.is_empty() {
         return Ok((0..runs.len()).collect());
@@ -218,7 +214,8 @@ fn chosen(file: &SweepFile, runs: &[ScenarioRun]) -> Result<Vec<usize>, Failure>
     Ok(chosen)
 }
 
-/// A run's own settings win over those of all: what only stands under these would vary without effect.
+/// Refuses a parameter that a run sets itself: a run's own setting has precedence over the common one, which would vary
+/// without effect.
 fn refuse_hidden(file: &SweepFile, parameter: &Parameter, base: &Base, chosen: &[usize]) -> Result<(), ConfigErrors> {
     let Some(runs) = base.table.get("runs").and_then(Value::as_array) else { return Ok(()) };
     if parameter.path.after("switch").is_none() {
@@ -247,7 +244,7 @@ fn refuse_hidden(file: &SweepFile, parameter: &Parameter, base: &Base, chosen: &
     Ok(())
 }
 
-/// All combinations of the axes' values: the place of a value on each axis, the last axis fastest.
+/// All combinations of the axes' values: the index of a value on each axis, the last axis fastest.
 fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, ConfigErrors> {
     let each = file.axes.iter().try_fold(1_usize, |points, axis| points.checked_mul(axis.len()));
     let points = each.and_then(|each| each.checked_mul(runs.max(1))?.checked_mul(file.seeds.len().max(1)));
@@ -266,8 +263,11 @@ fn combinations(file: &SweepFile, runs: usize) -> Result<Vec<Vec<usize>>, Config
     Ok((0..each).map(combination).collect())
 }
 
-/// Has the scenario's reader check each combination, with the first seed: another one is as good. Returns the scenarios of the
-/// first combination, and the combinations that the sweep leaves out; or what is wrong, at the sweep's lines.
+/// Parses each combination's scenario with the first seed, which represents the others. Returns the scenarios of the
+/// first combination and the combinations that the sweep omits.
+///
+/// # Errors
+/// Errors of the scenario, at the sweep's lines.
 fn check(
     file: &SweepFile,
     base: &Base,
@@ -322,8 +322,8 @@ fn check(
     }
 }
 
-/// Combinations that were found good, but for which links fail: of thousands of networks few have ways that may lock each other up, and the
-/// others need not be read.
+/// Valid combinations without their link failures. Of thousands of networks few have cyclic dependencies, and the
+/// others need not be parsed completely.
 #[derive(Default)]
 struct FoundGood(Mutex<BTreeSet<String>>);
 
@@ -334,8 +334,8 @@ impl FoundGood {
         }
     }
 
-    /// Whether the fabric alone tells that the sweep leaves a combination out, as all else was found good. Where the fabric is wrong, the
-    /// whole is to be looked at.
+    /// Whether the fabric alone shows that the sweep omits a combination, whose other settings are known to be valid.
+    /// False for an invalid fabric, so that the whole is checked.
     fn leaves_out(&self, file: &SweepFile, table: &Table) -> bool {
         let Some(Only::ProneToDeadlock) = file.only else { return false };
         if !self.0.lock().expect("no thread panics with it").contains(&but_for_failures(table.clone())) {
@@ -348,7 +348,7 @@ impl FoundGood {
     }
 }
 
-/// The text without the seed of the links that fail.
+/// Text of a scenario without the seed of its link failures.
 fn but_for_failures(mut table: Table) -> String {
     if let Some(topology) = table.get_mut("topology").and_then(Value::as_table_mut) {
         topology.remove("failure_seed");
@@ -357,7 +357,6 @@ fn but_for_failures(mut table: Table) -> String {
 }
 
 impl Only {
-    /// Whether a scenario is one that runs.
     fn has(self, scenario: &Scenario) -> bool {
         match self {
             Only::ProneToDeadlock => scenario.routes.as_deref().is_some_and(Routes::has_cyclic_dependency),
@@ -365,29 +364,28 @@ impl Only {
     }
 }
 
-/// Combinations with errors after which the others are not looked at.
+/// Number of combinations with errors after which the check stops.
 const ERRORS_MAX: usize = 50;
 
-/// A fault of a combination.
 enum Finding {
-    /// Where it is known, and all that is to be said of it.
+    /// Complete errors at their place.
     Errors(ConfigErrors),
-    /// What the scenario's reader says of values.
+    /// Error of the scenario's reader about values.
     Values(OfValues),
 }
 
-/// An error of the scenario with some of the sweep's values.
+/// Error of the scenario with some of the sweep's values.
 struct OfValues {
-    /// Where in the sweep's file the last of them stands, and its parameter.
+    /// Key, in the sweep's file, of the last value in the message; `parameter` is its parameter.
     key: String,
     parameter: Path,
-    /// `switch.mtu = 64000`
+    /// Settings in the message: `switch.mtu = 64000`.
     with: String,
     message: String,
     help: String,
 }
 
-/// All errors. What the reader says alike of other values of a parameter is said once, with how many there are.
+/// Joins all errors. Equal errors about several values of a parameter are reported once, with their number.
 fn told(file: &SweepFile, found: impl IntoIterator<Item = Finding>) -> Option<ConfigErrors> {
     let mut errors: Vec<ConfigErrors> = Vec::new();
     let mut of_values: Vec<(OfValues, BTreeSet<String>)> = Vec::new();
@@ -414,19 +412,19 @@ fn told(file: &SweepFile, found: impl IntoIterator<Item = Finding>) -> Option<Co
             1 => ", as with another value".to_owned(),
             others => format!(", as with {others} others"),
         };
-        // The reader knows of no sweep: its message is about the scenario's own key.
+        // The reader does not know the sweep: its message is about the scenario's own key.
         file.source.error_at(&it.key, format!("the scenario with {}{others}: {}", it.with, it.message), it.help)
     }));
     let errors = ConfigErrors::joined(errors)?;
     ConfigErrors::of(errors.into_iter().collect())
 }
 
-/// The scenario with a combination's values.
+/// Scenario table with a combination's values.
 fn table_of(file: &SweepFile, base: &Base, combination: &[usize]) -> Result<Table, Vec<Finding>> {
     let mut table = base.table.clone();
     let values = setting(file, combination);
     set_all(&mut table, &values, file.seeds.first().copied(), &file.overrides).map_err(|(n, wrong)| {
-        // Whichever the value is.
+        // Independent of the value.
         let key = file.axes.iter().flat_map(|axis| &axis.parameters).nth(n).map_or("seeds", |it| it.key.as_str());
         vec![Finding::Errors(file.source.error_at(key, wrong.message, wrong.help))]
     })?;
@@ -443,7 +441,7 @@ fn check_one(
     let known = |errors: ConfigErrors| vec![Finding::Errors(errors)];
     let runs = base.parse(file, table).map_err(|errors| match file.overrides.is_empty() {
         true => at_parameters(file, base, &setting(file, combination), &keys(file, combination), &errors),
-        // What was laid over it is not the file's doing, and has no line there.
+        // Overrides come from the command and have no line in the file.
         false => known(errors),
     })?;
     let mut scenarios = Vec::new();
@@ -451,7 +449,7 @@ fn check_one(
         let problem = match runs.get(*run) {
             None => Some(format!("the scenario has no run number {run} any more")),
             Some(run) if file.backend == Backend::Dpdk => run.scenario.needs_virtual_time(),
-            // Flows between real hosts take no virtual time; what is left to emulated ones is looked at once they are told apart.
+            // Flows between real hosts need no virtual time; the remaining flows are checked after these are removed.
             Some(run) if file.backend == Backend::Hosts => {
                 (!run.has_real_hosts()).then(|| "no host of the scenario says how it is reached".to_owned())
             }
@@ -469,14 +467,14 @@ fn check_one(
     Ok(scenarios)
 }
 
-/// Where the values of a combination stand.
+/// Keys of a combination's values in the sweep's file.
 fn keys(file: &SweepFile, combination: &[usize]) -> Vec<String> {
     let of_axis = file.axes.iter().zip(combination);
     of_axis.flat_map(|(axis, place)| axis.parameters.iter().map(|parameter| parameter.key_of(*place))).collect()
 }
 
-/// What the scenario's reader finds wrong, at the value that does it; or where several do it together, at the last, with all
-/// that go into it.
+/// Attributes the scenario reader's errors to the value that causes them. An error of several values together is
+/// attributed to the last and lists all.
 fn at_parameters(
     file: &SweepFile,
     base: &Base,
@@ -518,7 +516,7 @@ fn at_parameters(
     errors.iter().map(finding).collect()
 }
 
-/// The files that a scenario names, switches' and messages', are part of it.
+/// Adds the files that a scenario names, switches' and messages', to its hash.
 fn add_files(
     hash: &mut Hash,
     value: &Value,
@@ -546,11 +544,11 @@ fn add_files(
 }
 
 fn json(value: &Value) -> serde_json::Value {
-    // A date is no scenario's.
+    // Scenarios have no dates, which JSON lacks.
     serde_json::to_value(value).unwrap_or_else(|_| serde_json::Value::String(value.to_string()))
 }
 
-/// `-alpha-1-16-seed-3-dsh`, for people; the number alone tells points apart.
+/// Readable part of a folder's name: `-alpha-1-16-seed-3-dsh`; the number alone identifies the point.
 fn short_name(setting: &[(Path, Value)], seed: Option<u32>, run: &str) -> String {
     const LENGTH_MAX: usize = 60;
     let values = setting.iter().map(|(path, value)| format!("{} {value}", path.last()));

@@ -1,4 +1,4 @@
-//! One point in a process of its own: what a panic or the lack of memory takes is one point.
+//! Point of a sweep in its own process: a panic or lack of memory ends only that point.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -46,16 +46,16 @@ pub(super) struct PointArguments {
     threads: usize,
 }
 
-/// Runs the point, until standard input ends: then whoever started it is gone, or wants no more.
+/// Runs the point. The end of standard input stops it: the parent has then exited, or stops the sweep.
 pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
-    // A signal to all processes of a job is for the one that started this.
+    // The parent process handles signals that reach all processes of a job.
     experiment::deaf_to_signals()?;
     let stop = Arc::new(AtomicBool::new(false));
     let (stopped, is_patient) = (stop.clone(), arguments.backend == Backend::Hosts);
     std::thread::spawn(move || {
         let _ = io::stdin().read_to_end(&mut Vec::new());
         stopped.store(true, Ordering::Relaxed);
-        // Real hosts are told to end, and what was made for them is removed.
+        // Real hosts get time to end and to be removed.
         if is_patient {
             std::thread::sleep(HOSTS_END_WITHIN);
         }
@@ -79,7 +79,6 @@ pub(super) fn run(arguments: &PointArguments) -> Result<(), Failure> {
     }
 }
 
-/// How long real hosts may take to end.
 const HOSTS_END_WITHIN: Duration = Duration::from_secs(15);
 
 fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Result<(), Failure> {
@@ -88,7 +87,7 @@ fn in_virtual_time(run: &ScenarioRun, directory: RunDir, threads: Threads) -> Re
     ran.map(drop).map_err(|error| Failure::Run(error.to_string()))
 }
 
-/// As slow as the scenario says, or as this machine needs it.
+/// Runs on DPDK, at the scenario's time dilation or the smallest that this machine sustains.
 fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
     let run = [run];
     let dilation = run[0].time_dilation.map_or_else(|| fitting(&run), Ok)?;
@@ -99,7 +98,7 @@ fn on_dpdk(run: ScenarioRun, directory: RunDir) -> Result<(), Failure> {
     real_frames.start(scenarios)?.run(&scenario, directory, &mut |_| {}, &AtomicBool::new(false)).map(drop)
 }
 
-/// As [`on_dpdk`], with the hosts real that say how they are reached.
+/// Runs as [`on_dpdk`], with real hosts where the scenario defines their access.
 fn with_real_hosts(file: &Path, run: ScenarioRun, directory: RunDir, stop: &AtomicBool) -> Result<(), Failure> {
     let (scenarios, mut hosts) = hosts::prepared(file, &[run], None)?;
     refuse_virtual_time(&scenarios)?;
@@ -109,7 +108,7 @@ fn with_real_hosts(file: &Path, run: ScenarioRun, directory: RunDir, stop: &Atom
     backend.run_with_hosts(&scenarios[0], directory, Some(&mut hosts), &mut |_| {}, stop).map(drop)
 }
 
-/// Has a point run by `program` on so many cores, and writes down what became of it. `None` if it was stopped.
+/// Runs a point in a process of `program` on `cores` cores, and stores its outcome. `None` if stopped.
 pub(super) fn finish(
     program: &Path,
     cores: usize,
@@ -146,7 +145,7 @@ fn start(program: &Path, cores: usize, plan: &SweepPlan, point: &Point, to: &Swe
 }
 
 fn wait(mut child: Child, point: &Point, stop: &Stop) -> io::Result<ExitStatus> {
-    // `Child::wait` would close it, and with it end the process.
+    // `Child::wait` would close standard input, and so end the process.
     if let Some(line) = child.stdin.take() {
         stop.hold(point.number, line);
     }
@@ -155,7 +154,7 @@ fn wait(mut child: Child, point: &Point, stop: &Stop) -> io::Result<ExitStatus> 
     status
 }
 
-/// From what the process has left behind.
+/// Determines the outcome from the exit status and the files of the process.
 fn came_to(status: ExitStatus, point: &Point, to: &SweepDir) -> io::Result<(Outcome, String)> {
     let [part, _, log] = to.under_way(point);
     if !status.success() {
@@ -169,13 +168,13 @@ fn came_to(status: ExitStatus, point: &Point, to: &SweepDir) -> io::Result<(Outc
     })
 }
 
-/// How the process ended, and its last words: of a panic, where and why.
+/// Cause of the process's end and its final output; for a panic, with place and message.
 fn reason(status: ExitStatus, said: &str) -> String {
     const WORDS_MAX: usize = 600;
     let how = match (status.code(), status.signal()) {
         (Some(101), _) => "panic".to_owned(),
         (Some(code), _) => format!("exit code {code}"),
-        // What the kernel does to the largest process when memory runs out.
+        // Signal 9 is sent by the kernel's OOM killer to the largest process.
         (None, Some(9)) => "killed (signal 9), as when memory runs out".to_owned(),
         (None, signal) => format!("killed (signal {})", signal.unwrap_or(0)),
     };

@@ -1,23 +1,23 @@
-//! A point of a sweep, as it is written down.
+//! Stored form of a sweep's point.
 
 use serde::{Deserialize, Serialize};
 
-/// One run of the scenario with values for its parameters, as it is written down beside its results.
+/// Run of the scenario with values of the sweep's parameters, stored with its results.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Point {
-    /// From 1.
+    /// Number, from 1.
     pub number: usize,
-    /// The scenario's run, by its place and its name.
+    /// Index of the scenario's run, with its name in `run_name`.
     pub run: usize,
     pub run_name: String,
-    /// The sweep's own, if it has seeds.
+    /// Seed set by the sweep.
     pub seed: Option<u32>,
-    /// The parameters by their paths, in the sweep's order.
+    /// Parameters by path, in the sweep's order.
     pub parameters: Vec<(String, serde_json::Value)>,
-    /// A hash of the scenario's text, of the files that it names, and of the run.
+    /// Hash of the scenario's text, of the files that it names, and of the run.
     pub hash: String,
-    /// The name of its folder, with the number in front.
+    /// Name of the folder, which starts with the number.
     pub folder: String,
     #[serde(skip)]
     pub(super) setting: usize,

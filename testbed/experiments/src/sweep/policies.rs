@@ -1,15 +1,15 @@
-//! Keys of the buffer policy, whichever it is: `switch.buffer.*.alpha` is of the policy that the scenario chooses, and of that of each
-//! run that chooses another.
+//! Keys of the chosen buffer policy: `switch.buffer.*.alpha` sets the policy of the scenario and of each run that
+//! chooses another.
 
 use toml::{Table, Value};
 use weir_mmu::policy::{DEFAULT, POLICIES};
 
 use super::path::{NoPlace, Path};
 
-/// What stands for the policy that is chosen.
+/// Wildcard for the chosen policy.
 const WHICHEVER: &str = "*";
 
-/// In which order values are set: the policy goes before what is of whichever it is.
+/// Rank of a key in the order of settings: the policy is set before keys of the chosen policy.
 pub(super) fn rank(path: &Path) -> u8 {
     match words(path)[..] {
         ["switch", "buffer", "policy"] => 0,
@@ -18,7 +18,7 @@ pub(super) fn rank(path: &Path) -> u8 {
     }
 }
 
-/// Puts a value where a path says. A policy leaves the tables of others behind, as that of a run does.
+/// Sets a value at a path. A policy removes the tables of others, as in a run.
 pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<(), NoPlace> {
     match words(path)[..] {
         ["switch", "buffer", "policy"] => {
@@ -40,7 +40,7 @@ pub(super) fn set(path: &Path, document: &mut Table, value: &Value) -> Result<()
     }
 }
 
-/// The form that is of each run's own policy, of a path to a key of one policy.
+/// Converts a path to a key of one policy to the form with the wildcard.
 pub(super) fn of_each_run(path: &Path) -> Option<String> {
     match words(path)[..] {
         ["switch", "buffer", policy, ref below @ ..] if !below.is_empty() && POLICIES.find(policy).is_some() => {
@@ -50,10 +50,11 @@ pub(super) fn of_each_run(path: &Path) -> Option<String> {
     }
 }
 
-/// The key of each policy that has it: of the scenario's, and of each run's that chooses one or has the key for itself.
+/// Paths of a key in each policy that has it: the scenario's, and that of each run that chooses one or sets the key
+/// itself.
 fn places(document: &mut Table, path: &Path, key: &str) -> Vec<Path> {
     let has_key = |policy: &str| {
-        // Whether a policy of another name has it, the scenario's reader knows.
+        // An unknown policy's keys are left to the scenario's reader.
         POLICIES.find(policy).is_none_or(|kind| kind.keys().iter().any(|own| own.name == key))
     };
     let below = |above: String, policy: &str| {
@@ -116,7 +117,7 @@ mod tests {
             })
             .collect();
         let quarter = Some("\"1/4\"".to_owned());
-        // The first and the last have that of all; ST has no alpha.
+        // The first and the last run have the common value; ST has no alpha.
         assert_eq!(of_runs, [None, quarter.clone(), quarter, None, None]);
     }
 

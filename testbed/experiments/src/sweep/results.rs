@@ -1,4 +1,4 @@
-//! The tables of a sweep: results, failures, and how long it took.
+//! Tables of a sweep: results, failures, and timings.
 
 use std::path::{Path, PathBuf};
 
@@ -9,23 +9,21 @@ use super::table::{Cell, Table};
 use crate::Failure;
 use crate::files::at;
 
-/// A finished point and its row.
 #[derive(Clone, Debug)]
 pub(crate) struct Record {
     pub finished: Finished,
-    /// Where its run directory is.
     pub folder: PathBuf,
-    /// The cells of the results' columns; empty cells for a point without results.
+    /// Cells of the results' columns; empty for a point without results.
     pub cells: Vec<Cell>,
-    /// None on DPDK.
+    /// CPU time in ms; `None` on DPDK.
     pub cpu_ms: Option<u64>,
-    /// What the machine took of the run, in percent of its time; 0 in virtual time, and of a point without results.
+    /// Share of the run's time lost to the machine, in percent; 0 in virtual time and for a point without results.
     pub lost_percent: f64,
     packet_hops_per_cpu_second: Option<u64>,
 }
 
 impl Record {
-    /// The record of what a point has left in its folder.
+    /// Reads the record of a finished point from its folder.
     pub(crate) fn read(finished: Finished, folder: &Path, columns: &[String]) -> Result<Record, Failure> {
         let mut record = Record {
             finished,
@@ -47,7 +45,7 @@ impl Record {
         Ok(record)
     }
 
-    /// Whether the machine took more than so many percent of the run's time; never of what is not known.
+    /// Whether the machine took more than the allowed share of the run's time; false without a limit.
     pub(crate) fn is_late(&self, allowed_percent: Option<f64>) -> bool {
         allowed_percent.is_some_and(|allowed| self.lost_percent > allowed)
     }
@@ -57,8 +55,8 @@ impl Record {
     }
 }
 
-/// Writes all tables; records stand in the order of their points. `first` is any point of the sweep, of which all have the same
-/// parameters.
+/// Writes all tables; records are in the order of their points. `first` is any point of the sweep, since all have the
+/// same parameters.
 pub(super) fn write(directory: &Path, first: &Point, columns: &[String], records: &[Record]) -> Result<(), Failure> {
     let (good, bad): (Vec<&Record>, Vec<&Record>) = records.iter().partition(|record| record.is_good());
     let mut results = head(first, &good);
@@ -98,7 +96,7 @@ pub(super) fn write(directory: &Path, first: &Point, columns: &[String], records
     timings.write_csv(&path).map_err(at(&path))
 }
 
-/// Which point a row is of.
+/// Columns that identify the point of a row.
 fn head(first: &Point, records: &[&Record]) -> Table {
     let points = || records.iter().map(|record| &record.finished.point);
     let mut columns = vec![

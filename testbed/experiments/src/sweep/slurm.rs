@@ -1,4 +1,4 @@
-//! `weir sweep --slurm`: a job array, one shard a task, and a job that merges them.
+//! `weir sweep --slurm`: a job array with one shard per task, and a job that merges the results.
 
 use std::fs;
 use std::io;
@@ -9,24 +9,22 @@ use super::directory::{MadeBy, Manifest, check};
 use crate::Failure;
 use crate::files::{at, quoted};
 
-/// What goes into the job scripts.
+/// Parameters of the job scripts.
 pub(super) struct Jobs<'a> {
-    /// The sweep's file.
     pub file: &'a Path,
     pub directory: &'a Path,
     pub tasks: usize,
-    /// Cores of a task.
     pub cores: usize,
-    /// Further options of sbatch, as they are.
+    /// Additional options of sbatch, passed unchanged.
     pub options: &'a [String],
 }
 
-/// Writes the scripts, and submits them unless it is only a rehearsal.
+/// Writes the scripts, and submits them unless this is a rehearsal.
 pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -> Result<(), Failure> {
     let manifest = Manifest { made_by: MadeBy::Merge, ..manifest.clone() };
     check(jobs.directory, &manifest)?;
     if !is_rehearsal {
-        // Before anything is written.
+        // Fails before anything is written.
         sbatch(&["--version".to_owned()])?;
     }
     let folder = jobs.directory.join("slurm");
@@ -44,7 +42,7 @@ pub(super) fn submit(jobs: &Jobs<'_>, manifest: &Manifest, is_rehearsal: bool) -
         return Ok(());
     }
     let number = sbatch(&["--parsable".to_owned(), array.display().to_string()])?;
-    // After any end: tasks of which points failed have an exit code of 1, and merging tells what is missing.
+    // `afterany`: a task with failed points has exit code 1, and the merge reports missing points.
     let after = format!("--dependency=afterany:{number}");
     let merging = sbatch(&["--parsable".to_owned(), after, merge.display().to_string()])?;
     println!("submitted: job {number}, an array of {} tasks, and job {merging}, which merges them", jobs.tasks);
@@ -84,7 +82,7 @@ impl Jobs<'_> {
         Ok(absolute(self.directory)?.join("shards"))
     }
 
-    /// Without quotes: those of sbatch are not the shell's.
+    /// Path of a log, unquoted: sbatch's quotes are not the shell's.
     fn log(&self, name: &str) -> io::Result<String> {
         Ok(absolute(self.directory)?.join("slurm").join(name).display().to_string())
     }
@@ -94,7 +92,7 @@ impl Jobs<'_> {
     }
 }
 
-/// What sbatch prints.
+/// Runs sbatch and returns its output.
 pub(crate) fn sbatch(arguments: &[String]) -> Result<String, Failure> {
     let help = "submit from a machine of a Slurm cluster, or write the scripts alone with --dry-run";
     let Output { status, stdout, stderr } = match Command::new("sbatch").args(arguments).output() {
@@ -108,7 +106,7 @@ pub(crate) fn sbatch(arguments: &[String]) -> Result<String, Failure> {
         return Err(Failure::Run(format!("sbatch: {}", String::from_utf8_lossy(&stderr).trim())));
     }
     let said = String::from_utf8_lossy(&stdout).trim().to_owned();
-    // `JOB;CLUSTER` where there are several clusters.
+    // `JOB;CLUSTER` with several clusters.
     Ok(said.split(';').next().unwrap_or_default().to_owned())
 }
 
@@ -133,7 +131,7 @@ mod tests {
         assert!(array.ends_with("--shard \"$SLURM_ARRAY_TASK_ID\"/16 -j \"${SLURM_CPUS_PER_TASK:-4}\"\n"));
         let merge = jobs.merge(Path::new("/bin/weir")).unwrap();
         assert!(merge.ends_with("exec /bin/weir sweep merge /out/a/shards/* -o /out/a\n"));
-        // No option stands after the first command.
+        // No option follows the first command.
         for script in [array, merge] {
             let command = script.find("\nexec").unwrap();
             assert!(!script[command..].contains("#SBATCH"));

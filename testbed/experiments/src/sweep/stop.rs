@@ -1,4 +1,4 @@
-//! How a sweep is stopped.
+//! Stop request of a sweep.
 
 use std::collections::BTreeMap;
 use std::process::ChildStdin;
@@ -7,16 +7,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::Failure;
 
-/// Asks all workers to stop, and their processes with them.
+/// Stop request for all workers and their processes.
 #[derive(Debug, Default)]
 pub(super) struct Stop {
     asked: AtomicBool,
-    /// Standard input of each process, by its point: where that ends, so does the process.
+    /// Standard input of each process, by its point: closing it ends the process.
     lines: Mutex<BTreeMap<usize, ChildStdin>>,
 }
 
 impl Stop {
-    /// Set by SIGINT and SIGTERM, from now on.
+    /// Creates a stop request that SIGINT and SIGTERM set from now on.
     pub(super) fn by_signals() -> Result<Arc<Stop>, Failure> {
         let stop = Arc::new(Stop::default());
         let mut signals =
@@ -35,7 +35,7 @@ impl Stop {
         self.asked.load(Ordering::SeqCst)
     }
 
-    /// Keeps a process going until it is to stop, which it may be already.
+    /// Holds a process's standard input open; drops it at once if a stop was requested.
     pub(super) fn hold(&self, point: usize, line: ChildStdin) {
         let mut lines = self.lines();
         if !self.is_asked() {
@@ -43,7 +43,7 @@ impl Stop {
         }
     }
 
-    /// A process has ended.
+    /// Closes the standard input of an ended process.
     pub(super) fn release(&self, point: usize) {
         self.lines().remove(&point);
     }

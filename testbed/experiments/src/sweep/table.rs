@@ -1,4 +1,4 @@
-//! A table of typed columns, and how it is written as CSV.
+//! Table of typed columns, with a CSV writer.
 
 use std::fs;
 use std::io;
@@ -6,7 +6,6 @@ use std::path::Path;
 
 use crate::files::whole;
 
-/// A value of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Cell {
     Empty,
@@ -16,19 +15,19 @@ pub(crate) enum Cell {
     Text(String),
 }
 
-/// Columns, each with its name and as many cells as the others.
+/// Columns with their names; all have the same number of cells.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Table {
     pub columns: Vec<(String, Vec<Cell>)>,
 }
 
 impl Cell {
-    /// A counter; a text if it is too large for a whole number of Parquet.
+    /// Cell of a counter; a text if the number exceeds Parquet's signed integers.
     pub(crate) fn whole(n: u64) -> Cell {
         i64::try_from(n).map_or_else(|_| Cell::Text(n.to_string()), Cell::Whole)
     }
 
-    /// Lists of texts are joined; other lists and tables stay JSON.
+    /// Converts JSON to a cell: lists of texts are joined, other lists and tables stay JSON.
     pub(crate) fn of_json(value: &serde_json::Value) -> Cell {
         use serde_json::Value;
         match value {
@@ -48,7 +47,7 @@ impl Cell {
         }
     }
 
-    /// As in CSV. A float has the fewest digits that are read as the same one, in whatever column: `1` or `0.1`.
+    /// Text in CSV. A float has the fewest digits that parse to the same number: `1` or `0.1`.
     pub(crate) fn text(&self) -> String {
         match self {
             Cell::Empty => String::new(),
@@ -61,12 +60,11 @@ impl Cell {
 }
 
 impl Table {
-    /// How many rows it has.
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |(_, cells)| cells.len())
     }
 
-    /// Writes it as CSV, whole or not at all.
+    /// Writes the table as CSV, completely or not at all.
     pub(crate) fn write_csv(&self, path: &Path) -> io::Result<()> {
         let mut csv = csv::Writer::from_writer(Vec::new());
         csv.write_record(self.columns.iter().map(|(name, _)| name))?;

@@ -1,20 +1,18 @@
-//! The values that a parameter takes: a list, or a range in exact decimals.
+//! Values of a parameter: a list, or a range in exact decimals.
 
 use std::fmt;
 
 use toml::{Table, Value};
 
-/// A parameter takes no more values than this.
 pub(super) const VALUES_MAX: usize = 100_000;
 
-/// An error in a list or a range.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WrongValues {
     pub message: String,
     pub help: String,
 }
 
-/// Values of a list, of a range `{ from, to, step }` or `{ from, count, step }`, or one that stands for itself.
+/// Values of a list, of a range `{ from, to, step }` or `{ from, count, step }`, or a single value.
 pub(super) fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
     match of {
         Value::Array(list) if list.is_empty() => Err(wrong("an empty list makes no run", "write one value at least")),
@@ -25,7 +23,7 @@ pub(super) fn values(of: &Value) -> Result<Vec<Value>, WrongValues> {
     }
 }
 
-/// Seeds: as [`values`], and the step of a range is 1 if it says nothing.
+/// Parses seeds as [`values`]; a range's default step is 1.
 pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
     let help = "write for example seeds = [1, 2, 3] or seeds = { from = 1, count = 20 }";
     let list = match of {
@@ -43,19 +41,19 @@ pub(super) fn seeds(of: &Value) -> Result<Vec<u32>, WrongValues> {
     }
 }
 
-/// A whole number of the last of so many decimal places.
+/// Decimal number `digits` / 10^`places`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Decimal {
     digits: i128,
     places: u32,
 }
 
-/// What a number was written as, so that the range's values are written alike.
+/// Form of a number in the file, which the range's values keep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum NumberForm {
     Integer,
     Float,
-    /// A string with this unit.
+    /// String with this unit.
     Quantity(String),
 }
 
@@ -92,7 +90,7 @@ enum End {
     Count(usize),
 }
 
-/// All steps from the one on, to the other if one of them meets it.
+/// All steps, up to and including the end if a step meets it.
 fn steps(from: Decimal, step: Decimal, end: End) -> Result<Vec<Decimal>, WrongValues> {
     let places = from.places.max(step.places).max(if let End::To(to) = end { to.places } else { 0 });
     let [first, by] = [from, step].map(|decimal| decimal.digits_at(places));
@@ -119,11 +117,11 @@ fn steps(from: Decimal, step: Decimal, end: End) -> Result<Vec<Decimal>, WrongVa
     Ok((0..count).map(|n| Decimal { digits: first + n * by, places }).collect())
 }
 
-/// Reads a number: `0.1`, `10`, `"10KB"`. No exact decimal is longer than those that a scenario has.
+/// Parses a number: `0.1`, `10`, `"10KB"`. Limits on its length keep decimals exact.
 fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), WrongValues> {
     let (text, kind) = match value {
         Value::Integer(n) => (n.to_string(), NumberForm::Integer),
-        // The shortest decimal that is read as the same number: what was written, but for zeros.
+        // Shortest decimal with the same value: the original text, but for zeros.
         Value::Float(x) => (x.to_string(), NumberForm::Float),
         Value::String(text) => {
             let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || ".-_".contains(c));
@@ -141,7 +139,7 @@ fn number(key: &str, value: &Value) -> Result<(Decimal, NumberForm), WrongValues
     Ok((decimal, kind))
 }
 
-/// What all three are, where a range of whole numbers may have decimal steps.
+/// Common form of all three numbers; a range of integers may have decimal steps.
 fn common(kinds: [NumberForm; 3]) -> Result<NumberForm, WrongValues> {
     let is_number = |kind: &NumberForm| !matches!(kind, NumberForm::Quantity(_));
     if kinds.iter().all(is_number) {
@@ -167,7 +165,7 @@ impl NumberForm {
 }
 
 impl Decimal {
-    /// Places and digits beyond this are no scenario's.
+    /// Limits of decimal places and digits; scenarios have no longer numbers.
     const PLACES_MAX: usize = 12;
     const DIGITS_MAX: usize = 18;
 
@@ -190,7 +188,7 @@ impl Decimal {
 }
 
 impl fmt::Display for Decimal {
-    /// Without zeros at the end.
+    /// Formats without trailing zeros.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let unit = 10_i128.pow(self.places);
         let sign = if self.digits < 0 { "-" } else { "" };

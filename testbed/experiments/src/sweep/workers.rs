@@ -1,4 +1,4 @@
-//! As many points at a time as there are cores.
+//! Worker threads that run as many points in parallel as there are cores.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,11 +11,11 @@ use super::point_file::Point;
 use super::stop::Stop;
 use crate::Failure;
 
-/// Has these points run by `program` on `jobs` cores, a point on each, or on several where there are fewer points; each that is
-/// finished is told of, from whatever thread. Returns early when it is asked to.
+/// Runs points by `program` on `jobs` cores: one point per core, or several cores per point with fewer points than
+/// cores. Calls `tell` for each finished point, on any thread. Returns early if stopped.
 ///
 /// # Errors
-/// The first that is not a point's own, such as a full disk; then nothing more is started.
+/// The first error outside a point, such as a full disk; nothing more is started then.
 pub(super) fn run(
     program: &Path,
     jobs: usize,
@@ -51,7 +51,7 @@ pub(super) fn run(
     }
 }
 
-/// How many cores each point has of those that run at a time.
+/// Numbers of cores of the points that run in parallel.
 fn shares(cores: usize, points: usize) -> Vec<usize> {
     let at_a_time = cores.min(points).max(1);
     (0..at_a_time.min(points)).map(|n| cores / at_a_time + usize::from(n < cores % at_a_time)).collect()
@@ -72,7 +72,7 @@ mod tests {
 
     const SWEEP: &str = "runs = [\"DT\"]\nseeds = [1, 2]\n";
 
-    /// A program in place of weir's own.
+    /// Program that replaces weir's own.
     fn program(directory: &TempDir, script: &str) -> PathBuf {
         let path = directory.path().join("program");
         fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -117,7 +117,7 @@ mod tests {
         let plan = plan(&directory, SWEEP).unwrap();
         let to = sweep_dir(&directory, &plan);
         let points: Vec<&Point> = plan.points.iter().collect();
-        // It ends where its standard input does.
+        // The program ends with its standard input.
         let program = program(&directory, "cat");
         let stop = Stop::default();
         std::thread::scope(|scope| {

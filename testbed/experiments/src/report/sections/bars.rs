@@ -9,10 +9,9 @@ use crate::report::events::{QueueEvents, Spans};
 use crate::report::input::natural;
 use crate::table::count;
 
-/// Rows that a plot has at most.
 const ROWS_MAX: usize = 24;
 
-/// When ports were paused, and where frames were dropped.
+/// Section with the pauses and drops of ports.
 pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
     let mut lengths: BTreeMap<&(String, String), (u64, f64)> = BTreeMap::new();
     for (queue, events) in drawn.iter().flat_map(|run| &run.events.queues).filter(|(_, of)| has_bars(of)) {
@@ -21,7 +20,7 @@ pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
         of_queue.1 += events.paused_peer.length + events.paused_by_peer.length;
     }
     let all = lengths.len();
-    // Where frames were dropped comes first.
+    // Queues with drops come first.
     let mut ranked: Vec<_> = lengths.into_iter().collect();
     ranked.sort_by(|(_, one), (_, other)| (other.0 > 0).cmp(&(one.0 > 0)).then(other.1.total_cmp(&one.1)));
     ranked.truncate(ROWS_MAX);
@@ -67,7 +66,8 @@ pub(super) fn pauses(drawn: &[Drawn<'_>]) -> Option<Section> {
     })
 }
 
-/// When queues were in a state that the policy shows, as SPFC's victim state; `None` for a gauge that is no state.
+/// Section with the time of queues in a state of the policy, such as SPFC's victim state; `None` for a gauge of another
+/// type.
 pub(super) fn states(drawn: &[Drawn<'_>], queues: &Chosen, gauge: &GaugeColumn) -> Option<Section> {
     let on = gauge.state.as_deref()?;
     let mut plots = Vec::new();

@@ -1,26 +1,26 @@
-//! The columns of a series that are the gauges of buffer policies, flow controls and congestion controls.
+//! Columns of a series that are gauges of buffer policies, flow controls and congestion controls.
 
 use weir_reader::{Gauge, Unit};
 use weir_results::run_dir::{FLOW_COLUMNS, QUEUE_COLUMNS, queue_gauges};
 
 use crate::report::series::SeriesFile;
 
-/// A gauge that a series has a column of for some queue, in words.
+/// Gauge with a column in a series, with its texts.
 pub(super) struct GaugeColumn {
-    /// What the column is called after port and class.
+    /// Suffix of the column's name, after port and class.
     pub name: String,
-    /// What tables call it.
+    /// Name in tables.
     pub label: String,
     pub title: String,
     pub about: String,
-    /// What one that is in the state is called, of a gauge that is a state.
+    /// Name of the state that the gauge reports, for a gauge of a state.
     pub state: Option<String>,
-    /// Whether all queues of a port say the same.
+    /// Whether all queues of a port have the same value.
     pub of_port: bool,
 }
 
 impl GaugeColumn {
-    /// What links lead to.
+    /// Anchor for links.
     pub(super) fn id(&self) -> String {
         self.name.trim_end_matches("_bytes").replace('_', "-")
     }
@@ -39,7 +39,7 @@ impl GaugeColumn {
         }
     }
 
-    /// A column of a policy or flow control that this program does not have: its name is all that is known.
+    /// Gauge of a policy or flow control that this program lacks: only its name is known.
     fn unknown(name: &str) -> GaugeColumn {
         let label = name.trim_end_matches("_bytes").replace('_', " ");
         GaugeColumn {
@@ -53,7 +53,7 @@ impl GaugeColumn {
     }
 }
 
-/// What these series show of these flows besides what they send and receive, by the columns' names.
+/// Names of the flows' gauges in the series, without the standard columns.
 pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &[String]) -> Vec<String> {
     let mut gauges: Vec<String> = Vec::new();
     for column in files.flat_map(SeriesFile::columns) {
@@ -66,7 +66,7 @@ pub(crate) fn of_flows<'f>(files: impl Iterator<Item = &'f SeriesFile>, flows: &
     gauges
 }
 
-/// The gauges of queues in these series: those that the program knows first.
+/// Gauges of queues in the series, those that the program knows first.
 pub(super) fn of<'f>(files: impl Iterator<Item = &'f SeriesFile>) -> Vec<GaugeColumn> {
     let mut gauges: Vec<GaugeColumn> = queue_gauges().into_iter().map(GaugeColumn::known).collect();
     for column in files.flat_map(SeriesFile::columns) {

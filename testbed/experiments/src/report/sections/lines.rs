@@ -8,10 +8,10 @@ use super::{Chosen, Drawn, LINES_MAX, POINTS, Plot, Section, queue_name, queue_n
 use crate::report::charts::{Axis, Chart, ChartLine, Column, Columns, color};
 use crate::report::series::Thinner;
 
-/// A limit is drawn as long as the axis need not reach further than this many times what it limits.
+/// Maximum of a limit that is drawn whole, as a multiple of the limited quantity.
 const LIMIT_SHOWN: f64 = 2.5;
 
-/// What numbers are of, which gives an axis its unit.
+/// Physical quantity of a plot, which determines the axis's unit.
 #[derive(Clone, Copy)]
 enum Quantity {
     Bytes,
@@ -19,13 +19,13 @@ enum Quantity {
     Number,
 }
 
-/// A unit, and how many of the file's it is.
+/// Unit of an axis; `of` is its size in the file's unit.
 struct Unit {
     name: &'static str,
     of: f64,
 }
 
-/// A plot of each run.
+/// Description of a section with a plot for each run.
 struct Lines<'a> {
     id: Cow<'static, str>,
     title: Cow<'static, str>,
@@ -65,8 +65,8 @@ impl Unit {
 }
 
 impl Lines<'_> {
-    /// A section with a plot for each run that has one of these columns with a number above 0; `None` without such a run. `more`
-    /// adds to a run's chart, and says how far up that reaches.
+    /// Section with a plot for each run that has one of these columns with a value above 0; `None` without such a run.
+    /// `more` adds lines to a run's chart, and returns their maximum.
     fn section(
         self,
         drawn: &[Drawn<'_>],
@@ -78,7 +78,7 @@ impl Lines<'_> {
         let values = |drawn: &'_ Drawn<'_>, name: &String| -> Option<Vec<f64>> {
             let key = key(name);
             let values = drawn.means.get(&key).or_else(|| drawn.samples.get(&key))?;
-            // A rate that never changes slows nobody down.
+            // A peer with a constant rate is never slowed down.
             let is_idle = self.kind == "peer_rate_bps" && values.iter().all(|value| *value == values[0]);
             (greatest(values) > 0.0 && !is_idle).then(|| values.clone())
         };
@@ -116,7 +116,7 @@ impl Lines<'_> {
         Some(Section { id: self.id, title: self.title, notes: self.notes, choices: Vec::new(), plots })
     }
 
-    /// The names as the legend has them.
+    /// Names in the legend.
     fn shown(&self) -> Vec<String> {
         let parts: Option<Vec<_>> = self.names.iter().map(|name| name.rsplit_once('.')).collect();
         match parts {
@@ -126,7 +126,7 @@ impl Lines<'_> {
     }
 }
 
-/// The queues, with T(t) of the fullest.
+/// Ingress queues, with T(t) of the fullest.
 pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let mut notes = vec![
         "What each ingress queue holds: private buffer, shared segment and headroom together. Dashed: T(t), with which the shared part \
@@ -156,7 +156,6 @@ pub(super) fn ingress(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chose
     })
 }
 
-/// One queue in its parts.
 pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let has = |run: &Drawn<'_>, name: &String| run.sample(name, "ingress_bytes").is_some_and(|all| greatest(all) > 0.0);
     let names: Vec<&String> = queues.names.iter().filter(|name| drawn.iter().any(|run| has(run, name))).collect();
@@ -210,7 +209,7 @@ pub(super) fn segments(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chos
     Some(Section { id: "segments".into(), title: "One queue by segment".into(), notes, choices, plots })
 }
 
-/// Shared segments and their sizes.
+/// Usage and size of shared segments.
 pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) -> Option<Section> {
     let mut notes = vec![
         "Each switch's shared segment: the part in use. Dashed: the segment's size, where that is near.".to_owned(),
@@ -237,7 +236,6 @@ pub(super) fn pools(drawn: &[Drawn<'_>], columns: &mut Columns, pools: &Chosen) 
     })
 }
 
-/// What flows deliver.
 pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen) -> Option<Section> {
     let mut notes = vec![format!("Payload that arrives at each flow's receiver, {}.", means_over(drawn))];
     notes.extend(flows.note("flows", "the fastest"));
@@ -254,7 +252,6 @@ pub(super) fn flow_rates(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// What comes in at the queues.
 pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let note = "What comes in at each port and class, as on the wire";
     let lines = Lines {
@@ -270,7 +267,7 @@ pub(super) fn queue_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &C
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// GFC: the rates that peers were set.
+/// GFC: rates that ports set for their peers.
 pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Chosen) -> Option<Section> {
     let lines = Lines {
         id: "peer-rates".into(),
@@ -288,7 +285,7 @@ pub(super) fn peer_rates(drawn: &[Drawn<'_>], columns: &mut Columns, queues: &Ch
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// A number that the policy shows of queues, as DSH's headroom estimate; `None` for a gauge that is a state.
+/// Gauge of queues from the buffer policy, such as DSH's headroom estimate; `None` for a gauge of a state.
 pub(super) fn gauge(
     drawn: &[Drawn<'_>],
     columns: &mut Columns,
@@ -311,7 +308,7 @@ pub(super) fn gauge(
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// What congestion control shows of flows, as DCQCN's α.
+/// Gauge of flows from congestion control, such as DCQCN's α.
 pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Chosen, gauge: &str) -> Option<Section> {
     let (shown, quantity) = match gauge.rsplit_once('_') {
         Some((shown, "bps")) => (shown, Quantity::Rate),
@@ -322,7 +319,7 @@ pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     abouts.dedup();
     let about = match abouts[..] {
         [about] => about,
-        // It is unknown, or not the same under each congestion control.
+        // The gauge is unknown, or differs between congestion controls.
         _ => "what congestion control shows of each flow",
     };
     let mut notes = vec![format!("Column {gauge} of series.csv: {about}.")];
@@ -340,7 +337,7 @@ pub(crate) fn flow_gauge(drawn: &[Drawn<'_>], columns: &mut Columns, flows: &Cho
     lines.section(drawn, columns, |_, _, _, _| 0.0)
 }
 
-/// GFC by stages: the stage that each port told its peer last.
+/// Buffer-based GFC: the stage that each port last advertised to its peer.
 pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Section> {
     let (mut plots, mut top) = (Vec::new(), 0.0_f64);
     let mut told: BTreeMap<&(String, String), usize> = BTreeMap::new();
@@ -360,7 +357,7 @@ pub(super) fn stages(drawn: &[Drawn<'_>], columns: &mut Columns) -> Option<Secti
         if !queues.iter().any(|queue| of_queue(queue).is_some()) {
             continue;
         }
-        // All instants, and the stage of each queue since its last.
+        // All instants, with the stage of each queue since its last change.
         let changes = queues.iter().enumerate().flat_map(|(n, queue)| {
             of_queue(queue).into_iter().flat_map(move |of| of.stages.iter().map(move |(at, stage)| (*at, n, *stage)))
         });
@@ -410,14 +407,14 @@ fn limit(name: &str, column: Column) -> ChartLine {
     ChartLine { is_dashed: true, ..ChartLine::nth(color::BLACK, name, column) }
 }
 
-/// `means over 200 us`.
+/// Note on the averaging window: `means over 200 us`.
 fn means_over(drawn: &[Drawn<'_>]) -> String {
     let over = drawn.iter().map(|run| run.over_us).fold(0.0, f64::max);
     let digits = if over < 10.0 { 1 } else { 0 };
     format!("means over {over:.digits$} us")
 }
 
-/// The greatest number; not a number if there is none.
+/// Largest number; NaN if there is none.
 fn greatest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::NAN, f64::max)
 }

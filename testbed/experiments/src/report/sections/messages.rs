@@ -7,10 +7,10 @@ use crate::report::completion::{Messages, distribution, points};
 use crate::report::input::Run;
 use crate::table::count;
 
-/// Lines that a distribution's plot has at most; beyond them each run has one.
+/// Maximum number of lines in a plot of distributions; above it, each run has one line.
 const DISTRIBUTIONS_MAX: usize = 14;
 
-/// Slowdown by size of the message: the mean, and the 99th percentile.
+/// Slowdown by message size: the mean, and the 99th percentile.
 pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
     let mut traffics: Vec<&str> = Vec::new();
     for traffic in runs.iter().flat_map(|run| &run.summary.traffic) {
@@ -83,7 +83,7 @@ pub(super) fn by_size(runs: &[Run], columns: &mut Columns) -> Option<Section> {
     })
 }
 
-/// The distributions of FCT and slowdown.
+/// Distributions of FCT and slowdown.
 pub(super) fn distributions(runs: &[Run], columns: &mut Columns) -> Result<Option<Section>, Failure> {
     let mut messages = Vec::new();
     for run in runs {

@@ -1,4 +1,4 @@
-//! Where switches and hosts go in a drawing.
+//! Placement of switches and hosts in a drawing.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;
@@ -8,16 +8,15 @@ use weir_units::BitRate;
 
 use crate::picture::Point;
 
-/// Places of all nodes.
 pub(super) struct Layout {
     pub width: f64,
     pub height: f64,
-    /// As the topology has them.
+    /// Switches in the topology's order.
     pub switches: Vec<Node>,
     pub hosts: Vec<Hosts>,
 }
 
-/// A box, by its middle.
+/// Box, given by its centre.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Node {
     pub at: Point,
@@ -25,20 +24,20 @@ pub(super) struct Node {
     pub height: f64,
 }
 
-/// Hosts of one switch that are drawn as one box: one, or all that are alike.
+/// Hosts of one switch that share a box: a single host, or all similar ones.
 pub(super) struct Hosts {
     pub names: Vec<String>,
     pub label: String,
     pub detail: String,
-    /// By its place.
+    /// Index of the switch.
     pub switch: usize,
     pub is_cut: bool,
     pub node: Node,
 }
 
-/// A switch with more hosts than this has them in one box,
+/// Maximum number of separate hosts of a switch; more share a box.
 const HOSTS_MAX: usize = 8;
-/// and so have all switches of a fabric with more hosts than this.
+/// Maximum number of separate hosts of a fabric; with more, the hosts of each switch share a box.
 const ALL_HOSTS_MAX: usize = 28;
 
 const WIDTH: f64 = 1_000.0;
@@ -50,7 +49,7 @@ const HOST_HEIGHT: f64 = 36.0;
 const BETWEEN_LAYERS: f64 = 120.0;
 
 impl Layout {
-    /// Switches without hosts stand above those that they are joined to; where all have hosts and links go round, in a ring.
+    /// Places switches in layers above the hosts; 3 to 12 switches that are all in the lowest layer form a ring.
     pub(super) fn of(topology: &Topology) -> Layout {
         let hosts = hosts(topology);
         let levels = levels(topology);
@@ -60,7 +59,7 @@ impl Layout {
     }
 }
 
-/// How far each switch is from hosts: 0 with some of its own.
+/// Distance of each switch to the nearest host: 0 with hosts of its own.
 fn levels(topology: &Topology) -> Vec<usize> {
     let place: BTreeMap<&str, usize> =
         topology.switches.iter().enumerate().map(|(n, name)| (name.as_str(), n)).collect();
@@ -95,7 +94,7 @@ fn levels(topology: &Topology) -> Vec<usize> {
     levels.into_iter().map(|level| if level == usize::MAX { 0 } else { level }).collect()
 }
 
-/// The hosts' boxes, without places.
+/// Boxes of the hosts, without positions.
 fn hosts(topology: &Topology) -> Vec<Hosts> {
     let mut boxes = Vec::new();
     for (switch, name) in topology.switches.iter().enumerate() {
@@ -106,7 +105,7 @@ fn hosts(topology: &Topology) -> Vec<Hosts> {
             let is_plain = host.outages.is_empty() && host.copies == 0;
             match alike.iter_mut().find(|(rate, _)| together && is_plain && *rate == host.rate_bps) {
                 Some((_, others)) => others.push(host),
-                // What differs is never found again.
+                // A host with its own outages or copies never shares a box.
                 None => alike.push((if is_plain { host.rate_bps } else { u64::MAX }, vec![host])),
             }
         }
@@ -134,12 +133,12 @@ fn one_box(switch: usize, hosts: &[&HostPlace]) -> Hosts {
     }
 }
 
-/// `10Gbps`; nothing of a file that says 0.
+/// Rate in words: `10Gbps`; empty for a recorded rate of 0.
 pub(super) fn rate_words(bps: u64) -> String {
     if bps == 0 { String::new() } else { BitRate::bps(bps).to_string() }
 }
 
-/// The lowest layer's hosts decide how wide everything is.
+/// Layout in layers; the hosts of the lowest layer determine the width.
 fn layers(mut hosts: Vec<Hosts>, levels: &[usize], top: usize) -> Layout {
     let y = |level: usize| MARGIN + SWITCH_HEIGHT / 2.0 + (top - level) as f64 * BETWEEN_LAYERS;
     let hosts_y = y(0) + if levels.len() == 1 { 110.0 } else { 90.0 };
@@ -182,7 +181,7 @@ fn layers(mut hosts: Vec<Hosts>, levels: &[usize], top: usize) -> Layout {
     }
 }
 
-/// Switches on a circle, their hosts outside.
+/// Layout with switches on a circle and their hosts outside.
 fn ring(topology: &Topology, mut hosts: Vec<Hosts>) -> Layout {
     let count = topology.switches.len();
     let radius = 70.0 + 22.0 * count as f64;
@@ -202,7 +201,7 @@ fn ring(topology: &Topology, mut hosts: Vec<Hosts>) -> Layout {
             of_switch.node.at = place(angle(switch) + apart * (n as f64 - (own as f64 - 1.0) / 2.0), far);
         }
     }
-    // Nothing may stand below the lowest node.
+    // No space below the lowest node.
     let nodes = || hosts.iter().map(|of| of.node.at.y);
     let lowest = nodes().fold(middle.y, f64::max) + HOST_HEIGHT / 2.0 + MARGIN;
     Layout { width: 2.0 * middle.x, height: lowest, switches, hosts }

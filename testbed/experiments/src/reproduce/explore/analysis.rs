@@ -1,14 +1,16 @@
-//! What decides whether something holds: shares with intervals, variance-based indices, and a tree of two levels.
+//! Analysis of the parameters that decide whether a claim holds: shares with intervals, variance-based indices, and a
+//! tree of two levels.
 //!
-//! Indices are of first order: how much of the variance of "it holds" (1 or 0) goes with one open thing, by ω² (Hays 1963), which
-//! takes off what a thing of many values explains by chance. Whether that is more than chance is tried by permutation.
+//! Indices are of first order: ω² (Hays 1963), the share of the variance of "the claim holds" (1 or 0) that one
+//! parameter explains. ω² subtracts the share that many values explain by chance. A permutation test gives its
+//! significance.
 
 use weir_units::SplitMix64;
 
 use super::design::Setting;
 use crate::reproduce::statistics;
 
-/// In how many settings something holds.
+/// Number of settings in which a claim holds, and of all settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Count {
     pub holds: usize,
@@ -25,7 +27,7 @@ impl Count {
         self.holds as f64 / self.of.max(1) as f64
     }
 
-    /// Wilson's interval of 95 %; the share itself where all settings were run.
+    /// Wilson's interval of 95 %; the share itself if every setting ran.
     pub(super) fn interval(self, is_all: bool) -> (f64, f64) {
         if is_all {
             return (self.share(), self.share());
@@ -34,37 +36,37 @@ impl Count {
     }
 }
 
-/// How much one open thing has to do with it.
+/// Influence of one unspecified parameter on a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Influence {
-    /// The thing, by its place.
+    /// Index of the parameter.
     pub open: usize,
-    /// ω², from 0 to 1.
+    /// Effect size ω², from 0 to 1.
     pub index: f64,
-    /// How often chance alone does as much with one of the things.
+    /// Probability that chance explains as much with one of the parameters.
     pub chance: f64,
-    /// How many settings this is of.
     settings: usize,
 }
 
 impl Influence {
-    /// Whether it is much, and more than chance; of few settings nothing is said.
+    /// Whether the influence is large and significant; false with few settings.
     pub(super) fn decides(&self) -> bool {
         self.index >= 0.1 && self.chance <= 0.02 && self.settings >= SETTINGS_MIN
     }
 }
 
-/// Fewer settings than this tell nothing.
+/// Minimum number of settings for a conclusion.
 const SETTINGS_MIN: usize = 12;
 
-/// The influences of all things, the strongest first. `settings` and `outcomes` go together; things have so many values each.
+/// Influences of all parameters, the strongest first. `settings` and `outcomes` correspond by index; `values` has the
+/// number of values of each parameter.
 pub(super) fn influences(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -> Vec<Influence> {
     let mut all: Vec<Influence> = (0..values.len())
         .map(|open| {
             let groups: Vec<usize> = settings.iter().map(|setting| setting[open]).collect();
             let index = omega_squared(values[open], &groups, outcomes);
             let chance = if index > 0.0 { by_chance(values[open], &groups, outcomes) } else { 1.0 };
-            // So many things are tried.
+            // Bonferroni correction for the number of parameters.
             Influence { open, index, chance: (chance * values.len() as f64).min(1.0), settings: outcomes.len() }
         })
         .collect();
@@ -82,7 +84,7 @@ fn omega_squared(values: usize, groups: &[usize], outcomes: &[bool]) -> f64 {
     ((between - (used - 1.0) * within) / (total + within)).clamp(0.0, 1.0)
 }
 
-/// Sums of squares between groups and in all, and how many groups there are.
+/// Sum of squares between groups, total sum of squares, and number of groups used.
 fn squares(values: usize, groups: &[usize], outcomes: &[bool]) -> (f64, f64, usize) {
     let mut counts = vec![Count::default(); values];
     for (group, holds) in groups.iter().zip(outcomes) {
@@ -96,7 +98,7 @@ fn squares(values: usize, groups: &[usize], outcomes: &[bool]) -> (f64, f64, usi
     (between.filter(|it| it.is_finite()).sum(), all.of as f64 * mean * (1.0 - mean), used.count())
 }
 
-/// The share of shuffled outcomes of which as much goes with the groups.
+/// Share of shuffled outcomes of which the groups explain as much (permutation test).
 fn by_chance(values: usize, groups: &[usize], outcomes: &[bool]) -> f64 {
     const TRIALS: usize = 999;
     let (found, ..) = squares(values, groups, outcomes);
@@ -112,7 +114,7 @@ fn by_chance(values: usize, groups: &[usize], outcomes: &[bool]) -> f64 {
     (as_much + 1) as f64 / (TRIALS + 1) as f64
 }
 
-/// In how many settings it holds with each value of a thing.
+/// Settings in which the claim holds, for each value of a parameter.
 pub(super) fn by_value(values: usize, open: usize, settings: &[&Setting], outcomes: &[bool]) -> Vec<Count> {
     let of = |value: usize| {
         let with = settings.iter().zip(outcomes).filter(move |(setting, _)| setting[open] == value);
@@ -121,25 +123,25 @@ pub(super) fn by_value(values: usize, open: usize, settings: &[&Setting], outcom
     (0..values).map(of).collect()
 }
 
-/// What decides, and how.
+/// Decision tree of two levels.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Tree {
-    /// The thing that decides, by its place.
+    /// Index of the deciding parameter.
     pub open: usize,
-    /// One for each of its values with settings.
+    /// Branches, one per value that occurs in the settings.
     pub branches: Vec<Branch>,
 }
 
-/// A branch of the tree: with these values of a thing it holds so often, and what decides then.
+/// Branch of the tree: the settings with one value of the deciding parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Branch {
     pub value: usize,
     pub count: Count,
-    /// The thing that decides among those, and how often it holds with each of its values.
+    /// Deciding parameter among these settings, and counts for each of its values.
     pub then: Option<(usize, Vec<Count>)>,
 }
 
-/// The tree below the thing that decides; none if nothing does.
+/// Builds the decision tree; `None` if no parameter decides.
 pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -> Option<Tree> {
     let first = *influences(values, settings, outcomes).first().filter(|influence| influence.decides())?;
     let branch = |value: usize| {
@@ -160,13 +162,13 @@ pub(super) fn tree(values: &[usize], settings: &[&Setting], outcomes: &[bool]) -
     Some(Tree { open: first.open, branches })
 }
 
-/// The setting nearest to `taken` of those with this outcome: it differs in the fewest things; of several the first.
+/// Setting with a true outcome that differs from `taken` in the fewest parameters; the first of equals.
 pub(super) fn nearest<'s>(taken: &Setting, settings: &[&'s Setting], outcomes: &[bool]) -> Option<&'s Setting> {
     let good = settings.iter().zip(outcomes).filter(|(_, holds)| **holds).map(|(setting, _)| *setting);
     good.min_by_key(|setting| differences(taken, setting))
 }
 
-/// In how many things two settings differ.
+/// Number of parameters in which two settings differ.
 pub(super) fn differences(one: &Setting, other: &Setting) -> usize {
     one.iter().zip(other).filter(|(one, other)| one != other).count()
 }
@@ -189,7 +191,7 @@ mod tests {
         let found = influences(&VALUES, &all, &holds);
         assert!(found[0].open == 1 && found[0].index > 0.99 && found[0].decides(), "{found:?}");
         assert!(found[1..].iter().all(|other| !other.decides()), "{found:?}");
-        // It holds with the first value of thing 0, and else with the first of thing 2 alone.
+        // Holds with value 0 of parameter 0, and otherwise only with value 0 of parameter 2.
         let (all, holds) = outcomes(&settings, |setting| setting[0] == 0 || setting[2] == 0);
         let Tree { open, branches } = tree(&VALUES, &all, &holds).unwrap();
         assert_eq!((open, branches[0].count, branches[0].then.clone()), (0, Count { holds: 16, of: 16 }, None));

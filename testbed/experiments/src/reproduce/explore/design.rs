@@ -1,18 +1,18 @@
-//! Which settings are run, in which order.
+//! Choice and order of the settings that run.
 //!
-//! An Owen-scrambled Sobol sequence (Burley, JCGT 2020) walks through the settings; one that it has met is not met again. So any
-//! first part of the order is spread evenly over all settings, and where the budget reaches so far the whole is a full factorial
-//! design. The order does not depend on how many are run, nor on what they come to: a larger budget goes on with the same one.
+//! An Owen-scrambled Sobol sequence (Burley, JCGT 2020) visits the settings; repeated ones are skipped. Any first part
+//! of the order is spread evenly over all settings, and a sufficient budget gives a full factorial design. The order
+//! depends neither on the number of settings nor on results: a larger budget continues the same order.
 
 use std::collections::BTreeSet;
 
-/// A value of each open thing, by its place.
+/// Index of a value for each unspecified parameter.
 pub(super) type Setting = Vec<usize>;
 
-/// After so many steps in a row that met no new setting the rest is taken in order.
+/// Number of consecutive steps without a new setting after which the rest is taken in order.
 const IN_VAIN_MAX: u32 = 4_096;
 
-/// The first settings of the order, `wanted` at most, for things with so many values each.
+/// First settings of the order, `wanted` at most; `values` has the number of values of each parameter.
 pub(super) fn settings(values: &[usize], wanted: usize) -> Vec<Setting> {
     let all = combinations(values);
     let wanted = all.map_or(wanted, |all| wanted.min(all));
@@ -34,7 +34,7 @@ pub(super) fn settings(values: &[usize], wanted: usize) -> Vec<Setting> {
     order
 }
 
-/// How many settings there are; `None` if they are not to be counted.
+/// Number of all settings; `None` above a million.
 pub(super) fn combinations(values: &[usize]) -> Option<usize> {
     const COUNTED_MAX: usize = 1_000_000;
     let all = values.iter().try_fold(1_usize, |all, count| all.checked_mul(*count));

@@ -1,4 +1,5 @@
-//! A map of claims: `map.json`. In how many settings each holds, what decides, and where all hold together.
+//! Map of claims, `map.json`: number of settings in which each claim holds, the deciding parameter, and where all
+//! claims hold together.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,86 +11,87 @@ use crate::reproduce::open::Open;
 use crate::reproduce::units::shown;
 use crate::reproduce::verdict::{Judgement, spaced};
 
-/// A map, as it is written down.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct ClaimMap {
-    /// [`ClaimMap::FORMAT`].
     pub format: String,
     pub id: String,
     pub title: String,
-    /// What the map says in one line.
+    /// Summary in one line.
     pub verdict: String,
-    /// Settings that were run, of how many; `None` if those are more than a million.
+    /// Settings that ran. `of` counts all settings; `None` above a million.
     pub settings: usize,
     pub of: Option<usize>,
-    /// Whether these are all that are listed, so that there is no chance in it.
+    /// True if every setting ran, so that shares are exact.
     pub is_all: bool,
-    /// Seeds of each setting; 0 in a map of a version that did not tell.
+    /// Seeds per setting; 0 in a map of a version that did not record them.
     #[serde(default)]
     pub seeds: usize,
-    /// Runs, and CPU time of all of them.
+    /// Number of runs; `cpu_ms` is the CPU time of all of them.
     pub runs: usize,
     pub cpu_ms: u64,
     pub left_out: Option<String>,
-    /// `NAME=VALUE` that narrowed it.
+    /// `NAME=VALUE` restrictions of the map.
     pub pins: Vec<String>,
     pub open: Vec<OpenThing>,
     /// The main claims together, in their magnitude; all claims and numbers together; and then each.
     pub lines: Vec<Line>,
-    /// The nearest setting in which the main claims hold together, and that in which all do: what differs in it from what is taken.
+    /// Changes from the default setting to the nearest one in which the main claims hold together, and to that in which
+    /// all hold.
     pub nearest: [Option<Vec<(String, String)>>; 2],
 }
 
-/// What the paper leaves open.
+/// Parameter that the paper leaves unspecified.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct OpenThing {
     pub name: String,
     pub why: String,
     pub values: Vec<String>,
-    /// The place of the value that the paper states, or that `weir reproduce` takes.
+    /// Index of the default value: stated by the paper, or used by `weir reproduce`.
     pub taken: usize,
 }
 
-/// A claim over all settings.
+/// Claim over all settings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct Line {
     pub kind: LineKind,
     pub says: String,
     pub source: String,
-    /// Settings in which it holds, is open, and could not have failed, of those in which it was looked at.
+    /// Settings in which the claim holds. `open` counts undecided ones, `arithmetic` those in which it could not have
+    /// failed, `of` all judged ones.
     pub holds: usize,
     pub open: usize,
     pub arithmetic: usize,
     pub of: usize,
     pub share: f64,
-    /// 95 %; the share itself where all settings were run.
+    /// 95 % confidence interval; the share itself if every setting ran.
     pub interval: (f64, f64),
-    /// In the setting that is taken; `None` if it was not looked at there.
+    /// Whether the claim holds in the default setting; `None` if not judged there.
     pub taken: Option<bool>,
-    /// Why it does not hold there, if so: it fails, is open, or could not have failed. None in a map of a version that did not tell.
+    /// Judgement in the default setting; `None` if not judged there, or in a map of a version that did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub taken_is: Option<Judgement>,
-    /// How much of the variance goes with each open thing, in their order, and how often chance does as much.
+    /// Share of the variance explained by each unspecified parameter, in their order, and the probability that chance
+    /// explains as much.
     pub influence: Vec<(f64, f64)>,
-    /// The open thing that decides, by its name.
+    /// Name of the deciding parameter.
     pub decides: Option<String>,
-    /// What decides with which values, in words.
+    /// Decision tree in words.
     pub tree: Option<String>,
-    /// For each open thing, with each of its values: in how many settings it holds, of how many.
+    /// Settings in which the claim holds, and judged settings, for each value of each parameter.
     pub by_value: Vec<Vec<(usize, usize)>>,
-    /// The two things with the greatest influence, and in how many settings it holds with each pair of their values, of how many.
+    /// Counts for each pair of values of the two most influential parameters.
     pub slice: Option<Slice>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(in crate::reproduce) struct Slice {
-    /// Places of the things: across, and down.
+    /// Indices of the parameters: horizontal, then vertical.
     pub things: [usize; 2],
-    /// Row by row.
+    /// Settings in which the claim holds, and judged settings, row by row.
     pub counts: Vec<Vec<(usize, usize)>>,
 }
 
@@ -102,24 +104,24 @@ pub(in crate::reproduce) enum LineKind {
     Number,
 }
 
-/// What was run, and how.
+/// Results of the runs that a map is computed from.
 pub(super) struct Explored<'a> {
-    /// With the map's measures and claims.
+    /// Experiment, with the map's measures and claims.
     pub experiment: &'a Experiment,
     pub open: &'a [Open],
     pub pins: &'a [String],
-    /// The setting that is taken, and whether it is among the design's.
+    /// Result of the default setting, whether or not the design includes it.
     pub taken: &'a Judged,
-    /// The design's.
+    /// Results of the design's settings.
     pub judged: &'a [Judged],
-    /// How many settings there are.
+    /// Number of all settings; `None` above a million.
     pub of: Option<usize>,
     pub seeds: usize,
     pub runs: usize,
     pub cpu_ms: u64,
 }
 
-/// The anchor of a figure's section in the document of maps.
+/// Anchor of a figure's section in the document of maps.
 pub(in crate::reproduce) fn anchor(id: &str) -> String {
     id.replace('.', "").to_lowercase()
 }
@@ -127,7 +129,7 @@ pub(in crate::reproduce) fn anchor(id: &str) -> String {
 impl ClaimMap {
     pub(in crate::reproduce) const FORMAT: &str = "weir-map-1";
 
-    /// The anchor of its section in the document of maps.
+    /// Anchor of the map's section in the document of maps.
     pub(in crate::reproduce) fn anchor(&self) -> String {
         anchor(&self.id)
     }
@@ -232,13 +234,13 @@ impl ClaimMap {
         format!("holds in {} of the settings that the paper allows ({of}){open}; {decided}", main.share_shown())
     }
 
-    /// In how many settings the main claims hold together, for a table.
+    /// Share of settings in which the main claims hold together, for a table.
     pub(in crate::reproduce) fn share_in_short(&self) -> String {
         let main = &self.lines[0];
         if main.is_open() { format!("not decided in {} of {}", main.open, main.of) } else { main.share_shown() }
     }
 
-    /// The line of a map as it is told now: that of an earlier version may have other words.
+    /// Rewrites the summary line in this version's words: an earlier version may have used others.
     pub(super) fn told_anew(mut self) -> ClaimMap {
         self.verdict = self.in_one_line();
         self
@@ -246,7 +248,7 @@ impl ClaimMap {
 }
 
 impl Line {
-    /// `62 %`; no share of what most settings leave open.
+    /// Share for a table: `62 %`; "open" if most settings are undecided.
     pub(in crate::reproduce) fn share_shown(&self) -> String {
         match self.of {
             0 => "-".to_owned(),
@@ -255,7 +257,7 @@ impl Line {
         }
     }
 
-    /// `54-70 %`.
+    /// Confidence interval for a table: `54-70 %`.
     pub(in crate::reproduce) fn interval_shown(&self) -> String {
         if self.is_open() {
             return "-".to_owned();
@@ -263,12 +265,12 @@ impl Line {
         format!("{:.0}-{:.0} %", 100.0 * self.interval.0, 100.0 * self.interval.1)
     }
 
-    /// Whether the seeds leave most settings open.
+    /// Whether most settings are undecided with these seeds.
     pub(in crate::reproduce) fn is_open(&self) -> bool {
         2 * self.open > self.of
     }
 
-    /// What became of it in the setting that is taken.
+    /// Judgement in the default setting, for a table.
     pub(in crate::reproduce) fn taken_shown(&self) -> String {
         match (self.taken_is, self.taken) {
             (Some(judgement), _) => judgement.to_string(),
@@ -278,7 +280,7 @@ impl Line {
         }
     }
 
-    /// Whether it holds nearly everywhere, nearly nowhere, or as the open things have it; or why that can't be said.
+    /// Robustness of the claim in words: robust, fragile or false over the settings, or the reason why this is unknown.
     pub(in crate::reproduce) fn robustness(&self) -> &'static str {
         const NEARLY: f64 = 0.9;
         const WIDE: f64 = 0.3;
@@ -293,11 +295,10 @@ impl Line {
     }
 }
 
-/// What a line is about.
 struct Head<'h> {
     kind: LineKind,
     says: &'h str,
-    /// Where the paper says so.
+    /// Place in the paper.
     source: &'h str,
 }
 
@@ -357,7 +358,7 @@ fn slice(ranked: &[analysis::Influence], values: &[usize], settings: &[&Setting]
     Some(Slice { things: [across, down], counts: (0..values[down]).map(row).collect() })
 }
 
-/// `DCQCN: SIGCOMM 0 of 24, ns-3 20 of 24 (there by TC: 80us 2 of 6, 320us 18 of 18)`.
+/// Formats a decision tree: `DCQCN: SIGCOMM 0 of 24, ns-3 20 of 24 (there by TC: 80us 2 of 6, 320us 18 of 18)`.
 fn in_words(open: &[OpenThing], tree: &analysis::Tree) -> String {
     let counted = |thing: usize, value: usize, count: Count| {
         format!("{} {} of {}", open[thing].values[value], count.holds, count.of)
@@ -373,7 +374,7 @@ fn in_words(open: &[OpenThing], tree: &analysis::Tree) -> String {
     format!("{}: {}", open[tree.open].name, tree.branches.iter().map(branch).collect::<Vec<_>>().join(", "))
 }
 
-/// What differs in a setting from the one that is taken.
+/// Parameters whose values differ from the default setting, with their values in `setting`.
 fn differing(open: &[OpenThing], explored: &Explored<'_>, setting: &Setting) -> Vec<(String, String)> {
     let places = open.iter().zip(setting).zip(&explored.taken.setting);
     let changed = places.filter(|((_, value), taken)| value != taken);
@@ -384,7 +385,7 @@ fn differing(open: &[OpenThing], explored: &Explored<'_>, setting: &Setting) -> 
 mod tests {
     use super::*;
 
-    /// A map whose main claims hold together, and are open, in so many of these settings.
+    /// Map of `of` settings: the main claims hold together in `holds` of them and are undecided in `open`.
     fn map(holds: usize, open: usize, of: usize) -> ClaimMap {
         let count = Count { holds, of };
         let main = Line {
@@ -435,7 +436,7 @@ mod tests {
             ),
             (map(1, 5, 6), format!("is decided by its 2 seeds in 1 of the 6 settings that were run, and holds there; {more}")),
             (map(0, 5, 6), format!("is decided by its 2 seeds in 1 of the 6 settings that were run, and fails there; {more}")),
-            // Where most are decided, the share is a finding, and what is open is told.
+            // With most settings decided, the share is a finding, and the undecided ones are reported.
             (
                 map(0, 20, 80),
                 "holds in 0 % of the settings that the paper allows (0-5 %), and is not decided by its 2 seeds in 20 of 80; none of what \

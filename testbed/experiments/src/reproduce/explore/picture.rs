@@ -1,5 +1,5 @@
-//! A map as a picture, `map.svg` and `map.png`: a matrix of claims by the values of what is open, and slices through the two things that
-//! matter most.
+//! Picture of a map, `map.svg` and `map.png`: a matrix of claims by the values of unspecified parameters, and slices
+//! through the two most influential parameters.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -15,17 +15,17 @@ use crate::picture::Point;
 const MARGIN: f64 = 16.0;
 const CELL_WIDTH: f64 = 34.0;
 const CELL_HEIGHT: f64 = 22.0;
-/// Between the blocks of two open things.
+/// Space between the blocks of two parameters.
 const GAP: f64 = 14.0;
 const LABEL: f64 = 430.0;
 const SHARE: f64 = 166.0;
-/// For a letter of the text, about.
+/// Approximate width of a letter.
 const LETTER: f64 = 6.6;
 const TEXT: f64 = 12.0;
-/// Slices side by side.
+/// Maximum number of slices in the row.
 const SLICES_MAX: usize = 3;
 
-/// Writes the picture, as PNG and PDF too where these are built in.
+/// Writes the picture as SVG, and as PNG and PDF if these are built in.
 pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
     let svg = drawn(map);
     let failed = |error: plot::PlotError| Failure::Run(error.to_string());
@@ -33,7 +33,6 @@ pub(super) fn write(map: &ClaimMap, directory: &Path) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The picture as SVG.
 pub(super) fn drawn(map: &ClaimMap) -> String {
     let mut canvas = Canvas::default();
     canvas.text(
@@ -49,7 +48,7 @@ pub(super) fn drawn(map: &ClaimMap) -> String {
     canvas.finished()
 }
 
-/// The claims, row by row, and how far down they go.
+/// Draws the matrix of claims; returns its bottom.
 fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
     let lines: Vec<&Line> = map.lines.iter().filter(|line| line.of > 0).collect();
     let longest = map.open.iter().flat_map(|thing| &thing.values).map(|value| value.chars().count()).max().unwrap_or(0);
@@ -62,7 +61,7 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
             let at = format!("transform=\"rotate(-90 {x:.1} {:.1})\"", head - 6.0);
             canvas.text(Point { x, y: head - 6.0 }, &shortened(name, 26), &at);
             for (row, line) in lines.iter().enumerate() {
-                // Without colour where seeds decide little: none is no 0 %.
+                // Without colour where seeds decide little: undecided is not 0 %.
                 let (holds, of) = if line.is_open() { (0, 0) } else { line.by_value[n][value] };
                 let at = Point { x: left, y: head + row as f64 * CELL_HEIGHT };
                 canvas.cell(at, Count { holds, of }, value == thing.taken, false);
@@ -84,7 +83,7 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
             LineKind::Together | LineKind::Main => "font-weight=\"bold\"",
             _ => "",
         };
-        // A bold letter is wider.
+        // Bold letters are wider.
         let letters = if weight.is_empty() { 68 } else { 58 };
         canvas.text(Point { x: MARGIN, y: y + 15.0 }, &shortened(&line.says, letters), weight);
         canvas.bar(Point { x: MARGIN + LABEL, y }, line);
@@ -95,7 +94,7 @@ fn matrix(canvas: &mut Canvas, map: &ClaimMap, top: f64) -> f64 {
     head + lines.len() as f64 * CELL_HEIGHT
 }
 
-/// Slices of what is not the same everywhere: all main claims together, and the main claims that vary most.
+/// Draws slices of claims that vary: all main claims together, and the main claims that vary most.
 fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
     let mut chosen: Vec<(&Line, &Slice)> = map
         .lines
@@ -143,7 +142,6 @@ fn slices(canvas: &mut Canvas, map: &ClaimMap, top: f64) {
     }
 }
 
-/// An SVG in the making.
 #[derive(Default)]
 struct Canvas {
     body: String,
@@ -164,7 +162,7 @@ impl Canvas {
         self.reach(x + across, y);
     }
 
-    /// A share as a colour and a number, which counts settings if it is asked to.
+    /// Draws a share as a colour and a number: percent, or counts if `is_counted`.
     fn cell(&mut self, Point { x, y }: Point, count: Count, is_taken: bool, is_counted: bool) {
         let Count { holds, of } = count;
         let fill = if of == 0 { "#ffffff".to_owned() } else { color(count.share()) };
@@ -193,13 +191,13 @@ impl Canvas {
         self.reach(x + CELL_WIDTH, y + CELL_HEIGHT);
     }
 
-    /// A thick line below a row of cells.
+    /// Draws a thick line below a row of cells.
     fn rule(&mut self, across: Range<f64>, y: f64) {
         let (from, to) = (across.start, across.end);
         let _ = writeln!(self.body, "<path d=\"M{from:.1} {y:.1}H{to:.1}\" stroke=\"#000000\" stroke-width=\"3\"/>");
     }
 
-    /// The share of all settings, as a bar with its interval.
+    /// Draws the share of all settings as a bar with its interval.
     fn bar(&mut self, Point { x, y }: Point, line: &Line) {
         const LONG: f64 = 40.0;
         let (low, high) = line.interval;
@@ -209,7 +207,7 @@ impl Canvas {
         if line.is_open() {
             return;
         }
-        // A rectangle without width is none, and told of.
+        // Renderers warn about a rectangle of zero width.
         if line.holds > 0 {
             let _ = writeln!(
                 self.body,
@@ -238,7 +236,8 @@ impl Canvas {
     }
 }
 
-/// From vermilion, where nothing holds, over white to blue: those of Okabe and Ito, which all eyes tell apart.
+/// Colour of a share: from vermilion for 0 over white to blue for 1, of Okabe and Ito's palette, which is safe for
+/// colour-blind readers.
 fn color(share: f64) -> String {
     const ENDS: [[f64; 3]; 3] = [[213.0, 94.0, 0.0], [245.0, 245.0, 245.0], [0.0, 114.0, 178.0]];
     let (from, to, at) = if share < 0.5 { (0, 1, 2.0 * share) } else { (1, 2, 2.0 * share - 1.0) };

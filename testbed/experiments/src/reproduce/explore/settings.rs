@@ -1,4 +1,4 @@
-//! Settings run in batches, each a sweep of its own that goes on where it was stopped, and judged.
+//! Execution and judgement of settings in batches, each a resumable sweep of its own.
 
 use std::path::{Path, PathBuf};
 
@@ -12,42 +12,39 @@ use crate::sweep::{self, Axis, Columns, Parameter, Record, Say, SweepFile, Sweep
 
 use super::design::Setting;
 
-/// What makes settings run.
 pub(super) struct Runner<'a> {
-    /// With the measures and claims of the map.
+    /// Experiment, with the measures and claims of the map.
     pub experiment: &'a Experiment,
     pub open: &'a [Open],
-    /// So many seeds in place of the map's own.
+    /// Number of seeds that replace the map's own.
     pub seeds: Option<u32>,
-    /// The map's folder; each batch has one in it.
+    /// Folder of the map, with a folder for each batch.
     pub directory: &'a Path,
-    /// The program's.
     pub version: &'a str,
     pub jobs: usize,
     pub say: Say,
 }
 
-/// A setting that was run, and what came of it.
 #[derive(Clone, Debug)]
 pub(super) struct Judged {
     pub setting: Setting,
-    /// What became of the claims, and then of the stated numbers.
+    /// Judgements of the claims, followed by those of the stated numbers.
     pub judgements: Vec<Judgement>,
-    /// Whether what the paper concludes comes out, and in its magnitude: it holds, fails, or the seeds do not decide it.
+    /// Judgement of the paper's main conclusions together, magnitudes included; undecided if the seeds do not suffice.
     pub together: Judgement,
-    /// Whether all of it does.
+    /// Judgement of all claims and numbers together.
     pub all: Judgement,
     pub runs: usize,
     pub cpu_ms: u64,
 }
 
 impl Runner<'_> {
-    /// What runs in each setting.
+    /// Sweep that runs in each setting.
     pub(super) fn sweep(&self) -> Result<SweepFile, Failure> {
         Ok(self.experiment.map_sweep()?.with_seeds(self.seeds))
     }
 
-    /// A plan of these settings, all checked. `name` tells it on the terminal.
+    /// Plans these settings, all checked; `name` is displayed on the terminal.
     pub(super) fn plan(&self, settings: &[Setting], name: &str) -> Result<SweepPlan, Failure> {
         let mut file =
             SweepFile { name: name.to_owned(), columns: Columns::only(self.experiment.columns()), ..self.sweep()? };
@@ -68,13 +65,13 @@ impl Runner<'_> {
         }
         let plan = SweepPlan::of(&file, self.jobs)?;
         if settings.len() == 1 {
-            // With several a mean would be over more than seeds.
+            // With several settings, means would be over more than seeds.
             check::of_plan(self.experiment, &plan, false)?;
         }
         Ok(plan)
     }
 
-    /// Runs these settings, and judges each. `None` if it was interrupted.
+    /// Runs and judges settings; `None` if interrupted.
     pub(super) fn run(&self, settings: &[Setting], batch: usize, name: &str) -> Result<Option<Vec<Judged>>, Failure> {
         if settings.is_empty() {
             return Ok(Some(Vec::new()));
@@ -131,8 +128,8 @@ impl Runner<'_> {
     }
 }
 
-/// Whether some claims hold together. One that fails is enough to fail; one that is open leaves the rest open. What could not fail, or was left
-/// out, is no obstacle, and is not enough by itself to be left out.
+/// Judgement of several claims together. A failing claim fails all, else an undecided one leaves all undecided.
+/// Arithmetic and omitted claims prevent nothing, but omitted ones alone fail.
 fn all_of(judgements: impl Iterator<Item = Judgement>) -> Judgement {
     let tally = Tally::of(judgements);
     match tally {

@@ -1,4 +1,4 @@
-//! Maps in words: on the terminal, and as a page of all of them.
+//! Maps as text: on the terminal, and as a page of all maps.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -13,7 +13,7 @@ use crate::reproduce::kept::{self, Kept};
 use crate::reproduce::outcome::{MadeOn, duration};
 use crate::table::{Table, count};
 
-/// What the papers leave open.
+/// Prints the parameters that the papers leave unspecified.
 pub(super) fn list(all: &[Experiment]) {
     for experiment in all.iter().filter(|experiment| !experiment.paper.open.is_empty()) {
         println!("{}  {}", experiment.id, experiment.paper.title);
@@ -24,7 +24,6 @@ pub(super) fn list(all: &[Experiment]) {
     }
 }
 
-/// One map.
 pub(super) fn print(experiment: &Experiment, map: &ClaimMap, directory: &Path) {
     println!("  {}", experiment.place_in_paper());
     println!("  {}", extent(map));
@@ -77,7 +76,7 @@ fn extent(map: &ClaimMap) -> String {
     )
 }
 
-/// Where the main claims hold together, and where all do.
+/// Sentences on the nearest settings in which the main claims hold together, and in which all hold.
 fn nearest(map: &ClaimMap) -> Vec<String> {
     let told = |what: &str, nearest: &Option<Vec<(String, String)>>| match nearest {
         None => format!("{what} in none of the settings that were run"),
@@ -94,7 +93,6 @@ fn nearest(map: &ClaimMap) -> Vec<String> {
     sentences
 }
 
-/// A line for each.
 pub(super) fn print_all(maps: &[ClaimMap]) {
     println!();
     for map in maps {
@@ -119,7 +117,7 @@ some of them listed as earlier runs had shown that they matter. *As taken* is wh
 |---|---|---|---|---|---|---|---|
 ";
 
-/// Writes the page of all maps, with their pictures in a folder beside it.
+/// Writes the page of all maps, with their pictures in a folder next to it.
 pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) -> Result<(), Failure> {
     let kept = Kept::read(file);
     let mut maps = Vec::new();
@@ -194,25 +192,25 @@ pub(super) fn document(file: &Path, experiments: &[Experiment], results: &Path) 
     Ok(())
 }
 
-/// What stands in front of a section's picture.
+/// Markdown in front of the path of a section's picture.
 const PICTURE: &str = "![Claims by the values of what is open]";
 
-/// What stands around a section's reading, which is written anew where the map itself is not at hand.
+/// Markers around a section's reading, which is updated even if the map itself is missing here.
 const READING: &str = "<!-- reading -->";
 const READING_ENDS: &str = "<!-- end of reading -->";
 
-/// A section's reading: why claims are robust or fragile, by whom has looked at the map.
+/// Markdown of a section's reading: the explanation of robust and fragile claims by a reader of the map.
 fn reading_told(reading: &str) -> String {
     let paragraph = if reading.is_empty() { String::new() } else { format!("{reading}\n\n") };
     format!("{READING}\n\n{paragraph}{READING_ENDS}")
 }
 
-/// A kept section with the reading that `paper.toml` has now.
+/// Kept section with the current reading of `paper.toml`.
 fn read_anew(section: &str, reading: &str) -> String {
     kept::with_between(section, READING, READING_ENDS, &reading_told(reading))
 }
 
-/// Where rows have `288, 2 min`: how many settings were run, and how long that took.
+/// Column with `288, 2 min`: number of settings, and their time.
 const TIME_CELL: usize = 7;
 
 fn settings_of(row: &str) -> usize {
