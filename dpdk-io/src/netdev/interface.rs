@@ -1,5 +1,5 @@
-//! What the kernel says of an interface, asked through a socket: the socket's network namespace counts, and the
-//! interface is known by its index, so that a new name makes no difference.
+//! Queries of a kernel interface through a socket, in the socket's network namespace. The interface is known by its index, so a rename
+//! makes no difference.
 
 use std::ffi::c_ulong;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -36,7 +36,7 @@ impl Interface {
         self.index.load(Ordering::Relaxed) as u32
     }
 
-    /// Its name now.
+    /// Current name of the interface.
     pub(super) fn name(&self, socket: &OwnedFd) -> Result<String, Errno> {
         Ok(text(&self.named(socket)?.ifr_name))
     }
