@@ -46,7 +46,7 @@ pub enum MacControlTransmit {
     Sent,
     /// The driver has the NIC drop them: this port cannot pause its neighbour.
     DroppedByDevice,
-    /// Not known for this driver: try it on the wire.
+    /// The driver's behaviour is unknown: try it on the wire.
     Unknown,
 }
 
@@ -173,7 +173,7 @@ impl Port {
         }
     }
 
-    /// Returns the fate of sent frames of EtherType 0x8808, from what is known of the port's driver.
+    /// Returns the fate of sent frames of EtherType 0x8808, as known for the port's driver.
     pub fn sends_mac_control(&self) -> MacControlTransmit {
         let nic = || InterfaceNic::find(Path::new("/sys"), &self.interface()?);
         let of_driver = mac_control_of(&self.driver_name());

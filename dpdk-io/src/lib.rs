@@ -1,6 +1,6 @@
 //! Safe, owning DPDK types: the only crate of Weir with `unsafe` code.
 //!
-//! It moves frames and knows nothing of switching. What it wraps:
+//! It moves frames and knows nothing of switching. Types:
 //!
 //! | type | is |
 //! |---|---|
@@ -12,7 +12,7 @@
 //! | [`ring_port`], [`ring_pair`], [`vdev`] | devices without hardware |
 //! | [`Port::attach_netdev`] | an interface of the kernel, without DPDK's driver |
 //! | [`Clock`] | calibrated time-stamp counter |
-//! | [`LossMeter`] | what a port's device lost, by cause |
+//! | [`LossMeter`] | losses of a port's device, by cause |
 //! | [`NetdevEvents`], [`Interface`] | the kernel's interfaces |
 //!
 //! # Ownership

@@ -174,7 +174,7 @@ pub enum Whereabouts {
 pub enum Placement {
     /// Contiguous mbufs: in hugepages, or where no device needs addresses.
     Dense,
-    /// No mbuf crosses an ordinary page, as devices require.
+    /// Layout in which no mbuf crosses an ordinary page, as devices require.
     WithinPages,
 }
 

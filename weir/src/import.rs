@@ -226,7 +226,7 @@ mod tests {
         ns3(&arguments(&input, output, true)).unwrap();
     }
 
-    /// Two loads and two policies are four scenarios, or the one that is asked for.
+    /// Two loads and two policies are four scenarios, or a single selected scenario.
     #[test]
     fn a_script_of_command_lines_is_as_many_scenarios() {
         let directory = tempfile::tempdir().unwrap();

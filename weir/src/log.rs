@@ -21,7 +21,7 @@ use weir_experiments::{has_color, progress};
 const IN_A_ROW: u32 = 20;
 const ONE_EVERY: Duration = Duration::from_secs(10);
 
-/// Starts the log on standard error, with the filter of `WEIR_LOG`, or else `told`.
+/// Starts the log on standard error, with the filter of `WEIR_LOG`; without that variable, `told`.
 pub(crate) fn begin(told: &str, format: LogFormat) {
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(told));
     let color = has_color(&std::io::stderr());

@@ -1,4 +1,4 @@
-//! For tests that need a process, or the machine, to themselves. Only tests and benchmarks depend on this crate.
+//! Isolation of tests that need a process, or the machine, to themselves. Only tests and benchmarks depend on this crate.
 //!
 //! DPDK's EAL starts once a process, and a harness runs all tests of a program in one. A test that calls [`in_a_process`] is run by
 //! its own program once more, as the only test of a child process:

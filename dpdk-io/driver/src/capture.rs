@@ -52,7 +52,7 @@ pub enum Passing {
     All,
     /// MAC control frames.
     Control,
-    /// No frames.
+    /// Captures no frames.
     None,
 }
 

@@ -19,8 +19,8 @@ const AF_XDP_MBUFS: u32 = 2 * 2048;
 /// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs that are under way in a round of an lcore with up to eight ports then come back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
-/// Control mbufs cached by each lcore. Few: on a link inside the process another lcore frees them than the one that allocates them, and its
-/// cache holds half as many again before it returns some.
+/// Control mbufs cached by each lcore. Few, as the lcore that allocates an mbuf may not be the one that frees it (links inside the
+/// process), and a cache keeps half as many again before it returns some.
 pub(crate) const CONTROL_CACHE: u32 = 32;
 /// Mbufs of each lcore for copies of frames, flooded or for a clone: a burst that waits to be admitted, and two while one is made.
 const COPIES: u32 = BURST_MAX as u32 + 2;

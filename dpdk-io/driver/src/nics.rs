@@ -42,9 +42,9 @@ pub struct NicFacts {
 /// Access of DPDK to a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// vfio with an IOMMU.
+    /// IOMMU addresses, through vfio.
     Iommu,
-    /// uio, or vfio without an IOMMU: physical addresses, for which hugepages are needed.
+    /// Physical addresses, through uio, or vfio without an IOMMU. Hugepages are needed.
     Physical,
     /// The kernel's driver shares the NIC with DPDK (mlx).
     Shared,
@@ -70,7 +70,7 @@ const SHARED: [&str; 3] = ["mlx5_core", "mlx4_core", "hv_netvsc"];
 const HARMLESS: [&str; 2] = ["pcieport", "vfio-pci"];
 
 impl System {
-    /// This machine's sysfs.
+    /// Returns this machine's sysfs and device folders.
     pub fn here() -> System {
         System { sys: "/sys".into(), dev: "/dev".into() }
     }

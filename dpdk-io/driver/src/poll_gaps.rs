@@ -42,9 +42,9 @@ pub struct GapReport {
     pub max: Span,
     /// Half of the *time* was spent in gaps no longer than this: how long the gap is that a frame finds which comes at any time.
     pub by_time_p50: Span,
-    /// 99 % of the *time* was spent in gaps no longer than this.
+    /// Gap length that covers 99 % of the *time*.
     pub by_time_p99: Span,
-    /// 99.9 % of the *time* was spent in gaps no longer than this: descriptors must cover such gaps.
+    /// Gap length that covers 99.9 % of the *time*: descriptors must bridge such gaps.
     pub by_time_p999: Span,
 }
 

@@ -120,7 +120,7 @@ struct OnLane {
     /// Instant at which an ideal sender's line is free.
     free: Time,
     unsent: Batch,
-    /// For each frame in `unsent`: due time, an ideal sender's send time, and class.
+    /// Due time, an ideal sender's send time, and class of each frame in `unsent`.
     offered: [(Time, Time, Class); MAX_BURST],
     /// Instant at which the frames in `unsent` were first offered.
     offered_at: Time,

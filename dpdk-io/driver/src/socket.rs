@@ -126,7 +126,7 @@ fn refusal(path: &str, access: &SocketAccess, error: &io::Error) -> Finding {
     }
 }
 
-/// While it lives, files made by this process are accessible to its own user alone.
+/// Guard of the umask: while it lives, files made by this process are accessible to its own user alone.
 struct ClosedToOthers(Mode);
 
 impl ClosedToOthers {

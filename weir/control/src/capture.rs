@@ -42,7 +42,7 @@ pub enum Passing {
     All,
     /// MAC control frames.
     Control,
-    /// No frames: drops alone are wanted.
+    /// Captures drops only.
     None,
 }
 

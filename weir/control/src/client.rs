@@ -32,7 +32,7 @@ impl Ender {
 /// Reason why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process answers at the path.
+    /// The path has no process that answers.
     #[error("{}: {}", .path.display(), connect_failure(.error))]
     Connect {
         /// The path.

@@ -1,4 +1,4 @@
-//! How a running switch is asked: the control socket, both its ends.
+//! Control socket of a running switch: server and client.
 //!
 //! A process of `weir run` has one Unix socket ([`Bound`], [`Server`]); `weir show` and `weir clear` are its clients ([`Client`]).
 //! Either side writes a line of JSON at a time ([`protocol`]), and what is shown has a type for each kind ([`state`]). After the reply

@@ -1,4 +1,4 @@
-//! The language of the control socket: a request is a line of JSON, and so is its reply.
+//! Protocol of the control socket: a request is a line of JSON, and so is its reply.
 //!
 //! ```json
 //! {"weir":1,"request":{"show":{"what":"interfaces"}}}
@@ -82,7 +82,7 @@ pub enum What {
     Mac,
     /// Gauges of the buffer policy.
     Policy,
-    /// Per-class state of flow controls other than PFC's.
+    /// State by class of flow controls other than PFC's.
     FlowControl,
     /// Statistics of the process's lcores.
     Lcores,

@@ -49,7 +49,7 @@ pub trait Stream: Send {
     fn end(&mut self);
 }
 
-/// Request with the destination of its answer. Dropping it tells the client that the switch is about to end.
+/// Request with the destination of its answer. Dropping a question signals the client that the switch is about to end.
 #[derive(Debug)]
 pub struct Question {
     /// Request of the client.

@@ -356,17 +356,17 @@ pub struct Loss {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossPlace {
-    /// In the switch, after arrival at the port.
+    /// Loss in the switch, after arrival at the port.
     Ingress,
-    /// In the switch, before leaving by the port.
+    /// Loss in the switch, before leaving by the port.
     Egress,
-    /// At the port's device, before the switch received the frames.
+    /// Loss at the port's device, before the switch received the frames.
     DeviceReceive,
-    /// At the port's device, after the switch handed the frames over.
+    /// Loss at the port's device, after the switch handed the frames over.
     DeviceTransmit,
-    /// In the NIC in front of the port's host, on the path to the switch.
+    /// Loss in the NIC in front of the port's host, on the path to the switch.
     NicToSwitch,
-    /// In the NIC in front of the port's host, on the path to the host.
+    /// Loss in the NIC in front of the port's host, on the path to the host.
     NicToHost,
 }
 

@@ -77,7 +77,7 @@ impl<'a> PreparedSwitches<'a> {
         PreparedSwitches::prepare_tapped(runtime, switches, placement, extra_mbufs, &|_, _| None)
     }
 
-    /// Like [`PreparedSwitches::prepare`], with taps on ports, whose copies [`PreparedSwitches::take_taps`] returns.
+    /// Prepares like [`PreparedSwitches::prepare`], with taps on ports, whose copies [`PreparedSwitches::take_taps`] returns.
     pub fn prepare_tapped(
         runtime: &'a Runtime,
         switches: &[SwitchConfig],
@@ -367,7 +367,7 @@ fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceE
     Ok((trace, capture, FarEnd::Ring(end)))
 }
 
-/// Common idle policy of switches that share lcores: the one that uses most CPU time.
+/// Common idle policy of switches that share lcores: the policy that uses most CPU time.
 fn idlest(switches: &[SwitchConfig]) -> Idle {
     let policies = switches.iter().map(|switch| switch.idle);
     policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)

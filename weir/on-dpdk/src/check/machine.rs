@@ -7,7 +7,7 @@ use weir_experiments::real_frames::{self, Lcores, MachineFindings, OnCpu, Packet
 use super::{losses, nics};
 use crate::below_rate;
 
-/// This machine, with the placement of the switches' lcores, if it has the CPUs for them.
+/// Placement of the switches' lcores on this machine, if it has the CPUs for them.
 pub(crate) struct Machine {
     placement: Result<Placement, DriverError>,
 }

@@ -1,8 +1,14 @@
 //! Switch file as text that is changed key by key, and keeps its comments.
 //!
-//! A key is the path of the file's tables; a list's element is named by its distinguishing value in place of its index: `buffer.dt.alpha`,
-//! `ports.p0.rate` (a port's name), `classes.queues.3.weight` (its class), `buffer.rates.25Gbps.headroom` (the ports' rate),
-//! `static_macs.02:00:00:00:00:01` (whose value is the port). Values are as in the file; the quotes of a text may be left out.
+//! A key is the path of the file's tables. A list's element is named by its distinguishing value in place of its index. Examples:
+//!
+//! - `buffer.dt.alpha`
+//! - `ports.p0.rate` (a port's name)
+//! - `classes.queues.3.weight` (its class)
+//! - `buffer.rates.25Gbps.headroom` (the ports' rate)
+//! - `static_macs.02:00:00:00:00:01` (whose value is the port)
+//!
+//! Values are as in the file; the quotes of a text may be left out.
 
 use std::collections::BTreeMap;
 
@@ -468,7 +474,7 @@ port = "p0"
     }
 
     proptest::proptest! {
-        /// After any client input the text is valid TOML, and contains the set values.
+        /// Client input of any kind leaves valid TOML, which contains the set values.
         #[test]
         fn any_key_and_value_leave_a_text_that_reads(
             changes in proptest::collection::vec((key(), proptest::option::of(value())), 1..6),

@@ -26,7 +26,7 @@ const CABLE: &str = "CABLE_LENGTH";
 /// A bit takes so long for a metre.
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
-/// Returns the wanted ports, each `NAME` or `NAME=KIND:WHAT`; all, if the list is empty.
+/// Returns the wanted ports, each `NAME` or `NAME=KIND:DEVICE`; an empty list means every port.
 pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
     let mut known = tables.keys(PORT);
     if known.is_empty() {

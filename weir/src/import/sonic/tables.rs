@@ -42,7 +42,7 @@ impl<'a> Field<'a> {
 }
 
 impl Tables {
-    /// Reads files; of a folder all that end in `.json`, and `pg_profile_lookup.ini`.
+    /// Reads files. A folder stands for its `.json` files and its `pg_profile_lookup.ini`.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Tables, String> {
         let mut files = Vec::new();
         for path in paths {
