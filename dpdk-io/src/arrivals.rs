@@ -10,7 +10,7 @@ pub struct Arrival(pub(crate) OwnedFd);
 /// Several queues' arrivals, to be waited for together.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// Closed with this value; `polled` has their numbers.
+    /// Descriptor closed with this value; `polled` has the sockets' numbers.
     _open: Vec<Arrival>,
     polled: Vec<libc::pollfd>,
 }
@@ -22,7 +22,7 @@ pub enum Woken {
     ByFrame,
     /// Timeout: no frame arrived in the time given.
     ByTime,
-    /// A device has an error, such as an interface that went down; it may have it the next time, too.
+    /// A device has an error, such as an interface that went down; the error may persist.
     ByError,
 }
 

@@ -33,7 +33,7 @@ impl Batch {
         Batch { slots: [const { MaybeUninit::uninit() }; MAX_BURST], head: 0, tail: 0 }
     }
 
-    /// Packets in it.
+    /// Number of packets.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.tail - self.head

@@ -80,7 +80,7 @@ pub enum EalError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MempoolError {
-    /// [`crate::Eal::init`] comes first.
+    /// [`crate::Eal::init`] was not called.
     #[error("mempool {name}: DPDK is not running")]
     NoEal {
         /// The pool's name.
@@ -103,7 +103,7 @@ pub enum MempoolError {
         count: u32,
         /// Data room of each, in bytes.
         data_room: u16,
-        /// Memory that it would take.
+        /// Memory that the pool would need.
         bytes: u64,
         /// Error of the call.
         errno: Errno,
@@ -114,7 +114,7 @@ pub enum MempoolError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// [`crate::Eal::init`] comes first.
+    /// [`crate::Eal::init`] was not called.
     #[error("port {0}: DPDK is not running")]
     NoEal(String),
     /// The device could not be attached.

@@ -44,7 +44,7 @@ pub enum FlowControlStep {
 pub enum MacControlTransmit {
     /// The frames leave the port.
     Sent,
-    /// The driver has the NIC drop them: this port cannot pause its neighbour.
+    /// The device drops the frames: this port cannot pause its neighbour.
     DroppedByDevice,
     /// The driver's behaviour is unknown: try it on the wire.
     Unknown,

@@ -31,15 +31,15 @@ pub struct Losses {
 pub enum LossCause {
     /// The receive queue, ring or buffer of the device was full.
     ReceiveFull,
-    /// Damaged on the wire, or of a length that the device does not take.
+    /// The frame was damaged on the wire, or of a length that the device does not accept.
     Damaged,
     /// The packet memory was empty.
     NoMemory,
-    /// The kernel's interface dropped it before the device's driver had it.
+    /// The kernel's interface dropped the frame before the device's driver received it.
     InterfaceReceive,
-    /// The device could not send it.
+    /// The device could not send the frame.
     NotSent,
-    /// The kernel's interface, or its peer behind a veth pair, dropped it after the device's driver handed it over.
+    /// The kernel's interface, or its peer behind a veth pair, dropped the frame after the device's driver handed it over.
     InterfaceTransmit,
 }
 

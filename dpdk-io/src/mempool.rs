@@ -163,9 +163,9 @@ impl Mempool {
 /// Location of free mbufs that are in no cache of this core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Into the cache of another core, which used them last.
+    /// Mbufs are in the cache of another core, which used them last.
     OtherCores,
-    /// Into memory, as they were used long ago.
+    /// Mbufs are in memory only, as they were used long ago.
     Memory,
 }
 

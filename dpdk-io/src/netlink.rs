@@ -16,9 +16,9 @@ pub struct Interface {
     pub index: u32,
     /// Name of the interface.
     pub name: String,
-    /// Whether it is switched on.
+    /// True if the interface is switched on.
     pub is_on: bool,
-    /// Whether it has a carrier: a cable with somebody at the other end.
+    /// True if the interface has a carrier.
     pub has_carrier: bool,
     /// Bytes of payload in the largest frame.
     pub mtu: u32,
@@ -26,7 +26,7 @@ pub struct Interface {
     pub counters: InterfaceCounters,
 }
 
-/// Frames that an interface lost, since it was made.
+/// Frames lost by an interface since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// `rx_dropped`: nobody in the kernel took them, or the driver had no memory.

@@ -54,16 +54,16 @@ pub struct PortEntry {
     pub name: String,
     /// Driver name, e.g. `net_null`.
     pub driver: String,
-    /// Whether a [`Port`] of this process owns it.
+    /// True if a [`Port`] of this process owns the device.
     pub in_use: bool,
 }
 
 /// Queue pairs that the far end of a port has enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerQueues {
-    /// Queues that it takes frames from, which are the port's transmit queues.
+    /// Queues that the guest receives from, which are the port's transmit queues.
     pub receives: QueueSet,
-    /// Queues that it may send to, which are the port's receive queues, so far as the port has them.
+    /// Queues that the guest may send to, which are the port's receive queues, limited to those that the port has.
     pub sends: QueueSet,
 }
 
@@ -72,7 +72,7 @@ pub struct PeerQueues {
 pub struct QueueSet(u64);
 
 impl QueueSet {
-    /// Whether a queue is in it.
+    /// Returns true if the set contains a queue.
     pub fn contains(self, queue: u16) -> bool {
         self.0 >> u32::from(queue).min(sys::WEIR_QUEUE_BEYOND) & 1 == 1
     }
@@ -328,7 +328,7 @@ impl Port {
         queues * (AF_XDP_FILL_MBUFS + AF_XDP_COMPLETION_MBUFS)
     }
 
-    /// Whether it was started.
+    /// Returns true if the port is started.
     pub fn is_started(&self) -> bool {
         self.shared.is_started()
     }

@@ -65,7 +65,7 @@ pub fn vhost(name: &str, socket: &Path, client: bool, queues: u16) -> Result<Str
 pub enum MemifRole {
     /// Listens on the socket.
     Server,
-    /// Connects to it.
+    /// Connects to the socket.
     Client,
 }
 

@@ -23,7 +23,7 @@ pub const CAPTURES_MAX: usize = 4;
 const WAITING: usize = 8 << 20;
 /// Upper bound of the bytes copied from a frame: the longest frame that a switch handles has 16,018 B.
 pub const SNAPLEN_MAX: u32 = 16 << 10;
-/// The head of a frame, before its bytes.
+/// Bytes of a frame's header in the ring.
 const HEADER_BYTES: usize = 56;
 
 /// Filter of a capture.
@@ -56,7 +56,7 @@ pub enum Passing {
     None,
 }
 
-/// A capture's frames, as they come out.
+/// Captured frame.
 #[derive(Debug)]
 pub struct Capture {
     rings: Vec<Consumer<u8>>,
@@ -67,7 +67,7 @@ pub struct Capture {
 #[derive(Debug)]
 pub struct CaptureState {
     is_over: AtomicBool,
-    /// Lcores that have taken it up, and that have given it back.
+    /// Lcores that have taken the capture up, and lcores that have given it back.
     taken_up: AtomicU32,
     given_back: AtomicU32,
     /// Frames per port that were wanted and found no room.
@@ -81,7 +81,7 @@ pub struct CaptureState {
 pub struct CapturedFrame {
     /// Instant on the switches' clock.
     pub at: Time,
-    /// The port that it passed, or was lost at.
+    /// Port that the frame passed, or was lost at.
     pub port: PortId,
     /// Received or sent; of a lost frame, whether it was to be admitted, or had waited.
     pub direction: Direction,
@@ -121,14 +121,14 @@ pub(crate) struct Captures {
     drops: bool,
 }
 
-/// The control thread's way to an lcore's captures.
+/// Control thread's end of the channel to an lcore's captures.
 #[derive(Debug)]
 pub(crate) struct CapturePost {
     to: Producer<CaptureTap>,
     spent: Consumer<CaptureTap>,
 }
 
-/// An lcore's captures, none at first, and the way to them.
+/// Creates an lcore's captures, none at first, and the channel to them.
 pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
     let (to, posted) = RingBuffer::new(CAPTURES_MAX);
     // Room for every tap that may be posted, and for every tap given back.
@@ -166,7 +166,7 @@ impl Capture {
         (Capture { rings, state }, taps)
     }
 
-    /// Takes out the frames that have come so far: of each lcore in order, and lcore after lcore.
+    /// Takes the frames that are ready: of each lcore in order, and lcore after lcore.
     pub fn take(&mut self, frames: &mut Vec<CapturedFrame>) {
         for ring in &mut self.rings {
             // Takes only the frames that are ready now; later frames wait for the next call.
@@ -197,22 +197,22 @@ impl CaptureState {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has ended.
+    /// Returns true if the capture has ended.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Lcores that copy frames for it, or did.
+    /// Lcores that copy frames for the capture, or did.
     pub(crate) fn taken_up(&self) -> usize {
         self.taken_up.load(Ordering::Relaxed) as usize
     }
 
-    /// Lcores that have let go of it.
+    /// Lcores that have released the capture.
     pub(crate) fn given_back(&self) -> usize {
         self.given_back.load(Ordering::Relaxed) as usize
     }
 
-    /// Frames of a port that were wanted and are missing, as the reader came too late for them.
+    /// Missed frames of a port: they were wanted, but the reader was too late.
     pub fn missed(&self, port: PortId) -> u64 {
         self.missed[port.index()].load(Ordering::Relaxed)
     }
@@ -389,7 +389,7 @@ impl CaptureTap {
         self.ends.push(self.staged.len());
     }
 
-    /// Copies the first frames that are set aside, and forgets all of them.
+    /// Writes the first staged frames into the ring, and discards the stage.
     fn commit(&mut self, port: PortId, frames: usize) {
         let wanted = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
         // Mostly all find room at once.

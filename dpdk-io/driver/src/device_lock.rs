@@ -21,7 +21,7 @@ pub(crate) struct DeviceLock {
 /// Reason why a lock is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LockError {
-    /// A process holds it; `None` where the kernel does not say which, as of one in another container.
+    /// A process holds the lock; `None` where the kernel does not say which, as of a process in another container.
     Held(Option<Holder>),
     /// The lock file is unusable.
     Failed {
@@ -41,7 +41,7 @@ pub(crate) struct Holder {
 }
 
 impl DeviceLock {
-    /// Takes the lock of this name, where all look for it; does not wait.
+    /// Takes the lock of this name, in the directory that all instances use; does not wait.
     pub(crate) fn take(name: &str) -> Result<DeviceLock, LockError> {
         DeviceLock::take_in(&directory()?, name)
     }

@@ -53,9 +53,9 @@ pub(super) struct TxCounters {
     pub bytes: Counter,
     /// Longer than the interface's MTU allows: dropped.
     pub too_long: Counter,
-    /// The device did not take it again and again: dropped.
+    /// Frames dropped after the device had refused them again and again.
     pub refused: Counter,
-    /// Any other error of the kernel's for this frame: dropped.
+    /// Frames dropped for any other error of the kernel.
     pub failed: Counter,
     /// Calls that found the device's queue or the socket's memory full. The frame stays with the program.
     pub busy: Counter,

@@ -21,7 +21,7 @@ impl Interface {
         Ok(Interface { index: AtomicI32::new(index_of(socket, name)?), found_by: name.to_owned() })
     }
 
-    /// Becomes the interface that has the name now, if the old one is gone. False if that is still there.
+    /// Moves to the interface that has the name now, if the old one is gone. False if the old one is still there.
     pub(super) fn find_again(&self, socket: &OwnedFd) -> Result<bool, Errno> {
         if self.named(socket).is_ok() {
             return Ok(false);
@@ -41,7 +41,7 @@ impl Interface {
         Ok(text(&self.named(socket)?.ifr_name))
     }
 
-    /// Whether it is up and has a carrier.
+    /// Returns true if the interface is up and has a carrier.
     pub(super) fn is_running(&self, socket: &OwnedFd) -> Result<bool, Errno> {
         let request = self.ask(socket, libc::SIOCGIFFLAGS)?;
         // SAFETY: the call wrote this member of the union.

@@ -49,7 +49,7 @@ pub(super) fn set_promiscuous(socket: &OwnedFd, interface: u32, on: bool) -> Res
 /// The kernel's counters of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingCounts {
-    /// Frames that it put into the ring.
+    /// Frames that the kernel put into the ring.
     pub ringed: u32,
     /// Frames that found the ring full.
     pub missed: u32,
