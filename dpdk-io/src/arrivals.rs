@@ -10,7 +10,7 @@ pub struct Arrival(pub(crate) OwnedFd);
 /// Several queues' arrivals, to be waited for together.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// Descriptor closed with this value; `polled` has the sockets' numbers.
+    /// Descriptors, closed with this value; `polled` holds their numbers.
     _open: Vec<Arrival>,
     polled: Vec<libc::pollfd>,
 }

@@ -389,7 +389,7 @@ impl CaptureTap {
         self.ends.push(self.staged.len());
     }
 
-    /// Writes the first staged frames into the ring, and discards the stage.
+    /// Writes the first `frames` staged frames into the ring, and discards the stage.
     fn commit(&mut self, port: PortId, frames: usize) {
         let wanted = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
         // Mostly all find room at once.

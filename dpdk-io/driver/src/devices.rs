@@ -24,7 +24,7 @@ const MEMIF_RING_LOG2: u8 = 10;
 /// Opens devices; knows the links inside the process, of which the first end makes both.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    /// Ring ports created with their peer, and not yet opened.
+    /// Far ends of links whose first end is open, not yet opened themselves.
     far_ends: HashMap<String, RingEnd>,
     /// Far end of the last opened port, if it replays a trace.
     replay_end: Option<RingEnd>,

@@ -53,7 +53,7 @@ pub struct Memory {
     pub data_room: u16,
     /// Mbufs for flow-control frames, in a pool of their own.
     pub control: u32,
-    /// Whether NICs read and write it by themselves.
+    /// True if NICs read and write the memory by themselves.
     pub for_devices: bool,
 }
 
@@ -136,7 +136,7 @@ impl Memory {
         self.bytes_placed(Placement::WithinPages)
     }
 
-    /// Whether the free hugepages hold it, or it will lie in ordinary pages.
+    /// Returns true if the free hugepages hold the packet memory, false if it will lie in ordinary pages.
     pub fn fits_hugepages(&self) -> bool {
         free_hugepage_bytes() >= u64::from(self.megabytes()) << 20
     }

@@ -28,7 +28,7 @@ const _: () = assert!(RING_SLOTS == NicModelConfig::BURST_FRAMES);
 /// Passes a NIC's counters from the lcore to the control thread.
 #[derive(Debug, Default)]
 pub(crate) struct NicBoard {
-    /// Set by who wants them, taken back by the lcore when it has written them.
+    /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
     asked: AtomicBool,
     report: Mutex<ModelReport>,
 }

@@ -10,22 +10,22 @@ pub struct System {
     dev: PathBuf,
 }
 
-/// A NIC, as the system has it.
+/// NIC, as sysfs shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicFacts {
     /// PCI address, as `0000:81:00.0`.
     pub address: String,
-    /// The kernel's driver that it is bound to.
+    /// Kernel driver of the NIC.
     pub driver: Option<String>,
     /// The IOMMU group, of devices that can only be given to DPDK together.
     pub group: Option<u32>,
     /// Other devices of the IOMMU group, with the kernel drivers that block it.
     pub in_the_way: Vec<(String, String)>,
-    /// The NUMA node that it is plugged into.
+    /// NUMA node of the NIC's slot.
     pub node: Option<u32>,
     /// Current and best link of the slot, if the NIC could do more: `("8.0 GT/s x4", "8.0 GT/s x8")`.
     pub slot: Option<(String, String)>,
-    /// The network interface that the kernel keeps on it.
+    /// Kernel network interface of the NIC.
     pub netdev: Option<String>,
     /// Carrier of the NIC's interface; `None` without one, or if it is down.
     pub carrier: Option<bool>,

@@ -65,7 +65,7 @@ impl FarEnd {
     }
 }
 
-/// A trace, and where it goes.
+/// Trace with its destination.
 #[derive(Debug)]
 pub struct Lane {
     /// Name in the report.

@@ -83,17 +83,17 @@ pub struct DeviceTried {
 /// A device's counters over the trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Frames given to it.
+    /// Frames given to the device.
     pub given: u64,
-    /// Frames that it says it sent.
+    /// Frames that the device reports as sent.
     pub sent: u64,
-    /// Frames taken from it.
+    /// Frames taken from the device.
     pub taken: u64,
-    /// Frames that it says it received.
+    /// Frames that the device reports as received.
     pub received: u64,
     /// Frames that the device reports as lost, for any cause.
     pub lost: u64,
-    /// Whether it keeps counters at all.
+    /// True if the device keeps counters at all.
     pub counts: bool,
 }
 

@@ -164,7 +164,7 @@ pub(crate) struct LossSummary {
 struct DirectionSummary {
     /// Lost frames that the device counted; null where it counted none and does not count all.
     frames: Option<u64>,
-    /// Whether the device counts all frames that it loses.
+    /// True if the device counts all its losses.
     complete: bool,
     /// Losses that the device has no counter for, as a phrase.
     #[serde(rename = "untold", skip_serializing_if = "Option::is_none")]

@@ -37,7 +37,7 @@ pub(crate) struct Recording<'a> {
     taps: Vec<PortTap>,
     /// Start on the switches' clock.
     began: Time,
-    /// Whether a file could not be written, and nothing is until they are opened anew.
+    /// True after a file could not be written: nothing is written until the files are opened anew.
     is_broken: bool,
     /// Samples, events and frames that were not written for that.
     missed: u64,

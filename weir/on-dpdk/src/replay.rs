@@ -33,7 +33,7 @@ const DRAIN: Duration = Duration::from_millis(200);
 const CLASSES: &str = "[classes]\npreset = \"roce\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
                        [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
 
-/// A trace, and where it goes.
+/// Trace with its destination.
 struct Target<'s> {
     name: String,
     device: Device,

@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     Ok(session.finish(&stopped, json)?)
 }
 
-/// A run of switches, as the control thread has it.
+/// Run of switches, owned by the control thread.
 struct Session<'a> {
     arguments: &'a RunArguments,
     switches: &'a [SwitchConfig],

@@ -58,7 +58,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether every lcore has polled since it was last looked at.
+    /// Returns true if every lcore has polled since the last check.
     fn note_polls(&mut self, polls: Vec<u64>) -> bool {
         let last = std::mem::replace(&mut self.polls, polls);
         let stands = |(now, last): (&u64, &u64)| now == last;

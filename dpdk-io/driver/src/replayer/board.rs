@@ -88,7 +88,7 @@ pub(super) struct Leaving {
 /// Passes reports from the lcore to the control thread.
 #[derive(Debug)]
 pub(crate) struct ReplayBoard {
-    /// Set by who wants a report, taken back by the lcore when it has written it.
+    /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
     asked: AtomicBool,
     pub(super) is_done: AtomicBool,
     /// Report memory, allocated at the start, so that the lcore allocates none.

@@ -53,9 +53,9 @@ struct TraceSummary {
     late_ns: Latency,
     /// The part that is the machine's: the replay came late to its CPU.
     late_machine_ns: Latency,
-    /// The part that pauses made, of the frames that they put off.
+    /// Part of the delay by pauses, of the frames that pauses delayed.
     late_paused_ns: Latency,
-    /// The part for which the port had no room, of the frames that waited for it.
+    /// Part of the delay by a port without room, of the frames that waited for room.
     late_port_ns: Latency,
 }
 
