@@ -16,8 +16,8 @@
 //! | [`NetdevEvents`], [`Interface`] | the kernel's interfaces |
 //!
 //! # Ownership
-//! An [`Mbuf`] or [`Batch`] frees what it holds on drop. I/O never drops a
-//! frame: [`TxQueue::send`] leaves what the device did not take in the batch.
+//! An [`Mbuf`] or [`Batch`] frees its packets on drop. I/O never drops a
+//! frame: [`TxQueue::send`] leaves refused packets in the batch.
 //! Queues keep their port open, ports keep their receive pools, and both keep
 //! the runtime: drop the [`Eal`] last (as the first local variable of `main`
 //! it is). If something outlives it, its `Drop` leaves DPDK as it is and says

@@ -14,7 +14,7 @@
 //!
 //! Some tests compare rates by the clock. They can't tell a defect from another process that takes the CPUs. Such a test is marked by
 //! [`on_an_idle_machine`]: no other marked test, and none of [`in_a_process`], runs meanwhile; it is repeated before it fails; and each
-//! attempt that fails says what the machine took.
+//! attempt that fails reports the machine's CPU use.
 //!
 //! A benchmark that no machine's load may sway counts instructions: [`hold_all`].
 

@@ -19,7 +19,7 @@ const AF_XDP_MBUFS: u32 = 2 * 2048;
 /// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs that are under way in a round of an lcore with up to eight ports then come back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
-/// Control mbufs cached by each lcore. Few, as the lcore that allocates an mbuf may not be the one that frees it (links inside the
+/// Control mbufs cached by each lcore. Few, as the lcore that allocates an mbuf may not be the lcore that frees it (links inside the
 /// process), and a cache keeps half as many again before it returns some.
 pub(crate) const CONTROL_CACHE: u32 = 32;
 /// Mbufs of each lcore for copies of frames, flooded or for a clone: a burst that waits to be admitted, and two while one is made.

@@ -6,7 +6,7 @@
 //! {"weir":1,"error":{"kind":"unknown","message":"no port of switch lab is named `p9`; its ports are: p0, p1"}}
 //! ```
 //!
-//! The number is the language's version. Whatever the version, a line is an object with the number under `weir`, and an error has
+//! The number is the protocol's version. In every version a line is an object with the number under `weir`, and an error has
 //! a `message`: so either end can say which version the other one speaks.
 
 use serde::{Deserialize, Serialize};
