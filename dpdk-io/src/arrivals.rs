@@ -3,26 +3,26 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
-/// What becomes readable when a frame is there for a receive queue: see [`crate::RxQueue::arrival`].
+/// File descriptor that becomes readable when a receive queue has a frame. See [`crate::RxQueue::arrival`].
 #[derive(Debug)]
 pub struct Arrival(pub(crate) OwnedFd);
 
 /// Several queues' arrivals, to be waited for together.
 #[derive(Debug)]
 pub struct Arrivals {
-    /// Closed with this value; `polled` has their numbers.
+    /// Descriptors, closed with this value; `polled` holds their numbers.
     _open: Vec<Arrival>,
     polled: Vec<libc::pollfd>,
 }
 
-/// What ended a wait.
+/// Reason why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Woken {
     /// A frame is there.
     ByFrame,
-    /// Nothing came in the time given.
+    /// Timeout: no frame arrived in the time given.
     ByTime,
-    /// A device has an error, such as an interface that went down; it may have it the next time, too.
+    /// A device has an error, such as an interface that went down; the error may persist.
     ByError,
 }
 
@@ -56,7 +56,7 @@ impl Arrivals {
     }
 }
 
-/// A socket tells its error again and again until somebody has asked for it.
+/// A socket reports its error on every wait until it is read.
 fn take_error(fd: libc::c_int) {
     let mut error: libc::c_int = 0;
     let mut len = size_of_val(&error) as libc::socklen_t;

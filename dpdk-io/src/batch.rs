@@ -12,10 +12,9 @@ use crate::mbuf::Mbuf;
 /// The most packets that one call moves.
 pub const MAX_BURST: usize = 64;
 
-/// Up to [`MAX_BURST`] packets in order, without heap. Index 0 is the front:
-/// the one that came first and leaves first.
+/// Up to [`MAX_BURST`] packets in order, without heap. Index 0 is the front: the packet that arrived first and leaves first.
 ///
-/// Drop and [`Batch::clear`] free all of them in bulk.
+/// Drop and [`Batch::clear`] free the packets in bulk.
 pub struct Batch {
     /// `head..tail` hold packets, all else is garbage. Both are 0 when empty.
     slots: [MaybeUninit<Mbuf>; MAX_BURST],
@@ -23,7 +22,7 @@ pub struct Batch {
     tail: usize,
 }
 
-// `None` is what no packet is: a null pointer.
+// `None` is a null pointer, which no packet is.
 const _: () =
     assert!(size_of::<Option<Mbuf>>() == size_of::<Mbuf>() && align_of::<Option<Mbuf>>() == align_of::<Mbuf>());
 
@@ -34,13 +33,13 @@ impl Batch {
         Batch { slots: [const { MaybeUninit::uninit() }; MAX_BURST], head: 0, tail: 0 }
     }
 
-    /// Packets in it.
+    /// Number of packets.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.tail - self.head
     }
 
-    /// Whether there are none.
+    /// Returns true if the batch holds no packets.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.head == self.tail
@@ -123,7 +122,7 @@ impl Batch {
         Drain(self)
     }
 
-    /// Moves all packets to the end of an array of what holds one each.
+    /// Moves all packets to the end of an array.
     ///
     /// # Panics
     /// If the array has no room for them.
@@ -137,10 +136,10 @@ impl Batch {
         to.extend(self.slots[head..tail].iter().map(|slot| T::from(unsafe { slot.assume_init_read() })));
     }
 
-    /// Appends the first `n` of what an array holds.
+    /// Appends the first `n` items of an array.
     ///
     /// # Panics
-    /// If there are fewer, or the batch has no room for them.
+    /// If the array holds fewer, or the batch has no room for them.
     #[inline]
     pub fn take_from<T: Into<Mbuf>, const N: usize>(&mut self, from: &mut ArrayVec<T, N>, n: usize) {
         self.extend(n, from.drain(..n));

@@ -4,18 +4,15 @@ use std::time::Duration;
 
 /// Picoseconds since the clock was made, from the CPU's time-stamp counter.
 ///
-/// One reading costs a counter read, one multiplication and one shift: no
-/// division, no floating point, no system call. Copies agree with each other
-/// on every CPU, as long as the counter is invariant ([`Clock::is_invariant`]).
+/// One reading costs a counter read, one multiplication and one shift: no division, no floating point, no system call. Copies agree with
+/// each other on every CPU, as long as the counter is invariant ([`Clock::is_invariant`]).
 ///
 /// # Accuracy
-/// The frequency is measured once, since DPDK's own figure is rounded (0.15 %
-/// off on some machines). What remains is a fixed error of some parts per
-/// million, and `CLOCK_MONOTONIC` is slewed by NTP besides: over an hour the
-/// two may drift apart by tens of milliseconds. [`Clock::recalibrated`]
-/// measures again over the whole life of the clock, which makes the error
-/// smaller the longer it ran; it keeps the origin, so readings of the old and
-/// the new clock may differ by that drift: switch only between experiments.
+/// The frequency is measured once, since DPDK's own figure is rounded (0.15 % off on some machines). The remaining error is fixed, some
+/// parts per million; NTP also slews `CLOCK_MONOTONIC`. Over an hour the two may drift apart by tens of milliseconds.
+///
+/// [`Clock::recalibrated`] measures again over the whole life of the clock: the longer the clock ran, the smaller the error. It keeps the
+/// origin, so readings of the old and the new clock may differ by that drift: switch only between experiments.
 ///
 /// # Range
 /// 213 days, then readings wrap.
@@ -34,8 +31,8 @@ impl Clock {
         Clock::calibrate(Duration::from_millis(50))
     }
 
-    /// Calibrates for this long: the error is about 1 us over the window, plus
-    /// what the machine's own interruptions add. Less than 1 ms counts as 1 ms.
+    /// Calibrates for this long. The error is about 1 us over the window, plus interruptions by the machine. A window of less than 1 ms
+    /// counts as 1 ms.
     pub fn calibrate(window: Duration) -> Clock {
         let start = Sample::take();
         let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
@@ -73,7 +70,7 @@ impl Clock {
         self.ps_at(tsc())
     }
 
-    /// Ticks of the counter: what [`Clock::ps_at`] converts.
+    /// Ticks of the time-stamp counter, for [`Clock::ps_at`].
     #[inline(always)]
     pub fn ticks(&self) -> u64 {
         tsc()
@@ -87,7 +84,7 @@ impl Clock {
         ((u128::from(elapsed) * u128::from(self.multiplier)) >> SHIFT) as u64
     }
 
-    /// How many times slower than real time this clock runs.
+    /// Factor by which this clock runs slower than real time.
     pub fn dilation(&self) -> u32 {
         self.dilation
     }
@@ -181,8 +178,8 @@ pub(crate) fn read_ns(clock: libc::clockid_t) -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// At 1 GHz the multiplier is 1000 << 40, which leaves 14 bits for slower
-/// counters; a dilation of 1000 leaves 40 significant bits.
+/// Fixed-point shift. At 1 GHz the multiplier is 1000 << 40, which leaves 14 bits for slower counters; a dilation of 1000 leaves 40
+/// significant bits.
 const SHIFT: u32 = 40;
 const PS_PER_SECOND: u128 = 1_000_000_000_000;
 

@@ -58,7 +58,7 @@ pub fn proc_ticks_per_second() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100).max(1)
 }
 
-/// Tells the CPU that this is a polling loop.
+/// Hints to the CPU that this is a polling loop.
 #[inline(always)]
 pub fn pause() {
     std::hint::spin_loop();

@@ -1,10 +1,10 @@
-//! A device's description: what it can do, its link, its counters.
+//! Description of a device: capabilities, link, counters.
 
 use std::ffi::{CStr, c_char};
 
 use crate::mempool::FRAME_OVERHEAD;
 
-/// What a device is and can do.
+/// Identity and capabilities of a device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeviceInfo {
     /// Driver name, e.g. `net_ixgbe`.
@@ -80,7 +80,7 @@ pub struct Link {
     pub full_duplex: bool,
 }
 
-/// What a device's own flow control was found to be.
+/// State of a device's own flow control, as found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PauseState {
     /// Off, or the device has none.
@@ -108,10 +108,8 @@ pub struct PortStats {
     /// Frames received damaged; of a netdev port also those longer than it
     /// takes, and several segments in one.
     pub ierrors: u64,
-    /// Frames that could not be sent. Drivers of DPDK's count here what
-    /// [`crate::TxQueue::send`] left in the batch too, if at all. A netdev port
-    /// counts each frame that it took and lost: longer than the interface's MTU,
-    /// or refused by the device again and again.
+    /// Frames that could not be sent. DPDK's drivers may count here also frames that [`crate::TxQueue::send`] left in the batch. A netdev
+    /// port counts each frame that it took and lost: longer than the interface's MTU, or refused by the device again and again.
     pub oerrors: u64,
     /// Frames dropped because the receive pool was empty.
     pub rx_nombuf: u64,

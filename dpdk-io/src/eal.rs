@@ -12,13 +12,11 @@ use crate::interrupts;
 use crate::lcore::{self, Lcore, LcoreHandle};
 use crate::runtime::{CURRENT, Runtime, lock};
 
-/// The running DPDK environment abstraction layer.
+/// Running DPDK environment abstraction layer.
 ///
-/// [`Eal::init`] pins the calling thread to the main lcore's CPUs; threads
-/// spawned from it afterwards inherit that ([`crate::cpu::set_affinity`] undoes
-/// it). Dropping the `Eal` ends DPDK, provided no pool, port, queue, mbuf or
-/// lcore function is left; else DPDK stays until the process ends, with a
-/// warning, and what is left stays usable.
+/// [`Eal::init`] pins the calling thread to the main lcore's CPUs; threads spawned from it afterwards inherit that
+/// ([`crate::cpu::set_affinity`] undoes it). Dropping the `Eal` ends DPDK, provided no pool, port, queue, mbuf or lcore function is left.
+/// Otherwise DPDK stays until the process ends, with a warning, and those objects stay usable.
 #[derive(Debug)]
 pub struct Eal {
     runtime: Arc<Runtime>,
@@ -86,7 +84,7 @@ impl Eal {
         unsafe { sys::rte_eal_has_hugepages() != 0 }
     }
 
-    /// By which addresses devices reach the memory.
+    /// Kind of addresses by which devices reach the memory.
     pub fn io_addresses(&self) -> IoAddresses {
         // SAFETY: EAL is running.
         if unsafe { sys::weir_iova_is_virtual() } != 0 { IoAddresses::Virtual } else { IoAddresses::Physical }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where DPDK's memory comes from.
+/// Source of DPDK's memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum MemoryMode {
     /// [`MemoryMode::InMemory`] if enough hugepages are free, else
@@ -69,14 +69,14 @@ impl EalArgs {
         self
     }
 
-    /// Where memory comes from.
+    /// Sets the source of DPDK's memory.
     pub fn memory(mut self, mode: MemoryMode) -> EalArgs {
         self.memory = mode;
         self
     }
 
-    /// Memory needed in MiB: what [`MemoryMode::Auto`] wants to see free, and
-    /// what `--no-huge` takes. See [`crate::mempool_bytes`]; leave a fifth more.
+    /// Sets the memory needed, in MiB: free memory that [`MemoryMode::Auto`] requires, and size of `--no-huge` memory. See
+    /// [`crate::mempool_bytes`]; leave a fifth more.
     pub fn memory_mb(mut self, megabytes: u32) -> EalArgs {
         self.memory_mb = megabytes;
         self
@@ -100,7 +100,7 @@ impl EalArgs {
         self
     }
 
-    /// Appended last, so that they win over what the builder chose.
+    /// Appends arguments after the builder's own, so that they override them.
     pub fn extra<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> EalArgs {
         self.extra.extend(args.into_iter().map(Into::into));
         self

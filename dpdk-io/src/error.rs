@@ -1,4 +1,4 @@
-//! What can go wrong, one enum per operation.
+//! Errors, one enum per operation.
 
 use std::ffi::CStr;
 use std::fmt;
@@ -10,7 +10,7 @@ use weir_dpdk_sys as sys;
 pub struct Errno(pub i32);
 
 impl Errno {
-    /// From a DPDK return value, whose sign carries no meaning here.
+    /// Returns the errno of a DPDK return value, whose sign carries no meaning here.
     pub(crate) fn from_return(value: i32) -> Errno {
         Errno(value.saturating_abs())
     }
@@ -63,12 +63,12 @@ pub enum EalError {
     /// `rte_eal_init` refused; its own messages went to stderr.
     #[error("DPDK did not start ({errno}) with the EAL arguments: {arguments}")]
     Init {
-        /// Why.
+        /// Error of the call.
         errno: Errno,
         /// The arguments, joined by spaces.
         arguments: String,
     },
-    /// No such worker lcore.
+    /// The worker lcore does not exist.
     #[error("lcore {0} is not a worker lcore of this process")]
     NoSuchLcore(u32),
     /// The lcore already runs a function.
@@ -80,7 +80,7 @@ pub enum EalError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MempoolError {
-    /// [`crate::Eal::init`] comes first.
+    /// [`crate::Eal::init`] was not called.
     #[error("mempool {name}: DPDK is not running")]
     NoEal {
         /// The pool's name.
@@ -103,9 +103,9 @@ pub enum MempoolError {
         count: u32,
         /// Data room of each, in bytes.
         data_room: u16,
-        /// Memory that it would take.
+        /// Memory that the pool would need.
         bytes: u64,
-        /// Why.
+        /// Error of the call.
         errno: Errno,
     },
 }
@@ -114,7 +114,7 @@ pub enum MempoolError {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PortError {
-    /// [`crate::Eal::init`] comes first.
+    /// [`crate::Eal::init`] was not called.
     #[error("port {0}: DPDK is not running")]
     NoEal(String),
     /// The device could not be attached.
@@ -122,7 +122,7 @@ pub enum PortError {
     Attach {
         /// The device arguments as given.
         devargs: String,
-        /// Why.
+        /// Error of the call.
         errno: Errno,
     },
     /// A value would break the device-argument syntax.
@@ -131,18 +131,18 @@ pub enum PortError {
          (empty, too long, or with a comma, equals sign, blank or control character)"
     )]
     Devargs {
-        /// Which value.
+        /// Name of the value.
         what: &'static str,
         /// The value.
         value: String,
     },
-    /// No port has this name.
+    /// The process has no port of this name.
     #[error("there is no port named {0:?}")]
     NotFound(String),
     /// Another [`crate::Port`] owns the port.
     #[error("port {0} is already in use")]
     InUse(String),
-    /// Its queues are still held, maybe by another thread.
+    /// The port's queues are still held, maybe by another thread.
     #[error("port {0}: {1} needs its queues to be dropped first")]
     QueuesHeld(String, &'static str),
     /// More queues than the device has.
@@ -152,12 +152,12 @@ pub enum PortError {
         port: String,
         /// `RX` or `TX`.
         direction: &'static str,
-        /// How many were asked for.
+        /// Queues requested.
         asked: u16,
-        /// How many there are.
+        /// Queues that the device supports.
         max: u32,
     },
-    /// The MTU is outside of what the device takes.
+    /// The MTU is outside the device's range.
     #[error("port {port}: MTU {mtu} is outside of the device's {min} to {max}")]
     Mtu {
         /// The port's name.
@@ -181,12 +181,12 @@ pub enum PortError {
         /// The pool's data room.
         data_room: u16,
     },
-    /// Who may use the device could not be set.
+    /// The socket's group or mode could not be set.
     #[error("device {device}: {reason}")]
     Access {
         /// The device.
         device: String,
-        /// What can't be set, and why.
+        /// Setting that failed, and the reason.
         reason: String,
     },
     /// The receive pool lies where the device cannot reach it.
@@ -200,9 +200,9 @@ pub enum PortError {
     Driver {
         /// The port's name.
         port: String,
-        /// What was being done.
+        /// Step that failed.
         step: &'static str,
-        /// Why.
+        /// Error of the step.
         errno: Errno,
     },
 }

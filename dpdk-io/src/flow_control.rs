@@ -12,7 +12,7 @@ use crate::error::Errno;
 use crate::kernel_pause;
 use crate::port::Port;
 
-/// What [`Port::take_over_flow_control`] could do.
+/// Result of [`Port::take_over_flow_control`], by step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowControlReport {
     /// The port's driver.
@@ -23,7 +23,7 @@ pub struct FlowControlReport {
     pub priority_pause_off: FlowControlStep,
     /// MAC control frames (EtherType 0x8808) passed to the program.
     pub control_frames_received: FlowControlStep,
-    /// Whether the program can send MAC control frames.
+    /// Fate of MAC control frames that the program sends.
     pub control_frames_sent: MacControlTransmit,
 }
 
@@ -39,14 +39,14 @@ pub enum FlowControlStep {
     Failed(Errno),
 }
 
-/// Whether frames of EtherType 0x8808 leave the port.
+/// Fate of sent frames of EtherType 0x8808 at the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MacControlTransmit {
-    /// They do.
+    /// The frames leave the port.
     Sent,
-    /// The driver has the NIC drop them: this port cannot pause its neighbour.
+    /// The device drops the frames: this port cannot pause its neighbour.
     DroppedByDevice,
-    /// Not known for this driver: try it on the wire.
+    /// The driver's behaviour is unknown: try it on the wire.
     Unknown,
 }
 
@@ -83,7 +83,7 @@ impl fmt::Display for PauseState {
 }
 
 impl FlowControlReport {
-    /// Whether PFC and GFC in software can work here, as far as is known.
+    /// Returns true if PFC and GFC in software can work here, according to the steps' results.
     pub fn is_usable(&self) -> bool {
         self.control_frames_sent != MacControlTransmit::DroppedByDevice
             && [self.link_pause_off, self.priority_pause_off, self.control_frames_received]
@@ -173,8 +173,7 @@ impl Port {
         }
     }
 
-    /// Whether frames of EtherType 0x8808 that the program sends leave the
-    /// port, by what is known of its driver.
+    /// Returns the fate of sent frames of EtherType 0x8808, as known for the port's driver.
     pub fn sends_mac_control(&self) -> MacControlTransmit {
         let nic = || InterfaceNic::find(Path::new("/sys"), &self.interface()?);
         let of_driver = mac_control_of(&self.driver_name());
@@ -190,8 +189,7 @@ impl Port {
         self.device_info().ok()?.if_index.and_then(kernel_pause::interface_name)
     }
 
-    /// Reads back what the device does by itself. Links that come up may
-    /// negotiate anew, so ask again then.
+    /// Reads back the device's own flow control. A link that comes up may negotiate anew: read again then.
     pub fn device_flow_control(&self) -> DeviceFlowControl {
         if let Some(interface) = self.interface() {
             return DeviceFlowControl {

@@ -9,24 +9,23 @@ use std::time::Duration;
 
 use weir_dpdk_sys as sys;
 
-/// How long the thread may take to answer. It has nothing else to do by then, but the machine may.
+/// Longest wait for the interrupt thread's answer. The thread is idle by then, but the machine may be busy.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// What the thread is called by.
+/// Socket that wakes the interrupt thread, and channel of its answers.
 struct Bell {
     stream: UnixStream,
     heard: Sender<()>,
 }
 
-/// Waits until the interrupt thread has done what it was woken for so far. False if it does not answer.
+/// Waits until the interrupt thread has handled all wake-ups so far. False if it does not answer.
 ///
-/// A port that is closed takes back its handlers, and the thread is woken to look through those that are left. They lie in DPDK's
-/// memory, and `rte_eal_cleanup` unmaps that without waiting for the thread. DPDK 22.11's memif leaves the handlers of its
-/// listening sockets behind, so that the thread has something to look at. Nothing may wake it after this: an alarm would, when
-/// DPDK takes it back in `rte_eal_cleanup`.
+/// Closing a port removes its handlers and wakes the thread, which then scans the handlers that are left. They lie in DPDK's memory, which
+/// `rte_eal_cleanup` unmaps without waiting for the thread. DPDK 22.11's memif leaves the handlers of its listening sockets behind, so the
+/// scan has something to read. Nothing may wake the thread after this call: an alarm would, when DPDK removes it in `rte_eal_cleanup`.
 ///
-/// The thread is asked twice. The first answer may come in one round with what woke it before, the second only after that round.
-/// What asks stays registered, since to take it back would wake the thread again; it is to be called once a process.
+/// The thread is asked twice. The first answer may come in the same round as an earlier wake-up, the second only after that round. The
+/// handler stays registered, since removing it would wake the thread again: call this once per process.
 pub(crate) fn settle() -> bool {
     let Ok((rope, stream)) = UnixStream::pair() else { return false };
     let (heard, answers) = channel();

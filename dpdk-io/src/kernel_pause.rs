@@ -1,7 +1,7 @@
-//! What the kernel says of the PAUSE and PFC that a network interface's own hardware does.
+//! PAUSE and PFC state of a network interface's own hardware, from the kernel.
 //!
-//! Ports that share their device with the kernel (ConnectX, AF_PACKET, AF_XDP) are asked here: DPDK knows nothing of PFC
-//! on them. `ethtool -a` and `dcb pfc show` ask the same questions.
+//! It serves ports that share their device with the kernel (ConnectX, AF_PACKET, AF_XDP), whose PFC state DPDK does not know. `ethtool -a`
+//! and `dcb pfc show` read the same.
 
 use std::ffi::c_char;
 use std::io;
@@ -133,9 +133,9 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
     }
 }
 
-/// linux/ethtool.h.
+/// Constant of linux/ethtool.h.
 const ETHTOOL_GPAUSEPARAM: u32 = 0x12;
-/// linux/rtnetlink.h and linux/dcbnl.h.
+/// Constants of linux/rtnetlink.h and linux/dcbnl.h.
 const RTM_GETDCB: u16 = 78;
 const DCB_CMD_IEEE_GET: u8 = 21;
 const DCB_ATTR_IFNAME: u16 = 1;

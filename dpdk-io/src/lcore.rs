@@ -15,7 +15,7 @@ use crate::runtime::{Runtime, lock};
 /// A worker thread of EAL.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Lcore {
-    /// Its number, as on the EAL command line.
+    /// Number of the lcore, as on the EAL command line.
     pub id: u32,
     /// The CPU that it is pinned to; `None` if it floats over several.
     pub cpu: Option<u32>,
@@ -90,7 +90,7 @@ impl Drop for LcoreHandle {
 /// A function panicked on a lcore; the lcore itself lives on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LcorePanic {
-    /// Where.
+    /// Lcore that panicked.
     pub lcore: u32,
     /// The panic's message.
     pub message: String,
@@ -178,7 +178,7 @@ extern "C" fn run_job(argument: *mut c_void) -> c_int {
         let _ = catch_unwind(AssertUnwindSafe(|| drop(payload))).map_err(std::mem::forget);
         message
     });
-    // Before the end is told: then the runtime may be ended at once.
+    // Before the completion is signalled, since the runtime may end right after.
     drop(runtime);
     completion.set(outcome);
     0

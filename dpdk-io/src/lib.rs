@@ -1,6 +1,6 @@
 //! Safe, owning DPDK types: the only crate of Weir with `unsafe` code.
 //!
-//! It moves frames and knows nothing of switching. What it wraps:
+//! It moves frames and knows nothing of switching. Types:
 //!
 //! | type | is |
 //! |---|---|
@@ -12,12 +12,12 @@
 //! | [`ring_port`], [`ring_pair`], [`vdev`] | devices without hardware |
 //! | [`Port::attach_netdev`] | an interface of the kernel, without DPDK's driver |
 //! | [`Clock`] | calibrated time-stamp counter |
-//! | [`LossMeter`] | what a port's device lost, by cause |
+//! | [`LossMeter`] | losses of a port's device, by cause |
 //! | [`NetdevEvents`], [`Interface`] | the kernel's interfaces |
 //!
 //! # Ownership
-//! An [`Mbuf`] or [`Batch`] frees what it holds on drop. I/O never drops a
-//! frame: [`TxQueue::send`] leaves what the device did not take in the batch.
+//! An [`Mbuf`] or [`Batch`] frees its packets on drop. I/O never drops a
+//! frame: [`TxQueue::send`] leaves refused packets in the batch.
 //! Queues keep their port open, ports keep their receive pools, and both keep
 //! the runtime: drop the [`Eal`] last (as the first local variable of `main`
 //! it is). If something outlives it, its `Drop` leaves DPDK as it is and says

@@ -26,20 +26,20 @@ pub struct Losses {
     pub uncounted: Option<&'static str>,
 }
 
-/// Why a device lost a frame.
+/// Reason why a device lost a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum LossCause {
     /// The receive queue, ring or buffer of the device was full.
     ReceiveFull,
-    /// Damaged on the wire, or of a length that the device does not take.
+    /// The frame was damaged on the wire, or of a length that the device does not accept.
     Damaged,
-    /// There was no packet memory.
+    /// The packet memory was empty.
     NoMemory,
-    /// The kernel's interface dropped it before the device's driver had it.
+    /// The kernel's interface dropped the frame before the device's driver received it.
     InterfaceReceive,
-    /// The device could not send it.
+    /// The device could not send the frame.
     NotSent,
-    /// The kernel's interface, or its peer behind a veth pair, dropped it after the device's driver handed it over.
+    /// The kernel's interface, or its peer behind a veth pair, dropped the frame after the device's driver handed it over.
     InterfaceTransmit,
 }
 
@@ -140,7 +140,7 @@ enum Counter {
 /// A direction without losses: frames that find no room stay with the sender.
 const NOTHING: Direction = Direction { counters: &[], uncounted: None };
 
-/// How long an lcore that has CPU time takes to count a frame that the kernel refused, with room for others that have its CPU.
+/// Longest time in which an lcore that has CPU time counts a frame that the kernel refused, with a margin for other threads on its CPU.
 const REFUSAL_IS_COUNTED_WITHIN: Duration = Duration::from_millis(5);
 
 const MISSED: (Counter, LossCause) = (Counter::Missed, LossCause::ReceiveFull);
@@ -221,7 +221,7 @@ static DRIVERS: &[DriverKnowledge] = &[
         receive: Direction { counters: &[MISSED, DAMAGED, NIC_MISSED, NIC_DAMAGED, NETDEV_RX], uncounted: None },
         transmit: Direction { counters: &[NOT_SENT, NETDEV_TX, INTERFACE_TX_ERRORS], uncounted: None },
     },
-    // The interface's rx_dropped has some of what the socket counts, by the mode of XDP.
+    // The interface's rx_dropped includes some of the socket's drops, depending on the XDP mode.
     DriverKnowledge {
         driver: "net_af_xdp",
         receive: Direction { counters: &[MISSED, NIC_MISSED, NIC_DAMAGED], uncounted: None },
@@ -548,7 +548,7 @@ mod tests {
         assert_eq!(lost(with(407, 380, 20)), 0, "all arrived, or are in the ring");
         assert_eq!(lost(with(410, 400, 0)), 3, "three more did not");
         assert_eq!(lost(with(410, 400, 5)), 3);
-        // Frames of a protocol stand in the ring at the start, and are taken.
+        // The ring holds frames of a protocol at the start, which are taken.
         let mut meter = LossMeter::of(driver_knowledge("af_packet"), Some("veth0"));
         let mut lost = |reading: Reading| meter.take(&reading).receive.counted();
         assert_eq!([with(7, 0, 20), with(7, 0, 0), with(9, 0, 0)].map(&mut lost), [0, 0, 2]);

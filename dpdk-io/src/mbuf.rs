@@ -62,7 +62,7 @@ impl Mbuf {
         self.field(sys::WEIR_MBUF_PKT_LEN)
     }
 
-    /// How many mbufs the frame is made of.
+    /// Number of mbufs (segments) of the frame.
     #[inline(always)]
     pub fn segment_count(&self) -> u16 {
         self.field(sys::WEIR_MBUF_NB_SEGS)
@@ -73,8 +73,7 @@ impl Mbuf {
         Segments { next: Some(self.0), _chain: PhantomData }
     }
 
-    /// Appends `n` bytes to the last segment and returns them, with whatever
-    /// was in the buffer; `None` if they do not fit.
+    /// Appends `n` uninitialised bytes (old buffer contents) to the last segment and returns them; `None` if they do not fit.
     pub fn append(&mut self, n: u16) -> Option<&mut [u8]> {
         // SAFETY: the mbuf is ours; the call checks the room behind the data.
         let start = unsafe { sys::weir_mbuf_append(self.0.as_ptr(), n) };
@@ -105,9 +104,8 @@ impl Mbuf {
         unsafe { sys::weir_mbuf_linearize(self.0.as_ptr()) == 0 }
     }
 
-    /// Sets the length of a frame of one segment; new bytes hold whatever was
-    /// in the buffer. False (and nothing changed) if they do not fit or there
-    /// are several segments.
+    /// Sets the length of a frame of one segment; new bytes hold old buffer contents. False (and nothing changed) if they do not fit or
+    /// there are several segments.
     pub fn set_len(&mut self, len: u16) -> bool {
         if self.segment_count() != 1 || len > self.capacity() {
             return false;
@@ -117,7 +115,7 @@ impl Mbuf {
         true
     }
 
-    /// For DPDK's functions that leave the mbuf to its owner.
+    /// Pointer for DPDK functions that leave the mbuf to its owner.
     pub(crate) fn as_raw(&self) -> *mut sys::rte_mbuf {
         self.0.as_ptr()
     }
@@ -134,17 +132,15 @@ impl Mbuf {
         prefetch(self.data_ptr());
     }
 
-    /// Asks the CPU to fetch what describes the frame: its length, where its bytes are, and what is looked at when it goes back to its
-    /// pool.
+    /// Prefetches the mbuf's descriptor: frame length, data address, and the fields read when it returns to its pool.
     #[inline(always)]
     pub fn prefetch_descriptor(&self) {
         prefetch(self.0.as_ptr());
         prefetch(self.0.as_ptr().cast::<u8>().wrapping_add(CACHE_LINE));
     }
 
-    /// Asks the CPU to fetch what [`Mbuf::prefetch_descriptor`] does, and the first bytes of a frame as it was received, from memory into
-    /// its second-level cache. To be asked some bursts ahead: a core has few lines on their way to its first-level cache at a time, and
-    /// stands while it has asked for more.
+    /// Prefetches the descriptor ([`Mbuf::prefetch_descriptor`]) and the first bytes of a received frame into the second-level cache. Call
+    /// it some bursts ahead: a core has few outstanding first-level cache misses and stalls on more.
     #[inline(always)]
     pub fn prefetch_early(&self) {
         let start = self.0.as_ptr().cast::<u8>();
@@ -153,7 +149,7 @@ impl Mbuf {
         }
     }
 
-    /// Where it lies.
+    /// Address of the mbuf.
     #[inline(always)]
     pub(crate) fn address(&self) -> usize {
         self.0.addr().get()

@@ -12,31 +12,27 @@ use crate::error::{Errno, MempoolError};
 use crate::mbuf::{HEADROOM, Mbuf};
 use crate::runtime::Runtime;
 
-/// A pool of mbufs; clones are handles to the same pool.
+/// Pool of mbufs; clones are handles to the same pool.
 ///
-/// # When its memory goes back
-/// The pool is freed once its last handle is gone, all its mbufs are back, and
-/// the lcores have been seen idle: on the main thread at the next drop of a pool
-/// or port, join of a lcore, or at the end of the [`crate::Eal`]. Mbufs may
-/// thus outlive their pool's handles; a NIC may hold some until it is closed.
+/// # Release of memory
+/// The pool is freed once its last handle is gone, all its mbufs are back, and all lcores were seen idle. The main thread checks that at
+/// each drop of a pool or port, at each join of an lcore, and at the end of the [`crate::Eal`]. Mbufs may thus outlive their pool's
+/// handles; a NIC may hold some until it is closed.
 ///
 /// # Performance
-/// EAL lcores have a cache of [`MempoolConfig::cache`] free mbufs each; let that
-/// be at least twice the burst. Other threads go to the shared store each time.
-/// Mbufs that were put into the store last come out of it again soon, so that
-/// their memory is in the CPU's caches.
-/// Bulk allocation costs half as much for each mbuf as [`Mempool::alloc`].
+/// Each EAL lcore has a cache of [`MempoolConfig::cache`] free mbufs, which should be at least twice the burst. Other threads use the
+/// shared store each time. The store is last in, first out, so that its mbufs are in the CPU's caches. Bulk allocation costs half as much
+/// for each mbuf as [`Mempool::alloc`].
 #[derive(Clone, Debug)]
 pub struct Mempool(Arc<Inner>);
 
 /// Size of a [`Mempool`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MempoolConfig {
-    /// How many mbufs.
+    /// Number of mbufs.
     pub count: u32,
-    /// Free mbufs that each lcore keeps for itself; cut to what DPDK allows
-    /// (512, and two thirds of `count`). Up to `lcores * cache * 1.5` mbufs may
-    /// rest there, where no other lcore reaches them.
+    /// Free mbufs that each lcore caches; cut to DPDK's limit (512, and two thirds of `count`). Caches may hold up to `lcores * cache *
+    /// 1.5` mbufs, out of reach for other lcores.
     pub cache: u32,
     /// Bytes of an mbuf for a frame and [`HEADROOM`]: see [`data_room_for`].
     pub data_room: u16,
@@ -150,8 +146,8 @@ impl Mempool {
         true
     }
 
-    /// Asks the CPU to fetch the next `n` mbufs that this lcore takes, from where they went. What other threads than EAL lcores take is not
-    /// known ahead.
+    /// Prefetches the next `n` mbufs that this lcore allocates, from their location `from`. The mbufs of threads that are no EAL lcores are
+    /// not predictable.
     #[inline]
     pub fn fetch_ahead(&self, n: usize, from: Whereabouts) {
         let of_others = i32::from(from == Whereabouts::OtherCores);
@@ -164,21 +160,21 @@ impl Mempool {
     }
 }
 
-/// Where free mbufs went that are in no cache of this core.
+/// Location of free mbufs that are in no cache of this core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whereabouts {
-    /// Into the cache of another core, which used them last.
+    /// Mbufs are in the cache of another core, which used them last.
     OtherCores,
-    /// Into memory, as they were used long ago.
+    /// Mbufs are in memory only, as they were used long ago.
     Memory,
 }
 
-/// How the mbufs of a pool lie in memory.
+/// Layout of a pool's mbufs in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
-    /// One behind the other: in hugepages, or where no device needs addresses.
+    /// Contiguous mbufs: in hugepages, or where no device needs addresses.
     Dense,
-    /// None across an ordinary page, as devices need it.
+    /// Layout in which no mbuf crosses an ordinary page, as devices require.
     WithinPages,
 }
 
@@ -193,8 +189,7 @@ pub fn mempool_bytes(count: u32, data_room: u16, placement: Placement) -> u64 {
     unsafe { sys::weir_mempool_estimate(count, data_room, page) }
 }
 
-/// The data room for frames of this many bytes (without FCS) in one mbuf,
-/// rounded up to 64; `None` above what fits 16 bits.
+/// Data room of an mbuf for frames of `frame_bytes` bytes (without FCS), rounded up to 64; `None` above 16 bits.
 pub fn data_room_for(frame_bytes: u32) -> Option<u16> {
     let bytes = frame_bytes.checked_add(u32::from(HEADROOM))?;
     u16::try_from(bytes.checked_next_multiple_of(64)?).ok()
@@ -210,11 +205,11 @@ impl Mbuf {
     }
 }
 
-/// The most free mbufs that an lcore may have in its hands, beside its cache, while it looks whether there are as many as it wants: others
-/// do not find them for that instant.
+/// Most free mbufs that an lcore may hold outside its cache while it checks for the number wanted. Other lcores can't allocate them at that
+/// instant.
 pub const PIECED_MAX: u32 = sys::WEIR_PIECED_MAX;
 
-/// What a frame has beside its payload, without FCS: its header and two VLAN tags.
+/// Bytes of a frame around its payload, without FCS: header and two VLAN tags.
 pub(crate) const FRAME_OVERHEAD: u32 = 14 + 2 * 4;
 
 /// [`HEADROOM`] and 2048 bytes of frame.

@@ -1,17 +1,17 @@
-//! How a control thread waits for an lcore.
+//! Back-off of a control thread that waits for an lcore.
 
 use std::thread;
 use std::time::Duration;
 
 /// The shortest nap, and the longest. An answer comes within microseconds from an lcore that has its CPU.
 const NAP: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(5)];
-/// A nap takes one of so many parts of the time that was slept before.
+/// Divisor of the time slept so far that gives the next nap.
 const PARTS: u32 = 8;
 
-/// Naps between looks at what an lcore does, longer and longer.
+/// Back-off: naps between checks of an lcore's progress, each longer than the last.
 ///
-/// While an lcore waits for its CPU, many short naps keep it waiting: a thread that wakes thousands of times a second beside a busy one of
-/// its process had Linux 6.18's scheduler take no account of what the process used, and nothing else on that CPU ran for up to 98 s.
+/// Many short naps would keep an lcore from its CPU. A thread that woke thousands of times a second next to a busy thread of its process
+/// made Linux 6.18's scheduler not account the process's CPU time. Nothing else on that CPU ran for up to 98 s.
 #[derive(Debug, Default)]
 pub struct Naps {
     slept: Duration,

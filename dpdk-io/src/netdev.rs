@@ -28,7 +28,7 @@ use ring::RxRing;
 pub(crate) use receiver::Receiver;
 pub(crate) use transmitter::Transmitter;
 
-/// What [`crate::Port::attach_netdev`] needs to know beside the interface's name.
+/// Options of [`crate::Port::attach_netdev`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NetdevOptions {
     /// The longest payload that frames are received with, in bytes: the 14-byte header, and up to two VLAN tags, come
@@ -45,8 +45,8 @@ impl Default for NetdevOptions {
     }
 }
 
-/// Slots of a receive ring for a link of this rate (bits a second) that is not polled for `gap_ms`, with frames of 256 B on average:
-/// at least 2048, and at most as many as fit 32 MiB with frames of this MTU.
+/// Slots of a receive ring that covers a poll gap of `gap_ms` at `rate_bps` (bits a second), with frames of 256 B on average. At least
+/// 2048, and at most as many as fit 32 MiB with frames of this MTU.
 pub fn ring_slots(rate_bps: u64, gap_ms: u32, mtu: u16) -> u32 {
     let wanted = (rate_bps / 8).saturating_mul(u64::from(gap_ms)) / 1000 / RING_FRAME_BYTES;
     let most = RING_BYTES_MAX / u64::from(ring::slot_bytes(mtu));
@@ -86,7 +86,7 @@ pub(crate) struct Netdev {
     /// The speed in Mb/s as of when the link came up, 0 if unknown; asking takes a lock of the whole kernel's.
     speed_mbps: AtomicU32,
     was_up: AtomicBool,
-    /// Which advice was given.
+    /// Flags of the advice that was logged already.
     advised: [AtomicBool; ADVICE],
 }
 
@@ -109,7 +109,7 @@ impl Netdev {
         })
     }
 
-    /// Both queues, for frames from `pool`; `in_flight` bounds what the kernel holds of sent frames.
+    /// Creates both queues, for frames from `pool`; `in_flight` bounds the sent frames that the kernel holds.
     pub(crate) fn queues(&self, pool: &Mempool, in_flight: u16) -> Result<(Receiver, Transmitter), Errno> {
         let receiving = Arc::new(ring::packet_socket()?);
         let ring = RxRing::new(Arc::clone(&receiving), self.options.mtu, self.options.ring_slots)?;
@@ -124,7 +124,7 @@ impl Netdev {
         Ok((receiver, transmitter))
     }
 
-    /// From now on the ring fills.
+    /// Starts filling the receive ring.
     pub(crate) fn start(&self) -> Result<(), Errno> {
         match &*lock(&self.receiving) {
             Some(socket) => ring::bind(socket, self.interface.index(), libc::ETH_P_ALL as u16),
@@ -132,8 +132,8 @@ impl Netdev {
         }
     }
 
-    /// If the interface was removed, and one of its name is there again: both sockets go to that one, queues running.
-    /// False if nothing was to be done.
+    /// Moves both sockets to the interface that has the name now, if the old one was removed; the queues keep running. False if nothing was
+    /// to be done.
     pub(crate) fn reattach(&self, started: bool) -> Result<bool, Errno> {
         if !self.interface.find_again(&self.socket)? {
             return Ok(false);
@@ -152,7 +152,7 @@ impl Netdev {
         Ok(true)
     }
 
-    /// No more frames come. The queues are gone.
+    /// Stops reception. The queues are gone.
     pub(crate) fn stop(&self) {
         self.count_missed();
         *lock(&self.receiving) = None;
@@ -162,7 +162,7 @@ impl Netdev {
         self.promiscuous.load(Ordering::Relaxed)
     }
 
-    /// For as long as the queues live; the kernel counts memberships, so others keep theirs.
+    /// Sets promiscuous mode while the queues live; the kernel counts memberships, so other processes keep theirs.
     pub(crate) fn set_promiscuous(&self, on: bool) -> Result<(), Errno> {
         if on == self.promiscuous() {
             return Ok(());
@@ -217,7 +217,7 @@ impl Netdev {
         }
     }
 
-    /// Also logs, the first time that frames are lost for a reason, what to do about it.
+    /// Returns the counters. Logs advice at the first loss of each cause.
     pub(crate) fn stats(&self) -> PortStats {
         self.count_missed();
         for ((lost, advice), advised) in self.counters.with_advice().into_iter().zip(&self.advised) {
@@ -248,7 +248,7 @@ impl Netdev {
     }
 }
 
-/// What [`crate::Port::driver_name`] says of such a port; DPDK's own driver is `net_af_packet`.
+/// Driver name of netdev ports in [`crate::Port::driver_name`]; DPDK's own driver is `net_af_packet`.
 pub(crate) const DRIVER: &str = "af_packet";
 /// Frames of this and two tags fit the 16 bits of an mbuf's length, and four slots a block.
 pub(crate) const MTU_MAX: u16 = 16_000;

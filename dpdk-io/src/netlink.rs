@@ -1,4 +1,4 @@
-//! The kernel's interfaces: what they are now, and what becomes of them (rtnetlink).
+//! Kernel interfaces: their state and its changes (rtnetlink).
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,21 +12,21 @@ use netlink_sys::{Socket, SocketAddr};
 /// An interface of the process's network namespace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its number, which another interface of the name does not have.
+    /// Index of the interface, never shared with a later interface of the same name.
     pub index: u32,
-    /// Its name.
+    /// Name of the interface.
     pub name: String,
-    /// Whether it is switched on.
+    /// True if the interface is switched on.
     pub is_on: bool,
-    /// Whether it has a carrier: a cable with somebody at the other end.
+    /// True if the interface has a carrier.
     pub has_carrier: bool,
     /// Bytes of payload in the largest frame.
     pub mtu: u32,
-    /// The kernel's counters of what it lost.
+    /// Kernel's loss counters.
     pub counters: InterfaceCounters,
 }
 
-/// Frames that an interface lost, since it was made.
+/// Frames lost by an interface since its creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct InterfaceCounters {
     /// `rx_dropped`: nobody in the kernel took them, or the driver had no memory.
@@ -35,7 +35,7 @@ pub struct InterfaceCounters {
     pub rx_missed: u64,
     /// `rx_errors`: damaged.
     pub rx_errors: u64,
-    /// `tx_dropped`: handed over, not sent; of a veth pair also what its peer did not take.
+    /// `tx_dropped`: frames handed over and not sent; of a veth pair also frames that its peer dropped.
     pub tx_dropped: u64,
     /// `tx_errors`: sending failed, for want of a carrier too.
     pub tx_errors: u64,
@@ -78,29 +78,29 @@ impl Interface {
     }
 }
 
-/// What became of an interface that is watched by its name.
+/// Change of an interface that is watched by its name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NetdevEvent {
-    /// It was removed, or left the namespace, or has another name now.
+    /// The interface was removed, left the namespace, or was renamed.
     Gone,
-    /// There is one of the name again: not the one that was there before.
+    /// An interface of the name exists again, a different one.
     Made(Interface),
-    /// Its carrier came or went, or it was switched on or off.
+    /// The carrier, or the administrative state, changed.
     Link(Interface),
-    /// Its MTU is another.
+    /// The MTU changed.
     Mtu(Interface),
 }
 
-/// Tells of changes of interfaces, by name. Never waits.
+/// Watcher of interfaces by name. Never blocks.
 #[derive(Debug)]
 pub struct NetdevEvents {
     socket: Socket,
-    /// What each watched name was last; `None` while there is none.
+    /// Last known state of each watched name; `None` while it does not exist.
     known: BTreeMap<String, Option<Interface>>,
 }
 
 impl NetdevEvents {
-    /// Watches the interfaces of these names, from what they are now on.
+    /// Watches the interfaces of these names, starting with their current state.
     ///
     /// # Errors
     /// The kernel's.
@@ -118,15 +118,15 @@ impl NetdevEvents {
         Ok(events)
     }
 
-    /// What a watched interface is, as last told; `None` if there is none.
+    /// Last known state of a watched interface; `None` if it does not exist.
     pub fn interface(&self, name: &str) -> Option<&Interface> {
         self.known.get(name)?.as_ref()
     }
 
-    /// What has changed since the last call, with the names, in order.
+    /// Returns the changes since the last call, with the names, in order.
     ///
     /// # Errors
-    /// The kernel's. What was missed for want of room is asked for, and is no error.
+    /// The kernel's. After a receive buffer overrun the state is read anew, without an error.
     pub fn poll(&mut self) -> io::Result<Vec<(String, NetdevEvent)>> {
         let mut events = Vec::new();
         loop {
@@ -175,7 +175,7 @@ impl NetdevEvents {
         Ok(())
     }
 
-    /// Takes what a name is now, and tells how that differs from what it was.
+    /// Records the current state of a name and pushes its differences from the last one.
     fn note(&mut self, name: &str, now: Option<Interface>, events: &mut Vec<(String, NetdevEvent)>) {
         let Some(known) = self.known.get_mut(name) else { return };
         let mut tell = |event| events.push((name.to_owned(), event));

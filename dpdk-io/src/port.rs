@@ -36,7 +36,7 @@ use crate::xdp_sockets::XdpSockets;
 #[derive(Debug)]
 pub struct Port {
     pub(crate) shared: Arc<PortShared>,
-    /// Whether the device's own PFC was switched off.
+    /// State of the device's own PFC after it was to be switched off.
     pub(crate) priority_pause: PauseState,
     /// Makes a port `!Sync`: one thread at a time reads the device and closes it.
     pub(crate) _one_thread: PhantomData<Cell<()>>,
@@ -54,16 +54,16 @@ pub struct PortEntry {
     pub name: String,
     /// Driver name, e.g. `net_null`.
     pub driver: String,
-    /// Whether a [`Port`] of this process owns it.
+    /// True if a [`Port`] of this process owns the device.
     pub in_use: bool,
 }
 
 /// Queue pairs that the far end of a port has enabled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PeerQueues {
-    /// Queues that it takes frames from, which are the port's transmit queues.
+    /// Queues that the guest receives from, which are the port's transmit queues.
     pub receives: QueueSet,
-    /// Queues that it may send to, which are the port's receive queues, so far as the port has them.
+    /// Queues that the guest may send to, which are the port's receive queues, limited to those that the port has.
     pub sends: QueueSet,
 }
 
@@ -72,12 +72,12 @@ pub struct PeerQueues {
 pub struct QueueSet(u64);
 
 impl QueueSet {
-    /// Whether a queue is in it.
+    /// Returns true if the set contains a queue.
     pub fn contains(self, queue: u16) -> bool {
         self.0 >> u32::from(queue).min(sys::WEIR_QUEUE_BEYOND) & 1 == 1
     }
 
-    /// Its least number from `queue` on.
+    /// Smallest enabled queue number from `queue` on.
     pub fn first_from(self, queue: u16) -> Option<u16> {
         let left = self.0.checked_shr(u32::from(queue)).unwrap_or(0);
         (left != 0).then(|| queue + left.trailing_zeros() as u16)
@@ -121,7 +121,7 @@ impl Port {
         Port::claim(runtime, id, false, None)
     }
 
-    /// All of DPDK's ports in this process. Empty before [`crate::Eal::init`].
+    /// List of all DPDK ports in this process. Empty before [`crate::Eal::init`].
     pub fn list() -> Vec<PortEntry> {
         let Some(runtime) = Runtime::current() else {
             return Vec::new();
@@ -288,12 +288,10 @@ impl Port {
         self.check("stop", ret)
     }
 
-    /// Stops and closes the device, and detaches it as told above. Drop does
-    /// the same and logs errors.
+    /// Stops and closes the device, and detaches it. Drop does the same and logs errors.
     ///
     /// # Errors
-    /// [`PortError::QueuesHeld`] (the device closes with the last queue), or the
-    /// driver's.
+    /// [`PortError::QueuesHeld`] (the device closes with the last queue), or the driver's.
     pub fn close(self) -> Result<(), PortError> {
         self.no_queues_held("close")?;
         let ret = self.shared.close();
@@ -330,7 +328,7 @@ impl Port {
         queues * (AF_XDP_FILL_MBUFS + AF_XDP_COMPLETION_MBUFS)
     }
 
-    /// Whether it was started.
+    /// Returns true if the port is started.
     pub fn is_started(&self) -> bool {
         self.shared.is_started()
     }
@@ -360,7 +358,7 @@ impl Port {
         raw_info(self.id()).map_or_else(|_| String::new(), |info| text(&info.driver))
     }
 
-    /// What the device is and can do.
+    /// Returns the device's identity and capabilities.
     ///
     /// # Errors
     /// The driver's.
@@ -576,8 +574,7 @@ const XDP_DRIVER: &str = "net_af_xdp";
 /// The driver whose ports have guests.
 const VHOST_DRIVER: &str = "net_vhost";
 
-/// What `net_af_xdp` puts in a fill queue, and the places of a completion queue
-/// (`XSK_RING_CONS__DEFAULT_NUM_DESCS`).
+/// Mbufs in the fill queue of `net_af_xdp`, and slots of a completion queue (`XSK_RING_CONS__DEFAULT_NUM_DESCS`).
 const AF_XDP_FILL_MBUFS: u32 = 2048;
 const AF_XDP_COMPLETION_MBUFS: u32 = 2048;
 

@@ -1,4 +1,4 @@
-//! What a port is configured with.
+//! Configuration of a port.
 
 use crate::mempool::Mempool;
 
@@ -23,7 +23,7 @@ pub struct PortConfig<'a> {
     pub mtu: Option<u16>,
     /// Whether frames to other addresses are received.
     pub promiscuous: bool,
-    /// Where received frames are put.
+    /// Pool of the mbufs for received frames.
     pub rx_pool: &'a Mempool,
 }
 

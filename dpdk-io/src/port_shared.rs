@@ -1,4 +1,4 @@
-//! What a port and its queues share.
+//! State shared by a port and its queues.
 
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
@@ -13,7 +13,7 @@ use crate::ring_pair::RingPair;
 use crate::runtime::{Runtime, lock};
 use crate::xdp_sockets::XdpSockets;
 
-/// What the port and its queues share. The device closes with the last of them.
+/// State shared by a port and its queues. The device closes with the last handle.
 #[derive(Debug)]
 pub(crate) struct PortShared {
     /// DPDK's port number, or [`NO_DPDK_PORT`].
@@ -31,9 +31,9 @@ pub(crate) struct PortShared {
     /// Pools that the driver may take mbufs from; declared, and so dropped,
     /// before the runtime.
     pub(crate) pools: Mutex<Vec<Mempool>>,
-    /// For a port of the driver `net_af_xdp`: its sockets.
+    /// Sockets of a port of the driver `net_af_xdp`.
     pub(crate) xdp: Mutex<XdpSockets>,
-    /// For a port made of rings: the rings, and which of them it sends to.
+    /// Rings of a port made of rings, and index of the ring that it sends to.
     pub(crate) rings: Option<(Arc<RingPair>, usize)>,
     pub(crate) runtime: Arc<Runtime>,
 }
@@ -64,7 +64,7 @@ impl PortShared {
         unsafe { sys::weir_vhost_queues(self.id, c_int::from(guest_sends)) }
     }
 
-    /// Whether frames that are sent by this queue can get anywhere.
+    /// Returns true if frames sent by this queue can reach the peer.
     #[inline]
     pub(crate) fn is_taken_from(&self, queue: u16) -> bool {
         !self.is_vhost || u32::from(queue) < sys::WEIR_QUEUE_BEYOND && self.guest_queues(false) >> queue & 1 == 1
@@ -74,13 +74,13 @@ impl PortShared {
     /// and a queue cannot be cloned, so a count of 1 is the truth.
     pub(crate) fn queues_are_held(self: &Arc<Self>) -> bool {
         let are_held = Arc::strong_count(self) > 1;
-        // Acquire: pairs with the Release of dropping a queue, so that what an lcore did with the device was before. The count is read
+        // Acquire: pairs with the Release of dropping a queue, so that an lcore's use of the device happened before. The count is read
         // Relaxed.
         fence(Ordering::Acquire);
         are_held
     }
 
-    /// Only without queue handles.
+    /// Stops the device. Call it only without queue handles.
     pub(crate) fn stop(&self) -> c_int {
         // Relaxed: no queue is left to see it.
         if !self.started.swap(false, Ordering::Relaxed) {
@@ -94,7 +94,7 @@ impl PortShared {
         unsafe { sys::rte_eth_dev_stop(self.id) }
     }
 
-    /// Only without queue handles; the second time it does nothing.
+    /// Closes the device. Call it only without queue handles; a second call does nothing.
     pub(crate) fn close(&self) -> c_int {
         // Relaxed: one owner is left.
         if self.closed.swap(true, Ordering::Relaxed) {
@@ -125,5 +125,5 @@ impl Drop for PortShared {
     }
 }
 
-/// Above all that DPDK gives.
+/// Port id above all ids of DPDK.
 pub(crate) const NO_DPDK_PORT: u16 = u16::MAX;

@@ -15,7 +15,7 @@ use crate::port_shared::PortShared;
 /// It keeps its port open.
 #[derive(Debug)]
 pub struct RxQueue {
-    /// Before the port, so that it goes first.
+    /// Declared before the port, so that it is dropped first.
     netdev: Option<Box<netdev::Receiver>>,
     port: Arc<PortShared>,
     queue: u16,
@@ -62,8 +62,8 @@ impl RxQueue {
         self.port.is_removed()
     }
 
-    /// What tells that a frame is there, for a thread that sleeps until then; `None` where only polling does: kernel
-    /// interfaces and TAP ports have it.
+    /// Interrupt that signals a frame, for a thread that sleeps until then. `None` where only polling works; kernel interfaces and TAP
+    /// ports have it.
     pub fn arrival(&self) -> Option<Arrival> {
         if let Some(netdev) = &self.netdev {
             return netdev.arrival();
@@ -77,7 +77,7 @@ impl RxQueue {
         unsafe { BorrowedFd::borrow_raw(fd) }.try_clone_to_owned().ok().map(Arrival)
     }
 
-    /// This queue's number in its port.
+    /// Number of this queue in its port.
     pub fn queue_id(&self) -> u16 {
         self.queue
     }
@@ -129,17 +129,15 @@ impl TxQueue {
         self.port.is_removed()
     }
 
-    /// Whether what is sent here can get anywhere: a guest at a vhost port
-    /// enables and disables queues as it likes, and a disabled one takes no
-    /// frames. Costs a call and a load.
+    /// Returns true if sent frames can reach the peer. A guest at a vhost port enables and disables queues as it likes, and a disabled
+    /// queue takes no frames. Costs a call and a load.
     #[inline]
     pub fn is_enabled(&self) -> bool {
         self.port.is_taken_from(self.queue)
     }
 
-    /// Frames that were sent and are still in the device's queue, out of the
-    /// program's sight. `None` where it cannot be told: ring ports can, other
-    /// drivers from DPDK 24.03 on if they implement it.
+    /// Frames that were sent and are still in the device's queue. `None` where the driver can't count them: ring ports can, others from
+    /// DPDK 24.03 on if they implement it.
     pub fn backlog(&self) -> Option<u32> {
         if !self.port.is_started() || self.netdev.is_some() {
             return None;
@@ -152,7 +150,7 @@ impl TxQueue {
         u32::try_from(count).ok()
     }
 
-    /// This queue's number in its port.
+    /// Number of this queue in its port.
     pub fn queue_id(&self) -> u16 {
         self.queue
     }

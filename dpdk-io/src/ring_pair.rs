@@ -9,11 +9,10 @@ use weir_dpdk_sys as sys;
 use crate::error::{Errno, PortError};
 use crate::runtime::Runtime;
 
-/// The two rings of a link: what the port sends, and what its far end does.
-/// Both ends hold it, so it outlives their devices.
+/// Two rings of a link, one per direction. Both ends hold the pair, so it outlives their devices.
 #[derive(Debug)]
 pub(crate) struct RingPair {
-    /// What the first end sends, and what the second one does.
+    /// Ring that the first end sends to, and ring that the second end sends to.
     rings: [NonNull<sys::rte_ring>; 2],
     pub(crate) runtime: Arc<Runtime>,
 }

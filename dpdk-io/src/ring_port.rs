@@ -11,21 +11,15 @@ use crate::port::Port;
 use crate::ring_pair::{RingPair, failed};
 use crate::runtime::Runtime;
 
-/// A port with one queue each way, and the far end of its link: what one sends
-/// the other receives, in order, without a copy. `slots` frames fit each
-/// direction; when they are full, [`crate::TxQueue::send`] and
-/// [`RingEnd::send`] keep the tail.
+/// Creates a port with one queue each way, and the far end of its link. Frames sent at one end arrive at the other in order, without a
+/// copy. Each direction has `slots` slots; when they are full, [`crate::TxQueue::send`] and [`RingEnd::send`] keep the tail.
 ///
-/// The port is named `net_ring_NAMEa`. The far end is none of DPDK's ports, of
-/// which a process has 32 as DPDK is usually built, unless it is made one: see
-/// [`RingEnd::into_port`]. Frames left in the rings are freed when both ends
-/// are gone.
+/// The port is named `net_ring_NAMEa`. The far end uses none of DPDK's port ids (32 per process in usual builds) unless
+/// [`RingEnd::into_port`] makes it a port. Frames left in the rings are freed when both ends are gone.
 ///
 /// # Errors
-/// [`PortError::Devargs`] for a name that is empty, has other than ASCII
-/// letters, digits, `-`, `_` and `.`, or more than 20 bytes; `Driver` if it is
-/// taken, or `slots` is 0 or above 2^30, or memory is short, or there are as
-/// many ports as DPDK can have.
+/// [`PortError::Devargs`] for a name that is empty, longer than 20 bytes, or has characters other than ASCII letters, digits, `-`, `_` and
+/// `.`. `Driver` if the name is taken, `slots` is 0 or above 2^30, memory is short, or all of DPDK's ports are in use.
 pub fn ring_port(name: &str, slots: u32) -> Result<(Port, RingEnd), PortError> {
     let runtime = Runtime::current().ok_or_else(|| PortError::NoEal(name.to_owned()))?;
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);

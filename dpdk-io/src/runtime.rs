@@ -1,4 +1,4 @@
-//! What keeps DPDK running: shared by all that uses it.
+//! Reference-counted DPDK runtime, shared by all its users.
 
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -7,7 +7,7 @@ use std::thread::ThreadId;
 
 use weir_dpdk_sys as sys;
 
-/// What pools, ports and running lcore functions share, and keep alive.
+/// Runtime that pools, ports and running lcore functions share and keep alive.
 #[derive(Debug)]
 pub(crate) struct Runtime {
     main_thread: ThreadId,
@@ -70,8 +70,7 @@ impl Runtime {
         if std::thread::current().id() != self.main_thread {
             return;
         }
-        // SAFETY: the ids are EAL's own; the function only loads (acquire, and
-        // so comes after all that the lcore did while it was busy).
+        // SAFETY: the ids are EAL's own; the function only loads (acquire: ordered after the lcore's work while it was busy).
         let idle = |&id: &u32| unsafe { sys::weir_lcore_is_idle(id) } != 0;
         if !self.workers.iter().all(idle) {
             return;
@@ -103,7 +102,7 @@ impl Runtime {
     }
 }
 
-/// No code panics while it holds one of these locks, so poison means nothing.
+/// Locks a mutex. No code panics while it holds such a lock, so poison means nothing.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

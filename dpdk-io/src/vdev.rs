@@ -9,14 +9,12 @@ use std::path::Path;
 
 use crate::error::PortError;
 
-/// A host interface through DPDK's driver for `AF_PACKET` (needs CAP_NET_ADMIN),
-/// with one queue pair for each of `queues`, for frames of an `mtu` up to 16000.
-/// It is there to compare with: use [`crate::Port::attach_netdev`], since this
-/// driver has the kernel put IPv4 fragments together, and counts no losses.
+/// Host interface through DPDK's driver for `AF_PACKET` (needs CAP_NET_ADMIN), with one queue pair for each of `queues`, for frames of an
+/// `mtu` up to 16000. It serves comparisons only: this driver makes the kernel reassemble IPv4 fragments, and counts no losses. Use
+/// [`crate::Port::attach_netdev`].
 ///
-/// The receive pool's data room must hold what the driver calls a frame: the
-/// default does up to an MTU of 1898, then use `data_room_for` of 4096, 8192
-/// (MTU 4000, 8000) or 16384.
+/// The receive pool's data room must hold the driver's frame size. The default suffices up to an MTU of 1898; beyond, use `data_room_for`
+/// of 4096, 8192 (MTU 4000, 8000) or 16384.
 ///
 /// An outer tag of type 0x88a8 is replaced by 0x8100.
 pub fn af_packet(name: &str, interface: &str, queues: u16, mtu: u16) -> Result<String, PortError> {
@@ -62,12 +60,12 @@ pub fn vhost(name: &str, socket: &Path, client: bool, queues: u16) -> Result<Str
         .finish())
 }
 
-/// Which end of a memif opens the shared memory.
+/// Role of an end of a memif: the server opens the shared memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemifRole {
     /// Listens on the socket.
     Server,
-    /// Connects to it.
+    /// Connects to the socket.
     Client,
 }
 
@@ -88,9 +86,8 @@ pub fn memif(name: &str, socket: &Path, id: u32, role: MemifRole, ring_log2: u8)
         .finish())
 }
 
-/// Capture files: receives what is in `rx` (over and over if `infinite`),
-/// writes what is sent to `tx`. Without `rx` nothing comes, without `tx` sent
-/// frames vanish.
+/// Capture files: receives the frames of `rx` (repeatedly if `infinite`), writes sent frames to `tx`. Without `rx` the port receives
+/// nothing, without `tx` sent frames are discarded.
 pub fn pcap(name: &str, rx: Option<&Path>, tx: Option<&Path>, infinite: bool) -> Result<String, PortError> {
     let mut devargs = Devargs::new("net_pcap", name)?;
     if let Some(rx) = rx {
@@ -105,8 +102,7 @@ pub fn pcap(name: &str, rx: Option<&Path>, tx: Option<&Path>, infinite: bool) ->
     Ok(devargs.finish())
 }
 
-/// Receives frames of `size` bytes without end and swallows all that is sent;
-/// with `copy` their bytes are written and read, as a NIC's would be.
+/// Receives frames of `size` bytes without end and discards sent frames; with `copy` their bytes are written and read, as by a NIC.
 pub fn null(name: &str, size: u16, copy: bool) -> Result<String, PortError> {
     Ok(Devargs::new("net_null", name)?.set("size", size).set("copy", u8::from(copy)).finish())
 }

@@ -1,4 +1,4 @@
-//! AF_XDP sockets that DPDK's driver has opened, for what they count and the driver does not tell.
+//! AF_XDP sockets opened by DPDK's driver, for kernel counters that the driver does not report.
 
 use std::os::fd::RawFd;
 
@@ -26,8 +26,8 @@ impl XdpSockets {
         self.0.len()
     }
 
-    /// Adds what the driver leaves out: frames that found the receive ring full, and descriptors to send that the
-    /// kernel refused. The driver itself counts `rx_dropped`.
+    /// Adds counters that the driver omits: frames that found the receive ring full, and transmit descriptors that the kernel refused. The
+    /// driver itself counts `rx_dropped`.
     pub(crate) fn complete(&self, stats: &mut PortStats) {
         for socket in &self.0 {
             let statistics = statistics(*socket);
@@ -36,7 +36,7 @@ impl XdpSockets {
         }
     }
 
-    /// What the kernel counts, summed over the sockets, with names for `xstats`.
+    /// Kernel counters summed over the sockets, with names for `xstats`.
     pub(crate) fn named(&self) -> Vec<(String, u64)> {
         let all: Vec<_> = self.0.iter().map(|socket| statistics(*socket)).collect();
         let sum = |name: &str, of: fn(&libc::xdp_statistics) -> u64| (name.to_owned(), all.iter().map(of).sum());

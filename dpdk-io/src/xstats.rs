@@ -35,7 +35,7 @@ impl Port {
         Ok(stats)
     }
 
-    /// Sets the basic counters to 0, as far as the driver can.
+    /// Resets the basic counters that the driver can reset.
     ///
     /// # Errors
     /// The driver's.
@@ -58,7 +58,7 @@ impl Port {
         if let Some(netdev) = self.netdev() {
             return Ok(netdev.xstats());
         }
-        // SAFETY: with no room the call only tells the count.
+        // SAFETY: with no room the call only returns the count.
         let count = unsafe { sys::weir_port_xstats(self.id(), std::ptr::null_mut(), 0) };
         let room = u32::try_from(count).map_err(|_| self.failed("reading statistics", Errno::from_return(count)))?;
         // SAFETY: all zero is a valid value of this plain structure.

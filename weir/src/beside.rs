@@ -1,4 +1,4 @@
-//! `weir-dpdk`, beside this program: the same command, linked with libdpdk.
+//! `weir-dpdk`, in the same folder as this program: the same command, linked with libdpdk.
 
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -32,7 +32,7 @@ pub fn take_over() -> Missing {
     Missing(format!("ports and real frames need {}, which can't be started: {error}", program.display()))
 }
 
-/// Whether the program starts here, and is of the same build.
+/// Checks that the program starts here, and is of the same build.
 fn probe(program: &Path) -> Result<(), Missing> {
     let path = program.display();
     let output = Command::new(program).arg("--version").stdin(Stdio::null()).output().map_err(|error| {
@@ -59,7 +59,7 @@ fn probe(program: &Path) -> Result<(), Missing> {
     Ok(())
 }
 
-/// Why the program did not start, of what it or its loader wrote.
+/// Reason why the program did not start, from its own or its loader's messages.
 fn refusal(program: &str, errors: &str, status: &str) -> String {
     let said = errors.lines().find(|line| !line.trim().is_empty()).unwrap_or(status);
     let said = said.rsplit_once("error while loading shared libraries: ").map_or(said, |(_, said)| said);

@@ -62,26 +62,26 @@ pub(crate) struct CalibrateArguments {
     json: bool,
 }
 
-/// What came out.
+/// Result of a calibration.
 #[derive(Debug, Serialize)]
 struct Report {
     switch: String,
     hold_ms: u64,
-    /// Whether ports were named, which then have to be measured.
+    /// True if ports were named; those must be measured.
     #[serde(skip)]
     are_named: bool,
-    /// Whether the machine left the switch its time.
+    /// Poll gaps of the switch during the calibration.
     machine: Gaps,
-    /// From crossing Xoff to the PAUSE, of all ports, since the switch's start.
+    /// Delay from crossing Xoff to the PAUSE, of all ports, since the switch's start.
     message_delay: Option<Percentiles>,
-    /// From a peer's PAUSE to obeying it.
+    /// Delay from a peer's PAUSE to obeying it.
     reaction: Option<Percentiles>,
     links: Vec<Link>,
-    /// Why nothing is advised.
+    /// Reasons why no advice is given.
     doubts: Vec<String>,
     /// Lines for the switch's file.
     fragment: Option<String>,
-    /// The delay that adaptive headroom was told, with --apply.
+    /// Delay set for adaptive headroom, with --apply.
     applied_delay_ns: Option<u64>,
 }
 
@@ -93,18 +93,18 @@ struct Link {
     number: usize,
     class: u8,
     rate_bps: u64,
-    /// What no pause can be shorter than by the file.
+    /// Lower bounds of a pause, from the file.
     least: Least,
-    /// The peer is told to pause.
+    /// Stops of the peer after the switch's PAUSEs.
     peer_stops: Stops,
-    /// The peer tells the switch to.
+    /// Stops of the switch after the peer's PAUSEs.
     switch_stops: Stops,
     /// Pauses whose capture lacks frames.
     incomplete: u64,
     advice: Option<Advice>,
 }
 
-/// Parts of a delay that the file tells, in nanoseconds: at a loaded link they are waited for one after the other.
+/// Parts of a delay that the file determines, in nanoseconds; on a loaded link they add up.
 #[derive(Debug, Serialize)]
 struct Least {
     /// A frame of the greatest length that the PAUSE may wait for.
@@ -115,7 +115,7 @@ struct Least {
     peer_frame_ns: u64,
 }
 
-/// How long a sender takes to stop.
+/// Time until a sender stops.
 #[derive(Debug, Serialize)]
 struct Stops {
     light: Option<Spread>,
@@ -124,12 +124,12 @@ struct Stops {
     samples: Vec<Sample>,
 }
 
-/// Longest pause that can be asked for: more is a storm to whoever watches for them.
+/// Longest pause that a user may ask for: longer ones are storms to a watchdog.
 const HOLD_MAX: Duration = Duration::from_secs(1);
-/// After so many pauses in a row that say nothing a port is given up.
+/// Consecutive pauses without a result after which a port is given up.
 const IN_VAIN: u32 = 20;
 
-/// Measures, and says what follows.
+/// Measures the delays, and prints the advice.
 pub(crate) fn calibrate(arguments: &CalibrateArguments) -> Result<(), Failure> {
     if arguments.hold > HOLD_MAX {
         return Err(Failure::Argument("--hold: a second at most; longer pauses are storms to a watchdog".to_owned()));
@@ -312,8 +312,8 @@ impl Report {
         }
     }
 
-    /// The delay that adaptive headroom may go by at all ports: the longest from PAUSE to the last frame, with what the switch took before
-    /// that beyond `[pfc] reaction`, for which there is headroom beside. `None` if anything speaks against it.
+    /// Delay for adaptive headroom at all ports: the longest time from PAUSE to the last frame, plus the switch's own delay beyond `[pfc]
+    /// reaction`, which has separate headroom. `None` if any result is in doubt.
     fn delay_for_adaptive(&self, switch: &SwitchConfig) -> Option<Span> {
         let obey = self.links.iter().all(|link| link.peer_stops.left_out.never_stopped == 0);
         let reaction = switch.pfc.reaction.as_nanos();
@@ -322,7 +322,7 @@ impl Report {
         (obey && self.doubts.is_empty()).then(|| Span::from_nanos(longest))
     }
 
-    /// How the command ends: what was not measured, and why.
+    /// Result of the command: unmeasured ports, with reasons.
     fn verdict(&self, was_stopped: bool) -> Result<(), Failure> {
         let mut faults = Vec::new();
         let has_samples = self.links.iter().any(|link| !link.peer_stops.samples.is_empty());

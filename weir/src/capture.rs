@@ -103,7 +103,7 @@ pub(crate) fn capture(arguments: &CaptureArguments) -> Result<(), Failure> {
                 Err(Failure::Run("the switch broke off: frames may be missing".to_owned()))
             }
         }
-        // Whoever reads has had enough.
+        // The reader closed the pipe: no error.
         Err(CopyError::Write(error)) if is_stdout && error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         Err(error) => Err(error.into_failure(&output.path)),
     }
@@ -132,7 +132,7 @@ impl CaptureArguments {
     }
 }
 
-/// What came of a capture.
+/// Result of a capture.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Told {
     frames: u64,
@@ -142,19 +142,19 @@ struct Told {
     is_whole: bool,
 }
 
-/// Why a capture does not come.
+/// Reason why a capture fails.
 #[derive(Debug)]
 pub(crate) enum CopyError {
     /// The switch broke off.
     Read(io::Error),
-    /// It can't be written.
+    /// The capture can't be written.
     Write(io::Error),
-    /// It is no capture.
+    /// The data are no capture.
     Odd(String),
 }
 
 impl CopyError {
-    /// As users are told, of a capture that goes there.
+    /// Failure for the user, of a capture to `output`.
     pub(crate) fn into_failure(self, output: &Path) -> Failure {
         Failure::Run(match self {
             CopyError::Read(error) => format!("the switch broke off: {error}"),
@@ -169,7 +169,7 @@ const SECTION: u32 = 0x0a0d_0d0a;
 const INTERFACE: u32 = 1;
 pub(crate) const STATISTICS: u32 = 5;
 pub(crate) const PACKET: u32 = 6;
-/// A block is no longer: a frame of 16 KiB, and what is said of it.
+/// Upper bound of a block: a frame of 16 KiB with its metadata.
 const BLOCK_BYTES_MAX: u32 = 1 << 20;
 
 /// Copies blocks to the end.
@@ -177,7 +177,7 @@ fn copy(frames: &mut BufReader<impl Read>, output: &mut Output) -> Result<Told, 
     let mut told = Told::default();
     let mut block = Vec::new();
     loop {
-        // Whoever reads along gets what there is.
+        // Flushed whenever no data are buffered, so that a live reader sees all frames.
         if frames.buffer().is_empty() {
             output.flush()?;
         }
@@ -235,7 +235,7 @@ pub(crate) fn number(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(value.try_into().ok()?))
 }
 
-/// Where a capture goes.
+/// Destination of a capture.
 struct Output {
     path: PathBuf,
     to: BufWriter<Box<dyn Write>>,
@@ -299,7 +299,7 @@ impl Output {
         self.put(block)
     }
 
-    /// A block that belongs to the file under way, whatever its size.
+    /// Writes a block to the current file, at any size.
     fn last(&mut self, block: &[u8]) -> Result<(), CopyError> {
         self.put(block)
     }

@@ -1,4 +1,4 @@
-//! `weir check`: what follows from a configuration, as text or as JSON.
+//! `weir check`: derived values of a configuration, as text or as JSON.
 
 mod buffer;
 mod flow_control;
@@ -21,7 +21,7 @@ use weir_reader::Gauge;
 use weir_switch_core::buffer::{buffer_layout, buffer_policy};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 
-/// How files are checked.
+/// Options of a check.
 #[derive(Clone, Copy)]
 pub(crate) struct Options {
     /// The files alone, and not this machine.
@@ -29,15 +29,15 @@ pub(crate) struct Options {
     pub json: bool,
 }
 
-/// All that is said.
+/// Complete result.
 #[derive(Serialize)]
 struct Checked {
     switches: Vec<SwitchChecked>,
-    /// Nothing if this machine was not looked at.
+    /// Findings on this machine; none with `files_only`.
     machine: Option<MachineFindings>,
 }
 
-/// What follows from a switch's file.
+/// Derived values of a switch's file.
 #[derive(Serialize)]
 struct SwitchChecked {
     name: String,
@@ -47,7 +47,7 @@ struct SwitchChecked {
     ports: Vec<ports::PortChecked>,
     nics: Vec<nics::NicChecked>,
     flow_control: Vec<flow_control::Described>,
-    /// Nothing if this machine was not looked at.
+    /// Needs of the switch on this machine; none with `files_only`.
     on_this_machine: Option<SwitchOnMachine>,
     warnings: Vec<String>,
 }
@@ -58,7 +58,7 @@ struct Classes {
     lossless: Vec<usize>,
 }
 
-/// Checks the files and prints what they mean.
+/// Checks the files and prints their derived values.
 pub(crate) fn check(files: &[PathBuf], options: Options) -> Result<(), Failure> {
     let real_frames = (!options.files_only).then(real_frames::reach);
     let switches = load_all(files)?;
@@ -74,7 +74,7 @@ pub(crate) fn check(files: &[PathBuf], options: Options) -> Result<(), Failure> 
     if !options.json {
         checked.iter().for_each(SwitchChecked::print);
     }
-    // What the file says is of interest even where this machine lacks what it names, so that comes last.
+    // The derived values help even where this machine lacks a device, so the machine comes last.
     let machine = machine.map(|machine| machine.of_all(&switches));
     if options.json {
         let checked = Checked { switches: checked, machine };
@@ -136,7 +136,7 @@ impl SwitchChecked {
     }
 }
 
-/// What a kind shows while it runs, a line each.
+/// Lines of a kind's run-time gauges, one each.
 fn gauge_lines(gauges: &[GaugeNamed]) -> String {
     let line = |gauge: &GaugeNamed| format!("    gauge {} ({}) in series and summaries\n", gauge.name, gauge.label);
     gauges.iter().map(line).collect()

@@ -1,4 +1,4 @@
-//! `weir compare`: results beside those of other tools, and of other backends.
+//! `weir compare`: results compared with those of other tools, and of other backends.
 
 use clap::Subcommand;
 use weir_experiments::compare::Ns3Arguments;

@@ -71,7 +71,7 @@ impl Target {
                 Ok((hello, client)) => {
                     runs.push(Run { path, switches: hello.switches, process: hello.process, client })
                 }
-                // What a killed process left is no news.
+                // A socket that a killed process left is not reported.
                 Err(ClientError::Connect { error, .. }) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
                 Err(error) => silent.push(error.to_string()),
             }
@@ -115,7 +115,7 @@ fn nobody(wanted: Option<&String>, others: &[Run], silent: &[String]) -> String 
     text + ": start one with `weir run FILE`, or name its socket with --socket PATH"
 }
 
-/// Wrong input, but for what broke.
+/// Maps a client's error to wrong input, or to a failed run.
 pub(crate) fn failure(error: ClientError) -> Failure {
     if error.is_failure() { Failure::Run(error.to_string()) } else { Failure::Argument(error.to_string()) }
 }

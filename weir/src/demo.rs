@@ -171,7 +171,7 @@ fn again(arguments: &DemoArguments, left: &[Compared]) -> String {
     words.join(" ")
 }
 
-/// What `--json` prints.
+/// Output of `--json`.
 #[derive(Serialize)]
 struct Document<'d> {
     backend: &'static str,
@@ -206,7 +206,7 @@ fn document<'d>(arguments: &'d DemoArguments, compared: &'d [Compared], left: &'
     }
 }
 
-/// How many times slower than real time it runs; 1 in virtual time.
+/// Factor by which the run is slower than real time; 1 in virtual time.
 fn dilation(arguments: &DemoArguments, rate: BitRate) -> Result<u32, Failure> {
     match (arguments.backend, arguments.dilation) {
         (Backend::Dpdk | Backend::Hosts, asked) => {
@@ -271,10 +271,10 @@ fn introduce(arguments: &DemoArguments, bursts: &[u8], scenarios: &[Scenario], r
     }
 }
 
-/// A run: what it is of, its directory, and where its results go.
+/// Planned run: its scenario, its directory, and the place of its results.
 type Planned<'a> = (&'a Scenario, RunDir, &'a mut Compared);
 
-/// As [`run_in_virtual_time`].
+/// Runs like [`run_in_virtual_time`], on DPDK.
 fn run_on_dpdk<'a>(
     scenarios: &[Scenario],
     planned: impl Iterator<Item = Planned<'a>>,
@@ -284,7 +284,7 @@ fn run_on_dpdk<'a>(
     run_each(planned, stop, |scenario, run, observe| backend.run(scenario, run, observe, stop))
 }
 
-/// Until a signal. Returns how many runs have begun.
+/// Runs in virtual time until a signal. Returns the number of runs begun.
 fn run_in_virtual_time<'a>(planned: impl Iterator<Item = Planned<'a>>, stop: &AtomicBool) -> Result<usize, Failure> {
     let backend = SimBackend { threads: Threads::all(), ..SimBackend::default() };
     run_each(planned, stop, |scenario, run, observe| Ok(backend.run(scenario, run, observe, stop)?))
@@ -335,7 +335,7 @@ fn disturbed(compared: &[Compared]) {
     }
 }
 
-/// Losses make the demonstration fail, and whatever else makes a run no good.
+/// Fails the demonstration for lossless losses, and for a run's other failures.
 fn verdict(compared: &[Compared]) -> Result<(), Failure> {
     if let Some(Compared { label, summary, .. }) = compared.iter().find(|compared| !compared.summary.lossless) {
         return Err(Failure::Run(format!("{label}: {} lossless frames were lost", lost(summary))));

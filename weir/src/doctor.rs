@@ -1,4 +1,4 @@
-//! `weir doctor`: what a machine and its hosts lack, and what mends it.
+//! `weir doctor`: missing requirements of a machine and its hosts, with advice.
 
 mod host;
 mod veth;
@@ -33,7 +33,7 @@ pub(crate) struct DoctorArguments {
     eal: Vec<String>,
 }
 
-/// Looks at everything, and tells all of it.
+/// Examines everything, and prints all findings.
 pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     let real_frames = real_frames::reach();
     let switches = load_all(&arguments.files)?;
@@ -81,7 +81,7 @@ pub(crate) fn doctor(arguments: &DoctorArguments) -> Result<(), Failure> {
     }
 }
 
-/// What was found so far. As text each is told at once: a host may take ten seconds to say nothing.
+/// Findings so far. As text each is printed at once, since a host may take ten seconds to answer.
 struct Findings {
     all: Vec<Finding>,
     is_json: bool,
@@ -94,7 +94,7 @@ impl Findings {
         Findings { all: Vec::new(), is_json, bar }
     }
 
-    /// Takes what is found of something, and tells it.
+    /// Adds and prints the findings of one subject.
     fn look_at(&mut self, what: &str, look: impl FnOnce() -> Vec<Finding>) {
         self.bar.set_prefix(what.to_owned());
         let found = look();

@@ -1,4 +1,4 @@
-//! `weir export`: what a switch has counted, for tools that know SONiC.
+//! `weir export`: a switch's counters, for tools that know SONiC.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -66,7 +66,7 @@ struct Object {
     kind: ObjectType,
     name: String,
     counters: BTreeMap<String, String>,
-    /// Since they were cleared, and since the start.
+    /// Watermarks since they were cleared, and since the start.
     watermarks: [BTreeMap<String, String>; 2],
 }
 

@@ -1,4 +1,4 @@
-//! What a program of someone else's adds to the command.
+//! Plug-ins that another program adds to the command.
 
 use std::process::ExitCode;
 
@@ -24,12 +24,12 @@ use weir_scenario::file::is_key;
 /// ```
 #[derive(Debug, Default)]
 pub struct Extensions {
-    /// What was wrong with those added so far.
+    /// Errors of the additions so far.
     errors: Vec<String>,
 }
 
 impl Extensions {
-    /// Nothing but what Weir has.
+    /// Creates an empty set: only Weir's own plug-ins.
     pub fn new() -> Extensions {
         Extensions::default()
     }
@@ -66,7 +66,7 @@ impl Extensions {
         self
     }
 
-    /// Adds what controls TCP's window, which files choose by `transport`.
+    /// Adds a TCP congestion control, which files choose by `transport`.
     pub fn tcp_control(mut self, kind: &'static dyn TcpControlKind) -> Extensions {
         let shown = tcp::GAUGES.iter().chain(kind.gauges());
         let added = check_table(kind)
@@ -89,7 +89,7 @@ impl Extensions {
     }
 }
 
-/// Whether the table of a congestion control, or of what controls TCP's window, can stand beside the keys of `[nic]`.
+/// Checks that the table name of a congestion control or TCP congestion control collides with no key of `[nic]`.
 fn check_table(kind: &dyn Named) -> Result<(), String> {
     let name = kind.name();
     if is_key(name) {
@@ -98,7 +98,7 @@ fn check_table(kind: &dyn Named) -> Result<(), String> {
     Ok(())
 }
 
-/// Whether gauges can be columns of a kind beside these, which every series has.
+/// Checks that gauge names collide with no column of these, which every series has.
 fn check_gauges<'g>(
     kind: &dyn Named,
     gauges: impl Iterator<Item = &'g Gauge>,

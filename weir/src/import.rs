@@ -1,4 +1,4 @@
-//! `weir import`: other tools' experiments as scenarios, SONiC's tables as switch files, and what became of what.
+//! `weir import`: other tools' experiments as scenarios, SONiC's tables as switch files, with a report on each value.
 
 pub(crate) mod sonic;
 
@@ -57,7 +57,7 @@ pub(crate) struct Ns3Arguments {
     json: bool,
 }
 
-/// Makes the scenario, writes it, and tells what it took, what it approximated and what it left.
+/// Makes and writes the scenario, and reports values taken, approximated and left out.
 pub(crate) fn ns3(arguments: &Ns3Arguments) -> Result<(), Failure> {
     let Some(script) = &arguments.script else {
         return ns3_of(arguments, arguments.arguments.as_deref());
@@ -96,7 +96,7 @@ fn ns3_of(arguments: &Ns3Arguments, line: Option<&str>) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes a scenario of each of a script's command lines, and tells in what they differ. Nothing is written unless all are right.
+/// Makes a scenario of each of a script's command lines, and reports their differences. Nothing is written unless all are valid.
 fn ns3_of_all(arguments: &Ns3Arguments, script: &str, lines: &[CommandLine]) -> Result<(), Failure> {
     let digits = lines.len().to_string().len();
     let output = |n: usize| {
@@ -138,7 +138,7 @@ fn ns3_of_all(arguments: &Ns3Arguments, script: &str, lines: &[CommandLine]) -> 
     Ok(())
 }
 
-/// What each command line has that not all have.
+/// Words of each command line that not all lines have.
 fn differing(lines: &[CommandLine]) -> Vec<String> {
     let has = |line: &CommandLine, word: &str| line.text.split_whitespace().any(|other| other == word);
     let is_result = |word: &str| word.contains("OutFile=");
@@ -150,7 +150,7 @@ fn differing(lines: &[CommandLine]) -> Vec<String> {
     lines.iter().map(apart).collect()
 }
 
-/// The output's name without its ending, of characters that may stand in a scenario's names.
+/// Output's name without its extension, of characters valid in a scenario's name.
 fn stem(output: &Path) -> Result<String, Failure> {
     let stem = output.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_.-".contains(&byte);
@@ -226,7 +226,7 @@ mod tests {
         ns3(&arguments(&input, output, true)).unwrap();
     }
 
-    /// Two loads and two policies are four scenarios, or the one that is asked for.
+    /// Two loads and two policies are four scenarios, or a single selected scenario.
     #[test]
     fn a_script_of_command_lines_is_as_many_scenarios() {
         let directory = tempfile::tempdir().unwrap();

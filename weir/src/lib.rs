@@ -313,7 +313,7 @@ impl Command {
     }
 }
 
-/// What needs real frames, where there are any.
+/// Runs an action that needs real frames, where a backend is available.
 fn reached(act: impl FnOnce(&dyn RealFrames) -> Result<(), Failure>) -> Result<(), Failure> {
     act(real_frames::reach()?)
 }

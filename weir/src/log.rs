@@ -1,4 +1,4 @@
-//! The log on standard error: one line a fact, with a level; what repeats at one place is rationed.
+//! Log on standard error: one line an event, with a level; repetitions at one place are rate-limited.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -21,7 +21,7 @@ use weir_experiments::{has_color, progress};
 const IN_A_ROW: u32 = 20;
 const ONE_EVERY: Duration = Duration::from_secs(10);
 
-/// From now on events go to standard error, down to what `WEIR_LOG` says, or else `told`.
+/// Starts the log on standard error, with the filter of `WEIR_LOG`; without that variable, `told`.
 pub(crate) fn begin(told: &str, format: LogFormat) {
     let filter = EnvFilter::try_from_env("WEIR_LOG").unwrap_or_else(|_| EnvFilter::new(told));
     let color = has_color(&std::io::stderr());
@@ -56,7 +56,7 @@ impl Write for AboveProgress {
     }
 }
 
-/// How a line looks.
+/// Format of a line.
 enum Style {
     Text(Format<Full, SystemTime>),
     /// The journal has a clock of its own, and reads the level as syslog's number.
@@ -64,7 +64,7 @@ enum Style {
     Json(Format<Json, SystemTime>),
 }
 
-/// Whether standard error is systemd's journal, by the device and inode that systemd tells.
+/// Returns true if standard error is systemd's journal, by the device and inode in JOURNAL_STREAM.
 fn is_journal() -> bool {
     let Some(stream) = std::env::var("JOURNAL_STREAM").ok() else { return false };
     let of_stderr = std::fs::metadata("/proc/self/fd/2");
@@ -108,13 +108,13 @@ fn syslog_level(level: Level) -> u8 {
     }
 }
 
-/// Lines in a style, but no more of one fact about one port than can be read. What a client or the operator asked for is not rationed.
+/// Formatter that limits the rate of lines of one event about one port. Events requested by a client or the operator are not limited.
 struct Rationed {
     style: Style,
     facts: Mutex<HashMap<Fact, Ration>>,
 }
 
-/// The place in the code, and what it is said of.
+/// Place in the code, and object of the event.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 struct Fact {
     line: Option<u32>,
@@ -127,7 +127,7 @@ struct Fact {
 #[derive(Debug)]
 struct Ration {
     left: u32,
-    /// When the ration was last added to.
+    /// Instant at which the ration was last refilled.
     since: Instant,
     left_out: u64,
 }
@@ -143,7 +143,7 @@ impl Ration {
         Ration { left: IN_A_ROW, since: now, left_out: 0 }
     }
 
-    /// Whether a line may be written now: then with how many were left out before it.
+    /// Returns the number of suppressed lines if a line may be written now; else `None`.
     fn take(&mut self, now: Instant) -> Option<u64> {
         let due = now.duration_since(self.since).as_nanos() / ONE_EVERY.as_nanos();
         if due > 0 {
@@ -183,7 +183,7 @@ where
 }
 
 impl Fact {
-    /// What an event is of; `None` if it is not rationed.
+    /// Fact of an event; `None` if it is not rate-limited.
     fn of(event: &Event<'_>) -> Option<Fact> {
         let metadata = event.metadata();
         let mut fact = Fact { line: metadata.line(), file: metadata.file(), ..Fact::default() };

@@ -46,7 +46,7 @@ pub(crate) fn completions(arguments: &CompletionsArguments) {
     clap_complete::generate(arguments.shell, &mut Arguments::command(), "weir", &mut io::stdout());
 }
 
-/// Writes what is asked for.
+/// Writes the pages asked for.
 pub(crate) fn pages(arguments: &PagesArguments) -> Result<(), Failure> {
     let command = built();
     if let Some(directory) = &arguments.man {

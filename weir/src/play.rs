@@ -31,7 +31,7 @@ pub(crate) struct PlayArguments {
     http: String,
 }
 
-/// How often it is looked whether to end.
+/// Interval of checks for a signal.
 const TICK: Duration = Duration::from_millis(100);
 
 /// Serves the page until SIGINT or SIGTERM.
@@ -92,7 +92,7 @@ impl PlayArguments {
         let arguments = RunArguments::in_virtual_time(file.clone(), self.runs.clone(), self.output.clone());
         let directory = arguments.directory()?;
         match run::run(&arguments) {
-            // What a run comes to is for the page to show.
+            // The page shows the runs' results.
             Ok(()) => {}
             Err(Failure::Run(message)) => eprintln!("weir: {message}"),
             Err(failure) => return Err(failure),

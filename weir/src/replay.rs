@@ -1,4 +1,4 @@
-//! `weir replay`: what the running switch is, before DPDK is started.
+//! `weir replay`: configuration of the running switch, before DPDK is started.
 
 use weir_config::SwitchConfig;
 use weir_control::protocol::{Reply, Request};

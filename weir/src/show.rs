@@ -1,4 +1,4 @@
-//! `weir show`: what a running switch knows of itself.
+//! `weir show`: state of a running switch.
 
 mod tables;
 #[cfg(test)]
@@ -131,7 +131,7 @@ pub(crate) enum BufferView {
     Configuration,
 }
 
-/// Shows what is asked for.
+/// Shows the state asked for.
 pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let request = Request::Show(Show {
         what: arguments.view.what(),
@@ -146,7 +146,7 @@ pub(crate) fn show(arguments: &ShowArguments) -> Result<(), Failure> {
     let is_terminal = std::io::stdout().is_terminal();
     loop {
         let text = arguments.ask(&request)?;
-        // To the corner, and nothing below: what was there before is written over.
+        // Cursor to the corner, and the rest cleared: the old text is overwritten.
         let (before, after) = if is_terminal { ("\x1b[H\x1b[J", "") } else { ("", "\n") };
         print!("{before}{text}{after}");
         std::io::stdout().flush()?;

@@ -85,7 +85,7 @@ pub(crate) fn reload(arguments: &ReloadArguments) -> Result<(), Failure> {
     tell_changed(target, &Request::Reload(chosen(target)), *json)
 }
 
-/// Shows, saves or compares what runs.
+/// Shows, saves or compares the running configuration.
 pub(crate) fn config(arguments: &ConfigArguments) -> Result<(), Failure> {
     let ConfigArguments { target, json, what } = arguments;
     match what {
@@ -119,7 +119,7 @@ fn chosen(target: &Target) -> Chosen {
     Chosen { switch: target.switch.clone() }
 }
 
-/// Exit code 1 if something that was to change has not.
+/// Reports the changes. Exit code 1 if any was not applied.
 fn tell_changed(target: &Target, request: &Request, json: bool) -> Result<(), Failure> {
     let mut client = target.connect()?;
     let Reply::Changed(all) = client.ask(request).map_err(failure)? else { return Err(failure(client.unfit())) };
@@ -190,7 +190,7 @@ fn save(all: &[Configuration], file: Option<&Path>, differences: &[Differences],
     Ok(())
 }
 
-/// What was written where.
+/// Saved file of a switch.
 #[derive(Serialize)]
 struct Saved<'c> {
     switch: &'c str,

@@ -1,7 +1,7 @@
 //! `weir top`: a running switch in a terminal.
 //!
-//! A thread asks the control socket, and this one draws what it was told last and obeys keys: so keys work while a switch is slow to
-//! answer, or has gone.
+//! One thread asks the control socket; this thread draws its last snapshot and obeys keys. So keys work while a switch is slow to answer,
+//! or has gone.
 
 mod screen;
 mod snapshot;
@@ -31,13 +31,13 @@ pub(crate) struct TopArguments {
     interval: Duration,
 }
 
-/// How long a key waits at most to be obeyed, and a signal.
+/// Longest time until a key or a signal is handled.
 const TICK: Duration = Duration::from_millis(50);
 
-/// What the thread that asks tells.
+/// Message of the thread that asks.
 enum Told {
     Now(Box<Snapshot>),
-    /// There is no answer; why.
+    /// The switch does not answer, with the reason.
     Silent(String),
 }
 
@@ -48,7 +48,7 @@ pub(crate) fn top(arguments: &TopArguments) -> Result<(), Failure> {
             "weir top needs a terminal to draw on; weir show --watch prints into pipes and files".to_owned(),
         ));
     }
-    // Faults of the arguments are told before the screen is taken.
+    // Errors in the arguments are reported before the screen is taken.
     let mut client = arguments.target.connect()?;
     let first = Snapshot::read(&mut client).map_err(crate::control::failure)?;
     let stop = experiment::stopped_by_signals()?;

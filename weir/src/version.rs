@@ -1,4 +1,4 @@
-//! Which build this is, and what is in it.
+//! Version and features of this build.
 
 use std::sync::LazyLock;
 
@@ -7,7 +7,7 @@ use weir_experiments::experiment;
 /// Version and commit: `0.1.0 (3eeb51040f)`.
 pub(crate) const SHORT: &str = experiment::VERSION;
 
-/// What may be left out of a build: the Cargo feature, what it is for, and whether it is there.
+/// Optional parts of a build: Cargo feature, purpose, and whether it is enabled.
 const FEATURES: [(&str, &str, bool); 5] = [
     ("dpdk", "ports and real frames", cfg!(feature = "dpdk")),
     ("parquet", "tables of sweeps as Parquet", cfg!(feature = "parquet")),
@@ -22,7 +22,7 @@ pub(crate) static LONG: LazyLock<String> = LazyLock::new(|| {
     format!("{SHORT}\n{}{dpdk}", features())
 });
 
-/// The DPDK that `weir-dpdk` is built with; at run time it takes what the machine has of the same ABI.
+/// DPDK version that `weir-dpdk` is built with; at run time any of the same ABI serves.
 #[cfg(feature = "dpdk")]
 const DPDK: Option<&str> = Some(weir_on_dpdk::BUILT_FOR_DPDK);
 #[cfg(not(feature = "dpdk"))]

@@ -358,7 +358,7 @@ mod tests {
         assert_eq!(plans.iter().map(|plan| plan.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!((plans[0].makes_socket, plans[0].queues, plans[0].address.as_str()), (false, 1, "10.0.0.1/24"));
         assert_eq!((plans[1].makes_socket, plans[1].queues, plans[1].mac.as_str()), (true, 4, "02:00:00:00:00:02"));
-        // A guest has the same address whichever others are booted with it.
+        // A guest's address does not depend on the other guests.
         assert_eq!(at_ports(file.path(), &["b".into()]).unwrap(), plans[1..]);
     }
 

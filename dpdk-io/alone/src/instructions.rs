@@ -12,17 +12,17 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 /// A count, and the limit that it is held against.
 #[derive(Clone, Copy, Debug)]
 pub struct Counted<'a> {
-    /// The name of what is run, as it is told.
+    /// Name of the benchmark in the output.
     pub name: &'a str,
     /// The calling program's argument with which it runs that.
     pub argument: &'a str,
-    /// Its environment besides.
+    /// Additional environment variables.
     pub environment: &'a [(&'a str, &'a str)],
-    /// The functions whose instructions count, with all that they call: a pattern of callgrind's.
+    /// Callgrind pattern of the functions whose instructions count, with their callees.
     pub functions: &'a str,
-    /// What one of is looked at, as it is told.
+    /// Unit of the figure in the output, as a packet.
     pub each: &'a str,
-    /// What stands before their number in what the program prints.
+    /// Text before the number of units in the program's output.
     pub number_after: &'a str,
     /// The most instructions for each.
     pub most: f64,
@@ -30,10 +30,10 @@ pub struct Counted<'a> {
     pub parts: &'a [Part<'a>],
 }
 
-/// A part of what is counted.
+/// Part of the counted instructions.
 #[derive(Clone, Copy, Debug)]
 pub struct Part<'a> {
-    /// What it is, for people.
+    /// Name in the output.
     pub name: &'a str,
     /// Words in the names of its functions. Code that is inlined into a function counts as its own.
     pub functions: &'a [&'a str],
@@ -41,11 +41,11 @@ pub struct Part<'a> {
     pub most: f64,
 }
 
-/// Runs the calling program under callgrind once for each of these, as many at a time as this process may use CPUs, each on one CPU, and
-/// tells how many instructions each takes. Ends this process with 1 if any takes more than it may.
+/// Runs the calling program under callgrind once for each benchmark, in parallel on the process's CPUs, one CPU each, and prints the
+/// instructions per unit. Ends this process with 1 if any exceeds its limit.
 ///
 /// # Panics
-/// If valgrind can't be run, or the program does not print what it is to print.
+/// If valgrind can't be run, or the program does not print the expected number.
 pub fn hold_all(all: &[Counted<'_>]) {
     let cpus = sched_getaffinity(None).expect("Linux tells the CPUs of a process");
     let cpus = (0..CpuSet::MAX_CPU).filter(|cpu| cpus.is_set(*cpu)).take(all.len());
@@ -86,7 +86,7 @@ pub fn hold_all(all: &[Counted<'_>]) {
     }
 }
 
-/// What was counted, for each.
+/// Instructions counted, in all and per part.
 struct Taken {
     instructions: f64,
     parts: Vec<f64>,
@@ -97,7 +97,7 @@ impl Counted<'_> {
         let own = std::env::current_exe().expect("this program");
         let out = std::env::temp_dir().join(format!("weir-callgrind-{}{}", std::process::id(), self.argument));
         let output = Command::new("valgrind")
-            // Fair: a thread that polls would keep the one that is to end it from its turn, for minutes on a machine with other work.
+            // Fair scheduling: a polling thread would keep the thread that ends it from running, for minutes on a machine with other work.
             .args(["--tool=callgrind", "--fair-sched=try", &format!("--toggle-collect={}", self.functions)])
             .arg(format!("--callgrind-out-file={}", out.display()))
             .args([own.as_os_str(), self.argument.as_ref()])

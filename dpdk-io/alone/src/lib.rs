@@ -1,4 +1,4 @@
-//! For tests that need a process, or the machine, to themselves. Only tests and benchmarks depend on this crate.
+//! Isolation of tests that need a process, or the machine, to themselves. Only tests and benchmarks depend on this crate.
 //!
 //! DPDK's EAL starts once a process, and a harness runs all tests of a program in one. A test that calls [`in_a_process`] is run by
 //! its own program once more, as the only test of a child process:
@@ -14,7 +14,7 @@
 //!
 //! Some tests compare rates by the clock. They can't tell a defect from another process that takes the CPUs. Such a test is marked by
 //! [`on_an_idle_machine`]: no other marked test, and none of [`in_a_process`], runs meanwhile; it is repeated before it fails; and each
-//! attempt that fails says what the machine took.
+//! attempt that fails reports the machine's CPU use.
 //!
 //! A benchmark that no machine's load may sway counts instructions: [`hold_all`].
 
@@ -35,14 +35,14 @@ pub use instructions::{Counted, Part, hold_all};
 use lock::Lock;
 use machine::Machine;
 
-/// How often a marked test is run before it fails.
+/// Attempts of a marked test before it fails.
 pub const ATTEMPTS: u32 = 3;
-/// Tells the child which test it is.
+/// Environment variable that names the child's test.
 const CHILD: &str = "WEIR_TEST_ALONE";
 
-/// Runs the body of the calling test in a process of its own. What it prints is the calling test's output.
+/// Runs the body of the calling test in a process of its own. The child's output becomes the calling test's output.
 ///
-/// Call it from a `#[test]` function, with a closure that stands there: the closure's name has the test's. The child returns from
+/// Call it from a `#[test]` function, with a closure written there: the closure's type name contains the test's. The child returns from
 /// this call too, and goes on with the function.
 ///
 /// # Panics
@@ -58,11 +58,11 @@ pub fn in_a_process<F: FnOnce()>(body: F) {
     assert!(output.status.success(), "{test}, in a process of its own: {}", output.status);
 }
 
-/// Runs the body of the calling test in a process of its own, and no other test that calls this crate meanwhile. A body that fails is
-/// run again, [`ATTEMPTS`] times in all; each failure is told on standard error, also where the test passes in the end, with
-/// what others took of the CPUs.
+/// Runs the body of the calling test in a process of its own, with no other test of this crate at the same time. A body that fails is run
+/// again, [`ATTEMPTS`] times in all. Each failure is printed to standard error, also where the test passes in the end, with the CPU time of
+/// other processes.
 ///
-/// Call it as [`in_a_process`].
+/// Call it like [`in_a_process`].
 ///
 /// # Panics
 /// If the body does at each attempt.
@@ -82,7 +82,7 @@ pub fn on_an_idle_machine<F: FnOnce()>(body: F) {
             return;
         }
         let words = format!("{test}: attempt {attempt} of {ATTEMPTS} failed ({}); {taken}", output.status);
-        // Past the harness, which keeps what tests print to itself where they pass.
+        // Bypasses the harness, which captures the output of tests that pass.
         let _ = writeln!(stderr(), "{words}");
         tell(&output);
         println!("{words}");
@@ -90,7 +90,7 @@ pub fn on_an_idle_machine<F: FnOnce()>(body: F) {
     panic!("{test} failed {ATTEMPTS} times");
 }
 
-/// The path of the test in its program, as the harness has it, by the closure that stands in it.
+/// Path of the test in its program, as the harness has it, from the closure's type name.
 fn test_of<F>() -> &'static str {
     let name = type_name::<F>();
     let in_crate = name.split_once("::").map_or(name, |(_, path)| path);
@@ -116,7 +116,7 @@ fn run_again(test: &str) -> Output {
     output
 }
 
-/// Prints what a child printed, by the macro that the harness listens to.
+/// Prints a child's output through the macro that the harness captures.
 fn tell(output: &Output) {
     for stream in [&output.stdout, &output.stderr] {
         print!("{}", String::from_utf8_lossy(stream));

@@ -12,12 +12,12 @@ pub(crate) struct Lock {
 }
 
 impl Lock {
-    /// Others that hold it shared may run.
+    /// Shared lock: other shared holders may run.
     pub(crate) fn shared() -> Lock {
         Lock::take(FlockOperation::LockShared)
     }
 
-    /// Nobody else holds it.
+    /// Exclusive lock.
     pub(crate) fn exclusive() -> Lock {
         Lock::take(FlockOperation::LockExclusive)
     }

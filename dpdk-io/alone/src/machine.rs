@@ -1,22 +1,22 @@
-//! What the machine did meanwhile, by the kernel's books.
+//! CPU use of the whole machine during a test, from the kernel's statistics.
 
 use std::fmt;
 use std::fs;
 use std::thread::available_parallelism;
 use std::time::{Duration, Instant};
 
-/// The CPUs' books at an instant, in ticks; zeros where the kernel tells nothing.
+/// CPU times at an instant, in ticks; zeros where the kernel reports nothing.
 pub(crate) struct Machine {
     at: Instant,
-    /// By anybody, in user mode and in the kernel.
+    /// Time of all processes, in user mode and in the kernel.
     busy: u64,
-    /// By a hypervisor.
+    /// Time taken by a hypervisor.
     stolen: u64,
-    /// By this process and the children that it has waited for.
+    /// Time of this process and its awaited children.
     own: u64,
 }
 
-/// What was taken between two instants.
+/// CPU use between two instants.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Taken {
     span: Duration,
@@ -62,7 +62,7 @@ impl fmt::Display for Taken {
     }
 }
 
-/// `cpu user nice system idle iowait irq softirq steal …`: what ran, and what a hypervisor took.
+/// Parses `cpu user nice system idle iowait irq softirq steal …` into busy and stolen time.
 fn of_cpus(stat: &str) -> Option<(u64, u64)> {
     let words = stat.lines().next()?.strip_prefix("cpu ")?.split_whitespace();
     let ticks: Vec<u64> = words.map(|word| word.parse().ok()).collect::<Option<_>>()?;

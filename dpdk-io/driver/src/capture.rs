@@ -1,9 +1,9 @@
-//! Frames of a running switch for whoever asks, from the lcores that see them to a thread that writes them down.
+//! Live capture of a running switch's frames, from the lcores that see them to a thread that writes them.
 //!
-//! The control thread makes a [`Capture`], and posts a [`CaptureTap`] to each lcore of the switch, which takes it up between two
-//! rounds. From then on the lcore copies what is wanted into a ring, with what the frame's queues hold at that instant. A ring that
-//! is full costs a comparison, and the frame is counted as missed; the switch forwards it all the same. Memory is taken by the
-//! control thread before, and given back by it.
+//! The control thread makes a [`Capture`] and posts a [`CaptureTap`] to each lcore of the switch, which takes it up between two rounds.
+//! From then on the lcore copies the wanted frames into a ring, with the occupancy of each frame's queues at that instant. A full ring
+//! costs a comparison, and the frame counts as missed; the switch forwards it all the same. The control thread allocates the memory before
+//! and frees it afterwards.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -19,25 +19,25 @@ use crate::frame::Frame;
 
 /// Captures that a switch has at a time, at most.
 pub const CAPTURES_MAX: usize = 4;
-/// Bytes of frames and what is said of them that wait in an lcore's ring for a capture's reader.
+/// Size, in bytes, of an lcore's ring of frames and their metadata.
 const WAITING: usize = 8 << 20;
-/// No more of a frame is copied, whatever is asked for: the longest frame that a switch handles has 16,018 B.
+/// Upper bound of the bytes copied from a frame: the longest frame that a switch handles has 16,018 B.
 pub const SNAPLEN_MAX: u32 = 16 << 10;
-/// The head of a frame, before its bytes.
+/// Bytes of a frame's header in the ring.
 const HEADER_BYTES: usize = 56;
 
-/// What a capture is to have.
+/// Filter of a capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wanted {
     /// Frames that pass these ports, or were lost there.
     pub ports: PortSet,
     /// Data frames of these classes, and PFC frames that name one of them. Other control frames are of all classes.
     pub classes: ClassSet,
-    /// Which of the frames that pass.
+    /// Filter of the frames that pass.
     pub passing: Passing,
-    /// Frames that ports receive,
+    /// Captures frames that ports receive.
     pub inbound: bool,
-    /// and those that they send.
+    /// Captures frames that ports send.
     pub outbound: bool,
     /// Frames that the switch drops, with the reason.
     pub drops: bool,
@@ -45,32 +45,32 @@ pub struct Wanted {
     pub snaplen: u32,
 }
 
-/// Which of the frames that pass a port are captured.
+/// Filter of the frames that pass a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Passing {
-    /// All of them.
+    /// All frames.
     All,
     /// MAC control frames.
     Control,
-    /// None.
+    /// Captures no frames.
     None,
 }
 
-/// A capture's frames, as they come out.
+/// Captured frame.
 #[derive(Debug)]
 pub struct Capture {
     rings: Vec<Consumer<u8>>,
     state: Arc<CaptureState>,
 }
 
-/// What the ends of a capture share.
+/// State shared by both ends of a capture.
 #[derive(Debug)]
 pub struct CaptureState {
     is_over: AtomicBool,
-    /// Lcores that have taken it up, and that have given it back.
+    /// Lcores that have taken the capture up, and lcores that have given it back.
     taken_up: AtomicU32,
     given_back: AtomicU32,
-    /// By port: frames that were wanted and found no room.
+    /// Frames per port that were wanted and found no room.
     missed: Box<[AtomicU64]>,
     /// Frames that the reader has written down.
     written: AtomicU64,
@@ -79,19 +79,19 @@ pub struct CaptureState {
 /// A frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CapturedFrame {
-    /// When, on the switches' clock.
+    /// Instant on the switches' clock.
     pub at: Time,
-    /// The port that it passed, or was lost at.
+    /// Port that the frame passed, or was lost at.
     pub port: PortId,
     /// Received or sent; of a lost frame, whether it was to be admitted, or had waited.
     pub direction: Direction,
-    /// Why it was dropped, if it was.
+    /// Drop reason, if the frame was dropped.
     pub dropped: Option<DropReason>,
-    /// Its class and queues, and what they held.
+    /// The frame's class and queues, with their occupancy.
     pub seen: Sighting,
-    /// Its length, without FCS.
+    /// Frame length, without FCS.
     pub frame_bytes: u32,
-    /// Its first bytes, as many as are wanted.
+    /// First bytes of the frame, up to the snap length.
     pub bytes: Vec<u8>,
 }
 
@@ -121,17 +121,17 @@ pub(crate) struct Captures {
     drops: bool,
 }
 
-/// The control thread's way to an lcore's captures.
+/// Control thread's end of the channel to an lcore's captures.
 #[derive(Debug)]
 pub(crate) struct CapturePost {
     to: Producer<CaptureTap>,
     spent: Consumer<CaptureTap>,
 }
 
-/// An lcore's captures, none at first, and the way to them.
+/// Creates an lcore's captures, none at first, and the channel to them.
 pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
     let (to, posted) = RingBuffer::new(CAPTURES_MAX);
-    // All that are posted, and those that are given up, find room.
+    // Room for every tap that may be posted, and for every tap given back.
     let (gives_back, spent) = RingBuffer::new(2 * CAPTURES_MAX);
     let captures = Captures {
         taps: Vec::with_capacity(CAPTURES_MAX),
@@ -146,7 +146,7 @@ pub(crate) fn captures(shared: &Arc<Shared>) -> (Captures, CapturePost) {
 }
 
 impl Capture {
-    /// A capture, and a tap for each of so many lcores.
+    /// Creates a capture and a tap for each of `lcores` lcores.
     pub(crate) fn new(wanted: Wanted, ports: usize, lcores: usize) -> (Capture, Vec<CaptureTap>) {
         let state = Arc::new(CaptureState {
             is_over: AtomicBool::new(false),
@@ -166,10 +166,10 @@ impl Capture {
         (Capture { rings, state }, taps)
     }
 
-    /// Takes out the frames that have come so far: of each lcore in order, and lcore after lcore.
+    /// Takes the frames that are ready: of each lcore in order, and lcore after lcore.
     pub fn take(&mut self, frames: &mut Vec<CapturedFrame>) {
         for ring in &mut self.rings {
-            // As much as there is now: what comes meanwhile is for the next time.
+            // Takes only the frames that are ready now; later frames wait for the next call.
             let mut ready = ring.slots();
             while ready > 0 {
                 let frame = take_frame(ring).expect("header and frame are written in one piece");
@@ -179,7 +179,7 @@ impl Capture {
         }
     }
 
-    /// What both ends share.
+    /// State shared by both ends.
     pub fn state(&self) -> &Arc<CaptureState> {
         &self.state
     }
@@ -197,27 +197,27 @@ impl CaptureState {
         self.is_over.store(true, Ordering::Relaxed);
     }
 
-    /// Whether it has ended.
+    /// Returns true if the capture has ended.
     pub fn is_over(&self) -> bool {
         self.is_over.load(Ordering::Relaxed)
     }
 
-    /// Lcores that copy frames for it, or did.
+    /// Lcores that copy frames for the capture, or did.
     pub(crate) fn taken_up(&self) -> usize {
         self.taken_up.load(Ordering::Relaxed) as usize
     }
 
-    /// Lcores that have let go of it.
+    /// Lcores that have released the capture.
     pub(crate) fn given_back(&self) -> usize {
         self.given_back.load(Ordering::Relaxed) as usize
     }
 
-    /// Frames of a port that were wanted and are missing, as the reader came too late for them.
+    /// Missed frames of a port: they were wanted, but the reader was too late.
     pub fn missed(&self, port: PortId) -> u64 {
         self.missed[port.index()].load(Ordering::Relaxed)
     }
 
-    /// For all ports.
+    /// Missed frames of all ports.
     pub fn missed_in_all(&self) -> u64 {
         self.missed.iter().map(|missed| missed.load(Ordering::Relaxed)).sum()
     }
@@ -227,19 +227,19 @@ impl CaptureState {
         self.written.load(Ordering::Relaxed)
     }
 
-    /// The reader has written down so many more.
+    /// Counts `frames` as written by the reader.
     pub fn note_written(&self, frames: u64) {
         self.written.fetch_add(frames, Ordering::Relaxed);
     }
 }
 
 impl CapturePost {
-    /// Posts a tap, which the lcore takes up when it is told to look.
+    /// Posts a tap, which the lcore takes up at its next control check.
     pub(crate) fn post(&mut self, tap: CaptureTap) {
         assert!(self.to.push(tap).is_ok(), "an lcore has no more captures than {CAPTURES_MAX}");
     }
 
-    /// Frees what the lcore has given back.
+    /// Frees the taps that the lcore gave back.
     pub(crate) fn free_spent(&mut self) {
         while self.spent.pop().is_ok() {}
     }
@@ -371,7 +371,7 @@ impl CaptureTap {
         }
     }
 
-    /// Appends a frame to what is set aside.
+    /// Stages a frame for the ring.
     fn stage(
         &mut self,
         at: Time,
@@ -389,7 +389,7 @@ impl CaptureTap {
         self.ends.push(self.staged.len());
     }
 
-    /// Copies the first frames that are set aside, and forgets all of them.
+    /// Writes the first `frames` staged frames into the ring, and discards the stage.
     fn commit(&mut self, port: PortId, frames: usize) {
         let wanted = self.ends[..frames.min(self.ends.len())].last().copied().unwrap_or(0);
         // Mostly all find room at once.
@@ -407,12 +407,12 @@ impl CaptureTap {
     }
 }
 
-/// No port, class or reason.
+/// Placeholder for no port, class or reason.
 const NONE_16: u16 = u16::MAX;
 const NONE_8: u8 = u8::MAX;
 
-/// A frame's head: when (8), its lengths (4, 4), what the shared segment holds (8), its queues' bytes (8, 4, 4, 4), ports (2, 2,
-/// 2), class, reason, which way, whether its ingress queue is OFF (1 each), and 2 to spare.
+/// Encodes a frame's header: instant (8), its lengths (4, 4), shared-segment occupancy (8), its queues' bytes (8, 4, 4, 4), ports (2, 2,
+/// 2), class, reason, direction, whether its ingress queue is OFF (1 each), and 2 to spare.
 fn header(
     at: Time,
     port: PortId,

@@ -1,17 +1,17 @@
-//! How far the lcores' late polls may catch up, as configured.
+//! Catch-up limits of the lcores' late polls, as configured.
 
 use weir_config::SwitchConfig;
 use weir_flowctl::CatchUp;
 use weir_units::Span;
 
-/// What a late poll always makes up, in real time, unless the configuration allows less.
+/// Backlog that a late poll always makes up, in real time, unless the configuration allows less.
 pub const CATCH_UP_BASE: Span = Span::from_micros(200);
-/// The most that `catch_up = "auto"` makes up, in real time.
+/// Largest backlog that `catch_up = "auto"` makes up, in real time.
 pub const CATCH_UP_AUTO_MOST: Span = Span::from_millis(100);
-/// How long `catch_up = "auto"` remembers a gap between two polls, in real time.
+/// Time for which `catch_up = "auto"` remembers a gap between two polls, in real time.
 const MEMORY: Span = Span::from_secs(1);
 
-/// What `[lcores] catch_up` of a switch comes to on its clock.
+/// Returns the limits of a switch's `[lcores] catch_up` on its (dilated) clock.
 pub fn catch_up(config: &SwitchConfig) -> CatchUp {
     let dilation = u64::from(config.time_dilation);
     let on_clock = |span: Span| span.divided_by(dilation);

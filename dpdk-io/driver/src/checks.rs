@@ -1,4 +1,4 @@
-//! What a configuration asks of this machine, checked before anything is started.
+//! Checks a configuration against this machine before anything is started.
 
 use std::fs;
 use std::path::Path;
@@ -20,7 +20,7 @@ const CAP_NET_ADMIN: Capability = (12, "CAP_NET_ADMIN");
 const CAP_NET_RAW: Capability = (13, "CAP_NET_RAW");
 pub(crate) const CAP_IPC_LOCK: Capability = (14, "CAP_IPC_LOCK");
 const CAP_SYS_ADMIN: Capability = (21, "CAP_SYS_ADMIN");
-/// What DPDK's driver for AF_XDP was found to need: to load and attach its program, to open sockets, to lock memory.
+/// Capabilities that DPDK's AF_XDP driver needs: to load and attach its program, open sockets, and lock memory.
 const AF_XDP: [Capability; 4] = [CAP_NET_ADMIN, CAP_NET_RAW, CAP_IPC_LOCK, CAP_SYS_ADMIN];
 
 /// Longest frame of DPDK's tap driver: MTU 1500 and two tags. It takes no larger MTU.
@@ -189,8 +189,8 @@ fn check_parent(file: &str) -> Option<Finding> {
     })
 }
 
-/// Whether the process lacks capabilities, and what to do. An `af_packet` port needs no other than CAP_NET_RAW: neither
-/// promiscuous mode nor the way past the queueing discipline asks for CAP_NET_ADMIN.
+/// Returns a finding if the process lacks capabilities. An `af_packet` port needs only CAP_NET_RAW: neither promiscuous mode nor bypassing
+/// the queueing discipline requires CAP_NET_ADMIN.
 fn needs(device: &str, needed: &[Capability]) -> Option<Finding> {
     lacks(device, needed, effective_capabilities()?)
 }

@@ -1,20 +1,20 @@
-//! What kept an lcore from its CPU, as the kernel tells it. Read by the control thread: each answer takes system calls.
+//! Scheduler statistics of an lcore's thread and CPU, from the kernel. Read by the control thread: each read takes system calls.
 
 use std::fs;
 use std::time::Duration;
 
 use weir_dpdk_io::cpu;
 
-/// What the kernel knows of an lcore's thread and of its CPU; `None` where it does not tell.
+/// Scheduler statistics of an lcore's thread and CPU; `None` where the kernel does not report them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CpuUse {
-    /// How long the thread ran.
+    /// Time for which the thread ran.
     pub ran: Option<Duration>,
-    /// How long the thread was ready to run and others had the CPU.
+    /// Time for which the thread was ready to run while others had the CPU.
     pub waited: Option<Duration>,
-    /// How often the CPU was taken from the thread.
+    /// Involuntary context switches of the thread.
     pub preempted: Option<u64>,
-    /// How long a hypervisor had the CPU while something on it was ready to run.
+    /// Time for which a hypervisor had the CPU while a thread on it was ready to run (steal time).
     pub stolen: Option<Duration>,
 }
 
@@ -31,12 +31,12 @@ impl CpuUse {
         }
     }
 
-    /// How long the thread was ready to run and did not: others had the CPU, or a hypervisor.
+    /// Time for which the thread was ready to run and did not, because of other threads or a hypervisor.
     pub fn kept_from_cpu(&self) -> Duration {
         self.waited.unwrap_or_default() + self.stolen.unwrap_or_default()
     }
 
-    /// What came since `before`.
+    /// Difference from the earlier statistics `before`.
     pub fn since(&self, before: &CpuUse) -> CpuUse {
         let span = |now: Option<Duration>, before: Option<Duration>| Some(now?.saturating_sub(before?));
         CpuUse {

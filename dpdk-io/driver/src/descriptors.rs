@@ -1,4 +1,4 @@
-//! How many descriptors and places ports have.
+//! Descriptors and ring slots of ports.
 
 use weir_config::{Device, PortConfig};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
@@ -6,22 +6,22 @@ use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
 /// Receive descriptors of a port, mbufs that wait for frames, where nothing asks for more.
 pub(crate) const RX_DESCRIPTORS: u16 = 512;
-/// What NICs have at most (ixgbe, igb, e1000: 4096; others are cut to theirs).
+/// Largest receive ring of common NICs (ixgbe, igb, e1000: 4096); other drivers cut it to theirs.
 const RX_DESCRIPTORS_MAX: u16 = 4_096;
-/// No gap that descriptors could cover is longer.
+/// Longest poll gap taken into account.
 pub(crate) const POLL_GAP_MAX: Span = Span::from_secs(1);
 /// Frames that descriptors are chosen for: smaller ones fill them sooner.
 const RX_FRAME: Bytes = Bytes::new(512);
 /// Receive descriptors of an AF_XDP port.
 pub(crate) const AF_XDP_RX_DESCRIPTORS: u16 = 2048;
-/// Places in each direction of a link inside the process: what is "on the wire".
+/// Ring slots in each direction of a link inside the process: frames "on the wire".
 pub(crate) const RING_SLOTS: u32 = 256;
-/// How long an `af_packet` port's receive ring takes all that its link brings, in real time, if the port is not polled:
-/// longer than the poll gaps of a busy machine. The ring is the kernel's memory, and its size is bounded.
+/// Poll gap (real time) that an `af_packet` port's receive ring covers at line rate: longer than the poll gaps of a busy machine. The ring
+/// is the kernel's memory, and its size is bounded.
 pub(crate) const NETDEV_GAP_MS: u32 = 50;
 
-/// Receive descriptors of a port: as configured, or for a NIC as many as frames of 512 B come in while the longest gap
-/// between two polls lasts, from 512 to 4096. A NIC drops what finds none, of lossless classes too, before any PAUSE.
+/// Receive descriptors of a port, as configured. By default a NIC gets enough for frames of 512 B at line rate during the longest poll gap,
+/// from 512 to 4096. A NIC without a free descriptor drops frames, of lossless classes too, before any PAUSE.
 pub fn rx_descriptors(port: &PortConfig, poll_gap: Span) -> u16 {
     if !matches!(port.device, Device::Pci(_)) {
         return default_descriptors(&port.device);

@@ -18,16 +18,16 @@ pub(crate) struct DeviceLock {
     path: PathBuf,
 }
 
-/// Why a lock can't be had.
+/// Reason why a lock is not available.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum LockError {
-    /// A process holds it; `None` where the kernel does not say which, as of one in another container.
+    /// A process holds the lock; `None` where the kernel does not say which, as of a process in another container.
     Held(Option<Holder>),
-    /// Something is wrong with the lock's file.
+    /// The lock file is unusable.
     Failed {
-        /// What, with the file.
+        /// Message that names the file.
         what: String,
-        /// What to do about it.
+        /// Advice.
         help: String,
     },
 }
@@ -36,12 +36,12 @@ pub(crate) enum LockError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Holder {
     pub(crate) pid: u32,
-    /// Its command, if that can be told.
+    /// Command of the holder, if known.
     pub(crate) command: Option<String>,
 }
 
 impl DeviceLock {
-    /// Takes the lock of this name, where all look for it; does not wait.
+    /// Takes the lock of this name, in the directory that all instances use; does not wait.
     pub(crate) fn take(name: &str) -> Result<DeviceLock, LockError> {
         DeviceLock::take_in(&directory()?, name)
     }
@@ -81,7 +81,8 @@ fn directory() -> Result<PathBuf, LockError> {
     })
 }
 
-/// The file, made if there is none; `None` if it came meanwhile. It is not written to: what another user made is only read.
+/// Opens the file, creating it if there is none; `None` if another process created it meanwhile. The file is not written to: another user's
+/// file is opened read-only.
 fn open(path: &Path) -> Result<Option<File>, LockError> {
     // A pipe must not make us wait, nor a link lead us elsewhere.
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32;
@@ -91,7 +92,7 @@ fn open(path: &Path) -> Result<Option<File>, LockError> {
             match made {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
                 made => {
-                    // Whatever the umask, others must be able to see that it is locked.
+                    // Readable under any umask, so that other users can see the lock.
                     let readable = made.and_then(|file| {
                         file.set_permissions(fs::Permissions::from_mode(MODE))?;
                         Ok(file)
@@ -120,16 +121,16 @@ fn failed(path: &Path, done: &str, error: &io::Error) -> LockError {
     }
 }
 
-/// Whether the file is the one that stands at the path.
+/// Returns true if the path still names this file.
 fn is_at(file: &File, path: &Path) -> bool {
     let (Ok(ours), Ok(there)) = (file.metadata(), fs::symlink_metadata(path)) else { return false };
     (ours.dev(), ours.ino()) == (there.dev(), there.ino())
 }
 
-/// Who holds the lock on a file, as the kernel tells.
+/// Holder of the lock on a file, from the kernel's list.
 fn holder_of(file: &File) -> Option<Holder> {
     let meta = file.metadata().ok()?;
-    // The kernel tells a page of locks at a time, and one that is given up meanwhile may hide another from that reader.
+    // The kernel lists locks a page at a time; a lock released meanwhile may hide another from the reader.
     let inode = Inode { major: major(meta.dev()), minor: minor(meta.dev()), number: meta.ino() };
     let look = |_| pid_of(&fs::read_to_string("/proc/locks").ok()?, inode);
     let pid = (0..LOOKS).find_map(look)?;
@@ -140,10 +141,10 @@ fn holder_of(file: &File) -> Option<Holder> {
 /// A file, as the kernel names it in its list of locks.
 #[derive(Clone, Copy)]
 struct Inode {
-    /// The device's numbers,
+    /// Device numbers.
     major: u32,
     minor: u32,
-    /// and the inode's on it.
+    /// Inode number on the device.
     number: u64,
 }
 
@@ -156,14 +157,14 @@ fn pid_of(locks: &str, Inode { major, minor, number }: Inode) -> Option<u32> {
     fields[4].parse().ok().filter(|pid| *pid > 0)
 }
 
-/// Where locks are looked for. Debian has the first; elsewhere it may be root's alone.
+/// Directories for lock files, in order of preference. Debian has the first; elsewhere it may be writable by root only.
 const DIRECTORIES: [&str; 2] = ["/run/lock", "/tmp"];
 /// Everybody may make files, and remove only their own.
 const EVERYBODYS: u32 = 0o1777;
 const MODE: u32 = 0o644;
-/// How often the kernel's list is read for a holder that is not found in it.
+/// Reads of the kernel's list before a holder counts as unknown.
 const LOOKS: usize = 5;
-/// How often another holder may remove the file between opening and locking it.
+/// Attempts to lock, since another holder may remove the file between opening and locking it.
 const TRIES: usize = 100;
 
 #[cfg(test)]
@@ -187,7 +188,7 @@ mod tests {
         assert!(take("pci-x").is_ok());
     }
 
-    /// One that ended without cleaning up left it, another user's even, whose file can't be written.
+    /// The file is another user's, read-only, and left over from a process that did not clean up.
     #[test]
     fn a_file_that_nobody_locks_is_in_nobodys_way() {
         let directory = tempfile::tempdir().unwrap();

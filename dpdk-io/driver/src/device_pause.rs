@@ -1,4 +1,4 @@
-//! What a device's own flow control is after the start, and what it means for the port.
+//! State of a device's own flow control after the start, and its consequences for the port.
 
 use weir_config::{PortConfig, SwitchConfig};
 use weir_dpdk_io::{DeviceFlowControl, MacControlTransmit, PauseState, Port};
@@ -56,7 +56,7 @@ impl DevicePause {
         self.found.state()
     }
 
-    /// Says what was found: a warning where lossless classes are at stake.
+    /// Logs the state: as a warning where it endangers lossless classes.
     pub(crate) fn tell(&self, switch: &str) {
         let (port, found) = (&self.port, self.found);
         match self.danger() {
@@ -65,7 +65,7 @@ impl DevicePause {
         }
     }
 
-    /// What may go wrong, unless nothing may.
+    /// Describes the risk for lossless classes; `None` without risk.
     pub(crate) fn danger(&self) -> Option<String> {
         if !self.is_lossless {
             return None;

@@ -18,15 +18,15 @@ use crate::error::DriverError;
 use crate::nics::{Finding, System};
 use crate::socket::{self, OpenError};
 
-/// memif's ring has this power of two of places.
+/// Binary logarithm of the slots in memif's ring.
 const MEMIF_RING_LOG2: u8 = 10;
 
 /// Opens devices; knows the links inside the process, of which the first end makes both.
 #[derive(Debug, Default)]
 pub(crate) struct Devices {
-    /// Made with the other end, and not asked for yet.
+    /// Far ends of links whose first end is open, not yet opened themselves.
     far_ends: HashMap<String, RingEnd>,
-    /// For the port that was opened last, if it replays a trace.
+    /// Far end of the last opened port, if it replays a trace.
     replay_end: Option<RingEnd>,
     opened: usize,
     /// The longest time between two polls that NICs' descriptors are to cover.
@@ -49,7 +49,7 @@ pub(crate) struct OpenPort {
 }
 
 impl Devices {
-    /// With NICs' receive descriptors for this poll gap.
+    /// Creates an empty set; NICs' receive descriptors cover this poll gap.
     pub(crate) fn new(poll_gap: Span) -> Devices {
         Devices { poll_gap, ..Devices::default() }
     }

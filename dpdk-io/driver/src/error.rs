@@ -1,4 +1,4 @@
-//! What can go wrong between a configuration and a running switch.
+//! Errors between a configuration and a running switch.
 
 use weir_config::ConfigErrors;
 use weir_dpdk_io::{EalError, LcorePanic, MempoolError, PortError};
@@ -6,11 +6,11 @@ use weir_switch_core::burst::PlanError;
 
 use crate::nics::Finding;
 
-/// Why switches do not start.
+/// Reason why switches do not start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DriverError {
-    /// The configuration asks for what this machine does not have; points at the line.
+    /// The configuration does not fit this machine; points at the line.
     #[error(transparent)]
     Config(#[from] ConfigErrors),
     /// A device that is no switch's port is another process's, or can't be locked.
@@ -22,7 +22,7 @@ pub enum DriverError {
     /// DPDK does not start.
     #[error("DPDK does not start: {0}")]
     Eal(#[from] EalError),
-    /// There is no memory for the packets.
+    /// The packet memory could not be allocated.
     #[error("no packet memory: {0}; make [buffer] size smaller or cell_bytes larger, or reserve hugepages")]
     Memory(#[from] MempoolError),
     /// A port failed after it was there.

@@ -88,12 +88,12 @@ impl Packet for Frame {
     }
 }
 
-/// Where frames come from that the switch makes itself.
+/// Pools of the frames that the switch makes itself.
 #[derive(Clone, Debug)]
 pub struct FrameStore {
-    /// For copies of flooded frames: the pool that the buffer is made of.
+    /// Pool for copies of flooded frames: the buffer's own.
     pub data: Mempool,
-    /// For flow-control frames: a pool of their own, so that a full buffer does not keep a PAUSE from being sent.
+    /// Separate pool for flow-control frames, so that a full buffer does not keep a PAUSE from being sent.
     pub control: Mempool,
 }
 

@@ -54,7 +54,7 @@ impl fmt::Display for GuestQueues {
     }
 }
 
-/// Knows what was found last of each port with a guest, by switch and port.
+/// Last known queue state of each port with a guest, by switch and port.
 #[derive(Debug, Default)]
 pub(crate) struct GuestWatch(Mutex<BTreeMap<(usize, u16), GuestQueues>>);
 

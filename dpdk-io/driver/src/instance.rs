@@ -1,4 +1,4 @@
-//! One device, one instance: locks on what a configuration takes, and sockets that dead instances left.
+//! Exclusive use of devices: locks on the devices of a configuration, and removal of sockets that dead instances left.
 
 use std::collections::BTreeSet;
 use std::collections::btree_map::{BTreeMap, Entry};
@@ -22,7 +22,7 @@ pub struct DeviceLocks {
 }
 
 impl DeviceLocks {
-    /// Takes one more device, that of no switch's port; an error says who has it, and what to do.
+    /// Locks one more device, which belongs to no switch's port. The error names the holder and gives advice.
     pub fn claim(&mut self, device: &Device) -> Result<(), DriverError> {
         let refuse = |obstacle| {
             let (message, help) = told(device, &obstacle);
@@ -40,18 +40,18 @@ impl DeviceLocks {
 /// An obstacle to taking a device.
 #[derive(Debug, PartialEq, Eq)]
 enum Obstacle {
-    /// Its lock can't be had: another instance has it, or something is wrong with the lock.
+    /// The device's lock is unavailable: another instance holds it, or the lock file is unusable.
     Locked(LockError),
-    /// Somebody who is no instance of Weir listens on the socket.
+    /// A process that is no instance of Weir listens on the socket.
     Listened,
-    /// There is something at the socket's path that is no socket.
+    /// The socket's path names a file that is no socket.
     NoSocket,
-    /// It can't be found out, or mended.
+    /// The state can't be determined or repaired.
     Failed(String),
 }
 
-/// Takes all devices of the switches for this process, or none: each one that another instance has, or a socket that somebody
-/// listens on, is told with its line. Then sockets that a dead instance left are removed.
+/// Locks all devices of the switches for this process, or none. Each device that another instance has, and each socket with a listener, is
+/// reported with its line. Then removes sockets that a dead instance left.
 pub fn claim_devices(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
     let locks = take(switches)?;
     for (_, _, socket) in sockets(switches) {
@@ -67,7 +67,7 @@ pub fn claim_devices(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErr
     Ok(locks)
 }
 
-/// As [`claim_devices`], without keeping or removing anything. Returns the sockets that a start would remove.
+/// Checks like [`claim_devices`], without keeping or removing anything. Returns the sockets that a start would remove.
 pub fn check_devices(switches: &[SwitchConfig]) -> Result<Vec<PathBuf>, ConfigErrors> {
     take(switches)?;
     let sockets = sockets(switches).map(|(_, _, socket)| socket);
@@ -79,7 +79,7 @@ fn take(switches: &[SwitchConfig]) -> Result<DeviceLocks, ConfigErrors> {
     for switch in switches {
         for (index, port) in switch.ports.iter().enumerate() {
             let Some(key) = key_of(&port.device) else { continue };
-            // Memifs of one socket, told apart by their ids.
+            // Memifs of one socket, distinguished by their ids.
             if !taken.insert(key.clone()) {
                 continue;
             }
@@ -116,7 +116,7 @@ fn error_at(switch: &SwitchConfig, index: usize, obstacle: &Obstacle) -> ConfigE
     switch.error_at(&format!("ports[{index}].{}", device.key()), message, help)
 }
 
-/// The obstacle to taking a device, and what to do about it.
+/// Message and advice for a device that can't be locked.
 fn told(device: &Device, obstacle: &Obstacle) -> (String, String) {
     match obstacle {
         Obstacle::Locked(LockError::Held(Some(Holder { pid, command }))) => {
@@ -146,7 +146,7 @@ fn told(device: &Device, obstacle: &Obstacle) -> (String, String) {
     }
 }
 
-/// What two instances must not both have, as a file's name; `None` for devices that are nobody else's.
+/// Lock file name of a device; `None` for devices that need no exclusive use.
 fn key_of(device: &Device) -> Option<String> {
     let name = match device {
         Device::AfPacket(name) | Device::AfXdp(name) | Device::Tap(name) => {
@@ -154,7 +154,7 @@ fn key_of(device: &Device) -> Option<String> {
             format!("netdev-{namespace}-{name}")
         }
         Device::Pci(pci) => format!("pci-{}", pci.address),
-        // A vhost-user socket is one guest's, whichever side makes it.
+        // A vhost-user socket serves one guest, whether Weir is its client or server.
         Device::VhostUser(VhostUser { socket, .. }) | Device::Memif { socket, server: true, .. } => {
             format!("socket-{}", canonical(Path::new(socket)).display())
         }
@@ -212,14 +212,14 @@ fn sockets(switches: &[SwitchConfig]) -> impl Iterator<Item = (&SwitchConfig, us
 #[derive(Debug, PartialEq, Eq)]
 enum SocketState {
     Absent,
-    /// Nobody listens.
+    /// The socket has no listener.
     Stale,
     Listened,
-    /// No socket.
+    /// The file is no socket.
     Other,
 }
 
-/// Whether somebody listens on a socket: found out by connecting, so it is not for sockets of living instances.
+/// Returns the state of a socket by connecting to it. Don't call it for sockets of live instances.
 fn state_of(path: &Path) -> io::Result<SocketState> {
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(SocketState::Absent),

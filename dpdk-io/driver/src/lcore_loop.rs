@@ -21,7 +21,7 @@ pub(crate) struct LoopControl(AtomicU32);
 /// One call to attend.
 const CALL: u32 = 1 << 8;
 
-/// What a loop tells of itself.
+/// Statistics of a polling loop.
 #[derive(Debug, Default)]
 pub struct LcoreStats {
     /// Polls of all tasks.
@@ -33,7 +33,7 @@ pub struct LcoreStats {
     work: WorkStats,
     /// The loop's thread; 0 before it has begun.
     thread: AtomicU32,
-    /// What the kernel told of the thread and its CPU when the loop began, and before it was stopped.
+    /// Scheduler statistics when the loop began, and before it was stopped.
     cpu_use: [OnceLock<CpuUse>; 2],
     /// CPU time that the loop's thread used, in nanoseconds.
     cpu_time: AtomicU64,
@@ -52,7 +52,7 @@ impl LoopControl {
 
     /// Has all tasks attend, each before its next poll.
     pub(crate) fn call(&self) {
-        // Release: tasks see what the control thread has seen, such as that a device is taken away.
+        // Release: tasks see the control thread's earlier writes, such as a device's removal.
         self.0.fetch_add(CALL, Ordering::Release);
     }
 }
@@ -81,7 +81,7 @@ impl LcoreStats {
         (self.loops.load(Ordering::Relaxed).max(busy), busy)
     }
 
-    /// The longest time between two polls, in real time: what the machine, and not the switch, adds to any latency.
+    /// Longest time between two polls, in real time: latency added by the machine, not the switch.
     pub fn gap_max(&self) -> Span {
         self.gaps.max()
     }
@@ -96,14 +96,14 @@ impl LcoreStats {
         self.work.read()
     }
 
-    /// What has kept the loop from its CPU since it began; as of the stop, once it is stopped.
+    /// Scheduler statistics since the loop began; until the stop, once it is stopped.
     pub fn cpu_use(&self, cpu: u32) -> CpuUse {
         let [before, last] = &self.cpu_use;
         let now = last.get().copied().unwrap_or_else(|| CpuUse::read(self.thread.load(Ordering::Relaxed), cpu));
         before.get().map_or(CpuUse::default(), |before| now.since(before))
     }
 
-    /// Notes what the kernel tells while the loop still runs: its thread takes that along.
+    /// Records the statistics while the loop still runs: they vanish with its thread.
     pub(crate) fn note_last_cpu_use(&self, cpu: u32) {
         self.cpu_use[1].get_or_init(|| CpuUse::read(self.thread.load(Ordering::Relaxed), cpu));
     }

@@ -1,4 +1,4 @@
-//! What an lcore's work is: packets, the bursts that they came in, and the time that they took.
+//! Work of an lcore: packets, their receive bursts, and their processing time.
 
 use std::iter::Sum;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,7 +16,7 @@ pub struct Taken {
 }
 
 impl Taken {
-    /// Counts a burst of so many packets.
+    /// Counts a burst of `packets` packets.
     #[inline(always)]
     pub(crate) fn note(&mut self, packets: usize) {
         self.packets += packets as u64;
@@ -36,7 +36,7 @@ impl Sum for Taken {
 /// A lcore's work as it was at an instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Work {
-    /// All that its tasks took.
+    /// Packets and bursts of all its tasks.
     pub taken: Taken,
     /// Packets whose time was taken.
     pub timed_packets: u64,
@@ -45,7 +45,7 @@ pub struct Work {
 }
 
 impl Work {
-    /// What was done since `earlier`.
+    /// Difference from an earlier count.
     pub fn since(&self, earlier: &Work) -> Work {
         Work {
             taken: Taken {
@@ -66,7 +66,7 @@ const POLL_MAX: Span = Span::from_millis(1);
 pub(crate) struct WorkCount(Work);
 
 impl WorkCount {
-    /// Counts a poll that took so long, in which packets moved; `taken` is all that tasks took so far.
+    /// Counts a poll of duration `took` in which packets moved; `taken` is the tasks' total so far.
     #[inline]
     pub(crate) fn note(&mut self, taken: Taken, took: Span, told: &WorkStats) {
         let Work { taken: before, timed_packets, timed } = self.0;

@@ -1,9 +1,9 @@
 //! The real-time driver: the switch on DPDK lcores, ports and packet pools.
 //!
-//! [`PreparedSwitches`] is the whole of it: from configurations of the switches in this process to running lcores, reports, and
-//! an orderly stop. What it puts together:
+//! [`PreparedSwitches`] is the entry point: from configurations of the switches in this process to running lcores, reports, and
+//! an orderly stop. Its parts:
 //! - [`Frame`], an mbuf as the switch core sees a packet;
-//! - [`Memory`], how many packet buffers that takes;
+//! - [`Memory`], the number of packet buffers needed;
 //! - ports made of the devices that a configuration names;
 //! - a [`Task`] for each lcore's part of one switch;
 //! - the loop that polls tasks, with its idle policy.

@@ -16,12 +16,12 @@ use weir_units::{BitRate, MacAddr};
 
 use crate::devices::OpenPort;
 
-/// How long a link may take to come up before a rate is assumed.
+/// Longest wait for a link to come up before a rate is assumed.
 const LINK_WITHIN: Duration = Duration::from_secs(5);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// How often the kernel is asked for the speed of its interfaces, which takes a lock of its own.
+/// Interval at which the kernel is asked for the speed of its interfaces; the query takes a kernel lock.
 const ASK_EVERY: Duration = Duration::from_secs(1);
-/// What TAP interfaces of older kernels say, whatever they can.
+/// Speed that TAP interfaces of older kernels always report.
 const MADE_UP_MBPS: u32 = 10;
 
 /// The facts of all ports, clones' empty, once the links that give a rate are up or time is over.
@@ -49,7 +49,7 @@ pub(crate) fn port_facts(switch: &SwitchConfig, open: &[Option<OpenPort>]) -> Ve
     switch.ports.iter().zip(open).map(facts).collect()
 }
 
-/// When the kernel's interfaces are to be asked again.
+/// Instant of the next query of the kernel's interfaces.
 #[derive(Debug, Default)]
 pub(crate) struct LinkRates(Mutex<Option<Instant>>);
 
@@ -82,7 +82,7 @@ impl Turn {
     }
 }
 
-/// Says that a port has its link's rate, and what can't follow.
+/// Logs that a port has its link's rate, and settings that can't follow.
 pub(crate) fn tell(switch: &SwitchConfig, config: &PortConfig, rate: BitRate, change: &RateChange) {
     let (switch_name, port) = (&switch.name, &config.name);
     if rate == change.before {

@@ -1,4 +1,4 @@
-//! What ports' devices lost, and which of them can't tell.
+//! Losses at ports' devices, and drivers that do not count all of them.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -30,8 +30,7 @@ impl LossMeters {
     }
 }
 
-/// How a device's driver counts losses, as known before anything starts; `None` where only the start shows the driver (PCI),
-/// and for clones.
+/// Loss counters of a device's driver, known before the start. `None` for clones, and for PCI devices, whose driver only the start shows.
 pub fn loss_knowledge(device: &Device) -> Option<&'static DriverKnowledge> {
     let driver = match device {
         Device::AfPacket(_) => "af_packet",

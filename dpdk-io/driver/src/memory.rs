@@ -1,4 +1,4 @@
-//! Packet memory: sized so that the MMU, and never a lack of mbufs, decides what is kept.
+//! Packet memory, sized so that only the MMU, never a lack of mbufs, decides about admission.
 
 use weir_config::{Device, PortConfig, SwitchConfig, TX_DESCRIPTORS};
 use weir_dpdk_io::{
@@ -14,13 +14,13 @@ use crate::error::DriverError;
 use crate::nic;
 use crate::replay::replayed;
 
-/// Mbufs that an AF_XDP port takes beside: its driver's fill queue, and sent frames in its completion queue.
+/// Additional mbufs of an AF_XDP port: its driver's fill queue, and sent frames in its completion queue.
 const AF_XDP_MBUFS: u32 = 2 * 2048;
 /// Mbufs that each lcore keeps at hand: DPDK's most. Mbufs that are under way in a round of an lcore with up to eight ports then come back to
 /// it without passing the store that all lcores share.
 pub(crate) const CACHE: u32 = 512;
-/// Control mbufs that each lcore keeps at hand. Few: where a link ends in the process another lcore frees them than the one that takes
-/// them, and keeps half as many again before it gives some back.
+/// Control mbufs cached by each lcore. Few, as the lcore that allocates an mbuf may not be the lcore that frees it (links inside the
+/// process), and a cache keeps half as many again before it returns some.
 pub(crate) const CONTROL_CACHE: u32 = 32;
 /// Mbufs of each lcore for copies of frames, flooded or for a clone: a burst that waits to be admitted, and two while one is made.
 const COPIES: u32 = BURST_MAX as u32 + 2;
@@ -37,10 +37,10 @@ const NIC_ROOM_MIN: u32 = (DEFAULT_DATA_ROOM - HEADROOM) as u32;
 const CONTROL_FRAMES: u32 = 64;
 /// Bytes of an mbuf for a flow-control frame, behind DPDK's headroom.
 const CONTROL_FRAME_BYTES: u32 = 64;
-/// EAL's own, and what pools lose to pages.
+/// EAL's own memory, and page fragmentation of pools.
 const EAL_BYTES: u64 = 64 << 20;
 
-/// What the switches of a process need of packet memory.
+/// Packet memory of a process's switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Mbufs for the frames that the buffers hold, one each.
@@ -53,7 +53,7 @@ pub struct Memory {
     pub data_room: u16,
     /// Mbufs for flow-control frames, in a pool of their own.
     pub control: u32,
-    /// Whether NICs read and write it by themselves.
+    /// True if NICs read and write the memory by themselves.
     pub for_devices: bool,
 }
 
@@ -127,7 +127,7 @@ impl Memory {
         data_room_for(CONTROL_FRAME_BYTES).unwrap_or(DEFAULT_DATA_ROOM)
     }
 
-    /// What the pools take of the pages that will be used.
+    /// Bytes of the pools on the page size that will be used.
     pub fn bytes(&self) -> Bytes {
         let dense = self.bytes_placed(Placement::Dense);
         if !self.for_devices || free_hugepage_bytes() >= u64::from(to_ask_for(dense)) << 20 {
@@ -136,17 +136,17 @@ impl Memory {
         self.bytes_placed(Placement::WithinPages)
     }
 
-    /// Whether the free hugepages hold it, or it will lie in ordinary pages.
+    /// Returns true if the free hugepages hold the packet memory, false if it will lie in ordinary pages.
     pub fn fits_hugepages(&self) -> bool {
         free_hugepage_bytes() >= u64::from(self.megabytes()) << 20
     }
 
-    /// How many hugepages of 2 MiB hold it.
+    /// Hugepages of 2 MiB for the packet memory.
     pub fn hugepages(&self) -> u32 {
         to_ask_for(self.bytes_placed(Placement::Dense)).div_ceil(2)
     }
 
-    /// What to ask EAL for, in MiB: the pools, a fifth for pages not filled, and EAL's own.
+    /// Memory to request from EAL, in MiB: the pools, a fifth for pages not filled, and EAL's own.
     pub fn megabytes(&self) -> u32 {
         to_ask_for(self.bytes())
     }
@@ -170,12 +170,13 @@ fn nic_data_room(frame_bytes_max: u32) -> u16 {
     data_room_for(room).unwrap_or(u16::MAX)
 }
 
-/// Control mbufs that lie in the caches of lcores, and of one more that runs tasks: so many never keep a transmitter from a message.
+/// Most control mbufs that the caches of the lcores and one other task thread hold: the pool has as many more, so caches never keep a
+/// transmitter from a message.
 const fn control_kept(lcores: usize) -> u32 {
     (lcores as u32 + 1) * CONTROL_CACHE * 3 / 2
 }
 
-/// Mbufs that a port's device has: descriptors, what is on a link inside the process, a burst each way.
+/// Mbufs held by a port's device: descriptors, frames on a link inside the process, a burst each way.
 fn at_port(port: &PortConfig) -> u32 {
     let own = match port.device {
         Device::AfXdp(_) => AF_XDP_MBUFS,
@@ -196,7 +197,7 @@ fn has_nics(switches: &[SwitchConfig]) -> bool {
     switches.iter().flat_map(|switch| &switch.ports).any(|port| matches!(port.device, Device::Pci(_)))
 }
 
-/// A pool of so many mbufs, of which each lcore keeps so many at hand.
+/// Creates a pool of `count` mbufs, with `cache` of them cached per lcore.
 pub(crate) fn pool(
     name: &str,
     count: u32,

@@ -4,7 +4,7 @@ use std::sync::{Mutex, PoisonError};
 
 use weir_dpdk_io::{Interface, NetdevEvent, NetdevEvents};
 
-/// What became of the interface below a port.
+/// Change of the interface below a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortEvent {
     /// The switch's number.
@@ -13,7 +13,7 @@ pub struct PortEvent {
     pub port: usize,
     /// The interface's name.
     pub interface: String,
-    /// What became of it.
+    /// The change.
     pub event: NetdevEvent,
     /// Whether the port went over to it: to an interface that was made again.
     pub attached: bool,
@@ -27,10 +27,10 @@ pub(crate) struct Netdevs(Mutex<State>);
 struct State {
     /// `None` where there is nothing to watch, or the kernel does not let us.
     events: Option<NetdevEvents>,
-    /// By switch and port.
+    /// Interface names by switch and port.
     ports: Vec<Vec<Option<String>>>,
     gone: Vec<Vec<bool>>,
-    /// What has happened and is not told yet.
+    /// Pending events, not yet returned.
     untold: Vec<PortEvent>,
 }
 
@@ -44,14 +44,14 @@ impl Netdevs {
         Netdevs(Mutex::new(State { events, ports, gone, untold: Vec::new() }))
     }
 
-    /// What has happened since the last call.
+    /// Returns the events since the last call.
     pub(crate) fn poll(&self) -> Vec<PortEvent> {
         let mut state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         state.look();
         std::mem::take(&mut state.untold)
     }
 
-    /// Takes in what the kernel has told by now, for [`Netdevs::is_there`] and [`Netdevs::has_carrier`].
+    /// Reads the kernel's messages, for [`Netdevs::is_there`] and [`Netdevs::has_carrier`].
     pub(crate) fn look(&self) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).look();
     }
@@ -61,12 +61,12 @@ impl Netdevs {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port] = false;
     }
 
-    /// Whether the interface that the port is attached to is there, as far as it is watched.
+    /// Returns true unless the port's watched interface is gone.
     pub(crate) fn is_there(&self, switch: usize, port: usize) -> bool {
         !self.0.lock().unwrap_or_else(PoisonError::into_inner).gone[switch][port]
     }
 
-    /// Whether that interface is switched on and has a carrier, as far as it is watched.
+    /// Returns true unless the port's watched interface is switched off or has no carrier.
     pub(crate) fn has_carrier(&self, switch: usize, port: usize) -> bool {
         let state = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let interface = state.ports[switch][port].as_deref().zip(state.events.as_ref());

@@ -25,10 +25,10 @@ const ROUNDS: usize = 16;
 
 const _: () = assert!(RING_SLOTS == NicModelConfig::BURST_FRAMES);
 
-/// Where a NIC's counters come out, from the lcore to the control thread.
+/// Passes a NIC's counters from the lcore to the control thread.
 #[derive(Debug, Default)]
 pub(crate) struct NicBoard {
-    /// Set by who wants them, taken back by the lcore when it has written them.
+    /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
     asked: AtomicBool,
     report: Mutex<ModelReport>,
 }
@@ -42,7 +42,7 @@ pub(crate) struct NicTask {
     /// The device's queue pairs.
     host: Vec<HostQueue>,
     link: RingEnd,
-    /// At the switch's end of the link, which is full.
+    /// Frames for the switch's end of the link, which is full.
     to_switch: Batch,
     batch: Batch,
     store: FrameStore,
@@ -63,7 +63,7 @@ struct HostQueue {
     pending: Batch,
 }
 
-/// What a NIC is joined to.
+/// Queues and link of a NIC.
 pub(crate) struct NicEnds {
     pub(crate) host: Vec<(RxQueue, TxQueue)>,
     pub(crate) link: RingEnd,
@@ -84,7 +84,7 @@ impl Carried for Frame {
     }
 }
 
-/// What the model of a port's NIC is made from; `None` for a port without one.
+/// Returns the model configuration of a port's NIC; `None` for a port without one.
 pub(crate) fn model_config(switch: &SwitchConfig, port: usize) -> Result<Option<ModelConfig>, BuildError> {
     let config = &switch.ports[port];
     let (Some(nic), Some(buffers)) = (config.nic, switch.nic_buffers(port)) else { return Ok(None) };
@@ -93,7 +93,7 @@ pub(crate) fn model_config(switch: &SwitchConfig, port: usize) -> Result<Option<
     Ok(Some(ModelConfig {
         rate,
         delay: config.delay,
-        // At the switch there is headroom for what comes in `reaction`: for two bursts of this.
+        // The switch's headroom covers arrivals during `reaction`: two bursts of this length.
         slack: switch.pfc.reaction.divided_by(2),
         flow_control: mechanism(switch, port, rate)?,
         lossless: switch.classes.lossless,
@@ -151,7 +151,7 @@ impl NicTask {
         }
     }
 
-    /// Where its counters come out.
+    /// Cell of its counters.
     pub(crate) fn board(&self) -> Arc<NicBoard> {
         self.board.clone()
     }
@@ -176,7 +176,7 @@ impl NicTask {
         total
     }
 
-    /// What the switch has sent enters the link, and what is at its end the NIC.
+    /// Moves the switch's sent frames onto the link, and frames at its end into the NIC.
     fn take_from_switch(&mut self, now: Time) -> usize {
         let came = self.link.receive(&mut self.batch, BURST.min(self.model.link_room()));
         for mbuf in self.batch.drain() {
@@ -252,7 +252,7 @@ impl NicTask {
         moved
     }
 
-    /// Gives up all that is here.
+    /// Drops all frames held here.
     fn discard(&mut self, why: ModelDrop) {
         self.model.discard(why);
         let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
@@ -263,7 +263,7 @@ impl NicTask {
 
     /// Answers who asks for the counters.
     fn serve(&mut self, clock: &Clock) {
-        // Acquire and release: the pair makes reports come after what was asked for, and be whole.
+        // Acquire and release: the pair orders reports after the request, and makes them whole.
         if self.board.asked.load(Ordering::Acquire) {
             let pending = self.host.iter().map(|queue| queue.pending.len()).sum();
             let report = self.model.report(Time::from_picos(clock.now_ps()), [self.to_switch.len(), pending]);
@@ -287,7 +287,7 @@ impl Task for NicTask {
             // The switch takes no more, and still sends.
             Phase::Drain => self.run_once(clock, false),
             Phase::Discard | Phase::Stop => {
-                // What the switch had put on the link before it gave up.
+                // Frames that the switch had put on the link before it stopped.
                 while self.take_from_switch(Time::from_picos(clock.now_ps())) > 0 {}
                 self.discard(ModelDrop::Shutdown);
                 0

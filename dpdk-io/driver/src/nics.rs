@@ -1,33 +1,33 @@
-//! What the system says of NICs on the PCI bus, before DPDK takes them: driver, IOMMU, permissions, NUMA node, slot.
+//! NICs on the PCI bus as sysfs shows them before DPDK takes them: driver, IOMMU, permissions, NUMA node, slot.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where the system tells of its devices; another folder in tests.
+/// Root folders of sysfs and device files; other folders in tests.
 #[derive(Clone, Debug)]
 pub struct System {
     sys: PathBuf,
     dev: PathBuf,
 }
 
-/// A NIC, as the system has it.
+/// NIC, as sysfs shows it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NicFacts {
-    /// `0000:81:00.0`.
+    /// PCI address, as `0000:81:00.0`.
     pub address: String,
-    /// The kernel's driver that it is bound to.
+    /// Kernel driver of the NIC.
     pub driver: Option<String>,
     /// The IOMMU group, of devices that can only be given to DPDK together.
     pub group: Option<u32>,
-    /// Others of the group, with their drivers, that keep it from being used.
+    /// Other devices of the IOMMU group, with the kernel drivers that block it.
     pub in_the_way: Vec<(String, String)>,
-    /// The NUMA node that it is plugged into.
+    /// NUMA node of the NIC's slot.
     pub node: Option<u32>,
-    /// What the slot gives and what the NIC could do, where that is more: `("8.0 GT/s x4", "8.0 GT/s x8")`.
+    /// Current and best link of the slot, if the NIC could do more: `("8.0 GT/s x4", "8.0 GT/s x8")`.
     pub slot: Option<(String, String)>,
-    /// The network interface that the kernel keeps on it.
+    /// Kernel network interface of the NIC.
     pub netdev: Option<String>,
-    /// That interface's carrier; `None` where there is none or it is down.
+    /// Carrier of the NIC's interface; `None` without one, or if it is down.
     pub carrier: Option<bool>,
     /// Whether this process may open the group's file.
     pub may_open: bool,
@@ -39,18 +39,18 @@ pub struct NicFacts {
     pub physical_function: Option<String>,
 }
 
-/// How DPDK reaches a NIC.
+/// Access of DPDK to a NIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Access {
-    /// vfio, by an IOMMU.
+    /// IOMMU addresses, through vfio.
     Iommu,
-    /// uio, or vfio without an IOMMU: by physical addresses, for which hugepages are needed.
+    /// Physical addresses, through uio, or vfio without an IOMMU. Hugepages are needed.
     Physical,
     /// The kernel's driver shares the NIC with DPDK (mlx).
     Shared,
 }
 
-/// What keeps a NIC from being used, or should be known.
+/// Problem of a NIC, with advice.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// The fault, in a sentence.
@@ -70,7 +70,7 @@ const SHARED: [&str; 3] = ["mlx5_core", "mlx4_core", "hv_netvsc"];
 const HARMLESS: [&str; 2] = ["pcieport", "vfio-pci"];
 
 impl System {
-    /// This machine.
+    /// Returns this machine's sysfs and device folders.
     pub fn here() -> System {
         System { sys: "/sys".into(), dev: "/dev".into() }
     }
@@ -115,7 +115,7 @@ impl System {
 }
 
 impl NicFacts {
-    /// How DPDK will reach it; `None` if it can't.
+    /// Returns DPDK's access to the NIC; `None` if it has none.
     pub fn access(&self) -> Option<Access> {
         match self.driver.as_deref()? {
             VFIO if self.no_iommu => Some(Access::Physical),
@@ -126,8 +126,8 @@ impl NicFacts {
         }
     }
 
-    /// What keeps it from being used. `has_hugepages` is whether the free ones hold the packet memory, `hugepages` how
-    /// many of 2 MiB would.
+    /// Returns the problem that prevents use of the NIC. `has_hugepages`: free hugepages hold the packet memory; `hugepages`: 2 MiB pages
+    /// needed.
     pub(crate) fn problem(&self, has_hugepages: bool, hugepages: u32) -> Option<Finding> {
         let address = &self.address;
         let finding = |message: String, help: String| Some(Finding { message, help });
@@ -184,7 +184,7 @@ impl NicFacts {
         }
     }
 
-    /// What slows it down, or may surprise. `cpu_nodes` are the NUMA nodes of the CPUs in use.
+    /// Returns performance problems and surprises. `cpu_nodes` are the NUMA nodes of the CPUs in use.
     pub fn warnings(&self, cpu_nodes: &[u32]) -> Vec<Finding> {
         let address = &self.address;
         let mut found: Vec<Finding> = self.virtual_function("").into_iter().collect();
@@ -248,7 +248,7 @@ fn first_entry(folder: &Path) -> Option<String> {
     Some(fs::read_dir(folder).ok()?.flatten().next()?.file_name().to_string_lossy().into_owned())
 }
 
-/// Others of an IOMMU group with a driver of the kernel's: vfio gives the group to nobody then.
+/// Other devices of an IOMMU group with a kernel driver: vfio then refuses the group.
 fn in_the_way(group: &Path, address: &str) -> Vec<(String, String)> {
     let Ok(entries) = fs::read_dir(group) else { return Vec::new() };
     let mut others: Vec<_> = entries

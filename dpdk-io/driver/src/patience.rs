@@ -1,7 +1,7 @@
-//! How long a control thread waits for lcores to answer: as long as the machine keeps them from it, and no longer.
+//! Timeout of a control thread that waits for lcores, extended while the machine keeps them from their CPUs.
 //!
-//! An lcore that polls on a CPU with others may not run for many seconds: `sched_yield` costs it a time slice on some kernels, however
-//! short its poll was. So a wait is too long when the lcores have had their chance, and not by the clock alone.
+//! An lcore that shares its CPU may not run for many seconds: `sched_yield` costs it a time slice on some kernels, however short its poll
+//! was. So the timeout depends on the lcores' progress, not on the clock alone.
 
 use std::cell::RefCell;
 use std::fmt::Write as _;
@@ -13,21 +13,22 @@ use weir_dpdk_io::Naps;
 use crate::cpu_use::CpuUse;
 use crate::lcore_loop::LcoreStats;
 
-/// How long an lcore may take to answer, if it runs.
+/// Longest time for an answer by an lcore that runs.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// The most that is waited for lcores which do not run.
+/// Longest wait for lcores that do not run.
 const AT_MOST: Duration = Duration::from_secs(300);
-/// So many polls are enough to answer all that is asked at once.
+/// Polls after which an lcore must have answered all pending requests.
 const POLLS: u64 = 1_000;
-/// What counts of one look at most: a control thread that was away for longer, with a machine that stood still perhaps, has not waited.
+/// Longest time that counts between two checks: a control thread that was suspended for longer, maybe with its whole machine, has not
+/// waited.
 const LOOK_MAX: Duration = Duration::from_millis(100);
-/// After so long, and again and again, it is looked at what lcores do.
+/// Interval at which the lcores' progress is checked.
 const SLOW: Duration = Duration::from_secs(1);
 
 /// Waits for lcores, a little at each call.
 #[derive(Debug)]
 pub(crate) struct Patience {
-    /// Each lcore's CPU, and what its loop tells.
+    /// Each lcore's CPU, and its loop's statistics.
     lcores: Vec<(u32, Arc<LcoreStats>)>,
     began: Instant,
     state: RefCell<State>,
@@ -39,23 +40,23 @@ struct State {
     looked: Instant,
     /// Time that counts.
     waited: Duration,
-    /// When lcores are looked at next.
+    /// Time of the next check.
     look_at: Duration,
-    /// What lcores had done at the first look.
+    /// Lcores' statistics at the first check.
     before: Vec<(u64, CpuUse)>,
     is_over: bool,
 }
 
-/// What an lcore did since the first look.
+/// Progress of an lcore since the first check.
 #[derive(Clone, Copy, Debug)]
 struct Done {
     polls: u64,
-    /// How long it ran; `None` where the kernel does not tell.
+    /// Time for which it ran; `None` where the kernel does not report it.
     ran: Option<Duration>,
 }
 
 impl Done {
-    /// Whether it could have answered: it polled, or it ran for long and did not come to an end of its poll.
+    /// Returns true if the lcore could have answered: it polled often enough, or ran for long within one poll.
     fn had_its_chance(self) -> bool {
         self.polls >= POLLS || self.ran.is_none_or(|ran| ran >= ANSWER_WITHIN)
     }
@@ -95,7 +96,7 @@ impl Patience {
         !state.is_over
     }
 
-    /// How long it has waited, and what the lcores did meanwhile.
+    /// Describes the wait and each lcore's progress.
     pub(crate) fn told(&self) -> String {
         let mut told = format!("in {:.0} s", self.began.elapsed().as_secs_f64());
         for ((cpu, _), Done { polls, ran }) in self.lcores.iter().zip(self.done(&self.state.borrow().before)) {

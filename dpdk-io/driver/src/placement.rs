@@ -1,4 +1,4 @@
-//! Which CPU runs what: the plans of all switches of the process on the CPUs at hand.
+//! Placement of the switches' lcores on the allowed CPUs.
 
 use weir_config::{Device, Layout, SwitchConfig};
 use weir_switch_core::burst::LcorePlan;
@@ -20,11 +20,11 @@ pub struct Placement {
 /// One switch's plan, and where its lcores run.
 #[derive(Clone, Debug)]
 pub struct SwitchPlacement {
-    /// What each lcore of the switch does.
+    /// Plan of the switch's lcores.
     pub plan: LcorePlan,
-    /// For each lcore of the plan, the position of its CPU in [`Placement::cpus`].
+    /// Positions in [`Placement::cpus`] of the plan's lcores.
     pub on: Vec<usize>,
-    /// For each port with a NIC in front of its host, the position of the CPU that runs that.
+    /// Position of the CPU that runs the NIC in front of each port's host, if the port has one.
     pub nics: Vec<Option<usize>>,
 }
 
@@ -101,8 +101,8 @@ impl Placement {
     }
 }
 
-/// The CPU that replays all traces: the one that a port names, or one that no switch uses, so that no frame waits for the switch. Where
-/// there is none, it is polled in turn with the first switch.
+/// Returns the CPU that replays all traces: one that a port names, or one that no switch uses, so that no frame waits for the switch.
+/// Without a free CPU the replayer shares the first switch's lcore.
 fn replayer_cpu(switches: &[SwitchConfig], allowed: &[u32], used: &[u32]) -> Result<Option<u32>, DriverError> {
     let mut replays = false;
     for switch in switches {
@@ -127,8 +127,8 @@ fn replayer_cpu(switches: &[SwitchConfig], allowed: &[u32], used: &[u32]) -> Res
 /// Lcores for `auto`, at most: each of them takes a CPU that somebody else may want.
 const AUTO_LCORES_MAX: usize = 4;
 
-/// Lcores that a layout is given when the configuration names none: what it needs, and for `auto` as many as there are CPUs, up to
-/// four. A plan has no more than its switch has ports.
+/// Default lcores of a layout: its minimum, and for `auto` the number of CPUs, up to four. A plan has at most as many as its switch has
+/// ports.
 fn lcores_for(layout: Layout, cpus: usize) -> usize {
     match layout {
         Layout::Auto => cpus.clamp(1, AUTO_LCORES_MAX),

@@ -1,4 +1,4 @@
-//! How long this machine keeps a polling loop from its CPU, measured before anything runs.
+//! Measures, before anything runs, for how long this machine keeps a polling loop from its CPU.
 
 use std::time::Duration;
 

@@ -30,7 +30,7 @@ pub struct GapCounts {
 /// Percentiles of the gaps, each up to a quarter above the true one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct GapReport {
-    /// How many there were.
+    /// Number of gaps.
     pub polls: u64,
     /// The median, of all gaps.
     pub p50: Span,
@@ -42,9 +42,9 @@ pub struct GapReport {
     pub max: Span,
     /// Half of the *time* was spent in gaps no longer than this: how long the gap is that a frame finds which comes at any time.
     pub by_time_p50: Span,
-    /// 99 % of the time was.
+    /// Gap length that covers 99 % of the *time*.
     pub by_time_p99: Span,
-    /// 99.9 % of the time was: what descriptors have to cover.
+    /// Gap length that covers 99.9 % of the *time*: descriptors must bridge such gaps.
     pub by_time_p999: Span,
 }
 
@@ -86,17 +86,18 @@ impl PollGaps {
         Span::from_picos(self.max.load(Ordering::Relaxed))
     }
 
-    /// The longest since the last call, which one thread makes. One that ends at the same moment may be told the next time.
+    /// Returns and resets the longest gap since the last call. One thread calls it. A gap that ends at the same moment may be reported by
+    /// the next call.
     pub fn take_recent_max(&self) -> Span {
         Span::from_picos(self.recent.swap(0, Ordering::Relaxed))
     }
 
-    /// What they were so far.
+    /// Percentiles of the gaps so far.
     pub fn report(&self) -> GapReport {
         self.counts().report()
     }
 
-    /// How many of each length there were so far.
+    /// Histogram of the gaps so far.
     pub fn counts(&self) -> GapCounts {
         let buckets = std::array::from_fn(|n| self.buckets[n].load(Ordering::Relaxed));
         GapCounts { buckets, max: self.max(), slept: self.slept.load(Ordering::Relaxed) }

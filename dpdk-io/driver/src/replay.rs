@@ -12,7 +12,7 @@ use weir_config::{Device, SwitchConfig};
 /// The most frames of a file that is replayed without end: 4.5 GB of packet memory at the usual MTU.
 pub(crate) const FRAMES_MAX: u64 = 2_000_000;
 
-/// What a capture file has.
+/// Size of a capture file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Replay {
     pub frames: u64,
@@ -60,8 +60,8 @@ impl Replay {
     }
 }
 
-/// How many frames the ports of these switches replay without end. A file that can't be read counts nothing: it is refused by
-/// [`check_machine`](crate::check_machine).
+/// Frames that ports of these switches replay without end. A file that can't be read counts 0: [`check_machine`](crate::check_machine)
+/// refuses it.
 pub(crate) fn replayed(switches: &[SwitchConfig]) -> u64 {
     let devices = switches.iter().flat_map(|switch| &switch.ports).map(|port| &port.device);
     let files = devices.filter_map(|device| match device {
@@ -78,7 +78,7 @@ fn no_capture(error: PcapError) -> io::Error {
     }
 }
 
-/// What a pcapng file begins with; a pcap file begins with one of four others.
+/// Magic number of a pcapng file; a pcap file begins with one of four others.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
 #[cfg(test)]

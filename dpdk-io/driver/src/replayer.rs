@@ -1,13 +1,13 @@
-//! A task that replays captures: each on an end of a link, all by one clock.
+//! Task that replays captures, each on an end of a link, all by one clock.
 //!
-//! Frames wait for nobody in memory of their own: each class of a trace has a place in the schedule, and goes on from there.
+//! Each class of a trace has its own cursor in the schedule, so that a paused class delays no other.
 //!
-//! When a frame leaves late there are four reasons, which are told apart. The line was busy with the frames before: that is part of the
-//! [schedule](weir_trace::Schedule). Its class was paused, or the pause had left a backlog: then it leaves as soon as an ideal sender would
-//! have. The port had no room for it. The rest is the machine: the task came late to its CPU.
+//! A frame's delay has one of four causes, which are recorded separately. The line was busy with earlier frames: that is part of the
+//! [schedule](weir_trace::Schedule). Its class was paused, or the pause had left a backlog: then the frame leaves as soon as an ideal
+//! sender's would. The port had no room for it. The remaining delay is the machine's: the task was late on its CPU.
 //!
-//! When the task was away for longer than `CATCH_UP`, the clock of all traces stood still for the rest, so that no burst comes of it that
-//! the traces do not have.
+//! After an absence longer than `CATCH_UP` the clock of all traces stops for the excess, so that no burst arises that the traces do not
+//! have.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -31,14 +31,14 @@ pub use board::{LaneReport, ReplayReport, StoodStill, Timing};
 pub(crate) use traces::AS_IT_IS;
 pub use traces::{Trace, TraceEnd, lanes};
 
-/// As much as a task that was away may make up; beyond, the traces' clock stands still.
+/// Longest absence that the task makes up; for the excess the traces' clock stops.
 pub(crate) const CATCH_UP: Span = Span::from_micros(200);
 /// A task that is due so soon is polled at once, and its CPU given to nobody in between.
 const SOON: Span = Span::from_micros(50);
 /// Frames of paused classes that one poll drops at most.
 const DROPS: usize = 256;
 
-/// Where a trace is sent: the end of a link that leads to a switch's port.
+/// Destination of a trace: the end of a link that leads to a switch's port.
 #[derive(Debug)]
 pub enum FarEnd {
     /// The far end of a ring port.
@@ -65,12 +65,12 @@ impl FarEnd {
     }
 }
 
-/// A trace, and where it goes.
+/// Trace with its destination.
 #[derive(Debug)]
 pub struct Lane {
-    /// What the report calls it.
+    /// Name in the report.
     pub name: String,
-    /// Its frames, and when they are due.
+    /// Frames and their due times.
     pub schedule: Schedule,
     /// The class of each frame.
     pub classes: Vec<Class>,
@@ -78,18 +78,18 @@ pub struct Lane {
     pub end: FarEnd,
     /// The link's rate, where it is known.
     pub rate: Option<BitRate>,
-    /// What becomes of frames of a paused class.
+    /// Action on frames of a paused class.
     pub when_paused: WhenPaused,
-    /// How often it is replayed, one time after the other; `None`: for ever.
+    /// Number of repetitions; `None`: endless.
     pub loops: Option<u64>,
-    /// From the first poll to the start.
+    /// Delay from the first poll to the start.
     pub after: Span,
 }
 
 /// The task.
 pub(crate) struct Replayer {
     lanes: Vec<OnLane>,
-    /// How long all traces take.
+    /// Duration of one pass of all traces.
     period: Span,
     pool: Mempool,
     /// The traces' zero; `None` before the first poll.
@@ -115,21 +115,21 @@ struct OnLane {
     left: ClassSet,
     next: [Next; CLASSES],
     paused: ClassSet,
-    /// When each class was last seen to be paused no longer.
+    /// Instant of each class's last observed change from paused to not paused.
     open_since: [Time; CLASSES],
-    /// When an ideal sender's line is free.
+    /// Instant at which an ideal sender's line is free.
     free: Time,
     unsent: Batch,
-    /// For each frame in `unsent`: when it was due, when an ideal sender had sent it, and its class.
+    /// Due time, an ideal sender's send time, and class of each frame in `unsent`.
     offered: [(Time, Time, Class); MAX_BURST],
-    /// When what is in `unsent` was first offered.
+    /// Instant at which the frames in `unsent` were first offered.
     offered_at: Time,
-    /// When the port last took what it had had no room for.
+    /// Instant at which the port last accepted frames that it had refused.
     room_since: Time,
     counts: LaneReport,
 }
 
-/// Where a class is in its trace.
+/// Cursor of a class in its trace.
 #[derive(Clone, Copy, Default)]
 struct Next {
     at: usize,
@@ -156,7 +156,7 @@ impl Replayer {
         (replayer, board)
     }
 
-    /// Lets the traces' clock stand for as long as the task was away and frames were due, but for what it may make up.
+    /// Stops the traces' clock for the task's absence beyond `CATCH_UP`, if frames were due.
     fn look_whether_away(&mut self, now: Time, start: Time) -> Time {
         let gap = now.since(self.last_poll);
         if gap <= CATCH_UP {
@@ -219,7 +219,7 @@ impl OnLane {
         }
         let left = ClassSet::from_iter(Class::ALL.into_iter().filter(|class| !order[class.index()].is_empty()));
         let frames = lane.schedule.frames().len() as u64;
-        // A port whose rate nobody knows is told pauses in the quanta of a common one.
+        // At a port of unknown rate, pauses are counted in the quanta of 10 Gb/s.
         let quantum = Quantum::at(lane.rate.unwrap_or(BitRate::gbps(10)));
         let counts = LaneReport::new(lane.name, loops.map(|loops| loops.saturating_mul(frames)), &lane.schedule);
         OnLane {
@@ -244,7 +244,7 @@ impl OnLane {
         }
     }
 
-    /// Takes what comes from the port: pauses are obeyed, everything else is counted.
+    /// Receives frames from the port: pauses are obeyed, other frames counted.
     fn receive(&mut self, now: Time, batch: &mut Batch) {
         if self.end.receive(batch) > 0 {
             for mbuf in batch.iter() {
@@ -270,7 +270,7 @@ impl OnLane {
         self.paused = paused;
     }
 
-    /// When the next frame of a class is due.
+    /// Due time of a class's next frame.
     fn due(&self, class: Class, start: Time, period: Span) -> Time {
         let Next { at, pass } = self.next[class.index()];
         let due = &self.schedule.frames()[self.order[class.index()][at] as usize];
@@ -287,7 +287,7 @@ impl OnLane {
         Some((class, self.due(class, start, period)))
     }
 
-    /// For how long a frame has been due that is not paused.
+    /// Time for which an unpaused frame has been overdue.
     fn overdue(&self, now: Time, start: Time, period: Span) -> Option<Span> {
         let open = self.left & !self.paused;
         let (class, due) = self.first(open, start, period)?;

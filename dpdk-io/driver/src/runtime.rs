@@ -6,15 +6,15 @@ use weir_dpdk_io::{Clock, Eal, EalArgs, IoAddresses, MemoryMode, cpu};
 use crate::error::DriverError;
 use crate::limits::ResourceNeeds;
 
-/// How DPDK is started.
+/// Start options of DPDK.
 #[derive(Clone, Debug, Default)]
 pub struct RuntimeOptions {
     /// Arguments for EAL, after Weir's own.
     pub eal_args: Vec<String>,
-    /// Under this name other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then
-    /// shared with them.
+    /// DPDK file prefix, by which other processes (dpdk-telemetry, dpdk-dumpcap) find this one. Needs hugepages, which are then shared with
+    /// them.
     pub file_prefix: Option<String>,
-    /// Memory that EAL should have, in MiB; at least what [`Memory::megabytes`](crate::Memory::megabytes) says.
+    /// EAL's memory, in MiB; at least [`Memory::megabytes`](crate::Memory::megabytes).
     pub memory_mb: u32,
 }
 

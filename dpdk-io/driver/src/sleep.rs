@@ -1,4 +1,4 @@
-//! How an lcore sleeps that has had nothing to do for a while.
+//! Sleep of an lcore that has been idle for a while.
 
 use std::time::Duration;
 
@@ -9,24 +9,24 @@ use crate::task::Task;
 
 /// A nap of a loop that has to look for itself whether something has come.
 const NAP: Duration = Duration::from_micros(30);
-/// What falls due sooner is slept for by naps: the kernel's timers are late by about as much.
+/// Waits shorter than this use naps: the kernel's timers are late by about as much.
 const TOO_SHORT: Duration = Duration::from_micros(100);
-/// The longest sleep, frames or not: so soon the loop sees what the control thread wants of it.
+/// Longest sleep, frames or not: bounds the delay until the loop sees the control thread's requests.
 const LONGEST: Duration = Duration::from_millis(2);
-/// After this long without a frame, naps grow to the longest, too.
+/// Time without a frame after which naps, too, grow to the longest.
 const QUIET: Duration = Duration::from_millis(10);
 
 /// A loop's way to sleep.
 #[derive(Debug)]
 pub(crate) struct Sleeper {
-    /// If every frame for the loop's tasks can be waited for.
+    /// Interrupts of the loop's tasks; `None` if some frames can't be waited for.
     arrivals: Option<Arrivals>,
-    /// When the last frame moved, on the loop's clock.
+    /// Instant of the last frame, on the loop's clock.
     last_moved: Time,
 }
 
 impl Sleeper {
-    /// For a loop that polls these tasks.
+    /// Creates the sleeper of a loop that polls these tasks.
     pub(crate) fn new(tasks: &[Box<dyn Task>], now: Time) -> Sleeper {
         let arrivals: Option<Vec<_>> = tasks.iter().map(|task| task.arrivals()).collect();
         let arrivals = arrivals.map(|all| Arrivals::new(all.into_iter().flatten().collect()));

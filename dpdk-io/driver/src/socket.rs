@@ -1,6 +1,6 @@
-//! Who may connect to the sockets that ports make.
+//! Access to the sockets that ports make.
 //!
-//! DPDK binds them. Meanwhile the process's umask keeps all others out; then they get their group, and at last their mode.
+//! DPDK binds them under a umask that excludes all other users; then they get their group, and last their mode.
 
 use std::fs::File;
 use std::io;
@@ -16,12 +16,12 @@ use weir_dpdk_io::PortError;
 
 use crate::nics::Finding;
 
-/// Why a port could not be opened.
+/// Reason why a port could not be opened.
 #[derive(Debug)]
 pub(crate) enum OpenError {
     /// DPDK's reason.
     Port(PortError),
-    /// Its socket's permissions could not be set.
+    /// The socket's permissions could not be set.
     Socket(Finding),
 }
 
@@ -59,7 +59,7 @@ pub fn let_in(path: &Path, access: &SocketAccess) -> Result<(), Finding> {
     set(path, gid, mode).map_err(|error| refusal(&path.display().to_string(), access, &error))
 }
 
-/// An error in the permissions that a socket is to have, as far as it shows before the socket exists; `None` if there is none.
+/// Checks a socket's permissions before it exists; `None` if no error shows.
 pub fn check_access(access: &SocketAccess) -> Option<Finding> {
     let group = access.group.as_deref()?;
     match group_id(group) {
@@ -95,7 +95,7 @@ fn may_give_to(gid: u32) -> bool {
 
 /// Gives the socket its group and mode, in this order, and looks whether it has them.
 fn set(path: &Path, gid: Option<u32>, mode: u16) -> io::Result<()> {
-    // By a handle, so that whoever may write to the directory can't have another file changed.
+    // By a handle, so that a user with write access to the directory can't have another file changed.
     let socket = File::from(open(path, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty())?);
     let kind = FileType::from_raw_mode(socket.metadata()?.mode());
     if kind != FileType::Socket {
@@ -126,7 +126,7 @@ fn refusal(path: &str, access: &SocketAccess, error: &io::Error) -> Finding {
     }
 }
 
-/// While it lives, what this process makes is for its own user alone.
+/// Guard of the umask: while it lives, files made by this process are accessible to its own user alone.
 struct ClosedToOthers(Mode);
 
 impl ClosedToOthers {

@@ -19,7 +19,7 @@ use crate::task::{Phase, Task};
 /// Frames received from a port at once.
 const RX_BURST: usize = 64;
 
-/// What one lcore runs of a switch, with the devices' queues.
+/// Task of one lcore of a switch, with the devices' queues.
 #[derive(Debug)]
 pub(crate) struct SwitchLcore {
     lcore: Lcore<Frame>,
@@ -30,7 +30,7 @@ pub(crate) struct SwitchLcore {
     may_rest: bool,
     /// Whether memory to receive into is asked for ahead.
     fetches_ahead: bool,
-    /// Where memory is then.
+    /// Location of free mbufs for `fetches_ahead`.
     free_memory: Whereabouts,
     taken: Taken,
 }
@@ -57,7 +57,7 @@ struct World {
     /// Whether there is a tap or a capture.
     is_watched: bool,
     captures: Captures,
-    /// When the round under way began to transmit; kept up only where frames are watched.
+    /// Instant at which the current round began to transmit; kept only where frames are watched.
     now: Time,
 }
 
@@ -70,7 +70,7 @@ struct Output {
     more: Box<[TxQueue]>,
     /// The queue for control frames; `None` where they leave by queue 0.
     control: Option<TxQueue>,
-    /// Whether the device tells of its backlog.
+    /// True if the device reports its backlog.
     has_backlog: bool,
     told: Arc<DeviceBacklog>,
     tap: Option<Tap>,
@@ -87,7 +87,7 @@ pub(crate) struct TxQueues {
     pub(crate) control: Option<TxQueue>,
 }
 
-/// What becomes of frames at a device's own transmit queues, where no counter of the MMU sees them.
+/// Statistics of frames at a device's own transmit queues, beyond the MMU's counters.
 #[derive(Debug, Default)]
 pub(crate) struct DeviceBacklog {
     frames_max: AtomicU32,
@@ -169,8 +169,8 @@ impl SwitchLcore {
         }
     }
 
-    /// The switch has no other lcore, and whatever sends to one of its ports either waits while the port is not polled, or can be
-    /// waited for: the lcore may be left alone while it has nothing to do.
+    /// Allows the lcore to rest while idle. Condition: the switch has no other lcore, and every sender to its ports waits while the port is
+    /// not polled, or raises an interrupt.
     pub(crate) fn may_rest(&mut self) {
         self.may_rest = true;
     }
@@ -202,7 +202,7 @@ impl SwitchLcore {
             }
         }
         let moved_on = self.forward_and_transmit(clock);
-        // Where as much leaves as comes, frames are received into what left last.
+        // Where as many frames leave as arrive, frames are received into the mbufs freed last.
         self.fetches_ahead = moved > moved_on && self.lcore.receives_into_cold_memory();
         moved + moved_on
     }
@@ -350,7 +350,7 @@ impl PortOutput<Frame> for World {
     }
 }
 
-/// Shows a tap and captures what a port received.
+/// Passes a port's received frames to its tap and captures.
 #[cold]
 #[inline(never)]
 fn note_received(now: Time, port: PortId, tap: &mut Option<Tap>, captures: &mut Captures, burst: &Burst<Frame>) {
@@ -377,7 +377,7 @@ pub(crate) fn send(queue: &mut TxQueue, batch: &mut Batch, burst: &mut Burst<Fra
     sent
 }
 
-/// Who watches what a port sends.
+/// Watchers of a port's sent frames.
 struct Watched<'w> {
     port: PortId,
     now: Time,

@@ -1,5 +1,5 @@
-//! All switches of the process, running: [`prepared`] opens their ports, [`running`] asks them what there is, [`links`] and
-//! [`captures`] and [`removals`] do what comes up meanwhile, [`stop`] ends them.
+//! Running switches of the process: [`prepared`] opens their ports, [`running`] queries them, [`links`], [`captures`] and [`removals`]
+//! handle changes while they run, [`stop`] ends them.
 
 mod captures;
 mod links;
@@ -57,9 +57,9 @@ struct RunningSwitch {
     ports: Vec<Option<Port>>,
     backlogs: Vec<Arc<DeviceBacklog>>,
     losses: LossMeters,
-    /// By port: what the NIC in front of its host counts, if there is one.
+    /// Counters by port of the NIC in front of its host, if there is one.
     nics: Vec<Option<Arc<NicBoard>>>,
-    /// By port: the kernel's interface, if it drives one.
+    /// Kernel interface by port, if the port drives one.
     interfaces: Vec<Option<String>>,
     captures: Mutex<Posts>,
 }

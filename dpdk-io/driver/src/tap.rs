@@ -10,21 +10,21 @@ use weir_switch_core::Direction;
 use weir_units::Time;
 use weir_wire::mac_control::ControlFrame;
 
-/// When (8), which way (1), how long (2).
+/// Header of a copy: instant (8), direction (1), length (2).
 const HEADER_BYTES: usize = 11;
 /// The longest frame that a switch handles has 16,018 B.
 const STAGED_BYTES: usize = 16 << 10;
 /// Bytes of frames that wait for the control thread, where data is copied too.
 const WAITING_WITH_DATA: usize = 16 << 20;
-/// Where only flow-control frames are: some 3,600.
+/// Ring size for flow-control frames only: some 3,600.
 const WAITING: usize = 256 << 10;
 
 /// The data frames of a port that are copied. Its flow-control frames are all copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TapPlan {
-    /// Data frames are copied from then on,
+    /// Instant from which data frames are copied.
     pub data_from: Time,
-    /// and no more than this many on each tap.
+    /// Most data frames copied on each tap.
     pub data_frames: u32,
 }
 
@@ -50,11 +50,11 @@ pub struct Tapped {
 /// A frame that passed a tap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TappedFrame {
-    /// When, on the clock of whoever noted it.
+    /// Instant on the recorder's clock.
     pub at: Time,
-    /// Which way.
+    /// Direction of the frame.
     pub direction: Direction,
-    /// Its bytes, without FCS.
+    /// Frame, without FCS.
     pub bytes: Vec<u8>,
 }
 
@@ -83,8 +83,7 @@ impl Tap {
         }
     }
 
-    /// Whether a frame may be copied that leaves in this burst. Flow-control frames leave in bursts of their own, so that the first
-    /// frame tells.
+    /// Returns true if a frame of this burst may be copied. Flow-control frames leave in bursts of their own, so the first frame suffices.
     #[inline]
     pub(crate) fn may_want(&self, first: Option<&Mbuf>) -> bool {
         self.data_left > 0 || first.is_some_and(|mbuf| ControlFrame::is_control(mbuf.data()))

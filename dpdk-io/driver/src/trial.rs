@@ -31,11 +31,11 @@ use crate::switch_lcore::send;
 const FRAMES: usize = 200;
 /// Devices receive into buffers of whole KiB: lengths about these are tried.
 const BUFFER_UNIT: usize = 1_024;
-/// How long a link may take to come up.
+/// Longest wait for a link to come up.
 const LINK_WITHIN: Duration = Duration::from_secs(10);
 /// Time within which frames arrive.
 const FRAMES_WITHIN: Duration = Duration::from_millis(500);
-/// Frames sent before what arrived is taken.
+/// Frames sent before arrivals are taken.
 const AT_ONCE: usize = 16;
 /// Tries of a check that depends on time.
 const TRIES: usize = 5;
@@ -63,18 +63,18 @@ pub struct TrialReport {
     pub longest_untagged: usize,
 }
 
-/// One of the two devices.
+/// Result of one of the two devices.
 #[derive(Clone, Debug)]
 pub struct DeviceTried {
     /// The port's name in the file.
     pub port: String,
-    /// Its device, as in the file.
+    /// Device, as in the file.
     pub device: String,
     /// DPDK's driver.
     pub driver: String,
-    /// Its link when it was tried.
+    /// Link state at the test.
     pub link: Option<Link>,
-    /// Its own flow control, as it says.
+    /// State of the device's own flow control, as reported.
     pub pause: PauseState,
     /// Counters of the device over the trial.
     pub counted: Counted,
@@ -83,17 +83,17 @@ pub struct DeviceTried {
 /// A device's counters over the trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
-    /// Frames given to it.
+    /// Frames given to the device.
     pub given: u64,
-    /// Frames that it says it sent.
+    /// Frames that the device reports as sent.
     pub sent: u64,
-    /// Frames taken from it.
+    /// Frames taken from the device.
     pub taken: u64,
-    /// Frames that it says it received.
+    /// Frames that the device reports as received.
     pub received: u64,
-    /// Frames that it says it lost, for whatever reason.
+    /// Frames that the device reports as lost, for any cause.
     pub lost: u64,
-    /// Whether it keeps counters at all.
+    /// True if the device keeps counters at all.
     pub counts: bool,
 }
 

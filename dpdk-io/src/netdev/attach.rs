@@ -1,4 +1,4 @@
-//! What a [`Port`] does otherwise if it is an interface of the kernel.
+//! Methods of a [`Port`] on an interface of the kernel.
 
 use std::sync::Arc;
 
@@ -10,19 +10,14 @@ use crate::queue::{RxQueue, TxQueue};
 use crate::runtime::Runtime;
 
 impl Port {
-    /// Attaches a network interface of the kernel, by sockets of this crate's own
-    /// (needs CAP_NET_RAW). It has one queue each way, and takes none of DPDK's
-    /// ports.
+    /// Attaches a network interface of the kernel through packet sockets of this crate (needs CAP_NET_RAW). The port has one receive and
+    /// one transmit queue and uses none of DPDK's port ids.
     ///
-    /// Frames pass as they are on the wire: fragments are not put together, VLAN
-    /// tags keep their type, checksums that a local sender has left to the
-    /// device are completed. The interface must allow what is sent: it refuses
-    /// frames longer than its MTU and one tag of type 0x8100.
+    /// Frames pass as they are on the wire: fragments are not reassembled, VLAN tags keep their type, checksums that a local sender left to
+    /// the device are completed. The interface refuses frames longer than its MTU and one tag of type 0x8100.
     ///
-    /// The kernel keeps answering for the interface's own addresses, so give it
-    /// none; GRO, LRO and a peer's segmentation offload must be off, since
-    /// several segments in one frame are no frame: they are dropped and counted
-    /// in [`crate::PortStats::ierrors`].
+    /// The kernel still answers for the interface's own addresses, so give it none. Switch off GRO, LRO and a peer's segmentation offload:
+    /// frames of several segments are dropped and counted in [`crate::PortStats::ierrors`].
     ///
     /// # Errors
     /// [`PortError::Attach`]: no such interface, or no permission.
@@ -37,9 +32,8 @@ impl Port {
         Ok(Port::of_netdev(runtime, netdev, interface))
     }
 
-    /// For a netdev port whose interface was removed: goes over to the one that
-    /// has its name now, queues running; counters and what the receive ring
-    /// holds stay. False if its interface is there, and for all other ports.
+    /// Reattaches a netdev port whose interface was removed to the interface that has its name now. Queues keep running; counters and
+    /// frames in the receive ring stay. False if the interface is there, and for all other ports.
     ///
     /// # Errors
     /// ENODEV if there is no interface of the name (yet).
@@ -51,8 +45,7 @@ impl Port {
         }
     }
 
-    /// Its receive ring is as long as [`NetdevOptions`] say, its MTU the
-    /// interface's: both are left as they are.
+    /// Creates the queues. [`NetdevOptions`] set the receive ring's length, the interface its MTU: `config` changes neither.
     pub(crate) fn configure_netdev(
         &self,
         netdev: &Netdev,

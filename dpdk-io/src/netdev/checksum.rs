@@ -45,7 +45,7 @@ mod tests {
 
     #[test]
     fn a_partial_sum_is_completed_and_never_zero() {
-        // The field holds the pseudo header's sum; the payload makes the rest come to 0xffff, whose complement is 0.
+        // The field holds the pseudo header's sum; with the payload the sum is 0xffff, whose complement is 0.
         let mut frame = [9, 9, 0x12, 0x34, 0, 0, 0xed, 0xcb];
         assert!(complete(&mut frame, 2, 2));
         assert_eq!(frame, [9, 9, 0x12, 0x34, 0xff, 0xff, 0xed, 0xcb]);

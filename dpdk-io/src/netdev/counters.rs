@@ -1,4 +1,4 @@
-//! What a netdev port counts: each frame that came, left, or was lost, under its cause.
+//! Counters of a netdev port: frames received, sent, and lost by cause.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -36,7 +36,7 @@ pub(super) struct RxCounters {
     pub superframes: Counter,
     /// Longer than the ring or an mbuf can hold: dropped.
     pub too_long: Counter,
-    /// With a checksum left to the device that is no sum of 16 bits (SCTP's), or outside of the frame: dropped.
+    /// Dropped frames whose offloaded checksum is no 16-bit sum (SCTP's) or lies outside the frame.
     pub bad_checksums: Counter,
     /// Frames that no protocol of the kernel's takes once it has taken their VLAN tag off: received here, and among the interface's
     /// `rx_dropped`.
@@ -53,9 +53,9 @@ pub(super) struct TxCounters {
     pub bytes: Counter,
     /// Longer than the interface's MTU allows: dropped.
     pub too_long: Counter,
-    /// The device did not take it again and again: dropped.
+    /// Frames dropped after the device had refused them again and again.
     pub refused: Counter,
-    /// Any other error of the kernel's for this frame: dropped.
+    /// Frames dropped for any other error of the kernel.
     pub failed: Counter,
     /// Calls that found the device's queue or the socket's memory full. The frame stays with the program.
     pub busy: Counter,
@@ -74,7 +74,7 @@ pub(super) struct Counters {
     ringed: AtomicU64,
     /// Frames that found the ring full, as the kernel counts them. Any thread adds.
     missed: AtomicU64,
-    /// What was there at the last reset.
+    /// Counters at the last reset.
     base: Mutex<PortStats>,
 }
 
@@ -128,7 +128,7 @@ impl Counters {
         }
     }
 
-    /// Losses that somebody can do something about, and what.
+    /// Losses that an operator can prevent, with advice.
     pub(super) fn with_advice(&self) -> [(u64, &'static str); ADVICE] {
         let (rx, tx) = (&self.rx, &self.tx);
         [
@@ -157,7 +157,7 @@ impl Counters {
         ]
     }
 
-    /// Since start, resets left out of account.
+    /// Named counters since start, not affected by resets.
     pub(super) fn named(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let (rx, tx) = (&self.rx, &self.tx);
         [

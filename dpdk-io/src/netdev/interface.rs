@@ -1,5 +1,5 @@
-//! What the kernel says of an interface, asked through a socket: the socket's network namespace counts, and the
-//! interface is known by its index, so that a new name makes no difference.
+//! Queries of a kernel interface through a socket, in the socket's network namespace. The interface is known by its index, so a rename
+//! makes no difference.
 
 use std::ffi::c_ulong;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -21,7 +21,7 @@ impl Interface {
         Ok(Interface { index: AtomicI32::new(index_of(socket, name)?), found_by: name.to_owned() })
     }
 
-    /// Becomes the interface that has the name now, if the old one is gone. False if that is still there.
+    /// Moves to the interface that has the name now, if the old one is gone. False if the old one is still there.
     pub(super) fn find_again(&self, socket: &OwnedFd) -> Result<bool, Errno> {
         if self.named(socket).is_ok() {
             return Ok(false);
@@ -36,12 +36,12 @@ impl Interface {
         self.index.load(Ordering::Relaxed) as u32
     }
 
-    /// Its name now.
+    /// Current name of the interface.
     pub(super) fn name(&self, socket: &OwnedFd) -> Result<String, Errno> {
         Ok(text(&self.named(socket)?.ifr_name))
     }
 
-    /// Whether it is up and has a carrier.
+    /// Returns true if the interface is up and has a carrier.
     pub(super) fn is_running(&self, socket: &OwnedFd) -> Result<bool, Errno> {
         let request = self.ask(socket, libc::SIOCGIFFLAGS)?;
         // SAFETY: the call wrote this member of the union.

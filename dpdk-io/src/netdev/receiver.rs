@@ -1,4 +1,4 @@
-//! From the ring into mbufs.
+//! Receive queue: copies frames from the ring into mbufs.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Receiver {
         Receiver { ring, pool, empty: Batch::new(), counters }
     }
 
-    /// What tells that the ring has a frame; `None` if the process has no descriptor left.
+    /// Descriptor that becomes readable when the ring has a frame; `None` if the process has no descriptor left.
     pub(crate) fn arrival(&self) -> Option<Arrival> {
         self.ring.socket().try_clone().ok().map(Arrival)
     }
@@ -68,7 +68,7 @@ impl Receiver {
     }
 }
 
-/// Copies a frame and makes of it what was on the wire. False, and it is counted why, if that can't be done.
+/// Copies a frame and restores its form on the wire. If that fails, counts the cause and returns false.
 #[inline]
 fn fill(mbuf: &mut Mbuf, received: &Received<'_>, counters: &Counters) -> bool {
     let bytes = received.bytes;
@@ -127,7 +127,7 @@ const VLAN_ID: u16 = 0xfff;
 /// Destination and source.
 const ADDRESSES_BYTES: usize = 12;
 const TAG_BYTES: usize = 4;
-/// Where SCTP has its CRC-32C; TCP and UDP have their sums at 16 and 6.
+/// Offset of SCTP's CRC-32C; TCP and UDP have their sums at 16 and 6.
 const SCTP_OFFSET: usize = 8;
 
 #[cfg(test)]

@@ -49,7 +49,7 @@ pub(super) fn set_promiscuous(socket: &OwnedFd, interface: u32, on: bool) -> Res
 /// The kernel's counters of a ring.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct RingCounts {
-    /// Frames that it put into the ring.
+    /// Frames that the kernel put into the ring.
     pub ringed: u32,
     /// Frames that found the ring full.
     pub missed: u32,
@@ -101,13 +101,13 @@ unsafe impl Send for RxRing {}
 /// A received frame, in place.
 #[derive(Debug)]
 pub(super) struct Received<'a> {
-    /// From the destination address on, without a tag that the kernel took out. May end early, see `len`.
+    /// Frame from the destination address on, without a tag that the kernel took out. May be truncated, see `len`.
     pub bytes: &'a [u8],
     /// The frame's length, in bytes, of which `bytes` has as much as fits the slot.
     pub len: u32,
     /// The outer VLAN tag that the kernel took out: type and control word.
     pub tag: Option<[u16; 2]>,
-    /// Where a checksum is to begin, and where its field is from there on, if it was left to the device.
+    /// Start of the checksummed bytes, and offset of the checksum field from there, if the checksum was left to the device.
     pub checksum: Option<[u16; 2]>,
     /// Several segments in one.
     pub superframe: bool,
@@ -147,7 +147,7 @@ impl RxRing {
         &self.socket
     }
 
-    /// Whether a frame is there: one load, of memory that stays in the CPU's cache while there is none.
+    /// Returns true if a frame is ready: one load, of memory that stays in the CPU's cache while the ring is empty.
     #[inline(always)]
     pub(super) fn has_frame(&self) -> bool {
         // Acquire: pairs with the kernel's barrier between writing the frame and this word.
@@ -184,7 +184,7 @@ impl RxRing {
         }
     }
 
-    /// Asks the CPU to fetch what [`RxRing::frame`] and a copy read first of the slot after the next.
+    /// Prefetches the start of the slot after the next, for [`RxRing::frame`] and a copy.
     #[inline(always)]
     pub(super) fn prefetch(&self) {
         #[cfg(target_arch = "x86_64")]
@@ -254,7 +254,7 @@ struct VirtioNetHeader {
 const VNET_BYTES: usize = size_of::<VirtioNetHeader>();
 const VIRTIO_NET_HDR_F_NEEDS_CSUM: u8 = 1;
 const VIRTIO_NET_HDR_GSO_NONE: u8 = 0;
-/// Since Linux 4.20 (linux/if_packet.h).
+/// Socket option since Linux 4.20 (linux/if_packet.h).
 const PACKET_IGNORE_OUTGOING: c_int = 23;
 
 const _: () = assert!(VNET_BYTES == 10 && size_of::<libc::tpacket2_hdr>() == 32);

@@ -1,11 +1,11 @@
-//! From mbufs to the interface: `sendmmsg`, one call a burst.
+//! Transmit queue: sends mbufs to the interface by `sendmmsg`, one call a burst.
 //!
-//! A transmit ring (`PACKET_TX_RING`, as DPDK's driver has it) was left: it costs more, as the kernel copies its pages
-//! again at the end of a veth pair, and it calls a frame sent that the device refused. `sendmmsg` says of the first
-//! frame that did not leave why it did not, so that the frame can stay with the program.
+//! A transmit ring (`PACKET_TX_RING`, as in DPDK's driver) costs more, as the kernel copies its pages again at the end of a veth pair. It
+//! also reports frames as sent that the device refused. `sendmmsg` returns the error of the first frame that did not leave, so that the
+//! frame can stay with the program.
 //!
-//! `PACKET_QDISC_BYPASS` hands frames to the device itself. What it does not take comes back as ENOBUFS, and nothing
-//! waits in a queue of the kernel's that the switch does not see.
+//! `PACKET_QDISC_BYPASS` hands frames to the device itself. A full device returns ENOBUFS, and no frame waits in a kernel queue that the
+//! switch does not see.
 
 use std::ffi::{c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -42,7 +42,7 @@ pub(crate) struct Transmitter {
     refusal: Refusal,
 }
 
-/// What `sendmmsg` reads. It points to mbufs only during a call.
+/// Arguments of `sendmmsg`. They point to mbufs only during a call.
 #[derive(Debug)]
 struct Call {
     messages: [libc::mmsghdr; MAX_BURST],
@@ -55,7 +55,7 @@ unsafe impl Send for Call {}
 /// Verdict on a frame that the device does not take.
 #[derive(Debug, Default)]
 struct Refusal {
-    /// When, and how often in a row, the front frame was refused; 0 times if it was not.
+    /// Instant of the front frame's first refusal, and refusals in a row (0 if it was not refused).
     since_ns: u64,
     times: u32,
     /// Frames from this length on were given up on, and none has left since.
@@ -187,13 +187,13 @@ impl Call {
 
 /// Pieces of frames in one call; a burst of frames of four pieces.
 const SEGMENTS: usize = MAX_BURST * 4;
-/// What the kernel counts of a frame beside its bytes, about.
+/// Approximate bytes that the kernel counts for a frame in addition to its length.
 const SKB_BYTES: u32 = 1024;
-/// For how long, in real time, and how often at least, a frame is tried that the device does not take.
+/// Least time (real time) and least number of attempts for a frame that the device refuses.
 const PATIENCE_NS: u64 = 10_000_000;
 const TRIES: u32 = 16;
 const TRIES_WHEN_HOPELESS: u32 = 4;
-/// linux/if_packet.h.
+/// Socket option of linux/if_packet.h.
 const PACKET_QDISC_BYPASS: c_int = 20;
 
 #[cfg(test)]

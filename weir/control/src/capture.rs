@@ -9,13 +9,13 @@ pub struct Capture {
     /// The switch; may be left out where there is one alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
-    /// Its ports; all, if none is named.
+    /// Names of the captured ports; empty means all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
     /// Data of these classes, and PFC frames that name one of them; all, if none is named.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<u8>,
-    /// Which of the frames that pass.
+    /// Filter of the frames that pass.
     pub passing: Passing,
     /// One way alone.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -25,10 +25,10 @@ pub struct Capture {
     /// The first bytes of each frame alone.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub snaplen: Option<u32>,
-    /// The capture ends after so many frames,
+    /// Number of frames after which the capture ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frames: Option<u64>,
-    /// and after so many milliseconds.
+    /// Duration in milliseconds after which the capture ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
 }
@@ -37,16 +37,16 @@ pub struct Capture {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Passing {
-    /// All of them.
+    /// All frames.
     #[default]
     All,
     /// MAC control frames.
     Control,
-    /// None: drops alone are wanted.
+    /// Captures drops only.
     None,
 }
 
-/// Which way.
+/// Direction of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Way {

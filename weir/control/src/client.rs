@@ -15,12 +15,12 @@ pub struct Client {
     path: PathBuf,
 }
 
-/// Ends what follows a reply.
+/// Handle that ends the data after a reply.
 #[derive(Debug)]
 pub struct Ender(UnixStream);
 
 impl Ender {
-    /// Tells the switch that no more is wanted; what it still sends is the rest.
+    /// Asks the switch to end; data that it still sends are the rest.
     ///
     /// # Errors
     /// The connection has ended already.
@@ -29,10 +29,10 @@ impl Ender {
     }
 }
 
-/// Why there is no reply.
+/// Reason why there is no reply.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers there.
+    /// The path has no process that answers.
     #[error("{}: {}", .path.display(), connect_failure(.error))]
     Connect {
         /// The path.
@@ -58,15 +58,15 @@ pub enum ClientError {
         path: PathBuf,
         /// The switch's version.
         theirs: u64,
-        /// What it says.
+        /// Message of the switch.
         said: String,
     },
-    /// It is no switch that answers.
+    /// The peer is no switch.
     #[error("{}: {what}; is it the socket of a switch?", .path.display())]
     NoSwitch {
         /// The path.
         path: PathBuf,
-        /// Why its words are no answer.
+        /// Reason why the peer's data are no answer.
         what: String,
     },
     /// The switch says why not.
@@ -74,7 +74,7 @@ pub enum ClientError {
     Refused(Refusal),
 }
 
-/// How long a switch may take for a connection and for each answer: longer than it may take itself.
+/// Timeout of a connection and of each answer: longer than the switch's own timeouts.
 const WITHIN: Duration = Duration::from_secs(45);
 
 impl Client {
@@ -113,7 +113,7 @@ impl Client {
         }
     }
 
-    /// What follows the last reply on the connection, to its end. Whoever holds the [`Ender`] can ask for that end.
+    /// Returns the data after the last reply on the connection, up to its end. The [`Ender`] asks for that end.
     ///
     /// # Errors
     /// The system's.
@@ -142,7 +142,7 @@ impl Client {
 }
 
 impl ClientError {
-    /// Whether something broke, and it is not the user who named what is not there.
+    /// Returns true for a failure, false for a user's error, as a wrong name.
     pub fn is_failure(&self) -> bool {
         matches!(self, ClientError::Broken { .. })
     }

@@ -1,7 +1,7 @@
-//! How a running switch is asked: the control socket, both its ends.
+//! Control socket of a running switch: server and client.
 //!
 //! A process of `weir run` has one Unix socket ([`Bound`], [`Server`]); `weir show` and `weir clear` are its clients ([`Client`]).
-//! Either side writes a line of JSON at a time ([`protocol`]), and what is shown has a type for each kind ([`state`]). After the reply
+//! Either side writes a line of JSON at a time ([`protocol`]), and each kind of state has a type ([`state`]). After the reply
 //! to a capture ([`capture`]) the connection carries its frames, and nothing else ([`Stream`]). The server's
 //! threads know nothing of switches: they hand each [`Question`] to the thread that does, by a channel ([`Asker`]), and wait for its answer.
 //!

@@ -1,4 +1,4 @@
-//! Where control sockets are, if nobody says otherwise.
+//! Default paths of control sockets.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::process::geteuid;
 
-/// Where root's switches have their sockets.
+/// Directory of the sockets of root's switches.
 const ROOTS: &str = "/run/weir";
 /// The ending of sockets' names. It is no usual one: other sockets in the directory, such as those of ports, are not to be
 /// connected to.
@@ -61,7 +61,7 @@ pub(crate) fn sockets_in(directory: &Path) -> Vec<PathBuf> {
     sockets
 }
 
-/// Whether this user alone can have made what is in a directory.
+/// Returns true if only this user can have created a directory's content.
 fn is_own(directory: &Path) -> bool {
     let of_us = |meta: fs::Metadata| meta.is_dir() && meta.uid() == geteuid().as_raw() && meta.mode() & 0o022 == 0;
     fs::symlink_metadata(directory).is_ok_and(of_us)

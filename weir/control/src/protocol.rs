@@ -1,4 +1,4 @@
-//! The language of the control socket: a request is a line of JSON, and so is its reply.
+//! Protocol of the control socket: a request is a line of JSON, and so is its reply.
 //!
 //! ```json
 //! {"weir":1,"request":{"show":{"what":"interfaces"}}}
@@ -6,7 +6,7 @@
 //! {"weir":1,"error":{"kind":"unknown","message":"no port of switch lab is named `p9`; its ports are: p0, p1"}}
 //! ```
 //!
-//! The number is the language's version. Whatever the version, a line is an object with the number under `weir`, and an error has
+//! The number is the protocol's version. In every version a line is an object with the number under `weir`, and an error has
 //! a `message`: so either end can say which version the other one speaks.
 
 use serde::{Deserialize, Serialize};
@@ -21,23 +21,23 @@ pub const VERSION: u64 = 1;
 /// The longest request, without its line's end, in bytes.
 pub const REQUEST_BYTES_MAX: usize = 64 << 10;
 
-/// What a client wants.
+/// Request of a client.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
-    /// Who is there.
+    /// Asks for version, process and switches.
     Hello,
-    /// What the switches know of themselves.
+    /// Asks for state of the switches.
     Show(Show),
-    /// That something begins anew.
+    /// Clears counters or watermarks.
     Clear(Clear),
-    /// That keys have other values.
+    /// Sets keys to new values.
     Set(Set),
-    /// That the switches' files are read and applied, as far as that goes while they run.
+    /// Reads the switches' files and applies the changes that a running switch allows.
     Reload(Chosen),
-    /// What the switches run with, as files.
+    /// Asks for the running configurations, as files.
     Configuration(Chosen),
-    /// How the switches' files differ from that.
+    /// Asks for the differences between the files and the running configurations.
     Differences(Chosen),
     /// Frames that pass ports from now on, or are dropped there. They follow the reply on the connection, as pcapng, until the client
     /// ends its half of it, the switch ends, or there are as many as are wanted; then the connection ends.
@@ -48,17 +48,17 @@ pub enum Request {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Show {
-    /// What.
+    /// Kind of state.
     pub what: What,
-    /// This switch alone, by its name; all, if it is left out.
+    /// Name of one switch; all if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
-    /// These ports alone, by their names; all, if none is named.
+    /// Names of the ports; empty means all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ports: Vec<String>,
 }
 
-/// What can be shown.
+/// Kind of state that can be shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum What {
@@ -68,7 +68,7 @@ pub enum What {
     PfcCounters,
     /// Queues that are watched for PFC storms.
     PfcWatchdog,
-    /// How long messages of flow control take to be sent, and to be obeyed.
+    /// Delays until messages of flow control are sent, and until they are obeyed.
     PauseDelays,
     /// Ingress queues: occupancy, watermarks, drops.
     PriorityGroups,
@@ -76,19 +76,19 @@ pub enum What {
     Queues,
     /// Occupancy and watermarks of pools.
     BufferPools,
-    /// How the buffer is cut, and its thresholds of now.
+    /// Partition of the buffer, and its current thresholds.
     BufferConfiguration,
     /// The forwarding database.
     Mac,
-    /// What the buffer policy shows of its queues.
+    /// Gauges of the buffer policy.
     Policy,
-    /// What flow controls that are not PFC's know of their classes.
+    /// State by class of flow controls other than PFC's.
     FlowControl,
-    /// What the process's lcores do.
+    /// Statistics of the process's lcores.
     Lcores,
     /// Lost frames: where, and why.
     Losses,
-    /// What happened last.
+    /// Recent events.
     Events,
     /// All counters, as text in OpenMetrics' format.
     Metrics,
@@ -116,14 +116,14 @@ impl What {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clear {
-    /// What.
+    /// Kind of state to clear.
     pub what: Clearable,
-    /// This switch alone, by its name; all, if it is left out.
+    /// Name of one switch; all if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
 }
 
-/// What can begin anew.
+/// Kind of state that can be cleared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Clearable {
@@ -135,29 +135,29 @@ pub enum Clearable {
     Mac,
 }
 
-/// What a switch answers.
+/// Reply of a switch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reply {
-    /// Who is there.
+    /// Version, process and switches.
     Hello(Hello),
     /// Each switch that was asked for.
     Switches(Vec<Shown>),
     /// The process's lcores.
     Lcores(Vec<Lcore>),
-    /// What happened last, oldest first.
+    /// Recent events, oldest first.
     Events(Vec<Event>),
     /// All counters, as text in OpenMetrics' format.
     Metrics(String),
-    /// What was done, in a line for each switch.
+    /// Completed actions, in a line for each switch.
     Done(Vec<String>),
-    /// What became of keys, for each switch.
+    /// Results of changed keys, for each switch.
     Changed(Vec<Changed>),
-    /// What each switch runs with.
+    /// Running configuration of each switch.
     Configurations(Vec<Configuration>),
-    /// How each switch's file differs from that.
+    /// Differences between each switch's file and its running configuration.
     Differences(Vec<Differences>),
-    /// What follows.
+    /// Start of a capture, whose data follow.
     Capturing(Capturing),
 }
 
@@ -172,12 +172,12 @@ pub struct Hello {
     pub switches: Vec<String>,
 }
 
-/// Why a request is not answered.
+/// Reason why a request is not answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refusal {
-    /// What kind of reason.
+    /// Kind of reason.
     pub kind: RefusalKind,
-    /// The reason, and what to write instead, in a sentence.
+    /// Reason and advice, in a sentence.
     pub message: String,
 }
 
@@ -187,9 +187,9 @@ pub struct Refusal {
 pub enum RefusalKind {
     /// The line is no request.
     Malformed,
-    /// It is of another version.
+    /// The request is of another version.
     Version,
-    /// It names what is not there.
+    /// The request names an unknown object.
     Unknown,
     /// The switch can't answer now.
     Busy,
@@ -238,12 +238,12 @@ pub fn parse_request(line: &[u8]) -> Result<Request, Refusal> {
     serde_json::from_value(request).map_err(|error| malformed(format!("no such request: {error}")))
 }
 
-/// Why a line is no answer of this version.
+/// Reason why a line is no answer of this version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
-    /// It is of another version; what it says of that.
+    /// The line is of another version, with its message.
     Version(u64, String),
-    /// It is no answer.
+    /// The line is no answer.
     Malformed(String),
 }
 
@@ -262,7 +262,7 @@ pub(crate) fn parse_answer(line: &[u8]) -> Result<Result<Reply, Refusal>, NoAnsw
     }
 }
 
-/// A line's version and its parts; or what is wrong with it, after "a request".
+/// Returns a line's version and its members, or the reason why it is malformed, worded to follow "a request".
 fn parse_line(line: &[u8]) -> Result<(u64, serde_json::Map<String, Value>), String> {
     let value: Value = serde_json::from_slice(line).map_err(|error| format!("is a line of JSON: {error}"))?;
     let Value::Object(parts) = value else { return Err("is an object".to_owned()) };
@@ -346,7 +346,7 @@ mod tests {
         }
         // Nested deeper than anybody needs.
         assert_eq!(refused(&"[".repeat(REQUEST_BYTES_MAX)).kind, RefusalKind::Malformed);
-        // Whatever else it has.
+        // The version is checked before all other members.
         let other = refused(r#"{"weir":2,"ask":{}}"#);
         assert!(other.kind == RefusalKind::Version && other.message.contains("version 1"), "{other:?}");
     }

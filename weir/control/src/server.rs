@@ -21,38 +21,38 @@ use rustix::net::RecvFlags;
 use crate::protocol::{REQUEST_BYTES_MAX, Refusal, RefusalKind, Reply, Request, answer_line, parse_request};
 use crate::socket::{Bound, CLIENTS_MAX, SocketPath};
 
-/// How long a client may take for a request, from the last answer on.
+/// Timeout for a client's request, from the last answer on.
 const REQUEST_WITHIN: Duration = Duration::from_secs(60);
-/// How long a client may take no byte of an answer.
+/// Timeout for a client that takes no byte of an answer.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// How long the control thread may take to have room for a request, and then to answer it.
+/// Timeout for the control thread to accept a request, and again to answer it.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// How long to wait where the system has no room for another connection.
+/// Wait before the next `accept` where the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
 
-/// How long a client of a stream may take no byte.
+/// Timeout for a client of a stream that takes no byte.
 const STREAM_TAKEN_WITHIN: Duration = Duration::from_secs(60);
-/// How long a stream that has nothing to send waits for its client to end.
+/// Nap of a stream that has nothing to send, until the next check.
 const STREAM_NAP: Duration = Duration::from_millis(2);
-/// How long clients have for their last answers when the server ends.
+/// Time for clients to take their last answers when the server ends.
 const LAST_ANSWERS_WITHIN: Duration = Duration::from_millis(500);
 
-/// What the control thread says to a request.
+/// Answer of the control thread to a request.
 pub type Answer = Result<Reply, Refusal>;
 
-/// What follows a reply on its connection, until it is over: then the connection ends. The client's thread takes it out.
+/// Data after a reply on its connection; at their end the connection closes. The client's thread reads it.
 pub trait Stream: Send {
-    /// Appends what there is to send now; says whether there may be more.
+    /// Appends the data that are ready; returns true if more may follow.
     fn take(&mut self, bytes: &mut Vec<u8>) -> bool;
 
-    /// The client wants no more, or the switch is about to end: what is taken after this is the rest.
+    /// Ends the stream: the client asked for it, or the switch is about to end. Data taken afterwards are the rest.
     fn end(&mut self);
 }
 
-/// A request, and where its answer goes. One that is dropped tells the client that the switch is about to end.
+/// Request with the destination of its answer. Dropping a question signals the client that the switch is about to end.
 #[derive(Debug)]
 pub struct Question {
-    /// What the client wants.
+    /// Request of the client.
     pub request: Request,
     answer: Sender<(Answer, Option<Box<dyn Stream>>)>,
 }
@@ -79,7 +79,7 @@ pub struct Server {
     taking: Option<JoinHandle<()>>,
 }
 
-/// What the threads share.
+/// State shared by the threads.
 #[derive(Debug)]
 struct Serving {
     is_over: AtomicBool,
@@ -94,7 +94,7 @@ impl Question {
         let _ = self.answer.try_send((answer, None));
     }
 
-    /// Answers, with what follows. It is dropped if the client has gone.
+    /// Answers, with a stream to follow. The stream is dropped if the client has gone.
     pub fn answer_with(self, reply: Reply, stream: Box<dyn Stream>) {
         let _ = self.answer.try_send((Ok(reply), Some(stream)));
     }
@@ -109,7 +109,7 @@ impl Asker {
         self.ask_for_all(request).0
     }
 
-    /// The answer, and what follows it on the client's connection.
+    /// Returns the answer, and the stream after it on the client's connection.
     fn ask_for_all(&self, request: Request) -> (Answer, Option<Box<dyn Stream>>) {
         let busy = |what: &str| (Err(Refusal::new(RefusalKind::Busy, what)), None);
         let (answer, answered) = bounded(1);
@@ -142,7 +142,7 @@ impl Bound {
 }
 
 impl Server {
-    /// Where clients find it.
+    /// Path at which clients connect.
     pub fn path(&self) -> &Path {
         self.path.path()
     }
@@ -150,14 +150,14 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Release; pairs with Acquire in `is_over`: who is woken up by what follows sees it.
+        // Release; pairs with Acquire in `is_over`, so that woken threads see it.
         self.shared.is_over.store(true, Ordering::Release);
         // This wakes up who waits for a connection.
         let _ = rustix::net::shutdown(&*self.listener, rustix::net::Shutdown::Both);
         if let Some(taking) = self.taking.take() {
             let _ = taking.join();
         }
-        // Whoever waits for a request ends; whoever has something to say yet may finish.
+        // Threads that wait for a request end; threads that answer may finish.
         let end = |how| self.shared.clients().values().for_each(|client| drop(client.shutdown(how)));
         end(Shutdown::Read);
         let deadline = Instant::now() + LAST_ANSWERS_WITHIN;
@@ -255,7 +255,7 @@ fn serve_client(stream: UnixStream, serving: &Serving) -> io::Result<()> {
     Ok(())
 }
 
-/// Sends a client what follows a reply, until that is over. The client ends it by ending its half of the connection.
+/// Sends a client the stream after a reply, to its end. The client ends it by shutting down its half of the connection.
 fn serve_stream(mut stream: &UnixStream, mut follows: Box<dyn Stream>, serving: &Serving) -> io::Result<()> {
     stream.set_write_timeout(Some(STREAM_TAKEN_WITHIN))?;
     let (mut bytes, mut is_ended) = (Vec::new(), false);
@@ -275,7 +275,7 @@ fn serve_stream(mut stream: &UnixStream, mut follows: Box<dyn Stream>, serving: 
     }
 }
 
-/// Whether a client has ended its half of the connection. It does not wait; what else the client says is nobody's.
+/// Returns true if a client has shut down its half of the connection. Never blocks; discards other data of the client.
 fn has_ended(stream: &UnixStream) -> bool {
     let mut some = [0; 256];
     match rustix::net::recv(stream, &mut some, RecvFlags::DONTWAIT) {
@@ -288,7 +288,7 @@ fn has_ended(stream: &UnixStream) -> bool {
 /// Lines of a client.
 struct Requests<'s> {
     stream: &'s UnixStream,
-    /// What came after the last line, without a line's end.
+    /// Bytes after the last line, without a line end.
     pending: Vec<u8>,
 }
 

@@ -27,7 +27,7 @@ pub struct Bound {
     pub(crate) path: SocketPath,
 }
 
-/// Why there is no socket at a path.
+/// Reason why there is no socket at a path.
 #[derive(Debug, thiserror::Error)]
 pub enum BindError {
     /// A process answers there.
@@ -35,7 +35,7 @@ pub enum BindError {
     Live {
         /// The path.
         path: PathBuf,
-        /// The process, where that can be told.
+        /// Process, if known.
         process: Option<i32>,
     },
     /// Something else is there.
@@ -46,7 +46,7 @@ pub enum BindError {
     Failed {
         /// The path.
         path: PathBuf,
-        /// Its reason.
+        /// Error of the system.
         error: io::Error,
     },
 }
@@ -58,9 +58,9 @@ pub(crate) struct SocketPath {
     inode: (u64, u64),
 }
 
-/// How long another process may take to claim a path in the same directory.
+/// Timeout for another process that claims a path in the same directory.
 const CLAIM_WITHIN: Duration = Duration::from_secs(2);
-/// How long a process that lives may take to have room for a connection.
+/// Timeout for a connection to a live process.
 const LIVES_WITHIN: Duration = Duration::from_secs(1);
 
 impl Bound {
@@ -87,7 +87,7 @@ impl Bound {
         let path = directory.join(format!("{name}.{ENDING}"));
         let _claim = Claim::on(&path)?;
         for left in sockets_in(directory) {
-            // What can't be removed, or answers, is in nobody's way.
+            // Entries that can't be removed, or that answer, do not matter.
             let _ = remove_if_dead(&left);
         }
         match claimed(&path) {
@@ -96,7 +96,7 @@ impl Bound {
         }
     }
 
-    /// Where it is.
+    /// Path of the socket.
     pub fn path(&self) -> &Path {
         self.path.path()
     }
@@ -162,7 +162,7 @@ fn listen_at(path: &Path) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// Removes what a dead process left at a path.
+/// Removes a dead process's socket at a path.
 fn remove_if_dead(path: &Path) -> Result<(), BindError> {
     let failed = |error: io::Error| BindError::Failed { path: path.to_owned(), error };
     match fs::symlink_metadata(path) {

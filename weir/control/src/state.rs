@@ -12,17 +12,17 @@ pub type ByClass = [u64; CLASSES];
 /// A switch in one view.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Shown {
-    /// Its name.
+    /// Name of the switch.
     pub switch: String,
-    /// When its counters were last cleared, in milliseconds since 1970.
+    /// Time at which its counters were last cleared, in milliseconds since 1970.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counters_cleared_unix_ms: Option<u64>,
-    /// What was asked for.
+    /// State asked for.
     #[serde(flatten)]
     pub state: State,
 }
 
-/// What was asked for.
+/// State of one kind.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
@@ -55,22 +55,22 @@ pub enum State {
 /// A port's link and traffic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Interface {
-    /// Its name.
+    /// Name of the port.
     pub port: String,
-    /// What it is made of.
+    /// Device of the port.
     pub device: String,
     /// The link inside the process that it is an end of, by its name; the other end has the same.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
     /// Whether it has a link; of a clone, whether its port has.
     pub link_up: bool,
-    /// Whether somebody wants it open: `up`, `down` or `blocked`.
+    /// Administrative state: `up`, `down` or `blocked`.
     #[serde(default)]
     pub state: String,
-    /// Classes that its peer is told to pause whatever the buffer holds.
+    /// Classes paused at the peer by force, at any occupancy.
     #[serde(default)]
     pub forced_pause: Vec<usize>,
-    /// C, as configured or as the link tells.
+    /// Rate C of the link, as configured or as negotiated.
     pub rate_bps: Option<u64>,
     /// The flow control that it speaks.
     pub flow_control: String,
@@ -85,13 +85,13 @@ pub struct Interface {
 pub struct Traffic {
     /// Frames received or sent.
     pub frames: u64,
-    /// Their bytes.
+    /// Bytes of the frames.
     pub bytes: u64,
     /// Rate in the last `stats_interval`, without FCS, preamble and gap; `None` before the first is over.
     pub bits_per_second: Option<u64>,
     /// Received, or to be sent, and dropped by the switch.
     pub dropped: u64,
-    /// Lost by the device, as far as it tells; `None` where it tells of none and can't tell all.
+    /// Losses counted by the device; `None` where it counted none and does not count all.
     pub lost_at_device: Option<u64>,
 }
 
@@ -104,15 +104,15 @@ pub struct PfcCounters {
     pub rx: ByClass,
     /// Frames sent that do, refreshes included: `PFC_n_TX_PKTS`.
     pub tx: ByClass,
-    /// How often the peer paused the class, which was running. 802.3x PAUSE counts for the classes that it pauses.
+    /// Pauses of the running class by the peer. 802.3x PAUSE counts for the classes that it pauses.
     pub rx_pauses: ByClass,
-    /// For how long, in microseconds: `PFC_n_RX_PAUSE_DURATION_US`.
+    /// Time for which the peer paused the class, in microseconds: `PFC_n_RX_PAUSE_DURATION_US`.
     pub rx_paused_us: ByClass,
     /// The last pause by the peer since counters were cleared.
     pub rx_last_pause: [Option<LastPause>; CLASSES],
-    /// How often the peer was told to pause.
+    /// Pauses of the peer's class by this port.
     pub tx_pauses: ByClass,
-    /// For how long, in microseconds: `PFC_n_TX_PAUSE_DURATION_US`.
+    /// Time for which this port paused the peer's class, in microseconds: `PFC_n_TX_PAUSE_DURATION_US`.
     pub tx_paused_us: ByClass,
     /// Frames received that pause a class which is lossy here, and are ignored for it.
     #[serde(default)]
@@ -122,9 +122,9 @@ pub struct PfcCounters {
 /// A pause that was, or is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LastPause {
-    /// When it began, in milliseconds since 1970.
+    /// Start of the storm, in milliseconds since 1970.
     pub unix_ms: u64,
-    /// For how long the class was paused, so far.
+    /// Time for which the class has been paused so far.
     pub us: u64,
 }
 
@@ -167,13 +167,13 @@ pub struct PriorityGroups {
     pub port: String,
     /// Frames received.
     pub frames: ByClass,
-    /// Their bytes.
+    /// Bytes of the frames.
     pub bytes: ByClass,
     /// Private buffer, now.
     pub private_bytes: ByClass,
-    /// w_s, now.
+    /// Current occupancy w_s of the shared segment.
     pub shared_bytes: ByClass,
-    /// w_h, now.
+    /// Current headroom occupancy w_h.
     pub headroom_bytes: ByClass,
     /// Highest w_s since watermarks were cleared.
     pub shared_watermark_bytes: ByClass,
@@ -194,7 +194,7 @@ pub struct Queues {
     pub port: String,
     /// Frames sent.
     pub frames: ByClass,
-    /// Their bytes.
+    /// Bytes of the frames.
     pub bytes: ByClass,
     /// Frames marked CE.
     pub ce_marked: ByClass,
@@ -213,34 +213,34 @@ pub struct Queues {
 pub struct BufferPool {
     /// `shared`, `headroom` or `egress_lossy`.
     pub pool: String,
-    /// Its size.
+    /// Size of the pool.
     pub size_bytes: u64,
-    /// In use now.
+    /// Bytes in use now.
     pub used_bytes: u64,
-    /// The most since watermarks were cleared.
+    /// Watermark since watermarks were cleared.
     pub watermark_bytes: u64,
-    /// The most since the start.
+    /// Watermark since the start.
     pub persistent_watermark_bytes: u64,
 }
 
-/// How the buffer is cut.
+/// Partition of the buffer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferConfiguration {
     /// The buffer's policy.
     pub policy: String,
-    /// B.
+    /// Buffer size B.
     pub size_bytes: u64,
-    /// What private buffers take.
+    /// Total of the private buffers.
     pub private_bytes: u64,
-    /// What headroom takes.
+    /// Total of the headroom.
     pub headroom_bytes: u64,
-    /// B_s.
+    /// Size B_s of the shared segment.
     pub shared_bytes: u64,
     /// Each ingress queue.
     pub queues: Vec<BufferQueue>,
 }
 
-/// What bounds an ingress queue.
+/// Limits of an ingress queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BufferQueue {
     /// The port.
@@ -249,9 +249,9 @@ pub struct BufferQueue {
     pub class: usize,
     /// Whether the class is lossless there.
     pub lossless: bool,
-    /// ρ.
+    /// Private buffer ρ of the queue.
     pub private_bytes: u64,
-    /// Xoff now: T(t), or what the policy compares instead.
+    /// Current Xoff: T(t), or the policy's own threshold.
     pub threshold_bytes: u64,
     /// Φ now.
     pub headroom_bytes: u64,
@@ -264,11 +264,11 @@ pub struct MacEntry {
     pub mac: String,
     /// The port that the station is behind.
     pub port: String,
-    /// Whether it stands in the configuration, and was not learned.
+    /// True if the address is configured, not learned.
     pub is_static: bool,
 }
 
-/// What the buffer policy makes of its queues.
+/// Gauges of the buffer policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyState {
     /// The policy.
@@ -284,9 +284,9 @@ pub struct PolicyQueue {
     pub port: String,
     /// The class.
     pub class: usize,
-    /// w_s.
+    /// Occupancy w_s of the shared segment.
     pub shared_bytes: u64,
-    /// w_h.
+    /// Headroom occupancy w_h.
     pub headroom_bytes: u64,
     /// Xoff now.
     pub threshold_bytes: u64,
@@ -300,7 +300,7 @@ pub struct PolicyQueue {
     pub gauges: BTreeMap<String, u64>,
 }
 
-/// What a port and its peer told each other.
+/// Flow-control messages between a port and its peer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FlowControlPort {
     /// The port.
@@ -311,15 +311,15 @@ pub struct FlowControlPort {
     pub messages_rx: u64,
     /// Messages sent.
     pub messages_tx: u64,
-    /// Messages obeyed that say what they should not.
+    /// Invalid messages that were obeyed.
     pub odd: u64,
     /// Messages of another flow control.
     pub foreign: u64,
-    /// How often a class went back to the line rate since the peer's word had aged.
+    /// Number of times that a class returned to the line rate because the peer's last message had aged.
     pub aged: u64,
-    /// How often counts of credit were set anew.
+    /// Number of credit resynchronisations.
     pub resyncs: u64,
-    /// C.
+    /// Rate C of the link.
     pub rate_bps: Option<u64>,
     /// Each class that was used.
     pub classes: Vec<FlowControlClass>,
@@ -330,9 +330,9 @@ pub struct FlowControlPort {
 pub struct FlowControlClass {
     /// The class.
     pub class: usize,
-    /// What its ingress queue holds.
+    /// Occupancy of the ingress queue.
     pub ingress_bytes: u64,
-    /// What its egress queue holds.
+    /// Occupancy of the egress queue.
     pub egress_bytes: u64,
     /// The rate that the peer sets it.
     pub rate_rx_bps: Option<u64>,
@@ -345,63 +345,63 @@ pub struct FlowControlClass {
 pub struct Loss {
     /// The port.
     pub port: String,
-    /// Where.
+    /// Place of the loss.
     pub place: LossPlace,
     /// The class; devices tell none.
     pub class: Option<usize>,
     /// The reason.
     pub reason: String,
-    /// How many; `None` where the device can't tell.
+    /// Lost frames; `None` where the device can't count them.
     pub frames: Option<u64>,
 }
 
-/// Where frames are lost.
+/// Place where frames are lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LossPlace {
-    /// In the switch, when they had arrived at the port.
+    /// Loss in the switch, after arrival at the port.
     Ingress,
-    /// In the switch, when they were to leave by the port.
+    /// Loss in the switch, before leaving by the port.
     Egress,
-    /// At the port's device, before the switch had them.
+    /// Loss at the port's device, before the switch received the frames.
     DeviceReceive,
-    /// At the port's device, after the switch handed them over.
+    /// Loss at the port's device, after the switch handed the frames over.
     DeviceTransmit,
-    /// In the NIC in front of the port's host, on the way to the switch.
+    /// Loss in the NIC in front of the port's host, on the path to the switch.
     NicToSwitch,
-    /// In the NIC in front of the port's host, on the way to the host.
+    /// Loss in the NIC in front of the port's host, on the path to the host.
     NicToHost,
 }
 
-/// What a loop of polls does, on its CPU.
+/// Statistics of an lcore's polling loop and CPU.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Lcore {
     /// The CPU.
     pub cpu: u32,
-    /// What it has to do, of each switch.
+    /// Roles of the lcore in each switch.
     pub roles: Vec<String>,
     /// Polls.
     pub polls: u64,
     /// Polls in which a frame moved, or was overdue.
     pub busy_polls: u64,
-    /// What it did in them.
+    /// Work done in the polls.
     #[serde(default)]
     pub work: LcoreWork,
     /// The times between two polls.
     pub gap_p50_ns: u64,
-    /// Their 99th percentile.
+    /// 99th percentile of the gaps.
     pub gap_p99_ns: u64,
-    /// Their 99.9th percentile.
+    /// 99.9th percentile of the gaps.
     pub gap_p999_ns: u64,
     /// The longest of them.
     pub gap_max_ns: u64,
-    /// How many there were of each length.
+    /// Histogram of the gaps.
     pub gaps: Vec<GapBucket>,
-    /// For how long others had the CPU while the loop was ready to run; `None` where the kernel does not tell.
+    /// Time for which others had the CPU while the loop was ready to run; `None` where the kernel does not report it.
     pub cpu_waited_ms: Option<u64>,
-    /// How often the CPU was taken from it.
+    /// Involuntary context switches.
     pub cpu_preempted: Option<u64>,
-    /// How long a hypervisor had the CPU.
+    /// Time for which a hypervisor had the CPU.
     pub cpu_stolen_ms: Option<u64>,
 }
 
@@ -416,7 +416,7 @@ pub struct LcoreWork {
     pub timed_packets: u64,
     /// The time of all polls with frames, but for such ones.
     pub timed_ns: u64,
-    /// How fast the CPU's time-stamp counter runs.
+    /// Frequency of the CPU's time-stamp counter, in Hz.
     pub tsc_hz: u64,
 }
 
@@ -436,7 +436,7 @@ impl LcoreWork {
         Some(self.ns_a_packet()? * self.tsc_hz as f64 / 1e9)
     }
 
-    /// What was done since an earlier look.
+    /// Difference from an earlier state.
     pub fn since(&self, earlier: &LcoreWork) -> LcoreWork {
         LcoreWork {
             packets: self.packets.saturating_sub(earlier.packets),
@@ -451,25 +451,25 @@ impl LcoreWork {
 /// Gaps of about one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GapBucket {
-    /// Their longest.
+    /// Longest gap of the bucket.
     pub up_to_ns: u64,
-    /// How many.
+    /// Number of gaps.
     pub polls: u64,
 }
 
-/// How long messages of flow control take, whichever the ports speak; since the start.
+/// Delays of flow-control messages since the start, for any flow control.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PauseDelays {
-    /// From the arrival that crossed Xoff, or made a GFC stage rise, to the message handed to the port.
+    /// Delay from the arrival that crossed Xoff, or raised a GFC stage, to the message handed to the port.
     pub message: Delay,
-    /// From the arrival of a peer's message that slows a class down to the transmitter's obeying it.
+    /// Delay from the arrival of a peer's message that slows a class down until the transmitter obeys it.
     pub reaction: Delay,
 }
 
 /// A delay, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Delay {
-    /// How many were measured.
+    /// Number of measured delays.
     pub count: u64,
     /// Median.
     pub p50_ns: u64,
@@ -481,16 +481,16 @@ pub struct Delay {
     pub max_ns: u64,
     /// All together.
     pub sum_ns: u64,
-    /// How many there were of each length, shortest first: all lengths that are told apart.
+    /// Histogram of the delays, shortest first, with all buckets.
     pub lengths: Vec<DelayBucket>,
 }
 
 /// Delays of about one length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DelayBucket {
-    /// The longest that counts here; `None`: all that is longer than the others.
+    /// Longest delay of the bucket; `None`: all longer delays.
     pub up_to_ns: Option<u64>,
-    /// How many.
+    /// Number of messages.
     pub messages: u64,
 }
 
@@ -511,10 +511,10 @@ pub struct Books {
     pub balance: bool,
 }
 
-/// Something that happened.
+/// Event of a switch.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// When, in milliseconds since 1970.
+    /// Time of the event, in milliseconds since 1970.
     pub unix_ms: u64,
     /// The switch.
     pub switch: String,
@@ -522,8 +522,8 @@ pub struct Event {
     pub port: Option<String>,
     /// The class, if it was of one.
     pub class: Option<usize>,
-    /// What: `link_up`, `storm_detected`, `counters_cleared` and so on.
+    /// Kind of event: `link_up`, `storm_detected`, `counters_cleared` and so on.
     pub event: String,
-    /// More of that.
+    /// Detail of the event.
     pub detail: String,
 }

@@ -1,4 +1,4 @@
-//! What changes a running switch, and what it says to that.
+//! Requests that change a running switch, and their replies.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,9 +9,9 @@ pub struct Set {
     /// The switch, by its name; may be left out where one runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
-    /// In the order in which they are written.
+    /// Assignments, applied in this order.
     pub changes: Vec<Assignment>,
-    /// For so many milliseconds; then what was before comes back. For good, if it is left out.
+    /// Duration in milliseconds, after which the old values return. Permanent if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub for_ms: Option<u64>,
 }
@@ -23,7 +23,7 @@ pub struct Assignment {
     /// The path of the key, with names in place of numbers: `buffer.dt.alpha`, `ports.p0.rate`, `classes.queues.3.weight`,
     /// `static_macs.02:00:00:00:00:01`.
     pub key: String,
-    /// As in the file; quotes of a text may be left out. `None` leaves the key to its default.
+    /// Value as in the file; quotes of a text may be left out. `None` sets the key to its default.
     #[serde(default)]
     pub value: Option<String>,
 }
@@ -32,12 +32,12 @@ pub struct Assignment {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Chosen {
-    /// This switch alone, by its name; all, if it is left out.
+    /// Name of one switch; all if left out.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switch: Option<String>,
 }
 
-/// What became of a switch's keys.
+/// Result for a switch's keys.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Changed {
     /// The switch.
@@ -46,36 +46,36 @@ pub struct Changed {
     pub file: Option<String>,
     /// Each key that has, or was to have, another value.
     pub changes: Vec<Change>,
-    /// What follows, in a sentence each.
+    /// Notes on the consequences, in a sentence each.
     pub notes: Vec<String>,
 }
 
-/// What became of a key.
+/// Result for a key.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Its path.
+    /// Path of the key.
     pub key: String,
-    /// Its value before; `None` is the default.
+    /// Old value; `None` is the default.
     pub was: Option<String>,
     /// The value that it was to have.
     pub is: Option<String>,
-    /// What became of that.
+    /// Outcome of the change.
     pub outcome: Outcome,
-    /// Why it was not applied.
+    /// Reason why the value was not applied.
     pub why: Option<String>,
 }
 
-/// What became of a new value.
+/// Outcome of setting a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Outcome {
-    /// It is in force.
+    /// The value is in force.
     Applied,
-    /// It was so before.
+    /// The key had this value already.
     Unchanged,
     /// The switch goes on with the value before until it is started anew.
     NeedsRestart,
-    /// It does not go together with what the switch goes on with.
+    /// The value conflicts with the rest of the running configuration.
     Refused,
 }
 
@@ -86,13 +86,13 @@ pub struct Configuration {
     pub switch: String,
     /// The file that it was started with, as an absolute path.
     pub file: String,
-    /// A switch's file: what is in force, and will be when what was set for a time has come back.
+    /// Text of the running configuration, with temporary values reverted.
     pub text: String,
     /// Keys that have another value for a time.
     pub for_a_time: Vec<String>,
 }
 
-/// How a switch's file differs from what is in force.
+/// Differences between a switch's file and its running configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Differences {
     /// The switch.
@@ -106,12 +106,12 @@ pub struct Differences {
 /// A key whose value in the file is not in force.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
-    /// Its path.
+    /// Path of the key.
     pub key: String,
-    /// In the file; `None` is the default.
+    /// Value in the file; `None` is the default.
     pub file: Option<String>,
-    /// In force.
+    /// Value in force.
     pub running: Option<String>,
-    /// Why the file's value can't come into force while the switch runs; `None` where it can.
+    /// Reason why the file's value requires a restart; `None` if it does not.
     pub needs_restart: Option<String>,
 }

@@ -11,7 +11,7 @@ use weir_units::{PortId, Span};
 
 /// Less than this is no news.
 const TOLD_FROM_PERCENT: f64 = 1.0;
-/// How often a port is told of, at most.
+/// Minimum interval between two log lines of a port.
 const TOLD_EVERY: Duration = Duration::from_secs(1);
 
 /// Says once a second which ports were served below their rate in it.
@@ -22,31 +22,31 @@ pub(crate) struct RateLog {
     lcores: BTreeMap<u32, CpuUse>,
 }
 
-/// What kept an lcore from polling, in some time.
+/// Causes that kept an lcore from polling during an interval.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lateness {
-    /// Its CPU.
+    /// CPU of the lcore.
     pub cpu: u32,
     /// The longest time between two polls, in real time.
     pub gap_max: Span,
-    /// Who had the CPU.
+    /// Scheduler statistics of the lcore's thread and CPU.
     pub cpu_use: CpuUse,
 }
 
 impl Lateness {
-    /// For a whole run.
+    /// Lateness of a whole run.
     pub(crate) fn of_run(cpu: u32, stats: &LcoreStats) -> Lateness {
         Lateness { cpu, gap_max: stats.gap_max(), cpu_use: stats.cpu_use(cpu) }
     }
 }
 
 impl RateLog {
-    /// A log of what comes from now on.
+    /// Creates a log of changes from now on.
     pub(crate) fn new() -> RateLog {
         RateLog { next: Instant::now() + TOLD_EVERY, before: BTreeMap::new(), lcores: BTreeMap::new() }
     }
 
-    /// Tells, if a second has passed since it last looked.
+    /// Logs lateness, at most once a second.
     pub(crate) fn tell(&mut self, switches: &[SwitchConfig], placement: &Placement, running: &RunningSwitches) {
         if Instant::now() < self.next {
             return;
@@ -114,7 +114,7 @@ pub(crate) fn who_had(cpu: u32, cpu_use: &CpuUse) -> String {
     }
 }
 
-/// What a late poll may make up, and how large a burst that is at each shaped port.
+/// Describes the limit of catch-up after a late poll, and its burst at each shaped port.
 pub(crate) fn catch_up(switch: &SwitchConfig) -> String {
     let (most, how) = match switch.lcores.catch_up {
         CatchUp::Auto => (CATCH_UP_AUTO_MOST, "twice the longest poll gap of the last second or two, at most "),

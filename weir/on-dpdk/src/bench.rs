@@ -1,4 +1,4 @@
-//! `weir bench`: what this machine does, as tables and as JSON.
+//! `weir bench`: measures this machine; tables and JSON.
 
 mod tables;
 
@@ -34,7 +34,7 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
         if stop.load(Ordering::Relaxed) {
             return ControlFlow::Break(());
         }
-        // Not of what DPDK takes to start.
+        // Excludes DPDK's start.
         let begun = *first.get_or_insert_with(Instant::now);
         tracing::info!("{}{}", next.what, left(next, begun.elapsed()));
         ControlFlow::Continue(())
@@ -71,7 +71,7 @@ pub(crate) fn bench(command: &BenchCommand) -> Result<(), Fault> {
     }
 }
 
-/// How long the rest takes if it goes on like this; nothing before there is a first measurement to go by.
+/// Estimate of the remaining time at the current pace; empty before the first measurement.
 fn left(Next { done, planned, .. }: &Next<'_>, elapsed: Duration) -> String {
     if *done == 0 {
         return String::new();
@@ -80,7 +80,7 @@ fn left(Next { done, planned, .. }: &Next<'_>, elapsed: Duration) -> String {
     if left < 90.0 { format!("; about {left:.0} s left") } else { format!("; about {:.0} min left", left / 60.0) }
 }
 
-/// Prints and writes what was measured, if anything was; of an interrupted measurement also how to go on.
+/// Prints and writes the results, if there are any; after an interruption also how to resume.
 fn finish_as_far_as(
     interrupted: Option<&Interrupted>,
     text: Option<String>,
@@ -103,8 +103,8 @@ fn finish_as_far_as(
     Err(Failure::Run(format!("interrupted: {done} of {planned} measurements are finished; {again}")).into())
 }
 
-/// Where results go as JSON. It is opened before anything starts, since results that can't be written are wrong input; a file that was
-/// not there before goes again if there are none.
+/// JSON output. It is opened before anything starts, since an unwritable file is wrong input. A new file is removed again if there are no
+/// results.
 pub(crate) struct Json<'p> {
     path: &'p Path,
     file: File,
@@ -114,7 +114,7 @@ pub(crate) struct Json<'p> {
 pub(crate) fn create_json(path: Option<&Path>) -> Result<Option<Json<'_>>, Failure> {
     let Some(path) = path else { return Ok(None) };
     let is_left_over = !path.exists();
-    // What was there is kept until there is something to put in its place.
+    // The old content is kept until there are results.
     let file = OpenOptions::new().write(true).create(true).truncate(false).open(path).map_err(|error| {
         let path = path.display();
         Failure::Argument(format!(

@@ -1,4 +1,4 @@
-//! What `weir check` says of this machine.
+//! Checks of `weir check` on this machine.
 
 mod examine;
 mod losses;

@@ -1,7 +1,7 @@
-//! The control socket of a run, and HTTP: clients' questions, answered by the control thread, which owns the switches.
+//! Control socket and HTTP of a run: the control thread, which owns the switches, answers clients' questions.
 //!
-//! Answers are made of what the control thread reads anyway: reports, which lcores publish between two bursts when they are
-//! asked, and atomics. However many clients ask, lcores are asked for a report once in [`FRESH`] at most.
+//! Answers use data that the control thread reads anyway: reports, which lcores publish between two bursts on request, and atomics. For any
+//! number of clients, lcores are asked for a report at most once in [`FRESH`].
 
 mod capture;
 mod events;
@@ -31,10 +31,10 @@ use capture::CaptureLog;
 use events::{EventLog, unix_ms};
 use reading::{Base, Reading, rates};
 
-/// How long a report is as good as a new one. Lcores are asked no more often, whatever clients do.
+/// Time for which a report is reused. Lcores are not asked more often, for any number of clients.
 const FRESH: Duration = Duration::from_millis(20);
 
-/// What clients ask, and what is kept for them.
+/// Clients' questions, and state kept for them.
 pub(crate) struct Control {
     /// Serves while it lives; `None` where there is no socket.
     server: Option<Server>,
@@ -53,7 +53,7 @@ pub(crate) struct Control {
     captures: CaptureLog,
 }
 
-/// Where clients find a run, claimed before it starts; `None` where they do not.
+/// Addresses at which clients find a run, claimed before it starts; `None` for a disabled kind.
 #[derive(Default)]
 pub(crate) struct Places {
     pub(crate) socket: Option<Bound>,
@@ -63,7 +63,7 @@ pub(crate) struct Places {
 /// The longest that a value may hold for a time, in milliseconds: a day.
 const LASTS_MAX_MS: u64 = 86_400_000;
 
-/// What a run is asked of.
+/// State of a run that answers need.
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     pub(crate) switches: &'a [SwitchConfig],
@@ -133,7 +133,7 @@ pub(crate) fn claim_http(argument: Option<&str>) -> Result<Option<weir_web::Boun
     Ok(Some(bound))
 }
 
-/// What the files with `[control]` say, all alike.
+/// Returns the `[control]` table that the files have in common.
 fn agreed(switches: &[SwitchConfig]) -> Result<ControlConfig, Fault> {
     let mut saying = switches.iter().filter(|switch| switch.control != ControlConfig::default());
     let Some(first) = saying.next() else { return Ok(ControlConfig::default()) };
@@ -205,7 +205,7 @@ impl Control {
         })
     }
 
-    /// Answers what clients ask until the deadline. Then others have their turn, however much is asked.
+    /// Answers clients until the deadline, so that other work of the thread proceeds under any load of questions.
     pub(crate) fn answer_until(&mut self, deadline: Instant, asked: Asked<'_>) {
         self.captures.end_over(asked.running);
         for (index, changed) in self.steering.expire(asked.running) {
@@ -227,7 +227,7 @@ impl Control {
         self.events.note(&config.name, Some(port), class.map(Class::index), kind.name(), kind.detail());
     }
 
-    /// Lets clients go, who hear that the switch is about to end. Captures end with them, and are told of in the log.
+    /// Disconnects clients, who learn that the switch is about to end. Ends captures and logs them.
     pub(crate) fn close(&mut self) {
         self.questions = crossbeam_channel::never();
         self.server = None;
@@ -298,7 +298,7 @@ impl Control {
         Ok(Reply::Changed(vec![changed]))
     }
 
-    /// Reads the files of these switches anew, and applies what can be applied.
+    /// Reads the files of these switches again and applies the changes that a running switch allows.
     ///
     /// # Errors
     /// A file can't be read, or is wrong: nothing is applied then.
@@ -310,8 +310,8 @@ impl Control {
         Ok(all)
     }
 
-    /// SIGHUP: as a client's request to reload the files that have changed since they were last read. Whoever has logs rotated does
-    /// not mean to take back what clients have set.
+    /// Handles SIGHUP: reloads the files that have changed since they were last read. Unchanged files keep the clients' settings, since
+    /// SIGHUP may only be meant to rotate logs.
     pub(crate) fn reload_changed(&mut self, running: &RunningSwitches) {
         let changed = self.steering.changed_files();
         if !changed.is_empty()
@@ -321,12 +321,12 @@ impl Control {
         }
     }
 
-    /// What each switch runs with now.
+    /// Configurations with which the switches run now.
     pub(crate) fn configs(&self) -> Rc<[SwitchConfig]> {
         self.steering.configs().clone()
     }
 
-    /// Logs what became of keys, and notes it for `weir show events`.
+    /// Logs changes of keys, and records them for `weir show events`.
     fn tell_changed(&mut self, what: &str, index: usize, changed: &Changed) {
         let name = self.steering.configs()[index].name.clone();
         for change in &changed.changes {
@@ -394,7 +394,7 @@ impl Control {
         let chosen = chosen(asked.switches, clear.switch.as_deref())?;
         let is_all = chosen.len() == asked.switches.len();
         if clear.what == Clearable::Counters {
-            // What has passed until now is to be in the base.
+            // Fresh reports, so that the base includes all counts until now.
             self.reports = None;
             if is_all {
                 self.lcore_bases = asked.running.lcores().map(|(cpu, stats)| LcoreBase::of(cpu, stats)).collect();
@@ -512,7 +512,7 @@ fn ports_of(switches: &[SwitchConfig], chosen: &[usize], names: &[String]) -> Re
     Ok(wanted.collect())
 }
 
-/// What lcores do, since these bases if there are any.
+/// Lcore statistics, since these bases if there are any.
 fn lcores(asked: Asked<'_>, bases: &[LcoreBase]) -> Vec<Lcore> {
     let Asked { switches, placement, running, .. } = asked;
     let roles = |cpu: u32| {

@@ -53,7 +53,7 @@ impl From<BackendError> for Fault {
     }
 }
 
-/// A fault of a file on any machine was told when it was read; what the driver finds later, this machine lacks.
+/// Converts a driver's error to a lack of this machine: faults on any machine were reported when the file was read.
 impl From<ConfigErrors> for Fault {
     fn from(errors: ConfigErrors) -> Fault {
         Fault(Failure::Lacks(errors))

@@ -56,7 +56,7 @@ pub const BUILT_FOR_DPDK: &str = weir_dpdk_io::BUILT_FOR;
 /// DPDK, for the command.
 pub struct Dpdk;
 
-/// Calls this process `weir`, as `ps` and `pidof` show it, whatever the program's file is called.
+/// Names this process `weir` for `ps` and `pidof`, independent of the program's file name.
 pub fn take_the_commands_name() {
     // Nothing else depends on a name.
     let _ = rustix::thread::set_name(c"weir");

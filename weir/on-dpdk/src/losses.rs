@@ -16,15 +16,15 @@ use weir_units::{Class, PortId};
 
 use crate::note::Note;
 
-/// How often devices are read. Some NICs' counters stick at their highest value if they are not read for minutes.
+/// Interval between reads of devices. Some NICs' counters saturate if they are not read for minutes.
 pub(crate) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// Reads the devices once a second, and logs what they lost since.
+/// Reads the devices once a second, and logs new losses.
 pub(crate) struct LossLog {
     next: Instant,
-    /// By switch and port, as last read.
+    /// Losses by switch and port, as last read.
     last: Vec<Vec<DeviceLosses>>,
-    /// As of the last line of rates.
+    /// Losses at the last line of rates.
     in_line: Vec<u64>,
 }
 
@@ -48,7 +48,7 @@ impl LossLog {
         LossLog { next: Instant::now() + INTERVAL, in_line: vec![0; last.len()], last }
     }
 
-    /// To be called often; reads the devices when it is time.
+    /// Reads the devices when it is time. Call it often.
     pub(crate) fn log(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
         if Instant::now() < self.next {
             return;
@@ -164,7 +164,7 @@ pub(crate) struct LossSummary {
 struct DirectionSummary {
     /// Lost frames that the device counted; null where it counted none and does not count all.
     frames: Option<u64>,
-    /// Whether the device counts all frames that it loses.
+    /// True if the device counts all its losses.
     complete: bool,
     /// Losses that the device has no counter for, as a phrase.
     #[serde(rename = "untold", skip_serializing_if = "Option::is_none")]
@@ -172,7 +172,7 @@ struct DirectionSummary {
     /// Upper bound on the `frames` that were of lossless classes.
     lossless_at_most: u64,
     by_cause: BTreeMap<&'static str, u64>,
-    /// Whether it is the host that lost them, which sent more than its NIC took: no loss of the network's.
+    /// True if the host lost the frames, by sending more than its NIC took: no loss of the network's.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     in_host: bool,
     #[serde(skip)]
@@ -192,7 +192,7 @@ impl LossSummary {
         }
     }
 
-    /// Why the run failed, if frames of a lossless class may have been lost.
+    /// Reason why the run failed, if frames of a lossless class may have been lost.
     pub(crate) fn fault(&self) -> Option<String> {
         self.directions().into_iter().find(|(_, losses)| losses.lossless_at_most > 0 && !losses.in_host).map(
             |(direction, losses)| {
@@ -304,7 +304,7 @@ mod tests {
         assert_eq!([amount(0, false), amount(5, false), amount(0, true)], ["unknown", "at least 5", "0"]);
     }
 
-    /// No frame of a lossless class need ever have come: all of them may have been lost.
+    /// Every lost frame may have been lossless, even if no lossless frame ever arrived.
     #[test]
     fn frames_that_may_have_been_lossless_are_told_as_such() {
         let losses = DeviceLosses { receive: lost(7, None), transmit: lost(5, None) };

@@ -1,10 +1,10 @@
-//! Says what becomes of the kernel's interfaces below ports.
+//! Logs changes of the kernel's interfaces below ports.
 
 use weir_config::SwitchConfig;
 use weir_dpdk_driver::RunningSwitches;
 use weir_dpdk_io::NetdevEvent;
 
-/// Logs what changed since the last call.
+/// Logs the changes since the last call.
 pub(crate) fn tell(switches: &[SwitchConfig], running: &RunningSwitches) {
     for told in running.netdev_events() {
         let config = &switches[told.switch];
@@ -29,7 +29,7 @@ pub(crate) fn tell(switches: &[SwitchConfig], running: &RunningSwitches) {
             NetdevEvent::Mtu(now) => {
                 tracing::info!(switch = %switch, port = %port, "the MTU of {interface} is {} now", now.mtu);
             }
-            // The link is told of by the port.
+            // The port's own log reports its link.
             NetdevEvent::Link(_) => {}
         }
     }

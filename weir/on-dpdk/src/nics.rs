@@ -1,4 +1,4 @@
-//! What NICs in front of hosts did, in the summary.
+//! Summary of the NICs in front of hosts.
 
 use std::collections::BTreeMap;
 
@@ -9,22 +9,22 @@ use weir_experiments::table::{Table, count};
 use weir_nic::model::{ModelClass, ModelDrop, ModelReport, Way};
 use weir_units::Class;
 
-/// What to do about lossless frames that a NIC drops.
+/// Advice for lossless frames that a NIC drops.
 const MORE_ROOM: &str = "give it a larger `receive_buffer`, or is `pauses` off?";
 
-/// Logs what NICs drop, as long as that grows.
+/// Logs NICs' drops while they grow.
 pub(crate) struct NicLog {
-    /// By switch and port: frames dropped so far, and those of lossless classes that found a receive buffer full.
+    /// Frames dropped so far, and lossless frames dropped by a full receive buffer, by switch and port.
     last: Vec<Vec<[u64; 2]>>,
 }
 
 impl NicLog {
-    /// Nothing has been dropped yet.
+    /// Creates a log with no drops so far.
     pub(crate) fn new(switches: &[SwitchConfig]) -> NicLog {
         NicLog { last: switches.iter().map(|switch| vec![[0; 2]; switch.ports.len()]).collect() }
     }
 
-    /// Tells of NICs of switch `index` that have dropped frames since the last call.
+    /// Logs the NICs of switch `index` that have dropped frames since the last call.
     pub(crate) fn tell(&mut self, index: usize, config: &SwitchConfig, running: &RunningSwitches) {
         if config.ports.iter().all(|port| port.nic.is_none()) {
             return;
@@ -79,7 +79,7 @@ struct NicClassSummary {
     to_switch: u64,
     to_host: u64,
     drops: BTreeMap<&'static str, u64>,
-    /// How often a queue of the host was held back for this class.
+    /// Number of times a queue of the host was held back for this class.
     held_back: u64,
     pauses_rx: u64,
     paused_rx_us: u64,
@@ -89,7 +89,7 @@ struct NicClassSummary {
 }
 
 impl NicSummary {
-    /// The summary of what a NIC has counted.
+    /// Creates the summary of a NIC's counters.
     pub(crate) fn new(config: &SwitchConfig, report: &ModelReport) -> NicSummary {
         let is_used = |class: &ModelClass| *class != ModelClass::default();
         let classes = report.classes.iter().enumerate().filter(|(_, class)| is_used(class));
@@ -103,7 +103,7 @@ impl NicSummary {
         }
     }
 
-    /// What makes the run a failure, if anything does.
+    /// Reason why the run failed, if the NIC caused one.
     pub(crate) fn fault(&self) -> Option<String> {
         if self.lossless_dropped > 0 {
             let frames = count(self.lossless_dropped);

@@ -3,5 +3,5 @@
 use weir_results::run_dir::EventKind;
 use weir_units::{Class, PortId};
 
-/// Takes an event: switch, port, class, what.
+/// Receiver of an event: switch, port, class, kind.
 pub(crate) type Note<'n> = &'n mut dyn FnMut(usize, PortId, Option<Class>, EventKind<'_>);

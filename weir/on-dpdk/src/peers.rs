@@ -8,13 +8,13 @@ use weir_switch_core::Report;
 use weir_switch_core::report::{Accord, PortReport};
 use weir_units::{Span, Time};
 
-/// What was told of each (switch, port), and when.
+/// Last log lines of each (switch, port), and their instants.
 #[derive(Default)]
 pub(crate) struct PeerLog(BTreeMap<(usize, usize), Told>);
 
 #[derive(Default)]
 struct Told {
-    /// Counts as of the last look, and when each was told.
+    /// Counts at the last check, and instants of the last log lines.
     before: Accord,
     foreign_at: Option<Time>,
     excessive_at: Option<Time>,
@@ -25,13 +25,13 @@ struct Told {
     is_silent: bool,
 }
 
-/// What goes on is told again after this long, on the switch's clock.
+/// Interval after which a persisting condition is logged again, on the switch's clock.
 const AGAIN_AFTER: Span = Span::from_secs(10);
 /// A peer that has said nothing for this long is silent: messages come far more often.
 const SILENT_AFTER: Span = Span::from_secs(1);
 
 impl PeerLog {
-    /// Logs what is news in a switch's report. Called with each report.
+    /// Logs the news of a switch's report. Called with each report.
     pub(crate) fn tell(&mut self, index: usize, switch: &SwitchConfig, report: &Report) {
         for number in switch.real_ports() {
             let (port, flow_control) = (&report.ports[number], &switch.ports[number].flow_control);
@@ -97,7 +97,7 @@ impl Told {
     }
 }
 
-/// Whether something that has happened is to be told, as it is the first time or long after the last.
+/// Returns true if a condition is to be logged: at its first occurrence, or long after the last log line.
 fn is_due(told_at: &mut Option<Time>, now: Time, has_happened: bool) -> bool {
     let is_due = has_happened && told_at.is_none_or(|at| now.since(at) >= AGAIN_AFTER);
     if is_due {

@@ -1,7 +1,7 @@
-//! The record of `weir run`, in a run's directory: samples, flow-control frames, events, captures, and the results so far.
+//! Record of `weir run`, in a run directory: samples, flow-control frames, events, captures, and the results so far.
 //!
-//! All of it is the control thread's. Lcores count, as they do without a record, and copy flow-control frames into rings. A file
-//! that can't be written, as on a full disk, is told once; the switch goes on, and so does the record after SIGHUP.
+//! The control thread writes it. Lcores count, as they do without a record, and copy flow-control frames into rings. A file that can't be
+//! written, as on a full disk, is reported once. The switch goes on, and the record resumes after SIGHUP.
 
 use std::collections::BTreeSet;
 use std::io;
@@ -35,9 +35,9 @@ pub(crate) struct Recording<'a> {
     pauses: Ns3Pauses<RunFile>,
     captures: Vec<(PortPlace, CaptureWriter<RunFile>)>,
     taps: Vec<PortTap>,
-    /// On the switches' clock.
+    /// Start on the switches' clock.
     began: Time,
-    /// Whether a file could not be written, and nothing is until they are opened anew.
+    /// True after a file could not be written: nothing is written until the files are opened anew.
     is_broken: bool,
     /// Samples, events and frames that were not written for that.
     missed: u64,
@@ -72,7 +72,7 @@ impl Captures {
     }
 }
 
-/// The switches as a scenario whose hosts are outside: what a record is of.
+/// Returns the switches as a scenario whose hosts are outside, for the record.
 pub(crate) fn lab(switches: &[SwitchConfig], sample_every: Span) -> Scenario {
     let joined = |names: BTreeSet<&str>| names.into_iter().collect::<Vec<_>>().join("+");
     let name = joined(switches.iter().map(|switch| switch.name.as_str()).collect());
@@ -149,7 +149,7 @@ impl<'a> Recording<'a> {
         Ok(())
     }
 
-    /// For `pfc.txt`: what is behind the ports is numbered in their order, and the switches follow.
+    /// Writes a line of `pfc.txt`. Peers of ports are numbered in the ports' order, followed by the switches.
     fn note_pause(&mut self, at: Time, by: Teller, place: PortPlace, frame: &PfcFrame) {
         if self.scenario.switches[place.switch].ports[place.port].flow_control.tells() == Tells::Stages {
             return;
@@ -199,7 +199,7 @@ impl<'a> Recording<'a> {
         let flushed = if self.is_broken { Ok(()) } else { self.flush() };
         let reopened = self.run.reopen();
         let was_broken = std::mem::replace(&mut self.is_broken, false);
-        // What the files did not take before they take now, if there is room again.
+        // Files that refused writes before may accept them now, if there is room again.
         self.attempt(|_| if was_broken { reopened } else { flushed.and(reopened) });
         if self.is_broken {
             return;
@@ -225,8 +225,8 @@ impl<'a> Recording<'a> {
         path
     }
 
-    /// Ends the record with the switches' last reports. `fault` is why the run is no good, if it is, and `switches` what they know
-    /// of themselves besides. Returns why the record is no good.
+    /// Ends the record with the switches' last reports. `fault` is the reason why the run failed, if it did; `switches` is further state of
+    /// the switches. Returns the reason why the record is incomplete, if it is.
     pub(crate) fn finish(
         mut self,
         reports: &[Report],
@@ -285,13 +285,13 @@ impl<'a> Recording<'a> {
         Time::ZERO + at.since(self.began)
     }
 
-    /// Writes down what there is once only; it is counted if a file can't be written.
+    /// Writes data that occurs only once; counts it as missed if a file can't be written.
     fn write_down(&mut self, write: impl FnOnce(&mut Recording<'a>) -> io::Result<()>) {
         self.missed += u64::from(self.is_broken);
         self.attempt(write);
     }
 
-    /// Writes, unless a file can't be; the first that can't is told.
+    /// Writes, unless the record is broken; the first failure is reported.
     fn attempt(&mut self, write: impl FnOnce(&mut Recording<'a>) -> io::Result<()>) {
         if self.is_broken {
             return;

@@ -24,16 +24,16 @@ use crate::fault::Fault;
 use crate::signals::Signals;
 pub(crate) use summary::{ReplaySummary, replay_text};
 
-/// Frames in hand: a burst on each trace, and what devices hold beside their descriptors.
+/// Mbufs for a burst on each trace, and for devices beyond their descriptors.
 const MBUFS: u32 = 4_096;
 const TICK: Duration = Duration::from_millis(20);
-/// How long a port may take for the last frames, and what comes back is waited for.
+/// Longest time for a port to send the last frames, and for returning frames.
 const DRAIN: Duration = Duration::from_millis(200);
-/// What a switch does with frames if none says: RDMA in DSCP 26 is class 3.
+/// Default classes of a switch without a file: RDMA in DSCP 26 is class 3.
 const CLASSES: &str = "[classes]\npreset = \"roce\"\n[[ports]]\nname = \"a\"\nring = \"a\"\nrate = \"10Gbps\"\n\
                        [[ports]]\nname = \"b\"\nring = \"b\"\nrate = \"10Gbps\"\n";
 
-/// A trace, and where it goes.
+/// Trace with its destination.
 struct Target<'s> {
     name: String,
     device: Device,
@@ -102,14 +102,14 @@ pub(crate) fn replay(arguments: &ReplayArguments, running: Option<&SwitchConfig>
     }
 }
 
-/// How long the traces take if no frame is late; `None` if they have no end.
+/// Duration of the traces if no frame is late; `None` for endless replay.
 fn lasts(lanes: &[Lane]) -> Option<Span> {
     let pass = lanes.iter().map(|lane| lane.schedule.lasts()).max().unwrap_or_default();
     let ends: Option<Vec<Span>> = lanes.iter().map(|lane| Some(lane.after + pass * lane.loops?)).collect();
     ends?.into_iter().max()
 }
 
-/// Until all frames have left, and what a paused class holds too; or a signal comes.
+/// Waits until all frames have left, those of paused classes included, or until a signal.
 fn wait(running: &RunningSwitches, signals: &Signals, lasts: Option<Span>) {
     // By the clock: to ask the lcore how far it is would make frames late.
     let (began, ms) = (Instant::now(), lasts.map(|lasts| lasts.as_micros() / 1_000));
@@ -181,7 +181,7 @@ fn core(arguments: &ReplayArguments) -> Result<u32, Failure> {
     }
 }
 
-/// Where each trace goes.
+/// Returns the target of each trace.
 fn targets<'s>(
     arguments: &ReplayArguments,
     running: Option<&'s SwitchConfig>,

@@ -37,13 +37,13 @@ use crate::storms::StormLog;
 use crate::summary::{RunSummary, summary_text};
 use crate::supervisor::Supervisor;
 
-/// How long what is held may take to leave when the switch is stopped.
+/// Longest time for buffered frames to leave when the switch is stopped.
 const DRAIN_WITHIN: Duration = Duration::from_secs(2);
-/// How often the control thread looks at links, storms and losses; at signals, too, at least.
+/// Interval at which the control thread checks links, storms, losses and signals.
 const TICK: Duration = Duration::from_millis(20);
 /// Time of each round in which clients are answered, at least, however short `--sample-every` is.
 const FOR_CLIENTS: Duration = Duration::from_micros(500);
-/// How often the record's files are written out: kill -9 costs no more than what came since.
+/// Interval at which the record's files are flushed: kill -9 loses at most the data since.
 const WRITE_OUT_EVERY: Duration = Duration::from_millis(500);
 
 /// Runs the switches.
@@ -120,7 +120,7 @@ pub(crate) fn run(arguments: &RunArguments) -> Result<(), Fault> {
     Ok(session.finish(&stopped, json)?)
 }
 
-/// A run of switches, as the control thread has it.
+/// Run of switches, owned by the control thread.
 struct Session<'a> {
     arguments: &'a RunArguments,
     switches: &'a [SwitchConfig],
@@ -133,7 +133,7 @@ struct Session<'a> {
     supervisor: Supervisor,
 }
 
-/// `forwarding between 4 ports (lab)`, for whoever supervises.
+/// Status for a supervisor, as `forwarding between 4 ports (lab)`.
 fn forwarding(switches: &[SwitchConfig]) -> String {
     let ports: usize = switches.iter().map(|switch| switch.ports.len()).sum();
     let names: Vec<&str> = switches.iter().map(|switch| switch.name.as_str()).collect();
@@ -162,8 +162,8 @@ fn start_failure(arguments: &RunArguments, error: DriverError) -> Fault {
 }
 
 impl Session<'_> {
-    /// Prints rates, answers clients, follows links, tells of storms and of ports below their rate, and keeps the record, until it is
-    /// time to stop.
+    /// Runs the control loop until the stop: prints rates, answers clients, follows links, logs storms and ports below their rate, keeps
+    /// the record.
     fn watch(&mut self, running: &RunningSwitches) -> Result<(), Fault> {
         let (switches, placement) = (self.switches, self.placement);
         let mut interval = self.stats_interval();
@@ -287,7 +287,7 @@ impl Session<'_> {
         }
     }
 
-    /// How often rates are printed: the shortest of the switches'.
+    /// Interval of printed rates: the shortest of the switches'.
     fn stats_interval(&self) -> Duration {
         let interval = self.control.configs().iter().map(|switch| switch.stats_interval).min();
         Duration::from_nanos(interval.unwrap_or_default().as_nanos())
@@ -329,7 +329,7 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Prints and writes the summary; a run that lost what it must not lose fails.
+    /// Prints and writes the summary; a run with losses of lossless frames fails.
     fn finish(mut self, stopped: &Stopped, json: Option<(&Path, File)>) -> Result<(), Failure> {
         let summary = RunSummary::new(&self.control.configs(), self.placement, stopped, self.started.elapsed());
         if self.arguments.json.as_deref() == Some(Path::new("-")) {
@@ -354,7 +354,7 @@ impl Session<'_> {
     }
 }
 
-/// What comes at regular times.
+/// Periodic timer.
 struct Timer {
     every: Duration,
     next: Instant,
@@ -416,7 +416,7 @@ fn rates_line(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     )
 }
 
-/// What ports and their peers told each other: pauses, stages and credits, as far as ports speak these.
+/// Describes messages between ports and their peers: pauses, stages and credits, for the flow controls in use.
 fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     type Count = fn(&PortReport) -> [u64; 2];
     type Speaks = fn(Tells) -> bool;
@@ -441,8 +441,8 @@ fn told(switch: &SwitchConfig, before: &Report, now: &Report) -> String {
     text
 }
 
-/// What the policy makes of its queues just now, if it says: the ports in a state, as SPFC's victims, and the highest of any
-/// other number, as the headroom that a queue is estimated to need.
+/// Describes the policy's gauges of its queues, if there are any. For a state, as SPFC's victims, it names the ports; for other gauges, as
+/// an estimated headroom, the highest value.
 fn policy_state(now: &Report) -> String {
     let shown = |port: &PortReport| port.classes.each_ref().map(|class| class.ingress.gauges);
     let Some(first) = now.ports.iter().flat_map(shown).find(|gauges| *gauges != Gauges::NONE) else {

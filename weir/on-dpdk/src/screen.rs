@@ -9,7 +9,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    /// One that shows nothing: standard output is for something else.
+    /// Creates a screen that shows nothing, where standard output has another use.
     pub(crate) fn silent() -> Screen {
         Screen { is_gone: true }
     }

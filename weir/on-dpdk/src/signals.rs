@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGXFSZ};
 
-/// What signals have asked for. A signal that comes again before it was seen counts once.
+/// Requests by signals. A signal that arrives again before it was seen counts once.
 pub(crate) struct Signals {
     stop: Arc<AtomicBool>,
     reopen: Arc<AtomicBool>,
@@ -14,7 +14,7 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// From now on these signals end nothing by themselves.
+    /// Installs the handlers, which replace the signals' default actions.
     ///
     /// # Errors
     /// The system refuses.
@@ -24,7 +24,7 @@ impl Signals {
             signals.iter().try_for_each(|signal| signal_hook::flag::register(*signal, flag.clone()).map(drop))?;
             io::Result::Ok(flag)
         };
-        // A file over the limit of its size is told as a full disk is: by the write that fails.
+        // A write beyond the file size limit then fails with an error, like on a full disk.
         on(&[SIGXFSZ])?;
         Ok(Signals { stop: on(&[SIGINT, SIGTERM])?, reopen: on(&[SIGHUP])?, snapshot: on(&[SIGQUIT, SIGUSR1])? })
     }

@@ -1,8 +1,8 @@
-//! Changing switches while they run: keys of their files, set by clients or read from the files anew.
+//! Run-time changes of switches: keys of their files, set by clients or read from the files again.
 //!
-//! What runs is kept as a file's text ([`Document`]). A change is made in a copy of it, which is then read and checked as at the
-//! start, with the same messages; what the switch runs with is held against it ([`apply::check`]), and only then is anything
-//! told to lcores. So a change is in force as a whole, or nothing is changed.
+//! The running configuration is kept as a file's text ([`Document`]). A change is made in a copy of it, which is then read and checked as
+//! at the start, with the same messages. [`apply::check`] compares it with the running switch, and only then do lcores receive it. So a
+//! change takes effect as a whole, or not at all.
 
 mod apply;
 mod document;
@@ -22,18 +22,18 @@ use weir_units::{Class, ClassSet};
 
 use document::Document;
 
-/// What the switches of a process run with.
+/// Running configurations of a process's switches.
 pub(crate) struct Steering {
     switches: Vec<Steered>,
-    /// For each switch.
+    /// Configuration of each switch.
     configs: Rc<[SwitchConfig]>,
 }
 
-/// A switch, and how what it runs with came to be.
+/// Switch with its running configuration and the origin of that.
 struct Steered {
-    /// As it was started.
+    /// Configuration at the start.
     started: SwitchConfig,
-    /// Where its file is.
+    /// Path of its file.
     file: PathBuf,
     now: Setup,
     /// The file's text when it was last read.
@@ -42,7 +42,7 @@ struct Steered {
     temporary: BTreeMap<String, Temporary>,
 }
 
-/// All that can be changed of a switch.
+/// Complete changeable configuration of a switch.
 #[derive(Clone)]
 struct Setup {
     config: SwitchConfig,
@@ -54,7 +54,7 @@ struct Setup {
 /// A value that holds for a time.
 struct Temporary {
     until: Instant,
-    /// What comes back; `None` is the default.
+    /// Value to restore; `None` is the default.
     before: Option<String>,
 }
 
@@ -67,7 +67,7 @@ pub(crate) const DEFAULT: &str = "default";
 const PAUSE: &str = "pause";
 
 impl Steering {
-    /// For switches as they were started.
+    /// Creates the state of switches as they were started.
     pub(crate) fn new(switches: &[SwitchConfig]) -> Steering {
         let steered = |config: &SwitchConfig| {
             let file = PathBuf::from(config.source.name());
@@ -86,7 +86,7 @@ impl Steering {
         Steering { switches: switches.iter().map(steered).collect(), configs: switches.into() }
     }
 
-    /// What each switch runs with.
+    /// Running configuration of each switch.
     pub(crate) fn configs(&self) -> &Rc<[SwitchConfig]> {
         &self.configs
     }
@@ -117,7 +117,7 @@ impl Steering {
             invalid(format!("`{key}` can't change while the switch runs: {why}; {help}"))
         };
         if let Err(errors) = wanted.read(&steered.started) {
-            // Another policy does not go together with the table of this one, which is not what is to be told.
+            // If the policy itself changed, an error in the other policy's table is not the message to show.
             return Err(match changes.iter().find(|change| steered.names_another_policy(change)) {
                 Some(change) => stays(&change.key, why_not_live(&steered.started, &change.key).unwrap_or_default()),
                 None => invalid(errors.render(false)),
@@ -130,7 +130,7 @@ impl Steering {
         let (mut notes, before) = steered.turn_to(running, index, wanted, &keys).map_err(invalid)?;
         steered.note_times(changes, &before, lasts, &mut notes);
         let named: BTreeSet<String> = changes.iter().map(|change| steered.now.document.written(&change.key)).collect();
-        // A whole table that was set is told by its keys.
+        // A table that was set as a whole is reported by its keys.
         let all =
             named.iter().filter(|key| steered.now.written(key).is_some() || before.contains_key(*key)).chain(&keys);
         let all: BTreeSet<&String> = all.collect();
@@ -143,13 +143,13 @@ impl Steering {
     /// The switches whose files are not as they were when they were last read.
     pub(crate) fn changed_files(&self) -> Vec<usize> {
         let has_changed = |steered: &Steered| {
-            // One that can't be read is told of by who reads it.
+            // An unreadable file counts as changed; the reader reports the error.
             std::fs::read_to_string(steered.started.source.name()).map_or(true, |text| text != steered.read)
         };
         (0..self.switches.len()).filter(|index| has_changed(&self.switches[*index])).collect()
     }
 
-    /// Reads the files of these switches anew and applies what can be applied while they run.
+    /// Reads the files of these switches again and applies the changes that a running switch allows.
     ///
     /// # Errors
     /// A file can't be read, or is wrong: nothing is applied then.
@@ -169,7 +169,7 @@ impl Steering {
         Ok(all)
     }
 
-    /// Has what was set for a time come back, where that is over.
+    /// Restores values whose temporary settings have expired.
     pub(crate) fn expire(&mut self, running: &RunningSwitches) -> Vec<(usize, Changed)> {
         let now = Instant::now();
         let due = |steered: &Steered| steered.temporary.values().any(|temporary| temporary.until <= now);
@@ -183,7 +183,7 @@ impl Steering {
         all
     }
 
-    /// What these switches run with.
+    /// Running configurations of these switches.
     pub(crate) fn configurations(&self, chosen: &[usize]) -> Vec<Configuration> {
         let of = |steered: &Steered| Configuration {
             switch: steered.started.name.clone(),
@@ -194,7 +194,7 @@ impl Steering {
         chosen.iter().map(|index| of(&self.switches[*index])).collect()
     }
 
-    /// How these switches' files differ from what they run with.
+    /// Differences between these switches' files and their running configurations.
     ///
     /// # Errors
     /// A file can't be read, or is wrong.
@@ -227,7 +227,7 @@ impl Steered {
         Ok(Setup { config, document, pauses: self.now.pauses.clone() })
     }
 
-    /// Why a key can't take the value of another setup while the switch runs.
+    /// Reason why a key can't take another setup's value while the switch runs, if so.
     fn why_not(&self, wanted: &Setup, key: &str) -> Option<&'static str> {
         if is_pause(key) {
             return None;
@@ -245,7 +245,7 @@ impl Steered {
         why_not_live(&self.started, key).or_else(|| self.why_not_spoken(wanted, key))
     }
 
-    /// Whether a change is to a policy that there is, and is not the one that runs.
+    /// Returns true if a change names a known policy other than the running one.
     fn names_another_policy(&self, Assignment { key, value }: &Assignment) -> bool {
         let named = value.as_deref().map(|value| value.trim().trim_matches(['"', '\'']));
         let is_another =
@@ -253,7 +253,7 @@ impl Steered {
         key == "buffer.policy" && named.is_some_and(is_another)
     }
 
-    /// Why a port can't speak another setup's flow control, of a key that is about it.
+    /// Reason why a port can't switch to another setup's flow control, for a key of flow control.
     fn why_not_spoken(&self, wanted: &Setup, key: &str) -> Option<&'static str> {
         let names = self.started.ports.iter().map(|port| &port.name);
         let (port, own) = port_of_key(key.strip_prefix("ports.")?, names)?;
@@ -271,7 +271,7 @@ impl Steered {
         let mut wanted = file.clone();
         let mut refused = None;
         if !reasons.is_empty() {
-            // What runs, with what can be taken over.
+            // Running setup with the changeable keys of the file.
             wanted = self.now.clone();
             let set = live.iter().try_for_each(|key| wanted.set(key, file.written(key).as_deref()));
             let read = set.and_then(|()| wanted.read(&self.started).map_err(|errors| errors.to_string()));
@@ -295,13 +295,13 @@ impl Steered {
         };
         let changes = keys.iter().map(change).collect();
         if refused.is_none() {
-            // All that may change is as in the file now.
+            // The file's values now hold for all changeable keys.
             self.temporary.retain(|key, _| is_pause(key));
         }
         self.changed(Some(self.file.display().to_string()), changes, notes)
     }
 
-    /// The setup with all that was set for a time taken back.
+    /// Returns the setup with all temporary settings reverted.
     fn lasting(&self) -> Setup {
         let mut lasting = self.now.clone();
         for (key, Temporary { before, .. }) in &self.temporary {
@@ -319,7 +319,7 @@ impl Steered {
         let all: Vec<&String> = back.keys().collect();
         match self.take_back(running, index, &back, &all) {
             Ok(changed) => vec![changed],
-            // One of them does not go together with what was set meanwhile; the others may.
+            // A value conflicts with later settings; the others may still be restored.
             Err(_) => all
                 .iter()
                 .map(|key| match self.take_back(running, index, &back, &[key]) {
@@ -352,7 +352,7 @@ impl Steered {
         Ok(self.changed(None, changes, notes))
     }
 
-    /// Puts a setup that was read and checked in force, of which these keys differ; says what follows, and their values before.
+    /// Applies a setup that was read and checked and that differs in `keys`. Returns notes on the consequences, and the keys' old values.
     fn turn_to(
         &mut self,
         running: &RunningSwitches,
@@ -366,7 +366,7 @@ impl Steered {
         Ok((notes, before))
     }
 
-    /// Notes what of a request comes back, and that what was to come back does not.
+    /// Records the temporary values of a request, and cancels restorations that it replaces.
     fn note_times(
         &mut self,
         changes: &[Assignment],
@@ -379,7 +379,7 @@ impl Steered {
         for key in keys {
             let pending = self.temporary.remove(&key);
             match (lasts, pending) {
-                // What was before the first of several temporary values comes back.
+                // Of several temporary values in a row, the value before the first is restored.
                 (Some(lasts), Some(Temporary { before, .. })) => {
                     self.temporary.insert(key, Temporary { until: Instant::now() + lasts, before });
                 }

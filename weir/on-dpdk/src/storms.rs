@@ -9,12 +9,12 @@ use weir_units::{Class, PortId};
 
 use crate::note::Note;
 
-/// What was said of each (switch, port, class) that is watched: storms detected and restored.
+/// Logged storms of each watched (switch, port, class): detected and restored.
 #[derive(Default)]
 pub(crate) struct StormLog(BTreeMap<(usize, usize, usize), (u64, u64)>);
 
 impl StormLog {
-    /// Logs and notes what changed since the last call. However short a storm is, it is told.
+    /// Logs and records the changes since the last call, even storms that ended meanwhile.
     pub(crate) fn tell(&mut self, switches: &[SwitchConfig], running: &RunningSwitches, note: Note<'_>) {
         for (index, config) in switches.iter().enumerate() {
             let Some(watchdog) = &config.pfc_watchdog else { continue };

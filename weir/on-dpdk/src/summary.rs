@@ -35,7 +35,7 @@ pub(crate) struct RunSummary {
     switches: Vec<SwitchSummary>,
     lcores: Vec<LcoreSummary>,
     mbufs_missing: u32,
-    /// Only where a port replays a trace.
+    /// Replay results, where a port replays a trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     replay: Option<ReplaySummary>,
 }
@@ -47,10 +47,10 @@ struct SwitchSummary {
     balance: BalanceSummary,
     drops: BTreeMap<&'static str, u64>,
     pool: PoolSummary,
-    /// Only where headroom is one pool.
+    /// Headroom pool, where headroom is one pool.
     #[serde(skip_serializing_if = "Option::is_none")]
     headroom_pool: Option<SidePoolSummary>,
-    /// Only in the four-pool model.
+    /// Egress lossy pool, in the four-pool model.
     #[serde(skip_serializing_if = "Option::is_none")]
     egress_lossy_pool: Option<SidePoolSummary>,
     pause_delay_ns: DelaySummary,
@@ -75,7 +75,7 @@ struct PoolSummary {
     used_max_bytes: u64,
 }
 
-/// A pool beside the shared segment.
+/// Pool other than the shared segment.
 #[derive(Serialize)]
 struct SidePoolSummary {
     size_bytes: u64,
@@ -114,23 +114,22 @@ struct PortSummary {
     own_rx: u64,
     #[serde(skip_serializing_if = "is_zero")]
     own_tx: u64,
-    /// What control frames sent took of the link, each with preamble and gap; null where the configuration gives no rate.
+    /// Share of the link used by sent control frames, each with preamble and gap; null where the configuration gives no rate.
     control_tx_link_percent: Option<f64>,
-    /// Messages obeyed that say what they should not: stages above the last, pauses taken for stages, credit limits that go back
-    /// or are beyond the buffer.
+    /// Invalid messages that were obeyed: stages above the last, pauses taken for stages, credit limits that decrease or exceed the buffer.
     odd_messages: u64,
     /// Messages of another flow control than the port's.
     foreign_messages: u64,
     /// Messages with credit for more than a buffer has.
     excessive_credits: u64,
-    /// How often counts of credit were set to the peer's: frames were lost on the link, or an end was restarted.
+    /// Number of credit resynchronisations with the peer: frames were lost on the link, or an end was restarted.
     credit_resyncs: u64,
-    /// How often a class went back to the line rate, as the peer did not repeat what it told last (GFC).
+    /// Number of times that a class returned to the line rate because the peer's last GFC message had aged.
     rates_aged: u64,
     control_ignored: u64,
     pfc_rx_lossy: u64,
     control_malformed: u64,
-    /// How often a message was due and had no memory: it went in a later round of the lcore.
+    /// Number of times that a due message found no memory: it went in a later round of the lcore.
     control_put_off: u64,
     /// Frames that the device itself lost before the switch saw them.
     device_missed: u64,
@@ -141,11 +140,11 @@ struct PortSummary {
     device_backlog_max: Option<u32>,
     /// Frames that left by queue 0 of a port with several, since the guest takes none from their own.
     queue_fallbacks: u64,
-    /// How a shaped port used its wire; null for one without a rate.
+    /// Line usage of a shaped port; null for a port without a rate.
     line_time: Option<LineSummary>,
     /// Frames lost before the switch had them, and after it handed them over; they are not in the books.
     device_losses: LossSummary,
-    /// Only where there is a NIC between the device and the switch.
+    /// NIC between the device and the switch, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     nic: Option<NicSummary>,
     classes: Vec<ClassSummary>,
@@ -154,16 +153,16 @@ struct PortSummary {
 /// Line time of a port, on the switch's clock.
 #[derive(Serialize)]
 struct LineSummary {
-    /// For how long frames waited for the wire.
+    /// Time for which frames waited for the wire.
     waited_us: u64,
-    /// How much of that was lost for good: to polls that came late, and to a device that took no frames.
+    /// Lost time: by polls that came late, and by a device that took no frames.
     lost_to_late_polls_us: u64,
     lost_to_device_us: u64,
-    /// Both, of the time that frames waited.
+    /// Both losses, as a share of the time that frames waited.
     below_rate_percent: f64,
-    /// The most that one poll had to make up: a burst of so much time's frames.
+    /// Largest backlog that one poll made up, as a time at line rate.
     burst_max_us: u64,
-    /// That the port was served below its rate, and why; null where it was not by 1 %.
+    /// Reason why the port was served below its rate; null if the loss is under 1 %.
     below_rate: Option<String>,
 }
 
@@ -193,7 +192,7 @@ struct ClassSummary {
     /// `headroom_estimate_bytes`.
     #[serde(flatten)]
     gauges: Shown,
-    /// Where the class is watched for PFC storms.
+    /// Watchdog statistics, where the class is watched for PFC storms.
     #[serde(skip_serializing_if = "Option::is_none")]
     pfc_watchdog: Option<WatchdogSummary>,
     /// GFC: the rate that the peer set when the run ended.
@@ -201,7 +200,7 @@ struct ClassSummary {
     rate_rx_bps: Option<u64>,
 }
 
-/// What policy and flow control show, by name: a state is true or false, all else a number.
+/// Gauges of policy and flow control, by name: a state is true or false, others are numbers.
 struct Shown(Vec<(&'static Gauge, u64)>);
 
 impl Serialize for Shown {
@@ -230,15 +229,15 @@ struct WatchdogSummary {
 struct LcoreSummary {
     cpu: u32,
     busy_permille: u64,
-    /// The longest time between two polls: what the machine adds to any latency.
+    /// Longest time between two polls: latency added by the machine.
     poll_gap_max_us: u64,
     poll_gaps_ns: GapSummary,
     cpu_time_ms: u64,
-    /// How long others had the CPU while the lcore was ready to run; null where the kernel does not tell.
+    /// Time for which others had the CPU while the lcore was ready to run; null where the kernel does not report it.
     cpu_waited_ms: Option<u64>,
-    /// How often the CPU was taken from it.
+    /// Involuntary context switches.
     cpu_preempted: Option<u64>,
-    /// How long a hypervisor had the CPU.
+    /// Time for which a hypervisor had the CPU.
     cpu_stolen_ms: Option<u64>,
     #[serde(skip)]
     lateness: Lateness,
@@ -258,7 +257,7 @@ struct GapSummary {
 }
 
 impl RunSummary {
-    /// Puts together what stopped switches left.
+    /// Builds the summary of stopped switches.
     pub(crate) fn new(
         switches: &[SwitchConfig],
         placement: &Placement,
@@ -295,7 +294,7 @@ impl RunSummary {
         ports.any(|port| port.device_losses.fault().is_some() || of_nic(port))
     }
 
-    /// What makes the run a failure, if anything does.
+    /// Reason why the run failed, if it did.
     pub(crate) fn fault(&self) -> Option<String> {
         for switch in &self.switches {
             let name = &switch.name;
@@ -510,7 +509,7 @@ fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-/// What so many control frames take of a link: the smallest frame, preamble and gap each.
+/// Share of a link used by `frames` control frames: the smallest frame, preamble and gap each.
 fn link_percent(frames: u64, rate: BitRate, span: Span) -> f64 {
     let bits = frames as f64 * 8.0 * (FRAME_BYTES_MIN + WIRE_OVERHEAD_BYTES) as f64;
     bits * 100.0 / (rate.as_bps() as f64 * span.as_secs_f64()).max(1.0)

@@ -1,4 +1,4 @@
-//! What supervises this process, as systemd does: told that the switch forwards, that it lives, and that it stops.
+//! Notifies a supervisor such as systemd that the switch forwards, lives, and stops.
 //!
 //! The protocol is sd_notify(3)'s: lines in a datagram to the Unix socket that NOTIFY_SOCKET names.
 
@@ -14,7 +14,7 @@ use weir_dpdk_driver::RunningSwitches;
 /// The supervisor, if there is one.
 pub(crate) struct Supervisor {
     socket: Option<UnixDatagram>,
-    /// How often it wants to hear that the process lives, if it does.
+    /// Watchdog interval, if the supervisor wants keep-alive messages.
     watchdog: Option<Duration>,
     beat_at: Instant,
     /// Polls of each lcore at the last beat.
@@ -25,7 +25,7 @@ pub(crate) struct Supervisor {
 const BEATS: u32 = 3;
 
 impl Supervisor {
-    /// The one that this process's environment names. One that can't be reached is logged, and then there is none.
+    /// Returns the supervisor that the environment names, or none. If its socket is unreachable, logs that and returns none.
     pub(crate) fn of_environment() -> Supervisor {
         let variable = |name: &str| std::env::var_os(name);
         let socket = variable("NOTIFY_SOCKET").and_then(|address| {
@@ -44,7 +44,7 @@ impl Supervisor {
         self.tell(&format!("READY=1\nSTATUS={status}"));
     }
 
-    /// To be called often: tells that the process lives as long as every lcore polls.
+    /// Sends keep-alive messages while every lcore polls. Call it often.
     pub(crate) fn beat(&mut self, running: &RunningSwitches) {
         let Some(within) = self.watchdog else { return };
         let now = Instant::now();
@@ -58,7 +58,7 @@ impl Supervisor {
         }
     }
 
-    /// Whether every lcore has polled since it was last looked at.
+    /// Returns true if every lcore has polled since the last check.
     fn note_polls(&mut self, polls: Vec<u64>) -> bool {
         let last = std::mem::replace(&mut self.polls, polls);
         let stands = |(now, last): (&u64, &u64)| now == last;

@@ -1,4 +1,4 @@
-//! What follows from measured delays: Φ, Xoff, B_1 and B_0, as lines for a switch's file.
+//! Advice from measured delays: Φ, Xoff, B_1 and B_0, as lines for a switch's file.
 
 use serde::Serialize;
 use weir_config::SwitchConfig;
@@ -16,20 +16,20 @@ pub(super) struct Spread {
     pub(super) p50_ns: u64,
     pub(super) p99_ns: u64,
     pub(super) max_ns: u64,
-    /// The most that came after a PAUSE.
+    /// Most bytes that arrived after a PAUSE.
     pub(super) bytes_max: u64,
 }
 
-/// From a share of the rate on a link counts as loaded.
+/// Load, in percent of the rate, from which a link counts as loaded.
 const LOADED_PERCENT: f64 = 50.0;
 
 impl Spread {
-    /// From pauses on a loaded link, or from those on one that is nearly idle; `None` if there was none.
+    /// Delays of pauses on a loaded link, or on a nearly idle one; `None` without such pauses.
     pub(super) fn of(samples: &[Sample], loaded: bool) -> Option<Spread> {
         Spread::over(samples.iter().filter(|sample| (sample.load_percent >= LOADED_PERCENT) == loaded))
     }
 
-    /// From all these pauses; `None` if there was none.
+    /// Delays of all these pauses; `None` without pauses.
     pub(super) fn over<'s>(samples: impl Iterator<Item = &'s Sample> + Clone) -> Option<Spread> {
         let mut delays: Vec<u64> = samples.clone().map(|sample| sample.last_frame_ns).collect();
         let of_all = Distribution::of(&mut delays, 0)?;
@@ -44,7 +44,7 @@ impl Spread {
     }
 }
 
-/// What the switch took before its PAUSE was handed to the port.
+/// Delay in the switch until its PAUSE was handed to the port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Before {
     pub(super) ns: u64,
@@ -52,25 +52,25 @@ pub(super) struct Before {
     pub(super) measured: bool,
 }
 
-/// τ of a link, and what it takes.
+/// Delay τ of a link, and the headroom and thresholds that it requires.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub(super) struct Advice {
-    /// From crossing Xoff to the PAUSE.
+    /// Delay from crossing Xoff to the PAUSE.
     pub(super) before: Before,
-    /// From the PAUSE to the last frame, at most, and what the sender may have had on its way until the next would have come.
+    /// Longest delay from the PAUSE to the last frame, plus the spacing of frames: the sender may have had another frame in flight.
     pub(super) after_ns: u64,
     /// The sum.
     pub(super) tau_ns: u64,
     /// Φ: C·τ and a frame, which is placed whole, in whole cells.
     pub(super) headroom_bytes: u64,
-    /// Φ of the file.
+    /// Headroom Φ of the file.
     pub(super) headroom_now_bytes: Option<u64>,
-    /// So many percent of all pauses take no longer than the longest that was seen, with a confidence of 95 %.
+    /// Percentage of all pauses that take no longer than the longest measured one, with a confidence of 95 %.
     pub(super) covered_percent: f64,
 }
 
 impl Advice {
-    /// From pauses on a port; `None` if there was none.
+    /// Advice from pauses on a port; `None` without pauses.
     pub(super) fn of(switch: &SwitchConfig, port: usize, samples: &[Sample], before: Before) -> Option<Advice> {
         let after_ns = samples.iter().map(|sample| sample.last_frame_ns + sample.spacing_ns).max()?;
         let tau_ns = before.ns + after_ns;
@@ -87,7 +87,7 @@ impl Advice {
     }
 }
 
-/// Whatever the distribution is: so many pauses are all below the share q of it by a chance of q^n.
+/// Distribution-free bound: n pauses are all below the share q of the distribution with probability q^n.
 fn covered_percent(pauses: usize) -> f64 {
     0.05f64.powf(1.0 / pauses.max(1) as f64) * 100.0
 }
@@ -99,8 +99,8 @@ pub(super) struct Measured<'c> {
     pub(super) advice: &'c Advice,
 }
 
-/// Lines for the switch's file: Φ for all its ports, and what PFC's static threshold and GFC's would be beside it. `b_m` is what an
-/// ingress queue may hold; by default its share of the buffer.
+/// Lines for the switch's file: Φ for all its ports, and the matching static threshold of PFC and thresholds of GFC. `b_m` is the limit of
+/// an ingress queue; by default its share of the buffer.
 pub(super) fn fragment(switch: &SwitchConfig, measured: &[Measured<'_>], b_m: Option<Bytes>) -> Option<String> {
     let most = measured.iter().max_by_key(|measured| measured.advice.headroom_bytes)?;
     let phi = Bytes::new(most.advice.headroom_bytes);
@@ -206,7 +206,7 @@ mod tests {
         for said in ["b_m = \"1MB\"", "b_1 = \"950KB\"", "b_0 = \"900KB\"", "is Xoff = B_m - Φ"] {
             assert!(text.contains(said), "{said}: {text}");
         }
-        // As a file with two ports it is what was advised.
+        // In a file with two ports the lines give the advised values.
         let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
         let file = format!("{text}[classes]\nlossless = [3]\n{}{}", port("a"), port("b"));
         let read = weir_config::parse("fragment.toml", &file).unwrap();

@@ -1,4 +1,4 @@
-//! Whether the machine left the switch its time while it was measured.
+//! Poll gaps of the switch during a measurement, caused by the machine.
 
 use serde::Serialize;
 use weir_control::state::Lcore;
@@ -10,25 +10,25 @@ const AWAY_FROM: Span = Span::from_micros(200);
 /// Times between polls while a switch was measured.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Gaps {
-    /// How long that was.
+    /// Duration of the measurement.
     pub(super) time_ms: u64,
     /// The longest time between two polls, up to a quarter too high.
     pub(super) longest_ns: u64,
-    /// How often an lcore was away.
+    /// Number of long gaps of the lcores.
     pub(super) away: u64,
-    /// For how long in all, up to a quarter too high.
+    /// Total of these gaps, up to a quarter too high.
     pub(super) away_ms: f64,
     /// Each length of these, and how often.
     #[serde(skip)]
     lengths: Vec<(u64, u64)>,
-    /// For how long others had the CPUs while lcores were ready to run, by the kernel; `None` where it does not tell.
+    /// Time for which others had the CPUs while lcores were ready to run; `None` where the kernel does not report it.
     pub(super) cpu_waited_ms: Option<u64>,
-    /// For how long a hypervisor had them.
+    /// Time for which a hypervisor had the CPUs.
     pub(super) cpu_stolen_ms: Option<u64>,
 }
 
 impl Gaps {
-    /// What came between two looks at the same lcores.
+    /// Gaps between two reports of the same lcores.
     pub(super) fn between(before: &[Lcore], after: &[Lcore], time_ms: u64) -> Gaps {
         let mut gaps = Gaps { time_ms, ..Gaps::default() };
         let grown = |is: Option<u64>, was: Option<u64>| Some(is?.saturating_sub(was.unwrap_or(0)));
@@ -83,10 +83,9 @@ impl Gaps {
         if had.is_empty() { had } else { format!(" ({had})") }
     }
 
-    /// Why pauses that took `median_ns` in the middle, and `longest_ns` at most, can't be told from what the machine did; `None` where
-    /// they can.
+    /// Reason why pauses with this median and maximum can't be distinguished from poll gaps; `None` where they can.
     pub(super) fn doubt(&self, pauses: u64, median_ns: u64, longest_ns: u64) -> Option<String> {
-        // A tenth is no more than what else is not known.
+        // Gaps under a tenth of the delay are within the other uncertainties.
         let matter = self.lengths.iter().filter(|(length_ns, _)| length_ns.saturating_mul(10) > longest_ns);
         let (mut times, mut sum_ns) = (0, 0);
         for (length_ns, polls) in matter {

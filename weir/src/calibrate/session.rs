@@ -20,12 +20,12 @@ use crate::control::{Target, failure};
 pub(super) struct Session {
     target: Target,
     client: Client,
-    /// What it runs with.
+    /// Running configuration.
     pub(super) switch: SwitchConfig,
     pauses: u64,
 }
 
-/// What the switch keeps of a delay.
+/// Statistics of a delay in the switch.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Percentiles {
     pub(super) p50_ns: u64,
@@ -34,15 +34,15 @@ pub(super) struct Percentiles {
     pub(super) max_ns: u64,
 }
 
-/// So much of what comes before a pause is seen, at least.
+/// Least time watched before a pause.
 const BEFORE: Duration = Duration::from_millis(10);
 /// Up to so much more, so that pauses do not keep step with anything.
 const MORE_MS: u64 = 11;
-/// For the end of the pause to pass.
+/// Time after a pause for its end to pass.
 const AFTER: Duration = Duration::from_millis(5);
 /// The key of a policy's table for a delay that was measured.
 pub(super) const MEASURED_KEY: &str = "measured_delay";
-/// If this command is killed in a pause, the pause ends so long after it should have.
+/// Safety margin of a pause's expiry: it bounds the pause if this command is killed.
 const SAFETY: Duration = Duration::from_secs(2);
 
 impl Percentiles {
@@ -144,7 +144,7 @@ impl Session {
         }
     }
 
-    /// From Xoff to PAUSE, and from a peer's PAUSE to obeying it, since the start; `None` of what never was.
+    /// Delays from Xoff to PAUSE, and from a peer's PAUSE to obeying it, since the start; `None` of a delay never measured.
     pub(super) fn delays(&mut self) -> Result<[Option<Percentiles>; 2], Failure> {
         let State::PauseDelays(delays) = self.show(What::PauseDelays)? else {
             return Err(failure(self.client.unfit()));
@@ -152,7 +152,7 @@ impl Session {
         Ok([&delays.message, &delays.reaction].map(Percentiles::of))
     }
 
-    /// Pauses a class for so long; what passed the port from before it to after it.
+    /// Pauses a class once; returns the frames that passed the port from before the pause to after it.
     pub(super) fn pause_once(
         &mut self,
         port: usize,
@@ -225,7 +225,7 @@ impl Session {
     }
 }
 
-/// Why a port can't be measured.
+/// Reason why a port can't be measured.
 fn why_not(rate: Option<BitRate>, interface: Option<&Interface>, flow_control: &str) -> Option<String> {
     if !matches!(flow_control, "pfc" | "pause") {
         return Some(format!("it speaks {flow_control}: only by PFC and PAUSE is a peer told to stop"));

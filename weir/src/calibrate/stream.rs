@@ -1,4 +1,4 @@
-//! What a capture of a running switch says of one class.
+//! Frames of one class in a capture of a running switch.
 
 use std::io::{BufRead, BufReader, Read};
 
@@ -12,13 +12,13 @@ use crate::capture::{CopyError, PACKET, STATISTICS, next_block, number, option};
 
 /// Bytes of each frame that are wanted: a control frame, and no more of data.
 pub(super) const SNAPLEN: u32 = 64;
-/// No more frames are kept of one pause.
+/// Most frames kept of one pause.
 const FRAMES_MAX: usize = 1 << 20;
 
-/// What came of a capture.
+/// Result of a capture.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    /// In the order of their times.
+    /// Frames in the order of their times.
     pub(super) frames: Vec<Passed>,
     /// Frames that are missing.
     pub(super) missed: u64,
@@ -55,7 +55,7 @@ pub(super) fn read(stream: &mut BufReader<impl Read>, class: Class, rate: BitRat
     Ok(seen)
 }
 
-/// A frame of a big-endian block with nanoseconds: what data of the class, and PAUSEs of it, are to a watch.
+/// Parses a frame of a big-endian pcapng block with nanoseconds; `None` unless it is data or a PAUSE of the class.
 fn packet(block: &[u8], class: Class, rate: BitRate) -> Option<Passed> {
     const FLAGS: u16 = 2;
     let word = |at: usize| Some(u32::from_be_bytes(*block.get(at..)?.first_chunk()?));

@@ -87,7 +87,7 @@ impl Link {
         Ok(())
     }
 
-    /// What τ is made of.
+    /// Prints the parts of τ.
     fn parts(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Some(advice) = &self.advice else { return Ok(()) };
         let rate = BitRate::bps(self.rate_bps);

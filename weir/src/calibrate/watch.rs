@@ -1,7 +1,7 @@
-//! How long a sender goes on after a PAUSE, read from the frames that passed a port.
+//! Time for which a sender goes on after a PAUSE, from the frames that passed a port.
 //!
-//! Frames go to [`Watch::see`] in the order of their times, and [`Watch::end`] is called last. A watch is for one class and one
-//! direction: frames of the data's sender, and PAUSEs to it.
+//! Call [`Watch::see`] with the frames in the order of their times, then [`Watch::end`]. A watch is for one class and one direction: frames
+//! of the data's sender, and PAUSEs to it.
 
 use std::collections::VecDeque;
 
@@ -18,14 +18,14 @@ pub(super) struct Passed {
     pub(super) is: Said,
 }
 
-/// What a frame is to the class that is watched.
+/// Meaning of a frame for the watched class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// Data of the class, of this length with FCS.
     Data(Bytes),
     /// Pause the class for so long.
     Pause(Span),
-    /// It may go on.
+    /// RESUME of the class.
     Resume,
     /// Something else.
     Nothing,
@@ -34,15 +34,15 @@ pub(super) enum Said {
 /// One pause.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Sample {
-    /// When the PAUSE passed, in nanoseconds since 1970.
+    /// Time of the PAUSE, in nanoseconds since 1970.
     pub(super) at_ns: u64,
-    /// To the last frame that still came; 0 if none did.
+    /// Delay to the last frame after the PAUSE; 0 without frames.
     pub(super) last_frame_ns: u64,
-    /// From one frame to the next before the pause, on average. The sender stopped between the last frame and so long after it.
+    /// Average spacing of frames before the pause. The sender stopped within one spacing after the last frame.
     pub(super) spacing_ns: u64,
-    /// Frames that came in between,
+    /// Frames after the PAUSE.
     pub(super) frames: u64,
-    /// and their bytes.
+    /// Bytes of these frames.
     pub(super) bytes: u64,
     /// The share of the link's rate that the class had before, in percent.
     pub(super) load_percent: f64,
@@ -53,9 +53,9 @@ pub(super) struct Sample {
 pub(super) struct LeftOut {
     /// The class was not sent before.
     pub(super) idle: u64,
-    /// It was let go on before it could be told whether it had stopped.
+    /// Pauses that ended before the sender's stop could be determined.
     pub(super) too_short: u64,
-    /// It was to stop for as long as a pause is held, and did not.
+    /// Pauses during which the sender never stopped.
     pub(super) never_stopped: u64,
     /// Pauses through which frames came, while lcores were away for so long that those of a sender that had stopped would have come as late.
     pub(super) unpolled: u64,
@@ -66,7 +66,7 @@ pub(super) struct LeftOut {
 pub(super) struct Watch {
     data_goes: Way,
     rate: BitRate,
-    /// Who does not stop for so long does not obey.
+    /// Time without a stop after which the sender counts as disobeying.
     held: Span,
     /// Time for which lcores were away while the frames that come now passed.
     away: Span,
@@ -81,22 +81,22 @@ pub(super) struct Watch {
 #[derive(Clone, Copy, Debug)]
 struct Pause {
     at_ns: u64,
-    /// It runs out by then unless it is repeated.
+    /// Expiry of the pause unless it is repeated.
     until_ns: u64,
     last_ns: u64,
     frames: u64,
     bytes: u64,
     spacing_ns: Option<u64>,
-    /// Who is silent for so long has stopped.
+    /// Silence after which the sender counts as stopped.
     silent_ns: u64,
     load_percent: f64,
 }
 
-/// So many frames before a pause tell its load: those of many bursts, since a burst's frames have one time.
+/// Frames before a pause that determine its load: many bursts, since a burst's frames have one time.
 const BEFORE: usize = 1_024;
 /// A sender that paused longer than this before by itself was idle.
 const IDLE_NS: u64 = 5_000_000;
-/// A sender that is silent for so many times its spacing, and for twice the longest time between two of its frames before, has stopped.
+/// Factor of the silence after which a sender counts as stopped: this many spacings, and twice the longest time between two earlier frames.
 const SILENT_SPACINGS: u64 = 4;
 
 impl Watch {
@@ -144,7 +144,7 @@ impl Watch {
         }
     }
 
-    /// The frames are over: what comes now is not known to follow on them.
+    /// Ends the watch: later frames are not known to follow without a gap.
     pub(super) fn end(&mut self) {
         // A pause whose end was not seen may have been longer.
         if self.pause.take().is_some() {

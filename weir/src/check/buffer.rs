@@ -14,7 +14,7 @@ use weir_units::{BitRate, Bytes, Class, PortId, QueueId, Time};
 
 use super::{GaugeNamed, gauge_lines};
 
-/// What each segment and pool of the buffer has.
+/// Sizes of the buffer's segments and pools.
 #[derive(Serialize)]
 pub(super) struct Partition {
     pub size_bytes: u64,
@@ -22,7 +22,7 @@ pub(super) struct Partition {
     pub headroom_bytes: u64,
     pub headroom_from: HeadroomFrom,
     pub shared_bytes: u64,
-    /// For policies with pools: the lossy frames' egress pool, in which they are counted a second time.
+    /// Egress pool of lossy frames, in which they are counted a second time, for policies with pools.
     pub egress_lossy_bytes: Option<u64>,
     pub cell_bytes: u64,
     pub frames_max: u64,
@@ -43,7 +43,7 @@ pub(super) struct OnDpdk {
     limits_short_frames: bool,
 }
 
-/// What headroom is taken from.
+/// Source of headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum HeadroomFrom {
@@ -139,38 +139,38 @@ impl HeadroomFrom {
     }
 }
 
-/// The policy in words, and its thresholds in an empty buffer and wherever equally overloaded queues come to rest.
+/// Description of the policy, and its thresholds in an empty buffer and at rest under equal overloads.
 #[derive(Serialize)]
 pub(super) struct PolicyChecked {
     name: String,
     /// Paper section and parameters, a sentence each.
     about: Vec<String>,
     gauges: Vec<GaugeNamed>,
-    /// What Xoff is compared with: w_s, or q̂ of policies that smooth it.
+    /// Quantity compared with Xoff: w_s, or q̂ of policies that smooth it.
     compared: &'static str,
     xon_offset_bytes: u64,
     xon_floor_bytes: u64,
     thresholds: Vec<AtRest>,
-    /// What the policy makes of ports by their rate, if it says.
+    /// The policy's description of ports by rate, if any.
     ports: Vec<String>,
     #[serde(skip)]
     has_port_level: bool,
 }
 
-/// Where queues come to rest under a load.
+/// Occupancy at rest under a load.
 #[derive(Serialize)]
 struct AtRest {
     overloaded_lossless_queues: u64,
     overloaded_lossy_queues: u64,
     xoff_bytes: Option<u64>,
     xon_bytes: Option<u64>,
-    /// For policies that pause whole ports.
+    /// Port threshold, for policies that pause whole ports.
     port_xoff_bytes: Option<u64>,
     lossy_queue_bytes: Option<u64>,
     shared_in_use_percent: f64,
 }
 
-/// What the policy says of itself, and its thresholds.
+/// Description of the policy, with its thresholds.
 pub(super) fn policy(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> PolicyChecked {
     let xon = if policy.has_hysteresis() { switch.xon() } else { Xon::default() };
     let has_port_level = policy.port_level().is_some();
@@ -244,8 +244,8 @@ impl fmt::Display for PolicyChecked {
     }
 }
 
-/// The loads that are shown, as overloaded lossless ingress queues and lossy egress queues of a class each: none,
-/// lossless alone, and as many lossy beside them.
+/// Loads to show, as overloaded lossless ingress queues and lossy egress queues of a class each: none, lossless alone, and equally many of
+/// both.
 fn loads(switch: &SwitchConfig) -> Vec<(u64, u64)> {
     let ports = switch.ports.len() as u64;
     let steps = || [1, 2, 4, 8, 16, 32, 64].into_iter().take_while(move |n| *n <= ports);
@@ -258,7 +258,7 @@ fn loads(switch: &SwitchConfig) -> Vec<(u64, u64)> {
     std::iter::once((0, 0)).chain(alone).chain(beside).collect()
 }
 
-/// Each queue's bound under a load: where it comes to rest, or, of an empty buffer, where it stands.
+/// Bound of each queue under a load: its occupancy at rest, or its threshold in an empty buffer.
 fn at(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy, lossless: u64, lossy: u64) -> SteadyState {
     let alpha = switch.buffer.lossy_alpha;
     if (lossless, lossy) != (0, 0) {
@@ -272,7 +272,7 @@ fn at(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy, lossles
     }
     let view = |lossless| empty_view(layout, lossless);
     let pool = layout.egress_lossy().unwrap_or(layout.shared());
-    // A policy may admit whatever comes while an average is below its bound, so that is named beside.
+    // A policy may admit any frame while an average is below its bound, so the total limit applies too.
     let lossy = policy.lossy_threshold(&view(false), alpha).min(alpha.of(pool).get()).min(pool.get());
     SteadyState { lossless: Bytes::new(policy.threshold_shown(&view(true))), lossy: Bytes::new(lossy) }
 }
@@ -293,7 +293,7 @@ fn empty_view(layout: &BufferLayout, lossless: bool) -> QueueView {
     }
 }
 
-/// What the policy makes of ports by their rate, if it says.
+/// The policy's description of ports by rate, if any.
 fn ports(switch: &SwitchConfig, layout: &BufferLayout, policy: &dyn Policy) -> Vec<String> {
     let mut of_rate: BTreeMap<BitRate, usize> = BTreeMap::new();
     for port in &switch.ports {

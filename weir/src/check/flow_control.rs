@@ -1,5 +1,5 @@
-//! What follows from the ports' flow control, as each says it of itself: feedback delays, thresholds, stages, and what messages take
-//! of the link.
+//! Derived values of the ports' flow control, from its own description: feedback delays, thresholds, stages, and the link share of
+//! messages.
 
 #[cfg(test)]
 mod tests;
@@ -13,7 +13,7 @@ use weir_switch_core::flow_control::{RATE_UNKNOWN, controlled_port, mechanism};
 
 use super::{GaugeNamed, gauge_lines};
 
-/// What a flow control says of some ports.
+/// Description of the flow control of some ports.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(super) struct Described {
     ports: Vec<String>,
@@ -23,7 +23,7 @@ pub(super) struct Described {
     gauges: Vec<GaugeNamed>,
 }
 
-/// A part of what it says.
+/// Part of the description.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Said {
@@ -34,7 +34,7 @@ enum Said {
 
 /// Each port whose flow control has something to say, those that have the same put together.
 pub(super) fn flow_control(switch: &SwitchConfig) -> Result<Vec<Described>, BuildError> {
-    // Without their ports, which stand beside.
+    // Without their ports, which are kept separately.
     let mut all: Vec<(Described, Vec<String>)> = Vec::new();
     for port in switch.real_ports() {
         let config = &switch.ports[port];
@@ -68,7 +68,7 @@ fn said(description: &Description) -> Vec<Said> {
     description.parts().iter().map(said).collect()
 }
 
-/// As text.
+/// Returns the descriptions as text.
 pub(super) fn text(all: &[Described]) -> String {
     all.iter().map(Described::text).collect()
 }

@@ -1,4 +1,4 @@
-//! What `weir check` says of this machine, in words.
+//! Findings of `weir check` on this machine, as text.
 
 use std::fmt::Write;
 
@@ -6,7 +6,7 @@ use weir_experiments::real_frames::{MachineFindings, NicFound, PacketMemory, Pol
 use weir_experiments::table::{Table, count};
 use weir_units::Span;
 
-/// A switch's lcores, what they may catch up, and what its devices can't tell.
+/// Lcores of a switch, their catch-up, and losses that its devices do not count.
 pub(super) fn switch_text(on: &SwitchOnMachine) -> String {
     let mut lines = Vec::new();
     if let Some(lcores) = &on.lcores {
@@ -18,7 +18,7 @@ pub(super) fn switch_text(on: &SwitchOnMachine) -> String {
     lines.iter().fold(String::new(), |text, line| format!("{text}  {line}\n"))
 }
 
-/// Memory and NICs of all switches, and whether the machine has what they need.
+/// Memory and NICs of all switches, and missing requirements of the machine.
 pub(super) fn text(found: &MachineFindings) -> String {
     let mut text = memory(&found.packet_memory);
     if !found.nics.is_empty() {
@@ -82,7 +82,7 @@ fn nics(nics: &[NicFound]) -> Table {
     table
 }
 
-/// What receive descriptors hold while nobody polls, beside how long that was here just now.
+/// Poll gap that receive descriptors cover, and the longest gap measured here just now.
 fn descriptors(nics: &[NicFound], gap: PollGap) -> String {
     let longest = Span::from_nanos(gap.longest_ns);
     let head = format!("  longest poll gap in {} ms on these cores: {longest}\n", gap.watched_ns / 1_000_000);

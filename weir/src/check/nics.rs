@@ -1,4 +1,4 @@
-//! NICs in front of hosts: the sizes of their buffers, and what is doubtful about them.
+//! NICs in front of hosts: sizes of their buffers, and doubts about them.
 
 use serde::Serialize;
 use weir_config::{NicBuffers, NicModelConfig, PortConfig, SwitchConfig};
@@ -15,7 +15,7 @@ pub(super) struct NicChecked {
     xoff_bytes: u64,
     xon_bytes: u64,
     receive_buffer_bytes: u64,
-    /// At most so much; nothing if it is all that comes.
+    /// Limit of the host's receive rate; none without a limit.
     host_takes_bps: Option<u64>,
 }
 

@@ -18,7 +18,7 @@ pub(super) fn warnings(switch: &SwitchConfig, layout: &BufferLayout) -> Vec<Stri
     }
     warnings.extend(not_lossless(switch, layout));
     for (index, port) in switch.ports.iter().enumerate() {
-        // Φ is for what comes after Xoff; under GFC and CBFC it is but a part of what is kept for a queue.
+        // Φ covers arrivals after Xoff; under GFC and CBFC it is only a part of a queue's reservation.
         if queue_limit(switch, index).is_some() {
             continue;
         }
@@ -65,7 +65,7 @@ fn fast_queues(switch: &SwitchConfig) -> Vec<String> {
     of_classes.filter_map(of_class).collect()
 }
 
-/// Why the policy itself can lose lossless frames, if it can.
+/// Reason why the policy itself can lose lossless frames, if it can.
 fn not_lossless(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> {
     let all_queues: Bytes = layout.ports().iter().flat_map(|port| port.headroom).sum();
     match layout.headroom_from() {

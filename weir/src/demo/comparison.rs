@@ -1,4 +1,4 @@
-//! The table: what each policy did to the victim.
+//! Table of each policy's effects on the victim.
 
 use weir_experiments::table::{Table, count};
 use weir_results::run_dir::{PortWindow, Summary, Window};
@@ -8,11 +8,11 @@ use weir_scenario::victim::VictimPolicy;
 pub(super) struct Compared {
     /// The head of its column.
     pub label: String,
-    /// N.
+    /// Number N of bursts.
     pub bursts: u8,
-    /// Its policy.
+    /// Policy of the run.
     pub policy: VictimPolicy,
-    /// Its results.
+    /// Results of the run.
     pub summary: Summary,
 }
 
@@ -57,7 +57,7 @@ fn window<'a>(summary: &'a Summary, name: &str) -> Option<&'a Window> {
     summary.windows.iter().find(|window| window.name == name)
 }
 
-/// What a flow got in a window.
+/// Throughput of a flow in a window.
 pub(super) fn flow_bps(summary: &Summary, flow: usize, name: &str) -> u64 {
     window(summary, name).and_then(|window| window.flows.get(flow)).map_or(0, |flow| flow.throughput_bps)
 }

@@ -1,4 +1,4 @@
-//! Whether the runs show what the paper concludes, in a sentence made of their figures.
+//! Conclusion of the paper, confirmed or not by the runs' figures.
 
 use weir_experiments::table::count;
 use weir_scenario::victim::PolicyChoice;
@@ -7,7 +7,7 @@ use super::comparison::{Compared, first_port, flow_bps, gbps};
 
 /// SPFC pauses P0 hardly at all: for no more of the burst than this.
 const PAUSED_PERCENT_MAX: f64 = 1.0;
-/// A policy costs F1 something when it leaves less than this of what F1 has under SPFC.
+/// Share, in percent, of F1's throughput under SPFC below which a policy harms F1.
 const KEPT_PERCENT_MIN: f64 = 90.0;
 
 /// A sentence for each N.
@@ -25,7 +25,7 @@ pub(super) fn conclusions(compared: &[Compared]) -> Vec<String> {
     sentences
 }
 
-/// The paper's conclusion: SPFC spares F1 and P0 where others do not. Told of those that the paper compares it with.
+/// Paper's conclusion: SPFC spares F1 and P0 where others do not. It covers only the policies that the paper compares with SPFC.
 fn of_spfc(spfc: &Compared, group: &[Compared]) -> Option<String> {
     let is_classic = |run: &&Compared| matches!(run.policy.kind, PolicyChoice::Static | PolicyChoice::Dynamic);
     let others: Vec<&Compared> = group.iter().filter(is_classic).collect();
@@ -54,14 +54,14 @@ fn of_spfc(spfc: &Compared, group: &[Compared]) -> Option<String> {
     })
 }
 
-/// Among policies of which the paper says nothing.
+/// Best and worst policy, among policies that the paper does not compare.
 fn best_and_worst(group: &[Compared]) -> Option<String> {
     let (best, worst) = (group.iter().max_by_key(|run| f1(run))?, group.iter().min_by_key(|run| f1(run))?);
     let told = |run: &Compared| format!("under {} ({} Gb/s; it {})", run.label, gbps(f1(run)), pauses(run));
     (group.len() > 1).then(|| format!("As the burst begins F1 has most {}, and least {}.", told(best), told(worst)))
 }
 
-/// Where PAUSEs cost F1 something: before F2 has given way, or for the whole burst if it does not.
+/// Throughput of F1 at the onset, where PAUSEs cost F1 most: before F2 has given way, or for the whole burst if it does not.
 fn f1(run: &Compared) -> u64 {
     flow_bps(&run.summary, 0, "onset")
 }

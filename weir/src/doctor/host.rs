@@ -9,7 +9,7 @@ use weir_experiments::real_frames::{Finding, Health};
 
 use super::lossless;
 
-/// Prints what the host has, part by part: a line `@@PART INTERFACE`, then what a program says. It changes nothing.
+/// Script that prints the host's state, part by part: a line `@@PART INTERFACE`, then a program's output. It changes nothing.
 const SCRIPT: &str = r#"
 PATH=$PATH:/sbin:/usr/sbin
 echo '@@tools -'
@@ -30,7 +30,7 @@ done
 echo '@@end -'
 "#;
 
-/// What a host said: by part and interface, in its order.
+/// Output of the host by part and interface, in its order.
 type Parts = BTreeMap<(String, String), Vec<String>>;
 
 /// Looks at a host.

@@ -11,7 +11,7 @@ use rustix::fs::MemfdFlags;
 use serde::Deserialize;
 use weir_experiments::real_frames::{Finding, Health};
 
-/// Makes the pair, and has this program try it. Interfaces of the namespace are seen in a sysfs of its own. All that is made here ends
+/// Script that makes the pair and has this program test it. A sysfs of its own shows the namespace's interfaces. Everything made here ends
 /// with the process, however it ends.
 const SCRIPT: &str = "\
 mount -t sysfs none /sys 2>/dev/null
@@ -34,7 +34,7 @@ struct Told {
     said: String,
 }
 
-/// What became of frames over the pair.
+/// Findings on frames over the pair.
 pub(super) fn try_pair() -> Vec<Finding> {
     match run() {
         Ok(told) => told.into_iter().map(finding).collect(),
@@ -55,7 +55,7 @@ fn finding(told: Told) -> Finding {
     }
 }
 
-/// What the program in the namespace found of its loop; or why there is nothing, and what mends it.
+/// Findings of the program in the namespace on its loop; or the reason of a failure, with advice.
 fn run() -> Result<Vec<Told>, (String, String)> {
     let program =
         env::current_exe().map_err(|error| (format!("this program can't be found: {error}"), AS_ROOT.to_owned()))?;
@@ -93,7 +93,7 @@ fn fed(mut command: Command) -> io::Result<Output> {
     switch.write_all(SWITCH.as_bytes())?;
     let mut child = command.stdin(Stdio::from(switch)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
     let started = Instant::now();
-    // What it writes is less than a pipe holds.
+    // Its output fits into a pipe's buffer.
     while child.try_wait()?.is_none() {
         if started.elapsed() > PATIENCE {
             // With it, as it is the only process there, the namespace ends.

@@ -1,4 +1,4 @@
-//! `weir import sonic`: a SONiC switch's buffers, classes and ports as a switch file, and what became of each value.
+//! `weir import sonic`: a SONiC switch's buffers, classes and ports as a switch file, with a report on each value.
 
 mod buffer;
 mod classes;
@@ -50,7 +50,7 @@ struct Imported {
     accounts: Vec<Account>,
 }
 
-/// Makes the switch file, writes it, and tells what it took, approximated and refused.
+/// Makes and writes the switch file, and reports values taken, approximated and refused.
 pub(crate) fn sonic(arguments: &SonicArguments) -> Result<(), Failure> {
     let output = arguments.output.display();
     let tables = Tables::read(&arguments.paths).map_err(Failure::Argument)?;
@@ -110,7 +110,7 @@ fn json(imported: &Imported, output: &std::path::Path) -> String {
     serde_json::json!({ "written": output, "values": accounts }).to_string()
 }
 
-/// What there is most of; the first of those, if there are several.
+/// Most frequent value; the first of several.
 fn most_common<T: Ord + Clone>(values: impl Iterator<Item = T>) -> T {
     let all: Vec<T> = values.collect();
     let count = |value: &T| all.iter().filter(|other| *other == value).count();

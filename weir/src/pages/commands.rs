@@ -1,4 +1,4 @@
-//! docs/COMMANDS.md: all commands, and what they end with.
+//! Generator of docs/COMMANDS.md: all commands, and their exit codes.
 
 use std::fmt::Write;
 
@@ -65,7 +65,7 @@ fn all(command: &Command) -> Vec<&Command> {
     shown(command).flat_map(|sub| std::iter::once(sub).chain(all(sub))).collect()
 }
 
-/// Commands that do something by themselves.
+/// Commands that can be run by themselves.
 fn leaves(command: &Command) -> Vec<&Command> {
     all(command).into_iter().filter(|sub| shown(sub).next().is_none() || !sub.is_subcommand_required_set()).collect()
 }

@@ -1,14 +1,14 @@
-//! What commands end with: for docs/COMMANDS.md and the man pages.
+//! Exit codes of commands, for docs/COMMANDS.md and the man pages.
 
 /// An exit code of all commands.
 pub(super) struct ExitCode {
     pub code: u8,
     pub means: &'static str,
-    /// What a script does about it.
+    /// Action of a script.
     pub then: &'static str,
 }
 
-/// All of them. [`weir_experiments::Failure`] gives the numbers.
+/// Exit codes. [`weir_experiments::Failure`] gives the numbers.
 pub(super) const EXIT_CODES: [ExitCode; 4] = [
     ExitCode { code: 0, means: "all went well", then: "go on" },
     ExitCode {
@@ -30,7 +30,7 @@ pub(super) const EXIT_CODES: [ExitCode; 4] = [
     },
 ];
 
-/// What 1 means for a command, by its words after `weir`; `None` for one that has nothing of its own to say.
+/// Meaning of code 1 for a command, by its words after `weir`; `None` without a special meaning.
 pub(super) fn one_means(command: &str) -> Option<&'static str> {
     Some(match command {
         "run" => {

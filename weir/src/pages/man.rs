@@ -1,4 +1,4 @@
-//! Man pages: one for each command, with what clap does not know of it.
+//! Man pages: one for each command, with sections that clap does not generate.
 
 use std::fs;
 use std::io::Write;

@@ -1,7 +1,7 @@
-//! The pages for readers as a site: HTML that fetches nothing, in which every link leads somewhere.
+//! Documentation as a site: HTML that loads nothing from elsewhere, in which every link resolves.
 //!
-//! Pages are README, what else stands in Markdown beside it, and `docs/`, with all that is below. A link to another page leads to its HTML;
-//! a picture is copied; another file of the repository is named, and is no link.
+//! Pages are README, the other Markdown files in its folder, and `docs/` with its folders. A link to another page leads to its HTML; a
+//! picture is copied; another file of the repository is named, and is no link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -20,14 +20,14 @@ struct Page {
     path: PathBuf,
     title: String,
     body: String,
-    /// What links may lead to within it.
+    /// Anchors within the page.
     anchors: BTreeSet<String>,
     links: Vec<Link>,
 }
 
 /// A link within the repository.
 struct Link {
-    /// As it is written.
+    /// Link as written.
     written: String,
     /// The file, seen from the repository.
     to: PathBuf,
@@ -156,8 +156,7 @@ fn page(of: &Path, path: &Path, paths: &BTreeSet<PathBuf>, text: &str) -> Page {
                 page.links.push(Link { written, to, anchor: String::new(), line: line(), is_picture: true });
                 events.push(Event::Start(Tag::Image { link_type, dest_url, title, id }));
             }
-            // Markup of a page's own is shown as it is written: it could fetch something.
-            // A comment is for whoever writes the page anew.
+            // Raw HTML is shown as text: it could load something. A comment is for authors only.
             Event::Html(text) if text.trim_start().starts_with("<!--") => {}
             Event::Html(text) | Event::InlineHtml(text) => events.push(Event::Text(text)),
             event => {
@@ -189,7 +188,7 @@ impl Page {
     }
 }
 
-/// Where a link within the repository leads: the file, which is empty for the page itself, and what in it. `None` of a link elsewhere.
+/// Target of a link within the repository: the file (empty for the page itself) and the anchor. `None` for a link elsewhere.
 fn within(folder: &Path, written: &str) -> Option<(PathBuf, String)> {
     if written.contains("://") || written.starts_with("mailto:") {
         return None;
@@ -211,7 +210,7 @@ fn within(folder: &Path, written: &str) -> Option<(PathBuf, String)> {
     Some((path, anchor.to_owned()))
 }
 
-/// Whether a link leads somewhere, or why not.
+/// Checks that a link resolves; the error is the reason.
 fn lead(of: &Path, link: &Link, pages: &BTreeMap<PathBuf, Page>) -> Result<(), String> {
     if link.is_picture && link.to.as_os_str().is_empty() {
         return Err("a picture that the site would fetch".to_owned());
@@ -237,7 +236,7 @@ fn href(from: &Path, to: &Path, anchor: &str) -> String {
     format!("{}{}{anchor}", "../".repeat(up), to.display())
 }
 
-/// Pages to go to from any page: all but those of single figures, which stand in a folder of their own.
+/// Pages in every page's navigation: all except those of single figures, in a folder of their own.
 fn navigation(pages: &BTreeMap<PathBuf, Page>) -> Vec<(&Path, &str)> {
     let shown = pages.values().filter(|page| page.path.components().count() <= 2 && page.path != Path::new(HOME));
     let home = (Path::new(HOME), "Weir");

@@ -14,7 +14,7 @@ use weir_units::{BitRate, CLASSES};
 
 use super::{BufferView, GroupView, PfcView, QueueView, Segment, View};
 
-/// What SONiC writes for a value that there is not.
+/// SONiC's text for a missing value.
 const NOT_KNOWN: &str = "N/A";
 
 /// A reply as text; `None` if it is of another view.
@@ -406,7 +406,7 @@ fn rate_text(bps: Option<u64>, unknown: &str) -> String {
     }
 }
 
-/// What tables call a gauge; its name if this program does not know it.
+/// Column head of a gauge; its name if this program does not know it.
 fn gauge_head(name: &str) -> String {
     gauge_of(name).map_or_else(
         || name.replace('_', " "),
@@ -430,7 +430,7 @@ fn known(value: Option<u64>) -> String {
     value.map_or(NOT_KNOWN.to_owned(), count)
 }
 
-/// `2026-11-23T20:00:00Z`.
+/// Formats an instant, as `2026-11-23T20:00:00Z`.
 fn instant(unix_ms: u64) -> String {
     let instant = i64::try_from(unix_ms).ok().and_then(|ms| jiff::Timestamp::from_millisecond(ms).ok());
     instant.map_or(NOT_KNOWN.to_owned(), |instant| format!("{instant:.3}"))

@@ -11,7 +11,7 @@ use weir_control::state::LossPlace;
 
 use super::snapshot::{QueueRow, Snapshot, SwitchNow, bytes_words, rate_words};
 
-/// What the lower part of the screen shows.
+/// Content of the lower part of the screen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum View {
     Queues,
@@ -29,7 +29,7 @@ enum Order {
     Rate,
 }
 
-/// How things look here.
+/// Appearance: glyphs and colours.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Look {
     pub(crate) glyphs: Glyphs,
@@ -51,7 +51,7 @@ pub(crate) struct Screen {
     interval: Duration,
     now: Snapshot,
     before: Option<Snapshot>,
-    /// What came last while the screen stands still.
+    /// Last snapshot received while the screen is frozen.
     next: Option<Snapshot>,
     is_still: bool,
     silence: Option<String>,
@@ -143,7 +143,7 @@ impl Screen {
         }
     }
 
-    /// Shows what came, unless the screen stands still.
+    /// Shows a snapshot, unless the screen is frozen.
     pub(crate) fn take(&mut self, snapshot: Snapshot) {
         self.silence = None;
         if self.is_still {
@@ -157,7 +157,7 @@ impl Screen {
         self.switch = self.switch.min(self.now.switches.len().saturating_sub(1));
     }
 
-    /// The switch does not answer: what was known last stays, and this is said.
+    /// Records that the switch does not answer: the last snapshot stays, with this message.
     pub(crate) fn note_silence(&mut self, why: String) {
         self.silence = Some(why);
     }
@@ -446,7 +446,7 @@ impl Screen {
         let switches = if self.now.switches.len() > 1 { "Tab switch  " } else { "" };
         let views = views.collect::<Vec<_>>().join(" ");
         let all = format!(" {views}  {switches}s by {}  ? help  q quit", self.order.name());
-        // What leads on from here is there at any width.
+        // Keys for help, quit and views are shown at any width.
         let keys = if all.chars().count() > usize::from(width) { format!(" ? help  q quit  {views}") } else { all };
         Line::styled(format!("{keys:<0$.0$}", usize::from(width)), self.look.head())
     }

@@ -1,4 +1,4 @@
-//! What switches show at an instant, and what follows from two of these: rates, and how much of the time classes were paused.
+//! Snapshot of the switches' state, and values from two snapshots: rates, and the share of time that classes were paused.
 
 use std::time::{Duration, Instant};
 
@@ -52,7 +52,7 @@ pub(crate) struct QueueRow {
     /// Xoff, of a lossless queue.
     pub(crate) threshold: Option<u64>,
     pub(crate) egress: u64,
-    /// For what share of the time the peer was told to pause, and the peer had the class paused.
+    /// Shares of the time for which this port paused the peer's class, and the peer paused this port's class.
     pub(crate) told: Option<f64>,
     pub(crate) heard: Option<f64>,
     /// States of port and queue, in words.

@@ -2,11 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
-/// Reads an address to serve at: `127.0.0.1:9111`, `[::1]:9111`, `localhost:9111`, or the port alone, for 127.0.0.1. Port 0 is a free
-/// one.
+/// Parses an HTTP address: `127.0.0.1:9111`, `[::1]:9111`, `localhost:9111`, or the port alone, for 127.0.0.1. Port 0 is a free one.
 ///
 /// # Errors
-/// What to write instead.
+/// Advice on the correct form.
 pub fn http_address(text: &str) -> Result<SocketAddr, String> {
     let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
     let port = |text: &str| text.parse::<u16>().ok().map(local);

@@ -1,4 +1,4 @@
-//! What a browser and Prometheus are served: a running switch, or runs that have ended, over HTTP.
+//! HTTP server of a running switch, or of ended runs, for browsers and Prometheus.
 //!
 //! [`Bound`] claims an address, and [`Bound::serve`] answers requests there with a [`Site`]: [`Live`] is a running switch, and
 //! [`Recorded`] are runs to be played. Both have one page, whose files are part of the program (`page/`), and neither changes

@@ -13,16 +13,16 @@ use crate::page;
 use crate::request::Get;
 use crate::server::{Events, Response, Site};
 
-/// How often a stream's clients are told the state.
+/// Interval of the states in a stream.
 const EVERY: Duration = Duration::from_millis(500);
-/// How long a state is as good as a new one: however many clients ask, the switch is asked no more often.
+/// Time for which a state is reused: the switch is not asked more often, for any number of clients.
 const FRESH: Duration = Duration::from_millis(200);
 /// The format from before OpenMetrics, for clients that know no other.
 const PLAIN_METRICS: &str = "text/plain; version=0.0.4; charset=utf-8";
 /// Prometheus takes this for OpenMetrics.
 const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// The process's switches. What it serves is what the control thread answers, which is asked as clients of the control socket ask it.
+/// Site of the process's switches. The control thread answers its questions, like those of control-socket clients.
 #[derive(Debug)]
 pub struct Live {
     shared: Arc<Shared>,
@@ -73,7 +73,7 @@ impl Shared {
         self.asker.ask(Request::Show(Show { what, switch: None, ports: Vec::new() }))
     }
 
-    /// All that the switches show, as JSON. Clients that ask at once wait for one state, which all of them get.
+    /// Complete state of the switches, as JSON. Clients that ask at once share one state.
     fn state(&self) -> Result<Arc<str>, Refusal> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((at, state)) = &*last

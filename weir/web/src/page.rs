@@ -34,7 +34,7 @@ const FILES: &[(&str, &str, &str)] = files! {
 
 const TEXT: &str = "text/plain; charset=utf-8";
 
-/// A file of the page, or that there is none; `others` says what else is to be had.
+/// Returns a file of the page, or a 404 response that names the paths in `others`.
 pub(crate) fn file(path: &str, others: &str) -> Response {
     match FILES.iter().find(|(name, ..)| *name == path) {
         Some((_, kind, content)) => Response::File { kind, content: Cow::Borrowed(content.as_bytes()) },

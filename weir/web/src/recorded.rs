@@ -8,7 +8,7 @@ use crate::page;
 use crate::request::Get;
 use crate::server::{Response, Site};
 
-/// Runs to be played: their names, and what each recorded.
+/// Site that plays recorded runs: their names, and their recorded data.
 pub struct Recorded {
     title: String,
     labels: Vec<String>,

@@ -1,4 +1,4 @@
-//! A request, read from whoever sends it.
+//! HTTP request, read from a client.
 
 use std::io::{ErrorKind, Read};
 use std::net::TcpStream;
@@ -10,21 +10,21 @@ use crate::address::is_local_host;
 pub(crate) const HEAD_BYTES_MAX: usize = 16 << 10;
 /// The most header fields of a request.
 const FIELDS_MAX: usize = 100;
-/// How long a client may take for its request.
+/// Timeout for a client's request.
 const HEAD_WITHIN: Duration = Duration::from_secs(10);
 
 /// The request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Get {
-    /// The path, without what follows `?`.
+    /// Path, without the query string.
     pub path: String,
     /// Whether only the head of the answer is wanted.
     pub is_head: bool,
-    /// Whether the client names plain text, and not OpenMetrics, as what it takes.
+    /// True if the client accepts plain text, and not OpenMetrics.
     pub wants_plain_text: bool,
 }
 
-/// Why a request is not answered: a status, and a sentence.
+/// Reason why a request is not answered: a status, and a sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Refused {
     pub(crate) status: u16,
@@ -64,7 +64,7 @@ pub(crate) fn read(stream: &TcpStream, is_local: bool) -> Result<Option<Get>, Re
     }
 }
 
-/// What a head asks for; `None` if it is not whole yet.
+/// Parses a request head; `None` if it is incomplete.
 pub(crate) fn parse(head: &[u8], is_local: bool) -> Result<Option<Get>, Refused> {
     let mut fields = [httparse::EMPTY_HEADER; FIELDS_MAX];
     let mut request = httparse::Request::new(&mut fields);

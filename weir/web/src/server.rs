@@ -1,6 +1,6 @@
-//! A server of HTTP/1.1: a thread takes connections, and each client has a thread of its own, up to [`CLIENTS_MAX`].
+//! HTTP/1.1 server: a thread accepts connections, and each client has a thread of its own, up to [`CLIENTS_MAX`].
 //!
-//! A connection has one request. Whatever a client sends, or does not, nobody waits for it but its own thread, and that not for long.
+//! A connection has one request. A slow or malicious client delays only its own thread, and only until a timeout.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -16,11 +16,11 @@ use crate::request::{self, Get, Refused};
 
 /// The most clients that are served at a time. A browser has up to six connections.
 pub const CLIENTS_MAX: usize = 32;
-/// How long a client may take no byte of an answer.
+/// Timeout for a client that takes no byte of an answer.
 const TAKEN_WITHIN: Duration = Duration::from_secs(5);
-/// How long to wait where the system has no room for another connection.
+/// Wait before the next `accept` where the system has no room for another connection.
 const NO_ROOM: Duration = Duration::from_millis(100);
-/// How long to listen for what a client still sends, so that it gets to read why it was refused.
+/// Time for which a refused client's remaining data are read, so that the client gets to read the reason.
 const LINGER: Duration = Duration::from_millis(500);
 
 /// Pages and data, by path. Clients' threads ask, several at a time.
@@ -33,14 +33,14 @@ pub trait Site: Send + Sync {
 pub enum Response {
     /// A file.
     File {
-        /// Its MIME type.
+        /// MIME type of the file.
         kind: &'static str,
-        /// What it holds.
+        /// Content of the file.
         content: Cow<'static, [u8]>,
     },
     /// Server-sent events.
     Events(Events),
-    /// No answer, and why not.
+    /// Refusal, with status and reason.
     Refused {
         /// The HTTP status.
         status: u16,
@@ -51,7 +51,7 @@ pub enum Response {
 
 /// Events for a client, until it goes or the server ends.
 pub struct Events {
-    /// How long to wait between two.
+    /// Interval between two messages.
     pub every: Duration,
     /// The next one: a line of JSON; `None` ends them.
     pub next: Box<dyn FnMut() -> Option<Arc<str>> + Send>,
@@ -64,7 +64,7 @@ pub struct Bound {
     address: SocketAddr,
 }
 
-/// Why nobody can be served at an address.
+/// Reason why an address can't be served.
 #[derive(Debug)]
 pub struct BindError {
     address: SocketAddr,
@@ -84,7 +84,7 @@ struct Serving {
     site: Box<dyn Site>,
     is_local: bool,
     state: Mutex<State>,
-    /// Told when the server ends.
+    /// Signalled when the server ends.
     ending: Condvar,
 }
 
@@ -145,7 +145,7 @@ impl std::fmt::Display for BindError {
 impl std::error::Error for BindError {}
 
 impl Server {
-    /// Where clients find it.
+    /// Address at which clients connect.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -199,7 +199,7 @@ fn take_connections(listener: &TcpListener, serving: &Arc<Serving>) {
     }
 }
 
-/// Gives a client a thread; one for which there is no room is told so without waiting for it.
+/// Gives a client a thread; refuses a client beyond the limit without waiting for it.
 fn welcome(number: u64, stream: TcpStream, serving: &Arc<Serving>) {
     let Ok(own) = stream.try_clone() else { return };
     {
@@ -242,7 +242,7 @@ fn serve_client(stream: &TcpStream, serving: &Serving) -> io::Result<()> {
     }
 }
 
-/// Reads on for a moment: closing with bytes unread would take back what was answered.
+/// Reads on for a moment: closing with unread data would reset the connection and lose the answer.
 fn linger(mut stream: &TcpStream) -> io::Result<()> {
     stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(LINGER))?;
@@ -266,7 +266,7 @@ fn send(mut stream: &TcpStream, response: &Response, is_head: bool) -> io::Resul
         Response::Events(_) => return Ok(()),
     };
     let mut head = head(status, kind);
-    // A string takes all that is written.
+    // Writing to a string never fails.
     let _ = write!(head, "Content-Length: {}\r\n", content.len());
     if status == 405 {
         head += "Allow: GET, HEAD\r\n";
@@ -294,7 +294,7 @@ fn send_events(mut stream: &TcpStream, mut events: Events, serving: &Serving) ->
     Ok(())
 }
 
-/// The head of an answer, but for what differs and the line that ends it. Pages may load what this server has, and nothing else.
+/// Returns the common head of an answer, without its own fields and the empty line. Pages may load only files of this server.
 fn head(status: u16, kind: &str) -> String {
     format!(
         "HTTP/1.1 {status} {}\r\nContent-Type: {kind}\r\nCache-Control: no-cache\r\nX-Content-Type-Options: nosniff\r\n\

@@ -1,4 +1,4 @@
-//! What a replay tells: counts, and how late frames left and why.
+//! Statistics of a replay: counts, and delays of frames by cause.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -7,41 +7,41 @@ use hdrhistogram::Histogram;
 use weir_trace::{LineLimit, Schedule};
 use weir_units::{CLASSES, Span, Time};
 
-/// Longest delay that is told apart: a minute.
+/// Longest recorded delay, in nanoseconds: a minute.
 const NANOS_MAX: u64 = 60_000_000_000;
 
-/// What a replay has come to.
+/// Statistics of a replay.
 #[derive(Clone, Debug)]
 pub struct ReplayReport {
     /// Each trace.
     pub lanes: Vec<LaneReport>,
-    /// How long the traces' clock stood still, since the task was away from its CPU.
+    /// Time for which the traces' clock stopped while the task was off its CPU.
     pub stood_still: StoodStill,
     /// Whether all frames have left.
     pub is_done: bool,
 }
 
-/// How long the clock of all traces stood still.
+/// Stops of the clock of all traces.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StoodStill {
-    /// How often.
+    /// Number of stops.
     pub times: u64,
-    /// In all.
+    /// Total time stopped.
     pub total: Span,
     /// The longest time.
     pub longest: Span,
 }
 
-/// What a trace has come to.
+/// Statistics of one trace.
 #[derive(Clone, Debug)]
 pub struct LaneReport {
-    /// Its name.
+    /// Name of the trace.
     pub name: String,
     /// Frames that are to leave, over all loops; `None`: without end.
     pub frames: Option<u64>,
     /// Frames that the port took, by class.
     pub sent: [u64; CLASSES],
-    /// Their bytes, with FCS.
+    /// Bytes of the sent frames, with FCS.
     pub sent_bytes: u64,
     /// Frames dropped as their class was paused when they were due, by class.
     pub dropped_paused: [u64; CLASSES],
@@ -49,49 +49,49 @@ pub struct LaneReport {
     pub not_taken: u64,
     /// PAUSE and PFC frames that came from the port.
     pub pauses_received: u64,
-    /// Other frames that came: what the switch sends to the hosts of the trace.
+    /// Other received frames: traffic from the switch to the trace's hosts.
     pub came: u64,
-    /// How often there was no packet buffer; the frame left later.
+    /// Times that no packet buffer was free; the frame left later.
     pub no_buffers: u64,
     /// Frames that the line could not carry when the trace has them, in one pass of it.
     pub line_limit: LineLimit,
-    /// How late frames left. Empty where frames are not due at a time.
+    /// Delays of frames. Empty where frames have no due time.
     pub timing: Timing,
 }
 
-/// How late frames left, in nanoseconds, by why.
+/// Delays of frames in nanoseconds, by cause.
 #[derive(Clone, Debug)]
 pub struct Timing {
     /// All reasons together: when the port took a frame, after it was due.
     pub all: Histogram<u64>,
-    /// As the class was paused, or behind what a pause had held back. Frames that no pause put off are not in it.
+    /// Delay by a pause of the class, or by the backlog of a pause. Excludes frames that no pause delayed.
     pub paused: Histogram<u64>,
-    /// As the task came late to its CPU.
+    /// Delay by the task's absence from its CPU.
     pub machine: Histogram<u64>,
-    /// As the port had no room, for the frame or for those before it. Frames that it took at once are not in it.
+    /// Delay by a port without room, for the frame or for earlier frames. Excludes frames that it accepted at once.
     pub port: Histogram<u64>,
 }
 
 /// The instants of a frame that leaves.
 #[derive(Clone, Copy)]
 pub(super) struct Leaving {
-    /// When the trace has it.
+    /// Due time in the trace.
     pub(super) due: Time,
-    /// When an ideal sender would have sent it: after the pause, and after the frames before it.
+    /// Send time of an ideal sender: after the pause, and after the earlier frames.
     pub(super) ideal: Time,
-    /// When the port last took what it had had no room for.
+    /// Instant at which the port last accepted frames that it had refused.
     pub(super) room: Time,
-    /// When the frame was first offered to the port.
+    /// Instant at which the frame was first offered to the port.
     pub(super) offered: Time,
 }
 
-/// Where reports come out, from the lcore to the control thread.
+/// Passes reports from the lcore to the control thread.
 #[derive(Debug)]
 pub(crate) struct ReplayBoard {
-    /// Set by who wants a report, taken back by the lcore when it has written it.
+    /// Request flag: set by the thread that wants a report, cleared by the lcore when it has written the report.
     asked: AtomicBool,
     pub(super) is_done: AtomicBool,
-    /// Its memory is taken at the start, so that the lcore takes none.
+    /// Report memory, allocated at the start, so that the lcore allocates none.
     report: Mutex<(Vec<LaneReport>, StoodStill)>,
 }
 
@@ -184,7 +184,7 @@ impl ReplayBoard {
 
     /// Answers who asks.
     pub(super) fn serve<'l>(&self, lanes: impl Iterator<Item = &'l LaneReport>, stood: StoodStill) {
-        // Acquire and release: the pair makes the report come after what was asked for, and be whole.
+        // Acquire and release: the pair orders the report after the request, and makes it whole.
         if self.asked.load(Ordering::Acquire) {
             let mut report = self.report.lock().unwrap_or_else(PoisonError::into_inner);
             report.0.iter_mut().zip(lanes).for_each(|(own, lane)| own.copy_counts(lane));
@@ -212,7 +212,7 @@ impl ReplayBoard {
     }
 }
 
-/// Adds a delay; what is out of bounds counts as the bound.
+/// Records a delay; values out of bounds count as the bound.
 #[inline]
 fn record(histogram: &mut Histogram<u64>, delay: Span) {
     histogram.saturating_record(delay.as_nanos().max(1));
@@ -222,7 +222,7 @@ fn record(histogram: &mut Histogram<u64>, delay: Span) {
 mod tests {
     use super::*;
 
-    /// What each histogram has of a frame that was due at 1 us.
+    /// Returns each histogram's value for a frame that was due at 1 us.
     fn parts(ideal: u64, room: u64, offered: u64, now: u64) -> [Option<u64>; 4] {
         let mut timing = Timing { all: histogram(), paused: histogram(), machine: histogram(), port: histogram() };
         let at = Time::from_nanos;

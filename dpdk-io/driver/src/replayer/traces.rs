@@ -14,15 +14,15 @@ use super::{FarEnd, Lane};
 /// A trace that is to be replayed.
 #[derive(Debug)]
 pub struct Trace<'c> {
-    /// What the report calls it.
+    /// Name in the report.
     pub name: String,
-    /// Its file and how it is replayed.
+    /// Capture file and its replay settings.
     pub config: &'c ReplayConfig,
     /// Other addresses.
     pub rewriting: &'c Rewriting,
     /// The switch's classes, by which it pauses frames.
     pub classes: &'c ClassConfig,
-    /// The class of what has none.
+    /// Priority of frames without one.
     pub priority: u8,
     /// The rate of the port's link, where it is known.
     pub rate: Option<BitRate>,
@@ -30,7 +30,7 @@ pub struct Trace<'c> {
     pub frame_bytes_max: usize,
 }
 
-/// What ports of a switch's file send: the frames as they are.
+/// Rewriting that leaves frames unchanged, for ports of a switch's file.
 pub(crate) static AS_IT_IS: Rewriting = Rewriting { mappings: Vec::new(), source: None, destination: None };
 
 /// A trace and the end of the link that it is sent on.
@@ -74,7 +74,7 @@ impl<'c> Trace<'c> {
     }
 }
 
-/// Half of what is free: the rest is for packet memory and for others.
+/// Limit of trace memory: half of the available memory. The rest is for packet memory and other processes.
 fn memory_bytes_max() -> u64 {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -1,4 +1,4 @@
-//! Captures of a running switch's frames: begun, and ended with what they had given back.
+//! Start and end of captures of a running switch's frames.
 
 use std::sync::{Arc, PoisonError};
 
@@ -41,7 +41,7 @@ impl RunningSwitches {
         Ok(Some(capture))
     }
 
-    /// Has lcores let go of captures that are over, and frees what those had. To be called now and then.
+    /// Makes lcores release ended captures, and frees their memory. Call it periodically.
     pub fn end_captures(&self) {
         let mut has_ended = false;
         for switch in &self.switches {

@@ -11,9 +11,8 @@ use crate::link_rate;
 use crate::netdevs::PortEvent;
 
 impl RunningSwitches {
-    /// What became of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link from
-    /// then on, until one of its name is made again: ports that are ours and not DPDK's then go over to that. To be called
-    /// before [`RunningSwitches::update_links`].
+    /// Returns changes of the kernel's interfaces below ports since the last call. A port whose interface is gone has no link until an
+    /// interface of its name exists again; netdev ports then reattach to that. Call it before [`RunningSwitches::update_links`].
     pub fn netdev_events(&self) -> Vec<PortEvent> {
         let mut events = self.netdevs.poll();
         for told in events.iter_mut().filter(|told| matches!(told.event, NetdevEvent::Made(_))) {
@@ -30,8 +29,7 @@ impl RunningSwitches {
         events
     }
 
-    /// Looks at every port's link and its speed, and tells the pipeline; returns the ports whose link changed. What becomes of
-    /// the rates of ports is logged.
+    /// Reads every port's link and speed and updates the pipeline; returns the ports whose link changed. Rate changes are logged.
     pub fn update_links(&self) -> Vec<(usize, PortId, bool)> {
         let mut changed = Vec::new();
         let asks = self.rates.turn();
@@ -42,8 +40,8 @@ impl RunningSwitches {
                 let link = port.as_ref().map(|port| if port.is_removed() { Ok(no_link) } else { port.link() });
                 let Some(Ok(mut link)) = link else { continue };
                 let (id, config) = (PortId(number as u16), &switch.config.ports[number]);
-                // Each port's carrier is told by one alone, as two do not tell of a change at the same time: DPDK's driver for AF_XDP
-                // says that every link is up, and there it is netlink.
+                // One source alone reports each port's carrier, as two would report a change at different times. DPDK's AF_XDP driver says
+                // that every link is up, so netlink is its source.
                 if matches!(config.device, Device::AfXdp(_)) {
                     link.up = self.netdevs.has_carrier(index, number);
                 }
@@ -72,8 +70,7 @@ impl RunningSwitches {
         changed
     }
 
-    /// Which queues the guests at vhost-user ports have enabled by now, where that has changed since the last call and is to be
-    /// told.
+    /// Returns changes of the guests' enabled queues at vhost-user ports since the last call.
     pub fn guest_queues(&self) -> Vec<GuestQueues> {
         let mut news = Vec::new();
         for (index, switch) in self.switches.iter().enumerate() {

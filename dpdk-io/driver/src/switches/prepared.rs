@@ -49,15 +49,15 @@ pub struct PreparedSwitches<'a> {
     replays: Option<Arc<ReplayBoard>>,
 }
 
-/// Which ports have taps: by switch and port.
+/// Tap plans by switch and port.
 pub type TapPlans<'p> = &'p dyn Fn(usize, usize) -> Option<TapPlan>;
 
-/// Where copies of a port's frames come out, in one direction and of one queue.
+/// Receiver of copies of a port's frames, in one direction and of one queue.
 #[derive(Debug)]
 pub struct PortTap {
     /// The switch, by its place.
     pub switch: usize,
-    /// Its port.
+    /// Port of the tap.
     pub port: PortId,
     /// The frames.
     pub tapped: Tapped,
@@ -66,8 +66,8 @@ pub struct PortTap {
 struct TaskBox(Box<dyn Task>);
 
 impl<'a> PreparedSwitches<'a> {
-    /// Opens the ports and builds the switches. `extra_mbufs` are for other tasks in the process. On an error
-    /// everything that was opened is closed again.
+    /// Opens the ports and builds the switches. `extra_mbufs` are for other tasks in the process. On an error everything already opened is
+    /// closed again.
     pub fn prepare(
         runtime: &'a Runtime,
         switches: &[SwitchConfig],
@@ -77,7 +77,7 @@ impl<'a> PreparedSwitches<'a> {
         PreparedSwitches::prepare_tapped(runtime, switches, placement, extra_mbufs, &|_, _| None)
     }
 
-    /// As [`PreparedSwitches::prepare`], with taps on ports: copies of their frames come out at [`PreparedSwitches::take_taps`].
+    /// Prepares like [`PreparedSwitches::prepare`], with taps on ports, whose copies [`PreparedSwitches::take_taps`] returns.
     pub fn prepare_tapped(
         runtime: &'a Runtime,
         switches: &[SwitchConfig],
@@ -132,7 +132,7 @@ impl<'a> PreparedSwitches<'a> {
         self.add_task(cpu, Box::new(replayer));
     }
 
-    /// No switch, for tasks on devices of their own: with this memory, and an lcore on each CPU, which polls.
+    /// Creates a process without switches, for tasks on devices of their own: with this memory, and a polling lcore on each CPU.
     pub fn without_switches(
         runtime: &'a Runtime,
         cpus: &[u32],
@@ -279,7 +279,7 @@ impl<'a> PreparedSwitches<'a> {
         Ok((rx, tx))
     }
 
-    /// Has another task polled on the CPU at this position of the placement, after what is there.
+    /// Adds a task to the CPU at this position of the placement, polled after the existing tasks.
     pub fn add_task(&mut self, cpu: usize, task: Box<dyn Task>) {
         let cpus = self.tasks.len();
         self.tasks[cpu % cpus].push(TaskBox(task));
@@ -290,7 +290,7 @@ impl<'a> PreparedSwitches<'a> {
         &self.store
     }
 
-    /// Where copies of frames come out.
+    /// Returns the receivers of frame copies.
     pub fn take_taps(&mut self) -> Vec<PortTap> {
         std::mem::take(&mut self.taps)
     }
@@ -300,7 +300,7 @@ impl<'a> PreparedSwitches<'a> {
         self.clock
     }
 
-    /// What the lcores of switch `index` share.
+    /// State shared by the lcores of switch `index`.
     pub fn shared(&self, index: usize) -> &Arc<Shared> {
         &self.switches[index].shared
     }
@@ -367,14 +367,14 @@ fn read_trace(config: &SwitchConfig, port: usize, end: RingEnd) -> Result<TraceE
     Ok((trace, capture, FarEnd::Ring(end)))
 }
 
-/// Switches that share lcores share the idle policy: the one that burns most.
+/// Common idle policy of switches that share lcores: the policy that uses most CPU time.
 fn idlest(switches: &[SwitchConfig]) -> Idle {
     let policies = switches.iter().map(|switch| switch.idle);
     policies.min_by_key(|idle| *idle as u8).unwrap_or(Idle::Yield)
 }
 
-/// Whether what sends to this device waits while the device is not polled, or an lcore can wait for it. NICs and AF_XDP's rings
-/// do neither: they drop what does not fit their descriptors.
+/// Returns true if senders to this device wait while it is not polled, or an lcore can wait for their frames. NICs and AF_XDP's rings do
+/// neither: they drop frames that do not fit their descriptors.
 fn waits_or_wakes(device: &Device) -> bool {
     !matches!(device, Device::Pci(_) | Device::AfXdp(_))
 }

@@ -13,9 +13,9 @@ use super::RunningSwitches;
 pub enum Removal {
     /// The device is taken away. Its port has no link from now on, and lcores no longer use it.
     Requested,
-    /// DPDK has closed it, and the kernel has it back.
+    /// DPDK has closed the device, and the kernel has it back.
     Released,
-    /// DPDK failed to close it; the port is closed all the same.
+    /// DPDK failed to close the device; the port is closed all the same.
     Failed(PortError),
 }
 

@@ -1,4 +1,4 @@
-//! What switches and their ports' devices tell of themselves.
+//! Reports of switches and their ports' devices.
 
 use std::sync::Arc;
 
@@ -15,14 +15,14 @@ use crate::replayer::ReplayReport;
 pub struct Stopped {
     /// Each switch's last report, everything given back.
     pub reports: Vec<Report>,
-    /// Each lcore's CPU and what its loop tells.
+    /// Each lcore's CPU and its loop's statistics.
     pub lcores: Vec<(u32, Arc<LcoreStats>)>,
-    /// Mbufs that did not come back: 0, or a leak. Mbufs that devices keep when they are closed are not counted
-    /// ([`weir_dpdk_io::Port::mbufs_kept_max`]), so that a smaller leak beside an AF_XDP port is not seen.
+    /// Mbufs that did not return: above 0 is a leak. Mbufs that devices keep when they are closed are not counted
+    /// ([`weir_dpdk_io::Port::mbufs_kept_max`]), so a smaller leak next to an AF_XDP port is not seen.
     pub mbufs_missing: u32,
     /// Each switch's ports' devices at the end.
     pub devices: Vec<Vec<DeviceReport>>,
-    /// What the replay of traces came to, where there was one.
+    /// Statistics of the replay of traces, if there was one.
     pub replay: Option<ReplayReport>,
 }
 
@@ -33,17 +33,17 @@ impl Stopped {
     }
 }
 
-/// What a port's device tells of itself.
+/// Report of a port's device.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DeviceReport {
-    /// Its own statistics, where it keeps any.
+    /// Statistics of the device, if it keeps any.
     pub stats: Option<PortStats>,
     /// The most frames that stood in its transmit queue, out of the MMU's sight; `None` where it does not tell.
     pub backlog_max: Option<u32>,
     /// Frames that left by queue 0 as the guest takes none from their own; 0 for a port with one queue.
     pub queue_fallbacks: u64,
-    /// What it lost.
+    /// Losses of the device.
     pub losses: DeviceLosses,
-    /// What the NIC between it and the switch has counted; `None` where there is none.
+    /// Counters of the NIC between device and switch; `None` without one.
     pub nic: Option<ModelReport>,
 }

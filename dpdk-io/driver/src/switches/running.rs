@@ -1,4 +1,4 @@
-//! Switches that run, as the control thread has them: what they report, and what their devices tell.
+//! Running switches, as the control thread queries them: reports of switches and devices.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl RunningSwitches {
         Time::from_picos(self.clock.now_ps())
     }
 
-    /// How fast the counter runs that the clock goes by, in Hz.
+    /// Frequency of the clock's time-stamp counter, in Hz.
     pub fn counter_hz(&self) -> u64 {
         self.clock.frequency_hz()
     }
@@ -57,7 +57,7 @@ impl RunningSwitches {
         (0..self.switches.len()).map(|index| self.report(index)).collect()
     }
 
-    /// All that [`RunningSwitches::stop`] would tell, as of now; frames on their way are no leak, so no mbufs are missing.
+    /// Returns the report of [`RunningSwitches::stop`] as of now. Frames in flight are no leak, so no mbufs are missing.
     pub fn so_far(&self) -> Result<Stopped, DriverError> {
         Ok(Stopped {
             reports: self.reports()?,
@@ -68,7 +68,7 @@ impl RunningSwitches {
         })
     }
 
-    /// What the replay of traces has come to; `None` where there is none.
+    /// Statistics of the replay of traces; `None` without one.
     pub(crate) fn replay_report(&self) -> Option<ReplayReport> {
         let patience = self.patience();
         self.replays.as_ref().map(|board| board.collect(|| self.waits(&patience)))
@@ -79,12 +79,12 @@ impl RunningSwitches {
         self.replays.as_ref().map(|board| board.is_done())
     }
 
-    /// What the lcores of switch `index` share.
+    /// State shared by the lcores of switch `index`.
     pub fn shared(&self, index: usize) -> &Arc<Shared> {
         &self.switches[index].shared
     }
 
-    /// Each lcore's CPU and what its loop tells.
+    /// Each lcore's CPU and its loop's statistics.
     pub fn lcores(&self) -> impl Iterator<Item = (u32, &LcoreStats)> {
         self.lcores.iter().map(|(cpu, _, stats)| (*cpu, &**stats))
     }
@@ -94,14 +94,14 @@ impl RunningSwitches {
         self.lcores.iter().any(|(_, handle, _)| handle.is_finished())
     }
 
-    /// What the device of each port of switch `index` lost since the start; nothing for a clone. To be called every second or
-    /// so, see [`weir_dpdk_io::LossMeter::read`].
+    /// Losses at each port's device of switch `index` since the start; none for a clone. Call it about every second, see
+    /// [`weir_dpdk_io::LossMeter::read`].
     pub fn device_losses(&self, index: usize) -> Vec<DeviceLosses> {
         let switch = &self.switches[index];
         switch.losses.read(&switch.ports)
     }
 
-    /// What the NIC in front of the host at each port of switch `index` has counted; `None` where there is none.
+    /// Counters of the NIC in front of the host at each port of switch `index`; `None` without one.
     pub fn nic_reports(&self, index: usize) -> Vec<Option<ModelReport>> {
         let patience = self.patience();
         let report =
@@ -115,7 +115,7 @@ impl RunningSwitches {
         reports.flatten().map(|report| report.to_host.held).sum()
     }
 
-    /// What the device of each port of switch `index` tells of itself; nothing for a clone.
+    /// Report of each port's device of switch `index`; empty for a clone.
     pub(crate) fn device_reports(&self, index: usize) -> Vec<DeviceReport> {
         let switch = &self.switches[index];
         let report = |(((port, backlog), losses), nic): (((&Option<Port>, &Arc<DeviceBacklog>), _), _)| {

@@ -1,4 +1,4 @@
-//! The end of running switches: what they hold is sent or given up, and what they counted is told.
+//! Stop of running switches: buffered frames are sent or dropped, and the final counters reported.
 
 use std::mem;
 use std::thread;
@@ -13,7 +13,7 @@ use crate::error::DriverError;
 use crate::task::Phase;
 
 impl RunningSwitches {
-    /// Stops: no more frames are received, what is held is sent for up to `drain`, the rest is given up and counted.
+    /// Stops the switches. No more frames are received, buffered frames are sent for up to `drain`, the rest is dropped and counted.
     pub fn stop(mut self, drain: Duration) -> Result<Stopped, DriverError> {
         self.control.enter(Phase::Drain);
         let deadline = Instant::now() + drain;
@@ -55,7 +55,7 @@ impl RunningSwitches {
         Ok(Stopped { reports: reports?, lcores, mbufs_missing, devices, replay })
     }
 
-    /// Waits until NICs have given up what they had; their last answer stays.
+    /// Waits until NICs have dropped their frames; their last report stays.
     fn wait_for_nics(&self, index: usize) {
         // The first answer may be of a poll that began before, and so is thrown away.
         self.nic_reports(index);
@@ -67,7 +67,7 @@ impl RunningSwitches {
         }
     }
 
-    /// Reports until what the lcores hand each other while they give up is gone.
+    /// Reports until no frames are left that lcores hand each other while they discard.
     fn report_discarded(&self, index: usize) -> Result<Report, DriverError> {
         for _ in 0..100 {
             let report = self.report(index)?;

@@ -1,4 +1,4 @@
-//! Metrics of what decides who pauses: buffer policies, and flow controls that are not PFC's.
+//! Metrics of buffer policies, and of flow controls other than PFC's.
 
 use std::fmt;
 

@@ -23,7 +23,7 @@ impl LengthHistogram {
         LengthHistogram { sum: delay.sum_ns as f64 / 1e9, count: delay.count, buckets }
     }
 
-    /// From gaps as lcores count them, into a bucket for each doubling.
+    /// Converts gaps as lcores count them into a bucket for each doubling.
     pub(super) fn of_gaps(gaps: &[GapBucket]) -> LengthHistogram {
         let bound = |n: usize| 128u64 << n;
         let mut buckets: Vec<(f64, u64)> = (0..GAP_BUCKETS).map(|n| (bound(n) as f64 / 1e9, 0)).collect();
@@ -49,5 +49,5 @@ impl EncodeMetric for LengthHistogram {
     }
 }
 
-/// From 128 ns to 8.6 s.
+/// Number of gap buckets, from 128 ns to 8.6 s.
 const GAP_BUCKETS: usize = 27;

@@ -11,7 +11,7 @@ use weir_bench::{Latency, Spread};
 use weir_experiments::table::{Table, count};
 use weir_units::{BitRate, Span, WIRE_OVERHEAD_BYTES};
 
-/// What came of `weir bench forwarding`.
+/// Tables of `weir bench forwarding`.
 pub(super) fn forwarding(report: &ForwardingReport) -> String {
     let mut text = head(&report.machine, &report.neighbours);
     let paths = if report.across { ", frames leave on another lcore than they came to" } else { "" };
@@ -52,7 +52,7 @@ pub(super) fn forwarding(report: &ForwardingReport) -> String {
     text
 }
 
-/// What came of `weir bench rfc2544`.
+/// Tables of `weir bench rfc2544`.
 pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
     let mut text = head(&report.machine, &report.neighbours);
     let kind = if report.is_lossless { "lossless" } else { "lossy" };
@@ -92,7 +92,7 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
     ]);
     for size in &report.sizes {
         let wire_bits = 8.0 * (u64::from(size.frame_bytes) + WIRE_OVERHEAD_BYTES) as f64;
-        // In a unit of which a frame a second is so much; of a search that is not finished as far as it came.
+        // Throughput in a unit of `unit` per frame/s; of an unfinished search the bounds so far.
         let throughput = |unit: f64, digits: usize| match (&size.throughput, &size.searched) {
             (Some(found), _) => format!("{:.digits$}", found.fps * unit),
             (None, Some(searched)) => within(searched, unit, digits),
@@ -176,7 +176,7 @@ pub(super) fn rfc2544(report: &Rfc2544Report) -> String {
     text
 }
 
-/// Where a throughput is that was searched for: above what was carried, below what was not.
+/// Bounds of an unfinished throughput search: above the carried rate, below the rate with losses.
 fn within(Searched { carried_fps, lost_fps }: &Searched, unit: f64, digits: usize) -> String {
     let told = |fps: f64| format!("{:.digits$}", fps * unit);
     match (carried_fps, lost_fps) {
@@ -187,7 +187,7 @@ fn within(Searched { carried_fps, lost_fps }: &Searched, unit: f64, digits: usiz
     }
 }
 
-/// What came of `weir bench pause`.
+/// Tables of `weir bench pause`.
 pub(super) fn pause(report: &PauseReport) -> String {
     let mut text = head(&report.machine, &report.neighbours);
     let rounds = report.layouts.first().map_or(0, |layout| layout.rounds.len());
@@ -239,7 +239,7 @@ pub(super) fn pause(report: &PauseReport) -> String {
     text
 }
 
-/// What came of `weir bench idle`.
+/// Tables of `weir bench idle`.
 pub(super) fn idle(report: &IdleReport) -> String {
     let mut text = head(&report.machine, &report.neighbours);
     let rounds = report.direct.len();

@@ -1,4 +1,4 @@
-//! `weir doctor`: what there is of this machine, and what is lacking, with a file or without one.
+//! `weir doctor`: resources of this machine, and missing requirements, with a file or without.
 
 use std::fs;
 use std::path::Path;
@@ -37,7 +37,7 @@ fn cpus() -> Finding {
     }
 }
 
-/// How to keep CPUs of these free: up to two, and the last, as the kernel's own work is mostly on the first.
+/// Describes how to isolate up to two of these CPUs: the last, as the kernel's own work is mostly on the first.
 fn isolation(allowed: &[u32]) -> String {
     let kept: Vec<String> =
         allowed[(allowed.len() - (allowed.len() / 2).min(2))..].iter().map(u32::to_string).collect();

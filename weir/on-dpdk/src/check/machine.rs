@@ -1,4 +1,4 @@
-//! What the switches take of this machine: lcores, memory, devices.
+//! Resources of this machine for the switches: lcores, memory, devices.
 
 use weir_config::{ConfigErrors, SwitchConfig};
 use weir_dpdk_driver::{DriverError, Memory, Placement};
@@ -7,7 +7,7 @@ use weir_experiments::real_frames::{self, Lcores, MachineFindings, OnCpu, Packet
 use super::{losses, nics};
 use crate::below_rate;
 
-/// This machine, and where the switches' lcores are on it, if it has the CPUs for them.
+/// Placement of the switches' lcores on this machine, if it has the CPUs for them.
 pub(crate) struct Machine {
     placement: Result<Placement, DriverError>,
 }

@@ -6,7 +6,7 @@ use weir_experiments::real_frames::{NicFound, PollGap};
 use weir_switch_core::flow_control::RATE_UNKNOWN;
 use weir_units::{Bytes, LINK_OVERHEAD, Span};
 
-/// What there is to say of the NICs.
+/// Findings on the NICs.
 #[derive(Default)]
 pub(super) struct Nics {
     pub nics: Vec<NicFound>,
@@ -14,7 +14,7 @@ pub(super) struct Nics {
     pub poll_gap: Option<PollGap>,
 }
 
-/// The NICs that the files name, with the memory that they will have and what their descriptors cover.
+/// Returns the NICs that the files name, with their memory and the poll gap that their descriptors cover.
 pub(super) fn found(switches: &[SwitchConfig], memory: Memory, cpus: &[u32]) -> Nics {
     let ports = switches.iter().flat_map(|switch| &switch.ports);
     let nics: Vec<(&PortConfig, &str)> = ports.filter_map(|port| Some((port, address(port)?))).collect();
@@ -84,7 +84,7 @@ fn addresses(access: Access, memory: Memory) -> &'static str {
     }
 }
 
-/// For how long these receive descriptors hold what comes, in frames of this length.
+/// Time at line rate that these receive descriptors cover, in frames of this length.
 fn covered(port: &PortConfig, descriptors: u16, frame_bytes: u64) -> Span {
     let rate = port.rate.unwrap_or(RATE_UNKNOWN);
     rate.time_for((Bytes::new(frame_bytes) + LINK_OVERHEAD) * u64::from(descriptors))

@@ -36,7 +36,7 @@ pub(super) struct CaptureStream {
     capture: Capture,
     about: About,
     pcapng: PcapNgWriter<Vec<u8>>,
-    /// By port: its interface, and how many frames were written.
+    /// Capture interface and number of written frames, by port.
     interfaces: Vec<Option<(u32, u64)>>,
     taken: Vec<CapturedFrame>,
     /// Frames that may come after others of another lcore.
@@ -47,7 +47,7 @@ pub(super) struct CaptureStream {
     is_over: bool,
 }
 
-/// What a frame's comment is made of.
+/// Source of a frame's comment.
 struct About {
     ports: Vec<String>,
     shared: Arc<Shared>,
@@ -98,7 +98,7 @@ impl CaptureLog {
         Ok((Capturing { switch: config.name.clone(), ports: names }, stream))
     }
 
-    /// Has lcores let go of captures that are over, and logs what came of them.
+    /// Makes lcores release ended captures, and logs their results.
     pub(super) fn end_over(&mut self, running: &RunningSwitches) {
         if self.under_way.is_empty() {
             return;
@@ -107,7 +107,7 @@ impl CaptureLog {
         self.tell_over();
     }
 
-    /// Logs what came of captures that are over, each once.
+    /// Logs the results of ended captures, each once.
     pub(super) fn tell_over(&mut self) {
         self.under_way.retain(|(switch, ports, state)| {
             if state.is_over() {
@@ -120,7 +120,7 @@ impl CaptureLog {
     }
 }
 
-/// The ports that are captured, and what of them.
+/// Filter of the frames to capture.
 fn wanted(
     config: &SwitchConfig,
     index: usize,
@@ -205,7 +205,7 @@ impl Stream for CaptureStream {
         if self.until.is_some_and(|until| Instant::now() >= until) {
             self.end();
         }
-        // What was in the rings before is all in them now.
+        // The rings hold all earlier frames now.
         let is_last = self.is_ending;
         self.capture.take(&mut self.taken);
         let now = Instant::now();

@@ -1,4 +1,4 @@
-//! What happened last, for `weir show events`.
+//! Recent events, for `weir show events`.
 
 use std::collections::VecDeque;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -10,10 +10,10 @@ use weir_control::state::Event;
 pub(crate) struct EventLog(VecDeque<Event>);
 
 impl EventLog {
-    /// How many are kept.
+    /// Number of events kept.
     const MOST: usize = 1_000;
 
-    /// Notes what happens now.
+    /// Records an event with the current time.
     pub(crate) fn note(&mut self, switch: &str, port: Option<&str>, class: Option<usize>, event: &str, detail: String) {
         if self.0.len() == Self::MOST {
             self.0.pop_front();

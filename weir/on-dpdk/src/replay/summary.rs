@@ -1,4 +1,4 @@
-//! What a replay came to, as tables and as JSON.
+//! Results of a replay, as tables and as JSON.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use weir_dpdk_driver::LcoreStats;
 use weir_dpdk_driver::replayer::{LaneReport, ReplayReport};
 use weir_experiments::table::{Table, count};
 
-/// What a replay came to. In times of nanoseconds.
+/// Results of a replay. Times are in nanoseconds.
 #[derive(Serialize)]
 pub(crate) struct ReplaySummary {
     /// Whether all frames have left.
@@ -37,11 +37,11 @@ struct TraceSummary {
     dropped_paused_by_class: [u64; 8],
     /// Offered to the port, and not taken when the replay ended.
     not_taken: u64,
-    /// Not yet due, or held back by a pause, when the replay was ended.
+    /// Frames not yet due, or held back by a pause, when the replay was ended.
     left: Option<u64>,
     /// Frames of the file that can't be sent.
     refused: u64,
-    /// What of the file was not sent as it is, in words.
+    /// Description of the file's frames that were not sent unchanged.
     left_out: String,
     pauses_received: u64,
     other_frames_received: u64,
@@ -49,13 +49,13 @@ struct TraceSummary {
     /// Frames, in one pass, that the line can't carry when the trace has them, and for how long at most they are put off.
     put_off_by_line: u64,
     put_off_by_line_max_ns: u64,
-    /// From when a frame was due to when the port had it.
+    /// Delay from a frame's due time until the port had it.
     late_ns: Latency,
     /// The part that is the machine's: the replay came late to its CPU.
     late_machine_ns: Latency,
-    /// The part that pauses made, of the frames that they put off.
+    /// Part of the delay by pauses, of the frames that pauses delayed.
     late_paused_ns: Latency,
-    /// The part for which the port had no room, of the frames that waited for it.
+    /// Part of the delay by a port without room, of the frames that waited for room.
     late_port_ns: Latency,
 }
 
@@ -72,14 +72,14 @@ impl ReplaySummary {
         }
     }
 
-    /// Says of each trace what of its file was not taken.
+    /// Sets each trace's description of skipped frames.
     pub(crate) fn name_left_out(&mut self, refused: &[u64], left_out: &[String]) {
         for ((trace, refused), left_out) in self.traces.iter_mut().zip(refused).zip(left_out) {
             (trace.refused, trace.left_out) = (*refused, left_out.clone());
         }
     }
 
-    /// What makes the replay a failure, if anything does.
+    /// Reason why the replay failed, if it did.
     pub(crate) fn fault(&self) -> Option<String> {
         let trace = self.traces.iter().find(|trace| trace.not_taken > 0)?;
         Some(format!(

@@ -1,4 +1,4 @@
-//! What was read and checked comes into force.
+//! Applies a configuration that was read and checked.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::Setup;
 /// Attempts to enter a static address that an lcore has overwritten meanwhile.
 const TRIES: usize = 5;
 
-/// Tells a switch's lcores what differs from before: these keys. Says what follows, a sentence each.
+/// Sends a switch's lcores the changed keys. Returns notes on the consequences, a sentence each.
 ///
 /// # Errors
 /// The running switch can't take it; then nothing has changed.
@@ -67,7 +67,7 @@ pub(super) fn apply(
     Ok(notes)
 }
 
-/// What the running switch has from its start, and a new configuration asks more of.
+/// Checks limits fixed at the start against a new configuration's needs.
 fn check(shared: &Shared, before: &SwitchConfig, wanted: &SwitchConfig) -> Result<(), String> {
     let layout = shared.mmu.layout();
     for (number, (was, port)) in before.ports.iter().zip(&wanted.ports).enumerate() {
@@ -116,7 +116,7 @@ fn set_rate(shared: &Shared, id: PortId, port: &PortConfig, notes: &mut Vec<Stri
     }
 }
 
-/// Has a port speak another flow control; returns what follows.
+/// Switches a port to another flow control; returns a note on the consequences.
 fn turn(shared: &Shared, id: PortId, config: &SwitchConfig, port: &PortConfig) -> Option<String> {
     let (name, spoken) = (&port.name, port.flow_control.name());
     if !shared.set_flow_control(id, port.flow_control.tells()) {
@@ -134,7 +134,7 @@ fn turn(shared: &Shared, id: PortId, config: &SwitchConfig, port: &PortConfig) -
     }
 }
 
-/// What becomes of frames of a port that is closed or opened.
+/// Describes the fate of frames at a port that is closed or opened.
 fn state_note(shared: &Shared, id: PortId, port: &PortConfig) -> Option<String> {
     let held: u64 = Class::ALL.iter().map(|class| shared.mmu.egress_length(QueueId::new(id, *class))).sum();
     let name = &port.name;
@@ -191,7 +191,7 @@ fn above(shared: &Shared, config: &SwitchConfig, now: Time) -> Vec<String> {
     notes
 }
 
-/// Enters and removes static addresses. What was entered is removed again if one finds no room.
+/// Enters and removes static addresses. If one finds no room, the entered ones are removed again.
 fn set_static_macs(
     running: &RunningSwitches,
     shared: &Shared,

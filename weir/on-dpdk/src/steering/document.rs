@@ -1,8 +1,14 @@
-//! A switch's file as text that is changed key by key, and keeps its comments.
+//! Switch file as text that is changed key by key, and keeps its comments.
 //!
-//! A key is the path of the file's tables, with what tells elements of lists apart in place of their number: `buffer.dt.alpha`,
-//! `ports.p0.rate` (a port's name), `classes.queues.3.weight` (its class), `buffer.rates.25Gbps.headroom` (the ports' rate), `static_macs.02:00:00:00:00:01` (whose value is
-//! the port). Values are as in the file; the quotes of a text may be left out.
+//! A key is the path of the file's tables. A list's element is named by its distinguishing value in place of its index. Examples:
+//!
+//! - `buffer.dt.alpha`
+//! - `ports.p0.rate` (a port's name)
+//! - `classes.queues.3.weight` (its class)
+//! - `buffer.rates.25Gbps.headroom` (the ports' rate)
+//! - `static_macs.02:00:00:00:00:01` (whose value is the port)
+//!
+//! Values are as in the file; the quotes of a text may be left out.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +22,7 @@ pub(crate) struct Document(DocumentMut);
 /// A list whose elements have names of their own.
 struct List {
     path: &'static [&'static str],
-    /// The key that tells its elements apart.
+    /// Key whose value distinguishes the list's elements.
     named_by: &'static str,
     /// The one other key, where it is the element's value.
     value: Option<&'static str>,
@@ -38,7 +44,7 @@ impl Document {
         text.parse().map(Document)
     }
 
-    /// The text, with what was changed.
+    /// Returns the text with the changes.
     pub(crate) fn text(&self) -> String {
         self.0.to_string()
     }
@@ -61,10 +67,10 @@ impl Document {
         elements(ports).into_iter().filter_map(|port| name_of(port, "name")).collect()
     }
 
-    /// Gives a key another value, or leaves it to its default.
+    /// Sets a key to a value, or to its default.
     ///
     /// # Errors
-    /// There can be no such key. Wrong values and unknown keys are for whoever reads the text.
+    /// The key is malformed. Wrong values and unknown keys are errors of the text's reader.
     pub(crate) fn set(&mut self, key: &str, value: Option<&str>) -> Result<(), String> {
         let path = self.path(key)?;
         match path {
@@ -151,7 +157,7 @@ impl Document {
 enum Path {
     Plain(Vec<String>),
     InList {
-        /// Which of [`LISTS`].
+        /// Index in [`LISTS`].
         list: usize,
         name: String,
         rest: Vec<String>,
@@ -172,7 +178,7 @@ fn checked(key: &str, path: Vec<String>) -> Result<Vec<String>, String> {
 fn value_of(text: &str) -> Value {
     let text = text.trim();
     match text.parse::<Value>() {
-        // What looks like a time of day is a text here: no key has dates.
+        // A time of day is a text here: no key has dates.
         Ok(Value::Datetime(_)) | Err(_) => Value::from(text),
         Ok(value) => value.decorated(" ", ""),
     }
@@ -298,7 +304,7 @@ fn push(item: &mut Item, list: &List, name: &str) -> usize {
     }
 }
 
-/// What tells an element apart: a text, or a number.
+/// Name of an element: a text, or a number.
 fn name_of(element: &dyn TableLike, key: &str) -> Option<String> {
     let value = element.get(key)?.as_value()?;
     let text = value.as_str().map(str::to_owned).or_else(|| value.as_integer().map(|number| number.to_string()))?;
@@ -468,7 +474,7 @@ port = "p0"
     }
 
     proptest::proptest! {
-        /// Whatever a client sends, the text stays one of TOML, and says what was set.
+        /// Client input of any kind leaves valid TOML, which contains the set values.
         #[test]
         fn any_key_and_value_leave_a_text_that_reads(
             changes in proptest::collection::vec((key(), proptest::option::of(value())), 1..6),

@@ -165,7 +165,7 @@ pub(super) fn pause_table(switch: &SwitchSummary) -> Table {
     table
 }
 
-/// What [`SwitchSummary::pause_delay_ns`] is the delay of, for the flow control that the ports speak.
+/// Description of [`SwitchSummary::pause_delay_ns`] for the ports' flow control.
 pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
     let stages = switch.ports.iter().any(|port| port.speaks.tells() == Tells::Stages);
     let pauses = switch.ports.iter().any(|port| port.speaks.tells().off_classes());
@@ -176,7 +176,7 @@ pub(super) fn message_delay(switch: &SwitchSummary) -> &'static str {
     }
 }
 
-/// The control frames of each port that had any, and what was wrong with them; kinds that no port had are left out.
+/// Table of each port's control frames and their errors; empty columns are left out.
 pub(super) fn message_table(switch: &SwitchSummary) -> Table {
     type Count = fn(&PortSummary) -> u64;
     let kinds: [(&str, Count); 13] = [
@@ -282,7 +282,7 @@ fn watchdog_table(switch: &SwitchSummary) -> Table {
     table
 }
 
-/// What policy and flow control show of queues when the run ended; empty where they show nothing.
+/// Table of gauges of policy and flow control when the run ended; empty without gauges.
 fn gauge_table(switch: &SwitchSummary) -> Table {
     let classes = || switch.ports.iter().flat_map(|port| port.classes.iter().map(move |class| (port, class)));
     let gauges = distinct_gauges(classes().flat_map(|(_, class)| &class.gauges.0).map(|(gauge, _)| *gauge));

@@ -32,7 +32,7 @@ fn moving(switch: &SwitchConfig) -> Option<String> {
     })
 }
 
-/// Whether all lossless queues together may take more of the shared buffer than there is, at least one with a promise.
+/// Warns if all lossless queues, at least one with a promise, may together exceed the shared buffer.
 fn promised(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> {
     let ports = 0..switch.ports.len();
     if !ports.clone().any(|port| queue_limit(switch, port).is_some()) {
@@ -54,7 +54,7 @@ fn promised(switch: &SwitchConfig, layout: &BufferLayout) -> Option<String> {
     })
 }
 
-/// What a lossless ingress queue of a port may take of the shared buffer.
+/// Most bytes of the shared buffer for a lossless ingress queue of a port.
 fn shared_of_a_queue(switch: &SwitchConfig, layout: &BufferLayout, port: usize) -> Bytes {
     let phi = switch.headroom(port).unwrap_or(Bytes::ZERO);
     match queue_limit(switch, port) {

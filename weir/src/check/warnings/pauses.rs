@@ -16,7 +16,7 @@ pub(super) fn warnings(switch: &SwitchConfig) -> Vec<String> {
     put_together(of_ports).into_iter().map(|(what, names)| format!("{names}: {what}")).collect()
 }
 
-/// A pause whose rest, when it is repeated, is shorter than what the repetition may take to leave the device.
+/// Warns of a pause whose remaining time, when it is repeated, is shorter than the repetition's delay in the device.
 fn runs_out(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
     let (quantum, pfc) = (Quantum::at(rate), switch.pfc);
     let rest_percent = u64::from(100 - pfc.refresh_percent);
@@ -41,7 +41,7 @@ fn runs_out(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
     ))
 }
 
-/// How many quanta last at least so long; `None` if no PAUSE does.
+/// Least quanta that last for `span`; `None` if no PAUSE does.
 fn quanta_for(rate: BitRate, span: Span) -> Option<u16> {
     let quantum = Quantum::at(rate);
     let quanta = quantum.in_span(span);
@@ -70,7 +70,7 @@ fn unseen(switch: &SwitchConfig, rate: BitRate) -> Option<String> {
     ))
 }
 
-/// A time rounded up to what is shown of it, three decimals.
+/// Rounds a time up to its shown precision, three decimals.
 fn as_shown(span: Span) -> Span {
     let mut step = 1;
     while span.as_picos() / step >= 1_000_000 {
@@ -83,7 +83,7 @@ fn as_shown(span: Span) -> Span {
 mod tests {
     use super::*;
 
-    /// `p0` and `p1` of 10 Gb/s, `p2` of 400 Gb/s; what is said of each.
+    /// Warnings for `p0` and `p1` of 10 Gb/s, and `p2` of 400 Gb/s.
     fn warned(pfc: &str, watchdog: &str, flow_control: &str) -> Vec<String> {
         let port = |n: usize, rate: &str| {
             format!(

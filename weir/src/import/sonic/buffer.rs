@@ -1,8 +1,7 @@
-//! The buffer: SONiC's pools and profiles as `policy = "sonic"`, or `"static"` where the pool's mode is.
+//! Buffer: SONiC's pools and profiles as `policy = "sonic"`, or `"static"` where the pool's mode is.
 //!
-//! In SONiC a pool's size has in it what its priority groups reserve, and its `xoff`, which is a pool of headroom. A group reserves its
-//! profile's `size`. Where there is no pool of headroom, that has the group's `xoff` in it; where there is one, `xoff` is the most
-//! that the group takes of the pool.
+//! In SONiC a pool's size includes the reservations of its priority groups, and its `xoff`, which is a pool of headroom. A group reserves
+//! its profile's `size`. Without a headroom pool, `size` includes the group's `xoff`; with one, `xoff` is the group's limit in that pool.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -24,11 +23,11 @@ const LOSSY: &str = "ingress_lossy_pool";
 const EGRESS_LOSSY: &str = "egress_lossy_pool";
 const EGRESS_LOSSLESS: &str = "egress_lossless_pool";
 
-/// `[buffer]`, as text, and what is to be known of it.
+/// Table `[buffer]` as text, with the values that other parts need.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) text: String,
-    /// For ports whose lossless groups need less headroom than `[buffer]` says.
+    /// Headroom of ports whose lossless groups need less than `[buffer]` gives.
     pub(super) headroom_of_port: BTreeMap<String, u64>,
 }
 
@@ -42,7 +41,7 @@ impl Buffer {
         let xoff_pool = tables.number::<u64>(POOL, LOSSLESS, "xoff")?.unwrap_or(0);
         let profiles = lossless_profiles(tables, ports, classes, is_static)?;
         let groups: Vec<&Profile> = profiles.values().flatten().collect();
-        // What a group has for itself, without headroom.
+        // Reservation of a group, without headroom.
         let own = |profile: &Profile| {
             if xoff_pool > 0 { profile.size } else { profile.size.saturating_sub(profile.xoff) }
         };
@@ -51,7 +50,7 @@ impl Buffer {
         let headroom = profiles.values().filter_map(|of| port_headroom(of)).max().unwrap_or(0);
         let headroom_of_port = profiles.iter().filter_map(|(port, of)| Some((port.clone(), port_headroom(of)?)));
         let headroom_of_port: BTreeMap<String, u64> = headroom_of_port.filter(|(_, own)| *own < headroom).collect();
-        // The reservations of all groups of the switch, imported or not, are no part of what is shared.
+        // Reservations of all groups of the switch, imported or not, reduce the shared buffer.
         let reserved: u64 = all_reserved(tables, &profiles, classes)?;
         let lossy_pool = tables.number::<u64>(POOL, LOSSY, "size")?.unwrap_or(0);
         let shared_lossless = size.checked_sub(xoff_pool + reserved).filter(|shared| *shared > 0).ok_or_else(|| {
@@ -226,9 +225,9 @@ fn all_reserved(tables: &Tables, profiles: &BTreeMap<String, Vec<Profile>>, clas
     Ok(of_lossless + per_port * others + lossy)
 }
 
-/// How SONiC's buffer is cut, and Weir's of it, in bytes.
+/// Partition of SONiC's buffer, and of Weir's, in bytes.
 struct Partition {
-    /// SONiC's lossless pool, with what it has for headroom.
+    /// Size of SONiC's lossless pool, headroom included.
     size: u64,
     xoff_pool: u64,
     /// Reservations of all priority groups.
@@ -289,7 +288,7 @@ impl Partition {
         }
     }
 
-    /// Says what becomes of lossless profiles but for how their queues resume.
+    /// Reports lossless profiles, except for their queues' resume thresholds.
     fn account_profiles(&self, tables: &mut Tables, profiles: &BTreeMap<String, Vec<Profile>>) {
         let Partition { private, headroom, xoff_pool, .. } = *self;
         let groups: Vec<&Profile> = profiles.values().flatten().collect();
@@ -350,7 +349,7 @@ fn common_threshold(tables: &mut Tables, groups: &[&Profile]) -> Threshold {
     common
 }
 
-/// α° of lossy egress queues.
+/// Returns α° of lossy egress queues.
 fn lossy_alpha(tables: &mut Tables) -> Result<String, String> {
     let Some(name) = egress_lossy_profile(tables) else { return Ok("1".to_owned()) };
     tables.account(Outcome::Taken, Field::of(PROFILE, &name, "pool"), "the egress lossy pool");
@@ -412,7 +411,7 @@ fn egress_lossy(tables: &mut Tables, shared: u64) -> Result<u64, String> {
     Ok(kept)
 }
 
-/// What becomes of queues' profiles and of those of lossy groups.
+/// Reports queues' profiles and those of lossy groups.
 fn account_queues(tables: &mut Tables, ports: &[Port], classes: &Classes) {
     let is_ours = |of: &[&str]| of.iter().any(|port| ports.iter().any(|known| known.sonic_name == *port));
     for table in [QUEUE, GROUP] {
@@ -491,7 +490,7 @@ fn is_of_queues(tables: &Tables, name: &str) -> bool {
     })
 }
 
-/// Lossless egress queues have no limit here: says how near the limits of SONiC's come to that.
+/// Reports the limits of SONiC's lossless egress queues, which Weir does not have, with their distance from the pool size.
 fn account_egress_lossless(tables: &mut Tables) {
     let size = tables.field(POOL, EGRESS_LOSSLESS, "size").and_then(|size| size.parse::<u64>().ok());
     for name in tables.keys(PROFILE) {

@@ -7,15 +7,15 @@ use super::most_common;
 use super::report::Outcome;
 use super::tables::{Field, Tables, numbers_of, ports_and_numbers, reference};
 
-/// What files say of classes.
+/// Classes of the files.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     /// Lossless ones, of all ports together.
     pub(super) lossless: Vec<u8>,
-    /// By port: its lossless ones.
+    /// Lossless classes by port.
     pub(super) of_port: BTreeMap<String, Vec<u8>>,
     dscp: Vec<(u8, u8)>,
-    /// By class: keys of its table.
+    /// Table keys by class.
     queues: BTreeMap<u8, Vec<String>>,
     watchdog: Option<String>,
 }

@@ -14,7 +14,7 @@ pub(super) struct Port {
     pub(super) name: String,
     /// Mb/s.
     pub(super) speed: Option<u64>,
-    /// `40m`.
+    /// Cable length, as `40m`.
     pub(super) cable: Option<String>,
     metres: f64,
     is_down: bool,
@@ -26,11 +26,11 @@ const CABLE: &str = "CABLE_LENGTH";
 /// A bit takes so long for a metre.
 const NANOSECONDS_PER_METRE: f64 = 5.0;
 
-/// The ports that are wanted, each `NAME` or `NAME=KIND:WHAT`; all, if none is.
+/// Returns the wanted ports, each `NAME` or `NAME=KIND:DEVICE`; an empty list means every port.
 pub(super) fn ports(tables: &mut Tables, wanted: &[String]) -> Result<(Vec<Port>, u64), String> {
     let mut known = tables.keys(PORT);
     if known.is_empty() {
-        // buffers.json alone: ports as far as it names them.
+        // With buffers.json alone, the ports are those that it names.
         known = tables.keys(CABLE).iter().flat_map(|key| tables.fields(CABLE, key).into_keys()).collect();
         known.sort_by_key(|port| {
             port.chars().filter(char::is_ascii_digit).collect::<String>().parse::<u64>().unwrap_or(0)

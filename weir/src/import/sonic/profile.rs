@@ -1,9 +1,9 @@
 //! Profiles of lossless priority groups.
 
-/// What a lossless priority group has.
+/// Profile of a lossless priority group.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Profile {
-    /// Where it stands: BUFFER_PROFILE, or the lookup table.
+    /// Table of the profile: BUFFER_PROFILE, or the lookup table.
     pub(super) table: &'static str,
     pub(super) name: String,
     pub(super) size: u64,
@@ -15,7 +15,7 @@ pub(super) struct Profile {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Threshold {
-    /// α = 2^n.
+    /// Dynamic threshold with α = 2^n.
     Dynamic(i64),
     /// Bytes; 0 is no limit.
     Static(u64),

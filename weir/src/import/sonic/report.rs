@@ -1,17 +1,17 @@
-//! What became of each of SONiC's values, and the lines that tell it: values that fare alike share one.
+//! Report on each of SONiC's values; values with the same outcome share a line.
 
 use std::collections::BTreeMap;
 
 use weir_experiments::table::Table;
 
-/// What became of a value.
+/// Outcome of a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Outcome {
     /// The switch file says just the same.
     Taken,
-    /// It says something near.
+    /// The file has a similar setting.
     Approximated,
-    /// It says nothing of it.
+    /// The file has no such setting.
     Refused,
 }
 
@@ -25,7 +25,7 @@ impl Outcome {
     }
 }
 
-/// A value, and what became of it.
+/// Value with its outcome.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Account {
     pub(super) table: String,
@@ -45,7 +45,7 @@ pub(super) struct Line {
     pub(super) said: String,
 }
 
-/// All of them, in few lines.
+/// Lines of the report, with values grouped.
 pub(super) fn lines(accounts: &[Account]) -> Vec<Line> {
     let mut groups: Vec<Group> = accounts.iter().map(Group::of).collect();
     // One value at many keys; then one value in many fields; then many values of a field.
@@ -81,7 +81,7 @@ pub(super) fn told(accounts: &[Account]) -> String {
     table.to_string()
 }
 
-/// Values of a table with one outcome, told in one sentence.
+/// Values of a table with one outcome and one sentence.
 struct Group {
     outcome: Outcome,
     said: String,
@@ -117,7 +117,7 @@ impl Group {
     }
 }
 
-/// Joins groups of one table and sentence whose keys are alike, in their order, where there are at least so many.
+/// Joins groups of one table and sentence with equal keys, in their order, from `least` groups on.
 fn merged<K: Ord>(
     groups: Vec<Group>,
     least: usize,
@@ -144,7 +144,7 @@ fn merged<K: Ord>(
     joined
 }
 
-/// Fewer values of a field than these stand in a line each, so that it is seen which key has which.
+/// Least values of a field that share a line; fewer have a line each, which shows their keys.
 const FEW: usize = 4;
 
 /// Names in a few words: numbers as ranges, others as the first and the last of how many.
@@ -160,7 +160,7 @@ fn listed(mut names: Vec<String>, what: &str) -> String {
     }
 }
 
-/// `0-2, 6, 9-45`.
+/// Formats numbers as ranges: `0-2, 6, 9-45`.
 fn ranges(numbers: &[u64]) -> String {
     let runs = numbers.chunk_by(|one, next| one + 1 == *next);
     let told = runs.map(|run| match run {

@@ -1,4 +1,4 @@
-//! When a paused queue resumes: `xon` and `xon_offset`.
+//! Resume threshold of a paused queue: `xon` and `xon_offset`.
 
 use std::fmt::Write;
 
@@ -6,15 +6,15 @@ use super::profile::{Profile, Threshold, each_once};
 use super::report::Outcome;
 use super::tables::{Field, Tables};
 
-/// When a paused queue resumes: in SONiC where it holds max(`xon`, limit - `xon_offset`) or less, with its headroom free. Its limit is
-/// what it reserves and its threshold, so that the same is reckoned here with the shared part of what it holds.
+/// Resume threshold of a paused queue. In SONiC a queue resumes at an occupancy of max(`xon`, limit - `xon_offset`) or less, with its
+/// headroom free. Its limit is its reservation plus its threshold, so the same is computed here from the shared part of its occupancy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Resume {
-    /// What a queue has before the shared part.
+    /// Reservation of a queue outside the shared segment.
     private: u64,
-    /// As SONiC gives it; `None` leaves Weir's own, two frames.
+    /// Value of SONiC; `None` leaves Weir's default, two frames.
     given: Option<u64>,
-    /// What it then is.
+    /// Resulting offset.
     offset: u64,
     floor: u64,
 }
@@ -68,7 +68,7 @@ impl Resume {
         }
     }
 
-    /// What becomes of `xon`, and by how much a queue resumes elsewhere.
+    /// Outcome of `xon`, and its distance from Weir's resume threshold.
     fn floor_of(self, Profile { xon, .. }: &Profile) -> (Outcome, String) {
         let Resume { private, floor, offset, .. } = self;
         let resumes_at = format!(

@@ -1,4 +1,4 @@
-//! SONiC's tables as files have them, and what becomes of each of their values.
+//! SONiC's tables from files, and the outcome of each value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -42,7 +42,7 @@ impl<'a> Field<'a> {
 }
 
 impl Tables {
-    /// Reads files: of a folder, all that end in `.json`, and `pg_profile_lookup.ini`.
+    /// Reads files. A folder stands for its `.json` files and its `pg_profile_lookup.ini`.
     pub(super) fn read(paths: &[PathBuf]) -> Result<Tables, String> {
         let mut files = Vec::new();
         for path in paths {
@@ -158,7 +158,7 @@ impl Tables {
         text.trim().parse().map(Some).map_err(|_| wrong())
     }
 
-    /// Says what became of a field. What was said last holds.
+    /// Records the outcome of a field. The last call wins.
     pub(super) fn account(&mut self, outcome: Outcome, at: Field<'_>, said: impl Into<String>) {
         let Field { table, key, field } = at;
         if self.field(table, key, field).is_some() {
@@ -186,13 +186,13 @@ impl Tables {
         self.tables.keys().cloned().collect()
     }
 
-    /// How many values there are.
+    /// Number of values.
     #[cfg(test)]
     pub(super) fn values(&self) -> usize {
         self.tables.values().flat_map(|rows| rows.values()).map(BTreeMap::len).sum()
     }
 
-    /// What became of all values: of each that nothing was said of, that.
+    /// Outcomes of all values; a value without a record counts as refused.
     pub(super) fn accounts(&mut self) -> Vec<Account> {
         for table in self.names() {
             self.account_rest(Outcome::Refused, &table, "Weir has nothing of this kind");
@@ -230,7 +230,7 @@ pub(super) fn ports_and_numbers(key: &str) -> Option<(Vec<&str>, Vec<u8>)> {
     Some((ports.split(',').collect(), numbers_of(numbers)?))
 }
 
-/// `3-4`, `0,2`, `5`.
+/// Parses `3-4`, `0,2`, or `5` into numbers.
 pub(super) fn numbers_of(text: &str) -> Option<Vec<u8>> {
     let mut numbers = Vec::new();
     for part in text.split(',').filter(|part| !part.trim().is_empty()) {
