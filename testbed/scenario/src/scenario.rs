@@ -1,4 +1,4 @@
-//! Switches, the links between them, the hosts on their ports, and the hosts' flows: what a backend runs.
+//! Scenario of a backend: switches, links between them, hosts on their ports, and flows.
 
 pub mod file;
 mod real_hosts;
@@ -28,11 +28,11 @@ const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
 /// An experiment.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
     /// The buffer's policy, as reports name it.
     pub policy: String,
-    /// What it was made from, by name: for reports only.
+    /// Named parameters that the scenario was built from, for reports only.
     pub parameters: BTreeMap<String, String>,
     /// The switches, of different names where there are several. Their clock is the scenario's: all have the same
     /// [`SwitchConfig::time_dilation`], and it counts for the hosts too.
@@ -45,46 +45,46 @@ pub struct Scenario {
     pub flows: Vec<FlowPlan>,
     /// Messages that each have a connection of their own.
     pub traffic: Vec<TrafficPlan>,
-    /// How switches forward, where their own configurations do not say it; with choices for virtual time only.
+    /// Routes of all switches, unless their own configurations have static MACs. Equal-cost choices work in virtual time only.
     pub routes: Option<Arc<Routes>>,
-    /// When links between switches, or to hosts, are cut and mended: for virtual time only.
+    /// Link outages, between switches or to hosts; for virtual time only.
     pub outages: Vec<Outage>,
-    /// How long after a link between switches was cut or mended all switches know the ways around it; `None` if only those at its ends
-    /// ever know.
+    /// Delay from a change of an inter-switch link until all switches use routes around it; `None` if only the switches at its ends ever
+    /// do.
     pub routing_delay: Option<Span>,
-    /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
+    /// Link overhead per frame: FCS 4 B, preamble 8 B and gap 12 B on a real link.
     pub link_overhead: Bytes,
-    /// What frames take at the rates of links, and at those that congestion control sets.
+    /// Rounding of serialization times at link rates and at the rates of congestion control.
     pub frame_times: FrameTimes,
     /// Whether the feedback delay τ is measured in virtual time; with real frames it is.
     pub measures_feedback: bool,
     /// Classes whose frames the switches' buffers do not count: for virtual time only.
     pub unbuffered: ClassSet,
-    /// α of lossy frames that are unscheduled, where it is another than that of all: for virtual time only.
+    /// α of unscheduled lossy frames; `None` for the α of all frames. For virtual time only.
     pub unscheduled_alpha: Option<Alpha>,
-    /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
+    /// Seed of the switches' random numbers in virtual time: ECN marks and randomly chosen ports.
     pub seed: u64,
-    /// What the choice among ways of equal cost is varied by besides the flow and the switch; 0 for nothing.
+    /// Seed of ECMP hashing, besides flow and switch; 0 for none.
     pub ecmp_seed: u32,
     /// Messages that start before this are no part of the statistics.
     pub warm_up: Time,
     /// Parts of the run that are measured by themselves.
     pub windows: Vec<WindowPlan>,
-    /// Whether the series shows what controls each flow.
+    /// Whether the series has the gauges of each flow's congestion control.
     pub shows_flow_gauges: bool,
-    /// How often the state is sampled.
+    /// Sampling interval of the state.
     pub sample_every: Span,
-    /// When all queues of all switches are shown, earliest first.
+    /// Instants of the snapshots of all queues of all switches, earliest first.
     pub snapshots: Vec<Time>,
-    /// When the samples end. Flows should have stopped by then.
+    /// End of the samples. Flows should have stopped by then.
     pub end: Time,
     /// The port whose frames are captured.
     pub capture: Option<CapturePlan>,
     /// The ports whose ingress queues and input rates are drawn.
     pub draw: Vec<PortPlace>,
-    /// What a reader of the results should know, in words.
+    /// Remarks for readers of the results.
     pub notes: Vec<String>,
-    /// What of it is real: with the backend for real hosts alone.
+    /// Real hosts and tools; only for the backend with real hosts.
     pub real: Option<RealPlan>,
 }
 
@@ -93,9 +93,9 @@ pub struct Scenario {
 pub struct CapturePlan {
     /// The host behind the port, by its place in the scenario's hosts.
     pub host: usize,
-    /// Data frames are captured from then on,
+    /// Start of the data capture.
     pub data_from: Time,
-    /// and no more than this many.
+    /// Maximum number of captured data frames.
     pub data_frames: u32,
 }
 
@@ -112,7 +112,7 @@ pub struct HostPlan {
     pub device: Option<Device>,
     /// Propagation delay of the emulated link, one way.
     pub link_delay: Span,
-    /// What goes wrong on the link: toward the host, and toward the switch.
+    /// Faults of the link: toward the host, and toward the switch.
     pub faults: [FaultPlan; 2],
     /// The NIC.
     pub nic: HostConfig,
@@ -126,14 +126,14 @@ pub struct LinkPlan {
     pub ends: [PortPlace; 2],
     /// Propagation delay of an emulated link, one way.
     pub delay: Span,
-    /// What goes wrong on it: in what the first end sends, and in what the second one does.
+    /// Faults of the link: in frames from the first end, and from the second.
     pub faults: [FaultPlan; 2],
 }
 
-/// Why a scenario can't be run.
+/// Error in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// No switch at all.
+    /// The scenario has no switch.
     #[error("a scenario has one switch at least")]
     NoSwitch,
     /// Two switches of one name.
@@ -164,56 +164,56 @@ pub struct FlowPlan {
     pub from: usize,
     /// The receiving host, by its place.
     pub to: usize,
-    /// What it sends. The peer is one of the receiving host's queue pairs.
+    /// Sender's configuration. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
 }
 
 /// A link that is cut for some time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Which.
+    /// Link that is cut.
     pub link: AnyLink,
-    /// When it is cut.
+    /// Instant of the cut.
     pub at: Time,
-    /// When it is mended; [`Time::NEVER`] for not at all.
+    /// Instant of the repair; [`Time::NEVER`] for none.
     pub until: Time,
 }
 
-/// When a fabric's switches choose among other ways.
+/// Route changes of a fabric's switches over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reroutings {
-    /// From when on which set of ways is used, by its number.
+    /// Instants of the changes, each with the number of the route set in use from then on.
     pub at: Vec<(Time, usize)>,
-    /// By set, the links between switches that it leads around, by their places. Set 0 leads around none.
+    /// Inter-switch links that each set avoids, by their places. Set 0 avoids none.
     pub sets: Vec<Vec<usize>>,
 }
 
 /// A link, by its place in the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum AnyLink {
-    /// Between switches.
+    /// Link between switches.
     Between(usize),
-    /// To a host.
+    /// Link to a host.
     ToHost(usize),
 }
 
 /// A part of the run.
 #[derive(Clone, Debug)]
 pub struct WindowPlan {
-    /// Its name.
+    /// Name of the part.
     pub name: String,
-    /// When it begins.
+    /// Start of the part.
     pub from: Time,
-    /// When it ends.
+    /// End of the part.
     pub to: Time,
 }
 
 /// The ends of flows that one host has.
 #[derive(Clone, Debug, Default)]
 pub struct HostFlows {
-    /// What it sends, and each one's place among the scenario's flows.
+    /// Senders at the host, each with its flow's place in the scenario.
     pub sends: Vec<(usize, FlowConfig)>,
-    /// What it receives on, and each one's place among the scenario's flows.
+    /// Receivers at the host, each with its flow's place in the scenario.
     pub receives: Vec<(usize, ReceiverConfig)>,
 }
 
@@ -238,7 +238,7 @@ impl Scenario {
         self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
     }
 
-    /// When all switches come to know of links that were cut or mended, earliest first. Empty unless there are routes and a
+    /// Returns the instants at which all switches learn of cut or repaired links, earliest first. Empty unless there are routes and a
     /// [`Scenario::routing_delay`].
     pub fn reroutings(&self) -> Reroutings {
         let mut reroutings = Reroutings { at: Vec::new(), sets: vec![Vec::new()] };
@@ -262,7 +262,7 @@ impl Scenario {
         reroutings
     }
 
-    /// What a switch, by its place, mixes flows' hashes with to choose among ways of equal cost.
+    /// Returns the seed of a switch's (by its place) ECMP hash.
     pub fn hash_seed(&self, switch: usize) -> u32 {
         match self.ecmp_seed {
             0 => switch as u32,
@@ -270,7 +270,7 @@ impl Scenario {
         }
     }
 
-    /// Switches and their hosts for a millisecond, on real links, and nothing sent. A policy's name stands in reports.
+    /// Creates a scenario of 1 ms on real links, without traffic. `policy` is the name in reports.
     pub fn new(name: &str, policy: &str, switches: Vec<SwitchConfig>, hosts: Vec<HostPlan>) -> Scenario {
         Scenario {
             name: name.to_owned(),
@@ -309,7 +309,7 @@ impl Scenario {
         Scenario { sample_every, end: Time::NEVER, ..Scenario::new(name, policy, switches, Vec::new()) }
     }
 
-    /// Whether all that is behind its ports is outside of Weir.
+    /// Whether all ports lead outside of Weir: the scenario has neither hosts nor links.
     pub fn is_lab(&self) -> bool {
         self.hosts.is_empty() && self.links.is_empty()
     }
@@ -325,12 +325,12 @@ impl Scenario {
         real.any(|host| matches!(host.reach, Reach::Vm { .. }))
     }
 
-    /// What sends the flow of this place where an end of it is real, and what the other one speaks.
+    /// Returns the tool that sends this flow if an end of it is real; it also determines the verb of an emulated end.
     pub fn tool(&self, flow: usize) -> FlowTool {
         self.real.as_ref().and_then(|real| real.flows.get(flow)).copied().unwrap_or_default()
     }
 
-    /// The names of what the series shows of each flow besides what it sends; empty unless that is asked for.
+    /// Returns the names of each flow's gauges in the series; empty unless [`Scenario::shows_flow_gauges`] is set.
     pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
         let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();
         if self.shows_flow_gauges { self.flows.iter().map(names).collect() } else { Vec::new() }
@@ -344,7 +344,7 @@ impl Scenario {
         HostFlows { sends: sends.collect(), receives: receives.collect() }
     }
 
-    /// A flow's sending end. A real receiver tells its queue pair when the run begins, and takes nothing that is out of order.
+    /// Returns a flow's sender. A real receiver announces its queue pair when the run begins, and accepts no frame out of order.
     fn sender(&self, n: usize, flow: &FlowPlan) -> FlowConfig {
         let config = flow.config.clone();
         if !self.is_real(flow.to) {
@@ -355,7 +355,7 @@ impl Scenario {
         FlowConfig { peer: Peer::UNKNOWN, verb, retransmission: config.retransmission.or(Some(timeout)), ..config }
     }
 
-    /// A flow's receiving end. A real sender sends again what is asked for, and stamps nothing.
+    /// Returns a flow's receiver. A real sender repeats frames on request, and stamps none.
     fn receiver(&self, flow: &FlowPlan) -> ReceiverConfig {
         let config = flow.config.receiver(&self.hosts[flow.from].nic);
         if !self.is_real(flow.from) {
@@ -374,13 +374,13 @@ impl Scenario {
         Host::new(HostConfig { slack, link_overhead, frame_times, ..self.hosts[host].nic.clone() }, &sends, &receives)
     }
 
-    /// No frame of it is shorter, without FCS.
+    /// Returns a lower bound of frame lengths in bytes, without FCS.
     pub fn frame_bytes_min(&self) -> u32 {
         let of_hosts = self.hosts.iter().map(|host| u32::from(host.nic.sizes.frame_min()));
         of_hosts.fold(FRAME_BYTES as u32, u32::min)
     }
 
-    /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.
+    /// Checks the scenario's consistency. Backends call this; callers that build a scenario by hand should, too.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let first = self.switches.first().ok_or(ScenarioError::NoSwitch)?;
         let mut names = BTreeSet::new();
@@ -405,7 +405,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// This scenario with its routes as static MACs, if switches have no choices.
+    /// Returns the scenario with its routes as static MACs, if the routes have no choices.
     pub fn with_static_macs(&self) -> Scenario {
         let mut scenario = self.clone();
         if let Some(routes) = self.routes.as_ref().filter(|routes| !routes.have_choices()) {
@@ -420,14 +420,14 @@ impl Scenario {
         scenario
     }
 
-    /// What switches digest frames by, as the flows' congestion control asks for it: the first, where they are not of one mind.
+    /// Returns the digest configuration that the flows' congestion control requires; the first if there are several.
     pub fn digest(&self) -> Option<DigestConfig> {
         let of_flows = self.flows.iter().map(|flow| &flow.config.congestion_control);
         let of_traffic = self.traffic.iter().map(|plan| &plan.congestion_control);
         of_flows.chain(of_traffic).find_map(|control| control.feedback().digest)
     }
 
-    /// How many times slower than real time it runs.
+    /// Returns the time dilation: the factor by which the scenario runs slower than real time.
     pub fn time_dilation(&self) -> u32 {
         self.switches.first().map_or(1, |switch| switch.time_dilation)
     }
@@ -463,7 +463,7 @@ impl Scenario {
         host.or_else(|| self.links.iter().find_map(across))
     }
 
-    /// The name of what is behind a port: a host, or another switch's port.
+    /// Returns the name of a port's peer: a host, or another switch's port.
     pub fn name_behind(&self, behind: Behind) -> String {
         match behind {
             Behind::Host(host) => self.hosts[host].name.clone(),
@@ -490,7 +490,7 @@ impl Scenario {
 }
 
 impl HostPlan {
-    /// Its port.
+    /// Returns the host's port.
     pub fn place(&self) -> PortPlace {
         PortPlace { switch: self.switch, port: self.port }
     }

@@ -1,9 +1,9 @@
-//! Fabrics of switches, hosts and links, and the shortest ways through them, as plain data.
+//! Fabrics of switches, hosts and links, and the shortest paths through them, as plain data.
 //!
-//! A [`Fabric`] is a graph: it says which port is joined to what, how fast and how far. Builders make the papers' ones
-//! ([`SingleSwitch`], [`Dumbbell`], [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`]); others are put together with
-//! [`Fabric::add_switch`], [`Fabric::add_host`] and [`Fabric::join`], and checked with [`Fabric::check`]. Links fail by
-//! name ([`Fabric::fail`]). [`Routes`] has the equal-cost next ports of every switch toward every host.
+//! A [`Fabric`] is a graph of ports, with each link's rate and delay. Builders make the papers' fabrics ([`SingleSwitch`], [`Dumbbell`],
+//! [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`]). Others are built with [`Fabric::add_switch`], [`Fabric::add_host`] and
+//! [`Fabric::join`], and checked with [`Fabric::check`]. Links fail by name ([`Fabric::fail`]). [`Routes`] has the equal-cost next ports
+//! of every switch toward every host.
 
 mod clos;
 mod dependencies;
@@ -49,22 +49,22 @@ pub struct Fabric {
 /// A switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchNode {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// How many ports it has, numbered from 0 in the order in which hosts and links were attached: [`PORTS_MAX`] at most.
+    /// Number of ports, numbered from 0 in the order in which hosts and links were attached: [`PORTS_MAX`] at most.
     pub ports: usize,
 }
 
 /// A host, and its link to a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostNode {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
     /// The switch's port.
     pub at: PortPlace,
     /// The link's rate, both ways.
     pub rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay of the link, one way.
     pub delay: Span,
 }
 
@@ -73,24 +73,24 @@ pub struct HostNode {
 pub struct FabricLink {
     /// The ports at its ends.
     pub ends: [PortPlace; 2],
-    /// Its rate, both ways.
+    /// Rate of the link, both ways.
     pub rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay of the link, one way.
     pub delay: Span,
     /// Whether frames can take it.
     pub is_up: bool,
 }
 
-/// How fast a link is, and how long.
+/// Rate and propagation delay of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cable {
-    /// Its rate, both ways.
+    /// Rate, both ways.
     pub rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay, one way.
     pub delay: Span,
 }
 
-/// Why there can be no such fabric.
+/// Error in a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
     /// A name that can't be part of a port's name.
@@ -106,19 +106,19 @@ pub enum TopologyError {
     TooFew {
         /// The fabric.
         of: &'static str,
-        /// What there are too few of.
+        /// Kind of element that is too few.
         what: &'static str,
-        /// How many there are.
+        /// Number given.
         given: usize,
-        /// How many there must be.
+        /// Minimum number.
         fewest: usize,
     },
     /// A switch with too many ports.
     #[error("{switch} would have {ports} ports: take fewer hosts, switches or parallel links, for {PORTS_MAX} at most")]
     TooManyPorts {
-        /// The switch, or what it is in the fabric.
+        /// The switch, or its role in the fabric.
         switch: String,
-        /// How many ports it would have.
+        /// Number of ports that the switch would have.
         ports: usize,
     },
     /// More switches than routes can number.
@@ -148,7 +148,7 @@ pub enum TopologyError {
         switch: usize,
         /// The port.
         port: usize,
-        /// How many hosts and links are on it: none, or several.
+        /// Number of hosts and links on the port: none, or several.
         cables: usize,
     },
     /// A host or a link on a port that there is not.
@@ -174,7 +174,7 @@ impl Cable {
 }
 
 impl Fabric {
-    /// Nothing yet.
+    /// Creates an empty fabric.
     pub fn new() -> Fabric {
         Fabric::default()
     }
@@ -223,7 +223,7 @@ impl Fabric {
         Wiring::of(self).switches().map(|wires| wires.iter().map(|wire| wire.behind).collect()).collect()
     }
 
-    /// Whether it holds together. Whoever puts one together by hand should ask; what a builder makes does.
+    /// Checks the fabric's consistency. Builders' fabrics are consistent; check those that are built by hand.
     pub fn check(&self) -> Result<(), TopologyError> {
         if self.switches.len() > SWITCHES_MAX {
             return Err(TopologyError::TooManySwitches(self.switches.len()));
@@ -264,14 +264,14 @@ impl Fabric {
 }
 
 impl HostNode {
-    /// Its link.
+    /// Returns the link's rate and delay.
     pub fn cable(&self) -> Cable {
         Cable { rate: self.rate, delay: self.delay }
     }
 }
 
 impl FabricLink {
-    /// Its rate and its delay.
+    /// Returns the link's rate and delay.
     pub fn cable(&self) -> Cable {
         Cable { rate: self.rate, delay: self.delay }
     }

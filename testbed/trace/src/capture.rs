@@ -16,7 +16,7 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::headers;
 
-/// When a frame was captured: picoseconds since 1970, as fine as the file has it.
+/// Capture time of a frame in picoseconds since 1970, at the file's resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub i128);
 
@@ -32,24 +32,24 @@ pub struct Capture {
 /// A frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Its number in the file, from 1, as Wireshark has it.
+    /// Number in the file, from 1, as in Wireshark.
     pub number: u64,
-    /// When it was captured.
+    /// Capture time.
     pub at: Stamp,
-    /// Which way it passed whoever captured it, where the file tells.
+    /// Direction at the capturing host, if the file has it.
     pub direction: Option<ReplayDirection>,
     /// Length without FCS, in bytes: more than its bytes if the file has only its headers ([`Choice::headers_suffice`]).
     pub length: usize,
-    /// Where its bytes, without FCS, are in those of the capture.
+    /// Range of the frame's bytes, without FCS, in the capture's bytes.
     pub(crate) bytes: Range<usize>,
 }
 
-/// Which frames of a file are meant.
+/// Selection of a file's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Only frames that passed this way; frames of files that do not tell are meant too.
+    /// Direction of the selected frames; frames of unknown direction are selected, too.
     pub direction: Option<ReplayDirection>,
-    /// Only frames of this interface of a pcapng file, from 0.
+    /// Interface of a pcapng file, from 0, whose frames are selected.
     pub interface: Option<u32>,
     /// PAUSE, PFC and other MAC control frames too. They belong to the link that they were captured on.
     pub with_mac_control: bool,
@@ -62,7 +62,7 @@ pub struct Choice {
     pub memory_bytes_max: u64,
 }
 
-/// What a file has beside the frames that were taken.
+/// Frames of a file that were left out or changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Frames of the other direction, or of other interfaces.
@@ -90,16 +90,16 @@ pub struct LeftOut {
 /// Frames that can't be sent: how many, and the numbers of the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
     /// Numbers of the first few, and their lengths.
     pub first: Vec<(u64, usize)>,
 }
 
-/// Why a capture can't be read.
+/// Error in reading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// No file, or no right to read it.
+    /// The file does not exist or can't be read.
     #[error("{path}: can't be read: {error}")]
     Io {
         /// The file.
@@ -107,12 +107,12 @@ pub enum CaptureError {
         /// The system's reason.
         error: io::Error,
     },
-    /// It is of another kind.
+    /// The file has another format.
     #[error("{path}: no capture file ({what}): pcap and pcapng can be read; of others `editcap -F pcapng` makes one")]
     NoCapture {
         /// The file.
         path: String,
-        /// Why.
+        /// Reason.
         what: String,
     },
     /// Frames of something else than Ethernet.
@@ -120,15 +120,15 @@ pub enum CaptureError {
     NoEthernet {
         /// The file.
         path: String,
-        /// What it has.
+        /// Link type of the frames.
         link: DataLink,
     },
-    /// Not a single frame is left.
+    /// No frame is left.
     #[error("{path}: no frame to send: {what}")]
     Nothing {
         /// The file.
         path: String,
-        /// What was left out.
+        /// Description of the frames that were left out.
         what: String,
     },
     /// Frames have no time, and are to leave at it.
@@ -138,10 +138,10 @@ pub enum CaptureError {
     NoTimes {
         /// The file.
         path: String,
-        /// How many.
+        /// Number of frames without a time.
         frames: u64,
     },
-    /// It takes more memory than may be.
+    /// The frames take more memory than the limit.
     #[error("{path}: takes more than {mb} MB of memory; cut it into pieces with `editcap -c FRAMES`")]
     TooLarge {
         /// The file.
@@ -158,16 +158,16 @@ pub const STEP_BACK_MAX: Span = Span::from_micros(100);
 const FRAME_BYTES_MIN: usize = 60;
 const ETHERNET_BYTES: usize = 14;
 const FCS_BYTES: usize = 4;
-/// Numbers of frames that are told.
+/// Maximum number of frames that a message names.
 const NAMED: usize = 5;
 const PICOS_A_SECOND: i128 = 1_000_000_000_000;
-/// What a pcapng file begins with; a pcap file begins with one of four others.
+/// Magic number of pcapng; pcap files have one of four others.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// As much is read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
-/// A file that tells how much of it was read.
+/// Reader that reports its progress.
 struct Telling<'t> {
     file: File,
     told: &'t mut dyn FnMut(u64),
@@ -175,7 +175,7 @@ struct Telling<'t> {
 
 impl Read for Telling<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        // Who reads asks for many at once, and it is to be told in between.
+        // The caller asks for large reads; progress is reported more often.
         let piece = to.len().min(PIECE);
         let bytes = self.file.read(&mut to[..piece])?;
         (self.told)(bytes as u64);
@@ -192,7 +192,7 @@ impl Capture {
         Capture::read_telling(path, choice, &mut |_| {})
     }
 
-    /// [`Capture::read`]; `told` is told of each piece of the file that was read, how many bytes it has.
+    /// Reads like [`Capture::read`], and calls `told` with the number of bytes of each read.
     ///
     /// # Errors
     /// See [`CaptureError`].
@@ -260,7 +260,7 @@ impl Capture {
         }
     }
 
-    /// What was not taken.
+    /// Returns the frames that were left out.
     pub fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
@@ -272,7 +272,7 @@ impl Capture {
         (frames > 0 && matches!(pace, ReplayPace::Speed(_))).then(|| CaptureError::NoTimes { path: path(), frames })
     }
 
-    /// When the first frame was captured.
+    /// Capture time of the first frame.
     pub fn first(&self) -> Stamp {
         self.frames[0].at
     }
@@ -426,7 +426,7 @@ impl Capture {
     }
 }
 
-/// What a file says of a frame beside its bytes.
+/// A frame's record in the file, without its bytes.
 struct Seen {
     number: u64,
     at: Option<Stamp>,
@@ -439,7 +439,7 @@ struct Seen {
 /// An interface of a pcapng file.
 struct Interface {
     link: DataLink,
-    /// Picoseconds are units times the one by the other.
+    /// Picoseconds of a unit, as numerator and denominator.
     picos: (i128, i128),
     offset: i128,
     fcs_bytes: usize,
@@ -517,7 +517,7 @@ impl LeftOut {
         self.cut_short.frames + self.too_long.frames + self.too_short.frames
     }
 
-    /// In words, one phrase for each kind; `nothing` if all was taken as it is.
+    /// Describes the frames in one phrase for each kind; `nothing` if all were taken unchanged.
     pub fn told(&self) -> String {
         let counted = |frames: u64, what: &str| (frames > 0).then(|| format!("{frames} {what}"));
         let named = |refused: &Refused, what: &str| (refused.frames > 0).then(|| format!("{what}: {}", refused.told()));

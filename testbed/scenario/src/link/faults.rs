@@ -9,10 +9,10 @@ use weir_wire::rocev2::Dscp;
 use super::LinkFrame;
 use crate::workload::Rng;
 
-/// What goes wrong in one direction of a link; nothing by default.
+/// Faults in one direction of a link; none by default.
 ///
-/// A frame has one fault at most: the probabilities are shares of one throw, and what they have beyond a million together is
-/// cut off the later ones.
+/// A frame has at most one fault. The probabilities are shares of one random number; if their sum exceeds a million, the later ones are
+/// cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// Frames that may have faults.
@@ -27,15 +27,15 @@ pub struct FaultPlan {
     pub reordering_ppm: u32,
     /// For how long.
     pub hold_back: HoldBack,
-    /// Frames that enter from then on have faults,
+    /// Start of the faults: earlier frames have none.
     pub from: Time,
-    /// and until then; what is held back goes on after that too.
+    /// End of the faults; frames that are held back by then stay held.
     pub until: Time,
-    /// Where the throws begin: the same faults for the same seed and frames.
+    /// Seed: the same seed and frames have the same faults.
     pub seed: u64,
 }
 
-/// Which frames may have faults.
+/// Selection of the frames that may have faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChosenFrames {
     /// MAC control frames: PAUSE, PFC, credits.
@@ -47,23 +47,23 @@ pub enum ChosenFrames {
     DataWith(Dscp),
 }
 
-/// How long a frame is held back that is to come out of order.
+/// Delay of a frame that is to arrive out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
-    /// Until the next chosen frame has passed; so long if none does. Only one frame is held at a time.
+    /// Until the next chosen frame has passed, at most this long. Only one frame is held at a time.
     UntilNext(Span),
-    /// So long, whatever passes meanwhile.
+    /// A fixed delay, whatever frames pass meanwhile.
     For(Span),
 }
 
-/// What has gone wrong.
+/// Counters of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct FaultCounters {
     /// Frames that might have had a fault.
     pub chosen: u64,
     /// Frames lost among these.
     pub lost: u64,
-    /// Frames corrupted. Whoever sent one has taken the link's time for it, and nobody has received it.
+    /// Frames corrupted: they take the link's time, and nobody receives them.
     pub corrupted: u64,
     /// Frames that came twice.
     pub doubled: u64,
@@ -102,7 +102,7 @@ impl FaultPlan {
         faulty_ppm == [0; 4] || self.until <= self.from
     }
 
-    /// For how long a frame may be held back.
+    /// Returns the longest time for which a frame may be held back.
     pub(crate) fn longest_hold(&self) -> Span {
         let span = self.hold_back.span();
         if self.is_none() || self.reordering_ppm == 0 { Span::ZERO } else { span }
@@ -132,7 +132,7 @@ impl<T: State + Blank> State for Faults<T> {
 impl<T> Faults<T> {
     /// Frames that come out for one that enters, at most: that one, its double, and one that was held back for it.
     pub const OUT_MAX: usize = 3;
-    /// Frames held back at most; while there are so many, others pass.
+    /// Maximum number of frames held back; while so many are held, others pass.
     pub const HELD_MAX: usize = 64;
 
     /// Carries out this plan.
@@ -146,8 +146,8 @@ impl<T> Faults<T> {
         }
     }
 
-    /// Takes a frame that enters at `now`, which must not be earlier than at the call before, and hands `out` what goes on.
-    /// `is_chosen` says whether [`FaultPlan::frames`] includes it; `copy` doubles it, or can't.
+    /// Takes a frame that enters at `now`, and passes to `out` the frames that go on. `now` must not be earlier than in the call before.
+    /// `is_chosen` says whether [`FaultPlan::frames`] includes the frame; `copy` duplicates it, or can't.
     pub fn handle(
         &mut self,
         now: Time,
@@ -219,7 +219,7 @@ impl<T> Faults<T> {
         if *until <= now { self.held.pop_front().map(|(_, frame)| frame) } else { None }
     }
 
-    /// When the next frame has been held back for long enough; [`Time::NEVER`] if none is held.
+    /// Returns the instant at which the next frame is released; [`Time::NEVER`] if none is held.
     pub fn next_wakeup(&self) -> Time {
         self.held.front().map_or(Time::NEVER, |(until, _)| *until)
     }
@@ -229,7 +229,7 @@ impl<T> Faults<T> {
         &self.plan
     }
 
-    /// What has gone wrong.
+    /// Returns the fault counters.
     pub fn counters(&self) -> FaultCounters {
         self.counters
     }
@@ -250,7 +250,7 @@ impl Default for HoldBack {
     }
 }
 
-/// One of the numbers below a million.
+/// Random number below a million.
 fn below_million(throws: &mut Rng) -> u32 {
     (((throws.next_u64() >> 32) * u64::from(MILLION)) >> 32) as u32
 }
@@ -270,7 +270,7 @@ mod tests {
         FaultPlan { until: Time::NEVER, ..plan }
     }
 
-    /// What comes out for each of the frames 0, 1, ... that enter a microsecond apart; then what is left.
+    /// Returns the frames that leave for frames 0, 1, ... that enter a microsecond apart, then those that remain.
     fn passage(plan: FaultPlan, frames: u32) -> (Vec<u32>, FaultCounters) {
         let mut faults = Faults::new(plan);
         let mut out = Vec::new();
@@ -362,8 +362,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the plan: what comes out is what went in, less the lost and with the doubles, by the counters; outside
-        /// the time window all pass; and the same seed does the same again.
+        /// For any plan, output equals input minus losses plus duplicates, by the counters. Outside the time window all frames pass. The
+        /// same seed has the same faults.
         #[test]
         fn every_frame_is_accounted_for(
             shares in prop::array::uniform4(0..400_000u32), seed: u64, hold in 1..20_000u64, until_next: bool, window in (0..200u64, 0..200u64),
