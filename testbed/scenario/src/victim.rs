@@ -42,7 +42,7 @@ pub struct Victim {
     pub burst_hosts: usize,
     /// Virtual ports that copy each burst host's port: with them the burst ports are N.
     pub copies: usize,
-    /// What sets the PFC threshold.
+    /// Policy of the PFC threshold.
     pub policy: VictimPolicy,
     /// C of all links.
     pub rate: BitRate,
@@ -56,29 +56,29 @@ pub struct Victim {
     pub static_shares: u64,
     /// Payload of a message, of a burst as of F1 and F2.
     pub message: Bytes,
-    /// When each burst host releases its messages within the burst.
+    /// Instants at which each burst host releases its messages within the burst.
     pub burst_repeat: Repeat,
-    /// When the bursts begin.
+    /// Start of the bursts.
     pub burst_start: Time,
-    /// When they end.
+    /// End of the bursts.
     pub burst_stop: Time,
-    /// When F1 and F2 end, and the measurement with them.
+    /// End of F1, F2 and the measurement.
     pub end: Time,
-    /// What controls the rates of F1 and F2.
+    /// Congestion control of F1 and F2.
     pub congestion_control: CongestionControl,
-    /// How often the state is sampled.
+    /// Sampling interval of the state.
     pub sample_every: Span,
-    /// How many times slower than real time all of it runs.
+    /// Time dilation: the factor by which the experiment runs slower than real time.
     pub time_dilation: u32,
-    /// How long the machine may take to react, in real time; it makes for more headroom.
+    /// Reaction time of the machine, in real time; it increases the headroom.
     pub reaction: Span,
     /// Whether frames of P0, H0's port, are captured: flow control in the whole run, data from the start of the burst on.
     pub capture: bool,
 }
 
 impl Victim {
-    /// As in the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static
-    /// threshold of B/32, bursts from 1 ms to 12 ms.
+    /// Parameters of the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static threshold
+    /// of B/32, bursts from 1 ms to 12 ms.
     pub fn simulation(burst_hosts: usize, policy: VictimPolicy) -> Victim {
         Victim {
             burst_hosts,
@@ -102,7 +102,7 @@ impl Victim {
         }
     }
 
-    /// As on the paper's testbed: nine ports of 10 Gb/s and 2.5 MB, links of 1 us.
+    /// Parameters of the paper's testbed: nine ports of 10 Gb/s and 2.5 MB, links of 1 us.
     pub fn testbed(burst_hosts: usize, policy: VictimPolicy) -> Victim {
         Victim {
             rate: BitRate::gbps(10),
@@ -124,7 +124,7 @@ impl Victim {
         let hosts: Vec<HostPlan> = (0..self.host_count()).map(|n| self.host(n)).collect();
         let flows = self.flows(&hosts);
         let window = |name: &str, from, to| WindowPlan { name: name.to_owned(), from, to };
-        // The flows fill the links in the first half of what is before the burst.
+        // The flows fill the links in the first half of the time before the burst.
         let steady = Time::from_picos(self.burst_start.as_picos() / 2);
         Ok(Scenario {
             parameters: self.parameters(),
@@ -163,7 +163,7 @@ impl Victim {
         self.burst_start + self.burst_stop.since(self.burst_start).divided_by(10)
     }
 
-    /// What a reader of the results should know.
+    /// Returns remarks for readers of the results.
     fn notes(&self) -> Vec<String> {
         let control = if self.congestion_control.is_none() {
             "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
@@ -220,7 +220,7 @@ impl Victim {
 
     fn flows(&self, hosts: &[HostPlan]) -> Vec<FlowPlan> {
         let flow = |name: String, from: usize, to: usize, (start, stop), repeat, congestion_control| {
-            // A queue pair's number tells the hosts at both ends.
+            // A queue pair's number identifies the hosts at both ends.
             let number = |kind: usize| QueuePair::new((kind << 16 | from << 8 | to) as u32);
             let config = FlowConfig {
                 message: self.message,
@@ -239,7 +239,7 @@ impl Victim {
         let bursts = (3..hosts.len()).map(|from| {
             let name = format!("B{}", from - 2);
             let during = (self.burst_start, self.burst_stop);
-            // Each message stands for a flow of its own, which starts at line rate and ends before it is told to slow down.
+            // Each message models a flow of its own, which starts at line rate and ends before congestion control slows it down.
             flow(name, from, 2, during, self.burst_repeat, CongestionControl::none())
         });
         long_lived.into_iter().chain(bursts).collect()
@@ -256,8 +256,8 @@ impl Victim {
     fn switch_toml(&self, hosts: &[HostPlan], size: Bytes) -> String {
         /// Four of these hold the frame of a full packet, and few are wasted; larger cells save packet memory.
         const CELL_BYTES: u64 = 276;
-        /// ρ, as much as HPCC's public configuration reserves for a port and class: acknowledgements and congestion
-        /// notifications, which are not lossless, get through when the shared buffer is full.
+        /// ρ as HPCC's public configuration reserves it per port and class. Acknowledgements and CNPs, which are not lossless, pass even
+        /// when the shared buffer is full.
         const PRIVATE: &str = "4KiB";
         let policy = self.policy.toml(&PolicySetting {
             static_threshold: self.buffer.divided_by(self.static_shares),

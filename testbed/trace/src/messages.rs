@@ -1,6 +1,6 @@
-//! What hosts sent each other, read out of captured frames: messages of RoCEv2, and stretches of data of TCP.
+//! Messages in captured frames: those of RoCEv2, and stretches of TCP data.
 //!
-//! A packet that was sent again counts once. A frame that was captured at several places counts where it was first seen.
+//! A retransmitted packet counts once. A frame that was captured at several places counts at the first.
 
 mod rdma;
 mod tcp;
@@ -16,17 +16,17 @@ use crate::headers::{Network, Transport, network};
 /// A message that was sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When its first packet was captured.
+    /// Capture time of the first packet.
     pub at: Stamp,
-    /// Who sent its data.
+    /// Sender of the data.
     pub from: IpAddr,
-    /// Who received it.
+    /// Receiver of the data.
     pub to: IpAddr,
     /// Differentiated services code point of its first packet.
     pub dscp: u8,
     /// Payload.
     pub bytes: u64,
-    /// Which connection it is of, by a number that counts them from 0.
+    /// Number of the connection, from 0.
     pub connection: usize,
     /// Whether its end was captured, and its beginning.
     pub is_whole: bool,
@@ -34,7 +34,7 @@ pub struct Sent {
     pub is_tcp: bool,
 }
 
-/// What captures have.
+/// Messages of a set of captures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
     /// The messages, by when they begin.
@@ -51,7 +51,7 @@ pub struct Recording {
     pub answers: u64,
     /// Other frames: no data of RoCEv2 or TCP.
     pub others: u64,
-    /// When the last frame was captured.
+    /// Capture time of the last frame.
     pub last: Stamp,
 }
 
@@ -62,11 +62,11 @@ struct CapturedSegment<'f> {
     bytes: usize,
 }
 
-/// What a transport makes of a packet.
+/// Classification of a packet by its transport.
 enum Seen {
     /// Data, and whether it was sent before.
     Data { again: bool },
-    /// It has none.
+    /// A packet without data.
     Answer,
 }
 
@@ -119,7 +119,7 @@ enum Flow {
     Tcp(tcp::Flow),
 }
 
-/// What all messages of a connection have in common.
+/// Addresses and ports common to all messages of a connection's direction.
 #[derive(Clone, Copy)]
 struct Way {
     from: IpAddr,

@@ -11,17 +11,17 @@ use super::{Cable, Fabric, SWITCHES_MAX, TopologyError, check_fewest, check_port
 /// ToRs come before its spines; a spine has its leaves in order. Switches are numbered ToRs, leaves, spines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clos {
-    /// How many pods.
+    /// Number of pods.
     pub pods: usize,
-    /// How many ToRs in each.
+    /// Number of ToRs in each pod.
     pub tors_per_pod: usize,
-    /// How many leaves (aggregation switches) in each.
+    /// Number of leaves (aggregation switches) in each pod.
     pub leaves_per_pod: usize,
-    /// How many spines (core switches) in all; a single pod may have none.
+    /// Number of spines (core switches) of the fabric; a single pod may have none.
     pub spines: usize,
-    /// How many hosts on each ToR.
+    /// Number of hosts on each ToR.
     pub hosts_per_tor: usize,
-    /// Which spines a leaf is joined with.
+    /// Spines that each leaf is joined with.
     pub uplinks: Uplinks,
     /// The hosts' links.
     pub host_cable: Cable,
@@ -31,23 +31,24 @@ pub struct Clos {
     pub spine_cable: Cable,
 }
 
-/// Which spines a leaf is joined with.
+/// Spines that a leaf is joined with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uplinks {
-    /// All of them.
+    /// All spines.
     Every,
-    /// Its share: with n leaves in a pod and m spines, a pod's first leaf with the first m/n spines, the second one with
-    /// the next, and so on. The leaves of one number in their pods and their spines are a plane of the fabric.
+    /// The leaf's share: with n leaves in a pod and m spines, a pod's first leaf has the first m/n spines, the second the next, and so
+    /// on. Leaves of equal number in their pods, with their spines, are a plane of the fabric.
     Planes,
 }
 
-/// A fat-tree of switches with k ports each (Al-Fares et al., SIGCOMM 2008): k pods of k/2 edge and k/2 aggregation
-/// switches, (k/2)² core switches, k³/4 hosts, k³/2 links between switches.
+/// Fat-tree of switches with k ports each (Al-Fares et al., SIGCOMM 2008): k pods of k/2 edge and k/2 aggregation switches, (k/2)² core
+/// switches, k³/4 hosts, k³/2 links between switches.
 ///
-/// Names are those of the GFC paper's Fig. 11: edge switches SE1, SE2, ..., aggregation switches SA1, SA2, ..., both
-/// numbered through all pods, core switches SC1, SC2, ... and hosts H0, H1, ...: with k = 4, pod 2 has SE3, SE4, SA3, SA4,
-/// and H4 to H7. SC1 to SC(k/2) are joined with the first aggregation switch of each pod, the next k/2 with the second, and
-/// so on. Ports are in order as [`Clos`] has them.
+/// Names are those of the GFC paper's Fig. 11. Edge switches SE1, SE2, ... and aggregation switches SA1, SA2, ... are numbered through
+/// all pods; core switches are SC1, SC2, ... and hosts H0, H1, .... With k = 4, pod 2 has SE3, SE4, SA3, SA4, and H4 to H7.
+///
+/// SC1 to SC(k/2) are joined with the first aggregation switch of each pod, the next k/2 with the second, and so on. Ports are in the
+/// order of [`Clos`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
     /// The ports of a switch: an even number.
@@ -56,7 +57,7 @@ pub struct FatTree {
     pub cable: Cable,
 }
 
-/// How the switches of the three tiers are called, lowest first, and the number of the first.
+/// Name prefixes of the three tiers' switches, lowest first, and the number of the first switch.
 type TierNames = ([&'static str; 3], usize);
 
 impl Clos {
@@ -137,7 +138,7 @@ impl Clos {
             };
             check_ports("each spine", self.pods.saturating_mul(leaves_per_spine))?;
         }
-        // The other counts are bounded by what a switch has ports for.
+        // The ports of a switch bound the other counts.
         let switches = self.pods * (self.tors_per_pod + self.leaves_per_pod) + self.spines;
         if switches > SWITCHES_MAX { Err(TopologyError::TooManySwitches(switches)) } else { Ok(()) }
     }
@@ -183,7 +184,7 @@ impl Clos {
 }
 
 impl FatTree {
-    /// As in the GFC paper's section 6.2: links of 10 Gb/s and 1 us.
+    /// Fat-tree of the GFC paper's section 6.2: links of 10 Gb/s and 1 us.
     pub fn gfc(k: usize) -> FatTree {
         FatTree { k, cable: Cable::new(BitRate::gbps(10), Span::from_micros(1)) }
     }

@@ -4,15 +4,15 @@ use super::Fabric;
 use super::routes::{Routes, Unreachable};
 use crate::workload::Rng;
 
-/// Why a link can't be taken down.
+/// Error in taking down a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoLink {
-    /// No switch of this name.
+    /// The switch is unknown.
     #[error("there is no switch {name}: {help}")]
     NoSwitch {
         /// The name.
         name: String,
-        /// What to write instead.
+        /// Fix.
         help: String,
     },
     /// Switches that are not joined.
@@ -22,7 +22,7 @@ pub enum NoLink {
         one: String,
         /// The other one.
         other: String,
-        /// Whom the one has links to.
+        /// Names of the first switch's neighbours.
         joined: String,
     },
     /// A link with a number that there is not.
@@ -36,14 +36,14 @@ pub enum NoLink {
         other: String,
         /// The number.
         number: String,
-        /// How many there are.
+        /// Number of links.
         count: usize,
     },
 }
 
 /// Draws of failing links until hosts are joined.
 const DRAWS_MAX: usize = 1_000;
-/// How many switches an error lists.
+/// Maximum number of switches that an error lists.
 const LISTED: usize = 8;
 
 impl Fabric {
@@ -62,18 +62,18 @@ impl Fabric {
         Ok(())
     }
 
-    /// Takes each link between switches that is up down with this probability, by a seed's chance. Fabrics that fall apart, in which no
-    /// way joins some hosts, are drawn anew from what the seed's chance has next.
+    /// Takes down each up link between switches with this probability. Draws that cut hosts off from each other are repeated with the
+    /// seed's next random numbers.
     ///
     /// # Errors
-    /// If all of a thousand draws fall apart; then no link is taken down.
+    /// All of a thousand draws cut hosts off; then no link is taken down.
     pub(crate) fn fail_at_random(&mut self, probability: f64, seed: u64) -> Result<(), Unreachable> {
         let mut rng = Rng::stream(seed, 0);
         let mut draws_left = DRAWS_MAX;
         loop {
             let mut drawn = self.clone();
             for link in &mut drawn.links {
-                // Drawn for links that are down too: what is named elsewhere does not change what befalls the others.
+                // Drawn for links that are down too: links named elsewhere do not change the failures of others.
                 let fails = rng.unit() <= probability;
                 link.is_up &= !fails;
             }
@@ -114,7 +114,7 @@ impl Fabric {
         self.switch(name).ok_or_else(|| NoLink::NoSwitch { name: name.to_owned(), help: self.help_with(name) })
     }
 
-    /// What to write in place of a name that no switch has.
+    /// Returns the fix for a name that no switch has.
     fn help_with(&self, name: &str) -> String {
         if self.host(name).is_some() {
             return "it is a host, and a host's link can't fail".to_owned();
@@ -132,7 +132,7 @@ impl Fabric {
         if near.is_empty() { "the fabric has none".to_owned() } else { format!("there are {}", listed(&near)) }
     }
 
-    /// Whom a switch is joined with, by name.
+    /// Returns the names of a switch's neighbours.
     fn joined_with(&self, switch: usize) -> String {
         let peer = |ends: [usize; 2]| ends.iter().position(|end| *end == switch).map(|end| ends[1 - end]);
         let peers = self.links.iter().filter_map(|link| peer(link.ends.map(|end| end.switch)));

@@ -13,10 +13,10 @@ use super::wiring::Wiring;
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};
 
-/// For every switch and every host, the ports on shortest ways there: over links that are up, and through no host.
+/// Ports on the shortest paths from every switch to every host, over links that are up, and through no host.
 ///
-/// All hosts of a switch share its ways, and equal sets of ports are kept once. For a fat-tree of k = 16, with 320
-/// switches and 1,024 hosts, that is less than 1 MB. A fabric that changes is routed anew.
+/// All hosts of a switch share its paths, and equal sets of ports are kept once. For a fat-tree of k = 16, with 320 switches and 1,024
+/// hosts, that is less than 1 MB. A fabric that changes is routed anew.
 #[derive(Clone, Debug)]
 pub struct Routes {
     pub(super) wiring: Wiring,
@@ -34,11 +34,11 @@ pub struct Routes {
 pub struct Unreachable {
     /// The first few pairs, by name.
     pub pairs: Vec<(String, String)>,
-    /// How many pairs there are, each counted once.
+    /// Number of pairs, each counted once.
     pub count: u64,
 }
 
-/// Where a host is.
+/// Place of a host.
 #[derive(Clone, Copy, Debug)]
 struct HostEnd {
     switch: usize,
@@ -51,7 +51,7 @@ struct HostEnd {
 pub(super) struct Row {
     /// The switch.
     pub to: usize,
-    /// How many links lie between each switch and it; [`FAR`] where no way leads there.
+    /// Number of links from each switch to this one; [`FAR`] if it can't be reached.
     pub links: Box<[u16]>,
     /// The ports of each switch on the shortest ways, by their group.
     groups: Box<[u32]>,
@@ -60,14 +60,14 @@ pub(super) struct Row {
 /// Sets of ports, each kept once.
 #[derive(Clone, Debug, Default)]
 struct Groups {
-    /// Where each one's ports begin in the list, and after the last one the list's end.
+    /// Start of each group's ports in the list, and at the end the list's length.
     first: Vec<u32>,
     ports: Vec<u16>,
 }
 
 /// More links than any way has.
 const FAR: u16 = u16::MAX;
-/// How many pairs an error names.
+/// Maximum number of pairs that an error names.
 const NAMED: usize = 4;
 
 impl Routes {
@@ -100,8 +100,8 @@ impl Routes {
         Ok(routes)
     }
 
-    /// The shortest ways while these links are cut too, told by the ports at their ends. Where that leaves no way from a switch to a
-    /// host, ports are as before: its frames end at the link that is cut.
+    /// Returns the shortest paths while these links, given by the ports at their ends, are cut too. A switch that can't reach a host then
+    /// keeps its ports: its frames end at the cut link.
     pub fn around(&self, cut: &[[PortPlace; 2]]) -> Routes {
         let mut wiring = self.wiring.clone();
         cut.iter().flatten().for_each(|end| wiring.cut(*end));
@@ -137,8 +137,8 @@ impl Routes {
         self.groups.ports(self.row(end.switch).groups[switch])
     }
 
-    /// The one of [`Routes::ports`] that a flow takes: as the switches of a scenario choose it ([`ecmp::choose`], their
-    /// seeds being their places).
+    /// Returns the port of [`Routes::ports`] that a flow takes, as a scenario's switches choose it ([`ecmp::choose`] with the switch's
+    /// place as its seed).
     ///
     /// # Panics
     /// If the switch is cut off.
@@ -204,7 +204,7 @@ impl Routes {
         &self.rows[row as usize]
     }
 
-    /// Whether all hosts have ways to each other. Links go both ways: so do ways.
+    /// Checks that all hosts reach each other. Links are bidirectional, hence paths are too.
     fn check(&self, fabric: &Fabric) -> Result<(), Unreachable> {
         // Nobody is cut off from the others if nobody is from the first.
         let is_joined = |to: &Row| self.rows.iter().all(|from| to.links[from.to] != FAR);

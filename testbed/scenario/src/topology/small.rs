@@ -10,13 +10,13 @@ use super::{Cable, Fabric, SWITCHES_MAX, TopologyError, check_fewest, check_port
 /// differ in their cables alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SingleSwitch {
-    /// How many senders.
+    /// Number of senders.
     pub senders: usize,
-    /// Their links.
+    /// Links of the senders.
     pub sender_cable: Cable,
-    /// How many receivers.
+    /// Number of receivers.
     pub receivers: usize,
-    /// Their links.
+    /// Links of the receivers.
     pub receiver_cable: Cable,
 }
 
@@ -25,9 +25,9 @@ pub struct SingleSwitch {
 /// Each switch's hosts are on its first ports, the bottleneck on the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dumbbell {
-    /// How many senders.
+    /// Number of senders.
     pub senders: usize,
-    /// How many receivers.
+    /// Number of receivers.
     pub receivers: usize,
     /// The hosts' links.
     pub host_cable: Cable,
@@ -35,16 +35,16 @@ pub struct Dumbbell {
     pub bottleneck: Cable,
 }
 
-/// Switches S1, S2, ... in a ring, with hosts H1, H2, ... in the switches' order: the GFC paper's Fig. 1 for three switches
-/// with a host each.
+/// Switches S1, S2, ... in a ring, with hosts H1, H2, ... in the switches' order: the GFC paper's Fig. 1 for three switches with a host
+/// each.
 ///
-/// A switch's hosts are on its first ports. The link from switch n to the next one is link n: S1 has the one to S2 on the
-/// next port and the one to the last switch after it, all others have the link from the switch before them first.
+/// A switch's hosts are on its first ports. The link from switch n to the next one is link n. S1 has the link to S2 on the next port and
+/// that to the last switch after it; all others have the link from the previous switch first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// How many switches.
+    /// Number of switches.
     pub switches: usize,
-    /// How many hosts on each.
+    /// Number of hosts on each switch.
     pub hosts_per_switch: usize,
     /// The hosts' links.
     pub host_cable: Cable,

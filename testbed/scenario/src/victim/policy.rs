@@ -9,13 +9,13 @@ use weir_units::{Alpha, Bytes, Span, UnitError};
 /// A policy and its α; the parameters that it has besides are the papers'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VictimPolicy {
-    /// Which.
+    /// Kind of policy.
     pub kind: PolicyChoice,
-    /// α of the lossless ingress queues; of no meaning to a policy that has none.
+    /// α of the lossless ingress queues; ignored by a policy without α.
     pub alpha: Alpha,
 }
 
-/// What sets thresholds, and what headroom is taken from.
+/// Buffer policy: thresholds and headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
     /// `st`: ST, an even share of the buffer.
@@ -46,7 +46,7 @@ pub enum PolicyChoice {
     Other(&'static str),
 }
 
-/// What the policies' tables say that depends on the scenario.
+/// Values of the policies' tables that depend on the scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PolicySetting {
     /// T of the static threshold.
@@ -55,10 +55,10 @@ pub(super) struct PolicySetting {
     pub(super) spfc_window: Span,
 }
 
-/// Why a text names no policy.
+/// Error in the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyNameError {
-    /// There is no policy of this name.
+    /// The policy is unknown.
     #[error("`{0}` is no policy; there are {names}, each but `st` with an α behind a colon (`dt:1/8`) or with 1", names = all_names())]
     Unknown(String),
     /// ST has no α.
@@ -136,7 +136,7 @@ impl VictimPolicy {
         VictimPolicy { kind, alpha: Alpha::ONE }
     }
 
-    /// As files and tables name it: `st`, or name and α, `dt-1/8`.
+    /// Returns the name in files and tables: `st`, or name and α, `dt-1/8`.
     pub fn name(&self) -> String {
         let name = self.kind.name();
         if self.kind.has_alpha() { format!("{name}-{}", self.alpha) } else { name.to_owned() }
@@ -177,7 +177,7 @@ impl FromStr for VictimPolicy {
 }
 
 impl VictimPolicy {
-    /// As a command line has it, and it is read again: `dt:1/8`.
+    /// Returns the command-line argument, which can be parsed again: `dt:1/8`.
     pub fn argument(&self) -> String {
         let name = self.kind.name();
         if self.kind.has_alpha() { format!("{name}:{}", self.alpha) } else { name.to_owned() }

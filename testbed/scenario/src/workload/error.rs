@@ -1,11 +1,11 @@
-//! What a workload can't be made of.
+//! Errors of workloads.
 
 use weir_units::{Bytes, Span, Time};
 
-/// No message may be larger than this.
+/// Maximum size of a message.
 pub(super) const MESSAGE_BYTES_MAX: Bytes = Bytes::mb(1_000_000_000);
 
-/// Why there are no messages.
+/// Error in a workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
     /// A load that a link can't carry, or none.
@@ -23,9 +23,9 @@ pub enum WorkloadError {
         after_start(*from), after_start(*until)
     )]
     NoTime {
-        /// When the first message may start.
+        /// Start of the first message at the earliest.
         from: Time,
-        /// When none may start any more.
+        /// End of the starts of messages.
         until: Time,
     },
     /// A period or a mean gap of zero.
@@ -39,7 +39,7 @@ pub enum WorkloadError {
     HostTwice {
         /// The host.
         host: u32,
-        /// Which list.
+        /// Name of the list.
         among: &'static str,
     },
     /// A host that is in no group.
@@ -47,7 +47,7 @@ pub enum WorkloadError {
     NoGroup {
         /// The host.
         host: u32,
-        /// For so many hosts there are groups.
+        /// Number of hosts with a group.
         groups: usize,
     },
     /// Fewer peers than a burst or a sender needs.
@@ -55,9 +55,9 @@ pub enum WorkloadError {
     TooFewPeers {
         /// The host that sends to them or receives from them.
         host: u32,
-        /// How many of them it needs.
+        /// Number of peers needed.
         wanted: usize,
-        /// How many there are.
+        /// Number of peers available.
         there: usize,
     },
     /// A pair of a host and itself.

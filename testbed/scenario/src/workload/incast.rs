@@ -11,13 +11,13 @@ use super::{Instants, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 /// order, none is always first.
 #[derive(Clone, Debug)]
 pub struct Incast {
-    /// When bursts begin.
+    /// Starts of bursts.
     pub instants: Instants,
     /// The hosts of which one receives a burst, each as likely as the others.
     pub receivers: Vec<u32>,
-    /// Who sends to it.
+    /// Senders of a burst.
     pub senders: Senders,
-    /// How much each message has.
+    /// Size of each message.
     pub sizes: SizeCdf,
     /// All messages of a burst have one size, drawn for each burst; otherwise each has its own.
     pub equal_sizes: bool,
@@ -27,14 +27,14 @@ pub struct Incast {
     pub seed: u64,
 }
 
-/// Who sends in a burst.
+/// Senders of a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Senders {
-    /// All of these, but for the receiver.
+    /// All of these hosts, except the receiver.
     These(Vec<u32>),
-    /// So many of the receiver's peers, others in each burst.
+    /// A number of the receiver's peers, drawn for each burst.
     Several(Peers, usize),
-    /// All of one group that the receiver is not in, as of one rack; another one in each burst.
+    /// All hosts of a group without the receiver, such as a rack; the group is drawn for each burst.
     OneGroup(Peers),
 }
 

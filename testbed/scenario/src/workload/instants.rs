@@ -1,4 +1,4 @@
-//! When bursts begin.
+//! Start times of bursts.
 
 use weir_units::{Span, Time};
 
@@ -7,34 +7,33 @@ use super::{Load, Rng, SizeCdf, WorkloadError};
 /// Instants at which bursts begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instants {
-    /// One.
+    /// A single burst.
     Once(Time),
     /// The first, and others a period apart, before an end.
     Every {
         /// The first.
         from: Time,
-        /// From one to the next; above zero.
+        /// Period; above zero.
         every: Span,
-        /// All are earlier.
+        /// End: all bursts start earlier.
         until: Time,
     },
     /// A Poisson process.
     Poisson {
-        /// When it begins: the first burst is a gap later.
+        /// Start: the first burst is a gap later.
         from: Time,
         /// The mean gap; above zero.
         mean_gap: Span,
-        /// All are earlier.
+        /// End: all bursts start earlier.
         until: Time,
     },
 }
 
 impl Instants {
-    /// A Poisson process of bursts, of `messages` each, that make a load of all links of `hosts` hosts: that share of what
-    /// these could receive together.
+    /// Poisson process of bursts with `messages` messages each. Their load is a share of the sum of the link rates of `hosts` hosts.
     ///
     /// # Errors
-    /// Bursts would have no messages, or not a picosecond from one to the next.
+    /// Bursts would have no messages, or their mean gap would be less than a picosecond.
     pub fn poisson_at(
         load: &Load,
         hosts: usize,
@@ -50,7 +49,7 @@ impl Instants {
         instants.check().map(|()| instants)
     }
 
-    /// Whether there is time between the instants, and for any.
+    /// Checks that gaps are above zero and the range of time is not empty.
     pub(super) fn check(&self) -> Result<(), WorkloadError> {
         match *self {
             Instants::Once(_) => Ok(()),

@@ -1,4 +1,4 @@
-//! How much is to be sent, as a share of links' rate.
+//! Offered load, as a share of links' rate.
 
 use weir_units::{BitRate, Bytes};
 
@@ -12,7 +12,7 @@ pub struct Load {
     framing: Framing,
 }
 
-/// What a message takes of a link: whether a load counts payload or bytes on the wire.
+/// Bytes of a message that count for a load: payload, or bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// A full frame carries this much of a message; above zero.
@@ -22,21 +22,21 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Only payload counts, as the public simulators have it. A load of 1 is more than a link carries then.
+    /// Only payload counts, as in the public simulators. A load of 1 is then more than a link carries.
     pub const PAYLOAD_ONLY: Framing = Framing { payload: SizeCdf::SIZE_MAX, overhead: Bytes::ZERO };
 
-    /// What a message takes on average, in bytes.
+    /// Mean bytes of a message that count.
     ///
     /// # Panics
-    /// If a frame carries nothing.
+    /// If a frame's payload is 0.
     pub fn mean(&self, sizes: &SizeCdf) -> f64 {
         sizes.mean() + self.overhead.get() as f64 * sizes.mean_frames(self.payload)
     }
 
-    /// What one message takes.
+    /// Bytes of a message that count.
     ///
     /// # Panics
-    /// If a frame carries nothing.
+    /// If a frame's payload is 0.
     pub fn of(&self, size: Bytes) -> Bytes {
         size + self.overhead * size.get().div_ceil(self.payload.get())
     }

@@ -9,21 +9,21 @@ use super::instants::later;
 use super::peers::refuse_twins;
 use super::{Load, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
-/// Hosts of which each is a Poisson source: the gaps between its messages are exponential, their sizes follow a
-/// distribution, and each message goes to one of its peers.
+/// Hosts that are each a Poisson source: gaps between messages are exponential, sizes follow a distribution, and each message goes to one
+/// of the host's peers.
 ///
-/// What a host sends does not depend on which other hosts send.
+/// A host's messages do not depend on other senders.
 #[derive(Clone, Debug)]
 pub struct Poisson {
     /// The hosts that send, by number.
     pub senders: Vec<u32>,
-    /// Whom they send to.
+    /// Receivers of each sender.
     pub receivers: Peers,
-    /// How much a message has.
+    /// Message sizes.
     pub sizes: SizeCdf,
-    /// How much each host sends, as a share of its link.
+    /// Load of each host, as a share of its link.
     pub load: Load,
-    /// When the sources begin: the first message of each is a gap later.
+    /// Start of the sources: the first message of each is a gap later.
     pub from: Time,
     /// All messages start earlier.
     pub until: Time,
@@ -39,7 +39,7 @@ pub struct PoissonMessages {
     mean_gap_ps: f64,
     until: Time,
     sources: Vec<(u32, Rng)>,
-    /// When each source sends next, by its place.
+    /// Next start of each source, with the source's place.
     next: BinaryHeap<Reverse<(Time, u32)>>,
 }
 

@@ -12,7 +12,7 @@ use crate::import::{ImportError, ImportErrors};
 pub struct CommandLine {
     /// The line of the script, from 1.
     pub line: usize,
-    /// What the program is given.
+    /// Arguments of the program.
     pub text: String,
 }
 
@@ -21,10 +21,11 @@ const PROGRAM: &str = "reverie-evaluation-sigcomm2023";
 /// More command lines than any sweep has.
 const LINES_MAX: usize = 10_000;
 
-/// All command lines that a script starts, in its order. Its own first argument, by which such scripts are asked to start anything, is 1.
+/// Returns the command lines that a script starts, in order. The script's own first argument is taken as 1: such scripts start the
+/// simulations only then.
 ///
 /// # Errors
-/// What is not closed, or can't be known and decides on a command line; a script that starts none.
+/// An unclosed construct; an unknown value that a command line depends on; a script that starts no simulation.
 pub fn command_lines(script: &Source) -> Result<Vec<CommandLine>, ImportErrors> {
     let wrong = |(line, problem): Wrong| {
         let help = "name another script, or give its command line with --arguments";
@@ -44,7 +45,7 @@ pub fn command_lines(script: &Source) -> Result<Vec<CommandLine>, ImportErrors> 
     Ok(shell.lines)
 }
 
-/// A line, and what is wrong with it.
+/// Line number and error.
 type Wrong = (usize, String);
 
 /// A statement, and the line that it begins in.
@@ -125,7 +126,7 @@ fn push(found: &mut Vec<Statement>, line: usize, statement: &str) {
     }
 }
 
-/// What a script does that may matter.
+/// Step of a script that may affect the command lines.
 #[derive(Debug)]
 enum Step {
     Set {
@@ -144,7 +145,7 @@ enum Step {
         holds: Vec<Step>,
         fails: Vec<Step>,
     },
-    /// It waits.
+    /// A `while` loop.
     While {
         line: usize,
         body: Vec<Step>,
@@ -253,9 +254,9 @@ fn is_name(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The variables, and what was started.
+/// State of a shell: variables and started command lines.
 struct Shell {
-    /// What each variable has; nothing known of one that is not there.
+    /// Values of each variable; missing for a variable of unknown value.
     values: BTreeMap<String, Vec<String>>,
     lines: Vec<CommandLine>,
 }
@@ -267,7 +268,7 @@ impl Shell {
             match step {
                 Step::Set { name, value } => match self.words(value) {
                     Ok(words) => drop(self.values.insert(name.clone(), words)),
-                    // It may be of no interest: who uses it is told.
+                    // Not an error unless the variable is used.
                     Err(_) => drop(self.values.remove(name)),
                 },
                 Step::For { line, name, values, body } => {
@@ -305,7 +306,7 @@ impl Shell {
         Ok(false)
     }
 
-    /// The words of a value: a list in parentheses, or what stands between spaces.
+    /// Returns the words of a value: a list in parentheses, or text separated by spaces.
     fn words(&self, text: &str) -> Result<Vec<String>, String> {
         let text = text.trim();
         let list = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
@@ -348,7 +349,7 @@ impl Shell {
         }
     }
 
-    /// Puts values in place of names, and results in place of what is to be run; quotes go.
+    /// Replaces variables by their values and commands by their results, and removes quotes.
     fn expand(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -374,7 +375,7 @@ impl Shell {
         Ok(expanded)
     }
 
-    /// What `$(…)` comes to: a sum, or the folder, which is looked for anew.
+    /// Evaluates `$(…)`: an arithmetic sum, or the folder, whose value is not used.
     fn result(&self, text: &str) -> Result<String, String> {
         let text = text.trim();
         if text == "pwd" {
@@ -401,7 +402,7 @@ impl Shell {
     }
 }
 
-/// What stands between spaces outside of quotes and parentheses.
+/// Splits a text at spaces outside of quotes and parentheses.
 fn parts(text: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let (mut quote, mut depth) = (None, 0_usize);
@@ -423,7 +424,7 @@ fn parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// Where the parenthesis is closed that a text begins with.
+/// Returns the place of the parenthesis that closes the text's first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, it) in text.char_indices() {
@@ -441,7 +442,7 @@ struct Sum<'t> {
 }
 
 impl Sum<'_> {
-    /// All of it.
+    /// Evaluates the entire text.
     fn whole(mut self) -> Option<f64> {
         let value = self.terms()?;
         (self.rest.trim().is_empty() && value.is_finite()).then_some(value)

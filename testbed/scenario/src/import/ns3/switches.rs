@@ -1,4 +1,4 @@
-//! What the switches of a simulation are like: buffer, thresholds, headroom, ECN, flow control.
+//! Settings of a simulation's switches: buffer, thresholds, headroom, ECN, flow control.
 
 use std::collections::BTreeMap;
 
@@ -19,9 +19,9 @@ pub(super) struct Switches {
     pub mtu: u64,
     pub size: Bytes,
     pub private: Bytes,
-    /// Φ that most ports have,
+    /// Φ of most ports.
     pub headroom: Bytes,
-    /// and what it is of a link's rate and delay: so many propagation delays of bytes, and so many besides.
+    /// Φ in units of a link's bandwidth-delay product (one way), and its constant part.
     rule: (u64, Bytes),
     pub xon_offset: Bytes,
     pub alpha: &'static str,
@@ -29,15 +29,15 @@ pub(super) struct Switches {
     pub alpha_at_rate: Option<BitRate>,
     pub has_pfc: bool,
     pub ecn: Option<Ecn>,
-    /// In place of dynamic thresholds, what a command line chooses.
+    /// Buffer policy of a command line, in place of dynamic thresholds.
     pub policy: Option<Policy>,
 }
 
-/// What settings depend on besides.
+/// Further inputs of the settings.
 pub(super) struct Given<'g> {
-    /// How many classes are lossless,
+    /// Number of lossless classes.
     pub lossless: usize,
-    /// and how many hosts are left out.
+    /// Number of hosts left out.
     pub idle: usize,
     /// A command line, and the α of its file.
     pub line: Option<(&'g Arguments, &'g Alphas)>,
@@ -53,16 +53,16 @@ pub(super) struct Ecn {
     pub at_rate: Option<BitRate>,
 }
 
-/// What one simulator's switches have that no file says.
+/// Built-in settings of a simulator's switches.
 struct Model {
     private: Bytes,
     /// Whether the buffer keeps the private size once a port, and not for each of 8 classes.
     is_once_a_port: bool,
     xon_offset: Bytes,
     alpha: &'static str,
-    /// Headroom: so many propagation delays of bytes,
+    /// Headroom in units of the link's bandwidth-delay product, one way.
     delays: u64,
-    /// and so many besides.
+    /// Constant part of the headroom.
     and: Bytes,
 }
 
@@ -187,7 +187,7 @@ impl Model {
         usual
     }
 
-    /// What no file says of the switches, and what can't be said in a scenario.
+    /// Reports the switches' built-in settings, and those that a scenario can't have.
     fn tell(&self, config: &Config, topology: &Topology, switches: &mut Switches, nic: BitRate, report: &mut Report) {
         let mut approximated = |text: String| report.approximated.push(Note::on_nothing(text));
         if self.is_once_a_port {
@@ -246,17 +246,17 @@ impl Switches {
         link.rate.bytes_in(link.delay) * self.rule.0 + self.rule.1
     }
 
-    /// Φ of a link's ports, where it is not what most have.
+    /// Returns Φ of a link's ports, if it differs from that of most.
     pub(super) fn headroom_of(&self, link: &Link) -> Option<Bytes> {
         Some(self.by_rule(link)).filter(|headroom| *headroom != self.headroom)
     }
 
-    /// What all ports of a switch keep for lossless classes.
+    /// Returns a switch's headroom: that of all ports and lossless classes.
     fn headroom_at(&self, topology: &Topology, switch: u32, lossless: usize) -> Bytes {
         topology.links_of(switch).map(|link| self.by_rule(link)).sum::<Bytes>() * lossless as u64
     }
 
-    /// What private buffers and headroom take must be less than the buffer.
+    /// Checks that private buffers and headroom are less than the buffer.
     fn check_size(&self, config: &Config, topology: &Topology, lossless: usize) -> Result<(), ImportErrors> {
         let lossless = if self.has_pfc { lossless as u64 } else { 0 };
         for switch in &topology.switches {
@@ -326,7 +326,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     }
     let of_rate = |rate: BitRate| -> Result<Ecn, ImportErrors> {
         let of = |key: &str| {
-            // The simulators, built as they are run, take 0 for what they have not read.
+            // The simulators, in the build that is used, take 0 for missing values.
             let uncounted = config.uncounted.get(key).filter(|others| others.contains(&rate)).map(|_| 0);
             config.maps.get(key).and_then(|map| map.get(&rate)).copied().or(uncounted).ok_or_else(|| {
                 let problem = format!("{key} has nothing for links of {rate}");
@@ -401,7 +401,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     Ok(Some(if chosen.pmax_ppb == 0 { Ecn { kmin: chosen.kmax, pmax_ppb: 1_000_000_000, ..chosen } } else { chosen }))
 }
 
-/// How many ports of switches have each rate.
+/// Number of switch ports by rate.
 fn rates(topology: &Topology) -> BTreeMap<BitRate, usize> {
     let mut rates = BTreeMap::new();
     for link in topology.ports() {

@@ -1,4 +1,4 @@
-//! From the simulation's clock to the scenario's: traffic begins seconds after a simulation does.
+//! Conversion of the simulation's clock to the scenario's: traffic begins seconds after a simulation does.
 
 use weir_units::Span;
 
@@ -12,23 +12,23 @@ use crate::import::{ImportErrors, Note, Report};
 /// The scenario's clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
-    /// So much earlier than in the files is everything in the scenario.
+    /// Difference: instants in the scenario are this much earlier than in the files.
     pub shift: Span,
-    /// When the scenario ends.
+    /// End of the scenario.
     pub end: Span,
-    /// Before that messages are no part of the statistics.
+    /// Warm-up: messages that start earlier are not in the statistics.
     pub warm_up: Option<Span>,
-    /// How often to sample, where the default is too often.
+    /// Sampling interval, if the default is too short.
     pub sample_every: Option<Span>,
 }
 
 /// The instants of generated traffic begin here.
 const BASE: Span = Span::from_secs(2);
-/// For the last flows to end, where the files do not say.
+/// Time for the last flows to end, if the files have no end.
 const DRAIN: Span = Span::from_millis(50);
-/// Without any file that says it.
+/// End, if no file has one.
 const END_DEFAULT: Span = Span::from_millis(100);
-/// What ConWeave's analysis leaves out.
+/// Warm-up that ConWeave's analysis leaves out.
 const WARM_UP: Span = Span::from_millis(5);
 const END_MAX: Span = Span::from_secs(1_000);
 /// Samples of a run, about.

@@ -12,9 +12,9 @@ use crate::topology::PORTS_MAX;
 /// A topology: of nodes 0 and on some are switches, and the others hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Topology {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(super) nodes: u32,
-    /// Which of them are switches, in order.
+    /// Nodes that are switches, in order.
     pub(super) switches: Vec<u32>,
     /// The links. Each joins two switches, or a switch and a host; each host has one, see `Topology::part_nics`.
     pub(super) links: Vec<Link>,
@@ -24,7 +24,7 @@ pub(super) struct Topology {
     pub(super) left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
     pub(super) is_extended: bool,
-    /// What inet-tub's first line has more.
+    /// Further fields of inet-tub's first line.
     pub(super) tiers: Option<Tiers>,
     /// Lines after the last link, which the simulators do not read.
     pub(super) left_over: usize,
@@ -35,20 +35,20 @@ pub(super) struct Topology {
 pub(super) struct Link {
     /// The nodes at its ends.
     pub(super) ends: [u32; 2],
-    /// Its rate.
+    /// Rate.
     pub(super) rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay, one way.
     pub(super) delay: Span,
     /// Packets in 10^9 that are lost, in each direction.
     pub(super) loss_ppb: u64,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub(super) line: usize,
 }
 
-/// What inet-tub's first line says besides.
+/// Further fields of inet-tub's first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiers {
-    /// How many of the switches have hosts: the first ones.
+    /// Number of switches with hosts: the first ones.
     pub(super) tors: u32,
     /// The rates of links to hosts, and between switches, if they are there.
     pub(super) rates: Option<[BitRate; 2]>,
@@ -183,10 +183,10 @@ impl Topology {
         out
     }
 
-    /// Whether each switch has as many ports as one may have.
+    /// Checks that each switch has at most the permitted number of ports.
     ///
     /// # Errors
-    /// Those with more than 64, and with fewer than 2.
+    /// Switches with more than 64 ports, or fewer than 2.
     pub(crate) fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
         let mut complaints = Complaints::of(file);
         for switch in &self.switches {
@@ -214,7 +214,7 @@ impl Topology {
         self.links.iter().flat_map(move |link| std::iter::repeat_n(link, ends(link)))
     }
 
-    /// What a Weir scenario has no place for.
+    /// Refuses features that a Weir scenario can't have.
     fn check(&self, complaints: &mut Complaints<'_>) {
         let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
         for link in &self.links {

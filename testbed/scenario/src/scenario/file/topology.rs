@@ -18,7 +18,7 @@ use crate::topology::PORTS_MAX;
 /// The largest MTU of a switch; for its own one, devices are checked with its file.
 const MTU_MAX: u64 = 16_000;
 
-/// Switches, and what is on their ports.
+/// Switches, links and hosts of a scenario.
 #[derive(Debug, Default)]
 pub(super) struct Topology {
     pub switches: Vec<SwitchPart>,
@@ -31,17 +31,17 @@ pub(super) struct Topology {
 #[derive(Debug)]
 pub(super) struct SwitchPart {
     pub name: String,
-    /// What its own file has, where it has one.
+    /// Contents of the switch's own file, if it has one.
     pub file: Option<Settings>,
     pub origin: Option<Origin>,
 }
 
 #[derive(Debug)]
 pub(super) struct LinkPart {
-    /// Its place among the links of the file.
+    /// Place among the links of the file.
     pub number: usize,
     pub ends: [PortName; 2],
-    /// What it says of both ports.
+    /// Settings of both ports.
     pub settings: Settings,
     /// The devices of both ports, where a real wire joins them.
     pub devices: Option<[Settings; 2]>,
@@ -53,18 +53,18 @@ pub(super) struct LinkPart {
 
 #[derive(Debug)]
 pub(super) struct HostPart {
-    /// Its place among the hosts of the file.
+    /// Place among the hosts of the file.
     pub number: usize,
     pub name: String,
     pub port: PortName,
-    /// What it says of the port.
+    /// Settings of the port.
     pub settings: Settings,
     /// Payload of a full frame, and whether the host says it itself.
     pub mtu: u16,
     pub has_own_mtu: bool,
     pub device: Option<Device>,
     pub port_device: Option<Settings>,
-    /// How it is reached where it is real.
+    /// Access to the host, if it is real.
     pub real: Option<RealHost>,
     pub faults: [FaultPlan; 2],
     pub origin: Option<Origin>,
@@ -76,13 +76,12 @@ pub(super) struct PortName {
     /// The switch, by its place.
     pub switch: usize,
     pub port: String,
-    /// Its place among the switch's ports, where a fabric gives it.
+    /// Place among the switch's ports, if a fabric sets it.
     pub place: Option<usize>,
 }
 
 impl Topology {
-    /// Reads the three arrays; files that they name are in `folder`. What has errors is left out. `seed` is
-    /// the scenario's.
+    /// Reads the three arrays, and leaves out entries with errors. Files that they name are in `folder`; `seed` is the scenario's.
     pub(super) fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
         let mut topology = Topology { switches: switches(root, folder), ..Topology::default() };
         let mut taken = Vec::new();
@@ -136,7 +135,7 @@ impl Topology {
         shown(&self.switches, port)
     }
 
-    /// Where a link leads from a switch that is up: by the port there, to another switch.
+    /// Returns the links that are up from a switch: the port there, and the other switch.
     pub(super) fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
         let both = self.links.iter().filter(|link| link.is_up).flat_map(|link| {
             let [first, second] = &link.ends;
@@ -154,7 +153,7 @@ impl SwitchPart {
     }
 }
 
-/// Where the throws of a link's first direction begin; those of the other one come next.
+/// Seed of the faults of a link's first direction; the other direction has the next one.
 fn seed_of(scenario: u64, link: usize) -> u64 {
     (2 * link as u64 + 1).wrapping_add(scenario.wrapping_sub(1) << 32)
 }
@@ -193,7 +192,7 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
     switches
 }
 
-/// What a link's faults are drawn from.
+/// Inputs of the random faults of links.
 #[derive(Clone, Copy)]
 struct FaultDraw {
     /// The scenario's end.
@@ -305,7 +304,7 @@ fn own_device(table: &Table<'_>) -> (Option<Device>, Settings) {
     (read_device(table, MTU_MAX), Settings::of(table).take_keys(OF_DEVICE))
 }
 
-/// What happens on a real wire happens by itself.
+/// Refuses `faults` on a real wire, whose faults are its own.
 fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
     if table.has("faults") {
         let message = format!("`faults` befall an emulated link, but `{devices}` makes this one a real wire");

@@ -16,7 +16,7 @@ use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, requi
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
-/// The most messages of a scenario: what runs keep of each adds up.
+/// Maximum number of messages of a scenario: runs keep a record of each.
 pub(super) const MESSAGES_MAX: usize = 20_000_000;
 /// The largest message of a connection.
 const SIZE_MAX: Bytes = Bytes::new(1 << 31);
@@ -26,7 +26,7 @@ const OUTSTANDING_MAX: u64 = 100_000;
 /// A workload.
 #[derive(Debug)]
 pub(super) struct WorkloadPart {
-    /// Its place among the workloads of the file.
+    /// Place among the workloads of the file.
     pub number: usize,
     pub name: String,
     pub class: Class,
@@ -36,7 +36,7 @@ pub(super) struct WorkloadPart {
     pub kind: Arc<WorkloadKind>,
 }
 
-/// Who sends what to whom when. Hosts are given by their places in the topology.
+/// Traffic pattern of a workload. Hosts are given by their places in the topology.
 #[derive(Debug, PartialEq)]
 pub(super) enum WorkloadKind {
     Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
@@ -46,7 +46,7 @@ pub(super) enum WorkloadKind {
     List(Vec<Message>),
 }
 
-/// Hosts that always have so many messages under way.
+/// Closed loop: hosts with a constant number of outstanding messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoopPart {
     pub senders: Vec<u32>,
@@ -58,28 +58,28 @@ pub(super) struct LoopPart {
     pub until: Time,
 }
 
-/// Who of the senders sends in a burst.
+/// Selection of a burst's senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendersOf {
     All,
-    /// So many, others in each burst.
+    /// A number of senders, drawn for each burst.
     Some(usize),
-    /// All of one group. Groups have so many hosts each, in the senders' order.
+    /// All senders of one group. Groups have this many hosts each, in the senders' order.
     Group(usize),
 }
 
-/// Which pairs of hosts.
+/// Pairs of hosts.
 #[derive(Debug, PartialEq)]
 pub(super) enum Pattern {
-    /// These.
+    /// Listed pairs.
     Each(Vec<(u32, u32)>),
-    /// All of these hosts with each other.
+    /// All ordered pairs of these hosts.
     AllToAll(Vec<u32>),
-    /// Each of these hosts with another one.
+    /// A permutation: each of these hosts with another one.
     Permutation(Vec<u32>),
 }
 
-/// When bursts begin.
+/// Starts of bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum When {
     Once(Time),
@@ -88,7 +88,7 @@ pub(super) enum When {
         every: Span,
         until: Time,
     },
-    /// At random instants that make this load.
+    /// Random instants that make this load.
     AtLoad {
         from: Time,
         load: f64,
@@ -152,7 +152,7 @@ const KINDS: [(&str, Word, &[&str]); 7] = [
     ("list", Word::List, &["file"]),
 ];
 
-/// Reads the workloads; what has errors is left out. Files are in `folder`, and `seed` is the scenario's.
+/// Reads the workloads, and leaves out those with errors. Files are in `folder`; `seed` is the scenario's.
 pub(super) fn read(
     root: &Table<'_>,
     topology: &Topology,
@@ -381,7 +381,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// When what comes `every` so often has come as many `times` as the workload says; without that `until`.
+    /// Returns the end of `times` periods of `every`; without `times`, `until`.
     fn after_times(&self, from: Time, every: Span, until: Time) -> Option<Time> {
         let table = self.table;
         if !table.has("times") {
@@ -481,7 +481,7 @@ impl Reader<'_, '_> {
         Some(hosts)
     }
 
-    /// Whether each of some hosts has another one among others.
+    /// Checks that each of `hosts` has another host among `others`.
     fn check_others(&self, hosts: &[u32], others: &[u32]) -> Option<()> {
         let [only] = others else { return Some(()) };
         if hosts.contains(only) {
