@@ -102,7 +102,7 @@ pub struct CapturePlan {
 /// A host and its link.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
     /// The switch, by its place in the scenario.
     pub switch: usize,
@@ -158,7 +158,7 @@ pub enum ScenarioError {
 /// A flow and its ends.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
     /// The sending host, by its place.
     pub from: usize,

@@ -24,7 +24,7 @@ pub(crate) fn icrc(packet: &[u8], udp: usize) -> [u8; 4] {
     let mut hasher = Hasher::new();
     hasher.update(&[0xff; 8]);
     let mut head = packet[..bth + 12].to_vec();
-    // What may change under way: type of service, time to live, header checksum; of IPv6 traffic class, flow label and hop limit.
+    // Fields that may change on the path: IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow label and hop limit.
     let variant: &[usize] = if head[0] >> 4 == 4 { &[1, 8, 10, 11] } else { &[1, 2, 3, 7] };
     variant.iter().for_each(|at| head[*at] = 0xff);
     if head[0] >> 4 == 6 {

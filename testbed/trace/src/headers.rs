@@ -1,4 +1,4 @@
-//! Where a frame's headers are: IPv4 and IPv6 behind up to two VLAN tags, and what they carry.
+//! Places of a frame's headers: IPv4 and IPv6 after up to two VLAN tags, and their transports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -15,7 +15,7 @@ pub(crate) const UDP_AND_BTH_BYTES: usize = 20;
 /// TCP's header without options.
 const TCP_BYTES: usize = 20;
 
-/// What a frame carries.
+/// Network protocol of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// An IP packet.
@@ -29,9 +29,9 @@ pub(crate) enum Network {
 /// An IP packet in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ip {
-    /// Where the header begins.
+    /// Start of the header in the frame.
     pub(crate) start: usize,
-    /// Where the packet ends, without the frame's padding.
+    /// End of the packet in the frame, without padding.
     pub(crate) end: usize,
     /// Source and destination.
     pub(crate) addresses: [IpAddr; 2],
@@ -102,7 +102,7 @@ fn type_at(frame: &[u8]) -> usize {
 }
 
 impl Ip {
-    /// Where the two addresses are in the frame.
+    /// Returns the places of the two addresses in the frame.
     pub(crate) fn address_fields(&self) -> [Range<usize>; 2] {
         let (first, bytes) = if self.addresses[0].is_ipv4() { (12, 4) } else { (8, 16) };
         let source = self.start + first..self.start + first + bytes;

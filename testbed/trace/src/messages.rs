@@ -119,7 +119,7 @@ enum Flow {
     Tcp(tcp::Flow),
 }
 
-/// Addresses and ports common to all messages of a connection's direction.
+/// Addresses and connection of a direction's messages.
 #[derive(Clone, Copy)]
 struct Way {
     from: IpAddr,

@@ -25,11 +25,11 @@ pub struct Rewriting {
 pub enum Mapping {
     /// A MAC address.
     Mac(MacAddr, MacAddr),
-    /// IP addresses that agree in the first so many bits, which become those of the other.
+    /// IP addresses that match the first one in this many bits; those bits become the second one's.
     Ip(IpAddr, IpAddr, u8),
 }
 
-/// Why text is no mapping.
+/// Error in the text of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write OLD=NEW with two MAC addresses, two IP addresses of one family, or two networks of one length: {0}")]
 pub struct RewritingError(String);
@@ -138,7 +138,7 @@ fn update_udp(frame: &mut [u8], udp: usize, before: &[u8], after: &[u8]) {
     }
 }
 
-/// Where the UDP header of a RoCEv2 packet begins, from the IP header on.
+/// Returns the start of a RoCEv2 packet's UDP header, relative to the IP header.
 fn roce_udp(frame: &[u8], ip: &Ip) -> Option<usize> {
     let Transport::Udp(at) = ip.transport else { return None };
     let is_roce = word(frame, at + 2) == Some(ROCE) && ip.end >= at + 8 + 12 + 4;

@@ -1,4 +1,4 @@
-//! When each frame of a capture is to leave.
+//! Schedule of a capture's frames.
 
 use std::ops::Range;
 
@@ -20,19 +20,19 @@ pub struct Schedule {
 /// A frame that is to leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When, after the start of all traces that are replayed together.
+    /// Due time, after the start of all traces that are replayed together.
     pub at: Span,
     start: usize,
-    /// Its length, without FCS.
+    /// Length in bytes, without FCS.
     pub bytes: u32,
 }
 
 /// Frames that the trace has earlier than the port's line can carry them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineLimit {
-    /// How many are put off.
+    /// Number of frames put off.
     pub frames: u64,
-    /// For how long at most.
+    /// Longest delay.
     pub longest: Span,
 }
 
@@ -72,7 +72,7 @@ impl Schedule {
         }
         let last = frames.last().map_or(Span::ZERO, |frame| frame.at);
         let first = frames.first().map_or(Span::ZERO, |frame| frame.at);
-        // What comes behind the last frame before the first comes again: as much as between two frames on average.
+        // Gap from the last frame to the first one of the next repetition: the mean gap between frames.
         let gap = match frames.len() as u64 {
             0 | 1 => Span::ZERO,
             frames => last.saturating_sub(first).divided_by(frames - 1),
@@ -93,7 +93,7 @@ impl Schedule {
         &self.bytes[frame.start..frame.start + frame.bytes as usize]
     }
 
-    /// From the start to where a trace that is replayed again begins anew.
+    /// Duration from the start to the next repetition of the trace.
     pub fn lasts(&self) -> Span {
         self.lasts
     }

@@ -1,4 +1,4 @@
-//! Experiments of the public RDMA simulators on ns-3, made into scenarios: HPCC's (alibaba-edu/High-Precision-Congestion-Control),
+//! Experiments of the public RDMA simulators on ns-3, as scenarios: HPCC's (alibaba-edu/High-Precision-Congestion-Control),
 //! ConWeave's (conweave-project/conweave-ns3) and those of inet-tub/ns3-datacenter.
 //!
 //! ```no_run
@@ -9,7 +9,7 @@
 //! # Ok::<(), weir_scenario::import::ImportErrors>(())
 //! ```
 //!
-//! `docs/IMPORT.md` has what becomes of what.
+//! `docs/IMPORT.md` lists how each key is mapped.
 
 mod arguments;
 mod config;
@@ -46,10 +46,10 @@ pub use script::{CommandLine, command_lines};
 pub use sources::Sources;
 pub use text::Source;
 
-/// What a caller chooses.
+/// Options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The scenario file's name without `.toml`: files beside it begin with it.
+    /// Name of the scenario file without `.toml`; the names of its further files begin with it.
     pub stem: String,
     /// A preset of [`CongestionControl`](weir_nic::host::CongestionControl) in place of CC_MODE.
     pub congestion_control: Option<String>,
@@ -59,18 +59,18 @@ pub struct Options {
     pub cuts_times: bool,
 }
 
-/// Whose simulator the files are for. Its switches and hosts have properties that no file says.
+/// Simulator that the files are for. Each has built-in settings of its switches and hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Simulator {
     /// HPCC's, and those made from it without another's marks.
     Hpcc,
     /// ConWeave's: FLOWGEN_START_TIME, LB_MODE, flows without a dport.
     ConWeave,
-    /// inet-tub's: a longer first line of the topology.
+    /// inet-tub's, whose topology has a longer first line.
     InetTub,
 }
 
-/// All that is known of an experiment.
+/// Inputs of an import.
 struct Experiment {
     simulator: Simulator,
     config: Config,
@@ -208,7 +208,7 @@ impl Simulator {
         }
     }
 
-    /// In words.
+    /// Returns the simulator's name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Simulator::Hpcc => "HPCC's simulator",
@@ -377,7 +377,7 @@ impl Experiment {
         }
     }
 
-    /// Keys that no other part tells of.
+    /// Reports the keys that no other part reports.
     fn tell_of_keys(&self, report: &mut Report) {
         let config = &self.config;
         let line = |key: &str| config.line(key).unwrap_or(1);

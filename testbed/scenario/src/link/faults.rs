@@ -25,7 +25,7 @@ pub struct FaultPlan {
     pub duplication_ppm: u32,
     /// Frames in a million that are held back.
     pub reordering_ppm: u32,
-    /// For how long.
+    /// Delay of frames that are held back.
     pub hold_back: HoldBack,
     /// Start of the faults: earlier frames have none.
     pub from: Time,

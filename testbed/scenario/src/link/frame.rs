@@ -1,4 +1,4 @@
-//! What a link knows of the frames on it.
+//! Properties of frames that links use.
 
 /// A frame on a link.
 pub trait LinkFrame {

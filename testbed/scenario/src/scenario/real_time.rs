@@ -9,7 +9,7 @@ use super::{FlowPlan, HostPlan, Scenario};
 const REAL_MESSAGES_MAX: usize = 10_000;
 
 impl Scenario {
-    /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
+    /// Describes the scenario's features that need virtual time, in a sentence; `None` if the scenario can run in real time.
     pub fn needs_virtual_time(&self) -> Option<String> {
         let of_routes = || {
             let what = "its switches choose among ports of equal cost, which takes virtual time";

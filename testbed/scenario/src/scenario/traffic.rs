@@ -1,4 +1,4 @@
-//! Messages of workloads, and what carries them.
+//! Messages of workloads, and their transport.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -12,27 +12,27 @@ use crate::workload::{ClosedLoop, Message};
 /// Messages of one kind.
 #[derive(Clone, Debug)]
 pub struct TrafficPlan {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// Class, for flow control: the one that the switches give to `dscp`.
+    /// Class, for flow control: that of `dscp` in the switches.
     pub class: Class,
     /// Code point of its frames.
     pub dscp: Dscp,
-    /// What carries it.
+    /// Transport of the messages.
     pub transport: Transport,
-    /// What controls its senders' rates, of RDMA.
+    /// Congestion control of RDMA senders.
     pub congestion_control: CongestionControl,
-    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    /// Number of packets of a message per acknowledgement; the last packet always has one. `None`: only the last.
     pub ack_every: Option<NonZeroU32>,
     /// Go-back-N, with this timeout; `None`: nothing is sent again.
     pub retransmission: Option<Span>,
     /// The destination port that `fct.txt` has of its messages, where one is given.
     pub dport: Option<u16>,
-    /// Its messages.
+    /// Messages of the workload.
     pub sends: Sends,
 }
 
-/// What a workload sends.
+/// Messages that a workload sends.
 #[derive(Clone, Debug)]
 pub enum Sends {
     /// A list, by the messages' starts.
@@ -60,7 +60,7 @@ impl Sends {
 }
 
 impl TrafficPlan {
-    /// Leaves out what starts from `end` on.
+    /// Removes messages that start at `end` or later.
     pub fn end_at(&mut self, end: Time) {
         match &mut self.sends {
             Sends::List(messages) => {

@@ -1,9 +1,9 @@
-//! Cyclic buffer dependency: whether the ways through a fabric can lock each other up.
+//! Cyclic buffer dependency: whether the paths through a fabric can deadlock.
 //!
-//! A frame that leaves switch A by port p waits in the buffer of the switch behind it, B, until it can leave B by port q:
-//! p depends on q. With lossless links, a cycle of such dependencies is what a deadlock takes (Dally and Seitz, IEEE
-//! Transactions on Computers 1987; cyclic buffer dependency, CBD, in the GFC, DSH and SPFC papers). Ports toward hosts
-//! depend on nothing. Whether a deadlock comes about is up to the traffic: see [`weir_results::deadlock`].
+//! A frame that leaves switch A by port p waits in the buffer of the next switch, B, until it can leave B by port q: p depends on q. With
+//! lossless links, a deadlock requires a cycle of such dependencies (Dally and Seitz, IEEE Transactions on Computers 1987; cyclic buffer
+//! dependency, CBD, in the GFC, DSH and SPFC papers). Ports toward hosts depend on nothing. The traffic decides on the deadlock: see
+//! [`weir_results::deadlock`].
 
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
@@ -12,10 +12,10 @@ use super::routes::{Routes, Row};
 use crate::place::PortPlace;
 
 impl Routes {
-    /// A cycle among the ports on all shortest ways between all pairs of hosts: each depends on the next one, and the last
+    /// Returns a cycle among the ports on all shortest paths between all pairs of hosts: each port depends on the next one, and the last
     /// on the first. `None` if there is no cycle, and hence no deadlock.
     ///
-    /// If there are several, it is a shortest one through the lowest port of all that are in a cycle.
+    /// Of several cycles, it is a shortest one through the lowest port that is in a cycle.
     pub fn cyclic_dependency(&self) -> Option<Vec<PortPlace>> {
         cycle(Dependencies::of_all(self).pairs())
     }
@@ -47,14 +47,14 @@ pub(super) fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]
     cycle(paths.into_iter().flat_map(pairs))
 }
 
-/// What each port depends on.
+/// Dependencies of each port.
 struct Dependencies<'r> {
     routes: &'r Routes,
-    /// For each port, and each port of the switch behind it, whether the one depends on the other.
+    /// True at a port and a port of the next switch if the former depends on the latter.
     next: Vec<bool>,
-    /// Where that begins for each port.
+    /// Start of each port's entries in `next`.
     first: Vec<usize>,
-    /// Which switches the ways of a row lead through.
+    /// Switches on the paths of a row.
     is_on_way: Vec<bool>,
 }
 
@@ -113,7 +113,7 @@ impl<'r> Dependencies<'r> {
         })
     }
 
-    /// Takes away ports that no other depends on, as long as there are any (Kahn 1962): what is left depends in a cycle, or on one.
+    /// Removes ports that no other depends on, as long as there are any (Kahn 1962); the rest are in a cycle, or depend on one.
     fn are_cyclic(&self) -> bool {
         let number = |place| self.routes.wiring.number(place);
         let mut dependents = vec![0_u32; self.routes.wiring.port_count()];
@@ -186,7 +186,8 @@ mod tests {
         }
     }
 
-    /// With three switches every way is one link long; with four, two links both ways around; with five, the shorter way.
+    /// With three switches every path is one link long; with four, opposite ones have two paths of two links; with five, the shorter path
+    /// is taken.
     #[test]
     fn rings_of_more_than_three_have_one() {
         let ring = |switches| Ring { switches, ..Ring::gfc() }.fabric().unwrap();

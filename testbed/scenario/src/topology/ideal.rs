@@ -25,7 +25,7 @@ pub struct PathDelay {
 pub struct Framing {
     /// Payload of a full frame, in bytes; not 0.
     pub payload: u32,
-    /// Bytes of a frame on a link besides its payload: headers, and FCS, preamble and gap as far as they count.
+    /// Bytes of a frame on a link besides its payload: headers, and those of FCS, preamble and gap that count.
     pub header: u32,
     /// Further bytes of a message's first frame.
     pub first_header: u32,

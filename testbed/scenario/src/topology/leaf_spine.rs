@@ -10,13 +10,13 @@ use super::{Cable, Fabric, TopologyError, check_fewest, check_ports};
 /// has its leaves in order. Switches are numbered leaves first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
-    /// How many leaves.
+    /// Number of leaves.
     pub leaves: usize,
-    /// How many spines.
+    /// Number of spines.
     pub spines: usize,
-    /// How many hosts on each leaf.
+    /// Number of hosts on each leaf.
     pub hosts_per_leaf: usize,
-    /// How many links from each leaf to each spine.
+    /// Number of links from each leaf to each spine.
     pub parallel: usize,
     /// The hosts' links.
     pub host_cable: Cable,

@@ -1,4 +1,4 @@
-//! Names of nodes, and the names that ports have after what is behind them.
+//! Names of nodes, and of ports, which are named after their neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,12 +9,14 @@ use crate::place::{Behind, PortPlace};
 const NODE_NAME_MAX: usize = 24;
 
 impl Fabric {
-    /// The names of all ports, switch by switch: a host's own name such as `H12`; `to-L3` for a link to L3; and where
-    /// several links lead there, `to-L3.0`, `to-L3.1` and so on, in the links' order, hence with the same number at both
-    /// ends. They are unique on their switch, and legal as names of ports: 1 to 31 letters, digits, `_`, `.` and `-`.
+    /// Returns the names of all ports, switch by switch.
+    ///
+    /// A port is named after its host, such as `H12`, or its neighbour: `to-L3` for a link to L3. Parallel links have `to-L3.0`,
+    /// `to-L3.1` and so on, in the links' order, hence with the same number at both ends. Names are unique on their switch, and valid for
+    /// ports: 1 to 31 letters, digits, `_`, `.` and `-`.
     ///
     /// # Panics
-    /// If the fabric does not hold together ([`Fabric::check`]).
+    /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn port_names(&self) -> Vec<Vec<String>> {
         let behind = self.behind();
         let numbers = self.parallel_numbers();
@@ -66,7 +68,7 @@ impl Fabric {
     }
 }
 
-/// Whether all nodes have names, and different ones.
+/// Checks that all nodes have names, and different ones.
 pub(super) fn check(fabric: &Fabric) -> Result<(), TopologyError> {
     let mut seen = BTreeSet::new();
     let switches = fabric.switches.iter().map(|switch| &switch.name);
@@ -81,7 +83,7 @@ pub(super) fn check(fabric: &Fabric) -> Result<(), TopologyError> {
     Ok(())
 }
 
-/// With a full stop, or with `to-` before it, it could be the name of another port.
+/// Full stops and the prefix `to-` are refused: the name could be that of another port.
 fn is_node_name(name: &str) -> bool {
     (1..=NODE_NAME_MAX).contains(&name.len())
         && !name.starts_with('-')

@@ -3,11 +3,11 @@
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};
 
-/// A fabric's cables by their ports. Ports of all switches stand in one table, switch by switch.
+/// Cables of a fabric by port. Ports of all switches are in one table, switch by switch.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
     wires: Box<[PortCable]>,
-    /// Where each switch's ports begin, and after the last one the number of all.
+    /// Start of each switch's ports in the table, and at the end the table's length.
     first: Box<[usize]>,
 }
 
@@ -71,13 +71,13 @@ impl Wiring {
         }
     }
 
-    /// No frame takes a port's link any more, in this direction.
+    /// Cuts a port's link in this direction.
     pub(super) fn cut(&mut self, place: PortPlace) {
         let number = self.number(place);
         self.wires[number].is_up = false;
     }
 
-    /// Where a port stands among the ports of all switches.
+    /// Returns a port's place in the table of all ports.
     pub(super) fn number(&self, place: PortPlace) -> usize {
         self.first[place.switch] + place.port
     }

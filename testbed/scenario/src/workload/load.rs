@@ -22,7 +22,7 @@ pub struct Framing {
 }
 
 impl Framing {
-    /// Only payload counts, as in the public simulators. A load of 1 is then more than a link carries.
+    /// Framing in which only payload counts, as in the public simulators. A load of 1 is then more than a link carries.
     pub const PAYLOAD_ONLY: Framing = Framing { payload: SizeCdf::SIZE_MAX, overhead: Bytes::ZERO };
 
     /// Mean bytes of a message that count.

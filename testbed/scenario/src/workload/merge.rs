@@ -14,7 +14,7 @@ pub struct Merge<I> {
     sources: Vec<I>,
     /// The next message of each source that has one.
     heads: Vec<Option<Message>>,
-    /// When these start, and of which source they are.
+    /// Start and place of each source's first message.
     first: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a stable sort of all messages, the workloads one after the other.
+        /// Merging equals a stable sort of all messages, the workloads one after the other.
         #[test]
         fn ties_go_to_the_earlier_workload(starts in prop::collection::vec(prop::collection::vec(0..20u64, 0..20), 0..6)) {
             let workload = |(n, mut starts): (usize, Vec<u64>)| {

@@ -8,7 +8,7 @@ use super::{Instants, Message, Rng, SizeCdf, WorkloadError, stream};
 pub struct Pairs(Vec<(u32, u32)>);
 
 impl Pairs {
-    /// These pairs.
+    /// Creates the set of (sender, receiver) pairs.
     ///
     /// # Errors
     /// A host is paired with itself, or there is no pair.

@@ -13,7 +13,7 @@ impl Rng {
         Rng(SplitMix64::new(seed))
     }
 
-    /// One of the independent generators of a seed: what one draws leaves the others as they are.
+    /// Returns one of a seed's independent generators: draws from one do not affect the others.
     pub fn stream(seed: u64, stream: u64) -> Rng {
         let [base, turn] = [seed, stream].map(|number| SplitMix64::new(number).next_u64());
         Rng(SplitMix64::new(SplitMix64::mix(base ^ turn)))
@@ -26,12 +26,12 @@ impl Rng {
 
     /// A number above 0, up to and with 1, in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
-        /// 2^-53.
+        /// Step of 2^-53.
         const STEP: f64 = 1.0 / (1u64 << 53) as f64;
         ((self.next_u64() >> 11) + 1) as f64 * STEP
     }
 
-    /// One of the numbers below `bound`, each as likely as the others (Lemire, ACM TOMACS 2019).
+    /// Returns a uniformly random number below `bound` (Lemire, ACM TOMACS 2019).
     ///
     /// # Panics
     /// If `bound` is zero.

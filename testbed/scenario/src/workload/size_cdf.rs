@@ -20,7 +20,7 @@ pub struct SizeCdf {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
-    /// In bytes.
+    /// Size in bytes.
     size: f64,
     /// Share of messages that are no larger; 1 for all.
     share: f64,
@@ -42,7 +42,7 @@ const BUILT_IN: [(&str, &str); 11] = [
 ];
 
 impl SizeCdf {
-    /// No message may be larger than this.
+    /// Maximum size of a message.
     pub const SIZE_MAX: Bytes = MESSAGE_BYTES_MAX;
 
     /// All messages have this size.
@@ -67,11 +67,12 @@ impl SizeCdf {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// Reads lines of a size in whole bytes and a cumulative share, both not falling, with blanks or a comma between
-    /// them. Shares are percentages that end at 100, or fractions that end at 1. What follows a `#` is a comment.
+    /// Reads lines of a size in whole bytes and a cumulative share, separated by blanks or a comma. Neither may fall.
+    ///
+    /// Shares are percentages that end at 100, or fractions that end at 1. `#` begins a comment.
     ///
     /// # Errors
-    /// The first line that is wrong, or what is missing after the last one.
+    /// The first line that is wrong, or an incomplete end.
     pub fn parse(text: &str) -> Result<SizeCdf, CdfError> {
         let mut points = file::read(text)?;
         // Lines along 0 and along 1 are no message's.

@@ -30,7 +30,7 @@ struct Open {
     has_beginning: bool,
     /// Payload of a full packet.
     full: u64,
-    /// By its RETH.
+    /// Length by the RETH.
     told: Option<u64>,
 }
 

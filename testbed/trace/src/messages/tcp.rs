@@ -66,7 +66,7 @@ impl Flow {
         }
         let open = self.open.get_or_insert(Open { at, last: at, dscp, bytes: 0 });
         open.last = at;
-        // What lies between was sent too, and comes again or was not captured.
+        // The bytes between were sent too, and are retransmitted or were not captured.
         open.bytes += fresh as u64;
         Seen::Data { again: (fresh as u32) < payload }
     }

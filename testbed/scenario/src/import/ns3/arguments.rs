@@ -8,12 +8,12 @@ use weir_units::{Bytes, Span};
 use super::text::{decimal, seconds};
 use crate::import::{ImportError, ImportErrors};
 
-/// A command line, checked. What it does not say is the program's default.
+/// Arguments of a checked command line. Missing ones have the program's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arguments {
     /// `--conf`, `--cdfFileName` and `--alphasFile`, as written.
     pub(super) files: BTreeMap<&'static str, String>,
-    /// What only says where results go.
+    /// Options that only set where results are written.
     pub(super) outputs: Vec<String>,
     /// `--bufferModel` is `reverie`, and not `sonic`.
     pub(super) is_reverie: bool,
@@ -48,18 +48,18 @@ pub(super) struct Traffic {
     pub(super) load: u64,
     /// `--rdmaqueryRequestRate`: requests a second of each host, in units of 10^-9.
     pub(super) requests: u64,
-    /// `--rdmarequestSize`: what all answers to a request have together.
+    /// `--rdmarequestSize`: bytes of all answers to a request together.
     pub(super) request: Bytes,
 }
 
-/// How thresholds are computed.
+/// Algorithm of the thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
-    /// 101.
+    /// Number 101.
     Dt,
-    /// 102.
+    /// Number 102.
     Fab,
-    /// 110.
+    /// Number 110.
     Abm,
     /// Any other, which the program takes as DT. 111 stands for Reverie, whose buffer model does not ask.
     Other(u64),
@@ -76,7 +76,7 @@ pub(super) enum RdmaCc {
     ThetaPowerTcp,
 }
 
-/// Where the errors of a command line are.
+/// Place that errors of a command line name.
 const PLACE: &str = "--arguments";
 const FILES: [&str; 3] = ["conf", "cdfFileName", "alphasFile"];
 const OUTPUTS: [&str; 3] = ["fctOutFile", "torOutFile", "pfcOutFile"];

@@ -7,7 +7,7 @@ use weir_units::{BitRate, Span};
 use super::text::{Complaints, Source, decimal, lines, micros, rate, seconds};
 use crate::import::ImportErrors;
 
-/// A configuration, checked as far as it is used. What it does not say is `None`.
+/// Configuration, with the keys that are used checked. Missing keys are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Config {
     /// The file's name.
@@ -64,7 +64,7 @@ const NUMBERS: &[&str] = &[
 const TIMERS: &[&str] = &["ALPHA_RESUME_INTERVAL", "RATE_DECREASE_INTERVAL", "RP_TIMER"];
 const INSTANTS: &[&str] = &["SIMULATOR_STOP_TIME", "FLOWGEN_START_TIME", "FLOWGEN_STOP_TIME"];
 const RATES: &[&str] = &["RATE_AI", "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI"];
-/// With the largest that makes sense.
+/// Keys of shares, each with its maximum.
 const SHARES: &[(&str, u64)] = &[
     ("EWMA_GAIN", 1),
     ("U_TARGET", 1),
@@ -73,9 +73,9 @@ const SHARES: &[(&str, u64)] = &[
     ("PINT_LOG_BASE", 2),
     ("PINT_PROB", 1),
 ];
-/// With the decimals that are kept.
+/// Keys of maps, each with the number of decimals kept.
 const MAPS: &[(&str, u32)] = &[("KMIN_MAP", 0), ("KMAX_MAP", 0), ("PMAX_MAP", 9)];
-/// What says where results go, how they are made and how much of them; Weir's run directory has its own.
+/// Keys of the results: their files, form and amount. Weir's run directory has its own.
 const OF_OUTPUT: &[&str] = &[
     "SW_MONITORING_INTERVAL",
     "QLEN_MON_START",
@@ -87,10 +87,10 @@ const OF_OUTPUT: &[&str] = &[
 ];
 
 impl Config {
-    /// Reads the file: a key and its value on each line. What follows a `{` or a `#` is a comment.
+    /// Reads the file: a key and its value on each line. `{` and `#` begin a comment.
     ///
     /// # Errors
-    /// All lines that are no key with a value, and values of keys that are used which are wrong.
+    /// All lines without a key and a value, and wrong values of keys that are used.
     pub(super) fn parse(source: &Source) -> Result<Config, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut config = Config { file: source.name.clone(), ..Config::default() };
@@ -183,7 +183,7 @@ impl Config {
         ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| self.has(key))
     }
 
-    /// What a key is, as it is written.
+    /// Returns the value of a key as written.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.texts.get(key).map(String::as_str)
     }
@@ -193,7 +193,7 @@ impl Config {
         self.numbers.get(key).map_or(default, |value| *value != 0)
     }
 
-    /// Keys that only say what becomes of results, in the file's order.
+    /// Returns the keys that only concern results, in the file's order.
     pub(crate) fn of_output(&self) -> Vec<&str> {
         self.keys(is_of_output)
     }

@@ -1,4 +1,4 @@
-//! Which of Weir's congestion controls a configuration's CC_MODE is, and in what it differs.
+//! Congestion control of a configuration's CC_MODE, and its differences from Weir's.
 
 use weir_nic::host::congestion::{self, DcqcnNs3Config};
 use weir_units::{BitRate, Bytes, Span};
@@ -9,18 +9,18 @@ use super::document::{exact_rate, exact_size, exact_span, quoted, share};
 use super::round_trips::RoundTrips;
 use crate::import::{ImportErrors, Note, Report};
 
-/// A congestion control: a preset, and what is laid over it.
+/// Congestion control: a preset, and values that override it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Control {
     pub preset: String,
     /// The kind's table in `[nic]`.
     pub kind: &'static str,
-    /// Keys of that table, with values as they stand in the file.
+    /// Keys of that table, with values as written in the file.
     pub keys: Vec<(&'static str, String)>,
 }
 
-/// Chooses the preset for hosts on a line of this rate; what is wanted goes before what the configuration says. `has_line`: a
-/// command line has said which mode.
+/// Chooses the preset for hosts on a line of this rate. The caller's choice precedes the configuration's. `has_line`: a command line has
+/// set the mode.
 pub(super) fn choose(
     config: &Config,
     simulator: Simulator,
@@ -80,18 +80,17 @@ pub(super) fn choose(
     Ok(Control { preset: preset.to_owned(), kind, keys })
 }
 
-/// What a configuration says otherwise than a preset.
+/// Differences of a configuration from a preset.
 struct Differences<'c> {
     config: &'c Config,
-    /// What Weir has no key for.
+    /// Differences without a key in Weir, by line.
     found: Vec<(usize, String)>,
     /// A key of the configuration, and the key of Weir's with its value.
     keys: Vec<(&'static str, &'static str, String)>,
 }
 
 impl Differences<'_> {
-    /// Notes that a key has another value than the preset, if it is there: as Weir's key `name`, in the words that stand in a
-    /// scenario.
+    /// Records that a key differs from the preset, if it is there: as Weir's key `name`, with its value as text of a scenario.
     fn key<T: PartialEq + Copy>(
         &mut self,
         key: &'static str,
@@ -120,7 +119,7 @@ impl Differences<'_> {
         self.key(key, name, written, preset, |number| number.to_string());
     }
 
-    /// Notes that a key that has no counterpart differs from what Weir does.
+    /// Records that a key without a counterpart differs from Weir's behaviour.
     fn fixed(&mut self, key: &str, here: u64, how: &str) {
         if let Some(written) = self.config.numbers.get(key).filter(|written| **written != here) {
             let line = self.config.line(key).unwrap_or(1);
@@ -128,7 +127,7 @@ impl Differences<'_> {
         }
     }
 
-    /// HAS_WIN, VAR_WIN and GLOBAL_T: a window beside the rate; HPCC always has one.
+    /// HAS_WIN, VAR_WIN and GLOBAL_T: a window in addition to the rate; HPCC always has one.
     fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut Report) {
         let has_window = self.config.is_on("HAS_WIN", false);
         let follows_rate = self.config.is_on("VAR_WIN", false);

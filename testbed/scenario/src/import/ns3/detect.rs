@@ -1,4 +1,4 @@
-//! Which kind of file a text is.
+//! Detection of a file's kind by its text.
 
 use super::config::is_key;
 use super::text::{Line, decimal, lines};
@@ -19,7 +19,7 @@ pub(super) enum FileKind {
 }
 
 impl FileKind {
-    /// In words.
+    /// Returns the kind's name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             FileKind::Config => "a configuration",
@@ -31,7 +31,7 @@ impl FileKind {
     }
 }
 
-/// What the kinds look like: for messages.
+/// Description of the kinds, for messages.
 pub(super) const EXPECTED: &str = "a configuration begins with a key and a value, a topology with `nodes switches links`, \
      a flow list with its number of flows and lines of 6 or 5 values, a trace list with its number of nodes, \
      a distribution of sizes has a size and a share on each line";

@@ -73,7 +73,7 @@ pub(super) fn exact_size(size: Bytes) -> String {
     exact(size.get(), &[("MiB", 1 << 20), ("MB", 1_000_000), ("KB", 1_000), ("KiB", 1 << 10), ("B", 1)])
 }
 
-/// In the first unit of which it is a whole number; nothing in the last.
+/// Formats a value in the first unit that divides it, or else in the last one.
 fn exact(value: u64, units: &[(&str, u64)]) -> String {
     let fits = |(_, worth): &&(&str, u64)| value > 0 && value.is_multiple_of(*worth);
     let unit = units.iter().find(fits).or(units.last());

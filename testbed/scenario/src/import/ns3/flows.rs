@@ -23,15 +23,15 @@ pub(super) struct Flow {
     pub(super) from: u32,
     /// The node that receives.
     pub(super) to: u32,
-    /// Its priority group, which is its class: 1 to 7.
+    /// Priority group, which is the class: 1 to 7.
     pub(super) pg: u8,
-    /// Its destination port, by which the simulators tell kinds of flows apart; ConWeave's lists have none.
+    /// Destination port, by which the simulators distinguish kinds of flows; `None` in ConWeave's lists.
     pub(super) dport: Option<u32>,
     /// Payload.
     pub(super) size: Bytes,
-    /// When it starts, since the simulation's beginning.
+    /// Start, since the simulation's beginning.
     pub(super) start: Span,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub(super) line: usize,
 }
 
@@ -127,10 +127,10 @@ fn host(line: usize, text: &str, topology: &Topology, complaints: &mut Complaint
 }
 
 impl TraceList {
-    /// Reads the file: the number of nodes, and the nodes, parted by blanks or lines. What follows them is not read.
+    /// Reads the file: the number of nodes, then the nodes, separated by blanks or line ends. Further text is not read.
     ///
     /// # Errors
-    /// All that is no number, and fewer nodes than announced.
+    /// All fields that are no number, and fewer nodes than announced.
     pub(super) fn parse(source: &Source, topology: &Topology) -> Result<TraceList, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut list = TraceList { nodes: Vec::new(), unknown: Vec::new() };

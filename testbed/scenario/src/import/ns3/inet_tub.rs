@@ -1,5 +1,5 @@
-//! What inet-tub's program for the Reverie paper makes of its [command line](super::arguments): the policy of its switches, TCP at
-//! its hosts, and the messages that it draws.
+//! Reading of inet-tub's [command line](super::arguments) for the Reverie paper: buffer policy of the switches, TCP at the hosts, and
+//! random messages.
 
 use weir_units::Bytes;
 
@@ -19,13 +19,13 @@ pub(super) const TCP_CLASS: u8 = 1;
 pub(super) const TCP_ACK_CLASS: u8 = 0;
 /// RDMA's, its acknowledgements too.
 const RDMA_CLASS: u8 = 3;
-/// What the program sets in its code.
+/// Maximum window, set in the program's code.
 const WINDOW_MAX: Bytes = Bytes::new(1_073_725_440);
-/// What hosts tag of a TCP flow, and the α that it has.
+/// Segments of a TCP flow that hosts tag as unscheduled, and their α.
 const UNSCHEDULED_SEGMENTS: u64 = 100;
 pub(super) const UNSCHEDULED_ALPHA: u32 = 1_024;
 
-/// α of each queue.
+/// α of each kind of queue.
 pub(super) struct Alphas {
     pub lossless: String,
     pub lossy: String,
@@ -38,7 +38,7 @@ pub(super) struct Policy {
     pub keys: Vec<(&'static str, String)>,
     /// α of lossy queues.
     pub lossy_alpha: String,
-    /// Whether the first segments of a TCP flow have another.
+    /// Whether the first segments of a TCP flow have an α of their own.
     pub has_unscheduled: bool,
 }
 
@@ -255,7 +255,7 @@ pub(super) fn workloads(
         let Traffic { load, requests, request } = *traffic;
         let of_link = (u128::from(load) * 1_000_000_000 / u128::from(racks.oversubscription.max(1))) as u64;
         let per_answer = Bytes::new(request.get() / racks.hosts[0].len() as u64);
-        // What requests bring, as a share of the answering hosts' links.
+        // Load of the requests, as a share of the answering hosts' links.
         let of_requests = (u128::from(requests) * u128::from(per_answer.get()) * racks.hosts[0].len() as u128 * 8
             / u128::from(line)) as u64;
         let names =
@@ -300,7 +300,7 @@ pub(super) fn workloads(
     Ok(workloads)
 }
 
-/// What differs that no value says.
+/// Reports differences that no value shows.
 pub(super) fn tell(arguments: &Arguments, report: &mut Report) {
     let text = "queues take turns packet by packet; headroom is kept for queues 0 and 3; all queues of a port are marked by its ECN thresholds";
     report.taken.push(Note::on_nothing(text));

@@ -11,9 +11,9 @@ use super::topology::{Link, Topology};
 pub(super) struct RoundTrips {
     /// The propagation delay there and back, and the time that a payload takes on each link there.
     pub base_rtt: Span,
-    /// What the slowest link of a way carries in that.
+    /// Bandwidth-delay product: bytes that a path's slowest link carries in this time.
     pub bdp: Bytes,
-    /// What a full frame carries, in bytes.
+    /// Payload of a full frame, in bytes.
     pub payload: u64,
 }
 
@@ -30,7 +30,7 @@ struct Way {
 }
 
 impl RoundTrips {
-    /// Between all hosts, over ways with the fewest links.
+    /// Computes the round trips between all hosts, over paths with the fewest links.
     pub(super) fn of(topology: &Topology, payload: u64) -> RoundTrips {
         let payload = Bytes::new(payload);
         let mut links: BTreeMap<u32, Vec<&Link>> = BTreeMap::new();
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_longest_pair_counts() {
-        // Two leaves and a spine, 100G and 400G, each link 1 us: what the simulator prints is maxRtt=8200 and maxBdp=102500.
+        // Two leaves and a spine, 100G and 400G, each link 1 us: the simulator prints maxRtt=8200 and maxBdp=102500.
         let text = "7 3 6\n4 5 6\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n\
                     4 6 400Gbps 1us 0\n5 6 400Gbps 1us 0\n";
         let topology = Topology::parse(&Source { name: "t".to_owned(), text: text.to_owned() }).unwrap();

@@ -375,7 +375,7 @@ impl Shell {
         Ok(expanded)
     }
 
-    /// Evaluates `$(…)`: an arithmetic sum, or the folder, whose value is not used.
+    /// Evaluates `$(…)`: an arithmetic sum, or `pwd`, whose value is `.`: files are searched for anew.
     fn result(&self, text: &str) -> Result<String, String> {
         let text = text.trim();
         if text == "pwd" {

@@ -47,11 +47,11 @@ impl Sources {
         Sources::find_for(paths, None)
     }
 
-    /// As above, for a program with a command line: the files that it names are looked for as they are written and beside what is
-    /// looked at, and go before others. Its program sends nothing of a flow list.
+    /// Finds the files of a program with a command line. The files that it names are searched for at their own paths and next to `paths`,
+    /// and precede others. The program sends nothing of a flow list.
     ///
     /// # Errors
-    /// As of [`Sources::find`], and files of the command line that are not there.
+    /// Those of [`Sources::find`], and missing files of the command line.
     pub fn find_for(paths: &[PathBuf], arguments: Option<&Arguments>) -> Result<Sources, ImportErrors> {
         let mut candidates = Vec::new();
         for path in paths {
@@ -139,20 +139,20 @@ impl Sources {
         Ok(found)
     }
 
-    /// A script of command lines: where it is written, or beside what is looked at.
+    /// Reads a script of command lines: at its own path, or next to `paths`.
     ///
     /// # Errors
-    /// A file that is not there, or no text.
+    /// A file that is missing, or no text.
     pub fn script(paths: &[PathBuf], written: &Path) -> Result<Source, ImportErrors> {
         read(&written_or_beside(paths, written).unwrap_or_else(|| written.to_owned()))
     }
 }
 
-/// What a program with a command line reads where that names none.
+/// Files that a program with a command line reads by default.
 const CONFIG_BY_DEFAULT: &str = "config-workload.txt";
 const ALPHAS_BY_DEFAULT: &str = "alphas";
 
-/// A file that a command line names: where it is written, or beside one of the paths.
+/// Returns the path of a file that a command line names: its own, or one next to one of `paths`.
 fn written_or_beside(paths: &[PathBuf], written: impl AsRef<Path>) -> Option<PathBuf> {
     let written = written.as_ref();
     if written.is_file() { Some(written.to_owned()) } else { beside(paths, written) }

@@ -7,18 +7,18 @@ use crate::import::{ImportError, ImportErrors};
 /// A file: its name, as messages show it, and its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Its name, without folders.
+    /// Name, without folders.
     pub name: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
 }
 
 /// A line that is not blank.
 #[derive(Clone, Debug)]
 pub(super) struct Line<'t> {
-    /// From 1.
+    /// Number of the line, from 1.
     pub number: usize,
-    /// What blanks part.
+    /// Fields, separated by blanks.
     pub fields: Vec<&'t str>,
 }
 
@@ -62,7 +62,7 @@ impl<'f> Complaints<'f> {
         if self.is_empty() { Ok(value) } else { Err(ImportErrors { errors: self.errors, more: self.more }) }
     }
 
-    /// A whole number; `what` is a noun phrase, `example` one that would be right.
+    /// Parses a whole number; `what` is a noun phrase for messages, `example` a valid number.
     pub(super) fn whole(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
         let number = text.parse().ok();
         if number.is_none() {
@@ -71,7 +71,7 @@ impl<'f> Complaints<'f> {
         number
     }
 
-    /// What `read` makes of the text, where it is one.
+    /// Returns the parsed value; adds an error if `read` is `None`.
     pub(super) fn value<T>(&mut self, line: usize, text: &str, what: &str, help: &str, read: Option<T>) -> Option<T> {
         if read.is_none() {
             self.add(line, format!("\"{text}\" is not {what}"), help);
@@ -126,7 +126,7 @@ pub(super) fn micros(text: &str) -> Option<Span> {
     decimal(text, 6).map(Span::from_picos)
 }
 
-/// So many things, by their name in the singular.
+/// Formats a count with its noun, given in the singular.
 pub(super) fn count(n: usize, of: &str) -> String {
     let plural = match of {
         "switch" => "switches".to_owned(),

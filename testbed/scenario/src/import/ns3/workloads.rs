@@ -22,12 +22,12 @@ pub(super) struct Workload {
     /// The destination port of all of its flows, if they have one.
     pub dport: Option<u32>,
     pub what: What,
-    /// The name and the text of the file beside the scenario.
+    /// Name and text of the file in the scenario's folder.
     pub file: String,
     pub text: String,
 }
 
-/// What a workload's file is.
+/// Traffic of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
     /// Messages.
@@ -45,9 +45,9 @@ pub(super) struct Pattern {
     pub kind: &'static str,
     /// Senders and receivers.
     pub hosts: [Vec<String>; 2],
-    /// In units of 10^-9.
+    /// Load in units of 10^-9.
     pub load: u64,
-    /// For each message; without it they are drawn from the file's distribution.
+    /// Size of each message; `None` to draw it from the file's distribution.
     pub size: Option<Bytes>,
     /// Messages start before.
     pub until: Span,
@@ -57,7 +57,7 @@ pub(super) struct Pattern {
 
 /// The class of drawn traffic, as the simulators' generators have it.
 const CLASS: u8 = 3;
-/// With more destination ports than this they are no kinds of flows.
+/// Maximum number of destination ports that are taken as kinds of flows.
 const KINDS_MAX: usize = 8;
 
 impl Workload {
@@ -74,7 +74,7 @@ impl Workload {
     }
 }
 
-/// A workload for each priority group and kind of flows; what starts after the end is left out.
+/// Returns a workload for each priority group and kind of flows, without flows that start after the end.
 pub(super) fn of_list(
     list: &FlowList,
     topology: &Topology,

@@ -17,7 +17,7 @@ use crate::import::{Note, Report};
 /// LINK_DOWN's times count from this instant of the simulation.
 const LINK_DOWN_BASE: Span = Span::from_secs(2);
 
-/// The text. What can't be written is added to the report.
+/// Writes the scenario's text, and adds to the report whatever it can't express.
 pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut Report) -> String {
     let names = Names::of(&experiment.topology);
     let outage = outage(experiment, &names, report);
@@ -79,7 +79,7 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
     document.into_text()
 }
 
-/// What it was made from, and how it differs.
+/// Writes the introduction: the sources, and the differences from them.
 fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: &Report) {
     let config = sources.config.as_ref().map(|config| &config.file);
     let others = [Some(&sources.topology), sources.flows.as_ref(), sources.trace.as_ref(), sources.sizes.as_ref()];
@@ -255,7 +255,7 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
     }
 }
 
-/// What LINK_DOWN says: the link's ends, and when.
+/// Returns the link of LINK_DOWN by its ends, and the instant of its cut.
 fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option<([String; 2], Span)> {
     let config = &experiment.config;
     let (after, [one, other]) = config.link_down?;
@@ -317,7 +317,7 @@ impl Names {
         format!("S{switch}.{}", topology.host_name(host))
     }
 
-    /// The switches' ports at these nodes: all of a switch, and the one that a host is on. Each once.
+    /// Returns the switch ports at these nodes, each once: all of a switch, and the one of a host.
     fn ports_of(&self, nodes: &[u32], topology: &Topology) -> Vec<String> {
         let mut ports = Vec::new();
         for (number, link) in topology.links.iter().enumerate() {

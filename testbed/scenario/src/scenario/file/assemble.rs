@@ -34,7 +34,7 @@ const ETHERNET_BYTES: u64 = 14;
 /// More figures than this nobody looks at, and a fabric may have a thousand hosts.
 const DRAWN_OF_FABRICS: usize = 8;
 
-/// Makes the scenario of a run; what is wrong goes to `complaints`.
+/// Builds the scenario of a run; errors go to `complaints`.
 pub(super) fn scenario<'p>(
     plan: &'p ScenarioPlan,
     run: usize,
@@ -97,7 +97,7 @@ impl<'p> Build<'p> {
         let of_hosts =
             self.plan.topology.hosts.iter().filter_map(|host| Some((host.device.as_ref()?, None, host.number)));
         for (device, of_port, host) in of_switches.chain(of_hosts) {
-            // What two ports of one file share was told with it.
+            // A device shared by two ports of one file is reported with that file.
             let is_told = |other: &Option<(usize, usize)>| matches!((of_port, other), (Some((switch, _)), Some((other, _))) if switch == *other);
             if seen.iter().any(|(other, at)| device.shares_with(other) && !is_told(at)) {
                 let message = format!("{device} is used twice");
@@ -133,7 +133,7 @@ impl<'p> Build<'p> {
         if number == 0 || !self.plan.topology.is_fabric {
             self.check_mtu(host, config, complaints);
         }
-        // What breaks a theorem was told of the switch.
+        // Violated theorems are reported with the switch.
         let flow_control = mechanism(config, place.port, rate).ok()?.of_a_host();
         let class_of_dscp = config.classes.dscp;
         let is_emulated = host.device.is_none();
@@ -184,7 +184,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// How frames find their way; `None` with errors.
+    /// Returns the forwarding of the switches; `None` after errors.
     fn ways(&self, complaints: &mut Complaints) -> Option<Ways<'p>> {
         if let Some(forwarding) = &self.plan.forwarding {
             return Some(Ways::Static(StaticWays::new(self, forwarding)));
@@ -200,7 +200,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// The flows, and the traffic but for its messages; what has errors is left out.
+    /// Builds the flows, and the traffic without its messages; leaves out those with errors.
     fn carried(&self, hosts: &[HostPlan], ways: Option<&Ways<'_>>, complaints: &mut Complaints) -> Carried {
         let plan = self.plan;
         if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(complaints) {
@@ -252,7 +252,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// Segments are of one length, whatever the switches' MTU.
+    /// Checks that the switches' MTU admits TCP segments, whose length is fixed.
     fn check_tcp(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) {
         let Some(payload) = carriage.tcp_payload() else { return };
         if let Some((_, config)) = self.switches.distinct().find(|(_, config)| config.mtu.get() < payload) {
@@ -262,7 +262,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// What carries messages, with the code point of acknowledgements that have a class of their own.
+    /// Returns the transport of messages, with the DSCP of acknowledgements that have a class of their own.
     fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
         let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
         let place = carriage.ack_class_place.as_deref().unwrap_or(key);
@@ -313,7 +313,7 @@ impl<'p> Build<'p> {
         })
     }
 
-    /// A congestion control for a line of this rate; `key` is what has it.
+    /// Returns a congestion control for a line of this rate; `key` is the place of the choice.
     fn control(
         &self,
         choice: &ControlChoice,
@@ -341,7 +341,7 @@ impl<'p> Build<'p> {
         base_rtt: Span,
         complaints: &mut Complaints,
     ) -> Option<FlowPlan> {
-        // A queue pair's number tells the flow, and which of its ends it is.
+        // A queue pair's number identifies the flow and its end.
         let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
         let network = Network { line: hosts[flow.from].nic.rate, base_rtt };
         let key = format!("flows[{}]", flow.number);
@@ -365,7 +365,7 @@ impl<'p> Build<'p> {
         Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
     }
 
-    /// Hosts tag no frame, so that only a code point tells its class.
+    /// Checks that switches trust the DSCP: hosts send no VLAN tag, so that only the DSCP carries the class.
     fn trusts_dscp(&self, complaints: &mut Complaints) -> bool {
         let mut all = true;
         for (switch, config) in self.switches.distinct() {
@@ -471,7 +471,7 @@ impl<'p> Build<'p> {
             .into()
     }
 
-    /// What the switches have, each thing once.
+    /// Lists the different values of the switches, each once.
     fn all_of(&self, what: impl Fn(&SwitchConfig) -> &'static str) -> String {
         let mut all: Vec<&str> = Vec::new();
         for config in &self.switches.configs {

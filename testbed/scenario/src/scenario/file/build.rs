@@ -8,7 +8,7 @@ use super::switches::Switches;
 use super::topology::PortName;
 use crate::scenario::PortPlace;
 
-/// A run whose switches are good: what its hosts, ways and traffic are made of.
+/// A run with valid switches: the input for its hosts, paths and traffic.
 pub(super) struct Build<'p> {
     pub plan: &'p ScenarioPlan,
     pub switches: Switches,

@@ -27,12 +27,12 @@ impl Complaints {
         }
     }
 
-    /// How many have been noted, each run and switch counted.
+    /// Number of complaints, with each run and switch counted.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|complaint| complaint.subjects.len()).sum()
     }
 
-    /// The errors, each once and said of all that it is about; none if there are none.
+    /// Returns each error once, with all its subjects; `None` without errors.
     pub(super) fn into_errors(self, plan: &ScenarioPlan) -> Option<ConfigErrors> {
         let said = |complaint: Complaint| {
             let subject = subject(plan, &complaint.subjects);
@@ -42,7 +42,7 @@ impl Complaints {
     }
 }
 
-/// `switch S1 in run "PFC": `, `every switch in every run: `; nothing of what there is one of.
+/// Describes the subjects: `switch S1 in run "PFC": `, `every switch in every run: `. A single run or switch is not named.
 fn subject(plan: &ScenarioPlan, subjects: &[(usize, Option<usize>)]) -> String {
     let (first_run, first_switch) = subjects[0];
     let mut runs: Vec<usize> = subjects.iter().map(|(run, _)| *run).collect();

@@ -1,4 +1,4 @@
-//! The switches' files, made of what the scenario says.
+//! Composition of the switches' files from a scenario.
 
 use std::borrow::Cow;
 
@@ -16,7 +16,7 @@ const WHOLE: &[&str] = &["flow_control"];
 /// Keys that a port may have and that name its device.
 const DEVICES: &[&str] = &["ring", "clone_of"];
 
-/// The file of a switch in a run, with what is on its ports.
+/// Composes a switch's file in a run, with its ports.
 pub(super) fn draft(
     plan: &ScenarioPlan,
     run: &RunPart,
@@ -80,7 +80,7 @@ fn lay_over(common: &mut Settings, run: Settings) {
     common.lay_over(run, WHOLE);
 }
 
-/// A switch's file of what `[switch]` has: its own keys go one table down.
+/// Converts `[switch]` to a switch's file: keys of the switch itself move one table down.
 fn of_file(mut settings: Settings) -> Settings {
     let sections = settings.take_keys(SECTIONS);
     let own = settings.take_keys(OF_SWITCH);
@@ -93,7 +93,7 @@ fn of_file(mut settings: Settings) -> Settings {
 /// A link or host at a port of a switch.
 pub(super) struct Attachment<'p> {
     pub port: &'p PortName,
-    /// What the link or host says of the port.
+    /// Settings of the port by its link or host.
     pub settings: &'p Settings,
     pub ring: String,
     device: Option<Cow<'p, Settings>>,
@@ -142,7 +142,7 @@ fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
     }
 }
 
-/// The device of a real host's port, and what stands in front of it.
+/// Returns the device of a real host's port, with the NIC model in front if it has one.
 fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<'p, Settings> {
     let origin = host.origin.as_ref();
     let mut device = Settings::default();
@@ -163,7 +163,7 @@ fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<
 }
 
 impl Attachment<'_> {
-    /// Puts the port into the file, or what is said of it into the port that the file has.
+    /// Adds the port to the file, or its settings to the file's own port.
     fn add_to(&self, file: &mut Settings, common: &Settings, mac: MacAddr) {
         let ports = file.tables_mut("ports");
         let own = ports.iter().position(|port| port.string("name") == Some(&self.port.port));

@@ -1,7 +1,7 @@
-//! Congestion control of flows and workloads: which, and with what parameters.
+//! Congestion control of flows and workloads, with its parameters.
 //!
-//! Values are found in the flow's own table of the kind, then in `[nic]`'s, then in the preset. They are kept as texts, for what
-//! `line/1000` is depends on the sender's line. Each is checked when the file is read, at its own line.
+//! Values are found in the flow's own table of the kind, then in `[nic]`'s, then in the preset. They are kept as texts, for the value of
+//! `line/1000` depends on the sender's line. Each is checked when the file is read, at its own line.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,7 @@ pub(super) struct ControlChoice {
 const ANY: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
 
 impl KindTables {
-    /// The tables of kinds in a table; `above` is what the reference calls it: `nic`.
+    /// Reads a table's tables of kinds; `above` is the table's name in the reference: `nic`.
     pub(super) fn read(table: &Table<'_>, above: &str) -> KindTables {
         let mut tables = BTreeMap::new();
         for kind in kinds().filter(|kind| table.has(kind.name())) {
@@ -56,7 +56,7 @@ impl KindTables {
         self.0.is_empty()
     }
 
-    /// These, and below them others.
+    /// Returns these tables, with missing values taken from `others`.
     pub(super) fn over(&self, others: &KindTables) -> KindTables {
         let mut tables = self.0.clone();
         for (kind, given) in &others.0 {
@@ -65,7 +65,7 @@ impl KindTables {
         KindTables(tables)
     }
 
-    /// Notes what is wrong with tables that nothing has chosen yet: a sweep may choose them.
+    /// Checks tables that nothing has chosen yet: a sweep may choose them.
     pub(super) fn check(&self, table: &Table<'_>) {
         for kind in congestion::kinds().filter(|kind| self.0.contains_key(kind.name())) {
             self.control(table, kind.name());
@@ -76,7 +76,7 @@ impl KindTables {
         });
     }
 
-    /// The congestion control of this name with these values; what is wrong is noted.
+    /// Returns the congestion control of this name with these values; reports errors.
     pub(super) fn control(&self, table: &Table<'_>, name: &'static str) -> ControlChoice {
         let kind = congestion::find(name).map(|(kind, _)| kind.name());
         let choice = ControlChoice { name, given: kind.map_or_else(Vec::new, |kind| self.of(kind)) };
@@ -89,7 +89,7 @@ impl KindTables {
         }
     }
 
-    /// TCP with these values; what is wrong is noted.
+    /// Returns TCP with these values; reports errors.
     pub(super) fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpControlKind) -> TcpConfig {
         let (connection, control) = (self.of(TcpKeys.name()), self.of(kind.name()));
         TcpConfig::read(kind, &texts(&connection), &texts(&control)).unwrap_or_else(|wrong| {
@@ -116,15 +116,15 @@ impl ControlChoice {
         self.name == congestion::NONE
     }
 
-    /// What it is in this network.
+    /// Returns the congestion control in this network.
     ///
     /// # Errors
-    /// The values that are wrong there: none, with Weir's own kinds, of a choice that was good in another network.
+    /// Values that are wrong in this network. Weir's own kinds have none after a check in another network.
     pub(super) fn in_network(&self, network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
         CongestionControl::read(self.name, &texts(&self.given), network)
     }
 
-    /// What it is in any network, for what does not depend on it.
+    /// Returns the congestion control in any network, for properties that do not depend on it.
     pub(super) fn anywhere(&self) -> CongestionControl {
         self.in_network(ANY).unwrap_or_default()
     }
@@ -142,7 +142,7 @@ fn texts(given: &[Given]) -> Vec<(&str, &str)> {
 /// Notes wrong values at their lines, each once, though many flows may have it from one table.
 fn refuse(table: &Table<'_>, given: &[Given], wrong: Vec<WrongValue>) {
     for WrongValue { key, message, help } in wrong {
-        // Two keys that clash are told at the one that the file has.
+        // Two keys that clash are reported at the one that the file has.
         let place = given.iter().find(|given| given.key == key).or(given.first()).map(|given| given.place.as_str());
         let place = place.unwrap_or(table.path());
         if table.doc().sound(&[place]) {

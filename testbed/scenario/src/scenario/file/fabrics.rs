@@ -37,7 +37,7 @@ const KINDS: [(&str, &[&str]); 6] = [
 ];
 const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probability", "failure_seed"];
 
-/// More of anything than there can be; what fits together is the fabric's to say.
+/// Upper bound of every count; the fabric checks their combination.
 const COUNT_MAX: u64 = 65_534;
 const SEED_MAX: u64 = u32::MAX as u64;
 const DELAY_MAX: Span = Span::from_secs(1);

@@ -1,4 +1,4 @@
-//! Which port of each switch leads to each host: `[[routes]]`, the flows' paths, and the shortest way for all else.
+//! Static forwarding: the port of each switch toward each host, by `[[routes]]`, the flows' paths, or else the shortest path.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use super::traffic::FlowPart;
 /// The ports toward the hosts.
 #[derive(Debug)]
 pub(super) struct Forwarding {
-    /// By switch and host; none where there is no way.
+    /// Route by switch and host; `None` if there is no path.
     ports: Vec<Vec<Option<Way>>>,
 }
 
@@ -23,8 +23,8 @@ struct Way {
 }
 
 impl Forwarding {
-    /// Reads `[[routes]]`, follows the flows' paths, and fills in the shortest ways, of several the first by the order of
-    /// the links. Notes what clashes or leads nowhere.
+    /// Reads `[[routes]]`, follows the flows' paths, and adds the shortest paths; of several, the first in the order of the links.
+    /// Reports conflicts and paths that lead nowhere.
     pub(super) fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
         let mut forwarding = Forwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
         for (host, part) in topology.hosts.iter().enumerate() {
@@ -155,7 +155,7 @@ impl Forwarding {
         }
     }
 
-    /// Why frames of one host do not come to another; `None` if they do.
+    /// Returns the reason for which frames of one host do not reach another; `None` if they do.
     fn lost(&self, topology: &Topology, from: usize, to: usize) -> Option<String> {
         let (mut here, last) = (topology.hosts[from].port.switch, topology.hosts[to].port.switch);
         let mut visited = Vec::new();

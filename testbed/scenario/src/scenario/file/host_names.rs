@@ -7,13 +7,13 @@ use weir_reader::{Problem, Table};
 use super::reading::refuse_unnamed;
 use super::topology::Topology;
 
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 16;
 
 /// The hosts by their names, with their places in the topology.
 pub(super) struct HostNames<'t> {
     pub by_name: BTreeMap<&'t str, u32>,
-    /// Whether all are there: one with errors is not, and that was told.
+    /// Whether all hosts are known. A host with errors is missing, and was reported.
     pub are_known: bool,
 }
 

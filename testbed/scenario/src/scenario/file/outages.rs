@@ -7,7 +7,7 @@ use super::reading::{instant, require, stretch};
 use super::topology::{PortName, Topology};
 use crate::scenario::{AnyLink, Outage};
 
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 8;
 
 /// Reads the outages, of which each may cut several links.
@@ -40,7 +40,7 @@ fn outage(table: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
     links.into_iter().map(|link| Outage { link, at, until }).collect()
 }
 
-/// What a name of a link's end says.
+/// End of a link, as a name gives it.
 enum End<'n> {
     Host(usize),
     Switch(usize),
@@ -146,7 +146,7 @@ fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<End<
     number
 }
 
-/// Whom an end has links to, in words.
+/// Describes the neighbours of an end.
 fn joined(topology: &Topology, end: &End<'_>, name: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for link in &topology.links {

@@ -1,4 +1,4 @@
-//! What several tables of a scenario's file have in common.
+//! Readers that several tables of a scenario file share.
 
 use std::ops::Range;
 
@@ -16,7 +16,7 @@ pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
     }
 }
 
-/// A name that tells a switch, host, flow or window apart from the others, and stands in file names.
+/// Reads the name of a switch, host, flow or window, which is unique and part of file names.
 pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<String> {
     require(table, "name", what, &format!("name = \"{example}\""));
     let name = table.string("name", example)?;
@@ -36,7 +36,7 @@ pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Ite
     }
 }
 
-/// Which of several named things a key names; `what` is one of them.
+/// Returns the place of the name that a key has; `what` is the noun in messages.
 pub(super) fn named(table: &Table<'_>, key: &str, what: &str, names: &[&str]) -> Option<usize> {
     let name = table.string(key, names.first().unwrap_or(&"H1"))?;
     let found = position(name, names);
@@ -97,22 +97,22 @@ pub(super) fn stretch(
     None
 }
 
-/// Notes the keys that a table of another kind has; `what` is one of this kind, and `all` are the keys of all kinds.
+/// Reports keys that belong to another kind of table. `what` is the noun for this kind, `all` the keys of all kinds.
 pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: &[&str], keys: &[&str]) {
-    // What no kind has was told already.
+    // Keys that no kind has were reported already.
     for key in table.entries().filter(|key| all.contains(key) && !keys.contains(key)) {
         let help = format!("take it out; there is: {}", keys.join(", "));
         table.doc().note(Problem::new(format!("{what} has no `{key}`"), help).at_key(table.at(key), ""));
     }
 }
 
-/// Notes an error that says itself what to write, behind the last `: ` or `; `.
+/// Reports an error whose text has its fix after the last `: ` or `; `.
 pub(super) fn refuse_told(table: &Table<'_>, key: &str, error: &str) {
     let (message, help) = told(error);
     table.doc().refuse(Problem::new(message, help).at(table.at(key), ""));
 }
 
-/// An error's message, and what it says to write instead.
+/// Splits an error's text into message and fix.
 pub(super) fn told(error: &str) -> (String, String) {
     let at = error.find("; ").or_else(|| error.rfind(": "));
     let (message, help) = at.map_or((error, ""), |at| (&error[..at], &error[at + 2..]));

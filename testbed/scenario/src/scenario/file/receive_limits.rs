@@ -14,10 +14,10 @@ use crate::scenario::HostPlan;
 /// Half of a ConnectX's 262,016 B, which its driver cuts into a buffer for lossless traffic and one for the rest.
 const BUFFER_DEFAULT: Bytes = Bytes::new(128 * 1_024);
 
-/// What does not fit: the key, what is wrong, and what to write instead.
+/// Error in a limit: its key, message and fix.
 struct Misfit(&'static str, String, String);
 
-/// Gives hosts their limits, and returns what a reader of the results should know.
+/// Sets the hosts' limits, and returns remarks for readers of the results.
 pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &mut Complaints) -> Vec<String> {
     let mut notes = Vec::new();
     for slow in &build.plan.slow_receivers {
@@ -44,7 +44,7 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &
 }
 
 impl SlowReceivers {
-    /// The limit of a host, and what is doubtful about it.
+    /// Returns a host's limit, and a warning about it if there is one.
     fn limit(&self, build: &Build<'_>, host: &HostPlan) -> Result<(ReceiveLimit, Option<String>), Misfit> {
         let (config, line) = (&build.switches.configs[host.switch], host.nic.rate);
         if self.rate > line {
@@ -82,7 +82,7 @@ impl SlowReceivers {
                 let buffer = whole(Bytes::ZERO);
                 (buffer, buffer)
             }
-            // What GFC and CBFC let a queue hold; other flow controls have no such limit.
+            // Limit of a queue under GFC and CBFC; other flow controls have none.
             _ => {
                 let limit = queue_limit(config, host.port).unwrap_or_default();
                 // The rate of GFC's last stage is not zero: a queue near B_m grows on by a frame now and then, for which a switch's
@@ -101,7 +101,7 @@ impl SlowReceivers {
                 (buffer, buffer)
             }
         };
-        // Nothing but a PAUSE goes by it.
+        // Only PAUSE uses XON.
         let pauses = host.nic.flow_control.tells().off_classes();
         let xon = self.xon.filter(|_| pauses).unwrap_or(xoff.saturating_sub(frame));
         if xon >= xoff {

@@ -13,9 +13,9 @@ const BUFFER_MAX: Bytes = Bytes::mb(1_000);
 /// One table.
 #[derive(Clone, Debug)]
 pub(super) struct SlowReceivers {
-    /// Its place among those of the file.
+    /// Place among the tables of the file.
     pub number: usize,
-    /// By their places in the topology.
+    /// Hosts, by their places in the topology.
     pub hosts: Vec<u32>,
     pub rate: BitRate,
     pub buffer: Option<Bytes>,
@@ -25,7 +25,7 @@ pub(super) struct SlowReceivers {
     pub until: Time,
 }
 
-/// Reads the tables; what has errors is left out.
+/// Reads the tables, and leaves out those with errors.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<SlowReceivers> {
     let tables = root.tables("slow_receivers", "slow_receivers");
     let names = HostNames::of(root, topology);

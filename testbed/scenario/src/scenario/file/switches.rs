@@ -90,7 +90,7 @@ fn alike(plan: &ScenarioPlan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize
     groups
 }
 
-/// This configuration for the switch of another name, whose ports are `attached`.
+/// Returns this configuration for a switch of another name, with the ports `attached`.
 fn renamed(config: SwitchConfig, switch: usize, name: &str, attached: &[Attachment<'_>]) -> SwitchConfig {
     let mut config = SwitchConfig { name: name.to_owned(), ..config };
     for (number, (port, attached)) in config.ports.iter_mut().zip(attached).enumerate() {

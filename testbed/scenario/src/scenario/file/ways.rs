@@ -11,7 +11,7 @@ use super::forwarding::Forwarding;
 use crate::scenario::{Behind, HostPlan, PortPlace};
 use crate::topology::{Cable, Fabric, FabricLink, Framing, HostNode, PathDelay, Routes, SwitchNode, base_rtt};
 
-/// How frames find their way.
+/// Forwarding of frames: routes or static MACs.
 pub(super) enum Ways<'p> {
     Routes(Routes),
     Static(StaticWays<'p>),
