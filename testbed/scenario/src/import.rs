@@ -7,7 +7,7 @@ pub mod ns3;
 
 use std::fmt;
 
-/// A scenario made of other files.
+/// Scenario imported from another tool's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The scenario file's text.
@@ -29,7 +29,7 @@ pub struct Report {
     pub left: Vec<Note>,
 }
 
-/// One thing that became of a file, or of a line of it.
+/// Fact about a file, or a line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Name of the file and, where there is one, line from 1. `None` for facts that no file has.
@@ -41,11 +41,11 @@ pub struct Note {
 /// Error of an import, with a fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ImportError {
-    /// The file.
+    /// Name of the file.
     pub file: String,
     /// Line, from 1, where a single line is wrong.
     pub line: Option<usize>,
-    /// The fault.
+    /// Description of the error.
     pub problem: String,
     /// Fix.
     pub help: String,
@@ -54,19 +54,17 @@ pub struct ImportError {
 /// Errors of an import, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportErrors {
-    /// The first [`ImportErrors::SHOWN_MAX`] of them, file by file in the order of the lines.
+    /// The first [`ImportErrors::SHOWN_MAX`] errors, file by file in the order of the lines.
     pub errors: Vec<ImportError>,
     /// Number of further errors.
     pub more: usize,
 }
 
 impl Note {
-    /// A note on a line of a file.
     pub(crate) fn at(file: &str, line: usize, text: impl Into<String>) -> Note {
         Note { at: Some((file.to_owned(), Some(line))), text: text.into() }
     }
 
-    /// A note on a file.
     pub(crate) fn of(file: &str, text: impl Into<String>) -> Note {
         Note { at: Some((file.to_owned(), None)), text: text.into() }
     }
@@ -100,7 +98,6 @@ impl ImportErrors {
     /// Maximum number of errors listed; the rest are counted. A wrong column makes an error of every line.
     pub const SHOWN_MAX: usize = 20;
 
-    /// One error.
     pub(crate) fn one(
         file: &str,
         line: Option<usize>,

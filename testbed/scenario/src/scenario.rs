@@ -21,21 +21,19 @@ use crate::topology::Routes;
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 pub use traffic::{Sends, TrafficPlan};
 
-/// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, which perftest is given for real hosts' own
-/// flows.
+/// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, as perftest has for flows between real hosts.
 const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
 
-/// An experiment.
+/// Description of an experiment.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// Name of the scenario.
     pub name: String,
-    /// The buffer's policy, as reports name it.
+    /// Name of the buffer policy in reports.
     pub policy: String,
     /// Named parameters that the scenario was built from, for reports only.
     pub parameters: BTreeMap<String, String>,
-    /// The switches, of different names where there are several. Their clock is the scenario's: all have the same
-    /// [`SwitchConfig::time_dilation`], and it counts for the hosts too.
+    /// Switches, with different names. All have the same [`SwitchConfig::time_dilation`], which is also the hosts'.
     pub switches: Vec<SwitchConfig>,
     /// The links between switches.
     pub links: Vec<LinkPlan>,
@@ -56,19 +54,19 @@ pub struct Scenario {
     pub link_overhead: Bytes,
     /// Rounding of serialization times at link rates and at the rates of congestion control.
     pub frame_times: FrameTimes,
-    /// Whether the feedback delay τ is measured in virtual time; with real frames it is.
+    /// Whether the feedback delay τ is measured in virtual time; with real frames it always is.
     pub measures_feedback: bool,
-    /// Classes whose frames the switches' buffers do not count: for virtual time only.
+    /// Classes that the switches' buffers do not count; for virtual time only.
     pub unbuffered: ClassSet,
-    /// α of unscheduled lossy frames; `None` for the α of all frames. For virtual time only.
+    /// Value of α for unscheduled lossy frames; `None` for that of all frames. For virtual time only.
     pub unscheduled_alpha: Option<Alpha>,
     /// Seed of the switches' random numbers in virtual time: ECN marks and randomly chosen ports.
     pub seed: u64,
     /// Seed of ECMP hashing, besides flow and switch; 0 for none.
     pub ecmp_seed: u32,
-    /// Messages that start before this are no part of the statistics.
+    /// Warm-up: messages that start earlier are not in the statistics.
     pub warm_up: Time,
-    /// Parts of the run that are measured by themselves.
+    /// Parts of the run with measurements of their own.
     pub windows: Vec<WindowPlan>,
     /// Whether the series has the gauges of each flow's congestion control.
     pub shows_flow_gauges: bool,
@@ -78,9 +76,9 @@ pub struct Scenario {
     pub snapshots: Vec<Time>,
     /// End of the samples. Flows should have stopped by then.
     pub end: Time,
-    /// The port whose frames are captured.
+    /// Capture at a port.
     pub capture: Option<CapturePlan>,
-    /// The ports whose ingress queues and input rates are drawn.
+    /// Ports whose ingress queues and input rates are plotted.
     pub draw: Vec<PortPlace>,
     /// Remarks for readers of the results.
     pub notes: Vec<String>,
@@ -88,10 +86,10 @@ pub struct Scenario {
     pub real: Option<RealPlan>,
 }
 
-/// A capture at one port: every flow-control frame, and a stretch of data.
+/// Capture at one port: every flow-control frame, and a number of data frames.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturePlan {
-    /// The host behind the port, by its place in the scenario's hosts.
+    /// Host at the port, by its place in the scenario.
     pub host: usize,
     /// Start of the data capture.
     pub data_from: Time,
@@ -104,11 +102,11 @@ pub struct CapturePlan {
 pub struct HostPlan {
     /// Name of the host.
     pub name: String,
-    /// The switch, by its place in the scenario.
+    /// Switch, by its place in the scenario.
     pub switch: usize,
-    /// The switch's port, by its place in the configuration.
+    /// Port of the switch, by its place in the configuration.
     pub port: usize,
-    /// The device of its own that it sends on, where a real wire joins it to the switch's port; none for an emulated link.
+    /// Device of the host, if a real wire joins it to the switch's port; `None` for an emulated link.
     pub device: Option<Device>,
     /// Propagation delay of the emulated link, one way.
     pub link_delay: Span,
@@ -118,8 +116,7 @@ pub struct HostPlan {
     pub nic: HostConfig,
 }
 
-/// A link between two switches, or two ports of one. It is emulated between ports on rings; between other devices it is a
-/// real wire.
+/// Link between two switches, or two ports of one. A link between ports on rings is emulated; between other devices it is a real wire.
 #[derive(Clone, Debug)]
 pub struct LinkPlan {
     /// The ports at its ends.
@@ -136,13 +133,13 @@ pub enum ScenarioError {
     /// The scenario has no switch.
     #[error("a scenario has one switch at least")]
     NoSwitch,
-    /// Two switches of one name.
+    /// Two switches have the same name.
     #[error("two switches are named {0}: ports are told apart by their switch's name")]
     SwitchTwice(String),
-    /// Switches with clocks of their own.
+    /// Two switches have different time dilations.
     #[error("{0} and {1} differ in time_dilation: all switches of a scenario go by one clock")]
     Dilation(String, String),
-    /// A host or a link on a port that there is not, or a clone.
+    /// A host or a link is on a clone, or on a port that does not exist.
     #[error("switch {switch}, port {port}: there is no such port with a link of its own")]
     NoPort {
         /// The switch, by its place.
@@ -150,25 +147,25 @@ pub enum ScenarioError {
         /// The port, by its place.
         port: usize,
     },
-    /// A port with two links.
+    /// A port has two links.
     #[error("port {0} has more than one host or link")]
     PortTwice(String),
 }
 
-/// A flow and its ends.
+/// Flow between two hosts.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
     /// Name of the flow.
     pub name: String,
-    /// The sending host, by its place.
+    /// Sending host, by its place.
     pub from: usize,
-    /// The receiving host, by its place.
+    /// Receiving host, by its place.
     pub to: usize,
     /// Sender's configuration. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
 }
 
-/// A link that is cut for some time.
+/// Link outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Link that is cut.
@@ -197,7 +194,7 @@ pub enum AnyLink {
     ToHost(usize),
 }
 
-/// A part of the run.
+/// Part of the run with measurements of its own.
 #[derive(Clone, Debug)]
 pub struct WindowPlan {
     /// Name of the part.
@@ -208,7 +205,7 @@ pub struct WindowPlan {
     pub to: Time,
 }
 
-/// The ends of flows that one host has.
+/// Flow ends at one host.
 #[derive(Clone, Debug, Default)]
 pub struct HostFlows {
     /// Senders at the host, each with its flow's place in the scenario.
@@ -218,8 +215,8 @@ pub struct HostFlows {
 }
 
 impl Scenario {
-    /// Ends the scenario at an instant before its own end: flows stop then, messages that would start later are left out, and windows
-    /// go no further. Without any window left there is one, of the last quarter.
+    /// Ends the scenario early: flows stop and windows end at `end`, and later messages are left out. If no window is left, the last
+    /// quarter becomes one.
     pub fn end_at(&mut self, end: Time) {
         self.end = self.end.min(end);
         for flow in &mut self.flows {
@@ -304,7 +301,7 @@ impl Scenario {
         }
     }
 
-    /// Switches whose ports are cabled to the outside, for as long as they run.
+    /// Creates a scenario of switches whose ports are cabled to the outside, without an end.
     pub fn lab(name: &str, policy: &str, switches: Vec<SwitchConfig>, sample_every: Span) -> Scenario {
         Scenario { sample_every, end: Time::NEVER, ..Scenario::new(name, policy, switches, Vec::new()) }
     }
@@ -314,12 +311,12 @@ impl Scenario {
         self.hosts.is_empty() && self.links.is_empty()
     }
 
-    /// Whether the host of this place is real.
+    /// Whether this host is real.
     pub fn is_real(&self, host: usize) -> bool {
         self.real.as_ref().is_some_and(|real| real.is_real(host))
     }
 
-    /// Returns whether guests are booted for it.
+    /// Whether guests are booted for the scenario.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.real.iter().flat_map(|real| real.hosts.iter().flatten());
         real.any(|host| matches!(host.reach, Reach::Vm { .. }))
@@ -336,7 +333,7 @@ impl Scenario {
         if self.shows_flow_gauges { self.flows.iter().map(names).collect() } else { Vec::new() }
     }
 
-    /// The flows that begin or end at a host.
+    /// Returns the flows that begin or end at a host.
     pub fn flows_of(&self, host: usize) -> HostFlows {
         let numbered = || self.flows.iter().enumerate();
         let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, self.sender(n, flow)));
@@ -365,7 +362,7 @@ impl Scenario {
         ReceiverConfig { peer: Peer::UNKNOWN, wants_repeats: true, answers_each, echoes_ecn, stamps, ..config }
     }
 
-    /// A host that may be late by `slack`, with the flows that begin or end there.
+    /// Builds a host with the flows that begin or end there; its transmissions may be late by `slack`.
     pub fn host(&self, host: usize, slack: Span) -> Result<Host, HostError> {
         let HostFlows { sends, receives } = self.flows_of(host);
         let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
@@ -432,14 +429,14 @@ impl Scenario {
         self.switches.first().map_or(1, |switch| switch.time_dilation)
     }
 
-    /// The name of a port: `p0` where there is one switch, `S1.p0` where there are several.
+    /// Returns a port's name: `p0` with a single switch, `S1.p0` with several.
     pub fn port_name(&self, place: PortPlace) -> String {
         let switch = &self.switches[place.switch];
         let port = &switch.ports[place.port].name;
         if self.switches.len() == 1 { port.clone() } else { format!("{}.{port}", switch.name) }
     }
 
-    /// The names of the switches' shared segments: `pool` where there is one switch, `S1.pool` where there are several.
+    /// Returns the names of the shared buffer pools: `pool` with a single switch, `S1.pool` with several.
     pub fn pool_names(&self) -> Vec<String> {
         match &self.switches[..] {
             [_] => vec!["pool".to_owned()],
@@ -447,13 +444,13 @@ impl Scenario {
         }
     }
 
-    /// All ports, switch by switch.
+    /// Returns all ports, switch by switch.
     pub fn ports(&self) -> impl Iterator<Item = PortPlace> + '_ {
         let switches = self.switches.iter().enumerate();
         switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortPlace { switch, port }))
     }
 
-    /// The far end of a port's link; `None` for a port without host or link, as clones are.
+    /// Returns the far end of a port's link; `None` for a port without host or link, such as a clone.
     pub fn behind(&self, place: PortPlace) -> Option<Behind> {
         let host = self.hosts.iter().position(|host| host.place() == place).map(Behind::Host);
         let across = |link: &LinkPlan| {
@@ -471,14 +468,13 @@ impl Scenario {
         }
     }
 
-    /// Whether a link is emulated, between the far ends of two rings. Otherwise its ends are joined by a cable, or by a
-    /// ring that both name.
+    /// Whether a link is emulated, between the far ends of two rings. Other links are a cable, or a ring that both ends name.
     pub fn is_emulated(&self, link: &LinkPlan) -> bool {
         let [one, other] = link.ends.map(|end| &self.switches[end.switch].ports[end.port].device);
         matches!((one, other), (Device::Ring(one), Device::Ring(other)) if one != other)
     }
 
-    /// The longest that a frame may be under way on any link, faults included.
+    /// Maximum time of a frame on any link, faults included.
     pub fn longest_delay(&self) -> Span {
         let of_hosts = self.hosts.iter().map(|host| (host.link_delay, &host.faults));
         let of_links = self.links.iter().map(|link| (link.delay, &link.faults));
@@ -501,7 +497,7 @@ mod tests {
     use super::*;
     use crate::victim::{PolicyChoice, Victim, VictimPolicy};
 
-    /// The victim experiment's switch as often as there are names; the last port of each linked to the next one's next-to-last.
+    /// Ring of victim-experiment switches, one for each name: the last port of each is linked to the next one's next-to-last.
     fn ring(names: &[&str]) -> Scenario {
         let victim = Victim::testbed(3, VictimPolicy::new(PolicyChoice::Dynamic));
         let mut scenario = victim.scenario().unwrap();

@@ -1,4 +1,4 @@
-//! Injected faults: frames that a link loses, corrupts, doubles, or delivers out of order.
+//! Injected faults: frames that a link loses, corrupts, duplicates, or delivers out of order.
 
 use std::collections::VecDeque;
 
@@ -17,13 +17,13 @@ use crate::workload::Rng;
 pub struct FaultPlan {
     /// Frames that may have faults.
     pub frames: ChosenFrames,
-    /// Frames in a million that are lost.
+    /// Lost frames, in a million.
     pub loss_ppm: u32,
-    /// Frames in a million that are corrupted: the MAC at the far end drops them for their FCS.
+    /// Corrupted frames, in a million: the MAC at the far end drops them by their FCS.
     pub corruption_ppm: u32,
-    /// Frames in a million that come twice.
+    /// Duplicated frames, in a million.
     pub duplication_ppm: u32,
-    /// Frames in a million that are held back.
+    /// Frames held back, in a million.
     pub reordering_ppm: u32,
     /// Delay of frames that are held back.
     pub hold_back: HoldBack,
@@ -41,18 +41,18 @@ pub enum ChosenFrames {
     /// MAC control frames: PAUSE, PFC, credits.
     #[default]
     Control,
-    /// All others.
+    /// All other frames.
     Data,
-    /// IPv4 frames with this code point.
+    /// IPv4 frames with this DSCP.
     DataWith(Dscp),
 }
 
 /// Delay of a frame that is to arrive out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
-    /// Until the next chosen frame has passed, at most this long. Only one frame is held at a time.
+    /// The next chosen frame releases the held one, or else this time. Only one frame is held at a time.
     UntilNext(Span),
-    /// A fixed delay, whatever frames pass meanwhile.
+    /// Fixed delay, whichever frames pass meanwhile.
     For(Span),
 }
 
@@ -61,25 +61,25 @@ pub enum HoldBack {
 pub struct FaultCounters {
     /// Frames that might have had a fault.
     pub chosen: u64,
-    /// Frames lost among these.
+    /// Frames lost.
     pub lost: u64,
     /// Frames corrupted: they take the link's time, and nobody receives them.
     pub corrupted: u64,
-    /// Frames that came twice.
+    /// Frames duplicated.
     pub doubled: u64,
     /// Frames held back.
     pub reordered: u64,
 }
 
-/// Carries out a [`FaultPlan`].
+/// Fault injector of one direction of a link.
 ///
-/// Call [`Faults::handle`] for each frame that enters, and [`Faults::poll`] until it returns `None`, again at
-/// [`Faults::next_wakeup`]. Nothing is allocated on the way of a frame.
+/// Call [`Faults::handle`] for each frame that enters, and [`Faults::poll`] until it returns `None`, again at [`Faults::next_wakeup`].
+/// Nothing is allocated per frame.
 #[derive(Debug)]
 pub struct Faults<T> {
     plan: FaultPlan,
     throws: Rng,
-    /// Frames held back, with the instant at which each goes on at the latest, the first one first.
+    /// Frames held back, each with the latest instant of its release, the first one first.
     held: VecDeque<(Time, T)>,
     counters: FaultCounters,
 }
@@ -96,7 +96,7 @@ enum Fate {
 const MILLION: u32 = 1_000_000;
 
 impl FaultPlan {
-    /// Whether nothing can go wrong.
+    /// Whether the plan has no faults.
     pub fn is_none(&self) -> bool {
         let faulty_ppm = [self.loss_ppm, self.corruption_ppm, self.duplication_ppm, self.reordering_ppm];
         faulty_ppm == [0; 4] || self.until <= self.from
@@ -110,7 +110,7 @@ impl FaultPlan {
 }
 
 impl ChosenFrames {
-    /// Whether a frame is one of them.
+    /// Whether a frame is selected.
     pub fn includes(self, frame: &impl LinkFrame) -> bool {
         match self {
             ChosenFrames::Control => frame.is_control(),
@@ -130,12 +130,12 @@ impl<T: State + Blank> State for Faults<T> {
 }
 
 impl<T> Faults<T> {
-    /// Frames that come out for one that enters, at most: that one, its double, and one that was held back for it.
+    /// Maximum number of frames that leave for one that enters: that one, its duplicate, and one that was held back for it.
     pub const OUT_MAX: usize = 3;
-    /// Maximum number of frames held back; while so many are held, others pass.
+    /// Maximum number of frames held back; above it, frames pass.
     pub const HELD_MAX: usize = 64;
 
-    /// Carries out this plan.
+    /// Creates an injector for this plan.
     pub fn new(plan: FaultPlan) -> Faults<T> {
         let held = if plan.is_none() { 0 } else { Self::HELD_MAX };
         Faults {
@@ -208,12 +208,12 @@ impl<T> Faults<T> {
         Fate::Pass
     }
 
-    /// Frames held back.
+    /// Number of frames held back.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// The next frame that has been held back for long enough.
+    /// Returns the next frame whose delay is over.
     pub fn poll(&mut self, now: Time) -> Option<T> {
         let (until, _) = self.held.front()?;
         if *until <= now { self.held.pop_front().map(|(_, frame)| frame) } else { None }
@@ -224,7 +224,7 @@ impl<T> Faults<T> {
         self.held.front().map_or(Time::NEVER, |(until, _)| *until)
     }
 
-    /// Faults that the link has.
+    /// Plan of the link's faults.
     pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }
@@ -236,7 +236,7 @@ impl<T> Faults<T> {
 }
 
 impl HoldBack {
-    /// The longest.
+    /// Maximum delay.
     fn span(self) -> Span {
         match self {
             HoldBack::UntilNext(span) | HoldBack::For(span) => span,
@@ -362,7 +362,7 @@ mod tests {
     }
 
     proptest! {
-        /// For any plan, output equals input minus losses plus duplicates, by the counters. Outside the time window all frames pass. The
+        /// Output equals input minus losses plus duplicates, by the counters, for any plan. Outside the time window all frames pass. The
         /// same seed has the same faults.
         #[test]
         fn every_frame_is_accounted_for(
@@ -400,7 +400,7 @@ mod tests {
         #[test]
         fn shares_are_kept(ppm in 0..=MILLION, seed: u64) {
             let (_, counters) = passage(always(FaultPlan { loss_ppm: ppm, seed, ..FaultPlan::default() }), 20_000);
-            // Eight standard deviations of 20,000 throws, at most.
+            // Eight standard deviations of 20,000 draws, at most.
             prop_assert!(counters.lost.abs_diff(u64::from(ppm) * 20_000 / u64::from(MILLION)) < 570);
         }
     }

@@ -45,7 +45,7 @@ use keys::format;
 use messages::Terms;
 use plan::{Ground, ScenarioPlan};
 
-/// The expected outcome of a run; any other is a failure.
+/// Expected outcome of a run; any other is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expectation {
     /// `expect = "flow"`: no deadlock.
@@ -57,17 +57,17 @@ pub enum Expectation {
     Either,
 }
 
-/// Every table with its keys, in the order of the reference; the file's top level has an empty name.
+/// Returns every table with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     format().tables.iter().map(|table| (table.name, table.keys))
 }
 
-/// Whether a name is a key of `[nic]`, flows or workloads, so that no kind of congestion control can have a table of that name.
+/// Whether a name is a key of `[nic]`, flows or workloads, and hence can't name a table of a congestion control.
 pub fn is_key(name: &str) -> bool {
     keys::is_beside_kinds(name)
 }
 
-/// One run of a scenario's file.
+/// Run of a scenario file.
 #[derive(Clone, Debug)]
 pub struct ScenarioRun {
     /// Name of the run.
@@ -99,12 +99,12 @@ impl ScenarioRun {
         self.on(Ground { time_dilation, real: Some(ports) })
     }
 
-    /// Whether any host says how it is reached.
+    /// Whether any host declares its access.
     pub fn has_real_hosts(&self) -> bool {
         self.plan.topology.hosts.iter().any(|host| host.real.is_some())
     }
 
-    /// Whether a guest is booted for it, where its hosts are real.
+    /// Whether a guest is booted if hosts are real.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
         real.any(|real| matches!(real.reach, Reach::Vm { .. }))
@@ -171,7 +171,7 @@ pub fn fabric(path: &Path, text: &str) -> Option<Fabric> {
     fabric
 }
 
-/// Reads the file, and makes all its runs where its topology is good. Faults are in the document.
+/// Reads the file, and builds all its runs if its topology is valid. Errors are in the document.
 fn read(root: &Table<'_>, path: &Path, drawn: &Drawn) -> (ScenarioPlan, Vec<Scenario>) {
     let mut plan = ScenarioPlan::read(root, path);
     let mut scenarios = Vec::new();

@@ -85,7 +85,7 @@ struct Differences<'c> {
     config: &'c Config,
     /// Differences without a key in Weir, by line.
     found: Vec<(usize, String)>,
-    /// A key of the configuration, and the key of Weir's with its value.
+    /// Key of the configuration, and Weir's key with its value.
     keys: Vec<(&'static str, &'static str, String)>,
 }
 
@@ -135,7 +135,7 @@ impl Differences<'_> {
         match mode {
             1 | 7 | 8 if has_window => {
                 self.keys.push(("HAS_WIN", "window", quoted(exact_size(trips.bdp))));
-                // DCTCP's follows by default, the others' do not.
+                // By default DCTCP's window follows the rate, the others' do not.
                 if follows_rate != (mode == 8) {
                     self.keys.push(("VAR_WIN", "window_follows_rate", follows_rate.to_string()));
                 }
@@ -156,7 +156,7 @@ impl Differences<'_> {
     }
 }
 
-/// The preset that the fewest keys differ from, the simulator's own first.
+/// Returns the DCQCN preset that the fewest keys differ from, the simulator's own first.
 fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
     let mut presets = ["dcqcn-hpcc", "dcqcn-hpcc-paper", "dcqcn-conweave", "dcqcn-reverie"];
     match simulator {
@@ -188,7 +188,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
 }
 
 impl Differences<'_> {
-    /// EWMA_GAIN, which Weir has as 1 over a power of two.
+    /// Converts EWMA_GAIN, which Weir has as 1 over a power of two.
     fn gain(&mut self, preset: u8) {
         let Some(ppb) = self.config.shares.get("EWMA_GAIN").copied() else { return };
         // The file's decimals, to the ninth.
@@ -216,7 +216,7 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differ
     let eta = config.shares.get("U_TARGET").copied();
     differs.key("U_TARGET", "eta", eta, 950_000_000, share);
     differs.number("MI_THRESH", "max_stage", stages);
-    // W_AI is a step a round trip, RATE_AI the rate of that.
+    // W_AI is a step per round trip, RATE_AI the corresponding rate.
     if let Some(rate) = config.rates.get("RATE_AI") {
         let step = rate.bytes_in(trips.base_rtt).max(Bytes::new(1));
         differs.keys.push(("RATE_AI", "w_ai", quoted(exact_size(step))));
@@ -230,7 +230,7 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differ
     name
 }
 
-/// HPCC-PINT. FAST_REACT, SAMPLE_FEEDBACK and MULTI_RATE count for nothing there. Without PINT_LOG_BASE it is the program's.
+/// Chooses HPCC-PINT, which ignores FAST_REACT, SAMPLE_FEEDBACK and MULTI_RATE. A missing PINT_LOG_BASE is the program's.
 fn hpcc_pint(
     config: &Config,
     line: BitRate,
@@ -267,7 +267,7 @@ fn hpcc_pint(
     Ok(name)
 }
 
-/// DCTCP, whose keys are fewer: without DCTCP_RATE_AI it is the program's.
+/// Chooses DCTCP, which has fewer keys: a missing DCTCP_RATE_AI is the program's.
 fn dctcp(config: &Config, differs: &mut Differences<'_>) -> &'static str {
     differs.gain(4);
     match config.rates.get("DCTCP_RATE_AI") {

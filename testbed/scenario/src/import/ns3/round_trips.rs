@@ -1,4 +1,4 @@
-//! Round trips and bandwidth-delay products between hosts, as the simulators reckon them before they begin.
+//! Round trips and bandwidth-delay products between hosts, as the simulators compute them at their start.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,10 +6,10 @@ use weir_units::{BitRate, Bytes, Span};
 
 use super::topology::{Link, Topology};
 
-/// The largest of all pairs of hosts.
+/// Maxima over all pairs of hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RoundTrips {
-    /// The propagation delay there and back, and the time that a payload takes on each link there.
+    /// Propagation delay there and back, and the serialization time of a payload on each link there.
     pub base_rtt: Span,
     /// Bandwidth-delay product: bytes that a path's slowest link carries in this time.
     pub bdp: Bytes,
@@ -17,10 +17,10 @@ pub(super) struct RoundTrips {
     pub payload: u64,
 }
 
-/// The switch that a host is joined to, with the link's rate and delay.
+/// Switch of a host, with the link's rate and delay.
 type Joint = (u32, BitRate, Span);
 
-/// A way from a switch to where it has been looked at.
+/// Path from a switch to the one that the search has reached.
 #[derive(Clone, Copy)]
 struct Way {
     links: usize,
@@ -38,7 +38,7 @@ impl RoundTrips {
             link.ends.iter().for_each(|end| links.entry(*end).or_default().push(link));
         }
         let other = |link: &Link, node: u32| if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-        // Hosts that are joined alike to the same switches are one.
+        // Hosts with equal links to the same switches are one.
         let mut alike: BTreeMap<Vec<Joint>, usize> = BTreeMap::new();
         for host in topology.hosts() {
             let mut joints: Vec<Joint> =
@@ -65,7 +65,7 @@ impl RoundTrips {
     }
 }
 
-/// The first of the ways with the fewest links to each switch.
+/// Returns the first of the shortest paths to each switch.
 fn ways_from(
     switch: u32,
     topology: &Topology,

@@ -4,7 +4,7 @@ use weir_units::{BitRate, Span};
 
 use crate::import::{ImportError, ImportErrors};
 
-/// A file: its name, as messages show it, and its text.
+/// File: its name in messages, and its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// Name, without folders.
@@ -13,7 +13,7 @@ pub struct Source {
     pub text: String,
 }
 
-/// A line that is not blank.
+/// Non-blank line.
 #[derive(Clone, Debug)]
 pub(super) struct Line<'t> {
     /// Number of the line, from 1.
@@ -22,7 +22,7 @@ pub(super) struct Line<'t> {
     pub fields: Vec<&'t str>,
 }
 
-/// The lines of a text that are not blank.
+/// Returns the non-blank lines of a text.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     (1..)
         .zip(text.lines())
@@ -30,7 +30,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         .filter(|line| !line.fields.is_empty())
 }
 
-/// Errors of a file, in the order in which they are found.
+/// Errors of a file, in the order of their detection.
 #[derive(Debug)]
 pub(super) struct Complaints<'f> {
     file: &'f str,
@@ -43,7 +43,6 @@ impl<'f> Complaints<'f> {
         Complaints { file, errors: Vec::new(), more: 0 }
     }
 
-    /// Notes an error of a line.
     pub(super) fn add(&mut self, line: usize, problem: impl Into<String>, help: impl Into<String>) {
         if self.errors.len() == ImportErrors::SHOWN_MAX {
             self.more += 1;
@@ -57,7 +56,7 @@ impl<'f> Complaints<'f> {
         self.errors.is_empty()
     }
 
-    /// The value if nothing was wrong.
+    /// Returns the value if there were no errors.
     pub(super) fn result<T>(self, value: T) -> Result<T, ImportErrors> {
         if self.is_empty() { Ok(value) } else { Err(ImportErrors { errors: self.errors, more: self.more }) }
     }
@@ -80,8 +79,8 @@ impl<'f> Complaints<'f> {
     }
 }
 
-/// A decimal number such as `25000000000.0`, `.5` or `1e-6` in units of 10^-`places`, rounded down; `None` if it is none, is
-/// negative or does not fit.
+/// Parses a decimal number such as `25000000000.0`, `.5` or `1e-6` in units of 10^-`places`, rounded down; `None` if it is invalid,
+/// negative or too large.
 pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -97,13 +96,13 @@ pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
     let power = |n: u32| 10u128.checked_pow(n);
     let value = match shift {
         0.. => digits.checked_mul(if digits == 0 { 1 } else { power(shift.unsigned_abs())? })?,
-        // A divisor beyond a `u128` leaves nothing of 40 digits.
+        // 40 digits over a divisor beyond `u128` are 0.
         _ => power(shift.unsigned_abs()).map_or(0, |divisor| digits / divisor),
     };
     u64::try_from(value).ok()
 }
 
-/// A rate as the simulators write it: `100Gbps`, `10Mb/s`, or bare bits a second such as `25000000000.0`.
+/// Parses a rate as the simulators write it: `100Gbps`, `10Mb/s`, or bits per second such as `25000000000.0`.
 pub(super) fn rate(text: &str) -> Option<BitRate> {
     match decimal(text, 0) {
         Some(bps) => Some(bps).filter(|bps| *bps > 0).map(BitRate::bps),
@@ -111,17 +110,17 @@ pub(super) fn rate(text: &str) -> Option<BitRate> {
     }
 }
 
-/// A time as the simulators write it: `0.001ms`, `1000ns`, or bare seconds.
+/// Parses a time as the simulators write it: `0.001ms`, `1000ns`, or bare seconds.
 pub(super) fn span(text: &str) -> Option<Span> {
     seconds(text).or_else(|| text.parse().ok())
 }
 
-/// Bare seconds.
+/// Parses bare seconds.
 pub(super) fn seconds(text: &str) -> Option<Span> {
     decimal(text, 12).map(Span::from_picos)
 }
 
-/// Bare microseconds.
+/// Parses bare microseconds.
 pub(super) fn micros(text: &str) -> Option<Span> {
     decimal(text, 6).map(Span::from_picos)
 }

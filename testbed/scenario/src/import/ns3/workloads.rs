@@ -14,12 +14,12 @@ use super::topology::Topology;
 use crate::import::{Note, Report};
 use crate::workload::list;
 
-/// A workload, and the file that it needs.
+/// Workload, with its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Workload {
     pub name: String,
     pub class: u8,
-    /// The destination port of all of its flows, if they have one.
+    /// Destination port of all its flows, if they share one.
     pub dport: Option<u32>,
     pub what: What,
     /// Name and text of the file in the scenario's folder.
@@ -30,15 +30,15 @@ pub(super) struct Workload {
 /// Traffic of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Messages.
+    /// Listed messages.
     List,
-    /// Sizes of messages that are drawn, with a load in units of 10^-9.
+    /// Messages with sizes of a distribution, and a load in units of 10^-9.
     Drawn(u64),
-    /// Such flows between some hosts, or no file.
+    /// Random messages between some hosts, or no file.
     Pattern(Pattern),
 }
 
-/// Messages that are drawn between some hosts.
+/// Random messages between some hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     /// `poisson`, or `incast`.
@@ -49,13 +49,13 @@ pub(super) struct Pattern {
     pub load: u64,
     /// Size of each message; `None` to draw it from the file's distribution.
     pub size: Option<Bytes>,
-    /// Messages start before.
+    /// End: messages start earlier.
     pub until: Span,
-    /// TCP's transport, and the window that it begins with, in segments.
+    /// TCP transport, and its initial window in segments.
     pub tcp: Option<(&'static str, u64)>,
 }
 
-/// The class of drawn traffic, as the simulators' generators have it.
+/// Class of generated traffic, as in the simulators' generators.
 const CLASS: u8 = 3;
 /// Maximum number of destination ports that are taken as kinds of flows.
 const KINDS_MAX: usize = 8;

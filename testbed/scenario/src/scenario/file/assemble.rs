@@ -1,4 +1,4 @@
-//! A run's scenario, made of the file's plan.
+//! Assembly of a run's scenario from the file's plan.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,11 +27,11 @@ use super::ways::{self, StaticWays, Ways};
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, Sends, TrafficPlan};
 use crate::topology::Routes;
 
-/// Code point of acknowledgements and congestion notifications.
+/// DSCP of acknowledgements and congestion notifications.
 const ACK_DSCP: Dscp = Dscp::new(48);
 /// An Ethernet header, which the switch's MTU does not count.
 const ETHERNET_BYTES: u64 = 14;
-/// More figures than this nobody looks at, and a fabric may have a thousand hosts.
+/// Maximum number of plots of a fabric, which may have a thousand hosts.
 const DRAWN_OF_FABRICS: usize = 8;
 
 /// Builds the scenario of a run; errors go to `complaints`.
@@ -49,7 +49,7 @@ pub(super) fn scenario<'p>(
         build.check_devices(complaints);
     }
     let mut hosts = build.hosts(complaints);
-    // With a host left out the others would have wrong places.
+    // A missing host would shift the others' places.
     let all_there = hosts.len() == plan.topology.hosts.len();
     let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, complaints) } else { Vec::new() };
     let ways = if all_there { build.ways(complaints) } else { None };
@@ -58,7 +58,6 @@ pub(super) fn scenario<'p>(
     (complaints.len() == before).then(|| build.scenario(hosts, carried, ways, notes))
 }
 
-/// Flows and traffic.
 #[derive(Default)]
 struct Carried {
     flows: Vec<FlowPlan>,
@@ -66,7 +65,7 @@ struct Carried {
 }
 
 impl<'p> Build<'p> {
-    /// Thresholds that break their theorem, queues that the buffer does not keep enough for, and links whose ends do not understand each other.
+    /// Checks thresholds against their theorems, queues against the buffer, and flow control at both ends of links.
     fn check_flow_control(&self, complaints: &mut Complaints) {
         for (switch, config) in self.switches.distinct() {
             if let Err(errors) = flow_control::check(config) {
@@ -87,7 +86,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// Devices that two ports or hosts share.
+    /// Checks that no two ports or hosts share a device.
     fn check_devices(&self, complaints: &mut Complaints) {
         let mut seen: Vec<(&Device, Option<(usize, usize)>)> = Vec::new();
         let of_switches = self.switches.configs.iter().enumerate().flat_map(|(switch, config)| {
@@ -235,7 +234,7 @@ impl<'p> Build<'p> {
         carried
     }
 
-    /// Switches digest all frames alike.
+    /// Checks that one digest configuration suits all flows.
     fn check_digests(&self, carried: &Carried, complaints: &mut Complaints) {
         let flows = self.plan.flows.iter().zip(&carried.flows);
         let of_flows = flows.map(|(flow, plan)| (format!("flows[{}]", flow.number), &plan.config.congestion_control));
@@ -308,7 +307,7 @@ impl<'p> Build<'p> {
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
             dport: workload.dport,
-            // Drawn once the first run's scenario is there.
+            // Drawn after the first run's scenario is built.
             sends: self.plan.messages.get(number).cloned().unwrap_or_else(|| Sends::List(Arc::from([]))),
         })
     }
@@ -379,7 +378,7 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// The first code point that all switches give a class to; `place` is the key that has the class.
+    /// Returns the first DSCP that all switches map to a class; `place` is the key of the class.
     fn dscp(&self, class: Class, place: &str, complaints: &mut Complaints) -> Option<Dscp> {
         let class = class.index();
         let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);

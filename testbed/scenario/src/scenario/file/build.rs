@@ -1,4 +1,4 @@
-//! A run while its scenario is made.
+//! Intermediate state of a run's assembly.
 
 use weir_config::{ConfigErrors, SwitchConfig};
 
@@ -21,7 +21,7 @@ impl Build<'_> {
         &self.switches.configs[switch]
     }
 
-    /// The place of a port, which each of the switches' files has that was read from the plan.
+    /// Returns the place of a port. The switches' files, read from the plan, have all its ports.
     pub(super) fn place(&self, port: &PortName) -> PortPlace {
         let ports = &self.config(port.switch).ports;
         let place = port.place.or_else(|| ports.iter().position(|other| other.name == port.port));

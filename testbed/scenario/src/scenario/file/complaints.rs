@@ -1,22 +1,22 @@
-//! Errors of the switches' files that a scenario makes: one line of the scenario may be wrong in many of them.
+//! Errors of the switches' files of a scenario: one line of the scenario may be wrong in many of them.
 
 use weir_config::{ConfigError, ConfigErrors};
 
 use super::plan::ScenarioPlan;
 
-/// Errors in runs, each with the runs that have it.
+/// Errors of runs, each with its runs.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Vec<Complaint>);
 
 #[derive(Debug)]
 struct Complaint {
     error: ConfigError,
-    /// The run and the switch; no switch where it is about the run as a whole.
+    /// Run and switch; `None` for the run as a whole.
     subjects: Vec<(usize, Option<usize>)>,
 }
 
 impl Complaints {
-    /// Notes errors of a run, and of a switch in it.
+    /// Adds errors of a run, or of a switch in it.
     pub(super) fn add(&mut self, run: usize, switch: Option<usize>, errors: ConfigErrors) {
         for error in errors {
             match self.0.iter_mut().find(|complaint| complaint.error.is_twin_of(&error)) {

@@ -15,28 +15,28 @@ use weir_units::{BitRate, Span};
 use super::keys::name_of;
 use super::kinds::kinds;
 
-/// A value as the file has it.
+/// Value as written in the file.
 #[derive(Clone, Debug)]
 struct Given {
     key: &'static str,
     text: String,
-    /// The path of the key in the file.
+    /// Path of the key in the file.
     place: String,
 }
 
-/// The values that a table has for kinds, by kind.
+/// Values of a table's subtables, by kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindTables(BTreeMap<&'static str, Vec<Given>>);
 
-/// A congestion control, its parameters still to be made.
+/// Choice of a congestion control, with parameters as text.
 #[derive(Clone, Debug)]
 pub(super) struct ControlChoice {
-    /// A kind's or a preset's.
+    /// Name of a kind or a preset.
     pub name: &'static str,
     given: Vec<Given>,
 }
 
-/// Stands for any network while a file is read.
+/// Placeholder for the network while a file is read.
 const ANY: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
 
 impl KindTables {
@@ -51,7 +51,6 @@ impl KindTables {
         KindTables(tables)
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -99,7 +98,7 @@ impl KindTables {
         })
     }
 
-    /// The path in the file of a key that all of TCP has, if it is there.
+    /// Path in the file of a key that all of TCP has, if it is there.
     pub(super) fn place_of_tcp(&self, key: &str) -> Option<String> {
         let given = self.0.get(TcpKeys.name())?.iter().find(|given| given.key == key)?;
         Some(given.place.clone())
@@ -111,7 +110,7 @@ impl KindTables {
 }
 
 impl ControlChoice {
-    /// Whether it is none.
+    /// Whether there is no congestion control.
     pub(super) fn is_none(&self) -> bool {
         self.name == congestion::NONE
     }
@@ -129,7 +128,7 @@ impl ControlChoice {
         self.in_network(ANY).unwrap_or_default()
     }
 
-    /// The path of a key in the file, if it is there.
+    /// Path of a key in the file, if it is there.
     pub(super) fn place_of(&self, key: &str) -> Option<&str> {
         self.given.iter().find(|given| given.key == key).map(|given| given.place.as_str())
     }
@@ -139,10 +138,10 @@ fn texts(given: &[Given]) -> Vec<(&str, &str)> {
     given.iter().map(|given| (given.key, given.text.as_str())).collect()
 }
 
-/// Notes wrong values at their lines, each once, though many flows may have it from one table.
+/// Reports wrong values at their lines, each once, even if many flows take it from one table.
 fn refuse(table: &Table<'_>, given: &[Given], wrong: Vec<WrongValue>) {
     for WrongValue { key, message, help } in wrong {
-        // Two keys that clash are reported at the one that the file has.
+        // Two clashing keys are reported at the one in the file.
         let place = given.iter().find(|given| given.key == key).or(given.first()).map(|given| given.place.as_str());
         let place = place.unwrap_or(table.path());
         if table.doc().sound(&[place]) {

@@ -1,4 +1,4 @@
-//! Messages that other texts have as well.
+//! Cache of messages that several texts share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,10 +8,10 @@ use weir_reader::Doc;
 use super::messages::Terms;
 use crate::scenario::Sends;
 
-/// Cache of workloads' messages. Texts whose messages depend on the same workloads and links share them: the points of a sweep differ in
-/// policies, buffers or failed links.
+/// Cache of workloads' messages. Texts with equal workloads and links share them: the points of a sweep differ in policies, buffers or
+/// failed links.
 ///
-/// The key is all that messages depend on. The latest are kept, a few million messages in all.
+/// The key is the full set of inputs of the messages. The latest are kept, a few million messages in total.
 #[derive(Debug, Default)]
 pub struct Drawn {
     /// Entries, the latest last.
@@ -24,7 +24,7 @@ struct Kept {
     sent: Arc<[Sends]>,
 }
 
-/// Messages that are kept, in all: 130 MB.
+/// Maximum number of cached messages: 130 MB.
 const MESSAGES_MAX: usize = 4_000_000;
 /// Maximum number of texts in the cache: each search compares all of them.
 const TEXTS_MAX: usize = 256;
@@ -35,7 +35,7 @@ impl Drawn {
         if let Some(sent) = self.find(&terms) {
             return Some(sent);
         }
-        // Others need not wait for it.
+        // Drawn without the lock, so that others need not wait.
         let sent: Arc<[Sends]> = terms.draw(doc)?.into();
         self.keep(Kept { terms, sent: sent.clone() });
         Some(sent)

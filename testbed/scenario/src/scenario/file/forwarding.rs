@@ -8,7 +8,7 @@ use super::reading::{named, refuse_unnamed, require};
 use super::topology::{PortName, Topology};
 use super::traffic::FlowPart;
 
-/// The ports toward the hosts.
+/// Ports toward the hosts.
 #[derive(Debug)]
 pub(super) struct Forwarding {
     /// Route by switch and host; `None` if there is no path.
@@ -18,7 +18,7 @@ pub(super) struct Forwarding {
 #[derive(Clone, Debug)]
 struct Way {
     port: String,
-    /// The key that chose it; none for the shortest way.
+    /// Key that chose the port; `None` for the shortest path.
     key: Option<String>,
 }
 
@@ -50,7 +50,7 @@ impl Forwarding {
         forwarding
     }
 
-    /// The name of the port of a switch that leads to a host.
+    /// Returns the name of a switch's port toward a host.
     pub(super) fn port(&self, switch: usize, host: usize) -> Option<&str> {
         self.ports[switch][host].as_ref().map(|way| way.port.as_str())
     }
@@ -103,7 +103,7 @@ impl Forwarding {
         }
     }
 
-    /// Notes the way that a key chooses, or that another one chose otherwise.
+    /// Records a key's choice, or reports a conflict with another key.
     fn choose(&mut self, doc: &Doc, key: String, switch: usize, host: usize, port: &str, topology: &Topology) {
         let way = &mut self.ports[switch][host];
         match way {
@@ -119,7 +119,7 @@ impl Forwarding {
         }
     }
 
-    /// The shortest ways to a host, which is on `own`, from the switches that have none.
+    /// Adds the shortest paths to a host, which is on `own`, from switches without a route.
     fn fill_in(&mut self, ways: &[Vec<(&PortName, usize)>], host: usize, own: usize) {
         let mut hops = vec![usize::MAX; ways.len()];
         hops[own] = 0;
@@ -142,7 +142,7 @@ impl Forwarding {
         }
     }
 
-    /// Data goes one way, acknowledgements the other.
+    /// Checks both directions: data one way, acknowledgements the other.
     fn check_both_ways(&self, root: &Table<'_>, topology: &Topology, flow: &FlowPart) {
         for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
             let Some(wrong) = self.lost(topology, from, to) else { continue };
