@@ -1,11 +1,11 @@
-//! Scenarios that real frames can't run.
+//! Scenarios that need virtual time.
 
 use weir_nic::host::{FrameSizes, Transport};
 use weir_units::{FrameTimes, LINK_OVERHEAD, PortSet};
 
 use super::{FlowPlan, HostPlan, Scenario};
 
-/// Messages of workloads with real frames.
+/// Maximum number of workloads' messages with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;
 
 impl Scenario {

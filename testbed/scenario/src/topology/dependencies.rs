@@ -20,13 +20,12 @@ impl Routes {
         cycle(Dependencies::of_all(self).pairs())
     }
 
-    /// Whether [`Routes::cyclic_dependency`] finds one, in a fraction of its time.
+    /// Whether [`Routes::cyclic_dependency`] finds a cycle, in a fraction of its time.
     pub fn has_cyclic_dependency(&self) -> bool {
         Dependencies::of_all(self).are_cyclic()
     }
 
-    /// A cycle among the ports on all shortest ways that these flows may take, each given by its two hosts. `None` if there is no
-    /// cycle.
+    /// Returns a cycle among the ports on all shortest paths of these flows, each given by its two hosts. `None` if there is no cycle.
     ///
     /// # Panics
     /// If there is no such host.
@@ -40,7 +39,7 @@ impl Routes {
     }
 }
 
-/// A cycle among the ports on these very ways, each as [`Routes::path`] has it; `None` if there is no cycle.
+/// Returns a cycle among the ports on exactly these paths, in the form of [`Routes::path`]; `None` if there is no cycle.
 #[cfg(test)]
 pub(super) fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
     let pairs = |path: &'p [PortPlace]| path.windows(2).map(|pair| (pair[0], pair[1]));
@@ -70,7 +69,7 @@ impl<'r> Dependencies<'r> {
         Dependencies { routes, next: vec![false; count], first, is_on_way }
     }
 
-    /// The dependencies of all shortest ways between all pairs of hosts.
+    /// Returns the dependencies of all shortest paths between all pairs of hosts.
     fn of_all(routes: &'r Routes) -> Dependencies<'r> {
         let mut dependencies = Dependencies::new(routes);
         let switches = 0..routes.wiring.switch_count();
@@ -79,7 +78,7 @@ impl<'r> Dependencies<'r> {
         dependencies
     }
 
-    /// Adds those of the ways from these switches to the row's.
+    /// Adds the dependencies of the paths from these switches to the row's.
     fn add(&mut self, row: &Row, from: &[usize]) {
         self.is_on_way.fill(false);
         from.iter().for_each(|switch| self.is_on_way[*switch] = true);
@@ -98,12 +97,12 @@ impl<'r> Dependencies<'r> {
         }
     }
 
-    /// Each port with one that it depends on.
+    /// Returns all pairs of a port and one that it depends on.
     fn pairs(&self) -> impl Iterator<Item = (PortPlace, PortPlace)> {
         Dependencies::places(self.routes).flat_map(|place| self.of(place).map(move |other| (place, other)))
     }
 
-    /// The ports that a port depends on.
+    /// Returns the ports that a port depends on.
     fn of(&self, place: PortPlace) -> impl Iterator<Item = PortPlace> + '_ {
         let wiring = &self.routes.wiring;
         wiring.next_switch(place).into_iter().flat_map(move |there| {
@@ -134,7 +133,6 @@ impl<'r> Dependencies<'r> {
         left > 0
     }
 
-    /// All switches' ports.
     fn places(routes: &Routes) -> impl Iterator<Item = PortPlace> {
         let wiring = &routes.wiring;
         let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortPlace { switch, port });
@@ -142,10 +140,10 @@ impl<'r> Dependencies<'r> {
     }
 }
 
-/// A shortest cycle through the lowest port that is in one.
+/// Returns a shortest cycle through the lowest port that is in a cycle.
 fn cycle(dependencies: impl Iterator<Item = (PortPlace, PortPlace)>) -> Option<Vec<PortPlace>> {
     let graph: DiGraphMap<PortPlace, ()> = DiGraphMap::from_edges(dependencies);
-    // Not Tarjan's, which petgraph does by recursion: ways may be as long as the fabric is large. No port depends on itself.
+    // Not Tarjan's algorithm, which is recursive in petgraph: paths may be as long as the fabric is large. No port depends on itself.
     let components = kosaraju_scc(&graph);
     let lowest = components.into_iter().filter(|ports| ports.len() > 1).flatten().min()?;
     let around = |closes: PortPlace| graph.contains_edge(closes, lowest);
@@ -176,7 +174,7 @@ mod tests {
         assert!((20..60).contains(&with), "{with}");
     }
 
-    /// Ways that go up and then down depend on each other in that order alone.
+    /// Paths that go up and then down depend on each other in that order alone.
     #[test]
     fn trees_without_failures_have_no_cycle() {
         for fabric in
@@ -186,8 +184,7 @@ mod tests {
         }
     }
 
-    /// With three switches every path is one link long; with four, opposite ones have two paths of two links; with five, the shorter path
-    /// is taken.
+    /// Three switches: every path is one link long. Four: two paths of two links to the opposite switch. Five: the shorter path.
     #[test]
     fn rings_of_more_than_three_have_one() {
         let ring = |switches| Ring { switches, ..Ring::gfc() }.fabric().unwrap();

@@ -13,10 +13,10 @@ use weir_units::{BitRate, Bytes, FCS_BYTES, FrameTimes, Span, WIRE_OVERHEAD_BYTE
 
 use super::Cable;
 
-/// The links of a way from one host to another.
+/// Links of a path from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathDelay {
-    /// The links in order, the hosts' included.
+    /// Links in order, the hosts' included.
     pub hops: Vec<Cable>,
 }
 
@@ -47,12 +47,12 @@ struct Frames {
 }
 
 impl PathDelay {
-    /// Propagation delay in all.
+    /// Total propagation delay.
     pub fn propagation(&self) -> Span {
         self.hops.iter().map(|hop| hop.delay).sum()
     }
 
-    /// The rate of the slowest link; `None` without links.
+    /// Rate of the slowest link; `None` without links.
     pub fn bottleneck(&self) -> Option<BitRate> {
         self.hops.iter().map(|hop| hop.rate).min()
     }
@@ -72,7 +72,7 @@ impl Framing {
         Framing::of(&FrameSizes::rocev2(path_mtu), (FCS_BYTES + WIRE_OVERHEAD_BYTES) as u32)
     }
 
-    /// Frames of these lengths, which take so much more of a link than that.
+    /// Framing with frames of these lengths, which have `overhead` more bytes on a link.
     pub const fn of(sizes: &FrameSizes, overhead: u32) -> Framing {
         Framing {
             payload: sizes.payload_max as u32,
@@ -84,7 +84,7 @@ impl Framing {
         }
     }
 
-    /// Segments of TCP in frames of these lengths, with so much payload at most.
+    /// Framing of TCP segments with at most `mss` bytes of payload in frames of these lengths.
     pub const fn of_tcp(sizes: &FrameSizes, mss: u32, overhead: u32) -> Framing {
         let header = sizes.tcp_header as u32 + overhead;
         Framing { payload: mss, header, first_header: 0, padded_to: 1, ack: header, times: FrameTimes::Exact }
@@ -109,7 +109,7 @@ impl Framing {
         Bytes::new(payload.next_multiple_of(u64::from(self.padded_to)) + u64::from(self.header))
     }
 
-    /// An empty message is a frame without payload.
+    /// Cuts a message into frames. An empty message is a frame without payload.
     fn cut(&self, message: Bytes) -> Frames {
         let payload = u64::from(self.payload);
         let count = message.get().div_ceil(payload).max(1);
@@ -129,8 +129,8 @@ impl Framing {
 /// The cost is proportional to the number of links, for any number of frames.
 fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     let Frames { first, full, full_count, last } = framing.cut(message);
-    // When the first frame, the first and the last full one, and the last frame have left the links' senders, propagation
-    // apart: it delays all alike.
+    // Instants at which the first frame, the first and the last full one, and the last frame have left the links' senders. Propagation is
+    // added later: it delays all alike.
     let [mut first_left, mut second_left, mut full_left, mut last_left] = [Span::ZERO; 4];
     for hop in &there.hops {
         let time_for = |frame: Bytes| framing.times.of(hop.rate.time_for(frame));
@@ -160,7 +160,7 @@ pub fn ideal_fct(there: &PathDelay, back: &PathDelay, message: Bytes, framing: &
     delivery(there, message, framing) + back.time_for(Bytes::new(u64::from(framing.ack)), framing.times)
 }
 
-/// The round trip of a full frame, other than a message's first, and its acknowledgement.
+/// Returns the round trip of a full frame, other than a message's first, and its acknowledgement.
 pub(crate) fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
     let time_for = |way: &PathDelay, frame: Bytes| way.time_for(frame, framing.times);
     time_for(there, framing.full_frame()) + time_for(back, Bytes::new(u64::from(framing.ack)))
@@ -178,12 +178,11 @@ mod tests {
         PathDelay { hops: hops.iter().map(cable).collect() }
     }
 
-    /// Payload alone.
     fn bare(payload: u32) -> Framing {
         Framing { payload, header: 0, first_header: 0, padded_to: 1, ack: 0, times: FrameTimes::Exact }
     }
 
-    /// The recursion as it stands above, frame by frame.
+    /// The recursion above, computed frame by frame.
     fn frame_by_frame(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
         let mut left = vec![Span::ZERO; there.hops.len()];
         let mut rest = message.get();

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Fabric, TopologyError};
 use crate::place::{Behind, PortPlace};
 
-/// The longest name of a node, so that `to-`, it and the number of a parallel link are a legal name of a port: 31 at most.
+/// Maximum length of a node's name: with `to-` and the number of a parallel link, it is a valid name of a port, of at most 31.
 const NODE_NAME_MAX: usize = 24;
 
 impl Fabric {
@@ -33,10 +33,10 @@ impl Fabric {
         behind.iter().enumerate().map(of_switch).collect()
     }
 
-    /// Ports by the names of switch and port, such as `S0.to-L3`: for reports.
+    /// Returns names of ports with their switch, such as `S0.to-L3`, for reports.
     ///
     /// # Panics
-    /// If the fabric does not hold together, or has no such port.
+    /// If the fabric is inconsistent, or has no such port.
     #[cfg(test)]
     pub(super) fn place_names(&self, places: &[PortPlace]) -> Vec<String> {
         let names = self.port_names();
@@ -45,7 +45,7 @@ impl Fabric {
         places.iter().map(name).collect()
     }
 
-    /// The links between two switches, by their places, in order: a link's number is its place among them.
+    /// Returns the links between two switches, by their places, in order: a link's number is its place among them.
     pub(super) fn links_between(&self, one: usize, other: usize) -> Vec<usize> {
         let joins = |ends: [PortPlace; 2]| {
             let switches = ends.map(|end| end.switch);
@@ -54,7 +54,7 @@ impl Fabric {
         (0..self.links.len()).filter(|link| joins(self.links[*link].ends)).collect()
     }
 
-    /// The numbers of the ports of links that are not the only one between their switches.
+    /// Returns the numbers of the ports of parallel links.
     fn parallel_numbers(&self) -> BTreeMap<PortPlace, usize> {
         let mut bundles: BTreeMap<[usize; 2], Vec<[PortPlace; 2]>> = BTreeMap::new();
         for link in &self.links {

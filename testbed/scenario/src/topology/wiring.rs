@@ -1,4 +1,4 @@
-//! Far ends of cables, looked up by port.
+//! Far ends of cables, by port.
 
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};
@@ -11,7 +11,6 @@ pub(super) struct Wiring {
     first: Box<[usize]>,
 }
 
-/// A port's cable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortCable {
     pub behind: Behind,
@@ -20,6 +19,8 @@ pub(super) struct PortCable {
 }
 
 impl Wiring {
+    /// Builds the table.
+    ///
     /// # Panics
     /// If a port has not exactly one cable.
     pub(super) fn of(fabric: &Fabric) -> Wiring {
@@ -50,7 +51,7 @@ impl Wiring {
         self.first.len() - 1
     }
 
-    /// The cables of all switches, each one's by port.
+    /// Returns the cables of all switches, each one's by port.
     pub(super) fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
@@ -63,7 +64,7 @@ impl Wiring {
         &self.of_switch(place.switch)[place.port]
     }
 
-    /// The switch behind a port, if it is no host.
+    /// Returns the switch behind a port, unless it is a host.
     pub(super) fn next_switch(&self, place: PortPlace) -> Option<usize> {
         match self.at(place).behind {
             Behind::Port(there) => Some(there.switch),

@@ -27,11 +27,11 @@ struct WorkloadTerms {
     name: String,
     seed: u64,
     kind: Arc<WorkloadKind>,
-    /// Each host's, by its number.
+    /// Link of each host, by its number.
     links: Vec<Link>,
 }
 
-/// A host's link, as a load counts it.
+/// Properties of a host's link that loads depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Link {
     rate: BitRate,
@@ -39,7 +39,7 @@ struct Link {
 }
 
 impl Terms {
-    /// The workloads of a file. Loads are of the links that `scenario`, a run of the file, has.
+    /// Returns the inputs of a file's workloads. Loads are shares of the links of `scenario`, a run of the file.
     pub(super) fn of(plan: &ScenarioPlan, scenario: &Scenario) -> Terms {
         let terms = |workload: &WorkloadPart| {
             let transport = &workload.carriage.transport;
@@ -219,7 +219,7 @@ impl Maker<'_> {
         self.workload.links[host as usize]
     }
 
-    /// The key that makes the number of messages.
+    /// Returns the key that sets the number of messages.
     fn key_of_count(&self) -> &'static str {
         match &*self.workload.kind {
             WorkloadKind::Poisson { .. } => "load",

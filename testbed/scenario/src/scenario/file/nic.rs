@@ -12,7 +12,7 @@ use weir_wire::rocev2::PathMtu;
 use super::control::{ControlChoice, KindTables};
 use crate::workload::Framing;
 
-/// The default of `retransmit` for workloads; flows have none unless they or `[nic]` say so.
+/// Default of `retransmit` for workloads; flows have none unless they or `[nic]` set it.
 const RETRANSMIT_DEFAULT: Span = Span::from_millis(4);
 const NS3_MTU_DEFAULT: u16 = 1_000;
 /// Bytes that the switch's MTU does not count.
@@ -47,7 +47,7 @@ type TransportName = Option<&'static dyn TcpControlKind>;
 pub(super) enum Frames {
     RoceV2,
     Ns3,
-    /// As `Ns3`, and stamps have bytes.
+    /// As `Ns3`, and the stamps count in the length.
     Ns3Stamped,
 }
 
@@ -55,7 +55,7 @@ pub(super) enum Frames {
 #[derive(Clone, Debug)]
 pub(super) struct Carriage {
     pub transport: Transport,
-    /// The path in the file of the class of TCP's acknowledgements, if it is there.
+    /// Path in the file of the class of TCP's acknowledgements, if it is there.
     pub ack_class_place: Option<String>,
     pub control: ControlChoice,
     pub ack_every: Option<NonZeroU32>,
@@ -88,12 +88,12 @@ impl Nic {
         }
     }
 
-    /// The `mtu` that a host says itself.
+    /// Reads a host's own `mtu`.
     pub(super) fn mtu_of(&self, host: &Table<'_>) -> Option<u16> {
         mtu(host, self.frames)
     }
 
-    /// The lengths of frames of such an MTU.
+    /// Returns the lengths of frames with this MTU.
     pub(super) fn sizes(&self, mtu: u16) -> FrameSizes {
         match self.frames {
             Frames::RoceV2 => FrameSizes::rocev2(mtu),
@@ -172,7 +172,7 @@ impl Carriage {
         self.control.anywhere().stamps()
     }
 
-    /// The class of TCP's acknowledgements, if they have one of their own.
+    /// Class of TCP's acknowledgements, if they have one of their own.
     pub(super) fn ack_class(&self) -> Option<Class> {
         match &self.transport {
             Transport::Rdma => None,
@@ -197,13 +197,13 @@ impl Carriage {
     }
 }
 
-/// A kind's or a preset's name.
+/// Reads the name of a kind or a preset.
 fn control_name(table: &Table<'_>) -> Option<&'static str> {
     let names: Vec<_> = congestion::presets().map(|(name, _)| (name, name)).collect();
     table.choice("congestion_control", &names)
 }
 
-/// The inner `None` is RDMA.
+/// Reads the transport; the inner `None` is RDMA.
 fn transport_name(table: &Table<'_>) -> Option<TransportName> {
     let of_tcp = tcp::kinds().map(|kind| (kind.name(), Some(kind)));
     let names: Vec<(&'static str, TransportName)> = std::iter::once(("rdma", None)).chain(of_tcp).collect();
@@ -234,7 +234,7 @@ fn ack_every(table: &Table<'_>) -> Option<NonZeroU32> {
     NonZeroU32::new(table.integer("ack_every", 1..=1_000_000)? as u32)
 }
 
-/// The timeout; the inner `None` is `"none"`.
+/// Reads the timeout; the inner `None` is `"none"`.
 fn retransmission(table: &Table<'_>) -> Option<Option<Span>> {
     if table.word("retransmit") == Some("none") {
         return Some(None);

@@ -10,7 +10,7 @@ use crate::scenario::{AnyLink, Outage};
 /// Maximum number of names that an error lists.
 const LISTED: usize = 8;
 
-/// Reads the outages, of which each may cut several links.
+/// Reads the outages, each of which may cut several links.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
     let mut outages: Vec<(Outage, String)> = Vec::new();
     for table in root.tables("outages", "outages") {
@@ -46,11 +46,11 @@ enum End<'n> {
     Switch(usize),
     /// A switch's port.
     Port(usize, &'n str),
-    /// One of the links between two switches, by its place among them.
+    /// Link between two switches, by its number among their parallel links.
     Numbered(usize, usize),
 }
 
-/// The links with these ends; empty with errors.
+/// Returns the links with these ends; none after errors.
 fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
     let Some(names) = table.strings("link", "\"S0\", \"L3\"") else { return Vec::new() };
     if !table.doc().sound(&["topology", "switches", "links", "hosts"]) {

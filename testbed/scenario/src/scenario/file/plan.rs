@@ -1,4 +1,4 @@
-//! A scenario's file as read, before its runs are made.
+//! Contents of a scenario file before its runs are built.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -67,23 +67,23 @@ pub(super) struct ScenarioPlan {
     pub unbuffered: ClassSet,
     pub unscheduled_alpha: Option<Alpha>,
     pub windows: Vec<WindowPlan>,
-    /// The ports that are drawn, where the file names them.
+    /// Ports that are plotted, if the file names them.
     pub draw: Option<Vec<PortName>>,
     pub capture: Option<CapturePart>,
     /// Runs, at least one.
     pub runs: Vec<RunPart>,
 }
 
-/// The classes that a key lists.
+/// Reads the classes that a key lists.
 fn classes(table: &Table<'_>, key: &str) -> ClassSet {
     let listed = table.integers(key, 0..=7).unwrap_or_default();
     listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
 
-/// The table `[capture]`: the host whose frames are captured, and which of its data frames.
+/// Table `[capture]`: the host, and the selection of its data frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CapturePart {
-    /// The host, by its place in the topology.
+    /// Host, by its place in the topology.
     pub host: usize,
     pub data_from: Time,
     pub data_frames: u32,
@@ -106,7 +106,7 @@ pub(super) struct RunPart {
 }
 
 impl ScenarioPlan {
-    /// Reads the whole file, whose path is `file`.
+    /// Reads the file at the path `file`.
     pub(super) fn read(root: &Table<'_>, file: &Path) -> ScenarioPlan {
         let scenario = root.table("scenario", "scenario");
         require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
@@ -158,7 +158,7 @@ impl ScenarioPlan {
         }
     }
 
-    /// The dilation that the file gives, or one by which most machines follow it.
+    /// Returns the file's dilation, or else one at which most machines keep up.
     pub(super) fn dilation(&self) -> u32 {
         self.time_dilation.unwrap_or_else(|| usual_dilation(self))
     }
@@ -175,7 +175,7 @@ impl ScenarioPlan {
     }
 }
 
-/// A dilation by which most machines follow the fastest link that the file names.
+/// Returns a dilation at which most machines keep up with the fastest link of the file.
 fn usual_dilation(plan: &ScenarioPlan) -> u32 {
     let topology = &plan.topology;
     let of_ports =
@@ -267,7 +267,7 @@ fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
     stem.to_owned()
 }
 
-/// `[switch]` or `[runs.switch]`. Only the names of its keys and tables are checked here; the rest is a switch's file.
+/// Reads `[switch]` or `[runs.switch]`, and checks the names of keys and tables only; the switch's file is checked later.
 fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'static str) -> Settings {
     let table = parent.table(key, name);
     table.table("port", port);
@@ -329,7 +329,7 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
 const EXPECTATIONS: [(&str, Expectation); 3] =
     [("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)];
 
-/// The runs; without any there is one, of the scenario's name.
+/// Reads the runs; by default there is one, with the scenario's name.
 fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     let tables = root.tables("runs", "runs");
     let name = |table: &Table<'_>| {

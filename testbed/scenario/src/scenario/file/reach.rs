@@ -12,11 +12,10 @@ const QUEUE_PAIRS_MAX: u64 = 1_000;
 /// Usual maximum of NICs for a queue pair.
 const RECEIVE_DEPTH_MAX: u64 = 8_192;
 
-/// The ways that there are, with the keys of each.
+/// Kinds of access, with their keys.
 const WAYS: [(&str, &[&str]); 3] =
     [("vm", &["memory", "queues", "nic"]), ("netns", &["nic"]), ("ssh", &["to", "interface", "rdma", "ip"])];
 
-/// All keys of the table.
 pub(super) const KEYS: &[&str] = &["by", "memory", "queues", "nic", "to", "interface", "rdma", "ip"];
 
 /// Reads the access to a real host; `None` for a host that all backends emulate.
@@ -39,7 +38,7 @@ pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
             table.doc().note(Problem::new(message, help).at_key(table.at(other), ""));
         }
     }
-    // Keys of a host are not those of the table.
+    // Keys of the host are not keys of this table.
     let given = is_table.then_some(table);
     let reach = match way {
         0 => Reach::Vm {
@@ -74,7 +73,7 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
         let problem = Problem::new("a host that is reached by \"ssh\" is on a cable", help);
         host.doc().refuse(problem.at(host.at("reach"), ""));
     }
-    // They become arguments of programs.
+    // The words become arguments of programs.
     let word = |key: &str, example: &str| {
         let text = table.string(key, example)?;
         let is_good = !text.starts_with('-')

@@ -5,10 +5,10 @@ use std::ops::Range;
 use weir_reader::{Problem, TIME, Table, is_name, nearest};
 use weir_units::{Span, Time};
 
-/// The longest scenario; picoseconds hold it with room to spare.
+/// Maximum length of a scenario; far below the range of picoseconds.
 pub(super) const END_MAX: Span = Span::from_secs(1_000);
 
-/// Notes that a table lacks a key that it needs, unless a wrong value of it was noted; `example` is the key with a value.
+/// Reports a missing key, unless a wrong value of it was reported; `example` is the key with a value.
 pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
     if !table.has(key) && table.doc().sound(&[&table.at(key)]) {
         let problem = Problem::new(format!("{what} needs `{key}`"), format!("write {example}"));
@@ -24,7 +24,7 @@ pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<Strin
     is_name(name).then(|| name.to_owned())
 }
 
-/// Notes every name that an earlier table has too. Each table has at most one.
+/// Reports each name that an earlier table has. Each table has at most one.
 pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Iterator<Item = Option<&'t str>>) {
     let names: Vec<Option<&str>> = names.collect();
     for (index, name) in names.iter().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Ite
     }
 }
 
-/// Returns the place of the name that a key has; `what` is the noun in messages.
+/// Returns the place of a key's value in `names`; `what` is the noun in messages.
 pub(super) fn named(table: &Table<'_>, key: &str, what: &str, names: &[&str]) -> Option<usize> {
     let name = table.string(key, names.first().unwrap_or(&"H1"))?;
     let found = position(name, names);
@@ -50,11 +50,11 @@ pub(super) fn position(name: &str, names: &[&str]) -> Option<usize> {
     names.iter().position(|other| *other == name)
 }
 
-/// Notes that nothing has this name.
+/// Reports an unknown name.
 pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &str, names: &[&str]) {
     let mut names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
     names.dedup();
-    // Names as short as S1 are all near each other.
+    // Maximum length of names that are not compared for similarity: they all resemble each other.
     const SHORT: usize = 3;
     let help = match nearest(name, &names).filter(|_| name.len() > SHORT) {
         Some(near) => format!("write \"{near}\""),
@@ -64,13 +64,12 @@ pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &st
     table.refuse(key, format!("no {what} is named \"{name}\""), help);
 }
 
-/// An instant of the scenario.
+/// Reads an instant of the scenario.
 pub(super) fn instant(table: &Table<'_>, key: &str, default: Time, end: Time) -> Time {
     table.quantity(key, &TIME, Span::ZERO..=end.since(Time::ZERO)).map_or(default, |span| Time::ZERO + span)
 }
 
-/// The instants of two keys, with defaults, up to `end`. The second must be later than the first: `None` if it is not, which is
-/// noted.
+/// Reads the instants of two keys, with defaults, up to `end`. `None`, with an error, unless the second is later.
 pub(super) fn stretch(
     table: &Table<'_>,
     [from_key, to_key]: [&str; 2],
@@ -97,7 +96,7 @@ pub(super) fn stretch(
     None
 }
 
-/// Reports keys that belong to another kind of table. `what` is the noun for this kind, `all` the keys of all kinds.
+/// Reports keys of another kind of table. `what` is the noun for this kind, `all` the keys of each kind together.
 pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: &[&str], keys: &[&str]) {
     // Keys that no kind has were reported already.
     for key in table.entries().filter(|key| all.contains(key) && !keys.contains(key)) {

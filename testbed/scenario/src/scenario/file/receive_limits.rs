@@ -1,4 +1,4 @@
-//! Limits at which hosts that are slow receivers take data in.
+//! Receive limits of hosts that are slow receivers.
 
 use weir_config::headroom_by_rule;
 use weir_flowctl::Tells;
@@ -11,7 +11,7 @@ use super::complaints::Complaints;
 use super::slow_receivers::SlowReceivers;
 use crate::scenario::HostPlan;
 
-/// Half of a ConnectX's 262,016 B, which its driver cuts into a buffer for lossless traffic and one for the rest.
+/// Half of a ConnectX's 262,016 B: its driver divides them between lossless and other traffic.
 const BUFFER_DEFAULT: Bytes = Bytes::new(128 * 1_024);
 
 /// Error in a limit: its key, message and fix.
@@ -33,7 +33,7 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &
                 Err(Misfit(key, message, help)) => {
                     let key = format!("slow_receivers[{}].{key}", slow.number);
                     build.refuse(&key, format!("host {}: {message}", plan.name), help, complaints);
-                    // One error is enough for a thousand hosts alike.
+                    // One error suffices for many equal hosts.
                     break;
                 }
             }
@@ -85,8 +85,8 @@ impl SlowReceivers {
             // Limit of a queue under GFC and CBFC; other flow controls have none.
             _ => {
                 let limit = queue_limit(config, host.port).unwrap_or_default();
-                // The rate of GFC's last stage is not zero: a queue near B_m grows on by a frame now and then, for which a switch's
-                // port has headroom.
+                // GFC's last stage has a rate above zero, so a queue near B_m still grows by a frame now and then; a switch's port has
+                // headroom for it.
                 let beyond = match host.nic.flow_control.tells() {
                     Tells::Stages => headroom_by_rule(line, config.ports[host.port].delay, frame),
                     _ => Bytes::ZERO,

@@ -15,7 +15,7 @@ use crate::link::FaultPlan;
 use crate::scenario::RealHost;
 use crate::topology::PORTS_MAX;
 
-/// The largest MTU of a switch; for its own one, devices are checked with its file.
+/// Maximum MTU of a switch; its devices' maxima are checked with its file.
 const MTU_MAX: u64 = 16_000;
 
 /// Switches, links and hosts of a scenario.
@@ -24,7 +24,7 @@ pub(super) struct Topology {
     pub switches: Vec<SwitchPart>,
     pub links: Vec<LinkPart>,
     pub hosts: Vec<HostPart>,
-    /// Whether it is a fabric that `[topology]` made: its links and hosts have no tables in the file.
+    /// Whether `[topology]` made the fabric: its links and hosts have no tables in the file.
     pub is_fabric: bool,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct LinkPart {
     pub ends: [PortName; 2],
     /// Settings of both ports.
     pub settings: Settings,
-    /// The devices of both ports, where a real wire joins them.
+    /// Devices of both ports, if a real wire joins them.
     pub devices: Option<[Settings; 2]>,
     pub faults: [FaultPlan; 2],
-    /// Whether it can be used when the scenario begins.
+    /// Whether the link is up when the scenario begins.
     pub is_up: bool,
     pub origin: Option<Origin>,
 }
@@ -59,7 +59,7 @@ pub(super) struct HostPart {
     pub port: PortName,
     /// Settings of the port.
     pub settings: Settings,
-    /// Payload of a full frame, and whether the host says it itself.
+    /// Payload of a full frame, and whether the host sets it itself.
     pub mtu: u16,
     pub has_own_mtu: bool,
     pub device: Option<Device>,
@@ -70,10 +70,10 @@ pub(super) struct HostPart {
     pub origin: Option<Origin>,
 }
 
-/// A port by its name, `S1.next`.
+/// Port by name, `S1.next`.
 #[derive(Clone, Debug)]
 pub(super) struct PortName {
-    /// The switch, by its place.
+    /// Switch, by its place.
     pub switch: usize,
     pub port: String,
     /// Place among the switch's ports, if a fabric sets it.
@@ -103,7 +103,7 @@ impl Topology {
         topology
     }
 
-    /// Ports come from links and hosts, unless a switch has a file of its own.
+    /// Checks the numbers of ports: they come from links and hosts, unless a switch has a file of its own.
     fn check_counts(&self, root: &Table<'_>) {
         if !root.doc().sound(&["links", "hosts", "switches"]) {
             return;
@@ -130,7 +130,7 @@ impl Topology {
         self.hosts.iter().map(|host| host.name.as_str()).collect()
     }
 
-    /// A port as the file names it.
+    /// Returns a port's name in the file.
     pub(super) fn shown(&self, port: &PortName) -> String {
         shown(&self.switches, port)
     }
@@ -146,7 +146,7 @@ impl Topology {
 }
 
 impl SwitchPart {
-    /// The names of its ports, where it has a file of its own.
+    /// Returns the names of the switch's ports, if it has a file of its own.
     fn ports(&self) -> Option<Vec<&str>> {
         let ports = self.file.as_ref()?.tables("ports");
         Some(ports.iter().filter_map(|port| port.string("name")).collect())
@@ -195,7 +195,7 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
 /// Inputs of the random faults of links.
 #[derive(Clone, Copy)]
 struct FaultDraw {
-    /// The scenario's end.
+    /// End of the scenario.
     end: Time,
     seed: u64,
 }
@@ -299,7 +299,7 @@ fn host(
     })
 }
 
-/// A device, checked, and as it was written.
+/// Reads a device: checked, and as written.
 fn own_device(table: &Table<'_>) -> (Option<Device>, Settings) {
     (read_device(table, MTU_MAX), Settings::of(table).take_keys(OF_DEVICE))
 }
@@ -313,7 +313,7 @@ fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
     }
 }
 
-/// The port of a name such as `S1.next`.
+/// Finds the port of a name such as `S1.next`.
 pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[SwitchPart]) -> Option<PortName> {
     let Some((switch, port)) = text.split_once('.').filter(|(_, port)| is_name(port)) else {
         table.refuse(key, format!("\"{text}\" names no port"), "write the switch and its port: \"S1.next\"");
@@ -331,7 +331,7 @@ pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[S
     Some(PortName { switch: number, port: port.to_owned(), place: None })
 }
 
-/// Notes a port that is in use already. `taken` has the ports so far and the keys that name them.
+/// Reports a port that is in use. `taken` has the ports so far and their keys.
 fn take(table: &Table<'_>, key: &str, port: String, taken: &mut Vec<(String, String)>) {
     if let Some((_, first)) = taken.iter().find(|(other, _)| *other == port) {
         let problem = Problem::new(format!("port {port} has two hosts or links"), "give each its own port")

@@ -15,16 +15,16 @@ const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
 /// Upper bound of the bytes that a run sends.
 const TOTAL_MAX: Bytes = Bytes::mb(1_000_000_000);
 
-/// A flow as the file has it; its code point depends on the switches' maps.
+/// Flow of the file; its DSCP depends on the switches' maps.
 #[derive(Debug)]
 pub(super) struct FlowPart {
     /// Place among the flows of the file.
     pub number: usize,
     pub name: String,
-    /// The hosts, by their places in the topology.
+    /// Sending host, by its place in the topology; `to` is the receiving one.
     pub from: usize,
     pub to: usize,
-    /// The switches that it goes over, where it names them.
+    /// Switches of the flow's path, if the file names them.
     pub path: Option<Vec<usize>>,
     pub class: Class,
     pub start: Time,
@@ -105,7 +105,7 @@ fn flow(
     })
 }
 
-/// The switches of `path`. Whether they are joined is the forwarding's to say.
+/// Reads the switches of `path`. The forwarding checks that they are joined.
 fn path(table: &Table<'_>, topology: &Topology) -> Option<Vec<usize>> {
     if !table.doc().sound(&["topology"]) {
         return None;

@@ -1,4 +1,4 @@
-//! `[[workloads]]` as the file has them. Their messages are made when the rates of the links are known.
+//! `[[workloads]]` of the file. Their messages are drawn when the rates of the links are known.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,12 +18,11 @@ use crate::workload::{Message, Rng, SizeCdf, list};
 
 /// Maximum number of messages of a scenario: runs keep a record of each.
 pub(super) const MESSAGES_MAX: usize = 20_000_000;
-/// The largest message of a connection.
+/// Maximum size of a message.
 const SIZE_MAX: Bytes = Bytes::new(1 << 31);
-/// The most messages that a host has under way in a closed loop.
+/// Maximum number of outstanding messages of a host in a closed loop.
 const OUTSTANDING_MAX: u64 = 100_000;
 
-/// A workload.
 #[derive(Debug)]
 pub(super) struct WorkloadPart {
     /// Place among the workloads of the file.
@@ -97,7 +96,7 @@ pub(super) enum When {
 }
 
 impl WorkloadKind {
-    /// The hosts that send, each once.
+    /// Returns the sending hosts, each once.
     pub(super) fn senders(&self) -> BTreeSet<u32> {
         match self {
             WorkloadKind::Poisson { senders, .. }
@@ -125,7 +124,7 @@ enum Word {
 
 const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
-/// The kinds, and the keys of each besides those of all.
+/// Kinds of workloads, and the keys of each besides the common ones.
 const KINDS: [(&str, Word, &[&str]); 7] = [
     ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
     (
@@ -188,7 +187,7 @@ pub(super) fn read(
     workloads
 }
 
-/// Reads one workload.
+/// Reader of one workload.
 struct Reader<'r, 'd> {
     table: &'r Table<'d>,
     hosts: &'r HostNames<'r>,
@@ -265,7 +264,7 @@ impl Reader<'_, '_> {
         Some(SendersOf::Some(fan_in))
     }
 
-    /// Groups of as many senders each, of which no receiver is in the only one.
+    /// Divides the senders into groups of equal size, and checks that no receiver is in the only one.
     fn groups(&self, senders: &[u32], receivers: &[u32]) -> Option<SendersOf> {
         let table = self.table;
         if table.has("fan_in") {
@@ -293,7 +292,7 @@ impl Reader<'_, '_> {
         Some(WorkloadKind::Pairs { pairs: pairs?, sizes: sizes?, when: when? })
     }
 
-    /// The halves of a list, or two lists.
+    /// Reads the halves of a list, or two lists.
     fn one_to_one(&self) -> Option<Pattern> {
         let senders = self.hosts("senders")?;
         if !self.table.has("receivers") {
@@ -410,7 +409,7 @@ impl Reader<'_, '_> {
         self.table.number::<Share>("load", "load = 0.5").map(|share| share.0)
     }
 
-    /// A distribution by its name or file, or one size.
+    /// Reads a distribution by its name or file, or a single size.
     fn sizes(&self) -> Option<SizeCdf> {
         let table = self.table;
         let (file_table, is_file) = table.table_or_word("sizes", "workloads.sizes");
@@ -466,12 +465,12 @@ impl Reader<'_, '_> {
         text.ok()
     }
 
-    /// All hosts, unless the key names some.
+    /// Reads the hosts of a key; all hosts by default.
     fn hosts(&self, key: &str) -> Option<Vec<u32>> {
         self.hosts.listed(self.table, key)
     }
 
-    /// Hosts that there are two of at least.
+    /// Reads the hosts of a key, at least two.
     fn several(&self, key: &str) -> Option<Vec<u32>> {
         let hosts = self.hosts(key)?;
         if hosts.len() < 2 {
@@ -493,7 +492,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A share of a link.
+/// Share of a link's rate.
 struct Share(f64);
 
 impl FromStr for Share {
