@@ -41,14 +41,14 @@ pub use poisson::{Poisson, PoissonMessages};
 pub use rng::Rng;
 pub use size_cdf::{CdfError, CdfFault, SizeCdf};
 
-/// One message to be sent: a flow, as the papers say.
+/// Message to be sent; a flow in the papers' terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub struct Message {
     /// Start: the instant at which the sending host gets the message.
     pub start: Time,
-    /// The sending host, by its number.
+    /// Sending host, by its number.
     pub from: u32,
-    /// The receiving host, by its number; never the sending one.
+    /// Receiving host, by its number; never the sending one.
     pub to: u32,
     /// Payload in bytes, without any header; never zero.
     pub size: Bytes,

@@ -1,8 +1,8 @@
-//! The Internet's checksum, changed without being summed anew (RFC 1624), and RoCEv2's ICRC.
+//! Incremental update of the Internet checksum (RFC 1624), and RoCEv2's ICRC.
 
 use crc32fast::Hasher;
 
-/// A checksum after words that it covers were replaced by others; both slices have the same even length.
+/// Updates a checksum after words that it covers were replaced; both slices have the same even length.
 pub(crate) fn updated(checksum: u16, before: &[u8], after: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> Vec<u32> {
         bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).collect()
@@ -17,8 +17,8 @@ pub(crate) fn updated(checksum: u16, before: &[u8], after: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The ICRC of a RoCEv2 packet from its IP header on, whose last four bytes are the ICRC (IBA A17.3.3, 7.8.1). `udp` is where the UDP
-/// header begins.
+/// Computes the ICRC of a RoCEv2 packet from its IP header to its last four bytes, the ICRC itself (IBA A17.3.3, 7.8.1). `udp` is the
+/// start of the UDP header.
 pub(crate) fn icrc(packet: &[u8], udp: usize) -> [u8; 4] {
     let (covered, bth) = (packet.len() - 4, udp + 8);
     let mut hasher = Hasher::new();

@@ -25,7 +25,7 @@ pub struct ClosedLoop {
 /// Parameters of a [`ClosedLoop`].
 #[derive(Clone, Debug)]
 pub struct ClosedLoopTerms {
-    /// The hosts that send, by number.
+    /// Sending hosts, by number.
     pub senders: Vec<u32>,
     /// Receivers of each sender.
     pub receivers: Peers,
@@ -37,15 +37,17 @@ pub struct ClosedLoopTerms {
     pub times: Option<u32>,
     /// Start of the first messages.
     pub from: Time,
-    /// All messages start earlier.
+    /// End: all messages start earlier.
     pub until: Time,
-    /// One seed gives one row of messages for each host.
+    /// Seed; it determines each host's sequence of messages.
     pub seed: u64,
 }
 
 impl ClosedLoop {
+    /// Creates the loop.
+    ///
     /// # Errors
-    /// A sender is twice in the list or has no peer, there is no sender, or no time.
+    /// A sender is twice in the list or has no peer; there is no sender; or the range of time is empty.
     pub fn new(terms: ClosedLoopTerms) -> Result<ClosedLoop, WorkloadError> {
         let ClosedLoopTerms { mut senders, receivers, sizes, outstanding, times, from, until, seed } = terms;
         refuse_twins(&senders, "senders")?;
@@ -57,7 +59,7 @@ impl ClosedLoop {
         Ok(ClosedLoop { senders, receivers, sizes, outstanding, times, from, until, seed })
     }
 
-    /// The hosts that send, by number, in ascending order.
+    /// Sending hosts, by number, in ascending order.
     pub fn senders(&self) -> &[u32] {
         &self.senders
     }
@@ -97,7 +99,7 @@ impl ClosedLoop {
         self.until
     }
 
-    /// The loop, where nothing starts from `end` on.
+    /// Returns the loop without messages that start at `end` or later.
     pub fn before(&self, end: Time) -> ClosedLoop {
         ClosedLoop { until: self.until.min(end), ..self.clone() }
     }
@@ -107,7 +109,7 @@ impl ClosedLoop {
         Rng::stream(self.seed, stream::CLOSED_LOOP + u64::from(sender))
     }
 
-    /// A host's next message.
+    /// Draws a host's next message.
     pub fn next(&self, sender: u32, source: &mut Rng, start: Time) -> Message {
         let to = self.receivers.choose(sender, source);
         Message { start, from: sender, to, size: self.sizes.sample(source) }

@@ -4,25 +4,25 @@ use weir_units::{Span, Time};
 
 use super::{Load, Rng, SizeCdf, WorkloadError};
 
-/// Instants at which bursts begin.
+/// Start times of bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instants {
     /// A single burst.
     Once(Time),
-    /// The first, and others a period apart, before an end.
+    /// Periodic bursts.
     Every {
-        /// The first.
+        /// Start of the first burst.
         from: Time,
         /// Period; above zero.
         every: Span,
         /// End: all bursts start earlier.
         until: Time,
     },
-    /// A Poisson process.
+    /// Poisson process.
     Poisson {
         /// Start: the first burst is a gap later.
         from: Time,
-        /// The mean gap; above zero.
+        /// Mean gap; above zero.
         mean_gap: Span,
         /// End: all bursts start earlier.
         until: Time,
@@ -63,7 +63,7 @@ impl Instants {
         }
     }
 
-    /// The instants in their order.
+    /// Returns the instants in order.
     pub(super) fn iter(self, mut rng: Rng) -> impl Iterator<Item = Time> {
         let first = match self {
             Instants::Once(at) => at,
@@ -83,12 +83,12 @@ impl Instants {
     }
 }
 
-/// An instant later by a random gap of a Poisson process with this mean gap, to the nearest picosecond.
+/// Returns an instant later by a random gap of a Poisson process with this mean, to the nearest picosecond.
 pub(super) fn later(at: Time, mean_gap_ps: f64, rng: &mut Rng) -> Time {
     at.saturating_add(Span::from_picos((rng.exponential() * mean_gap_ps + 0.5) as u64))
 }
 
-/// All instants from the first one on, without an end.
+/// Returns all instants from the first one on, without an end.
 fn successors(first: Time, mut next: impl FnMut(Time) -> Time) -> impl Iterator<Item = Time> {
     std::iter::successors(Some(first), move |at| Some(next(*at)))
 }

@@ -1,4 +1,4 @@
-//! Several workloads as one.
+//! Merging of several workloads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,12 +7,12 @@ use weir_units::Time;
 
 use super::Message;
 
-/// The messages of several workloads by their start; at one instant those of an earlier workload come first, and each
-/// workload's in its own order.
+/// Messages of several workloads, by start. At one instant those of an earlier workload are first, and each workload's are in its own
+/// order.
 #[derive(Clone, Debug)]
 pub struct Merge<I> {
     sources: Vec<I>,
-    /// The next message of each source that has one.
+    /// Next message of each source that has one.
     heads: Vec<Option<Message>>,
     /// Start and place of each source's first message.
     first: BinaryHeap<Reverse<(Time, usize)>>,

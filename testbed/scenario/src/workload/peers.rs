@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use super::{Rng, WorkloadError};
 
-/// Hosts of which a host's peers are chosen, each as likely as the others: all but that host itself, or all of other
-/// groups, as those of other racks.
+/// Hosts from which a host's peers are drawn, with equal probability: all but that host itself, or all of other groups, such as other
+/// racks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers {
     /// Hosts by group, then by number.
@@ -15,15 +15,15 @@ pub struct Peers {
 }
 
 impl Peers {
-    /// Any other of these hosts.
+    /// Peers of a host are all others in `hosts`.
     ///
     /// # Errors
-    /// A host is twice among them, or there is none.
+    /// A host is twice in the list, or there is none.
     pub fn others(hosts: &[u32]) -> Result<Peers, WorkloadError> {
         Peers::new(hosts, None)
     }
 
-    /// Any of `hosts` in another group. `group_of` has the group of every sender and receiver, by the host's number.
+    /// Peers of a host are those of `hosts` in other groups. `group_of` has the group of every sender and receiver, by the host's number.
     ///
     /// # Errors
     /// A host occurs twice, or has no group; or there is no host.
@@ -80,7 +80,7 @@ impl Peers {
         peers
     }
 
-    /// All hosts of another group, in a random order; each group is as likely as the others.
+    /// Draws another group, with equal probability, and returns all its hosts in a random order.
     ///
     /// # Panics
     /// If the host has no peers.

@@ -1,4 +1,4 @@
-//! Hosts that send at random instants, each independently of the others.
+//! Poisson traffic: hosts send at random instants, each independently of the others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,7 +15,7 @@ use super::{Load, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 /// A host's messages do not depend on other senders.
 #[derive(Clone, Debug)]
 pub struct Poisson {
-    /// The hosts that send, by number.
+    /// Sending hosts, by number.
     pub senders: Vec<u32>,
     /// Receivers of each sender.
     pub receivers: Peers,
@@ -25,13 +25,13 @@ pub struct Poisson {
     pub load: Load,
     /// Start of the sources: the first message of each is a gap later.
     pub from: Time,
-    /// All messages start earlier.
+    /// End: all messages start earlier.
     pub until: Time,
-    /// One seed gives one list of messages. Workloads of one run should have different ones.
+    /// Seed; it determines the list of messages. Workloads of one run should have different seeds.
     pub seed: u64,
 }
 
-/// The messages of a [`Poisson`] workload, by their start; at one instant, in the senders' order.
+/// Messages of a [`Poisson`] workload, by start; at one instant, in the senders' order.
 #[derive(Clone, Debug)]
 pub struct PoissonMessages {
     receivers: Peers,
@@ -44,10 +44,10 @@ pub struct PoissonMessages {
 }
 
 impl Poisson {
-    /// The messages, made one by one as they are asked for.
+    /// Returns the messages, drawn on demand.
     ///
     /// # Errors
-    /// A sender is twice in the list or has no peer, there is no sender, or no time.
+    /// A sender is twice in the list or has no peer; there is no sender; or the range of time is empty.
     pub fn messages(self) -> Result<PoissonMessages, WorkloadError> {
         let Poisson { senders, receivers, sizes, load, from, until, seed } = self;
         refuse_twins(&senders, "senders")?;
