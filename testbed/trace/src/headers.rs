@@ -78,7 +78,7 @@ pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
     }
 }
 
-/// Reads the headers of a frame of this length.
+/// Reads the headers of a frame of this length; `frame` must contain them ([`are_there`]).
 pub(crate) fn network(frame: &[u8], length: usize) -> Network {
     let at = type_at(frame);
     let body = at + 2;

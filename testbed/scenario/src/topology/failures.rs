@@ -49,8 +49,8 @@ const LISTED: usize = 8;
 impl Fabric {
     /// Takes down links between switches, each given by the names of the switches at its ends, such as `("S0", "L3")`, in either order.
     ///
-    /// That means all links between the two. A number after the second name selects one of several, as in the ports' names: `("S0",
-    /// "L3.1")`. A link that is down stays down.
+    /// A pair means all links between the two. A number after the second name selects a single one, as in the ports' names:
+    /// `("S0", "L3.1")`. A link that is down stays down.
     ///
     /// # Errors
     /// For the first link that does not exist; then none is taken down. A host's only link can't fail.

@@ -9,6 +9,7 @@ use super::detect::{EXPECTED, FileKind, detect};
 use super::text::Source;
 use crate::import::{ImportErrors, Note};
 
+/// Input files of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     /// The configuration, if there is one.
