@@ -29,7 +29,7 @@ pub struct FaultPlan {
     pub hold_back: HoldBack,
     /// Start of the faults: earlier frames have none.
     pub from: Time,
-    /// End of the faults; frames that are held back by then stay held.
+    /// End of the faults; a frame that is held back leaves at its own time, even after this.
     pub until: Time,
     /// Seed: the same seed and frames have the same faults.
     pub seed: u64,
@@ -50,7 +50,7 @@ pub enum ChosenFrames {
 /// Delay of a frame that is to arrive out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
-    /// The next chosen frame releases the held one, or else this time. Only one frame is held at a time.
+    /// The frame leaves after the next chosen frame, or after this time at the latest. Only one frame is held at a time.
     UntilNext(Span),
     /// Fixed delay, whichever frames pass meanwhile.
     For(Span),
@@ -132,7 +132,7 @@ impl<T: State + Blank> State for Faults<T> {
 impl<T> Faults<T> {
     /// Maximum number of frames that leave for one that enters: that one, its duplicate, and one that was held back for it.
     pub const OUT_MAX: usize = 3;
-    /// Maximum number of frames held back; above it, frames pass.
+    /// Maximum number of frames held back. While it is reached, other frames are not held.
     pub const HELD_MAX: usize = 64;
 
     /// Creates an injector for this plan.
