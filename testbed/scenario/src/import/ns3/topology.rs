@@ -179,7 +179,7 @@ impl Topology {
     /// Checks that each switch has at most the permitted number of ports.
     ///
     /// # Errors
-    /// Switches with more than 64 ports, or fewer than 2.
+    /// Switches with more than [`PORTS_MAX`] ports, or fewer than 2.
     pub(crate) fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
         let mut complaints = Complaints::of(file);
         for switch in &self.switches {
