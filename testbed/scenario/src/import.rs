@@ -1,77 +1,75 @@
-//! Experiments of other tools, made into scenarios.
+//! Imports of other tools' experiments.
 //!
-//! An import answers with a scenario file's text, the files that it names, and a [`Report`] of what it took as it is, what it
-//! could only approximate, and what it left. It changes no file itself.
+//! An import returns a scenario file's text, the files that it names, and a [`Report`] of exact, approximated and omitted settings. It
+//! changes no file itself.
 
 pub mod ns3;
 
 use std::fmt;
 
-/// A scenario made of other files.
+/// Scenario imported from another tool's files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Imported {
     /// The scenario file's text.
     pub scenario: String,
-    /// Files that it names, which belong beside it: their names and texts.
+    /// Names and texts of further files that the scenario names, to be written to its folder.
     pub beside: Vec<(String, String)>,
-    /// What became of what.
+    /// Report of the import.
     pub report: Report,
 }
 
-/// What became of what an import was given.
+/// Report of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Report {
-    /// What the scenario says just as the files do.
+    /// Settings that the scenario has exactly.
     pub taken: Vec<Note>,
-    /// What it says nearly, and how it differs.
+    /// Settings that the scenario approximates, with the difference.
     pub approximated: Vec<Note>,
-    /// What it does not say, and why.
+    /// Settings that the scenario omits, with the reason.
     pub left: Vec<Note>,
 }
 
-/// One thing that became of a file, or of a line of it.
+/// Fact about a file, or a line of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
-    /// The file's name and, where there is one, the line, from 1. `None` for what no file says.
+    /// Name of the file and, where there is one, line from 1. `None` for facts that no file has.
     pub at: Option<(String, Option<usize>)>,
-    /// What became of it, in words.
+    /// Description.
     pub text: String,
 }
 
-/// Why there is no scenario, and what to write instead.
+/// Error of an import, with a fix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub struct ImportError {
-    /// The file.
+    /// Name of the file.
     pub file: String,
-    /// Its line, from 1, where one line is to blame.
+    /// Line, from 1, where a single line is wrong.
     pub line: Option<usize>,
-    /// The fault.
+    /// Description of the error.
     pub problem: String,
-    /// What to write or do instead.
+    /// Fix.
     pub help: String,
 }
 
-/// All that was found wrong, one at least.
+/// Errors of an import, at least one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ImportErrors {
-    /// The first [`ImportErrors::SHOWN_MAX`] of them, file by file in the order of the lines.
+    /// The first [`ImportErrors::SHOWN_MAX`] errors, file by file in the order of the lines.
     pub errors: Vec<ImportError>,
-    /// How many more there are.
+    /// Number of further errors.
     pub more: usize,
 }
 
 impl Note {
-    /// A note on a line of a file.
     pub(crate) fn at(file: &str, line: usize, text: impl Into<String>) -> Note {
         Note { at: Some((file.to_owned(), Some(line))), text: text.into() }
     }
 
-    /// A note on a file.
     pub(crate) fn of(file: &str, text: impl Into<String>) -> Note {
         Note { at: Some((file.to_owned(), None)), text: text.into() }
     }
 
-    /// A note on what no file says.
+    /// Creates a note on a fact that no file has.
     pub(crate) fn on_nothing(text: impl Into<String>) -> Note {
         Note { at: None, text: text.into() }
     }
@@ -97,10 +95,9 @@ impl fmt::Display for ImportError {
 }
 
 impl ImportErrors {
-    /// So many are shown, and the others counted: a wrong column makes an error of every line.
+    /// Maximum number of errors listed; the rest are counted. A wrong column makes an error of every line.
     pub const SHOWN_MAX: usize = 20;
 
-    /// One error.
     pub(crate) fn one(
         file: &str,
         line: Option<usize>,

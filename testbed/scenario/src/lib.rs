@@ -1,13 +1,13 @@
-//! Experiments before anything runs: switches, links, hosts and flows, and who sends what to whom when.
+//! Descriptions of experiments: switches, links, hosts, flows and workloads.
 //!
 //! | module | is |
 //! |---|---|
-//! | [`Scenario`] | switches, links, hosts and flows: what a backend runs |
+//! | [`Scenario`] | switches, links, hosts and flows, for a backend to run |
 //! | [`mod@file`] | scenarios as TOML files, with runs that differ in the switches' settings |
-//! | [`topology`] | fabrics of switches, hosts and links, and the shortest ways through them |
-//! | [`workload`] | who sends what to whom when: flow sizes, arrivals, patterns |
+//! | [`topology`] | fabrics of switches, hosts and links, and the shortest paths through them |
+//! | [`workload`] | workloads: flow sizes, arrivals, patterns |
 //! | [`link`] | faults of links, and their propagation delay |
-//! | [`import`] | experiments of other tools, made into scenarios |
+//! | [`import`] | experiments of other tools, as scenarios |
 //! | [`victim`] | the victim experiment of the SPFC paper, as a scenario |
 //!
 //! ```

@@ -1,4 +1,4 @@
-//! A link: its propagation delay, and what is made to go wrong on it.
+//! Emulated links: propagation delay and injected faults.
 //!
 //! Sans-I/O: frames and `now` go in, frames come out.
 

@@ -1,4 +1,4 @@
-//! Where in a scenario something is.
+//! Places of nodes and ports in a scenario.
 
 use weir_units::archive::Value;
 

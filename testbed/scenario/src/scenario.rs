@@ -1,4 +1,4 @@
-//! Switches, the links between them, the hosts on their ports, and the hosts' flows: what a backend runs.
+//! Scenario of a backend: switches, links between them, hosts on their ports, and flows.
 
 pub mod file;
 mod real_hosts;
@@ -21,21 +21,19 @@ use crate::topology::Routes;
 pub use real_hosts::{FlowTool, PerfTest, Reach, RealHost, RealPlan, RealPorts};
 pub use traffic::{Sends, TrafficPlan};
 
-/// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, which perftest is given for real hosts' own
-/// flows.
+/// Retransmission timeout of a flow to a real host: value 18 of a queue pair's timeout, as perftest has for flows between real hosts.
 const ROCE_TIMEOUT: Span = Span::from_millis(1_074);
 
-/// An experiment.
+/// Description of an experiment.
 #[derive(Clone, Debug)]
 pub struct Scenario {
-    /// Its name.
+    /// Name of the scenario.
     pub name: String,
-    /// The buffer's policy, as reports name it.
+    /// Name of the buffer policy in reports.
     pub policy: String,
-    /// What it was made from, by name: for reports only.
+    /// Named parameters that the scenario was built from, for reports only.
     pub parameters: BTreeMap<String, String>,
-    /// The switches, of different names where there are several. Their clock is the scenario's: all have the same
-    /// [`SwitchConfig::time_dilation`], and it counts for the hosts too.
+    /// Switches, with different names. All have the same [`SwitchConfig::time_dilation`], which is also the hosts'.
     pub switches: Vec<SwitchConfig>,
     /// The links between switches.
     pub links: Vec<LinkPlan>,
@@ -45,104 +43,103 @@ pub struct Scenario {
     pub flows: Vec<FlowPlan>,
     /// Messages that each have a connection of their own.
     pub traffic: Vec<TrafficPlan>,
-    /// How switches forward, where their own configurations do not say it; with choices for virtual time only.
+    /// Routes of all switches, unless their own configurations have static MACs. Equal-cost choices work in virtual time only.
     pub routes: Option<Arc<Routes>>,
-    /// When links between switches, or to hosts, are cut and mended: for virtual time only.
+    /// Link outages, between switches or to hosts; for virtual time only.
     pub outages: Vec<Outage>,
-    /// How long after a link between switches was cut or mended all switches know the ways around it; `None` if only those at its ends
-    /// ever know.
+    /// Delay from a change of an inter-switch link until all switches use routes around it; `None` if only the switches at its ends ever
+    /// do.
     pub routing_delay: Option<Span>,
-    /// What a frame takes of a link besides its bytes: FCS 4 B, preamble 8 B and gap 12 B on a real one.
+    /// Link overhead per frame: FCS 4 B, preamble 8 B and gap 12 B on a real link.
     pub link_overhead: Bytes,
-    /// What frames take at the rates of links, and at those that congestion control sets.
+    /// Rounding of serialization times at link rates and at the rates of congestion control.
     pub frame_times: FrameTimes,
-    /// Whether the feedback delay τ is measured in virtual time; with real frames it is.
+    /// Whether the feedback delay τ is measured in virtual time; with real frames it always is.
     pub measures_feedback: bool,
-    /// Classes whose frames the switches' buffers do not count: for virtual time only.
+    /// Classes that the switches' buffers do not count; for virtual time only.
     pub unbuffered: ClassSet,
-    /// α of lossy frames that are unscheduled, where it is another than that of all: for virtual time only.
+    /// Value of α for unscheduled lossy frames; `None` for that of all frames. For virtual time only.
     pub unscheduled_alpha: Option<Alpha>,
-    /// Where the switches' random numbers begin in virtual time: ECN's marks, and ports that are drawn.
+    /// Seed of the switches' random numbers in virtual time: ECN marks and randomly chosen ports.
     pub seed: u64,
-    /// What the choice among ways of equal cost is varied by besides the flow and the switch; 0 for nothing.
+    /// Seed of ECMP hashing, besides flow and switch; 0 for none.
     pub ecmp_seed: u32,
-    /// Messages that start before this are no part of the statistics.
+    /// Warm-up: messages that start earlier are not in the statistics.
     pub warm_up: Time,
-    /// Parts of the run that are measured by themselves.
+    /// Parts of the run with measurements of their own.
     pub windows: Vec<WindowPlan>,
-    /// Whether the series shows what controls each flow.
+    /// Whether the series has the gauges of each flow's congestion control.
     pub shows_flow_gauges: bool,
-    /// How often the state is sampled.
+    /// Sampling interval of the state.
     pub sample_every: Span,
-    /// When all queues of all switches are shown, earliest first.
+    /// Instants of the snapshots of all queues of all switches, earliest first.
     pub snapshots: Vec<Time>,
-    /// When the samples end. Flows should have stopped by then.
+    /// End of the samples. Flows should have stopped by then.
     pub end: Time,
-    /// The port whose frames are captured.
+    /// Capture at a port.
     pub capture: Option<CapturePlan>,
-    /// The ports whose ingress queues and input rates are drawn.
+    /// Ports whose ingress queues and input rates are plotted.
     pub draw: Vec<PortPlace>,
-    /// What a reader of the results should know, in words.
+    /// Remarks for readers of the results.
     pub notes: Vec<String>,
-    /// What of it is real: with the backend for real hosts alone.
+    /// Real hosts and tools; only for the backend with real hosts.
     pub real: Option<RealPlan>,
 }
 
-/// A capture at one port: every flow-control frame, and a stretch of data.
+/// Capture at one port: every flow-control frame, and a number of data frames.
 #[derive(Clone, Copy, Debug)]
 pub struct CapturePlan {
-    /// The host behind the port, by its place in the scenario's hosts.
+    /// Host at the port, by its place in the scenario.
     pub host: usize,
-    /// Data frames are captured from then on,
+    /// Start of the data capture.
     pub data_from: Time,
-    /// and no more than this many.
+    /// Maximum number of captured data frames.
     pub data_frames: u32,
 }
 
 /// A host and its link.
 #[derive(Clone, Debug)]
 pub struct HostPlan {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
-    /// The switch, by its place in the scenario.
+    /// Switch, by its place in the scenario.
     pub switch: usize,
-    /// The switch's port, by its place in the configuration.
+    /// Port of the switch, by its place in the configuration.
     pub port: usize,
-    /// The device of its own that it sends on, where a real wire joins it to the switch's port; none for an emulated link.
+    /// Device of the host, if a real wire joins it to the switch's port; `None` for an emulated link.
     pub device: Option<Device>,
     /// Propagation delay of the emulated link, one way.
     pub link_delay: Span,
-    /// What goes wrong on the link: toward the host, and toward the switch.
+    /// Faults of the link: toward the host, and toward the switch.
     pub faults: [FaultPlan; 2],
     /// The NIC.
     pub nic: HostConfig,
 }
 
-/// A link between two switches, or two ports of one. It is emulated between ports on rings; between other devices it is a
-/// real wire.
+/// Link between two switches, or two ports of one. A link between ports on rings is emulated; between other devices it is a real wire.
 #[derive(Clone, Debug)]
 pub struct LinkPlan {
     /// The ports at its ends.
     pub ends: [PortPlace; 2],
     /// Propagation delay of an emulated link, one way.
     pub delay: Span,
-    /// What goes wrong on it: in what the first end sends, and in what the second one does.
+    /// Faults of the link: in frames from the first end, and from the second.
     pub faults: [FaultPlan; 2],
 }
 
-/// Why a scenario can't be run.
+/// Error in a scenario.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ScenarioError {
-    /// No switch at all.
+    /// The scenario has no switch.
     #[error("a scenario has one switch at least")]
     NoSwitch,
-    /// Two switches of one name.
+    /// Two switches have the same name.
     #[error("two switches are named {0}: ports are told apart by their switch's name")]
     SwitchTwice(String),
-    /// Switches with clocks of their own.
+    /// Two switches have different time dilations.
     #[error("{0} and {1} differ in time_dilation: all switches of a scenario go by one clock")]
     Dilation(String, String),
-    /// A host or a link on a port that there is not, or a clone.
+    /// A host or a link is on a clone, or on a port that does not exist.
     #[error("switch {switch}, port {port}: there is no such port with a link of its own")]
     NoPort {
         /// The switch, by its place.
@@ -150,76 +147,76 @@ pub enum ScenarioError {
         /// The port, by its place.
         port: usize,
     },
-    /// A port with two links.
+    /// A port has two links.
     #[error("port {0} has more than one host or link")]
     PortTwice(String),
 }
 
-/// A flow and its ends.
+/// Flow between two hosts.
 #[derive(Clone, Debug)]
 pub struct FlowPlan {
-    /// Its name.
+    /// Name of the flow.
     pub name: String,
-    /// The sending host, by its place.
+    /// Sending host, by its place.
     pub from: usize,
-    /// The receiving host, by its place.
+    /// Receiving host, by its place.
     pub to: usize,
-    /// What it sends. The peer is one of the receiving host's queue pairs.
+    /// Sender's configuration. The peer is one of the receiving host's queue pairs.
     pub config: FlowConfig,
 }
 
-/// A link that is cut for some time.
+/// Link outage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
-    /// Which.
+    /// Link that is cut.
     pub link: AnyLink,
-    /// When it is cut.
+    /// Instant of the cut.
     pub at: Time,
-    /// When it is mended; [`Time::NEVER`] for not at all.
+    /// Instant of the repair; [`Time::NEVER`] for none.
     pub until: Time,
 }
 
-/// When a fabric's switches choose among other ways.
+/// Route changes of a fabric's switches over time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reroutings {
-    /// From when on which set of ways is used, by its number.
+    /// Instants of the changes, each with the number of the route set in use from then on.
     pub at: Vec<(Time, usize)>,
-    /// By set, the links between switches that it leads around, by their places. Set 0 leads around none.
+    /// Inter-switch links that each set avoids, by their places. Set 0 avoids none.
     pub sets: Vec<Vec<usize>>,
 }
 
 /// A link, by its place in the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub enum AnyLink {
-    /// Between switches.
+    /// Link between switches.
     Between(usize),
-    /// To a host.
+    /// Link to a host.
     ToHost(usize),
 }
 
-/// A part of the run.
+/// Part of the run with measurements of its own.
 #[derive(Clone, Debug)]
 pub struct WindowPlan {
-    /// Its name.
+    /// Name of the part.
     pub name: String,
-    /// When it begins.
+    /// Start of the part.
     pub from: Time,
-    /// When it ends.
+    /// End of the part.
     pub to: Time,
 }
 
-/// The ends of flows that one host has.
+/// Flow ends at one host.
 #[derive(Clone, Debug, Default)]
 pub struct HostFlows {
-    /// What it sends, and each one's place among the scenario's flows.
+    /// Senders at the host, each with its flow's place in the scenario.
     pub sends: Vec<(usize, FlowConfig)>,
-    /// What it receives on, and each one's place among the scenario's flows.
+    /// Receivers at the host, each with its flow's place in the scenario.
     pub receives: Vec<(usize, ReceiverConfig)>,
 }
 
 impl Scenario {
-    /// Ends the scenario at an instant before its own end: flows stop then, messages that would start later are left out, and windows
-    /// go no further. Without any window left there is one, of the last quarter.
+    /// Ends the scenario early: flows stop and windows end at `end`, and later messages are left out. If no window is left, the last
+    /// quarter becomes one.
     pub fn end_at(&mut self, end: Time) {
         self.end = self.end.min(end);
         for flow in &mut self.flows {
@@ -238,7 +235,7 @@ impl Scenario {
         self.sample_every = self.sample_every.min(self.end.since(Time::ZERO));
     }
 
-    /// When all switches come to know of links that were cut or mended, earliest first. Empty unless there are routes and a
+    /// Returns the instants at which all switches learn of cut or repaired links, earliest first. Empty unless there are routes and a
     /// [`Scenario::routing_delay`].
     pub fn reroutings(&self) -> Reroutings {
         let mut reroutings = Reroutings { at: Vec::new(), sets: vec![Vec::new()] };
@@ -262,7 +259,7 @@ impl Scenario {
         reroutings
     }
 
-    /// What a switch, by its place, mixes flows' hashes with to choose among ways of equal cost.
+    /// Returns the seed of a switch's (by its place) ECMP hash.
     pub fn hash_seed(&self, switch: usize) -> u32 {
         match self.ecmp_seed {
             0 => switch as u32,
@@ -270,7 +267,7 @@ impl Scenario {
         }
     }
 
-    /// Switches and their hosts for a millisecond, on real links, and nothing sent. A policy's name stands in reports.
+    /// Creates a scenario of 1 ms on real links, without traffic. `policy` is the name in reports.
     pub fn new(name: &str, policy: &str, switches: Vec<SwitchConfig>, hosts: Vec<HostPlan>) -> Scenario {
         Scenario {
             name: name.to_owned(),
@@ -304,39 +301,39 @@ impl Scenario {
         }
     }
 
-    /// Switches whose ports are cabled to the outside, for as long as they run.
+    /// Creates a scenario of switches whose ports are cabled to the outside, without an end.
     pub fn lab(name: &str, policy: &str, switches: Vec<SwitchConfig>, sample_every: Span) -> Scenario {
         Scenario { sample_every, end: Time::NEVER, ..Scenario::new(name, policy, switches, Vec::new()) }
     }
 
-    /// Whether all that is behind its ports is outside of Weir.
+    /// Whether all ports lead outside of Weir: the scenario has neither hosts nor links.
     pub fn is_lab(&self) -> bool {
         self.hosts.is_empty() && self.links.is_empty()
     }
 
-    /// Whether the host of this place is real.
+    /// Whether this host is real.
     pub fn is_real(&self, host: usize) -> bool {
         self.real.as_ref().is_some_and(|real| real.is_real(host))
     }
 
-    /// Returns whether guests are booted for it.
+    /// Whether guests are booted for the scenario.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.real.iter().flat_map(|real| real.hosts.iter().flatten());
         real.any(|host| matches!(host.reach, Reach::Vm { .. }))
     }
 
-    /// What sends the flow of this place where an end of it is real, and what the other one speaks.
+    /// Returns the tool that sends this flow if an end of it is real; it also determines the verb of an emulated end.
     pub fn tool(&self, flow: usize) -> FlowTool {
         self.real.as_ref().and_then(|real| real.flows.get(flow)).copied().unwrap_or_default()
     }
 
-    /// The names of what the series shows of each flow besides what it sends; empty unless that is asked for.
+    /// Returns the names of each flow's gauges in the series; empty unless [`Scenario::shows_flow_gauges`] is set.
     pub fn flow_gauges(&self) -> Vec<Vec<&'static str>> {
         let names = |flow: &FlowPlan| flow.config.gauges().iter().map(|gauge| gauge.name).collect();
         if self.shows_flow_gauges { self.flows.iter().map(names).collect() } else { Vec::new() }
     }
 
-    /// The flows that begin or end at a host.
+    /// Returns the flows that begin or end at a host.
     pub fn flows_of(&self, host: usize) -> HostFlows {
         let numbered = || self.flows.iter().enumerate();
         let sends = numbered().filter(|(_, flow)| flow.from == host).map(|(n, flow)| (n, self.sender(n, flow)));
@@ -344,7 +341,7 @@ impl Scenario {
         HostFlows { sends: sends.collect(), receives: receives.collect() }
     }
 
-    /// A flow's sending end. A real receiver tells its queue pair when the run begins, and takes nothing that is out of order.
+    /// Returns a flow's sender. A real receiver announces its queue pair when the run begins, and accepts no frame out of order.
     fn sender(&self, n: usize, flow: &FlowPlan) -> FlowConfig {
         let config = flow.config.clone();
         if !self.is_real(flow.to) {
@@ -355,7 +352,7 @@ impl Scenario {
         FlowConfig { peer: Peer::UNKNOWN, verb, retransmission: config.retransmission.or(Some(timeout)), ..config }
     }
 
-    /// A flow's receiving end. A real sender sends again what is asked for, and stamps nothing.
+    /// Returns a flow's receiver. A real sender repeats frames on request, and stamps none.
     fn receiver(&self, flow: &FlowPlan) -> ReceiverConfig {
         let config = flow.config.receiver(&self.hosts[flow.from].nic);
         if !self.is_real(flow.from) {
@@ -365,7 +362,7 @@ impl Scenario {
         ReceiverConfig { peer: Peer::UNKNOWN, wants_repeats: true, answers_each, echoes_ecn, stamps, ..config }
     }
 
-    /// A host that may be late by `slack`, with the flows that begin or end there.
+    /// Builds a host with the flows that begin or end there; its transmissions may be late by `slack`.
     pub fn host(&self, host: usize, slack: Span) -> Result<Host, HostError> {
         let HostFlows { sends, receives } = self.flows_of(host);
         let sends: Vec<_> = sends.into_iter().map(|(_, flow)| flow).collect();
@@ -374,13 +371,13 @@ impl Scenario {
         Host::new(HostConfig { slack, link_overhead, frame_times, ..self.hosts[host].nic.clone() }, &sends, &receives)
     }
 
-    /// No frame of it is shorter, without FCS.
+    /// Returns a lower bound of frame lengths in bytes, without FCS.
     pub fn frame_bytes_min(&self) -> u32 {
         let of_hosts = self.hosts.iter().map(|host| u32::from(host.nic.sizes.frame_min()));
         of_hosts.fold(FRAME_BYTES as u32, u32::min)
     }
 
-    /// Whether the scenario holds together. Whoever builds one by hand should ask; a backend does.
+    /// Checks the scenario's consistency. Backends call this; callers that build a scenario by hand should, too.
     pub fn check(&self) -> Result<(), ScenarioError> {
         let first = self.switches.first().ok_or(ScenarioError::NoSwitch)?;
         let mut names = BTreeSet::new();
@@ -405,7 +402,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// This scenario with its routes as static MACs, if switches have no choices.
+    /// Returns the scenario with its routes as static MACs, if the routes have no choices.
     pub fn with_static_macs(&self) -> Scenario {
         let mut scenario = self.clone();
         if let Some(routes) = self.routes.as_ref().filter(|routes| !routes.have_choices()) {
@@ -420,26 +417,26 @@ impl Scenario {
         scenario
     }
 
-    /// What switches digest frames by, as the flows' congestion control asks for it: the first, where they are not of one mind.
+    /// Returns the digest configuration that the flows' congestion control requires; the first if there are several.
     pub fn digest(&self) -> Option<DigestConfig> {
         let of_flows = self.flows.iter().map(|flow| &flow.config.congestion_control);
         let of_traffic = self.traffic.iter().map(|plan| &plan.congestion_control);
         of_flows.chain(of_traffic).find_map(|control| control.feedback().digest)
     }
 
-    /// How many times slower than real time it runs.
+    /// Returns the time dilation: the factor by which the scenario runs slower than real time.
     pub fn time_dilation(&self) -> u32 {
         self.switches.first().map_or(1, |switch| switch.time_dilation)
     }
 
-    /// The name of a port: `p0` where there is one switch, `S1.p0` where there are several.
+    /// Returns a port's name: `p0` with a single switch, `S1.p0` with several.
     pub fn port_name(&self, place: PortPlace) -> String {
         let switch = &self.switches[place.switch];
         let port = &switch.ports[place.port].name;
         if self.switches.len() == 1 { port.clone() } else { format!("{}.{port}", switch.name) }
     }
 
-    /// The names of the switches' shared segments: `pool` where there is one switch, `S1.pool` where there are several.
+    /// Returns the names of the shared buffer pools: `pool` with a single switch, `S1.pool` with several.
     pub fn pool_names(&self) -> Vec<String> {
         match &self.switches[..] {
             [_] => vec!["pool".to_owned()],
@@ -447,13 +444,13 @@ impl Scenario {
         }
     }
 
-    /// All ports, switch by switch.
+    /// Returns all ports, switch by switch.
     pub fn ports(&self) -> impl Iterator<Item = PortPlace> + '_ {
         let switches = self.switches.iter().enumerate();
         switches.flat_map(|(switch, config)| (0..config.ports.len()).map(move |port| PortPlace { switch, port }))
     }
 
-    /// The far end of a port's link; `None` for a port without host or link, as clones are.
+    /// Returns the far end of a port's link; `None` for a port without host or link, such as a clone.
     pub fn behind(&self, place: PortPlace) -> Option<Behind> {
         let host = self.hosts.iter().position(|host| host.place() == place).map(Behind::Host);
         let across = |link: &LinkPlan| {
@@ -463,7 +460,7 @@ impl Scenario {
         host.or_else(|| self.links.iter().find_map(across))
     }
 
-    /// The name of what is behind a port: a host, or another switch's port.
+    /// Returns the name of a port's peer: a host, or another switch's port.
     pub fn name_behind(&self, behind: Behind) -> String {
         match behind {
             Behind::Host(host) => self.hosts[host].name.clone(),
@@ -471,14 +468,13 @@ impl Scenario {
         }
     }
 
-    /// Whether a link is emulated, between the far ends of two rings. Otherwise its ends are joined by a cable, or by a
-    /// ring that both name.
+    /// Whether a link is emulated, between the far ends of two rings. Other links are a cable, or a ring that both ends name.
     pub fn is_emulated(&self, link: &LinkPlan) -> bool {
         let [one, other] = link.ends.map(|end| &self.switches[end.switch].ports[end.port].device);
         matches!((one, other), (Device::Ring(one), Device::Ring(other)) if one != other)
     }
 
-    /// The longest that a frame may be under way on any link, faults included.
+    /// Maximum time of a frame on any link, faults included.
     pub fn longest_delay(&self) -> Span {
         let of_hosts = self.hosts.iter().map(|host| (host.link_delay, &host.faults));
         let of_links = self.links.iter().map(|link| (link.delay, &link.faults));
@@ -490,7 +486,7 @@ impl Scenario {
 }
 
 impl HostPlan {
-    /// Its port.
+    /// Returns the host's port.
     pub fn place(&self) -> PortPlace {
         PortPlace { switch: self.switch, port: self.port }
     }
@@ -501,7 +497,7 @@ mod tests {
     use super::*;
     use crate::victim::{PolicyChoice, Victim, VictimPolicy};
 
-    /// The victim experiment's switch as often as there are names; the last port of each linked to the next one's next-to-last.
+    /// Ring of victim-experiment switches, one for each name: the last port of each is linked to the next one's next-to-last.
     fn ring(names: &[&str]) -> Scenario {
         let victim = Victim::testbed(3, VictimPolicy::new(PolicyChoice::Dynamic));
         let mut scenario = victim.scenario().unwrap();

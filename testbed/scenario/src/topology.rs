@@ -1,9 +1,9 @@
-//! Fabrics of switches, hosts and links, and the shortest ways through them, as plain data.
+//! Fabrics of switches, hosts and links, and the shortest paths through them, as plain data.
 //!
-//! A [`Fabric`] is a graph: it says which port is joined to what, how fast and how far. Builders make the papers' ones
-//! ([`SingleSwitch`], [`Dumbbell`], [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`]); others are put together with
-//! [`Fabric::add_switch`], [`Fabric::add_host`] and [`Fabric::join`], and checked with [`Fabric::check`]. Links fail by
-//! name ([`Fabric::fail`]). [`Routes`] has the equal-cost next ports of every switch toward every host.
+//! A [`Fabric`] is a graph of ports, with each link's rate and delay. Builders make the papers' fabrics ([`SingleSwitch`], [`Dumbbell`],
+//! [`Ring`], [`LeafSpine`], [`Clos`], [`FatTree`]). Others are built with [`Fabric::add_switch`], [`Fabric::add_host`] and
+//! [`Fabric::join`], and checked with [`Fabric::check`]. Links fail by name ([`Fabric::fail`]). [`Routes`] has the equal-cost next ports
+//! of every switch toward every host.
 
 mod clos;
 mod dependencies;
@@ -28,19 +28,19 @@ pub use self::leaf_spine::LeafSpine;
 pub use self::routes::{Routes, Unreachable};
 pub use self::small::{Dumbbell, Ring, SingleSwitch};
 
-/// The most ports that a switch has, in virtual time; with real frames it has [`PortSet::PORTS_MAX`](weir_units::PortSet::PORTS_MAX) at most.
+/// Maximum number of ports of a switch in virtual time; with real frames it is [`PortSet::PORTS_MAX`](weir_units::PortSet::PORTS_MAX).
 pub const PORTS_MAX: usize = <WidePortSet as SetOfPorts>::PORTS_MAX;
-/// The most ports that a fat-tree's switches have, which has then 65,536 hosts.
+/// Maximum number of ports of a fat-tree's switches, which then has 65,536 hosts.
 pub(crate) const K_MAX: usize = 64;
-/// The most switches that a fabric has.
+/// Maximum number of switches of a fabric.
 pub(crate) const SWITCHES_MAX: usize = 65_534;
 
-/// Switches, hosts and links.
+/// Graph of switches, hosts and links.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fabric {
     /// The switches.
     pub switches: Vec<SwitchNode>,
-    /// The hosts, each with a link of its own.
+    /// Hosts, each with a link of its own.
     pub hosts: Vec<HostNode>,
     /// The links between switches.
     pub links: Vec<FabricLink>,
@@ -49,22 +49,22 @@ pub struct Fabric {
 /// A switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchNode {
-    /// Its name.
+    /// Name of the switch.
     pub name: String,
-    /// How many ports it has, numbered from 0 in the order in which hosts and links were attached: [`PORTS_MAX`] at most.
+    /// Number of ports, numbered from 0 in the order in which hosts and links were attached: [`PORTS_MAX`] at most.
     pub ports: usize,
 }
 
-/// A host, and its link to a switch.
+/// Host, and its link to a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostNode {
-    /// Its name.
+    /// Name of the host.
     pub name: String,
     /// The switch's port.
     pub at: PortPlace,
     /// The link's rate, both ways.
     pub rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay of the link, one way.
     pub delay: Span,
 }
 
@@ -73,119 +73,119 @@ pub struct HostNode {
 pub struct FabricLink {
     /// The ports at its ends.
     pub ends: [PortPlace; 2],
-    /// Its rate, both ways.
+    /// Rate of the link, both ways.
     pub rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay of the link, one way.
     pub delay: Span,
-    /// Whether frames can take it.
+    /// Whether the link is up.
     pub is_up: bool,
 }
 
-/// How fast a link is, and how long.
+/// Rate and propagation delay of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Cable {
-    /// Its rate, both ways.
+    /// Rate, both ways.
     pub rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay, one way.
     pub delay: Span,
 }
 
-/// Why there can be no such fabric.
+/// Error in a fabric.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TopologyError {
-    /// A name that can't be part of a port's name.
+    /// The name can't be part of a port's name.
     #[error(
         "\"{0}\" can't name a switch or host: write 1 to 24 letters, digits, _ or -, the first not -, not `to-...`"
     )]
     Name(String),
-    /// Two nodes of one name.
+    /// Two nodes have the same name.
     #[error("two nodes are named {0}: give each switch and each host a name of its own")]
     NameTwice(String),
-    /// Too few of something.
+    /// An element occurs too rarely.
     #[error("{of} takes {fewest} {what} at least, not {given}")]
     TooFew {
-        /// The fabric.
+        /// Kind of the fabric.
         of: &'static str,
-        /// What there are too few of.
+        /// Kind of element that is too few.
         what: &'static str,
-        /// How many there are.
+        /// Number given.
         given: usize,
-        /// How many there must be.
+        /// Minimum number.
         fewest: usize,
     },
-    /// A switch with too many ports.
+    /// The switch has too many ports.
     #[error("{switch} would have {ports} ports: take fewer hosts, switches or parallel links, for {PORTS_MAX} at most")]
     TooManyPorts {
-        /// The switch, or what it is in the fabric.
+        /// The switch, or its role in the fabric.
         switch: String,
-        /// How many ports it would have.
+        /// Number of ports that the switch would have.
         ports: usize,
     },
-    /// More switches than routes can number.
+    /// The fabric has too many switches.
     #[error("{0} switches: take {SWITCHES_MAX} at most")]
     TooManySwitches(usize),
-    /// A fat-tree that can't be cabled.
+    /// The fat-tree has an impossible number of ports.
     #[error("a fat-tree has no k = {0}: write an even number from 4 to {K_MAX}")]
     FatTree(usize),
-    /// Spines that can't be shared out.
+    /// The spines can't be divided evenly among leaves.
     #[error(
         "{spines} spines can't be shared out evenly among a pod's {leaves} leaves: write a multiple of {leaves}, or \
          join every leaf with every spine"
     )]
     Planes {
-        /// The spines.
+        /// Number of spines.
         spines: usize,
-        /// The leaves of a pod.
+        /// Number of leaves of a pod.
         leaves: usize,
     },
-    /// Pods that nothing joins.
+    /// Several pods have no spines.
     #[error("{0} pods without spines are not joined: give them spines, or take one pod")]
     Apart(usize),
-    /// A port that no one host or link is on.
+    /// The port has no host or link, or several.
     #[error("port {port} of switch {switch} has {cables} hosts and links: put one on each port")]
     Port {
-        /// The switch, by its place.
+        /// Switch, by its place.
         switch: usize,
-        /// The port.
+        /// Port.
         port: usize,
-        /// How many hosts and links are on it: none, or several.
+        /// Number of hosts and links on the port: none, or several.
         cables: usize,
     },
-    /// A host or a link on a port that there is not.
+    /// The port of a host or a link does not exist.
     #[error(
         "a host or link is on port {port} of switch {switch}, which there is not: raise the switch's number of ports"
     )]
     NoPort {
-        /// The switch, by its place.
+        /// Switch, by its place.
         switch: usize,
-        /// The port.
+        /// Port.
         port: usize,
     },
-    /// A link from a switch to itself.
+    /// The link joins a switch to itself.
     #[error("a link joins {0} with itself: join it with another switch")]
     Loop(String),
 }
 
 impl Cable {
-    /// A link of this rate and this delay, one way.
+    /// Creates a link of this rate and one-way delay.
     pub const fn new(rate: BitRate, delay: Span) -> Cable {
         Cable { rate, delay }
     }
 }
 
 impl Fabric {
-    /// Nothing yet.
+    /// Creates an empty fabric.
     pub fn new() -> Fabric {
         Fabric::default()
     }
 
-    /// Adds a switch without ports; answers with its place.
+    /// Adds a switch without ports; returns its place.
     pub fn add_switch(&mut self, name: impl Into<String>) -> usize {
         self.switches.push(SwitchNode { name: name.into(), ports: 0 });
         self.switches.len() - 1
     }
 
-    /// Adds a host on the switch's next port; answers with its place.
+    /// Adds a host on the switch's next port; returns its place.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -195,7 +195,7 @@ impl Fabric {
         self.hosts.len() - 1
     }
 
-    /// Joins the next ports of two switches; answers with the link's place.
+    /// Joins the next ports of two switches; returns the link's place.
     ///
     /// # Panics
     /// If there is no such switch.
@@ -205,25 +205,25 @@ impl Fabric {
         self.links.len() - 1
     }
 
-    /// The place of the switch of this name.
+    /// Returns the place of the switch of this name.
     pub fn switch(&self, name: &str) -> Option<usize> {
         self.switches.iter().position(|switch| switch.name == name)
     }
 
-    /// The place of the host of this name.
+    /// Returns the place of the host of this name.
     pub fn host(&self, name: &str) -> Option<usize> {
         self.hosts.iter().position(|host| host.name == name)
     }
 
-    /// The far end of each port's link, switch by switch.
+    /// Returns the far end of each port's link, switch by switch.
     ///
     /// # Panics
-    /// If the fabric does not hold together ([`Fabric::check`]).
+    /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn behind(&self) -> Vec<Vec<Behind>> {
         Wiring::of(self).switches().map(|wires| wires.iter().map(|wire| wire.behind).collect()).collect()
     }
 
-    /// Whether it holds together. Whoever puts one together by hand should ask; what a builder makes does.
+    /// Checks the fabric's consistency. Builders' fabrics are consistent; check those that are built by hand.
     pub fn check(&self) -> Result<(), TopologyError> {
         if self.switches.len() > SWITCHES_MAX {
             return Err(TopologyError::TooManySwitches(self.switches.len()));
@@ -251,7 +251,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// The ports that hosts and links are on.
+    /// Returns the ports of hosts and links.
     fn places(&self) -> impl Iterator<Item = PortPlace> + '_ {
         self.hosts.iter().map(|host| host.at).chain(self.links.iter().flat_map(|link| link.ends))
     }
@@ -264,14 +264,14 @@ impl Fabric {
 }
 
 impl HostNode {
-    /// Its link.
+    /// Returns the link's rate and delay.
     pub fn cable(&self) -> Cable {
         Cable { rate: self.rate, delay: self.delay }
     }
 }
 
 impl FabricLink {
-    /// Its rate and its delay.
+    /// Returns the link's rate and delay.
     pub fn cable(&self) -> Cable {
         Cable { rate: self.rate, delay: self.delay }
     }
@@ -292,7 +292,6 @@ mod tests {
 
     const CABLE: Cable = Cable::new(BitRate::gbps(10), Span::from_micros(1));
 
-    /// Two switches with a host each, joined by two links.
     fn pair() -> Fabric {
         let mut fabric = Fabric::new();
         let [one, other] = ["one", "other"].map(|name| fabric.add_switch(name));

@@ -1,16 +1,15 @@
-//! The victim experiment of the SPFC paper (section III-A, Fig. 3(a); on the testbed VII-B, Fig. 12).
+//! Victim experiment of the SPFC paper (section III-A, Fig. 3(a); on the testbed VII-B, Fig. 12).
 //!
-//! Host H0 sends two long-lived flows, F1 to R1 and F2 to R2, together at line rate. N more hosts send bursts of 64 KB
-//! messages to R2 at line rate, for a while. F2 and the bursts congest the port of R2; F1 does not go there, and yet it
-//! is held up as soon as the switch pauses H0: it is the victim.
+//! Host H0 sends two long-lived flows, F1 to R1 and F2 to R2, together at line rate. N more hosts send bursts of 64 KB messages to R2 at
+//! line rate, for a while. F2 and the bursts congest the port of R2. F1 is the victim: it does not use that port, and yet it stops when
+//! the switch pauses H0.
 //!
-//! F1 and F2 are under DCQCN, as in the paper, and the switch marks ECN. The bursts are not: a message of 64 KB has been sent
-//! before the first word of congestion is back, so the paper calls them uncontrollable, and each is a new flow that starts at
-//! line rate.
+//! F1 and F2 are under DCQCN, as in the paper, and the switch marks ECN. The bursts are not: a message of 64 KB has been sent before the
+//! first congestion notification returns. The paper calls them uncontrollable; each is a new flow that starts at line rate.
 //!
-//! The bursts come at the same time in the paper: in its simulation by one clock, on its testbed because most burst ports are
-//! copies of one. That matters: hosts of their own drift apart as they are paused, and one that then sends alone departs as
-//! fast as a victim. So the usual set-up here is one burst host and virtual ports that copy its port, [`Victim::copied`].
+//! In the paper the bursts are simultaneous: in its simulation by one clock, on its testbed because most burst ports are copies of one.
+//! Separate hosts drift apart as they are paused, and a host that then sends alone departs as fast as a victim. So the usual set-up here
+//! is one burst host and virtual ports that copy its port, [`Victim::copied`].
 
 mod policy;
 
@@ -28,57 +27,57 @@ use weir_wire::rocev2::{Dscp, OVERHEAD_BYTES_MAX, PathMtu, QueuePair};
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, Scenario, WindowPlan};
 use policy::PolicySetting;
 
-/// The class of all data.
+/// Class of all data.
 pub(crate) const DATA_CLASS: Class = Class::new(3);
-/// Data frames of a capture, from the start of the burst on: some megabytes.
+/// Maximum number of data frames of a capture, from the start of the burst on: some megabytes.
 const CAPTURED_DATA_FRAMES: u32 = 8_192;
 /// DSCP of class 3 in the SONiC map.
 const DATA_DSCP: Dscp = Dscp::new(3);
 
-/// The experiment's parameters.
+/// Parameters of the experiment.
 #[derive(Clone, Debug)]
 pub struct Victim {
-    /// Hosts that send bursts.
+    /// Number of hosts that send bursts.
     pub burst_hosts: usize,
-    /// Virtual ports that copy each burst host's port: with them the burst ports are N.
+    /// Number of virtual ports that copy each burst host's port: with them the burst ports are N.
     pub copies: usize,
-    /// What sets the PFC threshold.
+    /// Policy of the PFC threshold.
     pub policy: VictimPolicy,
-    /// C of all links.
+    /// Rate C of all links.
     pub rate: BitRate,
     /// Propagation delay between the switch and each sender.
     pub sender_delay: Span,
     /// Propagation delay between the switch and each receiver.
     pub receiver_delay: Span,
-    /// The shared buffer, B; headroom comes on top, so that a slow machine's larger headroom leaves it as it is.
+    /// Shared buffer B. Headroom is added to it, so that a slow machine's larger headroom leaves B unchanged.
     pub buffer: Bytes,
     /// Ports that the static threshold divides the buffer by.
     pub static_shares: u64,
-    /// Payload of a message, of a burst as of F1 and F2.
+    /// Payload of a message of F1, F2 and the bursts.
     pub message: Bytes,
-    /// When each burst host releases its messages within the burst.
+    /// Instants at which each burst host releases its messages within the burst.
     pub burst_repeat: Repeat,
-    /// When the bursts begin.
+    /// Start of the bursts.
     pub burst_start: Time,
-    /// When they end.
+    /// End of the bursts.
     pub burst_stop: Time,
-    /// When F1 and F2 end, and the measurement with them.
+    /// End of F1, F2 and the measurement.
     pub end: Time,
-    /// What controls the rates of F1 and F2.
+    /// Congestion control of F1 and F2.
     pub congestion_control: CongestionControl,
-    /// How often the state is sampled.
+    /// Sampling interval of the state.
     pub sample_every: Span,
-    /// How many times slower than real time all of it runs.
+    /// Time dilation: the factor by which the experiment runs slower than real time.
     pub time_dilation: u32,
-    /// How long the machine may take to react, in real time; it makes for more headroom.
+    /// Reaction time of the machine, in real time; it increases the headroom.
     pub reaction: Span,
     /// Whether frames of P0, H0's port, are captured: flow control in the whole run, data from the start of the burst on.
     pub capture: bool,
 }
 
 impl Victim {
-    /// As in the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static
-    /// threshold of B/32, bursts from 1 ms to 12 ms.
+    /// Parameters of the paper's simulation: 100 Gb/s, links of 9 us to the senders and 1 us to the receivers, 16 MB, a static threshold
+    /// of B/32, bursts from 1 ms to 12 ms.
     pub fn simulation(burst_hosts: usize, policy: VictimPolicy) -> Victim {
         Victim {
             burst_hosts,
@@ -102,7 +101,7 @@ impl Victim {
         }
     }
 
-    /// As on the paper's testbed: nine ports of 10 Gb/s and 2.5 MB, links of 1 us.
+    /// Parameters of the paper's testbed: nine ports of 10 Gb/s and 2.5 MB, links of 1 us.
     pub fn testbed(burst_hosts: usize, policy: VictimPolicy) -> Victim {
         Victim {
             rate: BitRate::gbps(10),
@@ -119,12 +118,15 @@ impl Victim {
         }
     }
 
-    /// The experiment as a backend runs it. Fails where the parameters make no switch, with the configuration's error.
+    /// Returns the scenario for a backend.
+    ///
+    /// # Errors
+    /// The configuration's errors, if the parameters make no valid switch.
     pub fn scenario(&self) -> Result<Scenario, ConfigErrors> {
         let hosts: Vec<HostPlan> = (0..self.host_count()).map(|n| self.host(n)).collect();
         let flows = self.flows(&hosts);
         let window = |name: &str, from, to| WindowPlan { name: name.to_owned(), from, to };
-        // The flows fill the links in the first half of what is before the burst.
+        // The flows fill the links in the first half of the time before the burst.
         let steady = Time::from_picos(self.burst_start.as_picos() / 2);
         Ok(Scenario {
             parameters: self.parameters(),
@@ -148,22 +150,22 @@ impl Victim {
         })
     }
 
-    /// A scenario with N burst ports of one host: its own, and copies.
+    /// Returns the experiment with N burst ports of one host: its own, and copies.
     pub fn copied(self, burst_ports: usize) -> Victim {
         Victim { burst_hosts: burst_ports.min(1), copies: burst_ports.saturating_sub(1), ..self }
     }
 
-    /// The scenario for virtual time: switch and hosts react at once, and no frame has bytes that could be captured.
+    /// Returns the experiment for virtual time: switch and hosts react at once, and frames have no bytes to capture.
     pub fn in_virtual_time(self) -> Victim {
         Victim { time_dilation: 1, reaction: Span::ZERO, capture: false, ..self }
     }
 
-    /// The burst's first tenth, in which the rates of F1 and F2 change.
+    /// End of the burst's first tenth, in which the rates of F1 and F2 change.
     fn onset_end(&self) -> Time {
         self.burst_start + self.burst_stop.since(self.burst_start).divided_by(10)
     }
 
-    /// What a reader of the results should know.
+    /// Returns remarks for readers of the results.
     fn notes(&self) -> Vec<String> {
         let control = if self.congestion_control.is_none() {
             "no congestion control: F2 keeps its rate for as long as the bursts last".to_owned()
@@ -191,7 +193,7 @@ impl Victim {
         notes
     }
 
-    /// H0, R1, R2 and the burst hosts.
+    /// Number of hosts: H0, R1, R2 and the burst hosts.
     fn host_count(&self) -> usize {
         3 + self.burst_hosts
     }
@@ -220,7 +222,7 @@ impl Victim {
 
     fn flows(&self, hosts: &[HostPlan]) -> Vec<FlowPlan> {
         let flow = |name: String, from: usize, to: usize, (start, stop), repeat, congestion_control| {
-            // A queue pair's number tells the hosts at both ends.
+            // A queue pair's number identifies the hosts at both ends.
             let number = |kind: usize| QueuePair::new((kind << 16 | from << 8 | to) as u32);
             let config = FlowConfig {
                 message: self.message,
@@ -239,13 +241,13 @@ impl Victim {
         let bursts = (3..hosts.len()).map(|from| {
             let name = format!("B{}", from - 2);
             let during = (self.burst_start, self.burst_stop);
-            // Each message stands for a flow of its own, which starts at line rate and ends before it is told to slow down.
+            // Each message models a flow of its own, which starts at line rate and ends before congestion control slows it down.
             flow(name, from, 2, during, self.burst_repeat, CongestionControl::none())
         });
         long_lived.into_iter().chain(bursts).collect()
     }
 
-    /// The switch, its buffer made larger than `self.buffer` by just the headroom and the private buffers.
+    /// Returns the switch, with headroom and private buffers added to `self.buffer`.
     fn switch(&self, hosts: &[HostPlan]) -> Result<SwitchConfig, ConfigErrors> {
         const AMPLE: Bytes = Bytes::mb(2_000);
         let ample = weir_config::parse("victim.toml", &self.switch_toml(hosts, AMPLE))?;
@@ -254,10 +256,10 @@ impl Victim {
     }
 
     fn switch_toml(&self, hosts: &[HostPlan], size: Bytes) -> String {
-        /// Four of these hold the frame of a full packet, and few are wasted; larger cells save packet memory.
+        /// Four cells hold the frame of a full packet with little waste; larger cells save packet memory.
         const CELL_BYTES: u64 = 276;
-        /// ρ, as much as HPCC's public configuration reserves for a port and class: acknowledgements and congestion
-        /// notifications, which are not lossless, get through when the shared buffer is full.
+        /// ρ as HPCC's public configuration reserves it per port and class. Acknowledgements and CNPs, which are not lossless, pass even
+        /// when the shared buffer is full.
         const PRIVATE: &str = "4KiB";
         let policy = self.policy.toml(&PolicySetting {
             static_threshold: self.buffer.divided_by(self.static_shares),
@@ -289,16 +291,17 @@ impl Victim {
         text
     }
 
-    /// ECN as HPCC's public configuration has it for DCQCN: K_min = 100 KB and K_max = 400 KB at 25 Gb/s, more in proportion
-    /// to the rate (400 KB and 1.6 MB at 100 Gb/s), P_max = 0.2.
+    /// ECN of HPCC's public configuration for DCQCN: K_min = 100 KB and K_max = 400 KB at 25 Gb/s, in proportion to the rate (400 KB and
+    /// 1.6 MB at 100 Gb/s), P_max = 0.2.
     fn marking(&self) -> String {
         let kmin = Bytes::new(self.rate.as_bps() / (BitRate::gbps(25).as_bps() / Bytes::kb(100).get()));
         format!("{{ kmin = \"{kmin}\", kmax = \"{}\", pmax = 0.2 }}", kmin * 4)
     }
 
-    /// TC of SPFC: 4 RTT (SPFC V-A), of the propagation delays there and back; but at least as long as 60 full frames take
-    /// at C. With fewer the threshold of a fifth would be a dozen, and each one that is a little late a tenth of the count.
-    /// Rounded up to 10 us. It is scenario time, as all times in the switch's file are.
+    /// TC of SPFC: 4 RTT (SPFC V-A) of the propagation delays, but at least the time of 60 full frames at C, rounded up to 10 us.
+    ///
+    /// With fewer frames the threshold of a fifth would be a dozen, and each slightly late frame a tenth of the count. The time is
+    /// scenario time, like all times in the switch's file.
     fn spfc_window(&self) -> Span {
         const FRAMES: u64 = 60;
         const STEP: Span = Span::from_micros(10);
@@ -331,7 +334,7 @@ impl Victim {
     }
 }
 
-/// The DCQCN paper's parameters for a line of this rate.
+/// Returns the DCQCN paper's parameters for a line of this rate.
 fn dcqcn(line: BitRate) -> CongestionControl {
     CongestionControl::preset("dcqcn", line, Span::ZERO).expect("a preset")
 }

@@ -1,14 +1,14 @@
-//! Who sends what to whom when: messages for hosts, from distributions of their sizes and processes of their arrivals.
+//! Workloads: messages of hosts, from distributions of sizes and processes of arrivals.
 //!
-//! | what | is |
+//! | item | is |
 //! |---|---|
 //! | [`SizeCdf`] | a distribution of sizes, from a file or built in |
 //! | [`Poisson`] | every host sends at a load, independently of the others |
 //! | [`Incast`] | bursts of many hosts to one |
-//! | [`ClosedLoop`] | hosts that always have so many messages under way |
+//! | [`ClosedLoop`] | hosts with a constant number of outstanding messages |
 //! | [`Pairs`] | pairs of hosts: one to one, all to all, permutations |
-//! | [`list::read`] | messages one by one, as a CSV file has them |
-//! | [`merge`] | several of these as one |
+//! | [`list::read`] | messages of a CSV file |
+//! | [`merge`] | several workloads as one |
 //!
 //! Lists are sorted by start. Equal parameters and seeds give equal messages on every machine: sums and products of
 //! `f64` are exact in the same way everywhere, and the logarithm is `libm`'s.
@@ -41,20 +41,20 @@ pub use poisson::{Poisson, PoissonMessages};
 pub use rng::Rng;
 pub use size_cdf::{CdfError, CdfFault, SizeCdf};
 
-/// One message to be sent: a flow, as the papers say.
+/// Message to be sent; a flow in the papers' terms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Value)]
 pub struct Message {
-    /// When it is handed to the sending host.
+    /// Start: the instant at which the sending host gets the message.
     pub start: Time,
-    /// The sending host, by its number.
+    /// Sending host, by its number.
     pub from: u32,
-    /// The receiving host, by its number; never the sending one.
+    /// Receiving host, by its number; never the sending one.
     pub to: u32,
-    /// Its payload, without any header; never zero.
+    /// Payload in bytes, without any header; never zero.
     pub size: Bytes,
 }
 
-/// The generators of one seed: what each is for. Streams of hosts are those numbers and the hosts' added.
+/// Random number streams of a seed. A host's stream is its purpose's number plus the host's.
 mod stream {
     pub(super) const POISSON: u64 = 1 << 32;
     pub(super) const CLOSED_LOOP: u64 = 2 << 32;

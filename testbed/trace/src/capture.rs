@@ -1,4 +1,4 @@
-//! Capture files: pcap with micro- and nanoseconds, and pcapng with the resolution that each interface has.
+//! Capture files: pcap with micro- and nanoseconds, and pcapng with each interface's resolution.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read, Seek};
@@ -16,11 +16,11 @@ use weir_wire::mac_control::ControlFrame;
 
 use crate::headers;
 
-/// When a frame was captured: picoseconds since 1970, as fine as the file has it.
+/// Capture time of a frame in picoseconds since 1970, at the file's resolution.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Stamp(pub i128);
 
-/// A capture, read into memory.
+/// Capture file in memory.
 #[derive(Clone, Debug)]
 pub struct Capture {
     path: PathBuf,
@@ -29,77 +29,77 @@ pub struct Capture {
     left_out: LeftOut,
 }
 
-/// A frame of a capture.
+/// Frame of a capture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Captured {
-    /// Its number in the file, from 1, as Wireshark has it.
+    /// Number in the file, from 1, as in Wireshark.
     pub number: u64,
-    /// When it was captured.
+    /// Capture time.
     pub at: Stamp,
-    /// Which way it passed whoever captured it, where the file tells.
+    /// Direction at the capturing host, if the file has it.
     pub direction: Option<ReplayDirection>,
-    /// Length without FCS, in bytes: more than its bytes if the file has only its headers ([`Choice::headers_suffice`]).
+    /// Length without FCS, in bytes. It exceeds the stored bytes if the file has only the headers ([`Choice::headers_suffice`]).
     pub length: usize,
-    /// Where its bytes, without FCS, are in those of the capture.
+    /// Range of the frame's bytes, without FCS, in the capture's bytes.
     pub(crate) bytes: Range<usize>,
 }
 
-/// Which frames of a file are meant.
+/// Selection of a file's frames.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Choice {
-    /// Only frames that passed this way; frames of files that do not tell are meant too.
+    /// Direction of the selected frames; frames of unknown direction are selected, too.
     pub direction: Option<ReplayDirection>,
-    /// Only frames of this interface of a pcapng file, from 0.
+    /// Interface of a pcapng file, from 0, whose frames are selected.
     pub interface: Option<u32>,
-    /// PAUSE, PFC and other MAC control frames too. They belong to the link that they were captured on.
+    /// Whether PAUSE, PFC and other MAC control frames are selected. They belong to the link on which they were captured.
     pub with_mac_control: bool,
-    /// Frames of which the file has only the beginning too (a snapshot length), if it has the headers up to RoCEv2's BTH or TCP's. Such
-    /// frames can't be sent.
+    /// Whether truncated frames (snapshot length) are selected if the file has the headers up to RoCEv2's BTH or TCP's. Truncated frames
+    /// can't be sent.
     pub headers_suffice: bool,
-    /// The longest frame, without FCS, that can be sent.
+    /// Maximum length of a frame that can be sent, without FCS.
     pub frame_bytes_max: usize,
-    /// Frames take no more memory than this.
+    /// Maximum memory of the frames, in bytes.
     pub memory_bytes_max: u64,
 }
 
-/// What a file has beside the frames that were taken.
+/// Frames of a file that were left out or changed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LeftOut {
     /// Frames of the other direction, or of other interfaces.
     pub others: u64,
     /// MAC control frames.
     pub mac_control: u64,
-    /// Frames of which the file has only the beginning (a snapshot length), and too little of it.
+    /// Truncated frames (snapshot length) without the headers needed.
     pub cut_short: Refused,
-    /// Frames longer than can be sent.
+    /// Frames longer than the maximum.
     pub too_long: Refused,
-    /// Frames without a header.
+    /// Frames shorter than an Ethernet header.
     pub too_short: Refused,
-    /// Taken frames that were shorter than Ethernet's least, and got zeros behind.
+    /// Selected frames that were shorter than Ethernet's minimum, and were padded with zeros.
     pub padded: u64,
-    /// Taken frames that stood in the file behind a later one, by more than [`STEP_BACK_MAX`].
+    /// Selected frames that are in the file after a later one, by more than [`STEP_BACK_MAX`].
     pub out_of_order: u64,
-    /// Taken frames that stood behind a later one by no more than that: they stay behind it and have its time.
+    /// Selected frames that are after a later one by at most that much: they keep their place, with the later one's time.
     pub stepped_back: u64,
-    /// Taken frames without a time: simple packets of pcapng.
+    /// Selected frames without a time: simple packets of pcapng.
     pub without_time: u64,
     /// Whether the file ends in the middle of a frame.
     pub file_is_cut: bool,
 }
 
-/// Frames that can't be sent: how many, and the numbers of the first.
+/// Frames that can't be sent: their number, and the first few.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Refused {
-    /// How many.
+    /// Number of frames.
     pub frames: u64,
     /// Numbers of the first few, and their lengths.
     pub first: Vec<(u64, usize)>,
 }
 
-/// Why a capture can't be read.
+/// Error in reading a capture.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
-    /// No file, or no right to read it.
+    /// The file does not exist or can't be read.
     #[error("{path}: can't be read: {error}")]
     Io {
         /// The file.
@@ -107,41 +107,41 @@ pub enum CaptureError {
         /// The system's reason.
         error: io::Error,
     },
-    /// It is of another kind.
+    /// The file has another format.
     #[error("{path}: no capture file ({what}): pcap and pcapng can be read; of others `editcap -F pcapng` makes one")]
     NoCapture {
         /// The file.
         path: String,
-        /// Why.
+        /// Reason.
         what: String,
     },
-    /// Frames of something else than Ethernet.
+    /// The link type is not Ethernet.
     #[error("{path}: frames of link type {link:?}: only Ethernet frames can be sent; capture on an Ethernet interface")]
     NoEthernet {
         /// The file.
         path: String,
-        /// What it has.
+        /// Link type of the frames.
         link: DataLink,
     },
-    /// Not a single frame is left.
+    /// The selection has no frame.
     #[error("{path}: no frame to send: {what}")]
     Nothing {
         /// The file.
         path: String,
-        /// What was left out.
+        /// Description of the frames that were left out.
         what: String,
     },
-    /// Frames have no time, and are to leave at it.
+    /// The pace needs times, and frames have none.
     #[error(
         "{path}: {frames} frames have no time (simple packets of pcapng); send them at a rate, or as fast as can be"
     )]
     NoTimes {
         /// The file.
         path: String,
-        /// How many.
+        /// Number of frames without a time.
         frames: u64,
     },
-    /// It takes more memory than may be.
+    /// The frames take more memory than the limit.
     #[error("{path}: takes more than {mb} MB of memory; cut it into pieces with `editcap -c FRAMES`")]
     TooLarge {
         /// The file.
@@ -158,16 +158,16 @@ pub const STEP_BACK_MAX: Span = Span::from_micros(100);
 const FRAME_BYTES_MIN: usize = 60;
 const ETHERNET_BYTES: usize = 14;
 const FCS_BYTES: usize = 4;
-/// Numbers of frames that are told.
+/// Maximum number of frames that a message names.
 const NAMED: usize = 5;
 const PICOS_A_SECOND: i128 = 1_000_000_000_000;
-/// What a pcapng file begins with; a pcap file begins with one of four others.
+/// Magic number of pcapng; pcap files have one of four others.
 const PCAPNG: [u8; 4] = [0x0a, 0x0d, 0x0d, 0x0a];
 
-/// As much is read at once.
+/// Bytes per read.
 const PIECE: usize = 1 << 20;
 
-/// A file that tells how much of it was read.
+/// Reader that reports its progress.
 struct Telling<'t> {
     file: File,
     told: &'t mut dyn FnMut(u64),
@@ -175,7 +175,7 @@ struct Telling<'t> {
 
 impl Read for Telling<'_> {
     fn read(&mut self, to: &mut [u8]) -> io::Result<usize> {
-        // Who reads asks for many at once, and it is to be told in between.
+        // The caller asks for large reads; progress is reported more often.
         let piece = to.len().min(PIECE);
         let bytes = self.file.read(&mut to[..piece])?;
         (self.told)(bytes as u64);
@@ -184,7 +184,7 @@ impl Read for Telling<'_> {
 }
 
 impl Capture {
-    /// Reads the frames of a file that are meant, in the order of their times. It ends where a frame can't be read, as for libpcap.
+    /// Reads the selected frames of a file, in the order of their times. Like libpcap, it stops at a frame that can't be read.
     ///
     /// # Errors
     /// See [`CaptureError`].
@@ -192,7 +192,7 @@ impl Capture {
         Capture::read_telling(path, choice, &mut |_| {})
     }
 
-    /// [`Capture::read`]; `told` is told of each piece of the file that was read, how many bytes it has.
+    /// Reads like [`Capture::read`], and calls `told` with the size in bytes of each read.
     ///
     /// # Errors
     /// See [`CaptureError`].
@@ -223,7 +223,7 @@ impl Capture {
         Ok(capture)
     }
 
-    /// Orders the frames by their times. A frame whose time is a small step back stays in its place, with the time of the frame before.
+    /// Sorts the frames by time. A frame whose time is a small step back stays in its place, with the time of the frame before.
     fn put_in_order(&mut self) {
         let mut before = self.frames[0].at;
         for frame in &mut self.frames {
@@ -238,46 +238,46 @@ impl Capture {
         self.frames.sort_by_key(|frame| frame.at);
     }
 
-    /// The file.
+    /// Path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The frames, in the order of their times; at least one.
+    /// Frames, in the order of their times; at least one.
     pub fn frames(&self) -> &[Captured] {
         &self.frames
     }
 
-    /// A frame's bytes, without FCS.
+    /// Bytes of a frame, without FCS.
     pub fn bytes(&self, frame: &Captured) -> &[u8] {
         &self.bytes[frame.bytes.clone()]
     }
 
-    /// All frames' bytes, to be changed.
+    /// Calls `change` with each frame's bytes.
     pub fn each_mut(&mut self, mut change: impl FnMut(&mut [u8])) {
         for frame in &self.frames {
             change(&mut self.bytes[frame.bytes.clone()]);
         }
     }
 
-    /// What was not taken.
+    /// Returns the frames that were left out.
     pub fn left_out(&self) -> &LeftOut {
         &self.left_out
     }
 
-    /// The error of a capture that can't be replayed at this pace, since frames of it have no times.
+    /// Returns the error of a capture that can't be replayed at this pace, because frames have no times.
     pub fn lacks_times(&self, pace: ReplayPace) -> Option<CaptureError> {
         let frames = self.left_out.without_time;
         let path = || self.path.display().to_string();
         (frames > 0 && matches!(pace, ReplayPace::Speed(_))).then(|| CaptureError::NoTimes { path: path(), frames })
     }
 
-    /// When the first frame was captured.
+    /// Capture time of the first frame.
     pub fn first(&self) -> Stamp {
         self.frames[0].at
     }
 
-    /// The frames' memory, for a schedule.
+    /// Returns frames and bytes, for a schedule.
     pub(crate) fn into_bytes(self) -> (Vec<Captured>, Vec<u8>) {
         (self.frames, self.bytes)
     }
@@ -306,7 +306,7 @@ impl Capture {
 
     fn read_pcapng(&mut self, file: BufReader<Telling<'_>>, choice: &Choice) -> Result<(), CaptureError> {
         let mut reader = PcapNgReader::new(file).map_err(|error| self.no_capture(error))?;
-        // Interfaces are numbered anew in each section of the file.
+        // Interfaces are numbered from 0 in each section of the file.
         let (mut interfaces, mut section) = (Vec::<Interface>::new(), 0);
         let mut number = 0;
         while let Some(block) = reader.next_block() {
@@ -336,7 +336,7 @@ impl Capture {
                     number += 1;
                     let Some(interface) = interfaces.get(section) else { continue };
                     self.check_link(interface.link)?;
-                    // The block is padded, and does not say by how much but where the whole frame is there.
+                    // The block is padded; the padding's length is known only if the frame is whole.
                     let data = &packet.data[..packet.data.len().min(packet.original_len as usize)];
                     let (data, original) = interface.without_fcs(data, packet.original_len);
                     let seen = Seen { number, at: None, direction: None, interface: section as u32, original };
@@ -358,7 +358,7 @@ impl Capture {
         Ok(())
     }
 
-    /// Takes a frame, or notes why not.
+    /// Adds a frame, or counts the reason why not.
     fn add(&mut self, seen: &Seen, data: &[u8], choice: &Choice) -> Result<(), CaptureError> {
         let left = &mut self.left_out;
         let is_other_way = choice.direction.is_some() && seen.direction.is_some() && choice.direction != seen.direction;
@@ -370,7 +370,7 @@ impl Capture {
             left.mac_control += 1;
             return Ok(());
         }
-        // Some capture frames without their FCS, and count it in the length all the same.
+        // Some tools capture frames without FCS, but count it in the length.
         let is_cut = seen.original > data.len() && seen.original - data.len() != FCS_BYTES;
         if is_cut && !(choice.headers_suffice && headers::are_there(data, seen.original)) {
             left.cut_short.note(seen.number, seen.original);
@@ -397,7 +397,7 @@ impl Capture {
         self.bytes.extend_from_slice(data);
         self.bytes.resize(start + stored, 0);
         left.without_time += u64::from(seen.at.is_none());
-        // One without a time comes with the frame before.
+        // A frame without a time has that of the frame before.
         let at = seen.at.unwrap_or_else(|| self.frames.last().map_or(Stamp::default(), |frame| frame.at));
         let (number, direction) = (seen.number, seen.direction);
         self.frames.push(Captured {
@@ -426,20 +426,20 @@ impl Capture {
     }
 }
 
-/// What a file says of a frame beside its bytes.
+/// A frame's record in the file, without its bytes.
 struct Seen {
     number: u64,
     at: Option<Stamp>,
     direction: Option<ReplayDirection>,
     interface: u32,
-    /// Length on the wire in bytes, without the FCS where the file has one.
+    /// Length on the wire in bytes, without FCS if the file's frames have one.
     original: usize,
 }
 
 /// An interface of a pcapng file.
 struct Interface {
     link: DataLink,
-    /// Picoseconds are units times the one by the other.
+    /// Picoseconds of a unit, as numerator and denominator.
     picos: (i128, i128),
     offset: i128,
     fcs_bytes: usize,
@@ -447,12 +447,12 @@ struct Interface {
 
 impl Interface {
     fn new(described: &InterfaceDescriptionBlock<'_>) -> Interface {
-        // Microseconds, if nothing is said.
+        // Default: microseconds.
         let (mut picos, mut offset, mut fcs_bytes) = ((1_000_000, 1), 0, 0);
         for option in &described.options {
             match option {
                 InterfaceDescriptionOption::IfTsResol(resolution) => picos = picos_of(*resolution),
-                // A signed number of seconds.
+                // The option is a signed number of seconds.
                 InterfaceDescriptionOption::IfTsOffset(seconds) => {
                     offset = i128::from(*seconds as i64) * PICOS_A_SECOND;
                 }
@@ -467,7 +467,7 @@ impl Interface {
         Stamp(units as i128 * self.picos.0 / self.picos.1 + self.offset)
     }
 
-    /// A frame's bytes and its length on the link, both without the FCS that the interface says its frames have.
+    /// Returns a frame's bytes and its length on the link, both without the FCS that the interface declares.
     fn without_fcs<'d>(&self, data: &'d [u8], original: u32) -> (&'d [u8], usize) {
         let original = original as usize;
         let length = if self.fcs_bytes == FCS_BYTES { original.saturating_sub(FCS_BYTES) } else { original };
@@ -475,7 +475,7 @@ impl Interface {
     }
 }
 
-/// Picoseconds of a unit, as a fraction: the option's highest bit says whether the rest is a power of 2 or of 10.
+/// Picoseconds of a unit, as a fraction. The option's highest bit selects a power of 2 or of 10.
 fn picos_of(resolution: u8) -> (i128, i128) {
     let power = u32::from(resolution & 0x7f);
     if resolution & 0x80 != 0 {
@@ -503,7 +503,7 @@ impl Refused {
         }
     }
 
-    /// `3 (number 4 of 9014 B, …)`.
+    /// Formats `3 (number 4 of 9014 B, …)`.
     fn told(&self) -> String {
         let named = self.first.iter().map(|(number, bytes)| format!("number {number} of {bytes} B"));
         let more = if self.frames as usize > self.first.len() { ", …" } else { "" };
@@ -512,12 +512,12 @@ impl Refused {
 }
 
 impl LeftOut {
-    /// Frames that should have been sent and can't be.
+    /// Number of frames that were selected but can't be sent.
     pub fn refused(&self) -> u64 {
         self.cut_short.frames + self.too_long.frames + self.too_short.frames
     }
 
-    /// In words, one phrase for each kind; `nothing` if all was taken as it is.
+    /// Describes the frames in one phrase for each kind; `nothing` if all were taken unchanged.
     pub fn told(&self) -> String {
         let counted = |frames: u64, what: &str| (frames > 0).then(|| format!("{frames} {what}"));
         let named = |refused: &Refused, what: &str| (refused.frames > 0).then(|| format!("{what}: {}", refused.told()));
@@ -574,7 +574,7 @@ pub(crate) mod tests {
 
     #[test]
     fn each_piece_that_is_read_is_told() {
-        // More than a read takes at once.
+        // More than one read takes.
         let frames: Vec<_> = (0..2_000).map(|n| (n, 0, 1_000, vec![2; 1_000])).collect();
         let (file, bytes) = (tempfile::NamedTempFile::new().unwrap(), pcap(MICROSECONDS, &frames));
         std::fs::write(file.path(), &bytes).unwrap();

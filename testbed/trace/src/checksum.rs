@@ -1,8 +1,8 @@
-//! The Internet's checksum, changed without being summed anew (RFC 1624), and RoCEv2's ICRC.
+//! Incremental update of the Internet checksum (RFC 1624), and RoCEv2's ICRC.
 
 use crc32fast::Hasher;
 
-/// A checksum after words that it covers were replaced by others; both slices have the same even length.
+/// Updates a checksum after words that it covers were replaced; both slices have the same even length.
 pub(crate) fn updated(checksum: u16, before: &[u8], after: &[u8]) -> u16 {
     let words = |bytes: &[u8]| -> Vec<u32> {
         bytes.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]]))).collect()
@@ -17,14 +17,14 @@ pub(crate) fn updated(checksum: u16, before: &[u8], after: &[u8]) -> u16 {
     !(sum as u16)
 }
 
-/// The ICRC of a RoCEv2 packet from its IP header on, whose last four bytes are the ICRC (IBA A17.3.3, 7.8.1). `udp` is where the UDP
-/// header begins.
+/// Computes the ICRC of a RoCEv2 packet from its IP header to its last four bytes, the ICRC itself (IBA A17.3.3, 7.8.1). `udp` is the
+/// start of the UDP header.
 pub(crate) fn icrc(packet: &[u8], udp: usize) -> [u8; 4] {
     let (covered, bth) = (packet.len() - 4, udp + 8);
     let mut hasher = Hasher::new();
     hasher.update(&[0xff; 8]);
     let mut head = packet[..bth + 12].to_vec();
-    // What may change under way: type of service, time to live, header checksum; of IPv6 traffic class, flow label and hop limit.
+    // Fields that may change on the path: IPv4 TOS, TTL and header checksum; IPv6 traffic class, flow label and hop limit.
     let variant: &[usize] = if head[0] >> 4 == 4 { &[1, 8, 10, 11] } else { &[1, 2, 3, 7] };
     variant.iter().for_each(|at| head[*at] = 0xff);
     if head[0] >> 4 == 6 {

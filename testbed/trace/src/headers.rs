@@ -1,4 +1,4 @@
-//! Where a frame's headers are: IPv4 and IPv6 behind up to two VLAN tags, and what they carry.
+//! Places of a frame's headers: IPv4 and IPv6 after up to two VLAN tags, and their transports.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::ops::Range;
@@ -10,28 +10,28 @@ const TAGS: [u16; 2] = [0x8100, 0x88a8];
 const IPV4: u16 = 0x0800;
 const IPV6: u16 = 0x86dd;
 const ARP: u16 = 0x0806;
-/// UDP's header and the BTH of RoCEv2 (IBA 9.2.1).
+/// Bytes of the UDP header and the BTH of RoCEv2 (IBA 9.2.1).
 pub(crate) const UDP_AND_BTH_BYTES: usize = 20;
-/// TCP's header without options.
+/// Bytes of the TCP header without options.
 const TCP_BYTES: usize = 20;
 
-/// What a frame carries.
+/// Network protocol of a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Network {
     /// An IP packet.
     Ip(Ip),
-    /// ARP for IPv4 over Ethernet, whose body begins there.
+    /// ARP for IPv4 over Ethernet, with the start of its body.
     Arp(usize),
-    /// Something else.
+    /// Another protocol.
     Other,
 }
 
 /// An IP packet in a frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ip {
-    /// Where the header begins.
+    /// Start of the header in the frame.
     pub(crate) start: usize,
-    /// Where the packet ends, without the frame's padding.
+    /// End of the packet in the frame, without padding.
     pub(crate) end: usize,
     /// Source and destination.
     pub(crate) addresses: [IpAddr; 2],
@@ -43,7 +43,7 @@ pub(crate) struct Ip {
     pub(crate) transport: Transport,
 }
 
-/// The transport header of an IP packet, by where it begins.
+/// Transport header of an IP packet, with its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Transport {
     /// TCP.
@@ -52,12 +52,12 @@ pub(crate) enum Transport {
     Udp(usize),
     /// ICMPv6, whose checksum covers addresses.
     IcmpV6(usize),
-    /// Another one, or one that the packet is too short for.
+    /// Another protocol, or a packet that is too short.
     Other,
 }
 
-/// Returns whether the beginning of a frame of this length has the headers up to RoCEv2's BTH, or TCP's. Frames of other protocols need
-/// only the headers that name their protocol.
+/// Returns whether the bytes of a truncated frame of this length have the headers up to RoCEv2's BTH, or TCP's. Frames of other protocols
+/// need only the headers that name their protocol.
 pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
     let at = type_at(frame);
     let ip_bytes = match word(frame, at) {
@@ -78,7 +78,7 @@ pub(crate) fn are_there(frame: &[u8], length: usize) -> bool {
     }
 }
 
-/// Reads a frame of this length, of which the headers are there.
+/// Reads the headers of a frame of this length; `frame` must contain them ([`are_there`]).
 pub(crate) fn network(frame: &[u8], length: usize) -> Network {
     let at = type_at(frame);
     let body = at + 2;
@@ -90,7 +90,7 @@ pub(crate) fn network(frame: &[u8], length: usize) -> Network {
     }
 }
 
-/// Finds the EtherType, behind up to two VLAN tags.
+/// Finds the EtherType, after up to two VLAN tags.
 fn type_at(frame: &[u8]) -> usize {
     let mut at = TYPE_AT;
     for _ in 0..2 {
@@ -102,7 +102,7 @@ fn type_at(frame: &[u8]) -> usize {
 }
 
 impl Ip {
-    /// Where the two addresses are in the frame.
+    /// Returns the places of the two addresses in the frame.
     pub(crate) fn address_fields(&self) -> [Range<usize>; 2] {
         let (first, bytes) = if self.addresses[0].is_ipv4() { (12, 4) } else { (8, 16) };
         let source = self.start + first..self.start + first + bytes;
@@ -157,7 +157,7 @@ fn transport(protocol: u8, at: usize, end: usize, is_v6: bool) -> Transport {
     }
 }
 
-/// Two bytes, in the network's order.
+/// Two bytes in network order.
 pub(crate) fn word(frame: &[u8], at: usize) -> Option<u16> {
     Some(u16::from_be_bytes(frame.get(at..at + 2)?.try_into().ok()?))
 }

@@ -1,8 +1,7 @@
-//! Captures of real traffic: read, with the addresses changed that a lab has others of, and with the instant at which each frame is to
-//! leave when they are replayed.
+//! Captures of real traffic: reading, rewriting of addresses for the lab, and replay schedules.
 //!
-//! [`Capture`] reads a file, [`Rewriting`] changes addresses, and [`Schedule`] says when each frame is due. [`Recording`] has what hosts sent
-//! each other by those frames. None of it needs DPDK.
+//! [`Capture`] reads a file, [`Rewriting`] changes addresses, and [`Schedule`] has the due time of each frame. [`Recording`] has the
+//! messages in those frames. The crate does not need DPDK.
 //!
 //! ```
 //! use weir_config::ReplayPace;

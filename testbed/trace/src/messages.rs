@@ -1,6 +1,6 @@
-//! What hosts sent each other, read out of captured frames: messages of RoCEv2, and stretches of data of TCP.
+//! Messages in captured frames: those of RoCEv2, and stretches of TCP data.
 //!
-//! A packet that was sent again counts once. A frame that was captured at several places counts where it was first seen.
+//! A retransmitted packet counts once. A frame that was captured at several places counts at the first.
 
 mod rdma;
 mod tcp;
@@ -13,65 +13,65 @@ use weir_units::Span;
 use crate::capture::{Capture, Stamp};
 use crate::headers::{Network, Transport, network};
 
-/// A message that was sent.
+/// Message between two hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
-    /// When its first packet was captured.
+    /// Capture time of the first packet.
     pub at: Stamp,
-    /// Who sent its data.
+    /// Sender of the data.
     pub from: IpAddr,
-    /// Who received it.
+    /// Receiver of the data.
     pub to: IpAddr,
-    /// Differentiated services code point of its first packet.
+    /// DSCP of the first packet.
     pub dscp: u8,
-    /// Payload.
+    /// Payload in bytes.
     pub bytes: u64,
-    /// Which connection it is of, by a number that counts them from 0.
+    /// Number of the connection, from 0.
     pub connection: usize,
-    /// Whether its end was captured, and its beginning.
+    /// Whether both the beginning and the end were captured.
     pub is_whole: bool,
-    /// Whether it is of TCP; else of RoCEv2.
+    /// Whether the message is of TCP; otherwise it is of RoCEv2.
     pub is_tcp: bool,
 }
 
-/// What captures have.
+/// Messages of a set of captures.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recording {
-    /// The messages, by when they begin.
+    /// Messages, by their beginning.
     pub sent: Vec<Sent>,
     /// Packets of RoCEv2 and TCP with data.
     pub packets: u64,
-    /// Packets among them that were sent again.
+    /// Retransmitted packets among them.
     pub sent_again: u64,
-    /// Packets of connections that another capture has too, and has earlier.
+    /// Packets of connections that an earlier capture has, too.
     pub seen_elsewhere: u64,
-    /// Packets that the captures lack: gaps in sequence numbers that nothing filled.
+    /// Packets missing from the captures: gaps in sequence numbers that were not filled.
     pub missing: u64,
-    /// Acknowledgements, congestion notifications and the like, which follow from messages.
+    /// Acknowledgements, congestion notifications and other replies to messages.
     pub answers: u64,
-    /// Other frames: no data of RoCEv2 or TCP.
+    /// Frames without data of RoCEv2 or TCP.
     pub others: u64,
-    /// When the last frame was captured.
+    /// Capture time of the last frame.
     pub last: Stamp,
 }
 
-/// A packet from its transport header on: the bytes that the capture has, and its length.
+/// Packet from its transport header on: the captured bytes, and its length.
 #[derive(Clone, Copy)]
 struct CapturedSegment<'f> {
     head: &'f [u8],
     bytes: usize,
 }
 
-/// What a transport makes of a packet.
+/// Classification of a packet by its transport.
 enum Seen {
-    /// Data, and whether it was sent before.
+    /// Data, either new or retransmitted.
     Data { again: bool },
-    /// It has none.
+    /// A packet without data.
     Answer,
 }
 
 impl Recording {
-    /// Reads captures, which are of one clock. TCP's data is another message after a pause of `idle`.
+    /// Reads captures with a common clock. TCP data after a pause of `idle` is another message.
     pub fn of(captures: &[Capture], idle: Span) -> Recording {
         let mut frames: Vec<(Stamp, usize, usize)> = Vec::new();
         for (place, capture) in captures.iter().enumerate() {
@@ -98,7 +98,7 @@ impl Recording {
     }
 }
 
-/// A direction of a connection: addresses, and the queue pair or the ports.
+/// Key of a connection's direction: addresses, and the queue pair or the ports.
 type Key = (IpAddr, IpAddr, u64, bool);
 
 #[derive(Default)]
@@ -109,7 +109,7 @@ struct Connections {
 }
 
 struct Connection {
-    /// The capture that had it first.
+    /// Capture that had the connection first.
     place: usize,
     flow: Flow,
 }
@@ -119,7 +119,7 @@ enum Flow {
     Tcp(tcp::Flow),
 }
 
-/// What all messages of a connection have in common.
+/// Addresses and connection of a direction's messages.
 #[derive(Clone, Copy)]
 struct Way {
     from: IpAddr,
@@ -176,7 +176,7 @@ impl Connections {
         }
     }
 
-    /// Messages whose end was not captured.
+    /// Ends messages whose end was not captured.
     fn finish(&mut self, recording: &mut Recording) {
         let ways: Vec<(Key, usize)> = self.numbers.iter().map(|(key, number)| (*key, *number)).collect();
         for ((from, to, ..), connection) in ways {

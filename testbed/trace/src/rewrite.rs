@@ -1,4 +1,4 @@
-//! Other addresses in frames, with checksums that hold: IPv4's, TCP's, UDP's, ICMPv6's, and RoCEv2's ICRC.
+//! Rewriting of addresses in frames, with valid checksums: IPv4's, TCP's, UDP's, ICMPv6's, and RoCEv2's ICRC.
 
 use std::net::IpAddr;
 use std::ops::Range;
@@ -9,41 +9,41 @@ use weir_units::MacAddr;
 use crate::checksum::{icrc, updated};
 use crate::headers::{Ip, Network, Transport, network, word};
 
-/// The changes in each frame.
+/// Changes to each frame.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rewriting {
-    /// Addresses that become others, wherever they stand: in headers, as source or destination, and in ARP. The first that fits counts.
+    /// Mappings of addresses in headers, as source or destination, and in ARP. The first match counts.
     pub mappings: Vec<Mapping>,
-    /// The source of all frames, after the mappings.
+    /// Source MAC of all frames, set after the mappings.
     pub source: Option<MacAddr>,
-    /// The destination of all frames that go to one station, after the mappings.
+    /// Destination MAC of all unicast frames, set after the mappings.
     pub destination: Option<MacAddr>,
 }
 
-/// An address that becomes another: `02:00:00:00:00:01=02:00:00:00:00:09`, `10.0.0.1=10.9.0.1`, `10.0.0.0/24=10.9.0.0/24`.
+/// Mapping of an address: `02:00:00:00:00:01=02:00:00:00:00:09`, `10.0.0.1=10.9.0.1`, `10.0.0.0/24=10.9.0.0/24`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mapping {
     /// A MAC address.
     Mac(MacAddr, MacAddr),
-    /// IP addresses that agree in the first so many bits, which become those of the other.
+    /// IP addresses that match the first one in this many bits; those bits become the second one's.
     Ip(IpAddr, IpAddr, u8),
 }
 
-/// Why text is no mapping.
+/// Error in the text of a mapping.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("write OLD=NEW with two MAC addresses, two IP addresses of one family, or two networks of one length: {0}")]
 pub struct RewritingError(String);
 
-/// UDP's port of RoCEv2.
+/// UDP port of RoCEv2.
 const ROCE: u16 = 4791;
 
 impl Rewriting {
-    /// Whether nothing is to be changed.
+    /// Whether nothing is changed.
     pub fn is_empty(&self) -> bool {
         *self == Rewriting::default()
     }
 
-    /// Changes a frame.
+    /// Rewrites a frame.
     pub fn apply(&self, frame: &mut [u8]) {
         if self.is_empty() {
             return;
@@ -92,7 +92,7 @@ impl Rewriting {
             let place = ip.end - 4..ip.end;
             let (before, after) = (frame[place.clone()].to_vec(), icrc(&frame[ip.start..ip.end], udp));
             frame[place].copy_from_slice(&after);
-            // UDP's checksum, where there is one, covers the ICRC.
+            // The UDP checksum, if there is one, covers the ICRC.
             update_udp(frame, ip.start + udp, &before, &after);
         }
     }
@@ -120,13 +120,13 @@ impl Rewriting {
     }
 }
 
-/// Changes the checksum there, after bytes that it covers were replaced by others.
+/// Updates the checksum at `at` after bytes that it covers were replaced.
 fn update(frame: &mut [u8], at: usize, before: &[u8], after: &[u8]) {
     let Some(checksum) = word(frame, at) else { return };
     frame[at..at + 2].copy_from_slice(&updated(checksum, before, after).to_be_bytes());
 }
 
-/// Likewise, of the datagram that begins there. 0 says that there is none, and a sum of 0 is written as its other form.
+/// Updates the checksum of the UDP datagram at `udp`. 0 means no checksum, and a sum of 0 is written as 0xffff.
 fn update_udp(frame: &mut [u8], udp: usize, before: &[u8], after: &[u8]) {
     let at = udp + 6;
     if word(frame, at) == Some(0) {
@@ -138,14 +138,14 @@ fn update_udp(frame: &mut [u8], udp: usize, before: &[u8], after: &[u8]) {
     }
 }
 
-/// Where the UDP header of a RoCEv2 packet begins, from the IP header on.
+/// Returns the start of a RoCEv2 packet's UDP header, relative to the IP header.
 fn roce_udp(frame: &[u8], ip: &Ip) -> Option<usize> {
     let Transport::Udp(at) = ip.transport else { return None };
     let is_roce = word(frame, at + 2) == Some(ROCE) && ip.end >= at + 8 + 12 + 4;
     is_roce.then(|| at - ip.start)
 }
 
-/// The address with the first bits of another, if it has those of `old`.
+/// Returns the address with its first bits replaced by those of `new`, if they match `old`.
 fn mapped(field: &[u8], old: &[u8], new: &[u8], bits: u8) -> Option<Vec<u8>> {
     if field.len() != old.len() {
         return None;

@@ -1,4 +1,4 @@
-//! When each frame of a capture is to leave.
+//! Schedule of a capture's frames.
 
 use std::ops::Range;
 
@@ -7,7 +7,7 @@ use weir_units::{BitRate, Bytes, FCS_BYTES, Serialiser, Span, WIRE_OVERHEAD_BYTE
 
 use crate::capture::{Capture, Stamp};
 
-/// The frames of a capture, each with the instant at which it is due.
+/// Frames of a capture with their due times.
 #[derive(Clone, Debug)]
 pub struct Schedule {
     frames: Vec<Due>,
@@ -17,28 +17,28 @@ pub struct Schedule {
     is_timed: bool,
 }
 
-/// A frame that is to leave.
+/// Frame with its due time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Due {
-    /// When, after the start of all traces that are replayed together.
+    /// Due time, after the start of all traces that are replayed together.
     pub at: Span,
     start: usize,
-    /// Its length, without FCS.
+    /// Length in bytes, without FCS.
     pub bytes: u32,
 }
 
-/// Frames that the trace has earlier than the port's line can carry them.
+/// Frames that the port's line delays.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LineLimit {
-    /// How many are put off.
+    /// Number of frames put off.
     pub frames: u64,
-    /// For how long at most.
+    /// Longest delay.
     pub longest: Span,
 }
 
 impl Schedule {
-    /// Spreads the frames over time. `origin` is the instant of the captures' clock at which all of them start; `line` the rate of the
-    /// port, where it is known. No two frames are due nearer to each other than that line carries them.
+    /// Schedules the frames. `origin` is the instant of the captures' clock at which all of them start; `line` is the rate of the port,
+    /// if known. Frames are at least their serialization time on that line apart.
     pub fn new(capture: Capture, pace: ReplayPace, line: Option<BitRate>, origin: Stamp) -> Schedule {
         let (captured, bytes) = capture.into_bytes();
         let line = line.map(Serialiser::new);
@@ -72,7 +72,7 @@ impl Schedule {
         }
         let last = frames.last().map_or(Span::ZERO, |frame| frame.at);
         let first = frames.first().map_or(Span::ZERO, |frame| frame.at);
-        // What comes behind the last frame before the first comes again: as much as between two frames on average.
+        // Gap from the last frame to the first one of the next repetition: the mean gap between frames.
         let gap = match frames.len() as u64 {
             0 | 1 => Span::ZERO,
             frames => last.saturating_sub(first).divided_by(frames - 1),
@@ -82,28 +82,28 @@ impl Schedule {
         Schedule { frames, bytes, lasts, line_limit, is_timed }
     }
 
-    /// The frames, in the order in which they are due.
+    /// Frames, in the order of their due times.
     pub fn frames(&self) -> &[Due] {
         &self.frames
     }
 
-    /// A frame's bytes, without FCS.
+    /// Bytes of a frame, without FCS.
     #[inline]
     pub fn bytes(&self, frame: &Due) -> &[u8] {
         &self.bytes[frame.start..frame.start + frame.bytes as usize]
     }
 
-    /// From the start to where a trace that is replayed again begins anew.
+    /// Duration from the start to the next repetition of the trace.
     pub fn lasts(&self) -> Span {
         self.lasts
     }
 
-    /// Frames that the line puts off.
+    /// Frames that the line delays.
     pub fn line_limit(&self) -> LineLimit {
         self.line_limit
     }
 
-    /// Whether frames are due at instants of their own; else all leave as fast as the port takes them.
+    /// Whether frames have due times; otherwise they leave as fast as the port takes them.
     pub fn is_timed(&self) -> bool {
         self.is_timed
     }

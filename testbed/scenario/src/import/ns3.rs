@@ -1,4 +1,4 @@
-//! Experiments of the public RDMA simulators on ns-3, made into scenarios: HPCC's (alibaba-edu/High-Precision-Congestion-Control),
+//! Experiments of the public RDMA simulators on ns-3, as scenarios: HPCC's (alibaba-edu/High-Precision-Congestion-Control),
 //! ConWeave's (conweave-project/conweave-ns3) and those of inet-tub/ns3-datacenter.
 //!
 //! ```no_run
@@ -9,7 +9,7 @@
 //! # Ok::<(), weir_scenario::import::ImportErrors>(())
 //! ```
 //!
-//! `docs/IMPORT.md` has what becomes of what.
+//! `docs/IMPORT.md` lists how each key is mapped.
 
 mod arguments;
 mod config;
@@ -46,31 +46,31 @@ pub use script::{CommandLine, command_lines};
 pub use sources::Sources;
 pub use text::Source;
 
-/// What a caller chooses.
+/// Options of an import.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// The scenario file's name without `.toml`: files beside it begin with it.
+    /// Name of the scenario file without `.toml`; the names of its further files begin with it.
     pub stem: String,
-    /// A preset of [`CongestionControl`](weir_nic::host::CongestionControl) in place of CC_MODE.
+    /// Preset of [`CongestionControl`](weir_nic::host::CongestionControl) in place of CC_MODE.
     pub congestion_control: Option<String>,
-    /// The command line of inet-tub's program, which goes before the configuration.
+    /// Command line of inet-tub's program, which precedes the configuration.
     pub arguments: Option<Arguments>,
-    /// Whether frames take whole nanoseconds, as in the simulator.
+    /// Whether serialization times are cut to whole nanoseconds, as in the simulator.
     pub cuts_times: bool,
 }
 
-/// Whose simulator the files are for. Its switches and hosts have properties that no file says.
+/// Simulator that the files are for. Each has built-in settings of its switches and hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Simulator {
-    /// HPCC's, and those made from it without another's marks.
+    /// HPCC's simulator, and simulators derived from it without another's marks.
     Hpcc,
-    /// ConWeave's: FLOWGEN_START_TIME, LB_MODE, flows without a dport.
+    /// ConWeave's simulator: FLOWGEN_START_TIME, LB_MODE, flows without a dport.
     ConWeave,
-    /// inet-tub's: a longer first line of the topology.
+    /// Simulator of inet-tub, whose topology has a longer first line.
     InetTub,
 }
 
-/// All that is known of an experiment.
+/// Inputs of an import.
 struct Experiment {
     simulator: Simulator,
     config: Config,
@@ -84,18 +84,17 @@ struct Experiment {
     workloads: Vec<Workload>,
     /// Classes of flows, which are lossless under PFC.
     classes: Vec<u8>,
-    /// Whether acknowledgements wait with data in switches.
+    /// Whether acknowledgements are queued with data in switches.
     has_low_acks: bool,
-    /// Whether frames take whole nanoseconds.
     cuts_times: bool,
-    /// Tables of TCP in `[nic]`, where there is TCP.
+    /// TCP tables of `[nic]`, if there is TCP.
     tcp: Vec<(&'static str, Vec<(&'static str, String)>)>,
 }
 
-/// Makes a scenario.
+/// Builds a scenario.
 ///
 /// # Errors
-/// Errors of a file, and settings that can't be a scenario of Weir.
+/// Errors of a file, and settings that Weir can't simulate.
 pub fn import(sources: &Sources, options: &Options) -> Result<Imported, ImportErrors> {
     let mut report = Report { left: sources.left.clone(), ..Report::default() };
     let mut topology = Topology::parse(&sources.topology)?;
@@ -208,7 +207,7 @@ impl Simulator {
         }
     }
 
-    /// In words.
+    /// Returns the simulator's name in messages.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Simulator::Hpcc => "HPCC's simulator",
@@ -218,8 +217,8 @@ impl Simulator {
     }
 }
 
-/// Makes hosts of one link each of those with several, and leaves idle ones out where a switch has no port for them. Returns how
-/// many are left out.
+/// Turns each further link of a host into a host of its own, and leaves out idle ones for which a switch has no port. Returns the number
+/// left out.
 fn fit_hosts(
     file: &str,
     topology: &mut Topology,
@@ -264,7 +263,7 @@ fn fit_hosts(
     Ok(idle.len())
 }
 
-/// PACKET_PAYLOAD_SIZE, which frames of any Ethernet must carry.
+/// Reads PACKET_PAYLOAD_SIZE, which frames of any Ethernet must carry.
 fn payload(config: &Config) -> Result<u64, ImportErrors> {
     let payload = config.numbers.get("PACKET_PAYLOAD_SIZE").copied().unwrap_or(1_000);
     if (64..=9_000).contains(&payload) {
@@ -275,7 +274,7 @@ fn payload(config: &Config) -> Result<u64, ImportErrors> {
     Err(ImportErrors::one(&config.file, line, problem, "write 64 to 9000, like 1000"))
 }
 
-/// Poisson arrivals with the sizes of a distribution, where there is no list.
+/// Returns Poisson arrivals with the sizes of a distribution, for lack of a list.
 fn of_sizes(sizes: &Source, config: &Config, options: &Options, report: &mut Report) -> Result<Workload, ImportErrors> {
     SizeCdf::parse(&sizes.text).map_err(|error| {
         let problem = format!("this is no distribution of sizes: {error}");
@@ -343,7 +342,7 @@ fn tell_of_files(
 }
 
 impl Experiment {
-    /// The share of a link's packets that are lost, in units of 10^-9.
+    /// Loss rate of a link's packets, in units of 10^-9.
     fn loss_ppb(&self, link: &Link) -> u64 {
         let of_all = self.config.shares.get("ERROR_RATE_PER_LINK").copied().unwrap_or(0);
         if link.loss_ppb > 0 { link.loss_ppb } else { of_all }
@@ -377,7 +376,7 @@ impl Experiment {
         }
     }
 
-    /// Keys that no other part tells of.
+    /// Reports the keys that no other part reports.
     fn tell_of_keys(&self, report: &mut Report) {
         let config = &self.config;
         let line = |key: &str| config.line(key).unwrap_or(1);
@@ -435,7 +434,6 @@ impl Experiment {
     }
 }
 
-/// Two nodes, the smaller first.
 fn sorted(mut ends: [u32; 2]) -> [u32; 2] {
     ends.sort();
     ends

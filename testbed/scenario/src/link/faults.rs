@@ -1,4 +1,4 @@
-//! Injected faults: frames that a link loses, corrupts, doubles, or delivers out of order.
+//! Injected faults: frames that a link loses, corrupts, duplicates, or delivers out of order.
 
 use std::collections::VecDeque;
 
@@ -9,77 +9,77 @@ use weir_wire::rocev2::Dscp;
 use super::LinkFrame;
 use crate::workload::Rng;
 
-/// What goes wrong in one direction of a link; nothing by default.
+/// Faults in one direction of a link; none by default.
 ///
-/// A frame has one fault at most: the probabilities are shares of one throw, and what they have beyond a million together is
-/// cut off the later ones.
+/// A frame has at most one fault. The probabilities are shares of one random number; if their sum exceeds a million, the later ones are
+/// cut off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// Frames that may have faults.
     pub frames: ChosenFrames,
-    /// Frames in a million that are lost.
+    /// Lost frames, in a million.
     pub loss_ppm: u32,
-    /// Frames in a million that are corrupted: the MAC at the far end drops them for their FCS.
+    /// Corrupted frames, in a million: the MAC at the far end drops them by their FCS.
     pub corruption_ppm: u32,
-    /// Frames in a million that come twice.
+    /// Duplicated frames, in a million.
     pub duplication_ppm: u32,
-    /// Frames in a million that are held back.
+    /// Frames held back, in a million.
     pub reordering_ppm: u32,
-    /// For how long.
+    /// Delay of frames that are held back.
     pub hold_back: HoldBack,
-    /// Frames that enter from then on have faults,
+    /// Start of the faults: earlier frames have none.
     pub from: Time,
-    /// and until then; what is held back goes on after that too.
+    /// End of the faults; a frame that is held back leaves at its own time, even after this.
     pub until: Time,
-    /// Where the throws begin: the same faults for the same seed and frames.
+    /// Seed: the same seed and frames have the same faults.
     pub seed: u64,
 }
 
-/// Which frames may have faults.
+/// Selection of the frames that may have faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChosenFrames {
     /// MAC control frames: PAUSE, PFC, credits.
     #[default]
     Control,
-    /// All others.
+    /// All other frames.
     Data,
-    /// IPv4 frames with this code point.
+    /// IPv4 frames with this DSCP.
     DataWith(Dscp),
 }
 
-/// How long a frame is held back that is to come out of order.
+/// Delay of a frame that is to arrive out of order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HoldBack {
-    /// Until the next chosen frame has passed; so long if none does. Only one frame is held at a time.
+    /// The frame leaves after the next chosen frame, or after this time at the latest. Only one frame is held at a time.
     UntilNext(Span),
-    /// So long, whatever passes meanwhile.
+    /// Fixed delay, whichever frames pass meanwhile.
     For(Span),
 }
 
-/// What has gone wrong.
+/// Counters of faults.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct FaultCounters {
     /// Frames that might have had a fault.
     pub chosen: u64,
-    /// Frames lost among these.
+    /// Frames lost.
     pub lost: u64,
-    /// Frames corrupted. Whoever sent one has taken the link's time for it, and nobody has received it.
+    /// Frames corrupted: they take the link's time, and nobody receives them.
     pub corrupted: u64,
-    /// Frames that came twice.
+    /// Frames duplicated.
     pub doubled: u64,
     /// Frames held back.
     pub reordered: u64,
 }
 
-/// Carries out a [`FaultPlan`].
+/// Fault injector of one direction of a link.
 ///
-/// Call [`Faults::handle`] for each frame that enters, and [`Faults::poll`] until it returns `None`, again at
-/// [`Faults::next_wakeup`]. Nothing is allocated on the way of a frame.
+/// Call [`Faults::handle`] for each frame that enters, and [`Faults::poll`] until it returns `None`, again at [`Faults::next_wakeup`].
+/// Nothing is allocated per frame.
 #[derive(Debug)]
 pub struct Faults<T> {
     plan: FaultPlan,
     throws: Rng,
-    /// Frames held back, with the instant at which each goes on at the latest, the first one first.
+    /// Frames held back, each with the latest instant of its release, the first one first.
     held: VecDeque<(Time, T)>,
     counters: FaultCounters,
 }
@@ -96,13 +96,13 @@ enum Fate {
 const MILLION: u32 = 1_000_000;
 
 impl FaultPlan {
-    /// Whether nothing can go wrong.
+    /// Whether the plan has no faults.
     pub fn is_none(&self) -> bool {
         let faulty_ppm = [self.loss_ppm, self.corruption_ppm, self.duplication_ppm, self.reordering_ppm];
         faulty_ppm == [0; 4] || self.until <= self.from
     }
 
-    /// For how long a frame may be held back.
+    /// Returns the longest time for which a frame may be held back.
     pub(crate) fn longest_hold(&self) -> Span {
         let span = self.hold_back.span();
         if self.is_none() || self.reordering_ppm == 0 { Span::ZERO } else { span }
@@ -110,7 +110,7 @@ impl FaultPlan {
 }
 
 impl ChosenFrames {
-    /// Whether a frame is one of them.
+    /// Whether a frame is selected.
     pub fn includes(self, frame: &impl LinkFrame) -> bool {
         match self {
             ChosenFrames::Control => frame.is_control(),
@@ -130,12 +130,12 @@ impl<T: State + Blank> State for Faults<T> {
 }
 
 impl<T> Faults<T> {
-    /// Frames that come out for one that enters, at most: that one, its double, and one that was held back for it.
+    /// Maximum number of frames that leave for one that enters: that one, its duplicate, and one that was held back for it.
     pub const OUT_MAX: usize = 3;
-    /// Frames held back at most; while there are so many, others pass.
+    /// Maximum number of frames held back. While it is reached, other frames are not held.
     pub const HELD_MAX: usize = 64;
 
-    /// Carries out this plan.
+    /// Creates an injector for this plan.
     pub fn new(plan: FaultPlan) -> Faults<T> {
         let held = if plan.is_none() { 0 } else { Self::HELD_MAX };
         Faults {
@@ -146,8 +146,8 @@ impl<T> Faults<T> {
         }
     }
 
-    /// Takes a frame that enters at `now`, which must not be earlier than at the call before, and hands `out` what goes on.
-    /// `is_chosen` says whether [`FaultPlan::frames`] includes it; `copy` doubles it, or can't.
+    /// Takes a frame that enters at `now`, and passes to `out` the frames that go on. `now` must not be earlier than in the call before.
+    /// `is_chosen` says whether [`FaultPlan::frames`] includes the frame; `copy` duplicates it, or can't.
     pub fn handle(
         &mut self,
         now: Time,
@@ -208,35 +208,35 @@ impl<T> Faults<T> {
         Fate::Pass
     }
 
-    /// Frames held back.
+    /// Number of frames held back.
     pub fn held(&self) -> usize {
         self.held.len()
     }
 
-    /// The next frame that has been held back for long enough.
+    /// Returns the next frame whose delay is over.
     pub fn poll(&mut self, now: Time) -> Option<T> {
         let (until, _) = self.held.front()?;
         if *until <= now { self.held.pop_front().map(|(_, frame)| frame) } else { None }
     }
 
-    /// When the next frame has been held back for long enough; [`Time::NEVER`] if none is held.
+    /// Returns the instant at which the next frame is released; [`Time::NEVER`] if none is held.
     pub fn next_wakeup(&self) -> Time {
         self.held.front().map_or(Time::NEVER, |(until, _)| *until)
     }
 
-    /// Faults that the link has.
+    /// Plan of the link's faults.
     pub fn plan(&self) -> &FaultPlan {
         &self.plan
     }
 
-    /// What has gone wrong.
+    /// Returns the fault counters.
     pub fn counters(&self) -> FaultCounters {
         self.counters
     }
 }
 
 impl HoldBack {
-    /// The longest.
+    /// Maximum delay.
     fn span(self) -> Span {
         match self {
             HoldBack::UntilNext(span) | HoldBack::For(span) => span,
@@ -250,7 +250,7 @@ impl Default for HoldBack {
     }
 }
 
-/// One of the numbers below a million.
+/// Random number below a million.
 fn below_million(throws: &mut Rng) -> u32 {
     (((throws.next_u64() >> 32) * u64::from(MILLION)) >> 32) as u32
 }
@@ -270,7 +270,7 @@ mod tests {
         FaultPlan { until: Time::NEVER, ..plan }
     }
 
-    /// What comes out for each of the frames 0, 1, ... that enter a microsecond apart; then what is left.
+    /// Returns the frames that leave for frames 0, 1, ... that enter a microsecond apart, then those that remain.
     fn passage(plan: FaultPlan, frames: u32) -> (Vec<u32>, FaultCounters) {
         let mut faults = Faults::new(plan);
         let mut out = Vec::new();
@@ -362,8 +362,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the plan: what comes out is what went in, less the lost and with the doubles, by the counters; outside
-        /// the time window all pass; and the same seed does the same again.
+        /// Output equals input minus losses plus duplicates, by the counters, for any plan. Outside the time window all frames pass. The
+        /// same seed has the same faults.
         #[test]
         fn every_frame_is_accounted_for(
             shares in prop::array::uniform4(0..400_000u32), seed: u64, hold in 1..20_000u64, until_next: bool, window in (0..200u64, 0..200u64),
@@ -400,7 +400,7 @@ mod tests {
         #[test]
         fn shares_are_kept(ppm in 0..=MILLION, seed: u64) {
             let (_, counters) = passage(always(FaultPlan { loss_ppm: ppm, seed, ..FaultPlan::default() }), 20_000);
-            // Eight standard deviations of 20,000 throws, at most.
+            // Eight standard deviations of 20,000 draws, at most.
             prop_assert!(counters.lost.abs_diff(u64::from(ppm) * 20_000 / u64::from(MILLION)) < 570);
         }
     }

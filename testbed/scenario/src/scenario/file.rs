@@ -1,7 +1,7 @@
-//! A scenario as a file: a topology, its hosts and flows, and runs that differ in the switches' settings.
+//! Scenario files: a topology, its hosts and flows, and runs that differ in the switches' settings.
 //!
-//! Each run makes the switches' own files out of the scenario's, and reads them as any switch's file is read, so that every rule
-//! of theirs holds; what is wrong is told at the scenario's line. `docs/SCENARIOS.md` is the reference.
+//! Each run writes the switches' own files from the scenario's, and reads them as any switch file, so that all their rules hold. Errors
+//! are reported at the scenario's line. `docs/SCENARIOS.md` is the reference.
 
 mod assemble;
 mod build;
@@ -45,7 +45,7 @@ use keys::format;
 use messages::Terms;
 use plan::{Ground, ScenarioPlan};
 
-/// The expected outcome of a run; any other is a failure.
+/// Expected outcome of a run; any other is a failure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Expectation {
     /// `expect = "flow"`: no deadlock.
@@ -57,60 +57,60 @@ pub enum Expectation {
     Either,
 }
 
-/// Every table with its keys, in the order of the reference; the file's top level has an empty name.
+/// Returns every table with its keys, in the order of the reference; the file's top level has an empty name.
 pub fn known_keys() -> impl Iterator<Item = (&'static str, &'static [&'static str])> {
     format().tables.iter().map(|table| (table.name, table.keys))
 }
 
-/// Whether a name is a key of `[nic]`, flows or workloads, so that no kind of congestion control can have a table of that name.
+/// Whether a name is a key of `[nic]`, flows or workloads, and hence can't name a table of a congestion control.
 pub fn is_key(name: &str) -> bool {
     keys::is_beside_kinds(name)
 }
 
-/// One run of a scenario's file.
+/// Run of a scenario file.
 #[derive(Clone, Debug)]
 pub struct ScenarioRun {
-    /// Its name, in words.
+    /// Name of the run.
     pub name: String,
-    /// What runs. Where the file has no time dilation, it has one by which most machines follow the fastest link.
+    /// Scenario of the run. If the file has no time dilation, one at which most machines keep up with the fastest link.
     pub scenario: Scenario,
-    /// What the file expects to come of it.
+    /// Outcome that the file expects.
     pub expects: Expectation,
-    /// The time dilation that the file asks for; `None` leaves it to whoever knows the machine: [`ScenarioRun::dilated`].
+    /// Time dilation of the file; `None` leaves it to a caller that knows the machine: [`ScenarioRun::dilated`].
     pub time_dilation: Option<u32>,
     plan: Arc<ScenarioPlan>,
     number: usize,
 }
 
 impl ScenarioRun {
-    /// This run at another time dilation, on which the default of `[pfc] reaction` depends, and with it headroom and τ.
+    /// Returns the run's scenario at another time dilation. The default of `[pfc] reaction` depends on it, and with it headroom and τ.
     ///
     /// # Errors
-    /// What no longer fits.
+    /// Settings that do not fit this time dilation.
     pub fn dilated(&self, time_dilation: u32) -> Result<Scenario, ConfigErrors> {
         self.on(Ground { time_dilation, real: None })
     }
 
-    /// This run at a time dilation with the hosts real that say how they are reached, on ports of this machine.
+    /// Returns the run's scenario at a time dilation, on this machine's `ports`. Hosts that declare their access are real.
     ///
     /// # Errors
-    /// What no longer fits.
+    /// Settings that do not fit this time dilation.
     pub fn with_real_hosts(&self, time_dilation: u32, ports: &RealPorts) -> Result<Scenario, ConfigErrors> {
         self.on(Ground { time_dilation, real: Some(ports) })
     }
 
-    /// Whether any host says how it is reached.
+    /// Whether any host declares its access.
     pub fn has_real_hosts(&self) -> bool {
         self.plan.topology.hosts.iter().any(|host| host.real.is_some())
     }
 
-    /// Whether a guest is booted for it, where its hosts are real.
+    /// Whether a guest is booted if hosts are real.
     pub fn boots_guests(&self) -> bool {
         let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
         real.any(|real| matches!(real.reach, Reach::Vm { .. }))
     }
 
-    /// Whether a machine is reached by ssh, where its hosts are real: it goes by real time.
+    /// Whether a host is a machine that ssh reaches; the run is then in real time.
     pub fn has_machines(&self) -> bool {
         let mut real = self.plan.topology.hosts.iter().filter_map(|host| host.real.as_ref());
         real.any(|real| matches!(real.reach, Reach::Ssh { .. }))
@@ -126,28 +126,28 @@ impl ScenarioRun {
     }
 }
 
-/// Reads and checks a scenario's file, and the switches' files that it names. The runs stand in its order; there is one at
-/// least.
+/// Reads and checks a scenario file, and the switches' files that it names. The runs are in the file's order, at least one.
 ///
 /// # Errors
-/// All that is wrong with it, or that a file can't be read.
+/// All errors of the file, or that it can't be read.
 pub fn load(path: &Path) -> Result<Vec<ScenarioRun>, ConfigErrors> {
     let text = read_file(path, &format())?;
     parse(path, &text)
 }
 
-/// Checks a text that stands for the file at `path`: files that it names are beside that one.
+/// Checks the text of the file at `path`; files that the text names are in its folder.
 ///
 /// # Errors
-/// As [`load`].
+/// Those of [`load`].
 pub fn parse(path: &Path, text: &str) -> Result<Vec<ScenarioRun>, ConfigErrors> {
     parse_sharing(path, text, &Drawn::default())
 }
 
-/// Does what [`parse`] does, with messages that were drawn for another text if this text's are the same: for texts of which there are many.
+/// Checks a text like [`parse`], and reuses messages that were drawn for another text if this text's are the same: for large sets of
+/// texts.
 ///
 /// # Errors
-/// As [`load`].
+/// Those of [`load`].
 pub fn parse_sharing(path: &Path, text: &str, drawn: &Drawn) -> Result<Vec<ScenarioRun>, ConfigErrors> {
     let name = path.display().to_string();
     let ((plan, scenarios), _) = read_text(&name, text, &format(), |root| read(root, path, drawn))?;
@@ -163,15 +163,15 @@ pub fn parse_sharing(path: &Path, text: &str, drawn: &Drawn) -> Result<Vec<Scena
     Ok(scenarios.into_iter().enumerate().map(run).collect())
 }
 
-/// The fabric of a text's `[topology]`, with the links that failed, and nothing else of the text: for thousands of networks of which few run.
-/// `None` if there is none, or with anything that is wrong with it.
+/// Returns the fabric of a text's `[topology]`, with its failed links; the rest of the text is not read. For thousands of networks of
+/// which few run. `None` if the table is missing or has errors.
 pub fn fabric(path: &Path, text: &str) -> Option<Fabric> {
     let read = |root: &Table<'_>| fabrics::fabric(&root.table("topology", "topology"));
     let (fabric, _) = read_text(&path.display().to_string(), text, &format(), read).ok()?;
     fabric
 }
 
-/// Reads the file, and makes all its runs where its topology is good. Faults are in the document.
+/// Reads the file, and builds all its runs if its topology is valid. Errors are in the document.
 fn read(root: &Table<'_>, path: &Path, drawn: &Drawn) -> (ScenarioPlan, Vec<Scenario>) {
     let mut plan = ScenarioPlan::read(root, path);
     let mut scenarios = Vec::new();

@@ -1,45 +1,45 @@
-//! Hosts that are real: how they are reached, and what sends their flows.
+//! Real hosts: access to them, and the tools that send their flows.
 
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 
 use weir_nic::host::Verb;
 
-/// How a real host is reached.
+/// Access to a real host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reach {
-    /// `"vm"`: a guest that is booted for the runs, at a vhost-user port.
+    /// `"vm"`: a guest at a vhost-user port, booted for the runs.
     Vm {
-        /// Its memory.
+        /// Memory in MB.
         memory_mb: u64,
-        /// Queue pairs of its NIC; frames of class c leave by queue c modulo this.
+        /// Queue pairs of the guest's NIC; frames of class c use queue c modulo this number.
         queues: u8,
     },
-    /// `"netns"`: a network namespace of this machine, made for the runs, at a veth pair.
+    /// `"netns"`: a network namespace of this machine at a veth pair, created for the runs.
     Netns,
     /// `"ssh"`: a machine that `ssh` reaches, cabled to the port's device.
     Ssh {
-        /// As ssh has it: `root@server1`.
+        /// SSH target: `root@server1`.
         target: String,
-        /// Its interface on the cable.
+        /// Interface at the cable.
         interface: String,
-        /// Its RDMA device; by default the one that is on the interface.
+        /// RDMA device; by default that of the interface.
         rdma: Option<String>,
-        /// Its address on the interface; by default the scenario's.
+        /// IP address of the interface; by default the scenario's.
         ip: Option<Ipv4Addr>,
     },
 }
 
-/// A host and how it is reached.
+/// Host, and the access to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RealHost {
-    /// How.
+    /// Access to the host.
     pub reach: Reach,
-    /// Whether Weir's NIC stands between the host and the switch's port; a machine that ssh reaches has its own.
+    /// Whether Weir's NIC model is between the host and the switch's port; a machine that ssh reaches has its own NIC.
     pub has_nic_model: bool,
 }
 
-/// A test of perftest.
+/// Test of perftest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PerfTest {
     /// `ib_write_bw`.
@@ -53,42 +53,42 @@ pub enum PerfTest {
     SendLat,
 }
 
-/// What sends a flow between real hosts that is no TCP.
+/// Test and parameters of a flow of perftest between real hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowTool {
     /// The test.
     pub test: PerfTest,
-    /// Its queue pairs.
+    /// Number of queue pairs.
     pub queue_pairs: u16,
-    /// Messages that the receiver of `ib_send_bw` has buffers for; as many as perftest has by itself if `None`.
+    /// Messages for which the receiver of `ib_send_bw` has buffers; `None` for perftest's default.
     pub receive_depth: Option<u16>,
 }
 
-/// What of a scenario is real: by the places of its hosts and flows.
+/// Real part of a scenario, by the places of its hosts and flows.
 #[derive(Clone, Debug, Default)]
 pub struct RealPlan {
-    /// The hosts that are; none that is emulated.
+    /// Real hosts; `None` for an emulated host.
     pub hosts: Vec<Option<RealHost>>,
-    /// What sends each flow, if its hosts are real.
+    /// Tool of each flow, if its hosts are real.
     pub flows: Vec<FlowTool>,
-    /// Where their ports are.
+    /// Location of the hosts' ports.
     pub ports: RealPorts,
 }
 
-/// Where the ports of real hosts are on this machine.
+/// Location of the real hosts' ports on this machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RealPorts {
     /// The folder of the sockets.
     pub folder: PathBuf,
-    /// What tells the interfaces of this process from those of others.
+    /// Number that distinguishes the interfaces of this process from those of others.
     pub process: u32,
 }
 
 impl PerfTest {
-    /// All of them.
+    /// All tests.
     pub const ALL: [PerfTest; 4] = [PerfTest::WriteBw, PerfTest::SendBw, PerfTest::ReadBw, PerfTest::SendLat];
 
-    /// The program.
+    /// Name of the program.
     pub fn name(self) -> &'static str {
         match self {
             PerfTest::WriteBw => "ib_write_bw",
@@ -98,7 +98,7 @@ impl PerfTest {
         }
     }
 
-    /// What carries the messages that a host sends.
+    /// Returns the verb that carries a host's messages.
     pub fn verb(self) -> Verb {
         match self {
             PerfTest::WriteBw | PerfTest::ReadBw => Verb::Write,
@@ -114,7 +114,7 @@ impl Default for FlowTool {
 }
 
 impl Reach {
-    /// As in the file.
+    /// Returns the name in the file.
     pub fn name(&self) -> &'static str {
         match self {
             Reach::Vm { .. } => "vm",
@@ -125,19 +125,19 @@ impl Reach {
 }
 
 impl RealPorts {
-    /// The socket of a guest's port, by the host's place.
+    /// Path of the socket of a guest's port, by the host's place.
     pub fn socket(&self, host: usize) -> PathBuf {
         self.folder.join(format!("h{host}.sock"))
     }
 
-    /// The switch's end of a namespace's veth pair, by the host's place.
+    /// Name of the switch's end of a namespace's veth pair, by the host's place.
     pub fn interface(&self, host: usize) -> String {
         format!("wr{}n{host}", self.process)
     }
 }
 
 impl RealPlan {
-    /// Whether the host of this place is real.
+    /// Whether this host is real.
     pub fn is_real(&self, host: usize) -> bool {
         self.hosts.get(host).is_some_and(Option::is_some)
     }

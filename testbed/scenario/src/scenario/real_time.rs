@@ -1,15 +1,15 @@
-//! Scenarios that real frames can't run.
+//! Scenarios that need virtual time.
 
 use weir_nic::host::{FrameSizes, Transport};
 use weir_units::{FrameTimes, LINK_OVERHEAD, PortSet};
 
 use super::{FlowPlan, HostPlan, Scenario};
 
-/// Messages of workloads with real frames.
+/// Maximum number of workloads' messages with real frames.
 const REAL_MESSAGES_MAX: usize = 10_000;
 
 impl Scenario {
-    /// What of the scenario real frames can't do, in a sentence; `None` if it runs in real time too.
+    /// Describes the scenario's features that need virtual time, in a sentence; `None` if the scenario can run in real time.
     pub fn needs_virtual_time(&self) -> Option<String> {
         let of_routes = || {
             let what = "its switches choose among ports of equal cost, which takes virtual time";

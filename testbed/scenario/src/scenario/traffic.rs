@@ -1,4 +1,4 @@
-//! Messages of workloads, and what carries them.
+//! Messages of workloads, and their transport.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -9,40 +9,40 @@ use weir_wire::rocev2::Dscp;
 
 use crate::workload::{ClosedLoop, Message};
 
-/// Messages of one kind.
+/// Messages of a workload, with their transport.
 #[derive(Clone, Debug)]
 pub struct TrafficPlan {
-    /// Its name.
+    /// Name of the workload.
     pub name: String,
-    /// Class, for flow control: the one that the switches give to `dscp`.
+    /// Class, for flow control: that of `dscp` in the switches.
     pub class: Class,
-    /// Code point of its frames.
+    /// DSCP of the frames.
     pub dscp: Dscp,
-    /// What carries it.
+    /// Transport of the messages.
     pub transport: Transport,
-    /// What controls its senders' rates, of RDMA.
+    /// Congestion control of RDMA senders.
     pub congestion_control: CongestionControl,
-    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    /// Number of packets of a message per acknowledgement; the last packet always has one. `None`: only the last.
     pub ack_every: Option<NonZeroU32>,
-    /// Go-back-N, with this timeout; `None`: nothing is sent again.
+    /// Timeout of go-back-N; `None` for no retransmission.
     pub retransmission: Option<Span>,
-    /// The destination port that `fct.txt` has of its messages, where one is given.
+    /// Destination port of the messages in `fct.txt`, if given.
     pub dport: Option<u16>,
-    /// Its messages.
+    /// Messages of the workload.
     pub sends: Sends,
 }
 
-/// What a workload sends.
+/// Messages that a workload sends.
 #[derive(Clone, Debug)]
 pub enum Sends {
-    /// A list, by the messages' starts.
+    /// List of messages, by start.
     List(Arc<[Message]>),
-    /// Messages that hosts begin when others have been acknowledged.
+    /// Closed loop: hosts begin messages on acknowledgements of others.
     ClosedLoop(Arc<ClosedLoop>),
 }
 
 impl Sends {
-    /// The messages of a list, by their start; a closed loop has none before it runs.
+    /// Returns the messages of a list, by start; none of a closed loop.
     pub fn messages(&self) -> &[Message] {
         match self {
             Sends::List(messages) => messages,
@@ -50,7 +50,7 @@ impl Sends {
         }
     }
 
-    /// The closed loop, if it is one.
+    /// Returns the closed loop, if it is one.
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
         match self {
             Sends::List(_) => None,
@@ -60,7 +60,7 @@ impl Sends {
 }
 
 impl TrafficPlan {
-    /// Leaves out what starts from `end` on.
+    /// Removes messages that start at `end` or later.
     pub fn end_at(&mut self, end: Time) {
         match &mut self.sends {
             Sends::List(messages) => {
@@ -73,22 +73,22 @@ impl TrafficPlan {
         }
     }
 
-    /// [`Sends::messages`].
+    /// See [`Sends::messages`].
     pub fn messages(&self) -> &[Message] {
         self.sends.messages()
     }
 
-    /// [`Sends::closed_loop`].
+    /// See [`Sends::closed_loop`].
     pub fn closed_loop(&self) -> Option<&ClosedLoop> {
         self.sends.closed_loop()
     }
 
-    /// The messages of a list that start before this.
+    /// Returns the messages of a list that start before `end`.
     pub fn before(&self, end: Time) -> &[Message] {
         before(self.messages(), end)
     }
 
-    /// The connection that carries one of its messages. Its ends are left open: the backend that opens it names the two hosts.
+    /// Returns the connection of a message. The backend that opens it sets the two hosts.
     pub fn flow(&self, message: &Message) -> FlowConfig {
         FlowConfig {
             message: message.size,

@@ -1,70 +1,72 @@
-//! Three tiers: pods of two tiers, joined by spines.
+//! Three-tier fabrics: pods of two tiers, joined by spines.
 
 use weir_units::{BitRate, Span};
 
 use super::{Cable, Fabric, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
 
-/// Pods of ToRs and leaves, and spines between the pods: ToRs T0, T1, ... with hosts H0, H1, ... in their order, leaves
-/// L0, L1, ..., both numbered through all pods, and spines S0, S1, ..., as the SPFC paper names them.
+/// Pods of ToRs and leaves, with spines between the pods, named as in the SPFC paper.
 ///
-/// In a pod every ToR is joined with every leaf. A ToR's hosts are on its first ports, then come its leaves; a leaf's
-/// ToRs come before its spines; a spine has its leaves in order. Switches are numbered ToRs, leaves, spines.
+/// ToRs T0, T1, ..., their hosts H0, H1, ..., and leaves L0, L1, ... are numbered through all pods; spines are S0, S1, .... In a pod
+/// every ToR is joined with every leaf.
+///
+/// A ToR's hosts are on its first ports, then come its leaves; a leaf's ToRs come before its spines; a spine has its leaves in order.
+/// Switches are numbered ToRs, leaves, spines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clos {
-    /// How many pods.
+    /// Number of pods.
     pub pods: usize,
-    /// How many ToRs in each.
+    /// Number of ToRs in each pod.
     pub tors_per_pod: usize,
-    /// How many leaves (aggregation switches) in each.
+    /// Number of leaves (aggregation switches) in each pod.
     pub leaves_per_pod: usize,
-    /// How many spines (core switches) in all; a single pod may have none.
+    /// Number of spines (core switches) of the fabric; a single pod may have none.
     pub spines: usize,
-    /// How many hosts on each ToR.
+    /// Number of hosts on each ToR.
     pub hosts_per_tor: usize,
-    /// Which spines a leaf is joined with.
+    /// Spines that each leaf is joined with.
     pub uplinks: Uplinks,
     /// The hosts' links.
     pub host_cable: Cable,
-    /// The links between ToRs and leaves.
+    /// Links between ToRs and leaves.
     pub pod_cable: Cable,
-    /// The links between leaves and spines.
+    /// Links between leaves and spines.
     pub spine_cable: Cable,
 }
 
-/// Which spines a leaf is joined with.
+/// Spines that a leaf is joined with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Uplinks {
-    /// All of them.
+    /// All spines.
     Every,
-    /// Its share: with n leaves in a pod and m spines, a pod's first leaf with the first m/n spines, the second one with
-    /// the next, and so on. The leaves of one number in their pods and their spines are a plane of the fabric.
+    /// The leaf's share: with n leaves in a pod and m spines, a pod's first leaf has the first m/n spines, the second the next, and so
+    /// on. Leaves of equal number in their pods, with their spines, are a plane of the fabric.
     Planes,
 }
 
-/// A fat-tree of switches with k ports each (Al-Fares et al., SIGCOMM 2008): k pods of k/2 edge and k/2 aggregation
-/// switches, (k/2)² core switches, k³/4 hosts, k³/2 links between switches.
+/// Fat-tree of switches with k ports each (Al-Fares et al., SIGCOMM 2008): k pods of k/2 edge and k/2 aggregation switches, (k/2)² core
+/// switches, k³/4 hosts, k³/2 links between switches.
 ///
-/// Names are those of the GFC paper's Fig. 11: edge switches SE1, SE2, ..., aggregation switches SA1, SA2, ..., both
-/// numbered through all pods, core switches SC1, SC2, ... and hosts H0, H1, ...: with k = 4, pod 2 has SE3, SE4, SA3, SA4,
-/// and H4 to H7. SC1 to SC(k/2) are joined with the first aggregation switch of each pod, the next k/2 with the second, and
-/// so on. Ports are in order as [`Clos`] has them.
+/// Names are those of the GFC paper's Fig. 11. Edge switches SE1, SE2, ... and aggregation switches SA1, SA2, ... are numbered through
+/// all pods; core switches are SC1, SC2, ... and hosts H0, H1, .... With k = 4, pod 2 has SE3, SE4, SA3, SA4, and H4 to H7.
+///
+/// SC1 to SC(k/2) are joined with the first aggregation switch of each pod, the next k/2 with the second, and so on. Ports are in the
+/// order of [`Clos`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FatTree {
-    /// The ports of a switch: an even number.
+    /// Number of ports of a switch: an even number.
     pub k: usize,
     /// All links.
     pub cable: Cable,
 }
 
-/// How the switches of the three tiers are called, lowest first, and the number of the first.
+/// Name prefixes of the three tiers' switches, lowest first, and the number of the first switch.
 type TierNames = ([&'static str; 3], usize);
 
 impl Clos {
-    /// The SPFC paper's section VI-D: 8 pods of 4 ToRs and 2 leaves, 4 spines, 512 hosts; 100 Gb/s below ToRs and
-    /// 400 Gb/s above, 2 us each.
+    /// Fabric of the SPFC paper's section VI-D: 8 pods of 4 ToRs and 2 leaves, 4 spines, 512 hosts; 100 Gb/s below ToRs and 400 Gb/s
+    /// above, 2 us each.
     ///
-    /// That each leaf is joined with every spine is how the paper is read here: it does not say. A leaf then has as much
-    /// capacity upward as downward.
+    /// The paper does not say which spines a leaf is joined with; here all, so that a leaf has equal capacity upward and downward.
     pub fn spfc() -> Clos {
         let cable = |gbps| Cable::new(BitRate::gbps(gbps), Span::from_micros(2));
         Clos {
@@ -80,17 +82,17 @@ impl Clos {
         }
     }
 
-    /// The SPFC paper's Fig. 17(a) before L0-T3 and L1-T0 fail: one pod, without spines.
+    /// Fabric of the SPFC paper's Fig. 17(a) before L0-T3 and L1-T0 fail: one pod, without spines.
     #[cfg(test)]
     pub(crate) fn spfc_deadlock() -> Clos {
         Clos { pods: 1, spines: 0, ..Clos::spfc() }
     }
 
-    /// The fabric of the HPCC paper's simulations (Li et al., SIGCOMM 2019, section 5.1): 5 pods of 4 ToRs and 4
-    /// aggregation switches, 16 core switches in four planes, 320 hosts; 100 Gb/s for hosts, 400 Gb/s above, 1 us each.
+    /// Fabric of the HPCC paper's simulations (Li et al., SIGCOMM 2019, section 5.1).
     ///
-    /// Pods and planes are those of the topology file `fat.txt` of the public HPCC simulator, and so is the order: node n
-    /// of that file is host n, and node 320 + n is switch n.
+    /// It has 5 pods of 4 ToRs and 4 aggregation switches, 16 core switches in four planes, 320 hosts; 100 Gb/s for hosts, 400 Gb/s
+    /// above, 1 us each. Pods, planes and order are those of the topology file `fat.txt` of the public HPCC simulator: its node n is host
+    /// n, and its node 320 + n is switch n.
     pub fn hpcc() -> Clos {
         let cable = |gbps| Cable::new(BitRate::gbps(gbps), Span::from_micros(1));
         Clos {
@@ -106,11 +108,11 @@ impl Clos {
         }
     }
 
-    /// The fabric.
+    /// Builds the fabric.
     ///
     /// # Errors
-    /// Without pods, ToRs, leaves or hosts, with several pods and no spines, with spines that planes can't share evenly, or
-    /// with more than a switch has ports.
+    /// There are no pods, ToRs, leaves or hosts; several pods but no spines; spines that planes can't share evenly; or a switch with too
+    /// many ports.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         self.check()?;
         Ok(self.build((["T", "L", "S"], 0)))
@@ -137,7 +139,7 @@ impl Clos {
             };
             check_ports("each spine", self.pods.saturating_mul(leaves_per_spine))?;
         }
-        // The other counts are bounded by what a switch has ports for.
+        // The ports of a switch bound the other counts.
         let switches = self.pods * (self.tors_per_pod + self.leaves_per_pod) + self.spines;
         if switches > SWITCHES_MAX { Err(TopologyError::TooManySwitches(switches)) } else { Ok(()) }
     }
@@ -149,7 +151,7 @@ impl Clos {
         }
     }
 
-    /// The fabric of these parameters, which have been checked.
+    /// Builds the fabric of checked parameters.
     fn build(&self, ([tor, leaf, spine], first): TierNames) -> Fabric {
         let mut fabric = Fabric::new();
         let tors = self.pods * self.tors_per_pod;
@@ -183,12 +185,12 @@ impl Clos {
 }
 
 impl FatTree {
-    /// As in the GFC paper's section 6.2: links of 10 Gb/s and 1 us.
+    /// Fat-tree of the GFC paper's section 6.2: links of 10 Gb/s and 1 us.
     pub fn gfc(k: usize) -> FatTree {
         FatTree { k, cable: Cable::new(BitRate::gbps(10), Span::from_micros(1)) }
     }
 
-    /// The fabric.
+    /// Builds the fabric.
     ///
     /// # Errors
     /// If k is odd, less than 4, or more than a switch has ports.
@@ -231,7 +233,7 @@ mod tests {
         // The first line of the file has 376 nodes, 56 switches and 480 links, hosts' included.
         let hpcc = Clos::hpcc().fabric().unwrap();
         assert_eq!(sizes(&hpcc), (56, 320, 480 - 320));
-        // Links of the file by their place: the first and last between ToRs and aggregation switches, and some above.
+        // Some links of the file by their place: the first and last between ToRs and aggregation switches, and some above.
         let joined = |link: usize| hpcc.links[link].ends.map(|end| end.switch + 320);
         let expected = [(0, [320, 340]), (79, [339, 359]), (80, [340, 360]), (84, [341, 364]), (159, [359, 375])];
         expected.into_iter().for_each(|(link, ends)| assert_eq!(joined(link), ends));

@@ -1,9 +1,9 @@
-//! Cyclic buffer dependency: whether the ways through a fabric can lock each other up.
+//! Cyclic buffer dependency: whether the paths through a fabric can deadlock.
 //!
-//! A frame that leaves switch A by port p waits in the buffer of the switch behind it, B, until it can leave B by port q:
-//! p depends on q. With lossless links, a cycle of such dependencies is what a deadlock takes (Dally and Seitz, IEEE
-//! Transactions on Computers 1987; cyclic buffer dependency, CBD, in the GFC, DSH and SPFC papers). Ports toward hosts
-//! depend on nothing. Whether a deadlock comes about is up to the traffic: see [`weir_results::deadlock`].
+//! A frame that leaves switch A by port p waits in the buffer of the next switch, B, until it can leave B by port q: p depends on q. With
+//! lossless links, a deadlock requires a cycle of such dependencies (Dally and Seitz, IEEE Transactions on Computers 1987; cyclic buffer
+//! dependency, CBD, in the GFC, DSH and SPFC papers). Ports toward hosts depend on nothing. The traffic decides on the deadlock: see
+//! [`weir_results::deadlock`].
 
 use petgraph::algo::{astar, kosaraju_scc};
 use petgraph::graphmap::DiGraphMap;
@@ -12,21 +12,20 @@ use super::routes::{Routes, Row};
 use crate::place::PortPlace;
 
 impl Routes {
-    /// A cycle among the ports on all shortest ways between all pairs of hosts: each depends on the next one, and the last
+    /// Returns a cycle among the ports on all shortest paths between all pairs of hosts: each port depends on the next one, and the last
     /// on the first. `None` if there is no cycle, and hence no deadlock.
     ///
-    /// If there are several, it is a shortest one through the lowest port of all that are in a cycle.
+    /// Of several cycles, it is a shortest one through the lowest port that is in a cycle.
     pub fn cyclic_dependency(&self) -> Option<Vec<PortPlace>> {
         cycle(Dependencies::of_all(self).pairs())
     }
 
-    /// Whether [`Routes::cyclic_dependency`] finds one, in a fraction of its time.
+    /// Whether [`Routes::cyclic_dependency`] finds a cycle, in a fraction of its time.
     pub fn has_cyclic_dependency(&self) -> bool {
         Dependencies::of_all(self).are_cyclic()
     }
 
-    /// A cycle among the ports on all shortest ways that these flows may take, each given by its two hosts. `None` if there is no
-    /// cycle.
+    /// Returns a cycle among the ports on all shortest paths of these flows, each given by its two hosts. `None` if there is no cycle.
     ///
     /// # Panics
     /// If there is no such host.
@@ -40,21 +39,21 @@ impl Routes {
     }
 }
 
-/// A cycle among the ports on these very ways, each as [`Routes::path`] has it; `None` if there is no cycle.
+/// Returns a cycle among the ports on exactly these paths, in the form of [`Routes::path`]; `None` if there is no cycle.
 #[cfg(test)]
 pub(super) fn cycle_of_paths<'p>(paths: impl IntoIterator<Item = &'p [PortPlace]>) -> Option<Vec<PortPlace>> {
     let pairs = |path: &'p [PortPlace]| path.windows(2).map(|pair| (pair[0], pair[1]));
     cycle(paths.into_iter().flat_map(pairs))
 }
 
-/// What each port depends on.
+/// Dependencies of each port.
 struct Dependencies<'r> {
     routes: &'r Routes,
-    /// For each port, and each port of the switch behind it, whether the one depends on the other.
+    /// True at a port and a port of the next switch if the former depends on the latter.
     next: Vec<bool>,
-    /// Where that begins for each port.
+    /// Start of each port's entries in `next`.
     first: Vec<usize>,
-    /// Which switches the ways of a row lead through.
+    /// Switches on the paths of a row.
     is_on_way: Vec<bool>,
 }
 
@@ -70,7 +69,7 @@ impl<'r> Dependencies<'r> {
         Dependencies { routes, next: vec![false; count], first, is_on_way }
     }
 
-    /// The dependencies of all shortest ways between all pairs of hosts.
+    /// Returns the dependencies of all shortest paths between all pairs of hosts.
     fn of_all(routes: &'r Routes) -> Dependencies<'r> {
         let mut dependencies = Dependencies::new(routes);
         let switches = 0..routes.wiring.switch_count();
@@ -79,7 +78,7 @@ impl<'r> Dependencies<'r> {
         dependencies
     }
 
-    /// Adds those of the ways from these switches to the row's.
+    /// Adds the dependencies of the paths from these switches to the row's.
     fn add(&mut self, row: &Row, from: &[usize]) {
         self.is_on_way.fill(false);
         from.iter().for_each(|switch| self.is_on_way[*switch] = true);
@@ -98,12 +97,12 @@ impl<'r> Dependencies<'r> {
         }
     }
 
-    /// Each port with one that it depends on.
+    /// Returns all pairs of a port and one that it depends on.
     fn pairs(&self) -> impl Iterator<Item = (PortPlace, PortPlace)> {
         Dependencies::places(self.routes).flat_map(|place| self.of(place).map(move |other| (place, other)))
     }
 
-    /// The ports that a port depends on.
+    /// Returns the ports that a port depends on.
     fn of(&self, place: PortPlace) -> impl Iterator<Item = PortPlace> + '_ {
         let wiring = &self.routes.wiring;
         wiring.next_switch(place).into_iter().flat_map(move |there| {
@@ -113,7 +112,7 @@ impl<'r> Dependencies<'r> {
         })
     }
 
-    /// Takes away ports that no other depends on, as long as there are any (Kahn 1962): what is left depends in a cycle, or on one.
+    /// Removes ports that no other depends on, as long as there are any (Kahn 1962); the rest are in a cycle, or depend on one.
     fn are_cyclic(&self) -> bool {
         let number = |place| self.routes.wiring.number(place);
         let mut dependents = vec![0_u32; self.routes.wiring.port_count()];
@@ -134,7 +133,6 @@ impl<'r> Dependencies<'r> {
         left > 0
     }
 
-    /// All switches' ports.
     fn places(routes: &Routes) -> impl Iterator<Item = PortPlace> {
         let wiring = &routes.wiring;
         let ports = |switch| (0..wiring.of_switch(switch).len()).map(move |port| PortPlace { switch, port });
@@ -142,10 +140,10 @@ impl<'r> Dependencies<'r> {
     }
 }
 
-/// A shortest cycle through the lowest port that is in one.
+/// Returns a shortest cycle through the lowest port that is in a cycle.
 fn cycle(dependencies: impl Iterator<Item = (PortPlace, PortPlace)>) -> Option<Vec<PortPlace>> {
     let graph: DiGraphMap<PortPlace, ()> = DiGraphMap::from_edges(dependencies);
-    // Not Tarjan's, which petgraph does by recursion: ways may be as long as the fabric is large. No port depends on itself.
+    // Not Tarjan's algorithm, which is recursive in petgraph: paths may be as long as the fabric is large. No port depends on itself.
     let components = kosaraju_scc(&graph);
     let lowest = components.into_iter().filter(|ports| ports.len() > 1).flatten().min()?;
     let around = |closes: PortPlace| graph.contains_edge(closes, lowest);
@@ -176,7 +174,7 @@ mod tests {
         assert!((20..60).contains(&with), "{with}");
     }
 
-    /// Ways that go up and then down depend on each other in that order alone.
+    /// Paths that go up and then down depend on each other in that order alone.
     #[test]
     fn trees_without_failures_have_no_cycle() {
         for fabric in
@@ -186,7 +184,7 @@ mod tests {
         }
     }
 
-    /// With three switches every way is one link long; with four, two links both ways around; with five, the shorter way.
+    /// Three switches: every path is one link long. Four: two paths of two links to the opposite switch. Five: the shorter path.
     #[test]
     fn rings_of_more_than_three_have_one() {
         let ring = |switches| Ring { switches, ..Ring::gfc() }.fabric().unwrap();

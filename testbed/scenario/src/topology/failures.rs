@@ -1,58 +1,59 @@
-//! Taking links down, by name or by chance.
+//! Link failures, by name or at random.
 
 use super::Fabric;
 use super::routes::{Routes, Unreachable};
 use crate::workload::Rng;
 
-/// Why a link can't be taken down.
+/// Error in taking down a link.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoLink {
-    /// No switch of this name.
+    /// The switch is unknown.
     #[error("there is no switch {name}: {help}")]
     NoSwitch {
-        /// The name.
+        /// The name given.
         name: String,
-        /// What to write instead.
+        /// Fix.
         help: String,
     },
-    /// Switches that are not joined.
+    /// The switches are not joined.
     #[error("no link joins {one} and {other}: {one} is joined with {joined}")]
     NotJoined {
-        /// One switch.
+        /// First switch.
         one: String,
-        /// The other one.
+        /// Second switch.
         other: String,
-        /// Whom the one has links to.
+        /// Names of the first switch's neighbours.
         joined: String,
     },
-    /// A link with a number that there is not.
+    /// The switches have no link of this number.
     #[error(
         "{count} links join {one} and {other}, numbered from 0, and none is {number}: write a lower number or none"
     )]
     NoNumber {
-        /// One switch.
+        /// First switch.
         one: String,
-        /// The other one.
+        /// Second switch.
         other: String,
-        /// The number.
+        /// The number given.
         number: String,
-        /// How many there are.
+        /// Number of links.
         count: usize,
     },
 }
 
-/// Draws of failing links until hosts are joined.
+/// Maximum number of draws of failing links until all hosts are joined.
 const DRAWS_MAX: usize = 1_000;
-/// How many switches an error lists.
+/// Maximum number of switches that an error lists.
 const LISTED: usize = 8;
 
 impl Fabric {
-    /// Takes links between switches down, each given by the names of the switches at its ends, such as `("S0", "L3")`, in
-    /// either order. That is all links between the two; one of several is named as its ports are, by a number behind
-    /// the second name: `("S0", "L3.1")`. A link that is down already stays so.
+    /// Takes down links between switches, each given by the names of the switches at its ends, such as `("S0", "L3")`, in either order.
+    ///
+    /// A pair means all links between the two. A number after the second name selects a single one, as in the ports' names:
+    /// `("S0", "L3.1")`. A link that is down stays down.
     ///
     /// # Errors
-    /// For the first link that there is not; then none is taken down. A host's link can't fail: a host has but one.
+    /// For the first link that does not exist; then none is taken down. A host's only link can't fail.
     pub fn fail(&mut self, links: &[(&str, &str)]) -> Result<(), NoLink> {
         let mut failed = Vec::new();
         for (one, other) in links {
@@ -62,18 +63,18 @@ impl Fabric {
         Ok(())
     }
 
-    /// Takes each link between switches that is up down with this probability, by a seed's chance. Fabrics that fall apart, in which no
-    /// way joins some hosts, are drawn anew from what the seed's chance has next.
+    /// Takes down each up link between switches with this probability. Draws that cut hosts off from each other are repeated with the
+    /// seed's next random numbers.
     ///
     /// # Errors
-    /// If all of a thousand draws fall apart; then no link is taken down.
+    /// All of a thousand draws cut hosts off; then no link is taken down.
     pub(crate) fn fail_at_random(&mut self, probability: f64, seed: u64) -> Result<(), Unreachable> {
         let mut rng = Rng::stream(seed, 0);
         let mut draws_left = DRAWS_MAX;
         loop {
             let mut drawn = self.clone();
             for link in &mut drawn.links {
-                // Drawn for links that are down too: what is named elsewhere does not change what befalls the others.
+                // Drawn for links that are down too: links named elsewhere do not change the failures of others.
                 let fails = rng.unit() <= probability;
                 link.is_up &= !fails;
             }
@@ -89,9 +90,9 @@ impl Fabric {
         }
     }
 
-    /// The places of the links of these names.
+    /// Returns the places of the links of these names.
     fn links_named(&self, one: &str, other: &str) -> Result<Vec<usize>, NoLink> {
-        // Names of nodes have no full stop.
+        // Names of nodes contain no full stop.
         let (other, number) = other.split_once('.').map_or((other, None), |(name, number)| (name, Some(number)));
         let (from, to) = (self.switch_named(one)?, self.switch_named(other)?);
         let links = self.links_between(from, to);
@@ -114,7 +115,7 @@ impl Fabric {
         self.switch(name).ok_or_else(|| NoLink::NoSwitch { name: name.to_owned(), help: self.help_with(name) })
     }
 
-    /// What to write in place of a name that no switch has.
+    /// Returns the fix for a name that no switch has.
     fn help_with(&self, name: &str) -> String {
         if self.host(name).is_some() {
             return "it is a host, and a host's link can't fail".to_owned();
@@ -123,7 +124,7 @@ impl Fabric {
         if let Some(meant) = names().find(|known| known.eq_ignore_ascii_case(name)) {
             return format!("write {meant}");
         }
-        // Links of one tier, or else all.
+        // Links of the same tier, or else all.
         let tier = |name: &str| name.trim_end_matches(|letter: char| letter.is_ascii_digit()).to_ascii_lowercase();
         let mut near: Vec<&str> = names().filter(|known| tier(known) == tier(name)).collect();
         if near.is_empty() {
@@ -132,7 +133,7 @@ impl Fabric {
         if near.is_empty() { "the fabric has none".to_owned() } else { format!("there are {}", listed(&near)) }
     }
 
-    /// Whom a switch is joined with, by name.
+    /// Returns the names of a switch's neighbours.
     fn joined_with(&self, switch: usize) -> String {
         let peer = |ends: [usize; 2]| ends.iter().position(|end| *end == switch).map(|end| ends[1 - end]);
         let peers = self.links.iter().filter_map(|link| peer(link.ends.map(|end| end.switch)));
@@ -170,7 +171,8 @@ mod tests {
         assert_eq!(down(&fabric), [1, 6]);
     }
 
-    /// Shares of 10,000 draws, five standard deviations wide: 32 links fail with 0.05 each, and a draw in 51 falls apart.
+    /// Frequencies in 10,000 draws, five standard deviations wide: 32 links fail with probability 0.05 each, and one draw in 51 cuts
+    /// hosts off.
     #[test]
     fn links_fail_by_chance() {
         let whole = FatTree::gfc(4).fabric().unwrap();

@@ -1,46 +1,43 @@
-//! How long a message takes through a fabric that is otherwise empty.
+//! Ideal completion time of a message: that in an otherwise empty fabric.
 //!
-//! Switches store and forward: a frame has arrived with its last byte, takes no time to be switched, and then its time on
-//! the next link. With t(j, i) the time of frame j on link i and d(i) the link's propagation delay, frame j has left
-//! link i's sender at
+//! Switches store and forward: a frame has arrived with its last byte, takes no time to be switched, and then its time on the next link.
+//! With t(j, i) the time of frame j on link i and d(i) the link's propagation delay, frame j has left link i's sender at
 //!
 //! D(j, i) = max(D(j, i-1) + d(i-1), D(j-1, i)) + t(j, i).
 //!
-//! Times are rounded up to a picosecond per frame and link, as [`BitRate::time_for`] does: exact at usual Ethernet rates. Or they are
-//! [cut to whole nanoseconds](FrameTimes).
+//! Times are rounded up to a picosecond per frame and link, as [`BitRate::time_for`] does: exact at usual Ethernet rates. They can be
+//! [cut to whole nanoseconds](FrameTimes) instead.
 
 use weir_nic::host::FrameSizes;
 use weir_units::{BitRate, Bytes, FCS_BYTES, FrameTimes, Span, WIRE_OVERHEAD_BYTES};
 
 use super::Cable;
 
-/// The links of a way from one host to another.
+/// Links of a path from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PathDelay {
-    /// The links in order, the hosts' included.
+    /// Links in order, the hosts' included.
     pub hops: Vec<Cable>,
 }
 
-/// How messages are cut into frames.
+/// Framing of messages: frame sizes and header bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
     /// Payload of a full frame, in bytes; not 0.
     pub payload: u32,
-    /// What a frame takes of a link besides its payload, in bytes: headers, and what else of FCS, preamble and gap is to be
-    /// counted.
+    /// Bytes of a frame on a link besides its payload: headers, and those of FCS, preamble and gap that count.
     pub header: u32,
-    /// What a message's first frame takes besides that.
+    /// Further bytes of a message's first frame.
     pub first_header: u32,
     /// Payload is padded to a multiple of this; 1 for none, not 0.
     pub padded_to: u32,
-    /// What an acknowledgement takes of a link.
+    /// Bytes of an acknowledgement on a link.
     pub ack: u32,
-    /// What frames take at a link's rate.
+    /// Rounding of serialization times.
     pub times: FrameTimes,
 }
 
-/// The frames of a message: a first one, full ones, and a last one, by what they take of a link. A message of one frame has
-/// a first one only.
+/// Frames of a message by their bytes on a link: a first one, full ones, and a last one. A message of one frame has a first one only.
 #[derive(Clone, Copy, Debug)]
 struct Frames {
     first: Bytes,
@@ -50,31 +47,32 @@ struct Frames {
 }
 
 impl PathDelay {
-    /// Propagation delay in all.
+    /// Total propagation delay.
     pub fn propagation(&self) -> Span {
         self.hops.iter().map(|hop| hop.delay).sum()
     }
 
-    /// The rate of the slowest link; `None` without links.
+    /// Rate of the slowest link; `None` without links.
     pub fn bottleneck(&self) -> Option<BitRate> {
         self.hops.iter().map(|hop| hop.rate).min()
     }
 
-    /// How long a single frame takes to the far end, of this size on the links.
+    /// Returns the time of a single frame, of this size on the links, to the far end.
     fn time_for(&self, frame: Bytes, times: FrameTimes) -> Span {
         self.hops.iter().map(|hop| times.of(hop.rate.time_for(frame)) + hop.delay).sum()
     }
 }
 
 impl Framing {
-    /// RDMA writes over RoCEv2 as [`weir_nic::host`] sends them, with this path MTU, and with FCS, preamble and gap: 82 bytes a
-    /// frame for Ethernet, IPv4, UDP, BTH (IBA 9.2) and ICRC, 16 more for the first one's RETH, payload padded to 4 bytes,
-    /// and acknowledgements of 86 bytes.
+    /// Framing of RDMA writes over RoCEv2 as [`weir_nic::host`] sends them with this path MTU, with FCS, preamble and gap.
+    ///
+    /// A frame has 82 bytes for Ethernet, IPv4, UDP, BTH (IBA 9.2) and ICRC; the first has 16 more for its RETH. Payload is padded to 4
+    /// bytes. Acknowledgements have 86 bytes.
     pub const fn rocev2(path_mtu: u16) -> Framing {
         Framing::of(&FrameSizes::rocev2(path_mtu), (FCS_BYTES + WIRE_OVERHEAD_BYTES) as u32)
     }
 
-    /// Frames of these lengths, which take so much more of a link than that.
+    /// Framing with frames of these lengths, which have `overhead` more bytes on a link.
     pub const fn of(sizes: &FrameSizes, overhead: u32) -> Framing {
         Framing {
             payload: sizes.payload_max as u32,
@@ -86,24 +84,23 @@ impl Framing {
         }
     }
 
-    /// Segments of TCP in frames of these lengths, with so much payload at most.
+    /// Framing of TCP segments with at most `mss` bytes of payload in frames of these lengths.
     pub const fn of_tcp(sizes: &FrameSizes, mss: u32, overhead: u32) -> Framing {
         let header = sizes.tcp_header as u32 + overhead;
         Framing { payload: mss, header, first_header: 0, padded_to: 1, ack: header, times: FrameTimes::Exact }
     }
 
-    /// These frames, whose times are told so.
+    /// Returns this framing with another rounding of times.
     pub const fn timed(self, times: FrameTimes) -> Framing {
         Framing { times, ..self }
     }
 
-    /// As in the public HPCC simulator: 1,000 bytes of payload and 48 of headers, acknowledgements of 60, no FCS, preamble
-    /// or gap.
+    /// Framing of the public HPCC simulator: 1,000 bytes of payload and 48 of headers, acknowledgements of 60, no FCS, preamble or gap.
     pub const fn hpcc() -> Framing {
         Framing::of(&FrameSizes::ns3(1_000), 0)
     }
 
-    /// What a full frame takes of a link.
+    /// Bytes of a full frame on a link.
     fn full_frame(&self) -> Bytes {
         self.frame(u64::from(self.payload))
     }
@@ -112,7 +109,7 @@ impl Framing {
         Bytes::new(payload.next_multiple_of(u64::from(self.padded_to)) + u64::from(self.header))
     }
 
-    /// An empty message is a frame without payload.
+    /// Cuts a message into frames. An empty message is a frame without payload.
     fn cut(&self, message: Bytes) -> Frames {
         let payload = u64::from(self.payload);
         let count = message.get().div_ceil(payload).max(1);
@@ -126,14 +123,14 @@ impl Framing {
     }
 }
 
-/// How long a message takes from the start of its first frame until its last byte is at the receiver, in an empty fabric and
-/// sent at the rate of the first link.
+/// Returns the time from the start of a message's first frame to its last byte at the receiver, in an empty fabric and sent at the rate
+/// of the first link.
 ///
-/// It takes time in proportion to the number of links, however many frames there are.
+/// The cost is proportional to the number of links, for any number of frames.
 fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     let Frames { first, full, full_count, last } = framing.cut(message);
-    // When the first frame, the first and the last full one, and the last frame have left the links' senders, propagation
-    // apart: it delays all alike.
+    // Instants at which the first frame, the first and the last full one, and the last frame have left the links' senders. Propagation is
+    // added later: it delays all alike.
     let [mut first_left, mut second_left, mut full_left, mut last_left] = [Span::ZERO; 4];
     for hop in &there.hops {
         let time_for = |frame: Bytes| framing.times.of(hop.rate.time_for(frame));
@@ -142,9 +139,9 @@ fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
         if full_count > 0 {
             let each = time_for(full);
             second_left = second_left.max(first_left) + each;
-            // The last full frame waits for a train of frames back to one that found the link idle. Full frames come in
-            // at instants that are convex in their number, and leave at equal distances: of those that the train could
-            // begin with, the first two frames and the last full one are the ones that count.
+            // The last full frame waits for a train of frames back to one that found the link idle. Full frames arrive at instants that
+            // are convex in their number, and leave at equal distances. Hence the train begins with one of the first two frames or the
+            // last full one.
             full_left = (full_left + each).max(second_left + each * (full_count - 1));
             before_last = full_left;
         }
@@ -155,13 +152,15 @@ fn delivery(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     first_left.max(last_left) + there.propagation()
 }
 
-/// The ideal completion time of a message: from the start of its first frame until its last byte is at the receiver, in an empty
-/// fabric and sent at the rate of the first link, and the way back of its last frame's acknowledgement.
+/// Returns the ideal completion time of a message, in an empty fabric and sent at the rate of the first link.
+///
+/// The time runs from the start of the message's first frame to its last byte at the receiver, plus the return of its last frame's
+/// acknowledgement.
 pub fn ideal_fct(there: &PathDelay, back: &PathDelay, message: Bytes, framing: &Framing) -> Span {
     delivery(there, message, framing) + back.time_for(Bytes::new(u64::from(framing.ack)), framing.times)
 }
 
-/// The round trip of a full frame, other than a message's first, and its acknowledgement.
+/// Returns the round trip of a full frame, other than a message's first, and its acknowledgement.
 pub(crate) fn base_rtt(there: &PathDelay, back: &PathDelay, framing: &Framing) -> Span {
     let time_for = |way: &PathDelay, frame: Bytes| way.time_for(frame, framing.times);
     time_for(there, framing.full_frame()) + time_for(back, Bytes::new(u64::from(framing.ack)))
@@ -179,12 +178,11 @@ mod tests {
         PathDelay { hops: hops.iter().map(cable).collect() }
     }
 
-    /// Payload alone.
     fn bare(payload: u32) -> Framing {
         Framing { payload, header: 0, first_header: 0, padded_to: 1, ack: 0, times: FrameTimes::Exact }
     }
 
-    /// The recursion as it stands above, frame by frame.
+    /// The recursion above, computed frame by frame.
     fn frame_by_frame(there: &PathDelay, message: Bytes, framing: &Framing) -> Span {
         let mut left = vec![Span::ZERO; there.hops.len()];
         let mut rest = message.get();

@@ -1,54 +1,54 @@
-//! Two tiers: every leaf is joined with every spine.
+//! Two-tier fabrics: every leaf is joined with every spine.
 
 use weir_units::{BitRate, Span};
 
 use super::{Cable, Fabric, TopologyError, check_fewest, check_ports};
 
-/// Leaves L0, L1, ... with hosts H0, H1, ... in their order, and spines S0, S1, ..., as the DSH paper names them.
+/// Leaves L0, L1, ... with hosts H0, H1, ... in their order, and spines S0, S1, ..., named as in the DSH paper.
 ///
-/// A leaf's hosts are on its first ports, then come its links to S0, to S1 and so on, parallel ones side by side; a spine
-/// has its leaves in order. Switches are numbered leaves first.
+/// A leaf's hosts are on its first ports, then come its links to S0, to S1 and so on, parallel ones next to each other. A spine has its
+/// leaves in order. Switches are numbered leaves first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LeafSpine {
-    /// How many leaves.
+    /// Number of leaves.
     pub leaves: usize,
-    /// How many spines.
+    /// Number of spines.
     pub spines: usize,
-    /// How many hosts on each leaf.
+    /// Number of hosts on each leaf.
     pub hosts_per_leaf: usize,
-    /// How many links from each leaf to each spine.
+    /// Number of links from each leaf to each spine.
     pub parallel: usize,
     /// The hosts' links.
     pub host_cable: Cable,
-    /// The links between leaves and spines.
+    /// Links between leaves and spines.
     pub fabric_cable: Cable,
 }
 
 impl LeafSpine {
-    /// The DSH paper's section V-B: 16 leaves, 16 spines, 256 hosts, all links of 100 Gb/s and 2 us.
+    /// Fabric of the DSH paper's section V-B: 16 leaves, 16 spines, 256 hosts, all links of 100 Gb/s and 2 us.
     pub fn dsh() -> LeafSpine {
         let cable = Cable::new(BitRate::gbps(100), Span::from_micros(2));
         LeafSpine { leaves: 16, spines: 16, hosts_per_leaf: 16, parallel: 1, host_cable: cable, fabric_cable: cable }
     }
 
-    /// The DSH paper's Fig. 16(a) before S0-L3 and S1-L0 fail: four leaves of 16 hosts at 100 Gb/s, and two spines at
-    /// 400 Gb/s, 2 us each.
+    /// Fabric of the DSH paper's Fig. 16(a) before S0-L3 and S1-L0 fail: four leaves of 16 hosts at 100 Gb/s, and two spines at 400 Gb/s,
+    /// 2 us each.
     #[cfg(test)]
     pub(crate) fn dsh_deadlock() -> LeafSpine {
         let fabric_cable = Cable::new(BitRate::gbps(400), Span::from_micros(2));
         LeafSpine { leaves: 4, spines: 2, fabric_cable, ..LeafSpine::dsh() }
     }
 
-    /// The Reverie paper's section 4.1: 16 leaves, 4 spines, 256 hosts, all links of 25 Gb/s and 2 us.
+    /// Fabric of the Reverie paper's section 4.1: 16 leaves, 4 spines, 256 hosts, all links of 25 Gb/s and 2 us.
     pub fn reverie() -> LeafSpine {
         let cable = Cable::new(BitRate::gbps(25), Span::from_micros(2));
         LeafSpine { spines: 4, host_cable: cable, fabric_cable: cable, ..LeafSpine::dsh() }
     }
 
-    /// The fabric.
+    /// Builds the fabric.
     ///
     /// # Errors
-    /// Without leaves, spines, hosts or links, or with more of them than a switch has ports.
+    /// There are no leaves, spines, hosts or links, or more than a switch has ports.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         let of = "a leaf-spine fabric";
         check_fewest(of, "leaves", self.leaves, 1)?;

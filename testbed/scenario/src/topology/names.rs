@@ -1,20 +1,22 @@
-//! Names of nodes, and the names that ports have after what is behind them.
+//! Names of nodes, and of ports, which are named after their neighbours.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{Fabric, TopologyError};
 use crate::place::{Behind, PortPlace};
 
-/// The longest name of a node, so that `to-`, it and the number of a parallel link are a legal name of a port: 31 at most.
+/// Maximum length of a node's name: with `to-` and the number of a parallel link, it is a valid name of a port, of at most 31.
 const NODE_NAME_MAX: usize = 24;
 
 impl Fabric {
-    /// The names of all ports, switch by switch: a host's own name such as `H12`; `to-L3` for a link to L3; and where
-    /// several links lead there, `to-L3.0`, `to-L3.1` and so on, in the links' order, hence with the same number at both
-    /// ends. They are unique on their switch, and legal as names of ports: 1 to 31 letters, digits, `_`, `.` and `-`.
+    /// Returns the names of all ports, switch by switch.
+    ///
+    /// A port is named after its host, such as `H12`, or its neighbour: `to-L3` for a link to L3. Parallel links have `to-L3.0`,
+    /// `to-L3.1` and so on, in the links' order, hence with the same number at both ends. Names are unique on their switch, and valid for
+    /// ports: 1 to 31 letters, digits, `_`, `.` and `-`.
     ///
     /// # Panics
-    /// If the fabric does not hold together ([`Fabric::check`]).
+    /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn port_names(&self) -> Vec<Vec<String>> {
         let behind = self.behind();
         let numbers = self.parallel_numbers();
@@ -31,10 +33,10 @@ impl Fabric {
         behind.iter().enumerate().map(of_switch).collect()
     }
 
-    /// Ports by the names of switch and port, such as `S0.to-L3`: for reports.
+    /// Returns names of ports with their switch, such as `S0.to-L3`, for reports.
     ///
     /// # Panics
-    /// If the fabric does not hold together, or has no such port.
+    /// If the fabric is inconsistent, or has no such port.
     #[cfg(test)]
     pub(super) fn place_names(&self, places: &[PortPlace]) -> Vec<String> {
         let names = self.port_names();
@@ -43,7 +45,7 @@ impl Fabric {
         places.iter().map(name).collect()
     }
 
-    /// The links between two switches, by their places, in order: a link's number is its place among them.
+    /// Returns the links between two switches, by their places, in order: a link's number is its place among them.
     pub(super) fn links_between(&self, one: usize, other: usize) -> Vec<usize> {
         let joins = |ends: [PortPlace; 2]| {
             let switches = ends.map(|end| end.switch);
@@ -52,7 +54,7 @@ impl Fabric {
         (0..self.links.len()).filter(|link| joins(self.links[*link].ends)).collect()
     }
 
-    /// The numbers of the ports of links that are not the only one between their switches.
+    /// Returns the numbers of the ports of parallel links.
     fn parallel_numbers(&self) -> BTreeMap<PortPlace, usize> {
         let mut bundles: BTreeMap<[usize; 2], Vec<[PortPlace; 2]>> = BTreeMap::new();
         for link in &self.links {
@@ -66,7 +68,7 @@ impl Fabric {
     }
 }
 
-/// Whether all nodes have names, and different ones.
+/// Checks that all nodes have names, and different ones.
 pub(super) fn check(fabric: &Fabric) -> Result<(), TopologyError> {
     let mut seen = BTreeSet::new();
     let switches = fabric.switches.iter().map(|switch| &switch.name);
@@ -81,7 +83,7 @@ pub(super) fn check(fabric: &Fabric) -> Result<(), TopologyError> {
     Ok(())
 }
 
-/// With a full stop, or with `to-` before it, it could be the name of another port.
+/// Full stops and the prefix `to-` are refused: the name could be that of another port.
 fn is_node_name(name: &str) -> bool {
     (1..=NODE_NAME_MAX).contains(&name.len())
         && !name.starts_with('-')

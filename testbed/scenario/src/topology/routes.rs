@@ -1,4 +1,4 @@
-//! The shortest ways through a fabric, and which of them a flow takes.
+//! Shortest paths through a fabric, and the choice of a flow's path.
 
 #[cfg(test)]
 mod tests;
@@ -13,32 +13,32 @@ use super::wiring::Wiring;
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};
 
-/// For every switch and every host, the ports on shortest ways there: over links that are up, and through no host.
+/// Ports on the shortest paths from every switch to every host, over links that are up, and through no host.
 ///
-/// All hosts of a switch share its ways, and equal sets of ports are kept once. For a fat-tree of k = 16, with 320
-/// switches and 1,024 hosts, that is less than 1 MB. A fabric that changes is routed anew.
+/// All hosts of a switch share its paths, and equal sets of ports are kept once. For a fat-tree of k = 16, with 320 switches and 1,024
+/// hosts, that is less than 1 MB. A fabric that changes is routed anew.
 #[derive(Clone, Debug)]
 pub struct Routes {
     pub(super) wiring: Wiring,
     hosts: Box<[HostEnd]>,
-    /// A row for each switch that has hosts, the destination.
+    /// Row of each destination: a switch with hosts.
     pub(super) rows: Vec<Row>,
-    /// The row of each switch.
+    /// Number of each switch's row.
     row_of: Box<[Option<u32>]>,
     groups: Groups,
 }
 
-/// Hosts that no way joins.
+/// Hosts without a path to each other.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no way joins {}: bring a link up, or join their switches", self.in_words())]
 pub struct Unreachable {
-    /// The first few pairs, by name.
+    /// First pairs, by name.
     pub pairs: Vec<(String, String)>,
-    /// How many pairs there are, each counted once.
+    /// Number of pairs, each counted once.
     pub count: u64,
 }
 
-/// Where a host is.
+/// Place of a host.
 #[derive(Clone, Copy, Debug)]
 struct HostEnd {
     switch: usize,
@@ -46,38 +46,38 @@ struct HostEnd {
     cable: Cable,
 }
 
-/// The ways to one switch.
+/// Paths to one switch.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
-    /// The switch.
+    /// Destination switch.
     pub to: usize,
-    /// How many links lie between each switch and it; [`FAR`] where no way leads there.
+    /// Number of links from each switch to this one; [`FAR`] if it can't be reached.
     pub links: Box<[u16]>,
-    /// The ports of each switch on the shortest ways, by their group.
+    /// Ports of each switch on the shortest paths, by their group.
     groups: Box<[u32]>,
 }
 
 /// Sets of ports, each kept once.
 #[derive(Clone, Debug, Default)]
 struct Groups {
-    /// Where each one's ports begin in the list, and after the last one the list's end.
+    /// Start of each group's ports in the list, and at the end the list's length.
     first: Vec<u32>,
     ports: Vec<u16>,
 }
 
-/// More links than any way has.
+/// Distance of an unreachable switch.
 const FAR: u16 = u16::MAX;
-/// How many pairs an error names.
+/// Maximum number of pairs that an error names.
 const NAMED: usize = 4;
 
 impl Routes {
-    /// The shortest ways, by the number of links.
+    /// Computes the shortest paths, by the number of links.
     ///
     /// # Errors
-    /// If some hosts have no way to each other.
+    /// If some hosts have no path to each other.
     ///
     /// # Panics
-    /// If the fabric does not hold together ([`Fabric::check`]).
+    /// If the fabric is inconsistent ([`Fabric::check`]).
     pub fn shortest(fabric: &Fabric) -> Result<Routes, Unreachable> {
         let wiring = Wiring::of(fabric);
         let end = |host: &super::HostNode| HostEnd {
@@ -100,8 +100,8 @@ impl Routes {
         Ok(routes)
     }
 
-    /// The shortest ways while these links are cut too, told by the ports at their ends. Where that leaves no way from a switch to a
-    /// host, ports are as before: its frames end at the link that is cut.
+    /// Returns the shortest paths while these links, given by the ports at their ends, are cut too. A switch that can't reach a host then
+    /// keeps its ports: its frames end at the cut link.
     pub fn around(&self, cut: &[[PortPlace; 2]]) -> Routes {
         let mut wiring = self.wiring.clone();
         cut.iter().flatten().for_each(|end| wiring.cut(*end));
@@ -124,8 +124,8 @@ impl Routes {
         self.groups.first.windows(2).any(|ends| ends[1] - ends[0] > 1)
     }
 
-    /// The ports by which a switch sends to a host, in ascending order: one at least for a switch that a host's way leads
-    /// through, none for one that is cut off.
+    /// Returns the ports of a switch toward a host, in ascending order. A switch on a host's path has at least one, a switch that is cut
+    /// off none.
     ///
     /// # Panics
     /// If there is no such switch or host.
@@ -137,8 +137,8 @@ impl Routes {
         self.groups.ports(self.row(end.switch).groups[switch])
     }
 
-    /// The one of [`Routes::ports`] that a flow takes: as the switches of a scenario choose it ([`ecmp::choose`], their
-    /// seeds being their places).
+    /// Returns the port of [`Routes::ports`] that a flow takes, as a scenario's switches choose it ([`ecmp::choose`] with the switch's
+    /// place as its seed).
     ///
     /// # Panics
     /// If the switch is cut off.
@@ -147,8 +147,8 @@ impl Routes {
         ports[ecmp::choose(hash, switch as u32, ports.len())]
     }
 
-    /// The ports by which a flow of this hash leaves switches on its way from one host to another, the last one the
-    /// receiving host's.
+    /// Returns the ports by which a flow of this hash leaves switches on its path from one host to another, the last one the receiving
+    /// host's.
     ///
     /// # Panics
     /// If the two are one host, or there is no such host.
@@ -163,7 +163,7 @@ impl Routes {
         path
     }
 
-    /// The number of links between two hosts, theirs included.
+    /// Returns the number of links between two hosts, theirs included.
     ///
     /// # Panics
     /// If the two are one host, or there is no such host.
@@ -173,7 +173,7 @@ impl Routes {
         usize::from(self.row(to).links[from]) + 2
     }
 
-    /// The links that a flow of this hash takes from one host to another.
+    /// Returns the links of a flow of this hash from one host to another.
     ///
     /// # Panics
     /// If the two are one host, or there is no such host.
@@ -183,18 +183,17 @@ impl Routes {
         PathDelay { hops: [self.hosts[from].cable].into_iter().chain(cables).collect() }
     }
 
-    /// The ports of a switch on the ways of a row; none at the switch that it leads to.
+    /// Returns the ports of a switch on the paths of a row; none at the destination.
     pub(super) fn ports_in(&self, row: &Row, switch: usize) -> &[u16] {
         self.groups.ports(row.groups[switch])
     }
 
-    /// The switch that a host is on.
+    /// Returns the switch of a host.
     #[cfg(test)]
     pub(super) fn switch_of(&self, host: usize) -> usize {
         self.hosts[host].switch
     }
 
-    /// Whether a switch has hosts.
     pub(super) fn has_hosts(&self, switch: usize) -> bool {
         self.row_of[switch].is_some()
     }
@@ -204,9 +203,9 @@ impl Routes {
         &self.rows[row as usize]
     }
 
-    /// Whether all hosts have ways to each other. Links go both ways: so do ways.
+    /// Checks that all hosts reach each other. Links are bidirectional, hence paths are too.
     fn check(&self, fabric: &Fabric) -> Result<(), Unreachable> {
-        // Nobody is cut off from the others if nobody is from the first.
+        // If all hosts reach the first, all reach each other.
         let is_joined = |to: &Row| self.rows.iter().all(|from| to.links[from.to] != FAR);
         if self.rows.first().is_none_or(is_joined) {
             return Ok(());
@@ -226,7 +225,7 @@ impl Routes {
 }
 
 impl Row {
-    /// Breadth first, from the destination outward.
+    /// Searches breadth first, from the destination outward.
     fn new(wiring: &Wiring, to: usize, groups: &mut GroupCollector) -> Row {
         let mut links = vec![FAR; wiring.switch_count()];
         links[to] = 0;
@@ -249,7 +248,7 @@ impl Row {
         Row { to, links: links.into(), groups }
     }
 
-    /// The switches that have a way, from the farthest to the destination.
+    /// Returns the switches with a path, from the farthest to the destination.
     pub(super) fn farthest_first(&self) -> Vec<usize> {
         let mut switches: Vec<usize> = (0..self.links.len()).filter(|switch| self.links[*switch] != FAR).collect();
         switches.sort_by_key(|switch| std::cmp::Reverse(self.links[*switch]));
@@ -257,7 +256,7 @@ impl Row {
     }
 }
 
-/// The switches that a switch has links to that are up, and the ports of those.
+/// Returns a switch's neighbours over links that are up, with the neighbours' ports.
 fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)> {
     wiring.of_switch(switch).iter().enumerate().filter_map(|(port, wire)| match wire.behind {
         Behind::Port(there) if wire.is_up => Some((port, there.switch)),
@@ -265,7 +264,7 @@ fn joined(wiring: &Wiring, switch: usize) -> impl Iterator<Item = (usize, usize)
     })
 }
 
-/// Groups while they are found.
+/// Builder of the groups.
 #[derive(Default)]
 struct GroupCollector {
     groups: Groups,
@@ -273,7 +272,7 @@ struct GroupCollector {
 }
 
 impl GroupCollector {
-    /// The number of the group of these ports.
+    /// Returns the number of the group of these ports.
     fn group(&mut self, ports: &[u16]) -> u32 {
         if let Some(known) = self.known.get(ports) {
             return *known;

@@ -1,68 +1,65 @@
-//! Fabrics of a few switches: one, two, or a ring.
+//! Small fabrics: one switch, two switches, or a ring.
 
 use weir_units::{BitRate, Span};
 
 use super::{Cable, Fabric, SWITCHES_MAX, TopologyError, check_fewest, check_ports};
 
-/// One switch S0 with senders H0, H1, ... on its first ports and receivers R1, R2, ... on the next ones.
-///
-/// The names are those of the SPFC paper's Fig. 3. Who sends and who receives is up to the flows: the two kinds of hosts
-/// differ in their cables alone.
+/// One switch S0 with senders H0, H1, ... on its first ports and receivers R1, R2, ... on the next ones, named as in the SPFC paper's
+/// Fig. 3. The flows decide on the direction: the two kinds of hosts differ in their cables alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SingleSwitch {
-    /// How many senders.
+    /// Number of senders.
     pub senders: usize,
-    /// Their links.
+    /// Links of the senders.
     pub sender_cable: Cable,
-    /// How many receivers.
+    /// Number of receivers.
     pub receivers: usize,
-    /// Their links.
+    /// Links of the receivers.
     pub receiver_cable: Cable,
 }
 
-/// Two switches with a link between them, the bottleneck: senders H0, H1, ... on S0, receivers R1, R2, ... on S1.
-///
-/// Each switch's hosts are on its first ports, the bottleneck on the last.
+/// Two switches with a bottleneck link between them: senders H0, H1, ... on S0, receivers R1, R2, ... on S1. Each switch's hosts are on
+/// its first ports, the bottleneck on the last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Dumbbell {
-    /// How many senders.
+    /// Number of senders.
     pub senders: usize,
-    /// How many receivers.
+    /// Number of receivers.
     pub receivers: usize,
     /// The hosts' links.
     pub host_cable: Cable,
-    /// The link between the switches.
+    /// Link between the switches.
     pub bottleneck: Cable,
 }
 
-/// Switches S1, S2, ... in a ring, with hosts H1, H2, ... in the switches' order: the GFC paper's Fig. 1 for three switches
-/// with a host each.
+/// Switches S1, S2, ... in a ring, with hosts H1, H2, ... in the switches' order: the GFC paper's Fig. 1 for three switches with a host
+/// each.
 ///
-/// A switch's hosts are on its first ports. The link from switch n to the next one is link n: S1 has the one to S2 on the
-/// next port and the one to the last switch after it, all others have the link from the switch before them first.
+/// A switch's hosts are on its first ports. The link from switch n to the next one is link n. S1 has the link to S2 on the next port and
+/// that to the last switch after it; all others have the link from the previous switch first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ring {
-    /// How many switches.
+    /// Number of switches.
     pub switches: usize,
-    /// How many hosts on each.
+    /// Number of hosts on each switch.
     pub hosts_per_switch: usize,
     /// The hosts' links.
     pub host_cable: Cable,
-    /// The links between switches.
+    /// Links between switches.
     pub ring_cable: Cable,
 }
 
 impl SingleSwitch {
-    /// The SPFC paper's Fig. 3(a): 30 senders 9 us away and two receivers 1 us away, at 100 Gb/s.
+    /// Fabric of the SPFC paper's Fig. 3(a): 30 senders 9 us away and two receivers 1 us away, at 100 Gb/s.
     pub fn spfc() -> SingleSwitch {
         let cable = |us| Cable::new(BitRate::gbps(100), Span::from_micros(us));
         SingleSwitch { senders: 30, sender_cable: cable(9), receivers: 2, receiver_cable: cable(1) }
     }
 
-    /// The fabric.
+    /// Builds the fabric.
     ///
     /// # Errors
-    /// With fewer than two hosts, or more than a switch has ports.
+    /// There are fewer than two hosts, or more than a switch has ports.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         let hosts = self.senders.saturating_add(self.receivers);
         check_fewest("a switch", "hosts", hosts, 2)?;
@@ -76,10 +73,10 @@ impl SingleSwitch {
 }
 
 impl Dumbbell {
-    /// The fabric.
+    /// Builds the fabric.
     ///
     /// # Errors
-    /// Without senders or receivers, or with more than a switch has ports.
+    /// There are no senders or receivers, or more than a switch has ports.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         check_fewest("a dumbbell", "senders", self.senders, 1)?;
         check_fewest("a dumbbell", "receivers", self.receivers, 1)?;
@@ -95,16 +92,16 @@ impl Dumbbell {
 }
 
 impl Ring {
-    /// The GFC paper's Fig. 1(a) with the links of its section 6.2: three switches with a host each, 10 Gb/s, 1 us.
+    /// Fabric of the GFC paper's Fig. 1(a) with the links of its section 6.2: three switches with a host each, 10 Gb/s, 1 us.
     pub fn gfc() -> Ring {
         let cable = Cable::new(BitRate::gbps(10), Span::from_micros(1));
         Ring { switches: 3, hosts_per_switch: 1, host_cable: cable, ring_cable: cable }
     }
 
-    /// The fabric.
+    /// Builds the fabric.
     ///
     /// # Errors
-    /// With fewer than three switches or no hosts, or with more than there can be.
+    /// There are fewer than three switches or no hosts, or too many of them.
     pub fn fabric(&self) -> Result<Fabric, TopologyError> {
         check_fewest("a ring", "switches", self.switches, 3)?;
         check_fewest("a ring", "hosts on each switch", self.hosts_per_switch, 1)?;

@@ -1,17 +1,16 @@
-//! Far ends of cables, looked up by port.
+//! Far ends of cables, by port.
 
 use super::{Cable, Fabric};
 use crate::place::{Behind, PortPlace};
 
-/// A fabric's cables by their ports. Ports of all switches stand in one table, switch by switch.
+/// Cables of a fabric by port. Ports of all switches are in one table, switch by switch.
 #[derive(Clone, Debug)]
 pub(super) struct Wiring {
     wires: Box<[PortCable]>,
-    /// Where each switch's ports begin, and after the last one the number of all.
+    /// Start of each switch's ports in the table, and at the end the table's length.
     first: Box<[usize]>,
 }
 
-/// A port's cable.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PortCable {
     pub behind: Behind,
@@ -20,6 +19,8 @@ pub(super) struct PortCable {
 }
 
 impl Wiring {
+    /// Builds the table.
+    ///
     /// # Panics
     /// If a port has not exactly one cable.
     pub(super) fn of(fabric: &Fabric) -> Wiring {
@@ -50,7 +51,7 @@ impl Wiring {
         self.first.len() - 1
     }
 
-    /// The cables of all switches, each one's by port.
+    /// Returns the cables of all switches, each one's by port.
     pub(super) fn switches(&self) -> impl Iterator<Item = &[PortCable]> {
         self.first.windows(2).map(|range| &self.wires[range[0]..range[1]])
     }
@@ -63,7 +64,7 @@ impl Wiring {
         &self.of_switch(place.switch)[place.port]
     }
 
-    /// The switch behind a port, if it is no host.
+    /// Returns the switch behind a port, unless it is a host.
     pub(super) fn next_switch(&self, place: PortPlace) -> Option<usize> {
         match self.at(place).behind {
             Behind::Port(there) => Some(there.switch),
@@ -71,13 +72,13 @@ impl Wiring {
         }
     }
 
-    /// No frame takes a port's link any more, in this direction.
+    /// Cuts a port's link in this direction.
     pub(super) fn cut(&mut self, place: PortPlace) {
         let number = self.number(place);
         self.wires[number].is_up = false;
     }
 
-    /// Where a port stands among the ports of all switches.
+    /// Returns a port's place in the table of all ports.
     pub(super) fn number(&self, place: PortPlace) -> usize {
         self.first[place.switch] + place.port
     }

@@ -1,4 +1,4 @@
-//! The policies that the experiment compares, by the names that a command line has for them.
+//! Policies of the experiment, with their names on the command line.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,16 +6,16 @@ use std::str::FromStr;
 use weir_mmu::policy::{ALPHA, POLICIES};
 use weir_units::{Alpha, Bytes, Span, UnitError};
 
-/// A policy and its α; the parameters that it has besides are the papers'.
+/// Policy and its α; other parameters are the papers'.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VictimPolicy {
-    /// Which.
+    /// Kind of policy.
     pub kind: PolicyChoice,
-    /// α of the lossless ingress queues; of no meaning to a policy that has none.
+    /// Factor α of the lossless ingress queues; ignored by a policy without α.
     pub alpha: Alpha,
 }
 
-/// What sets thresholds, and what headroom is taken from.
+/// Buffer policy: thresholds and headroom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyChoice {
     /// `st`: ST, an even share of the buffer.
@@ -42,11 +42,11 @@ pub enum PolicyChoice {
     Abm,
     /// `reverie`: Reverie.
     Reverie,
-    /// Another policy of the program, by its name, with its defaults and, if it has one, α.
+    /// Another policy of the program, by name, with its defaults and, if it has one, α.
     Other(&'static str),
 }
 
-/// What the policies' tables say that depends on the scenario.
+/// Values of the policies' tables that depend on the scenario.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PolicySetting {
     /// T of the static threshold.
@@ -55,19 +55,19 @@ pub(super) struct PolicySetting {
     pub(super) spfc_window: Span,
 }
 
-/// Why a text names no policy.
+/// Error in the name of a policy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyNameError {
-    /// There is no policy of this name.
+    /// The policy is unknown.
     #[error("`{0}` is no policy; there are {names}, each but `st` with an α behind a colon (`dt:1/8`) or with 1", names = all_names())]
     Unknown(String),
-    /// ST has no α.
+    /// ST takes no α.
     #[error("`st` has no α: its threshold is a fixed share of the buffer")]
     NoAlpha,
-    /// A policy of the program has no α.
+    /// The program's policy takes no α.
     #[error("`{0}` has no α")]
     NoAlphaOf(&'static str),
-    /// The α is none.
+    /// The α is invalid.
     #[error(transparent)]
     Alpha(#[from] UnitError),
 }
@@ -89,7 +89,7 @@ impl PolicyChoice {
         PolicyChoice::Reverie,
     ];
 
-    /// The name, as on a command line.
+    /// Returns the name on a command line.
     pub fn name(self) -> &'static str {
         match self {
             PolicyChoice::Static => "st",
@@ -108,19 +108,19 @@ impl PolicyChoice {
         }
     }
 
-    /// The policy of this name on a command line.
+    /// Returns the policy of this name on a command line.
     fn of_name(name: &str) -> Option<PolicyChoice> {
         let own = PolicyChoice::ALL.into_iter().find(|kind| kind.name() == name);
         own.or_else(|| others().find(|other| *other == name).map(PolicyChoice::Other))
     }
 
-    /// Whether it has an α.
+    /// Whether the policy has an α.
     fn has_alpha(self) -> bool {
         let keys = POLICIES.find(self.configured_name()).map_or(&[][..], |kind| kind.keys());
         keys.iter().any(|key| key.name == ALPHA.name)
     }
 
-    /// `[buffer] policy`.
+    /// Returns the value of `[buffer] policy`.
     fn configured_name(self) -> &'static str {
         match self {
             PolicyChoice::Static => "static",
@@ -131,18 +131,18 @@ impl PolicyChoice {
 }
 
 impl VictimPolicy {
-    /// A policy with α = 1.
+    /// Creates a policy with α = 1.
     pub const fn new(kind: PolicyChoice) -> VictimPolicy {
         VictimPolicy { kind, alpha: Alpha::ONE }
     }
 
-    /// As files and tables name it: `st`, or name and α, `dt-1/8`.
+    /// Returns the name in files and tables: `st`, or name and α, `dt-1/8`.
     pub fn name(&self) -> String {
         let name = self.kind.name();
         if self.kind.has_alpha() { format!("{name}-{}", self.alpha) } else { name.to_owned() }
     }
 
-    /// The lines of `[buffer]` and the policy's own table.
+    /// Returns the lines of `[buffer]` and the policy's own table.
     pub(super) fn toml(&self, setting: &PolicySetting) -> String {
         let own = match self.kind {
             PolicyChoice::Static => format!("threshold = \"{}\"\n", setting.static_threshold),
@@ -163,7 +163,7 @@ const K_SPFC: u32 = 5;
 impl FromStr for VictimPolicy {
     type Err = PolicyNameError;
 
-    /// `NAME` or `NAME:ALPHA`.
+    /// Parses `NAME` or `NAME:ALPHA`.
     fn from_str(text: &str) -> Result<VictimPolicy, PolicyNameError> {
         let (name, alpha) = text.split_once(':').map_or((text, None), |(name, alpha)| (name, Some(alpha)));
         let kind = PolicyChoice::of_name(name).ok_or_else(|| PolicyNameError::Unknown(name.to_owned()))?;
@@ -177,7 +177,7 @@ impl FromStr for VictimPolicy {
 }
 
 impl VictimPolicy {
-    /// As a command line has it, and it is read again: `dt:1/8`.
+    /// Returns the command-line argument, which can be parsed again: `dt:1/8`.
     pub fn argument(&self) -> String {
         let name = self.kind.name();
         if self.kind.has_alpha() { format!("{name}:{}", self.alpha) } else { name.to_owned() }
@@ -194,7 +194,7 @@ fn all_names() -> String {
     PolicyChoice::ALL.map(PolicyChoice::name).into_iter().chain(others()).collect::<Vec<_>>().join(", ")
 }
 
-/// Policies of the program that are none of Weir's.
+/// Returns the program's policies that are not Weir's own.
 fn others() -> impl Iterator<Item = &'static str> {
     POLICIES.names().filter(|name| !PolicyChoice::ALL.iter().any(|kind| kind.configured_name() == *name))
 }

@@ -1,15 +1,15 @@
-//! Hosts that always have so many messages under way.
+//! Closed-loop workloads: hosts with a constant number of outstanding messages.
 
 use weir_units::Time;
 
 use super::peers::refuse_twins;
 use super::{Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
-/// A closed loop: each host has so many messages under way, and begins another when one has been acknowledged.
+/// Closed loop: each host keeps a number of messages outstanding, and begins another on each acknowledgement.
 ///
-/// When messages start depends on the network, so that there is no list of them. Whoever runs the loop asks for the messages of each host
-/// one by one: [`ClosedLoop::source`], then [`ClosedLoop::next`] for each message that the host begins. What a host's n-th message is
-/// depends neither on the network nor on which other hosts send.
+/// Starts depend on the network, so there is no list of messages. The caller draws each host's messages: [`ClosedLoop::source`] once,
+/// then [`ClosedLoop::next`] for each message that the host begins. A host's n-th message depends neither on the network nor on other
+/// senders.
 #[derive(Clone, Debug)]
 pub struct ClosedLoop {
     senders: Vec<u32>,
@@ -22,30 +22,32 @@ pub struct ClosedLoop {
     seed: u64,
 }
 
-/// What the messages of a [`ClosedLoop`] are, and how many.
+/// Parameters of a [`ClosedLoop`].
 #[derive(Clone, Debug)]
 pub struct ClosedLoopTerms {
-    /// The hosts that send, by number.
+    /// Sending hosts, by number.
     pub senders: Vec<u32>,
-    /// Whom they send to.
+    /// Receivers of each sender.
     pub receivers: Peers,
-    /// How much a message has.
+    /// Message sizes.
     pub sizes: SizeCdf,
-    /// How many messages each host has under way.
+    /// Number of outstanding messages of each host.
     pub outstanding: u32,
-    /// So many messages of each host; none for as many as there is time for.
+    /// Number of messages of each host; `None` for no limit.
     pub times: Option<u32>,
-    /// When the first ones start.
+    /// Start of the first messages.
     pub from: Time,
-    /// All messages start earlier.
+    /// End: all messages start earlier.
     pub until: Time,
-    /// One seed gives one row of messages for each host.
+    /// Seed; it determines each host's sequence of messages.
     pub seed: u64,
 }
 
 impl ClosedLoop {
+    /// Creates the loop.
+    ///
     /// # Errors
-    /// A sender is twice in the list or has no peer, there is no sender, or no time.
+    /// A sender is twice in the list or has no peer; there is no sender; or the range of time is empty.
     pub fn new(terms: ClosedLoopTerms) -> Result<ClosedLoop, WorkloadError> {
         let ClosedLoopTerms { mut senders, receivers, sizes, outstanding, times, from, until, seed } = terms;
         refuse_twins(&senders, "senders")?;
@@ -57,57 +59,57 @@ impl ClosedLoop {
         Ok(ClosedLoop { senders, receivers, sizes, outstanding, times, from, until, seed })
     }
 
-    /// The hosts that send, by number, in ascending order.
+    /// Sending hosts, by number, in ascending order.
     pub fn senders(&self) -> &[u32] {
         &self.senders
     }
 
-    /// How much a message has.
+    /// Message sizes.
     pub fn sizes(&self) -> &SizeCdf {
         &self.sizes
     }
 
-    /// How many messages each host begins with, at [`ClosedLoop::from`].
+    /// Number of messages that each host begins with, at [`ClosedLoop::from`].
     pub fn first(&self) -> u32 {
         self.times.map_or(self.outstanding, |times| times.min(self.outstanding))
     }
 
-    /// How many messages each host has under way.
+    /// Number of outstanding messages of each host.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
 
-    /// How many messages each host sends in all; none for as many as there is time for.
+    /// Number of messages of each host; `None` for no limit.
     pub fn times(&self) -> Option<u32> {
         self.times
     }
 
-    /// When the first messages start.
+    /// Start of the first messages.
     pub fn from(&self) -> Time {
         self.from
     }
 
-    /// Whether a host that has begun so many messages begins another one at `at`.
+    /// Whether a host that has begun `begun` messages begins another at `at`.
     pub fn goes_on(&self, begun: u32, at: Time) -> bool {
         at < self.until && self.times.is_none_or(|times| begun < times)
     }
 
-    /// When no message starts any more.
+    /// Instant from which no message starts.
     pub fn until(&self) -> Time {
         self.until
     }
 
-    /// The loop, where nothing starts from `end` on.
+    /// Returns the loop without messages that start at `end` or later.
     pub fn before(&self, end: Time) -> ClosedLoop {
         ClosedLoop { until: self.until.min(end), ..self.clone() }
     }
 
-    /// What a host's messages are drawn from.
+    /// Returns the random number generator of a host's messages.
     pub fn source(&self, sender: u32) -> Rng {
         Rng::stream(self.seed, stream::CLOSED_LOOP + u64::from(sender))
     }
 
-    /// A host's next message.
+    /// Draws a host's next message.
     pub fn next(&self, sender: u32, source: &mut Rng, start: Time) -> Message {
         let to = self.receivers.choose(sender, source);
         Message { start, from: sender, to, size: self.sizes.sample(source) }

@@ -1,69 +1,69 @@
-//! What a workload can't be made of.
+//! Errors of workloads.
 
 use weir_units::{Bytes, Span, Time};
 
-/// No message may be larger than this.
+/// Maximum size of a message.
 pub(super) const MESSAGE_BYTES_MAX: Bytes = Bytes::mb(1_000_000_000);
 
-/// Why there are no messages.
+/// Error in a workload.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum WorkloadError {
-    /// A load that a link can't carry, or none.
+    /// The load is zero, or more than a link carries.
     #[error("the load is {0}; write a share of the links' rate above 0 and up to 1, like 0.6 for 60 %")]
     Load(f64),
-    /// A framing of empty frames.
+    /// The framing has frames without payload.
     #[error("a full frame carries no payload; write how much it carries, like 1000B")]
     NoPayload,
-    /// A size of a message.
+    /// The size of a message is out of range.
     #[error("a message of {0} can't be sent; write 1B to {max}", max = MESSAGE_BYTES_MAX)]
     Size(Bytes),
-    /// A stretch of time that is over before it begins.
+    /// The range of time is empty.
     #[error(
         "messages are to start from {} on and before {}, and no time lies between; write an end after the beginning",
         after_start(*from), after_start(*until)
     )]
     NoTime {
-        /// When the first message may start.
+        /// Start of the first message at the earliest.
         from: Time,
-        /// When none may start any more.
+        /// End of the starts of messages.
         until: Time,
     },
-    /// A period or a mean gap of zero.
+    /// The period or mean gap is zero.
     #[error("the time from one burst to the next is 0; write 1ps or more")]
     NoPeriod,
-    /// An empty list of hosts.
+    /// The list of hosts is empty.
     #[error("there are no {0}; write one host at least")]
     NoHosts(&'static str),
-    /// A list with a host twice.
+    /// The list has a host twice.
     #[error("host {host} is twice among the {among}; write each host once")]
     HostTwice {
         /// The host.
         host: u32,
-        /// Which list.
+        /// Name of the list.
         among: &'static str,
     },
-    /// A host that is in no group.
+    /// The host has no group.
     #[error("host {host} is in no group: there are groups of the first {groups} hosts; write the group of every host")]
     NoGroup {
         /// The host.
         host: u32,
-        /// For so many hosts there are groups.
+        /// Number of hosts with a group.
         groups: usize,
     },
-    /// Fewer peers than a burst or a sender needs.
+    /// A burst or a sender has too few peers.
     #[error("too few peers for host {host}: {there} of {wanted}; write more hosts, or choose fewer")]
     TooFewPeers {
-        /// The host that sends to them or receives from them.
+        /// Host that sends to the peers or receives from them.
         host: u32,
-        /// How many of them it needs.
+        /// Number of peers needed.
         wanted: usize,
-        /// How many there are.
+        /// Number of peers available.
         there: usize,
     },
-    /// A pair of a host and itself.
+    /// A host is paired with itself.
     #[error("host {0} is to send to itself; write another host")]
     ToItself(u32),
-    /// Hosts that can't be halved.
+    /// The hosts can't be halved.
     #[error("{0} hosts can't be paired, each of one half with one of the other; write an even number of hosts")]
     Odd(usize),
 }

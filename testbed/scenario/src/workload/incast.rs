@@ -7,42 +7,41 @@ use super::{Instants, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
 /// Bursts in which several hosts send to one at the same instant.
 ///
-/// In each burst the senders come in another random order, so that where messages of one instant are served in their
-/// order, none is always first.
+/// The order of the senders is drawn for each burst: where messages of one instant are served in their order, no sender is always first.
 #[derive(Clone, Debug)]
 pub struct Incast {
-    /// When bursts begin.
+    /// Starts of bursts.
     pub instants: Instants,
-    /// The hosts of which one receives a burst, each as likely as the others.
+    /// Hosts that may receive a burst, with equal probability.
     pub receivers: Vec<u32>,
-    /// Who sends to it.
+    /// Senders of a burst.
     pub senders: Senders,
-    /// How much each message has.
+    /// Size of each message.
     pub sizes: SizeCdf,
-    /// All messages of a burst have one size, drawn for each burst; otherwise each has its own.
+    /// Whether all messages of a burst have one size, drawn for each burst; otherwise each has its own.
     pub equal_sizes: bool,
-    /// Each message starts up to this later than its burst, any delay as likely as others; zero for none.
+    /// Maximum delay of a message after its burst's start, uniformly distributed; zero for none.
     pub jitter: Span,
-    /// One seed gives one list of messages. Workloads of one run should have different ones.
+    /// Seed; it determines the list of messages. Workloads of one run should have different seeds.
     pub seed: u64,
 }
 
-/// Who sends in a burst.
+/// Senders of a burst.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Senders {
-    /// All of these, but for the receiver.
+    /// All hosts listed, except the receiver.
     These(Vec<u32>),
-    /// So many of the receiver's peers, others in each burst.
+    /// A number of the receiver's peers, drawn for each burst.
     Several(Peers, usize),
-    /// All of one group that the receiver is not in, as of one rack; another one in each burst.
+    /// All hosts of a group without the receiver, such as a rack; the group is drawn for each burst.
     OneGroup(Peers),
 }
 
 impl Incast {
-    /// The messages, by their start.
+    /// Returns the messages, by start.
     ///
     /// # Errors
-    /// There are no receivers, or too few senders for one of them; a host is twice in a list; there is no time.
+    /// There are no receivers, or too few senders for one of them; a host is twice in a list; or the range of time is empty.
     pub fn messages(&self) -> Result<Vec<Message>, WorkloadError> {
         self.instants.check()?;
         refuse_twins(&self.receivers, "receivers")?;
@@ -83,7 +82,7 @@ impl Senders {
         }
     }
 
-    /// The senders of a burst, in a random order.
+    /// Draws the senders of a burst, in a random order.
     fn choose(&self, receiver: u32, rng: &mut Rng) -> Vec<u32> {
         match self {
             Senders::These(hosts) => {

@@ -1,40 +1,39 @@
-//! When bursts begin.
+//! Start times of bursts.
 
 use weir_units::{Span, Time};
 
 use super::{Load, Rng, SizeCdf, WorkloadError};
 
-/// Instants at which bursts begin.
+/// Start times of bursts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instants {
-    /// One.
+    /// A single burst.
     Once(Time),
-    /// The first, and others a period apart, before an end.
+    /// Periodic bursts.
     Every {
-        /// The first.
+        /// Start of the first burst.
         from: Time,
-        /// From one to the next; above zero.
+        /// Period; above zero.
         every: Span,
-        /// All are earlier.
+        /// End: all bursts start earlier.
         until: Time,
     },
-    /// A Poisson process.
+    /// Poisson process.
     Poisson {
-        /// When it begins: the first burst is a gap later.
+        /// Start: the first burst is a gap later.
         from: Time,
-        /// The mean gap; above zero.
+        /// Mean gap; above zero.
         mean_gap: Span,
-        /// All are earlier.
+        /// End: all bursts start earlier.
         until: Time,
     },
 }
 
 impl Instants {
-    /// A Poisson process of bursts, of `messages` each, that make a load of all links of `hosts` hosts: that share of what
-    /// these could receive together.
+    /// Poisson process of bursts with `messages` messages each. Their load is a share of the sum of the link rates of `hosts` hosts.
     ///
     /// # Errors
-    /// Bursts would have no messages, or not a picosecond from one to the next.
+    /// Bursts would have no messages, or their mean gap would be less than a picosecond.
     pub fn poisson_at(
         load: &Load,
         hosts: usize,
@@ -50,7 +49,7 @@ impl Instants {
         instants.check().map(|()| instants)
     }
 
-    /// Whether there is time between the instants, and for any.
+    /// Checks that gaps are above zero and the range of time is not empty.
     pub(super) fn check(&self) -> Result<(), WorkloadError> {
         match *self {
             Instants::Once(_) => Ok(()),
@@ -64,7 +63,7 @@ impl Instants {
         }
     }
 
-    /// The instants in their order.
+    /// Returns the instants in order.
     pub(super) fn iter(self, mut rng: Rng) -> impl Iterator<Item = Time> {
         let first = match self {
             Instants::Once(at) => at,
@@ -84,12 +83,12 @@ impl Instants {
     }
 }
 
-/// An instant later by a random gap of a Poisson process with this mean gap, to the nearest picosecond.
+/// Returns an instant later by a random gap of a Poisson process with this mean, to the nearest picosecond.
 pub(super) fn later(at: Time, mean_gap_ps: f64, rng: &mut Rng) -> Time {
     at.saturating_add(Span::from_picos((rng.exponential() * mean_gap_ps + 0.5) as u64))
 }
 
-/// All instants from the first one on, without an end.
+/// Returns all instants from the first one on, without an end.
 fn successors(first: Time, mut next: impl FnMut(Time) -> Time) -> impl Iterator<Item = Time> {
     std::iter::successors(Some(first), move |at| Some(next(*at)))
 }

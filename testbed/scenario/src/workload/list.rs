@@ -1,4 +1,4 @@
-//! Messages one by one, as a CSV file has them.
+//! Lists of messages as CSV files.
 
 use weir_units::{Bytes, Span, Time};
 
@@ -7,46 +7,46 @@ use super::{Message, SizeCdf};
 /// The file's first line.
 pub(crate) const HEADER: &str = "start_us,from,to,bytes";
 
-/// An error in a list of messages, and where it is.
+/// Error in a list of messages, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct ListError {
-    /// The line, from 1.
+    /// Number of the line, from 1.
     pub line: usize,
-    /// The fault.
+    /// Error in the line.
     pub fault: ListFault,
 }
 
-/// A fault in a line of a list.
+/// Error in a line of a list.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListFault {
-    /// No header, or another one.
+    /// The header is missing or wrong.
     #[error("{0:?} is not the header; write `{HEADER}`")]
     Header(String),
-    /// No line at all.
+    /// The list is empty.
     #[error("the list is empty; write `{HEADER}`, and then a line for each message")]
     Empty,
-    /// Fewer values than four, or more.
+    /// The line has fewer values than four, or more.
     #[error("there are {0} values; write 4, `{HEADER}`, like `12.5,0,3,64000`")]
     Values(usize),
-    /// Not a time.
+    /// The start is not a time.
     #[error("the start {0:?} is not a time in microseconds, to a picosecond; write for example 12.5")]
     Start(String),
-    /// No host of this name.
+    /// The host is unknown.
     #[error("there is no host {0:?}; write the name or the number of a host")]
     Host(String),
-    /// A message to its sender.
+    /// The message's receiver is its sender.
     #[error("{0:?} is to send to itself; write another host")]
     ToItself(String),
-    /// No size, or not that of a message.
+    /// The size is not a number, or out of range.
     #[error("the size {0:?} is not a whole number of bytes from 1 to {max}; write for example 64000", max = SizeCdf::SIZE_MAX.get())]
     Size(String),
 }
 
-/// Reads a list: `start_us,from,to,bytes`, and a line of these for each message, in any order; `host` finds a host by what
-/// is written for it. Blank lines count for nothing, and so does what follows a `#`.
+/// Reads a list: the header `start_us,from,to,bytes`, and a line for each message, in any order. `host` finds a host by its text. Blank
+/// lines are ignored, and `#` begins a comment.
 ///
-/// The messages come by their start; those of one instant in the list's order.
+/// Messages are returned by start; those of one instant in the list's order.
 ///
 /// # Errors
 /// The first line that is wrong.
@@ -95,7 +95,7 @@ mod tests {
 
     use super::*;
 
-    /// Hosts `H0` to `H9`, which have their numbers as names too.
+    /// Returns hosts `H0` to `H9`, which can be named by their numbers, too.
     fn host(name: &str) -> Option<u32> {
         name.strip_prefix('H').unwrap_or(name).parse().ok().filter(|number| *number < 10)
     }

@@ -1,10 +1,10 @@
-//! How much is to be sent, as a share of links' rate.
+//! Offered load, as a share of links' rate.
 
 use weir_units::{BitRate, Bytes};
 
 use super::{SizeCdf, WorkloadError};
 
-/// A share of a link's rate.
+/// Share of a link's rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Load {
     share: f64,
@@ -12,41 +12,41 @@ pub struct Load {
     framing: Framing,
 }
 
-/// What a message takes of a link: whether a load counts payload or bytes on the wire.
+/// Bytes of a message that count for a load: payload, or bytes on the wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Framing {
-    /// A full frame carries this much of a message; above zero.
+    /// Payload of a full frame; above zero.
     pub payload: Bytes,
-    /// Each frame takes this much more: headers, FCS, preamble and gap, or as much of these as is to count.
+    /// Overhead of each frame that counts: headers, FCS, preamble and gap, or some of these.
     pub overhead: Bytes,
 }
 
 impl Framing {
-    /// Only payload counts, as the public simulators have it. A load of 1 is more than a link carries then.
+    /// Framing in which only payload counts, as in the public simulators. A load of 1 is then more than a link carries.
     pub const PAYLOAD_ONLY: Framing = Framing { payload: SizeCdf::SIZE_MAX, overhead: Bytes::ZERO };
 
-    /// What a message takes on average, in bytes.
+    /// Mean bytes of a message that count.
     ///
     /// # Panics
-    /// If a frame carries nothing.
+    /// If a frame's payload is 0.
     pub fn mean(&self, sizes: &SizeCdf) -> f64 {
         sizes.mean() + self.overhead.get() as f64 * sizes.mean_frames(self.payload)
     }
 
-    /// What one message takes.
+    /// Bytes of a message that count.
     ///
     /// # Panics
-    /// If a frame carries nothing.
+    /// If a frame's payload is 0.
     pub fn of(&self, size: Bytes) -> Bytes {
         size + self.overhead * size.get().div_ceil(self.payload.get())
     }
 }
 
 impl Load {
-    /// `share` of a link of this rate, 1 for all of it.
+    /// Creates a load of `share` of a link of this rate; 1 is all of it.
     ///
     /// # Errors
-    /// The share is not above 0 and up to 1, or frames carry nothing.
+    /// The share is not above 0 and up to 1, or the frames' payload is 0.
     pub fn new(share: f64, rate: BitRate, framing: Framing) -> Result<Load, WorkloadError> {
         if !(share > 0.0 && share <= 1.0) {
             return Err(WorkloadError::Load(share));
@@ -57,7 +57,7 @@ impl Load {
         Ok(Load { share, rate, framing })
     }
 
-    /// The mean time from one message to the next that makes this load of one link, in picoseconds.
+    /// Returns the mean gap between messages for this load of one link, in picoseconds.
     pub(crate) fn mean_gap_ps(&self, sizes: &SizeCdf) -> f64 {
         self.framing.mean(sizes) * 8e12 / (self.share * self.rate.as_bps() as f64)
     }

@@ -1,4 +1,4 @@
-//! Several workloads as one.
+//! Merging of several workloads.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,14 +7,14 @@ use weir_units::Time;
 
 use super::Message;
 
-/// The messages of several workloads by their start; at one instant those of an earlier workload come first, and each
-/// workload's in its own order.
+/// Messages of several workloads, by start. At one instant those of an earlier workload are first, and each workload's are in its own
+/// order.
 #[derive(Clone, Debug)]
 pub struct Merge<I> {
     sources: Vec<I>,
-    /// The next message of each source that has one.
+    /// Next message of each source that has one.
     heads: Vec<Option<Message>>,
-    /// When these start, and of which source they are.
+    /// Start and place of each source's first message.
     first: BinaryHeap<Reverse<(Time, usize)>>,
 }
 
@@ -49,7 +49,7 @@ mod tests {
     use super::*;
 
     proptest! {
-        /// Against a stable sort of all messages, the workloads one after the other.
+        /// Merging equals a stable sort of all messages, the workloads one after the other.
         #[test]
         fn ties_go_to_the_earlier_workload(starts in prop::collection::vec(prop::collection::vec(0..20u64, 0..20), 0..6)) {
             let workload = |(n, mut starts): (usize, Vec<u64>)| {

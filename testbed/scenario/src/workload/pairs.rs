@@ -1,4 +1,4 @@
-//! Pairs of hosts, of which one sends to the other.
+//! Pairs of a sending and a receiving host.
 
 use super::peers::refuse_twins;
 use super::{Instants, Message, Rng, SizeCdf, WorkloadError, stream};
@@ -8,7 +8,7 @@ use super::{Instants, Message, Rng, SizeCdf, WorkloadError, stream};
 pub struct Pairs(Vec<(u32, u32)>);
 
 impl Pairs {
-    /// These pairs.
+    /// Creates the set of (sender, receiver) pairs.
     ///
     /// # Errors
     /// A host is paired with itself, or there is no pair.
@@ -20,8 +20,7 @@ impl Pairs {
         }
     }
 
-    /// One to one: each host of the first half to the one at the same place of the second half, of 2n hosts the i-th to the
-    /// (i + n)-th.
+    /// Pairs each host of the list's first half with the one at the same place of the second half.
     ///
     /// # Errors
     /// The number of hosts is odd or zero, or one is twice in the list.
@@ -34,8 +33,8 @@ impl Pairs {
         Ok(Pairs(senders.iter().copied().zip(receivers.iter().copied()).collect()))
     }
 
-    /// Each host to each other one: first all to the next in the list, then all to the next but one, and so on, so that
-    /// messages served in their order do not all go to the same host at first.
+    /// Pairs each host with every other one: first all with the next in the list, then all with the next but one, and so on. Messages
+    /// served in this order do not all go to the same host at first.
     ///
     /// # Errors
     /// There are fewer than two hosts, or one is twice in the list.
@@ -46,8 +45,7 @@ impl Pairs {
         Ok(Pairs(rounds.flat_map(round).collect()))
     }
 
-    /// A random permutation in which no host sends to itself, each such one as likely as the others: every host sends to
-    /// one, and receives from one.
+    /// Draws a permutation in which no host sends to itself, uniformly: every host sends to one, and receives from one.
     ///
     /// # Errors
     /// There are fewer than two hosts, or one is twice in the list.
@@ -55,7 +53,7 @@ impl Pairs {
         refuse_too_few(hosts)?;
         let mut rng = Rng::stream(seed, stream::PERMUTATION);
         let mut receivers = hosts.to_vec();
-        // About one of e permutations is a derangement, and never fewer than one of three.
+        // About one of e permutations is a derangement, and at least one of three.
         loop {
             rng.shuffle(&mut receivers);
             let pairs = || hosts.iter().copied().zip(receivers.iter().copied());
@@ -65,16 +63,16 @@ impl Pairs {
         }
     }
 
-    /// The pairs, each with its sender first.
+    /// Returns the pairs, sender first.
     pub fn pairs(&self) -> &[(u32, u32)] {
         &self.0
     }
 
-    /// A message of each pair at each of the instants, with a size of the distribution; by their start, and at one instant
-    /// in the pairs' order. The seed is that of the sizes and of random instants.
+    /// Returns a message of each pair at each of the instants, with a size of the distribution; by start, and at one instant in the
+    /// pairs' order. `seed` is that of the sizes and of random instants.
     ///
     /// # Errors
-    /// There is no time, or none between the instants.
+    /// The range of time is empty, or the gap is zero.
     pub fn messages(&self, sizes: &SizeCdf, instants: Instants, seed: u64) -> Result<Vec<Message>, WorkloadError> {
         instants.check()?;
         let mut rng = Rng::stream(seed, stream::PAIRS);
@@ -147,7 +145,7 @@ mod tests {
         assert_eq!(messages, [message(1, 8), message(1, 2), message(3, 8), message(3, 2)]);
     }
 
-    /// The nine derangements of four come about equally often.
+    /// The nine derangements of four have about equal frequencies.
     #[test]
     fn derangements_are_equally_likely() {
         let mut seen = std::collections::BTreeMap::new();
@@ -155,7 +153,7 @@ mod tests {
             *seen.entry(Pairs::permutation(&[0, 1, 2, 3], seed).unwrap().0).or_insert(0u32) += 1;
         }
         assert_eq!(seen.len(), 9);
-        // Five standard deviations of 9,000 throws.
+        // Five standard deviations of 9,000 draws.
         assert!(seen.values().all(|count| count.abs_diff(1_000) < 150), "{seen:?}");
     }
 

@@ -1,33 +1,32 @@
-//! Whom a host sends to or receives from.
+//! Peers that a host sends to or receives from.
 
 use std::ops::Range;
 
 use super::{Rng, WorkloadError};
 
-/// Hosts of which a host's peers are chosen, each as likely as the others: all but that host itself, or all of other
-/// groups, as those of other racks.
+/// Hosts from which a host's peers are drawn, with equal probability: all but that host itself, or all of other groups, such as other
+/// racks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Peers {
-    /// By group, then by number.
+    /// Hosts by group, then by number.
     pool: Vec<u32>,
-    /// The group of each host, by its number; without, each host is a group of its own.
+    /// The group of each host, by its number; `None` if each host is a group of its own.
     group_of: Option<Vec<u32>>,
 }
 
 impl Peers {
-    /// Any other of these hosts.
+    /// Peers of a host are all others in `hosts`.
     ///
     /// # Errors
-    /// A host is twice among them, or there is none.
+    /// A host is twice in the list, or there is none.
     pub fn others(hosts: &[u32]) -> Result<Peers, WorkloadError> {
         Peers::new(hosts, None)
     }
 
-    /// Any of these hosts that is of another group. `group_of` has the group of every host that sends or receives, by
-    /// the host's number.
+    /// Peers of a host are those of `hosts` in other groups. `group_of` has the group of every sender and receiver, by the host's number.
     ///
     /// # Errors
-    /// A host is twice among them, or has no group; or there is none.
+    /// A host occurs twice, or has no group; or there is no host.
     pub fn other_groups(hosts: &[u32], group_of: &[u32]) -> Result<Peers, WorkloadError> {
         Peers::new(hosts, Some(group_of.to_vec()))
     }
@@ -41,12 +40,12 @@ impl Peers {
         Ok(Peers { pool, ..peers })
     }
 
-    /// How many peers a host has.
+    /// Number of a host's peers.
     pub fn count(&self, of: u32) -> usize {
         self.pool.len() - self.own(of).len()
     }
 
-    /// Whether a host has a group, and `wanted` peers at least.
+    /// Checks that a host has a group, and at least `wanted` peers.
     pub(super) fn check(&self, of: u32, wanted: usize) -> Result<(), WorkloadError> {
         self.has_group(of)?;
         let there = self.count(of);
@@ -56,20 +55,20 @@ impl Peers {
         Ok(())
     }
 
-    /// One of a host's peers.
+    /// Draws one of a host's peers.
     ///
     /// # Panics
-    /// If it has none.
+    /// If the host has none.
     pub fn choose(&self, of: u32, rng: &mut Rng) -> u32 {
         let own = self.own(of);
         let place = rng.index(self.pool.len() - own.len());
         self.pool[if place < own.start { place } else { place + own.len() }]
     }
 
-    /// So many different peers of a host, in a random order.
+    /// Draws `count` different peers of a host, in a random order.
     ///
     /// # Panics
-    /// If it has fewer.
+    /// If the host has fewer.
     pub(super) fn choose_several(&self, of: u32, count: usize, rng: &mut Rng) -> Vec<u32> {
         let own = self.own(of);
         let mut peers = [&self.pool[..own.start], &self.pool[own.end..]].concat();
@@ -81,7 +80,7 @@ impl Peers {
         peers
     }
 
-    /// All hosts of another group, in a random order; each group is as likely as the others.
+    /// Draws another group, with equal probability, and returns all its hosts in a random order.
     ///
     /// # Panics
     /// If the host has no peers.
@@ -94,7 +93,7 @@ impl Peers {
         hosts
     }
 
-    /// Where a host and those of its group are in the pool.
+    /// Range in the pool of a host's own group.
     fn own(&self, of: u32) -> Range<usize> {
         let Some(group) = self.group_if_any(of) else { return 0..0 };
         let start = self.pool.partition_point(|host| self.group(*host) < group);
@@ -176,7 +175,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a filter of all hosts: those chosen are peers, differ, and are all of them if all are chosen.
+        /// Chosen hosts are peers, differ, and are all peers if all are chosen; compared with a filter of all hosts.
         #[test]
         fn chosen_hosts_are_peers(groups in prop::collection::vec(0..4u32, 1..12), of: u32, seed: u64, share in 0.0..=1.0) {
             let hosts: Vec<u32> = (0..groups.len() as u32).collect();

@@ -1,4 +1,4 @@
-//! Hosts that send at random instants, each independently of the others.
+//! Poisson traffic: hosts send at random instants, each independently of the others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -9,29 +9,29 @@ use super::instants::later;
 use super::peers::refuse_twins;
 use super::{Load, Message, Peers, Rng, SizeCdf, WorkloadError, stream};
 
-/// Hosts of which each is a Poisson source: the gaps between its messages are exponential, their sizes follow a
-/// distribution, and each message goes to one of its peers.
+/// Hosts that are each a Poisson source: gaps between messages are exponential, sizes follow a distribution, and each message goes to one
+/// of the host's peers.
 ///
-/// What a host sends does not depend on which other hosts send.
+/// A host's messages do not depend on other senders.
 #[derive(Clone, Debug)]
 pub struct Poisson {
-    /// The hosts that send, by number.
+    /// Sending hosts, by number.
     pub senders: Vec<u32>,
-    /// Whom they send to.
+    /// Receivers of each sender.
     pub receivers: Peers,
-    /// How much a message has.
+    /// Message sizes.
     pub sizes: SizeCdf,
-    /// How much each host sends, as a share of its link.
+    /// Load of each host, as a share of its link.
     pub load: Load,
-    /// When the sources begin: the first message of each is a gap later.
+    /// Start of the sources: the first message of each is a gap later.
     pub from: Time,
-    /// All messages start earlier.
+    /// End: all messages start earlier.
     pub until: Time,
-    /// One seed gives one list of messages. Workloads of one run should have different ones.
+    /// Seed; it determines the list of messages. Workloads of one run should have different seeds.
     pub seed: u64,
 }
 
-/// The messages of a [`Poisson`] workload, by their start; at one instant, in the senders' order.
+/// Messages of a [`Poisson`] workload, by start; at one instant, in the senders' order.
 #[derive(Clone, Debug)]
 pub struct PoissonMessages {
     receivers: Peers,
@@ -39,15 +39,15 @@ pub struct PoissonMessages {
     mean_gap_ps: f64,
     until: Time,
     sources: Vec<(u32, Rng)>,
-    /// When each source sends next, by its place.
+    /// Next start of each source, with the source's place.
     next: BinaryHeap<Reverse<(Time, u32)>>,
 }
 
 impl Poisson {
-    /// The messages, made one by one as they are asked for.
+    /// Returns the messages, drawn on demand.
     ///
     /// # Errors
-    /// A sender is twice in the list or has no peer, there is no sender, or no time.
+    /// A sender is twice in the list or has no peer; there is no sender; or the range of time is empty.
     pub fn messages(self) -> Result<PoissonMessages, WorkloadError> {
         let Poisson { senders, receivers, sizes, load, from, until, seed } = self;
         refuse_twins(&senders, "senders")?;

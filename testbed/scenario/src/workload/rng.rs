@@ -1,43 +1,43 @@
-//! Random numbers whose values never change.
+//! Random numbers that are the same in all versions.
 
 use weir_units::SplitMix64;
 use weir_units::archive::Value;
 
-/// Draws from [`SplitMix64`]: a seed gives one sequence, on every machine and for ever.
+/// Generator based on [`SplitMix64`]: a seed gives one sequence, on every machine and in every version.
 #[derive(Clone, Debug, Value)]
 pub struct Rng(SplitMix64);
 
 impl Rng {
-    /// Begins at a seed.
+    /// Creates a generator with this seed.
     pub fn new(seed: u64) -> Rng {
         Rng(SplitMix64::new(seed))
     }
 
-    /// One of the independent generators of a seed: what one draws leaves the others as they are.
+    /// Returns one of a seed's independent generators: draws from one do not affect the others.
     pub fn stream(seed: u64, stream: u64) -> Rng {
         let [base, turn] = [seed, stream].map(|number| SplitMix64::new(number).next_u64());
         Rng(SplitMix64::new(SplitMix64::mix(base ^ turn)))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// A number above 0, up to and with 1, in steps of 2^-53.
+    /// Returns a number above 0, up to and including 1, in steps of 2^-53.
     pub fn unit(&mut self) -> f64 {
-        /// 2^-53.
+        /// Step of 2^-53.
         const STEP: f64 = 1.0 / (1u64 << 53) as f64;
         ((self.next_u64() >> 11) + 1) as f64 * STEP
     }
 
-    /// One of the numbers below `bound`, each as likely as the others (Lemire, ACM TOMACS 2019).
+    /// Returns a uniformly random number below `bound` (Lemire, ACM TOMACS 2019).
     ///
     /// # Panics
     /// If `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound > 0, "no number is below zero");
-        // The surplus of the 2^64 draws, those at the low end, would make some numbers likelier.
+        // The surplus of the 2^64 draws, at the low end, would bias the result.
         let surplus = bound.wrapping_neg() % bound;
         loop {
             let product = u128::from(self.next_u64()) * u128::from(bound);
@@ -47,17 +47,17 @@ impl Rng {
         }
     }
 
-    /// [`Rng::below`] for places in a list.
+    /// Returns a random index of a list of this length.
     pub(super) fn index(&mut self, len: usize) -> usize {
         self.below(len as u64) as usize
     }
 
-    /// A number of the exponential distribution with mean 1.
+    /// Returns an exponentially distributed number with mean 1.
     pub(super) fn exponential(&mut self) -> f64 {
         -libm::log(self.unit())
     }
 
-    /// Puts items in a random order, each as likely as the others (Fisher and Yates).
+    /// Shuffles items uniformly (Fisher and Yates).
     pub(super) fn shuffle<T>(&mut self, items: &mut [T]) {
         for last in (1..items.len()).rev() {
             items.swap(last, self.index(last + 1));
@@ -71,7 +71,7 @@ mod tests {
 
     use super::Rng;
 
-    /// Results of runs hang on these: of seed 1234567, and of its stream 3. Computed apart, from the formula.
+    /// Results of runs depend on these numbers: of seed 1234567, and of its stream 3. Computed separately, from the formula.
     #[test]
     fn the_numbers_never_change() {
         let first = |mut rng: Rng| [rng.next_u64(), rng.next_u64()];

@@ -9,20 +9,19 @@ use super::{Rng, WorkloadError};
 
 pub use file::{CdfError, CdfFault};
 
-/// A distribution of sizes: cumulative shares at some sizes, and straight lines between them.
-///
-/// Two shares at one size are a step: the share between them has just that size. So has a first share above 0.
+/// Distribution of sizes: cumulative shares at some sizes, linearly interpolated. Two shares at one size are a step: the share between
+/// them has exactly that size. A first share above 0 is a step, too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SizeCdf {
-    /// Sizes with their cumulative shares, both not falling. The shares end at 1 and, of several 0 or 1, there is one.
+    /// Sizes with their cumulative shares, both non-decreasing. The last share is 1; 0 and 1 occur at most once each.
     points: Vec<Point>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Point {
-    /// In bytes.
+    /// Size in bytes.
     size: f64,
-    /// Share of messages that are no larger; 1 for all.
+    /// Share of messages of at most this size; 1 for all.
     share: f64,
 }
 
@@ -42,13 +41,13 @@ const BUILT_IN: [(&str, &str); 11] = [
 ];
 
 impl SizeCdf {
-    /// No message may be larger than this.
+    /// Maximum size of a message.
     pub const SIZE_MAX: Bytes = MESSAGE_BYTES_MAX;
 
-    /// All messages have this size.
+    /// Creates a distribution of one size.
     ///
     /// # Errors
-    /// It is nothing, or above [`SizeCdf::SIZE_MAX`].
+    /// The size is zero, or above [`SizeCdf::SIZE_MAX`].
     pub fn fixed(size: Bytes) -> Result<SizeCdf, WorkloadError> {
         if size == Bytes::ZERO || size > SizeCdf::SIZE_MAX {
             return Err(WorkloadError::Size(size));
@@ -56,25 +55,26 @@ impl SizeCdf {
         Ok(SizeCdf { points: vec![Point { size: size.get() as f64, share: 1.0 }] })
     }
 
-    /// The distribution of this name; `None` if there is none. Its file says where it is from.
+    /// Returns the built-in distribution of this name; `None` if there is none. The source is stated in its file.
     pub fn built_in(name: &str) -> Option<SizeCdf> {
         let (_, text) = BUILT_IN.iter().find(|(known, _)| *known == name)?;
         Some(SizeCdf::parse(text).expect("a test reads them all"))
     }
 
-    /// The names that [`SizeCdf::built_in`] knows, sorted.
+    /// Returns the names of [`SizeCdf::built_in`], sorted.
     pub fn names() -> impl Iterator<Item = &'static str> {
         BUILT_IN.iter().map(|(name, _)| *name)
     }
 
-    /// Reads lines of a size in whole bytes and a cumulative share, both not falling, with blanks or a comma between
-    /// them. Shares are percentages that end at 100, or fractions that end at 1. What follows a `#` is a comment.
+    /// Reads lines of a size in whole bytes and a cumulative share, separated by blanks or a comma. Neither may fall.
+    ///
+    /// Shares are percentages that end at 100, or fractions that end at 1. `#` begins a comment.
     ///
     /// # Errors
-    /// The first line that is wrong, or what is missing after the last one.
+    /// The first line that is wrong, or an incomplete end.
     pub fn parse(text: &str) -> Result<SizeCdf, CdfError> {
         let mut points = file::read(text)?;
-        // Lines along 0 and along 1 are no message's.
+        // Segments along 0 and along 1 contain no messages.
         let first = points.iter().take_while(|point| point.share == 0.0).count().saturating_sub(1);
         points.drain(..first);
         let all = points.iter().position(|point| point.share == 1.0).expect("the shares end at 1");
@@ -82,15 +82,15 @@ impl SizeCdf {
         Ok(SizeCdf { points })
     }
 
-    /// The mean, in bytes: that of the straight lines, but not below 1.
+    /// Mean in bytes: that of the linear interpolation, but not below 1.
     pub fn mean(&self) -> f64 {
         self.integral(|size| size * size / 2.0, |size| size).max(1.0)
     }
 
-    /// The mean number of frames of a message, of which each carries `payload` at most.
+    /// Mean number of frames of a message, with `payload` bytes per full frame.
     ///
     /// # Panics
-    /// If a frame carries nothing.
+    /// If `payload` is 0.
     pub(super) fn mean_frames(&self, payload: Bytes) -> f64 {
         assert!(payload > Bytes::ZERO, "a frame carries something");
         let payload = payload.get() as f64;
@@ -103,7 +103,7 @@ impl SizeCdf {
         self.integral(area, frames).max(1.0)
     }
 
-    /// The mean of a function of the size, given its integral from 0 on, and itself for steps.
+    /// Returns the mean of a function of the size, given its integral from 0 on, and itself for steps.
     fn integral(&self, area: impl Fn(f64) -> f64, at: impl Fn(f64) -> f64) -> f64 {
         let first = self.points[0];
         let between = self.points.windows(2).map(|pair| {
@@ -118,8 +118,8 @@ impl SizeCdf {
         first.share * at(first.size) + between.sum::<f64>()
     }
 
-    /// The smallest size that a share of all messages does not exceed, to the nearest byte and 1 at least; `share` is
-    /// 0.5 for the median, and what is below 0 or above 1 counts as 0 or 1.
+    /// Returns the smallest size that a share of all messages does not exceed, to the nearest byte and at least 1. `share` is 0.5 for the
+    /// median; it is clamped to 0 to 1.
     pub fn quantile(&self, share: f64) -> Bytes {
         let place = self.points.partition_point(|point| point.share < share).min(self.points.len() - 1);
         let high = self.points[place];
@@ -134,7 +134,7 @@ impl SizeCdf {
         Bytes::new((size + 0.5) as u64).max(Bytes::new(1))
     }
 
-    /// The share of messages that are no larger than this, 1 for all.
+    /// Returns the share of messages of at most this size; 1 for all.
     pub fn share_up_to(&self, size: Bytes) -> f64 {
         let size = size.get() as f64;
         let place = self.points.partition_point(|point| point.size <= size);
@@ -145,12 +145,12 @@ impl SizeCdf {
         low.share + (high.share - low.share) * (size - low.size) / (high.size - low.size)
     }
 
-    /// The size of a message; never nothing.
+    /// Draws the size of a message, at least 1.
     pub fn sample(&self, rng: &mut Rng) -> Bytes {
         self.quantile(rng.unit())
     }
 
-    /// The largest size.
+    /// Maximum size.
     pub fn largest(&self) -> Bytes {
         self.quantile(1.0)
     }

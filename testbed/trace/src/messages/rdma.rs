@@ -12,17 +12,17 @@ use crate::headers::{UDP_AND_BTH_BYTES, word};
 const UDP_BYTES: usize = 8;
 const ICRC_BYTES: usize = 4;
 
-/// The messages of one sender to one queue pair.
+/// Messages of one sender to one queue pair.
 #[derive(Default)]
 pub(super) struct Flow {
     open: Option<Open>,
-    /// The packet that is furthest on.
+    /// Highest sequence number.
     highest: Option<Psn>,
-    /// Sequence numbers that were left out, and may come again.
+    /// Missing sequence numbers, which may still arrive.
     holes: Vec<(Psn, u32)>,
 }
 
-/// A message whose last packet has not come.
+/// Message whose last packet has not arrived.
 struct Open {
     at: Stamp,
     dscp: u8,
@@ -30,11 +30,11 @@ struct Open {
     has_beginning: bool,
     /// Payload of a full packet.
     full: u64,
-    /// By its RETH.
+    /// Length by the RETH.
     told: Option<u64>,
 }
 
-/// A packet's place in its message.
+/// Position of a packet in its message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Part {
     First,
@@ -43,15 +43,15 @@ enum Part {
     Only,
 }
 
-/// The queue pair that a datagram goes to, if it is of RoCEv2.
+/// Returns the destination queue pair of a RoCEv2 datagram.
 pub(super) fn queue_pair(udp: CapturedSegment<'_>) -> Option<u32> {
     let is_roce = word(udp.head, 2)? == UDP_PORT && udp.bytes >= UDP_AND_BTH_BYTES + ICRC_BYTES;
     let bth = udp.head.get(UDP_BYTES..UDP_AND_BTH_BYTES)?;
     (is_roce && bth[1] & 0x0f == 0).then(|| word24(bth, 5))
 }
 
-/// The part of a message that an opcode stands for, and the bytes of headers behind the BTH; `None` where it has no data. The transport
-/// is in the upper three bits: reliable and unreliable connections, and datagrams.
+/// Returns the packet position of an opcode, and the bytes of headers after the BTH; `None` for an opcode without data. The upper three
+/// bits are the transport: reliable and unreliable connections, and datagrams.
 fn part(opcode: u8) -> Option<(Part, usize)> {
     // RETH 16, AETH 4, immediate data 4, DETH 8.
     match opcode {
@@ -95,7 +95,7 @@ impl Flow {
         let padding = usize::from(bth[1] >> 4 & 0b11);
         let around = UDP_AND_BTH_BYTES + header_bytes + ICRC_BYTES + padding;
         let Some(payload) = udp.bytes.checked_sub(around).map(|bytes| bytes as u64) else { return Seen::Answer };
-        // Datagrams have numbers that say nothing of a loss.
+        // Sequence numbers of datagrams do not show losses.
         let is_connected = opcode >> 5 < 2;
         if let Some(highest) = self.highest.filter(|_| is_connected) {
             let ahead = psn.ahead_of(highest);
@@ -132,7 +132,7 @@ impl Flow {
         Seen::Data { again: false }
     }
 
-    /// A packet that is not ahead of all: it fills a hole, or was sent again.
+    /// Handles a packet that is not the newest: it fills a hole, or is a retransmission.
     fn note_behind(&mut self, part: Part, psn: Psn, recording: &mut Recording) -> Seen {
         let at_hole = |(from, count): &(Psn, u32)| (0..*count as i32).contains(&psn.ahead_of(*from));
         let Some(place) = self.holes.iter().position(at_hole) else { return Seen::Data { again: true } };
@@ -141,7 +141,7 @@ impl Flow {
         let behind = count - before - 1;
         self.holes.extend([(from, before), (psn.plus(1), behind)].into_iter().filter(|(_, count)| *count > 0));
         recording.missing = recording.missing.saturating_sub(1);
-        // The beginning of a message of which something else came first.
+        // The beginning of a message that arrives after a later part.
         if part == Part::First
             && let Some(open) = self.open.as_mut().filter(|open| !open.has_beginning)
         {
@@ -150,7 +150,7 @@ impl Flow {
         Seen::Data { again: false }
     }
 
-    /// A message begins, and the last packet of the one before was not captured.
+    /// Ends the previous message, whose last packet was not captured, when another begins.
     fn finish_before(&mut self, psn: Psn, way: Way, recording: &mut Recording) {
         if let Some(open) = &self.open {
             let packets = psn.ahead_of(open.first).max(1) as u64;

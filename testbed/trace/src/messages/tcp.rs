@@ -8,7 +8,7 @@ use crate::capture::Stamp;
 /// One direction of a connection.
 #[derive(Default)]
 pub(super) struct Flow {
-    /// The sequence number behind the last byte that was seen.
+    /// Sequence number after the last byte seen.
     next: Option<u32>,
     open: Option<Open>,
 }
@@ -42,7 +42,7 @@ impl Flow {
         let payload = bytes.saturating_sub(header) as u32;
         let mut sequence = u32::from_be_bytes([tcp[4], tcp[5], tcp[6], tcp[7]]);
         if tcp[13] & SYN != 0 {
-            // It has a number of its own; and its ports may have been another connection's before.
+            // A SYN takes a sequence number, and begins a connection whose ports an earlier one may have had.
             self.finish(way, recording);
             sequence = sequence.wrapping_add(1);
             self.next = Some(sequence);
@@ -51,7 +51,7 @@ impl Flow {
             return Seen::Answer;
         }
         let next = *self.next.get_or_insert(sequence);
-        // Signed: the nearer way round.
+        // Signed difference: the shorter way around the sequence space.
         let end = sequence.wrapping_add(payload);
         let fresh = end.wrapping_sub(next) as i32;
         if fresh <= 0 {
@@ -66,7 +66,7 @@ impl Flow {
         }
         let open = self.open.get_or_insert(Open { at, last: at, dscp, bytes: 0 });
         open.last = at;
-        // What lies between was sent too, and comes again or was not captured.
+        // The bytes between were sent too, and are retransmitted or were not captured.
         open.bytes += fresh as u64;
         Seen::Data { again: (fresh as u32) < payload }
     }

@@ -1,5 +1,6 @@
-//! The command line of inet-tub's program for the Reverie paper, which says most of its experiment: buffer, policy, congestion
-//! control, TCP, loads, seeds and times. Its configuration says the rest.
+//! Command line of inet-tub's program for the Reverie paper.
+//!
+//! The command line sets buffer, policy, congestion control, TCP, loads, seeds and times. The configuration has the rest.
 
 use std::collections::BTreeMap;
 
@@ -8,14 +9,14 @@ use weir_units::{Bytes, Span};
 use super::text::{decimal, seconds};
 use crate::import::{ImportError, ImportErrors};
 
-/// A command line, checked. What it does not say is the program's default.
+/// Arguments of a checked command line. Missing ones have the program's defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Arguments {
     /// `--conf`, `--cdfFileName` and `--alphasFile`, as written.
     pub(super) files: BTreeMap<&'static str, String>,
-    /// What only says where results go.
+    /// Options that only set where results are written.
     pub(super) outputs: Vec<String>,
-    /// `--bufferModel` is `reverie`, and not `sonic`.
+    /// True for `--bufferModel=reverie`, false for `sonic`.
     pub(super) is_reverie: bool,
     /// `--bufferalgIngress` and `--bufferalgEgress`.
     pub(super) algorithms: [Algorithm; 2],
@@ -31,9 +32,9 @@ pub struct Arguments {
     pub(super) rdma_cc: RdmaCc,
     /// `--rdmaWindowCheck` and `--rdmaVarWin`.
     pub(super) window: [bool; 2],
-    /// `--tcpcc` is DCTCP, and not Cubic.
+    /// True for `--tcpcc` of DCTCP, false for Cubic.
     pub(super) is_dctcp: bool,
-    /// RDMA's and TCP's.
+    /// Traffic of RDMA and TCP.
     pub(super) traffic: [Traffic; 2],
     /// `--randomSeed`.
     pub(super) seed: u64,
@@ -41,31 +42,31 @@ pub struct Arguments {
     pub(super) times: [Span; 3],
 }
 
-/// A load of messages in the background, and requests that all hosts of another rack answer.
+/// Background messages at a load, and requests that all hosts of another rack answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Traffic {
-    /// `--rdmaload`, of the fabric's capacity, in units of 10^-9.
+    /// `--rdmaload`, as a share of the fabric's capacity, in units of 10^-9.
     pub(super) load: u64,
-    /// `--rdmaqueryRequestRate`: requests a second of each host, in units of 10^-9.
+    /// `--rdmaqueryRequestRate`: requests per second of each host, in units of 10^-9.
     pub(super) requests: u64,
-    /// `--rdmarequestSize`: what all answers to a request have together.
+    /// `--rdmarequestSize`: bytes of all answers to a request together.
     pub(super) request: Bytes,
 }
 
-/// How thresholds are computed.
+/// Algorithm of the thresholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Algorithm {
-    /// 101.
+    /// Number 101.
     Dt,
-    /// 102.
+    /// Number 102.
     Fab,
-    /// 110.
+    /// Number 110.
     Abm,
-    /// Any other, which the program takes as DT. 111 stands for Reverie, whose buffer model does not ask.
+    /// Any other number, which the program takes as DT. 111 means Reverie, whose buffer model ignores it.
     Other(u64),
 }
 
-/// The congestion control of RDMA.
+/// Congestion control of RDMA.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RdmaCc {
     /// CC_MODE.
@@ -76,7 +77,7 @@ pub(super) enum RdmaCc {
     ThetaPowerTcp,
 }
 
-/// Where the errors of a command line are.
+/// Place that errors of a command line name.
 const PLACE: &str = "--arguments";
 const FILES: [&str; 3] = ["conf", "cdfFileName", "alphasFile"];
 const OUTPUTS: [&str; 3] = ["fctOutFile", "torOutFile", "pfcOutFile"];
@@ -100,10 +101,10 @@ const TIMES: [&str; 3] = ["START_TIME", "FLOW_LAUNCH_END_TIME", "END_TIME"];
 const SWITCHES: [&str; 3] = ["enableEcn", "powertcp", "thetapowertcp"];
 
 impl Arguments {
-    /// Reads a command line: `--key=value`, with the program's name before them or without.
+    /// Reads a command line: `--key=value`, with or without the program's name before them.
     ///
     /// # Errors
-    /// Keys that the program does not have, and values that are wrong.
+    /// Unknown keys, and wrong values.
     pub fn parse(text: &str) -> Result<Arguments, ImportErrors> {
         let mut reading = Reading { given: BTreeMap::new(), errors: Vec::new() };
         for word in text.split_whitespace().map(|word| word.trim_matches(['"', '\''])) {
@@ -252,7 +253,6 @@ mod tests {
             (arguments.files["alphasFile"].as_str(), &arguments.outputs[..]),
             ("/x/alphas", &["--fctOutFile".to_owned()][..])
         );
-        // The program's defaults.
         let nothing = Arguments::parse("").unwrap();
         assert_eq!((nothing.buffer.get(), nothing.gamma, nothing.seed), (2_610_000, 990_000_000, 1));
         assert_eq!(nothing.algorithms, [Algorithm::Dt; 2]);

@@ -1,4 +1,4 @@
-//! The configuration: a key and its value on each line.
+//! Configuration of a simulation: a key and its value on each line.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,32 +7,29 @@ use weir_units::{BitRate, Span};
 use super::text::{Complaints, Source, decimal, lines, micros, rate, seconds};
 use crate::import::ImportErrors;
 
-/// A configuration, checked as far as it is used. What it does not say is `None`.
+/// Configuration, with the keys that are used checked. Missing keys are `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Config {
-    /// The file's name.
     pub(super) file: String,
-    /// Each key's line, the last where a key is there twice: that one holds in the simulators.
+    /// Line of each key. Of a repeated key the last line counts, as in the simulators.
     lines: BTreeMap<String, usize>,
-    /// Values as they are written.
     texts: BTreeMap<String, String>,
     /// TOPOLOGY_FILE, FLOW_FILE, TRACE_FILE, as written.
     pub(super) files: BTreeMap<&'static str, String>,
-    /// Switches of the simulator and other whole numbers.
+    /// Switches (0 or 1) and other whole numbers.
     pub(super) numbers: BTreeMap<&'static str, u64>,
     /// DCQCN's timers, in microseconds as written.
     pub(super) timers: BTreeMap<&'static str, Span>,
     /// Instants, in seconds as written.
     pub(super) instants: BTreeMap<&'static str, Span>,
-    /// Rates.
     pub(super) rates: BTreeMap<&'static str, BitRate>,
     /// Shares, in units of 10^-9.
     pub(super) shares: BTreeMap<&'static str, u64>,
-    /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, each by the link's rate: as many pairs as the first number says.
+    /// KMIN_MAP, KMAX_MAP in KB and PMAX_MAP in units of 10^-9, by the link's rate. The first number is that of the pairs.
     pub(super) maps: BTreeMap<&'static str, BTreeMap<BitRate, u64>>,
-    /// The rates of the pairs that maps have beyond their first number.
+    /// Rates of the pairs that maps have beyond their first number.
     pub(super) uncounted: BTreeMap<&'static str, BTreeSet<BitRate>>,
-    /// LINK_DOWN, if there is one: when, since 2 s of the simulation, and the nodes at its ends.
+    /// Link failure of LINK_DOWN: its instant, since 2 s of the simulation, and the nodes at the link's ends.
     pub(super) link_down: Option<(Span, [u32; 2])>,
 }
 
@@ -64,7 +61,7 @@ const NUMBERS: &[&str] = &[
 const TIMERS: &[&str] = &["ALPHA_RESUME_INTERVAL", "RATE_DECREASE_INTERVAL", "RP_TIMER"];
 const INSTANTS: &[&str] = &["SIMULATOR_STOP_TIME", "FLOWGEN_START_TIME", "FLOWGEN_STOP_TIME"];
 const RATES: &[&str] = &["RATE_AI", "RATE_HAI", "MIN_RATE", "DCTCP_RATE_AI"];
-/// With the largest that makes sense.
+/// Keys of shares, each with its maximum.
 const SHARES: &[(&str, u64)] = &[
     ("EWMA_GAIN", 1),
     ("U_TARGET", 1),
@@ -73,9 +70,9 @@ const SHARES: &[(&str, u64)] = &[
     ("PINT_LOG_BASE", 2),
     ("PINT_PROB", 1),
 ];
-/// With the decimals that are kept.
+/// Keys of maps, each with the number of decimals kept.
 const MAPS: &[(&str, u32)] = &[("KMIN_MAP", 0), ("KMAX_MAP", 0), ("PMAX_MAP", 9)];
-/// What says where results go, how they are made and how much of them; Weir's run directory has its own.
+/// Keys of the results: their files, form and amount. Weir's run directory has its own.
 const OF_OUTPUT: &[&str] = &[
     "SW_MONITORING_INTERVAL",
     "QLEN_MON_START",
@@ -87,10 +84,10 @@ const OF_OUTPUT: &[&str] = &[
 ];
 
 impl Config {
-    /// Reads the file: a key and its value on each line. What follows a `{` or a `#` is a comment.
+    /// Reads the file: a key and its value on each line. `{` and `#` begin a comment.
     ///
     /// # Errors
-    /// All lines that are no key with a value, and values of keys that are used which are wrong.
+    /// All lines without a key and a value, and wrong values of keys that are used.
     pub(super) fn parse(source: &Source) -> Result<Config, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut config = Config { file: source.name.clone(), ..Config::default() };
@@ -147,7 +144,7 @@ impl Config {
         self.link_down = down.into_values().next().filter(|(at, _)| *at > Span::ZERO);
     }
 
-    /// The values of those keys that there are.
+    /// Returns the values of those keys that the file has.
     fn values<T>(
         &self,
         keys: &[&'static str],
@@ -168,37 +165,35 @@ impl Config {
         values
     }
 
-    /// A key's line.
     pub(super) fn line(&self, key: &str) -> Option<usize> {
         self.lines.get(key).copied()
     }
 
-    /// Whether the file has this key.
     pub(super) fn has(&self, key: &str) -> bool {
         self.lines.contains_key(key)
     }
 
-    /// Whether keys say that it is ConWeave's.
+    /// Whether the configuration is ConWeave's, by its keys.
     pub(crate) fn is_conweaves(&self) -> bool {
         ["FLOWGEN_START_TIME", "LB_MODE"].iter().any(|key| self.has(key))
     }
 
-    /// What a key is, as it is written.
+    /// Returns the value of a key as written.
     pub(super) fn text(&self, key: &str) -> Option<&str> {
         self.texts.get(key).map(String::as_str)
     }
 
-    /// Whether a switch of the simulator is on; `default` where the file does not say.
+    /// Returns the value of a simulator's switch; `default` if the file lacks it.
     pub(super) fn is_on(&self, key: &str, default: bool) -> bool {
         self.numbers.get(key).map_or(default, |value| *value != 0)
     }
 
-    /// Keys that only say what becomes of results, in the file's order.
+    /// Returns the keys that only concern results, in the file's order.
     pub(crate) fn of_output(&self) -> Vec<&str> {
         self.keys(is_of_output)
     }
 
-    /// Keys that are not known here, in the file's order.
+    /// Returns unknown keys, in the file's order.
     pub(super) fn unknown(&self) -> Vec<&str> {
         self.keys(|key| !is_of_output(key) && !is_used(key) && !OTHERS.contains(&key))
     }
@@ -210,7 +205,7 @@ impl Config {
     }
 }
 
-/// Keys that are known and count for nothing in Weir.
+/// Known keys without a meaning in Weir.
 pub(super) const OTHERS: &[&str] = &[
     "L2_CHUNK_SIZE",
     "INT_MULTI",
@@ -237,14 +232,14 @@ fn is_of_output(key: &str) -> bool {
         || key.ends_with("_DETAIL_FILE")
 }
 
-/// Whether a word is written as keys are.
+/// Whether a word has the form of a key.
 pub(super) fn is_key(word: &str) -> bool {
     word.len() > 1
         && word.starts_with(|c: char| c.is_ascii_uppercase())
         && word.bytes().all(|byte| byte.is_ascii_uppercase() || byte.is_ascii_digit() || byte == b'_')
 }
 
-/// A number of pairs, and the pairs, of which there are as many or more.
+/// Parses a number of pairs, and at least as many pairs.
 fn pairs(text: &str, places: u32) -> Option<(BTreeMap<BitRate, u64>, BTreeSet<BitRate>)> {
     let mut words = text.split_whitespace();
     let announced: usize = words.next()?.parse().ok()?;

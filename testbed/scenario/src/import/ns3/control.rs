@@ -1,4 +1,4 @@
-//! Which of Weir's congestion controls a configuration's CC_MODE is, and in what it differs.
+//! Congestion control of a configuration's CC_MODE, and its differences from Weir's.
 
 use weir_nic::host::congestion::{self, DcqcnNs3Config};
 use weir_units::{BitRate, Bytes, Span};
@@ -9,18 +9,18 @@ use super::document::{exact_rate, exact_size, exact_span, quoted, share};
 use super::round_trips::RoundTrips;
 use crate::import::{ImportErrors, Note, Report};
 
-/// A congestion control: a preset, and what is laid over it.
+/// Congestion control: a preset, and values that override it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Control {
     pub preset: String,
     /// The kind's table in `[nic]`.
     pub kind: &'static str,
-    /// Keys of that table, with values as they stand in the file.
+    /// Keys of that table, with values as written in the file.
     pub keys: Vec<(&'static str, String)>,
 }
 
-/// Chooses the preset for hosts on a line of this rate; what is wanted goes before what the configuration says. `has_line`: a
-/// command line has said which mode.
+/// Chooses the preset for hosts on a line of this rate. The caller's choice precedes the configuration's. `has_line`: a command line has
+/// set the mode.
 pub(super) fn choose(
     config: &Config,
     simulator: Simulator,
@@ -80,18 +80,17 @@ pub(super) fn choose(
     Ok(Control { preset: preset.to_owned(), kind, keys })
 }
 
-/// What a configuration says otherwise than a preset.
+/// Differences of a configuration from a preset.
 struct Differences<'c> {
     config: &'c Config,
-    /// What Weir has no key for.
+    /// Differences without a key in Weir, by line.
     found: Vec<(usize, String)>,
-    /// A key of the configuration, and the key of Weir's with its value.
+    /// Key of the configuration, and Weir's key with its value.
     keys: Vec<(&'static str, &'static str, String)>,
 }
 
 impl Differences<'_> {
-    /// Notes that a key has another value than the preset, if it is there: as Weir's key `name`, in the words that stand in a
-    /// scenario.
+    /// Records that a key differs from the preset, if it is there: as Weir's key `name`, with its value as text of a scenario.
     fn key<T: PartialEq + Copy>(
         &mut self,
         key: &'static str,
@@ -120,7 +119,7 @@ impl Differences<'_> {
         self.key(key, name, written, preset, |number| number.to_string());
     }
 
-    /// Notes that a key that has no counterpart differs from what Weir does.
+    /// Records that a key without a counterpart differs from Weir's behaviour.
     fn fixed(&mut self, key: &str, here: u64, how: &str) {
         if let Some(written) = self.config.numbers.get(key).filter(|written| **written != here) {
             let line = self.config.line(key).unwrap_or(1);
@@ -128,7 +127,7 @@ impl Differences<'_> {
         }
     }
 
-    /// HAS_WIN, VAR_WIN and GLOBAL_T: a window beside the rate; HPCC always has one.
+    /// HAS_WIN, VAR_WIN and GLOBAL_T: a window in addition to the rate; HPCC always has one.
     fn window(&mut self, mode: u64, trips: &RoundTrips, report: &mut Report) {
         let has_window = self.config.is_on("HAS_WIN", false);
         let follows_rate = self.config.is_on("VAR_WIN", false);
@@ -136,7 +135,7 @@ impl Differences<'_> {
         match mode {
             1 | 7 | 8 if has_window => {
                 self.keys.push(("HAS_WIN", "window", quoted(exact_size(trips.bdp))));
-                // DCTCP's follows by default, the others' do not.
+                // By default DCTCP's window follows the rate, the others' do not.
                 if follows_rate != (mode == 8) {
                     self.keys.push(("VAR_WIN", "window_follows_rate", follows_rate.to_string()));
                 }
@@ -157,7 +156,7 @@ impl Differences<'_> {
     }
 }
 
-/// The preset that the fewest keys differ from, the simulator's own first.
+/// Returns the DCQCN preset that the fewest keys differ from, the simulator's own first.
 fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Differences<'_>) -> &'static str {
     let mut presets = ["dcqcn-hpcc", "dcqcn-hpcc-paper", "dcqcn-conweave", "dcqcn-reverie"];
     match simulator {
@@ -189,7 +188,7 @@ fn dcqcn(config: &Config, simulator: Simulator, line: BitRate, differs: &mut Dif
 }
 
 impl Differences<'_> {
-    /// EWMA_GAIN, which Weir has as 1 over a power of two.
+    /// Converts EWMA_GAIN, which Weir has as 1 over a power of two.
     fn gain(&mut self, preset: u8) {
         let Some(ppb) = self.config.shares.get("EWMA_GAIN").copied() else { return };
         // The file's decimals, to the ninth.
@@ -217,7 +216,7 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differ
     let eta = config.shares.get("U_TARGET").copied();
     differs.key("U_TARGET", "eta", eta, 950_000_000, share);
     differs.number("MI_THRESH", "max_stage", stages);
-    // W_AI is a step a round trip, RATE_AI the rate of that.
+    // W_AI is a step per round trip, RATE_AI the corresponding rate.
     if let Some(rate) = config.rates.get("RATE_AI") {
         let step = rate.bytes_in(trips.base_rtt).max(Bytes::new(1));
         differs.keys.push(("RATE_AI", "w_ai", quoted(exact_size(step))));
@@ -231,7 +230,7 @@ fn hpcc(config: &Config, line: BitRate, trips: &RoundTrips, differs: &mut Differ
     name
 }
 
-/// HPCC-PINT. FAST_REACT, SAMPLE_FEEDBACK and MULTI_RATE count for nothing there. Without PINT_LOG_BASE it is the program's.
+/// Chooses HPCC-PINT, which ignores FAST_REACT, SAMPLE_FEEDBACK and MULTI_RATE. A missing PINT_LOG_BASE is the program's.
 fn hpcc_pint(
     config: &Config,
     line: BitRate,
@@ -268,7 +267,7 @@ fn hpcc_pint(
     Ok(name)
 }
 
-/// DCTCP, whose keys are fewer: without DCTCP_RATE_AI it is the program's.
+/// Chooses DCTCP, which has fewer keys: a missing DCTCP_RATE_AI is the program's.
 fn dctcp(config: &Config, differs: &mut Differences<'_>) -> &'static str {
     differs.gain(4);
     match config.rates.get("DCTCP_RATE_AI") {

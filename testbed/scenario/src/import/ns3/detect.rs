@@ -1,9 +1,9 @@
-//! Which kind of file a text is.
+//! Detection of a file's kind by its text.
 
 use super::config::is_key;
 use super::text::{Line, decimal, lines};
 
-/// The simulators' kinds of input files.
+/// Kind of a simulator's input file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FileKind {
     /// Keys and values.
@@ -19,7 +19,7 @@ pub(super) enum FileKind {
 }
 
 impl FileKind {
-    /// In words.
+    /// Returns the kind's name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             FileKind::Config => "a configuration",
@@ -31,13 +31,13 @@ impl FileKind {
     }
 }
 
-/// What the kinds look like: for messages.
+/// Description of the kinds, for messages.
 pub(super) const EXPECTED: &str = "a configuration begins with a key and a value, a topology with `nodes switches links`, \
      a flow list with its number of flows and lines of 6 or 5 values, a trace list with its number of nodes, \
      a distribution of sizes has a size and a share on each line";
 
-/// The kind of a text, by how it begins; `None` if it begins like none. Where a short list of flows or of traced nodes could be
-/// both, the file's name decides.
+/// Detects a text's kind by its beginning; `None` if it matches none. The file's name decides between a short flow list and a short list
+/// of traced nodes.
 pub(super) fn detect(name: &str, text: &str) -> Option<FileKind> {
     let mut lines = lines(text);
     let first = lines.next()?;
@@ -56,7 +56,7 @@ pub(super) fn detect(name: &str, text: &str) -> Option<FileKind> {
     }
 }
 
-/// A list that begins with its length.
+/// Detects a list that begins with its length.
 fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>) -> Option<FileKind> {
     let announced: usize = first.fields[0].parse().ok()?;
     let Some(second) = second.filter(|_| announced > 0) else {
@@ -65,7 +65,7 @@ fn count_of(name: &str, text: &str, first: &Line<'_>, second: Option<&Line<'_>>)
     if !is_numeric(second) {
         return None;
     }
-    // A flow is 5 values at least, a node one.
+    // A flow has at least 5 values, a node one.
     let values = text.split_whitespace().count() - 1;
     let is_trace = values == announced || !(5..=6).contains(&second.fields.len());
     Some(if is_trace { FileKind::Trace } else { FileKind::Flows })

@@ -1,23 +1,22 @@
-//! A scenario file, written.
+//! Writer of scenario files.
 
 use std::fmt::{Display, Write};
 
 use weir_units::{BitRate, Bytes, Span};
 
-/// The text of a TOML file as it grows. Names and words in it are letters, digits, `_`, `.`, `-` and `/`.
+/// Text of a TOML file under construction. Names and words consist of letters, digits, `_`, `.`, `-` and `/`.
 #[derive(Debug, Default)]
 pub(super) struct Document {
     text: String,
 }
 
 impl Document {
-    /// A line of a comment.
     pub(super) fn comment(&mut self, words: &str) {
         let words = format!("# {}", words.replace(['\n', '\r', '\t'], " "));
         self.line(words.trim_end());
     }
 
-    /// The head of a table, `[switch]` or `[[links]]`, below a blank line.
+    /// Writes the head of a table, `[switch]` or `[[links]]`, after a blank line.
     pub(super) fn table(&mut self, head: &str) {
         if !self.text.is_empty() {
             self.line("");
@@ -25,12 +24,12 @@ impl Document {
         self.line(head);
     }
 
-    /// A key and its value as it stands: a number, a boolean, an array, an inline table.
+    /// Writes a key and its value unquoted: a number, a boolean, an array, an inline table.
     pub(super) fn bare(&mut self, key: &str, value: impl Display) {
         self.line(&format!("{key} = {value}"));
     }
 
-    /// A key and a word.
+    /// Writes a key and a quoted word.
     pub(super) fn word(&mut self, key: &str, value: impl Display) {
         self.bare(key, quoted(value));
     }
@@ -44,36 +43,31 @@ impl Document {
     }
 }
 
-/// A word in quotation marks.
 pub(super) fn quoted(value: impl Display) -> String {
     let text = value.to_string();
     debug_assert!(!text.contains(['"', '\\']), "{text} is written as it is");
     format!("\"{text}\"")
 }
 
-/// An array of words.
 pub(super) fn array(words: impl IntoIterator<Item = impl Display>) -> String {
     format!("[{}]", words.into_iter().map(quoted).collect::<Vec<_>>().join(", "))
 }
 
-/// A time, exactly.
 pub(super) fn exact_span(span: Span) -> String {
     let ps = span.as_picos();
     let units = [("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
     exact(ps, &units)
 }
 
-/// A rate, exactly.
 pub(super) fn exact_rate(rate: BitRate) -> String {
     exact(rate.as_bps(), &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("Kbps", 1_000), ("bps", 1)])
 }
 
-/// A size, exactly.
 pub(super) fn exact_size(size: Bytes) -> String {
     exact(size.get(), &[("MiB", 1 << 20), ("MB", 1_000_000), ("KB", 1_000), ("KiB", 1 << 10), ("B", 1)])
 }
 
-/// In the first unit of which it is a whole number; nothing in the last.
+/// Formats a value in the first unit that divides it, or else in the last one.
 fn exact(value: u64, units: &[(&str, u64)]) -> String {
     let fits = |(_, worth): &&(&str, u64)| value > 0 && value.is_multiple_of(*worth);
     let unit = units.iter().find(fits).or(units.last());
@@ -81,14 +75,14 @@ fn exact(value: u64, units: &[(&str, u64)]) -> String {
     format!("{}{name}", value / worth)
 }
 
-/// A share of 10^9 as a decimal.
+/// Formats a share in units of 10^-9 as a decimal.
 pub(super) fn share(ppb: u64) -> String {
     let text = format!("{}.{:09}", ppb / 1_000_000_000, ppb % 1_000_000_000);
     let text = text.trim_end_matches('0');
     if text.ends_with('.') { format!("{text}0") } else { text.to_owned() }
 }
 
-/// A time in microseconds, to a picosecond.
+/// Formats a time in microseconds, to a picosecond.
 pub(super) fn decimal_micros(span: Span) -> String {
     let ps = span.as_picos();
     let text = format!("{}.{:06}", ps / 1_000_000, ps % 1_000_000);

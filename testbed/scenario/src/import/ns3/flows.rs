@@ -1,4 +1,4 @@
-//! The flow list, and the trace list: which nodes are watched.
+//! Flow list, and trace list of watched nodes.
 
 use weir_units::{Bytes, Span};
 
@@ -7,40 +7,35 @@ use super::topology::Topology;
 use crate::import::ImportErrors;
 use crate::workload::SizeCdf;
 
-/// Flows by their lines.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FlowList {
-    /// The flows.
     pub(super) flows: Vec<Flow>,
-    /// Lines after the last flow, which the simulators do not read.
+    /// Number of lines after the last flow, which the simulators do not read.
     pub(super) left_over: usize,
 }
 
-/// A flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Flow {
-    /// The node that sends.
     pub(super) from: u32,
-    /// The node that receives.
     pub(super) to: u32,
-    /// Its priority group, which is its class: 1 to 7.
+    /// Priority group, which is the class: 1 to 7.
     pub(super) pg: u8,
-    /// Its destination port, by which the simulators tell kinds of flows apart; ConWeave's lists have none.
+    /// Destination port, by which the simulators distinguish kinds of flows; `None` in ConWeave's lists.
     pub(super) dport: Option<u32>,
     /// Payload.
     pub(super) size: Bytes,
-    /// When it starts, since the simulation's beginning.
+    /// Start, since the simulation's beginning.
     pub(super) start: Span,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub(super) line: usize,
 }
 
 /// Nodes whose packets the simulator traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TraceList {
-    /// The nodes that there are.
+    /// Nodes of the topology.
     pub(super) nodes: Vec<u32>,
-    /// Numbers that are no node's, which the simulator passes over.
+    /// Numbers of no node, which the simulator skips.
     pub(super) unknown: Vec<u32>,
 }
 
@@ -48,8 +43,8 @@ const FLOW_EXAMPLE: &str = "write `source destination pg dport bytes start`, lik
                             or without the dport as ConWeave does";
 
 impl FlowList {
-    /// Reads the file: the number of flows, and a line for each: `source destination pg dport bytes start`, or without the
-    /// dport; the start is in seconds.
+    /// Reads the file: the number of flows, and a line for each: `source destination pg dport bytes start`, or without the dport. The
+    /// start is in seconds.
     ///
     /// # Errors
     /// All lines that are wrong, and flows that do not join two hosts of the topology.
@@ -127,10 +122,10 @@ fn host(line: usize, text: &str, topology: &Topology, complaints: &mut Complaint
 }
 
 impl TraceList {
-    /// Reads the file: the number of nodes, and the nodes, parted by blanks or lines. What follows them is not read.
+    /// Reads the file: the number of nodes, then the nodes, separated by blanks or line ends. Further text is not read.
     ///
     /// # Errors
-    /// All that is no number, and fewer nodes than announced.
+    /// All fields that are no number, and fewer nodes than announced.
     pub(super) fn parse(source: &Source, topology: &Topology) -> Result<TraceList, ImportErrors> {
         let mut complaints = Complaints::of(&source.name);
         let mut list = TraceList { nodes: Vec::new(), unknown: Vec::new() };

@@ -1,5 +1,5 @@
-//! What inet-tub's program for the Reverie paper makes of its [command line](super::arguments): the policy of its switches, TCP at
-//! its hosts, and the messages that it draws.
+//! Reading of inet-tub's [command line](super::arguments) for the Reverie paper: buffer policy of the switches, TCP at the hosts, and
+//! random messages.
 
 use weir_units::Bytes;
 
@@ -14,18 +14,18 @@ use super::workloads::{Pattern, What, Workload};
 use super::{Options, count};
 use crate::import::{ImportErrors, Note, Report};
 
-/// The class of TCP's data, and of its acknowledgements.
+/// Class of TCP's data and acknowledgements.
 pub(super) const TCP_CLASS: u8 = 1;
 pub(super) const TCP_ACK_CLASS: u8 = 0;
-/// RDMA's, its acknowledgements too.
+/// Class of RDMA's data and acknowledgements.
 const RDMA_CLASS: u8 = 3;
-/// What the program sets in its code.
+/// Maximum window, set in the program's code.
 const WINDOW_MAX: Bytes = Bytes::new(1_073_725_440);
-/// What hosts tag of a TCP flow, and the α that it has.
+/// Segments of a TCP flow that hosts tag as unscheduled, and their α.
 const UNSCHEDULED_SEGMENTS: u64 = 100;
 pub(super) const UNSCHEDULED_ALPHA: u32 = 1_024;
 
-/// α of each queue.
+/// Values of α by kind of queue.
 pub(super) struct Alphas {
     pub lossless: String,
     pub lossy: String,
@@ -36,13 +36,13 @@ pub(super) struct Alphas {
 pub(super) struct Policy {
     pub name: &'static str,
     pub keys: Vec<(&'static str, String)>,
-    /// α of lossy queues.
+    /// Lossy queues' α.
     pub lossy_alpha: String,
-    /// Whether the first segments of a TCP flow have another.
+    /// Whether the first segments of a TCP flow have an α of their own.
     pub has_unscheduled: bool,
 }
 
-/// The command line's values go before those of the configuration.
+/// Overrides the configuration's values by the command line's.
 pub(super) fn lay_over(config: &mut Config, arguments: &Arguments) {
     let mode = match arguments.rdma_cc {
         RdmaCc::Mode(mode) => mode,
@@ -58,12 +58,12 @@ pub(super) fn lay_over(config: &mut Config, arguments: &Arguments) {
     ] {
         config.numbers.insert(key, value);
     }
-    // The program does not know these keys.
+    // The program ignores these keys.
     config.numbers.remove("ENABLE_PFC");
     config.instants.clear();
 }
 
-/// PowerTCP, which no CC_MODE stands for.
+/// Returns PowerTCP, which has no CC_MODE.
 pub(super) fn control(arguments: &Arguments, trips: &RoundTrips) -> Option<Control> {
     let preset = match arguments.rdma_cc {
         RdmaCc::Mode(_) => return None,
@@ -97,7 +97,7 @@ impl Alphas {
     }
 }
 
-/// The policy of all switches; headroom takes `headroom` bytes of the buffer of most of them.
+/// Returns the policy of all switches; `headroom` is the headroom, in bytes, of most switches.
 pub(super) fn policy(
     arguments: &Arguments,
     alphas: &Alphas,
@@ -149,7 +149,7 @@ pub(super) fn policy(
             keys.push(("egress_lossy_pool", quoted(exact_size(Bytes::new((size as u64).max(1))))));
         }
     }
-    // FAB differs from DT by that alone.
+    // FAB differs from DT only by this.
     let has_unscheduled = arguments.is_reverie || [Algorithm::Abm, Algorithm::Fab].contains(&egress);
     if has_unscheduled {
         let text = format!("the first {UNSCHEDULED_SEGMENTS} segments of a TCP flow have α {UNSCHEDULED_ALPHA}");
@@ -158,13 +158,13 @@ pub(super) fn policy(
     Policy { name, keys, lossy_alpha: alphas.lossy.clone(), has_unscheduled }
 }
 
-/// The tables of `[nic]` for TCP.
+/// Returns the TCP tables of `[nic]`.
 pub(super) fn tcp_tables(arguments: &Arguments, payload: u64) -> Vec<(&'static str, Vec<(&'static str, String)>)> {
     let connection = vec![
         ("mss", payload.to_string()),
         ("window_max", quoted(exact_size(WINDOW_MAX))),
         ("initial_rto", quoted("1ms")),
-        // Timestamps of ns-3 tell milliseconds, and the handshake takes less.
+        // Timestamps of ns-3 are in milliseconds, and the handshake is faster.
         ("known_rtt", quoted("1us")),
         ("timestamp_clock", quoted("1ms")),
         ("rto_min", quoted("1ms")),
@@ -192,10 +192,10 @@ pub(super) fn tcp_tables(arguments: &Arguments, payload: u64) -> Vec<(&'static s
     tables
 }
 
-/// The racks that the program sees: as many hosts each as there are in all by the number of ToRs, by their nodes.
+/// Racks as the program divides the hosts, by their nodes: equal numbers of hosts for each ToR.
 struct Racks {
     hosts: Vec<Vec<u32>>,
-    /// The capacity of a rack's hosts over that of its links to spines, in units of 10^-9.
+    /// Ratio of the capacity of a rack's hosts to that of its uplinks, in units of 10^-9.
     oversubscription: u64,
 }
 
@@ -223,7 +223,7 @@ impl Racks {
     }
 }
 
-/// The messages of RDMA and of TCP: background between each rack and the next, and requests of each host that all hosts of the next
+/// Returns the messages of RDMA and of TCP: background from each rack to the next, and requests of each host that all hosts of the next
 /// rack answer together.
 pub(super) fn workloads(
     arguments: &Arguments,
@@ -255,7 +255,7 @@ pub(super) fn workloads(
         let Traffic { load, requests, request } = *traffic;
         let of_link = (u128::from(load) * 1_000_000_000 / u128::from(racks.oversubscription.max(1))) as u64;
         let per_answer = Bytes::new(request.get() / racks.hosts[0].len() as u64);
-        // What requests bring, as a share of the answering hosts' links.
+        // Load of the requests, as a share of the answering hosts' links.
         let of_requests = (u128::from(requests) * u128::from(per_answer.get()) * racks.hosts[0].len() as u128 * 8
             / u128::from(line)) as u64;
         let names =
@@ -300,7 +300,7 @@ pub(super) fn workloads(
     Ok(workloads)
 }
 
-/// What differs that no value says.
+/// Reports differences that no value shows.
 pub(super) fn tell(arguments: &Arguments, report: &mut Report) {
     let text = "queues take turns packet by packet; headroom is kept for queues 0 and 3; all queues of a port are marked by its ECN thresholds";
     report.taken.push(Note::on_nothing(text));

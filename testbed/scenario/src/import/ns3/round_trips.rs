@@ -1,4 +1,4 @@
-//! Round trips and bandwidth-delay products between hosts, as the simulators reckon them before they begin.
+//! Round trips and bandwidth-delay products between hosts, as the simulators compute them at their start.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -6,21 +6,21 @@ use weir_units::{BitRate, Bytes, Span};
 
 use super::topology::{Link, Topology};
 
-/// The largest of all pairs of hosts.
+/// Maxima over all pairs of hosts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct RoundTrips {
-    /// The propagation delay there and back, and the time that a payload takes on each link there.
+    /// Propagation delay there and back, and the serialization time of a payload on each link there.
     pub base_rtt: Span,
-    /// What the slowest link of a way carries in that.
+    /// Bandwidth-delay product: bytes that a path's slowest link carries in this time.
     pub bdp: Bytes,
-    /// What a full frame carries, in bytes.
+    /// Payload of a full frame, in bytes.
     pub payload: u64,
 }
 
-/// The switch that a host is joined to, with the link's rate and delay.
+/// Switch of a host, with the link's rate and delay.
 type Joint = (u32, BitRate, Span);
 
-/// A way from a switch to where it has been looked at.
+/// Path from a switch to the one that the search has reached.
 #[derive(Clone, Copy)]
 struct Way {
     links: usize,
@@ -30,7 +30,7 @@ struct Way {
 }
 
 impl RoundTrips {
-    /// Between all hosts, over ways with the fewest links.
+    /// Computes the round trips between all hosts, over paths with the fewest links.
     pub(super) fn of(topology: &Topology, payload: u64) -> RoundTrips {
         let payload = Bytes::new(payload);
         let mut links: BTreeMap<u32, Vec<&Link>> = BTreeMap::new();
@@ -38,7 +38,7 @@ impl RoundTrips {
             link.ends.iter().for_each(|end| links.entry(*end).or_default().push(link));
         }
         let other = |link: &Link, node: u32| if link.ends[0] == node { link.ends[1] } else { link.ends[0] };
-        // Hosts that are joined alike to the same switches are one.
+        // Hosts with equal links to the same switches are one.
         let mut alike: BTreeMap<Vec<Joint>, usize> = BTreeMap::new();
         for host in topology.hosts() {
             let mut joints: Vec<Joint> =
@@ -65,7 +65,7 @@ impl RoundTrips {
     }
 }
 
-/// The first of the ways with the fewest links to each switch.
+/// Returns the first of the shortest paths to each switch.
 fn ways_from(
     switch: u32,
     topology: &Topology,
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn the_longest_pair_counts() {
-        // Two leaves and a spine, 100G and 400G, each link 1 us: what the simulator prints is maxRtt=8200 and maxBdp=102500.
+        // Two leaves and a spine, 100G and 400G, each link 1 us: the simulator prints maxRtt=8200 and maxBdp=102500.
         let text = "7 3 6\n4 5 6\n0 4 100Gbps 1us 0\n1 4 100Gbps 1us 0\n2 5 100Gbps 1us 0\n3 5 100Gbps 1us 0\n\
                     4 6 400Gbps 1us 0\n5 6 400Gbps 1us 0\n";
         let topology = Topology::parse(&Source { name: "t".to_owned(), text: text.to_owned() }).unwrap();

@@ -1,30 +1,32 @@
-//! The scripts of the Reverie paper's program, `run-*.sh`: which command lines one starts. As much of the shell's language is read as they
-//! are written in: variables, lists, `for`, `if` with a comparison, `continue`, and sums that the shell or Python is asked for. All else that a
-//! script does, it does to the machine.
+//! Command lines in the scripts of the Reverie paper's program, `run-*.sh`.
+//!
+//! The reader knows the parts of the shell's language that these scripts use: variables, lists, `for`, `if` with a comparison,
+//! `continue`, and sums by the shell or Python. Other commands are ignored.
 
 use std::collections::BTreeMap;
 
 use super::text::Source;
 use crate::import::{ImportError, ImportErrors};
 
-/// A command line that a script starts.
+/// Command line that a script starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandLine {
-    /// The line of the script, from 1.
+    /// Line of the script, from 1.
     pub line: usize,
-    /// What the program is given.
+    /// Arguments of the program.
     pub text: String,
 }
 
-/// The program whose command lines are looked for.
+/// Program whose command lines are returned.
 const PROGRAM: &str = "reverie-evaluation-sigcomm2023";
-/// More command lines than any sweep has.
+/// Upper bound of the command lines of a sweep.
 const LINES_MAX: usize = 10_000;
 
-/// All command lines that a script starts, in its order. Its own first argument, by which such scripts are asked to start anything, is 1.
+/// Returns the command lines that a script starts, in order. The script's own first argument is taken as 1: such scripts start the
+/// simulations only then.
 ///
 /// # Errors
-/// What is not closed, or can't be known and decides on a command line; a script that starts none.
+/// An unclosed construct; an unknown value that a command line depends on; a script that starts no simulation.
 pub fn command_lines(script: &Source) -> Result<Vec<CommandLine>, ImportErrors> {
     let wrong = |(line, problem): Wrong| {
         let help = "name another script, or give its command line with --arguments";
@@ -44,13 +46,13 @@ pub fn command_lines(script: &Source) -> Result<Vec<CommandLine>, ImportErrors> 
     Ok(shell.lines)
 }
 
-/// A line, and what is wrong with it.
+/// Line number and error.
 type Wrong = (usize, String);
 
-/// A statement, and the line that it begins in.
+/// Statement, with the line of its start.
 type Statement = (usize, String);
 
-/// Cuts a script into statements: at ends of lines and semicolons outside of quotes and parentheses, and behind the words that begin blocks.
+/// Splits a script into statements: at ends of lines and semicolons outside of quotes and parentheses, and after words that begin blocks.
 fn statements(text: &str) -> Result<Vec<Statement>, Wrong> {
     let mut found = Vec::new();
     let (mut statement, mut begins) = (String::new(), 1);
@@ -108,7 +110,7 @@ fn statements(text: &str) -> Result<Vec<Statement>, Wrong> {
     Ok(found)
 }
 
-/// Adds a statement, those apart that follow `do`, `then` and `else`.
+/// Adds a statement; those after `do`, `then` and `else` are separate.
 fn push(found: &mut Vec<Statement>, line: usize, statement: &str) {
     let statement = statement.trim();
     let opens = ["do", "then", "else"].into_iter().find_map(|word| {
@@ -125,7 +127,7 @@ fn push(found: &mut Vec<Statement>, line: usize, statement: &str) {
     }
 }
 
-/// What a script does that may matter.
+/// Step of a script that may affect the command lines.
 #[derive(Debug)]
 enum Step {
     Set {
@@ -144,7 +146,7 @@ enum Step {
         holds: Vec<Step>,
         fails: Vec<Step>,
     },
-    /// It waits.
+    /// A `while` loop.
     While {
         line: usize,
         body: Vec<Step>,
@@ -157,7 +159,7 @@ enum Step {
 }
 
 impl Step {
-    /// Whether it may start a command line, or has a say in which.
+    /// Whether the step may start a command line, or affects one.
     fn matters(&self) -> bool {
         match self {
             Step::Set { .. } | Step::Continue | Step::Start { .. } => true,
@@ -167,7 +169,7 @@ impl Step {
     }
 }
 
-/// Reads statements up to one of the words that end the block, which it leaves; `None` is the script's end.
+/// Reads statements up to a word that ends the block, which is not consumed; `None` is the script's end.
 fn block(
     rest: &mut std::iter::Peekable<impl Iterator<Item = Statement>>,
     of: Option<(usize, &[&str])>,
@@ -219,7 +221,7 @@ fn block(
     }
 }
 
-/// A block behind `do` or `then`.
+/// Reads a block after `do` or `then`.
 fn body(
     rest: &mut std::iter::Peekable<impl Iterator<Item = Statement>>,
     line: usize,
@@ -232,7 +234,7 @@ fn body(
     }
 }
 
-/// A statement that is no block, if it matters.
+/// Reads a statement that is no block; `None` if it has no effect.
 fn simple(line: usize, text: &str) -> Option<Step> {
     if let Some((name, value)) = text.split_once('=')
         && is_name(name)
@@ -240,7 +242,7 @@ fn simple(line: usize, text: &str) -> Option<Step> {
         return Some(Step::Set { name: name.to_owned(), value: value.to_owned() });
     }
     let at = text.find(PROGRAM)?;
-    // Within quotes it ends with them, and else where its output goes.
+    // A quoted command ends with its quotes; others end at the redirection of their output.
     let (before, text) = text.split_at(at);
     let ends: &[char] = if before.contains('"') { &['"'] } else { &['>', '&', ')', '|'] };
     let text = text.split(ends).next().unwrap_or_default();
@@ -253,21 +255,21 @@ fn is_name(text: &str) -> bool {
         && bytes.all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }
 
-/// The variables, and what was started.
+/// State of a shell: variables and started command lines.
 struct Shell {
-    /// What each variable has; nothing known of one that is not there.
+    /// Values of each variable; missing for a variable of unknown value.
     values: BTreeMap<String, Vec<String>>,
     lines: Vec<CommandLine>,
 }
 
 impl Shell {
-    /// Does these steps; says whether the loop that they are in goes on with its next value.
+    /// Runs these steps; returns whether the enclosing loop goes on to its next value.
     fn run(&mut self, steps: &[Step]) -> Result<bool, Wrong> {
         for step in steps {
             match step {
                 Step::Set { name, value } => match self.words(value) {
                     Ok(words) => drop(self.values.insert(name.clone(), words)),
-                    // It may be of no interest: who uses it is told.
+                    // Not an error unless the variable is used.
                     Err(_) => drop(self.values.remove(name)),
                 },
                 Step::For { line, name, values, body } => {
@@ -305,7 +307,7 @@ impl Shell {
         Ok(false)
     }
 
-    /// The words of a value: a list in parentheses, or what stands between spaces.
+    /// Returns the words of a value: a list in parentheses, or text separated by spaces.
     fn words(&self, text: &str) -> Result<Vec<String>, String> {
         let text = text.trim();
         let list = text.strip_prefix('(').and_then(|text| text.strip_suffix(')'));
@@ -324,7 +326,6 @@ impl Shell {
         values.ok_or_else(|| format!("what ${name} is, is not known here"))
     }
 
-    /// Whether a comparison holds.
     fn holds(&self, condition: &str) -> Result<bool, String> {
         let trimmed = condition.trim().trim_start_matches('[').trim_end_matches(']');
         let words: Vec<String> = parts(trimmed).iter().map(|word| self.expand(word)).collect::<Result<_, _>>()?;
@@ -348,7 +349,7 @@ impl Shell {
         }
     }
 
-    /// Puts values in place of names, and results in place of what is to be run; quotes go.
+    /// Replaces variables by their values and commands by their results, and removes quotes.
     fn expand(&self, text: &str) -> Result<String, String> {
         let mut expanded = String::new();
         let mut rest = text;
@@ -374,7 +375,7 @@ impl Shell {
         Ok(expanded)
     }
 
-    /// What `$(…)` comes to: a sum, or the folder, which is looked for anew.
+    /// Evaluates `$(…)`: an arithmetic sum, or `pwd`, whose value is `.`: files are searched for anew.
     fn result(&self, text: &str) -> Result<String, String> {
         let text = text.trim();
         if text == "pwd" {
@@ -390,18 +391,18 @@ impl Shell {
             Some((places, sum)) => (places.parse::<usize>().ok(), sum),
             None => (None, sum),
         };
-        // In a sum of the shell's names stand for themselves.
+        // Names in the shell's sums need no `$`.
         let sum = self.expand(sum)?;
         let value = Sum { rest: sum.trim() }.whole().ok_or_else(|| format!("`{sum}` is no sum"))?;
         Ok(match places {
             Some(places) => format!("{value:.places$}"),
-            // As exact as any argument is read.
+            // The precision of the arguments' parser.
             None => format!("{}", (value * 1e9).round() / 1e9),
         })
     }
 }
 
-/// What stands between spaces outside of quotes and parentheses.
+/// Splits a text at spaces outside of quotes and parentheses.
 fn parts(text: &str) -> Vec<String> {
     let (mut parts, mut part) = (Vec::new(), String::new());
     let (mut quote, mut depth) = (None, 0_usize);
@@ -423,7 +424,7 @@ fn parts(text: &str) -> Vec<String> {
     parts
 }
 
-/// Where the parenthesis is closed that a text begins with.
+/// Returns the place of the parenthesis that closes the text's first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0;
     for (at, it) in text.char_indices() {
@@ -435,13 +436,13 @@ fn closing(text: &str) -> Option<usize> {
     None
 }
 
-/// A sum of numbers.
+/// Parser of a sum of numbers.
 struct Sum<'t> {
     rest: &'t str,
 }
 
 impl Sum<'_> {
-    /// All of it.
+    /// Evaluates the entire text.
     fn whole(mut self) -> Option<f64> {
         let value = self.terms()?;
         (self.rest.trim().is_empty() && value.is_finite()).then_some(value)
@@ -498,7 +499,7 @@ mod tests {
         command_lines(&script).map_err(|errors| errors.errors[0].to_string())
     }
 
-    /// A sweep as the paper's are written: two loops, a choice, cores that are waited for.
+    /// Sweep in the form of the paper's: two loops, a choice, a wait for free cores.
     const SWEEP: &str = r#"source config.sh
 HERE=$(pwd)
 if [ ! -d "$HERE/out" ];then

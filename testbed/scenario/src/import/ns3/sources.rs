@@ -1,4 +1,4 @@
-//! Finding the files of an experiment.
+//! Search for the files of an experiment.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use super::detect::{EXPECTED, FileKind, detect};
 use super::text::Source;
 use crate::import::{ImportErrors, Note};
 
-/// The files of an experiment.
+/// Input files of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sources {
     /// The configuration, if there is one.
@@ -18,40 +18,40 @@ pub struct Sources {
     pub(super) topology: Source,
     /// The flow list, if there is one.
     pub(super) flows: Option<Source>,
-    /// The traced nodes, if they are listed.
+    /// List of traced nodes, if there is one.
     pub(super) trace: Option<Source>,
-    /// A distribution of flow sizes, if there is one.
+    /// Distribution of flow sizes, if there is one.
     pub(super) sizes: Option<Source>,
-    /// α of each queue, if a command line names its file.
+    /// Values of α by queue, if a command line names their file.
     pub(super) alphas: Option<Source>,
-    /// Files that were passed over, and why.
+    /// Files that were skipped, with the reason.
     pub(super) left: Vec<Note>,
 }
 
-/// A file that was looked at.
+/// File that was examined.
 struct Candidate {
     path: PathBuf,
     source: Source,
     kind: Option<FileKind>,
-    /// Whether it was named, and not come upon in a folder.
+    /// Whether the file was named, rather than found in a folder.
     is_named: bool,
 }
 
 impl Sources {
-    /// Looks at files and through folders. A configuration's TOPOLOGY_FILE, FLOW_FILE and TRACE_FILE are looked for from its
-    /// folder, in it, and from the three folders above; files that are named as `paths` go before them.
+    /// Searches files and folders. A configuration's TOPOLOGY_FILE, FLOW_FILE and TRACE_FILE are searched for from its folder, in it, and
+    /// from the three folders above; files named in `paths` precede them.
     ///
     /// # Errors
-    /// Files that can't be read or are of no kind that is known, two of one kind, and no topology.
+    /// Files that can't be read or are of no known kind, two of one kind, and no topology.
     pub fn find(paths: &[PathBuf]) -> Result<Sources, ImportErrors> {
         Sources::find_for(paths, None)
     }
 
-    /// As above, for a program with a command line: the files that it names are looked for as they are written and beside what is
-    /// looked at, and go before others. Its program sends nothing of a flow list.
+    /// Finds the files of a program with a command line. The files that it names are searched for at their own paths and next to `paths`,
+    /// and precede others. The program sends nothing of a flow list.
     ///
     /// # Errors
-    /// As of [`Sources::find`], and files of the command line that are not there.
+    /// Those of [`Sources::find`], and missing files of the command line.
     pub fn find_for(paths: &[PathBuf], arguments: Option<&Arguments>) -> Result<Sources, ImportErrors> {
         let mut candidates = Vec::new();
         for path in paths {
@@ -97,7 +97,7 @@ impl Sources {
             let by_name = candidates.iter().any(|one| one.is_named && one.kind == Some(kind));
             let of_config = config.as_ref().zip(folder.as_deref()).filter(|(config, _)| !by_name && config.has(key));
             let source = match of_config {
-                // Flows that would be drawn from a distribution need not be there, nor ConWeave's, which its `run.py` draws first.
+                // Flows of a distribution need no file; nor do ConWeave's, which its `run.py` draws first.
                 Some((config, folder)) => {
                     let is_drawn = has_sizes || arguments.is_some() || config.is_conweaves();
                     referred(config, key, folder, kind == FileKind::Flows && is_drawn)?
@@ -139,34 +139,33 @@ impl Sources {
         Ok(found)
     }
 
-    /// A script of command lines: where it is written, or beside what is looked at.
+    /// Reads a script of command lines: at its own path, or next to `paths`.
     ///
     /// # Errors
-    /// A file that is not there, or no text.
+    /// A file that is missing, or no text.
     pub fn script(paths: &[PathBuf], written: &Path) -> Result<Source, ImportErrors> {
         read(&written_or_beside(paths, written).unwrap_or_else(|| written.to_owned()))
     }
 }
 
-/// What a program with a command line reads where that names none.
+/// Files that a program with a command line reads by default.
 const CONFIG_BY_DEFAULT: &str = "config-workload.txt";
 const ALPHAS_BY_DEFAULT: &str = "alphas";
 
-/// A file that a command line names: where it is written, or beside one of the paths.
+/// Returns the path of a file that a command line names: its own, or one next to one of `paths`.
 fn written_or_beside(paths: &[PathBuf], written: impl AsRef<Path>) -> Option<PathBuf> {
     let written = written.as_ref();
     if written.is_file() { Some(written.to_owned()) } else { beside(paths, written) }
 }
 
-/// A file of this name in the folder of one of the paths.
+/// Returns the file of this name in the folder of one of the paths.
 fn beside(paths: &[PathBuf], named: &Path) -> Option<PathBuf> {
     let folder = |path: &PathBuf| if path.is_dir() { path.clone() } else { path.with_file_name("") };
     let name = named.file_name()?;
     paths.iter().map(|path| folder(path).join(name)).find(|path| path.is_file())
 }
 
-/// Takes `config_doc.txt` out, which explains a configuration's keys in braces, where a folder has another configuration too.
-/// Returns its name.
+/// Removes `config_doc.txt`, which explains a configuration's keys in braces, if its folder has another configuration. Returns its name.
 fn drop_explanation(candidates: &mut Vec<Candidate>) -> Option<String> {
     let is_config = |one: &Candidate| one.kind == Some(FileKind::Config) && !one.is_named;
     let explains =
@@ -176,7 +175,7 @@ fn drop_explanation(candidates: &mut Vec<Candidate>) -> Option<String> {
     has_other.then(|| candidates.remove(place).source.name)
 }
 
-/// The text files of a folder, by name.
+/// Reads the text files of a folder, by name.
 fn of_folder(folder: &Path) -> Result<Vec<Candidate>, ImportErrors> {
     let cannot = |error: std::io::Error| {
         let problem = format!("can't look through the folder: {error}");
@@ -191,7 +190,7 @@ fn of_folder(folder: &Path) -> Result<Vec<Candidate>, ImportErrors> {
     }
     paths.sort();
     let read = |path: PathBuf| {
-        // A file that is no text is none of ours.
+        // Binary files are ignored.
         let text = fs::read_to_string(&path).unwrap_or_default();
         let source = Source { name: file_name(&path), text };
         let kind = detect(&source.name, &source.text);
@@ -222,7 +221,7 @@ fn file_name(path: &Path) -> String {
     path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned()
 }
 
-/// The one candidate of a kind, those that were named before those of folders.
+/// Returns the only candidate of a kind; named ones precede those of folders.
 fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, ImportErrors> {
     for is_named in [true, false] {
         let mut of_kind = candidates.iter().filter(|one| one.kind == Some(kind) && one.is_named == is_named);
@@ -236,13 +235,13 @@ fn only(candidates: &[Candidate], kind: FileKind) -> Result<Option<&Candidate>, 
     Ok(None)
 }
 
-/// The file that a key of the configuration names. It must be there, unless it may be left out.
+/// Reads the file that a key of the configuration names; an error if it is missing, unless it is optional.
 fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result<Option<Source>, ImportErrors> {
     let text = config.text(key).unwrap_or_default();
     let written = Path::new(text);
     let mut places = vec![folder.join(written)];
     places.extend(written.file_name().map(|name| folder.join(name)));
-    // Names are as seen from where the simulator is started: ConWeave's are in `config/`, its configurations in `mix/output/ID/`.
+    // Names are relative to the simulator's working directory: ConWeave's files are in `config/`, its configurations in `mix/output/ID/`.
     let folder = folder.canonicalize().unwrap_or_else(|_| folder.to_owned());
     places.extend(folder.ancestors().skip(1).take(FOLDERS_ABOVE).map(|above| above.join(written)));
     if let Some(path) = places.iter().find(|path| path.is_file()) {
@@ -255,5 +254,5 @@ fn referred(config: &Config, key: &str, folder: &Path, is_spare: bool) -> Result
     Err(ImportErrors::one(&config.file, config.line(key), problem, "put it there, or name it on the command line too"))
 }
 
-/// Folders above a configuration's in which the simulator may have been started.
+/// Number of parent folders of a configuration's in which the simulator may have been started.
 const FOLDERS_ABOVE: usize = 3;

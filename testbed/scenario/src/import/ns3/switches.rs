@@ -1,4 +1,4 @@
-//! What the switches of a simulation are like: buffer, thresholds, headroom, ECN, flow control.
+//! Settings of a simulation's switches: buffer, thresholds, headroom, ECN, flow control.
 
 use std::collections::BTreeMap;
 
@@ -19,54 +19,53 @@ pub(super) struct Switches {
     pub mtu: u64,
     pub size: Bytes,
     pub private: Bytes,
-    /// Φ that most ports have,
+    /// Headroom Φ of most ports.
     pub headroom: Bytes,
-    /// and what it is of a link's rate and delay: so many propagation delays of bytes, and so many besides.
+    /// Factor of a link's bandwidth-delay product (one way) in Φ, and the constant part.
     rule: (u64, Bytes),
     pub xon_offset: Bytes,
     pub alpha: &'static str,
-    /// The rate above which α grows in proportion.
+    /// Rate above which α grows in proportion.
     pub alpha_at_rate: Option<BitRate>,
     pub has_pfc: bool,
     pub ecn: Option<Ecn>,
-    /// In place of dynamic thresholds, what a command line chooses.
+    /// Buffer policy of a command line, in place of dynamic thresholds.
     pub policy: Option<Policy>,
 }
 
-/// What settings depend on besides.
+/// Further inputs of the settings.
 pub(super) struct Given<'g> {
-    /// How many classes are lossless,
+    /// Number of lossless classes.
     pub lossless: usize,
-    /// and how many hosts are left out.
+    /// Number of hosts left out.
     pub idle: usize,
-    /// A command line, and the α of its file.
+    /// Command line, and the α of its file.
     pub line: Option<(&'g Arguments, &'g Alphas)>,
 }
 
-/// Thresholds of ECN marking.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ecn {
     pub kmin: Bytes,
     pub kmax: Bytes,
     pub pmax_ppb: u64,
-    /// The rate of a port that has these, where others have them in proportion.
+    /// Rate of the ports with exactly these thresholds, if others are in proportion to their rate.
     pub at_rate: Option<BitRate>,
 }
 
-/// What one simulator's switches have that no file says.
+/// Built-in settings of a simulator's switches.
 struct Model {
     private: Bytes,
-    /// Whether the buffer keeps the private size once a port, and not for each of 8 classes.
+    /// Whether the private buffer is per port, rather than for each of 8 classes.
     is_once_a_port: bool,
     xon_offset: Bytes,
     alpha: &'static str,
-    /// Headroom: so many propagation delays of bytes,
+    /// Headroom in units of the link's bandwidth-delay product, one way.
     delays: u64,
-    /// and so many besides.
+    /// Constant part of the headroom.
     and: Bytes,
 }
 
-/// Headers of a packet.
+/// Header bytes of a packet.
 const HEADERS: u64 = 48;
 const CLASSES: u64 = 8;
 
@@ -102,7 +101,7 @@ impl Simulator {
     }
 }
 
-/// Makes the settings of all switches; `lossless` classes have headroom.
+/// Returns the settings of all switches; `lossless` classes have headroom.
 pub(super) fn settings(
     config: &Config,
     topology: &Topology,
@@ -150,7 +149,7 @@ pub(super) fn settings(
         switches.policy = Some(policy);
     }
     if idle > 0 {
-        // Each would have its private buffer and its headroom.
+        // Each host would have its private buffer and its headroom.
         let own = if has_pfc { switches.headroom } else { Bytes::ZERO } + model.private;
         let less = own * idle as u64;
         let text =
@@ -168,12 +167,12 @@ pub(super) fn settings(
 }
 
 impl Model {
-    /// The simulator's headroom of a port.
+    /// Returns the simulator's headroom of a port.
     fn headroom_of(&self, link: &Link) -> Bytes {
         link.rate.bytes_in(link.delay) * self.delays + self.and
     }
 
-    /// The headroom that most ports have; the others' stands at their links.
+    /// Returns the headroom of most ports; others have theirs at their links.
     fn headroom(&self, topology: &Topology, report: &mut Report) -> Bytes {
         let usual = most_common(topology.ports().map(|link| self.headroom_of(link))).unwrap_or(Bytes::ZERO);
         let mut by_port: BTreeMap<(BitRate, Span), Bytes> = BTreeMap::new();
@@ -187,7 +186,7 @@ impl Model {
         usual
     }
 
-    /// What no file says of the switches, and what can't be said in a scenario.
+    /// Reports the switches' built-in settings, and those that a scenario can't have.
     fn tell(&self, config: &Config, topology: &Topology, switches: &mut Switches, nic: BitRate, report: &mut Report) {
         let mut approximated = |text: String| report.approximated.push(Note::on_nothing(text));
         if self.is_once_a_port {
@@ -209,7 +208,7 @@ impl Model {
             let faster: Vec<BitRate> = rates(topology).into_keys().filter(|rate| *rate > nic).collect();
             let mut told = Vec::new();
             for rate in &faster {
-                // The simulator halves the shift of 3 for each doubling, and has no more than three.
+                // The simulator halves the shift of 3 for each doubling, at most three times.
                 let doublings = (0..3).find(|n| rate.as_bps() <= nic.as_bps() << n).unwrap_or(3);
                 let (theirs, ours) =
                     ((1u64 << doublings) as f64 / 8.0, rate.as_bps() as f64 / nic.as_bps() as f64 / 8.0);
@@ -246,17 +245,17 @@ impl Switches {
         link.rate.bytes_in(link.delay) * self.rule.0 + self.rule.1
     }
 
-    /// Φ of a link's ports, where it is not what most have.
+    /// Returns Φ of a link's ports, if it differs from that of most.
     pub(super) fn headroom_of(&self, link: &Link) -> Option<Bytes> {
         Some(self.by_rule(link)).filter(|headroom| *headroom != self.headroom)
     }
 
-    /// What all ports of a switch keep for lossless classes.
+    /// Returns a switch's headroom: that of all ports and lossless classes.
     fn headroom_at(&self, topology: &Topology, switch: u32, lossless: usize) -> Bytes {
         topology.links_of(switch).map(|link| self.by_rule(link)).sum::<Bytes>() * lossless as u64
     }
 
-    /// What private buffers and headroom take must be less than the buffer.
+    /// Checks that private buffers and headroom are less than the buffer.
     fn check_size(&self, config: &Config, topology: &Topology, lossless: usize) -> Result<(), ImportErrors> {
         let lossless = if self.has_pfc { lossless as u64 } else { 0 };
         for switch in &topology.switches {
@@ -289,7 +288,7 @@ impl Switches {
     }
 }
 
-/// BUFFER_SIZE, in MiB; without it 16 MiB at 50 Gb/s and in proportion, as HPCC's run.py has it.
+/// Reads BUFFER_SIZE, in MiB. Default: 16 MiB at 50 Gb/s and in proportion, as in HPCC's run.py.
 fn size(config: &Config, nic: BitRate, report: &mut Report) -> Bytes {
     match config.numbers.get("BUFFER_SIZE").filter(|mib| **mib > 0) {
         Some(mib) => {
@@ -306,7 +305,7 @@ fn size(config: &Config, nic: BitRate, report: &mut Report) -> Bytes {
     }
 }
 
-/// The thresholds of the rate that most ports have; none where ECN is off.
+/// Returns the thresholds of the most common rate; `None` if ECN is off.
 fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Option<Ecn>, ImportErrors> {
     if !config.is_on("ENABLE_QCN", true) {
         let line = config.line("ENABLE_QCN").unwrap_or(1);
@@ -326,7 +325,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     }
     let of_rate = |rate: BitRate| -> Result<Ecn, ImportErrors> {
         let of = |key: &str| {
-            // The simulators, built as they are run, take 0 for what they have not read.
+            // The simulators, in the build that is used, take 0 for missing values.
             let uncounted = config.uncounted.get(key).filter(|others| others.contains(&rate)).map(|_| 0);
             config.maps.get(key).and_then(|map| map.get(&rate)).copied().or(uncounted).ok_or_else(|| {
                 let problem = format!("{key} has nothing for links of {rate}");
@@ -334,7 +333,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
                 ImportErrors::one(&config.file, config.line(key), problem, help)
             })
         };
-        // For a queue with anything in it.
+        // Threshold of a non-empty queue.
         let least = Bytes::new(1);
         let [kmin, kmax] = [of("KMIN_MAP")?, of("KMAX_MAP")?].map(|kb| Bytes::kb(kb).max(least));
         let pmax_ppb = if kmax == least { 1_000_000_000 } else { of("PMAX_MAP")? };
@@ -360,7 +359,7 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
     for rate in rates(topology).into_keys().filter(|rate| *rate != usual) {
         others.insert(rate, of_rate(rate)?);
     }
-    // Thresholds are the same at all ports, or in proportion to the rate: which of the two fits more of them?
+    // Thresholds are equal at all ports, or in proportion to the rate: the rule that fits more ports is chosen.
     let in_proportion = |rate: BitRate| {
         let scaled = |size: Bytes| {
             Bytes::new((u128::from(size.get()) * u128::from(rate.as_bps()) / u128::from(usual.as_bps())) as u64)
@@ -396,12 +395,12 @@ fn ecn(config: &Config, topology: &Topology, report: &mut Report) -> Result<Opti
         );
         report.taken.push(Note::at(&config.file, line, text));
     }
-    // Nothing below K_max, and all above it.
+    // Nothing is marked below K_max, everything above it.
     let chosen = Ecn { at_rate, ..chosen };
     Ok(Some(if chosen.pmax_ppb == 0 { Ecn { kmin: chosen.kmax, pmax_ppb: 1_000_000_000, ..chosen } } else { chosen }))
 }
 
-/// How many ports of switches have each rate.
+/// Number of switch ports by rate.
 fn rates(topology: &Topology) -> BTreeMap<BitRate, usize> {
     let mut rates = BTreeMap::new();
     for link in topology.ports() {
@@ -410,7 +409,7 @@ fn rates(topology: &Topology) -> BTreeMap<BitRate, usize> {
     rates
 }
 
-/// The value that occurs most often; of several the least.
+/// Returns the most frequent value; of several the least.
 fn most_common<T: Ord + Copy>(values: impl Iterator<Item = T>) -> Option<T> {
     let mut counts: BTreeMap<T, usize> = BTreeMap::new();
     values.for_each(|value| *counts.entry(value).or_default() += 1);

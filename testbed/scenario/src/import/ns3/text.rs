@@ -4,25 +4,25 @@ use weir_units::{BitRate, Span};
 
 use crate::import::{ImportError, ImportErrors};
 
-/// A file: its name, as messages show it, and its text.
+/// File: its name in messages, and its text.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
-    /// Its name, without folders.
+    /// Name, without folders.
     pub name: String,
-    /// Its text.
+    /// Text of the file.
     pub text: String,
 }
 
-/// A line that is not blank.
+/// Non-blank line.
 #[derive(Clone, Debug)]
 pub(super) struct Line<'t> {
-    /// From 1.
+    /// Number of the line, from 1.
     pub number: usize,
-    /// What blanks part.
+    /// Fields, separated by blanks.
     pub fields: Vec<&'t str>,
 }
 
-/// The lines of a text that are not blank.
+/// Returns the non-blank lines of a text.
 pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     (1..)
         .zip(text.lines())
@@ -30,7 +30,7 @@ pub(super) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
         .filter(|line| !line.fields.is_empty())
 }
 
-/// Errors of a file, in the order in which they are found.
+/// Errors of a file, in the order of their detection.
 #[derive(Debug)]
 pub(super) struct Complaints<'f> {
     file: &'f str,
@@ -43,7 +43,6 @@ impl<'f> Complaints<'f> {
         Complaints { file, errors: Vec::new(), more: 0 }
     }
 
-    /// Notes an error of a line.
     pub(super) fn add(&mut self, line: usize, problem: impl Into<String>, help: impl Into<String>) {
         if self.errors.len() == ImportErrors::SHOWN_MAX {
             self.more += 1;
@@ -57,12 +56,12 @@ impl<'f> Complaints<'f> {
         self.errors.is_empty()
     }
 
-    /// The value if nothing was wrong.
+    /// Returns the value if there were no errors.
     pub(super) fn result<T>(self, value: T) -> Result<T, ImportErrors> {
         if self.is_empty() { Ok(value) } else { Err(ImportErrors { errors: self.errors, more: self.more }) }
     }
 
-    /// A whole number; `what` is a noun phrase, `example` one that would be right.
+    /// Parses a whole number; `what` is a noun phrase for messages, `example` a valid number.
     pub(super) fn whole(&mut self, line: usize, text: &str, what: &str, example: &str) -> Option<u32> {
         let number = text.parse().ok();
         if number.is_none() {
@@ -71,7 +70,7 @@ impl<'f> Complaints<'f> {
         number
     }
 
-    /// What `read` makes of the text, where it is one.
+    /// Returns the parsed value; adds an error if `read` is `None`.
     pub(super) fn value<T>(&mut self, line: usize, text: &str, what: &str, help: &str, read: Option<T>) -> Option<T> {
         if read.is_none() {
             self.add(line, format!("\"{text}\" is not {what}"), help);
@@ -80,8 +79,8 @@ impl<'f> Complaints<'f> {
     }
 }
 
-/// A decimal number such as `25000000000.0`, `.5` or `1e-6` in units of 10^-`places`, rounded down; `None` if it is none, is
-/// negative or does not fit.
+/// Parses a decimal number such as `25000000000.0`, `.5` or `1e-6` in units of 10^-`places`, rounded down; `None` if it is invalid,
+/// negative or too large.
 pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
     let (mantissa, exponent) = match text.split_once(['e', 'E']) {
         Some((mantissa, exponent)) => (mantissa, exponent.parse::<i32>().ok()?),
@@ -97,13 +96,13 @@ pub(super) fn decimal(text: &str, places: u32) -> Option<u64> {
     let power = |n: u32| 10u128.checked_pow(n);
     let value = match shift {
         0.. => digits.checked_mul(if digits == 0 { 1 } else { power(shift.unsigned_abs())? })?,
-        // A divisor beyond a `u128` leaves nothing of 40 digits.
+        // 40 digits over a divisor beyond `u128` are 0.
         _ => power(shift.unsigned_abs()).map_or(0, |divisor| digits / divisor),
     };
     u64::try_from(value).ok()
 }
 
-/// A rate as the simulators write it: `100Gbps`, `10Mb/s`, or bare bits a second such as `25000000000.0`.
+/// Parses a rate as the simulators write it: `100Gbps`, `10Mb/s`, or bits per second such as `25000000000.0`.
 pub(super) fn rate(text: &str) -> Option<BitRate> {
     match decimal(text, 0) {
         Some(bps) => Some(bps).filter(|bps| *bps > 0).map(BitRate::bps),
@@ -111,22 +110,22 @@ pub(super) fn rate(text: &str) -> Option<BitRate> {
     }
 }
 
-/// A time as the simulators write it: `0.001ms`, `1000ns`, or bare seconds.
+/// Parses a time as the simulators write it: `0.001ms`, `1000ns`, or bare seconds.
 pub(super) fn span(text: &str) -> Option<Span> {
     seconds(text).or_else(|| text.parse().ok())
 }
 
-/// Bare seconds.
+/// Parses bare seconds.
 pub(super) fn seconds(text: &str) -> Option<Span> {
     decimal(text, 12).map(Span::from_picos)
 }
 
-/// Bare microseconds.
+/// Parses bare microseconds.
 pub(super) fn micros(text: &str) -> Option<Span> {
     decimal(text, 6).map(Span::from_picos)
 }
 
-/// So many things, by their name in the singular.
+/// Formats a count with its noun, given in the singular.
 pub(super) fn count(n: usize, of: &str) -> String {
     let plural = match of {
         "switch" => "switches".to_owned(),

@@ -1,4 +1,4 @@
-//! From the simulation's clock to the scenario's: traffic begins seconds after a simulation does.
+//! Conversion of the simulation's clock to the scenario's: traffic begins seconds after a simulation does.
 
 use weir_units::Span;
 
@@ -9,33 +9,33 @@ use super::flows::FlowList;
 use super::{Simulator, Sources};
 use crate::import::{ImportErrors, Note, Report};
 
-/// The scenario's clock.
+/// Clock of the scenario.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
-    /// So much earlier than in the files is everything in the scenario.
+    /// Difference: instants in the scenario are this much earlier than in the files.
     pub shift: Span,
-    /// When the scenario ends.
+    /// End of the scenario.
     pub end: Span,
-    /// Before that messages are no part of the statistics.
+    /// Warm-up: messages that start earlier are not in the statistics.
     pub warm_up: Option<Span>,
-    /// How often to sample, where the default is too often.
+    /// Sampling interval, if the default is too short.
     pub sample_every: Option<Span>,
 }
 
-/// The instants of generated traffic begin here.
+/// Base of the instants of generated traffic.
 const BASE: Span = Span::from_secs(2);
-/// For the last flows to end, where the files do not say.
+/// Time for the last flows to end, if the files have no end.
 const DRAIN: Span = Span::from_millis(50);
-/// Without any file that says it.
+/// End, if no file has one.
 const END_DEFAULT: Span = Span::from_millis(100);
-/// What ConWeave's analysis leaves out.
+/// Warm-up that ConWeave's analysis leaves out.
 const WARM_UP: Span = Span::from_millis(5);
 const END_MAX: Span = Span::from_secs(1_000);
-/// Samples of a run, about.
+/// Approximate maximum of a run's samples.
 const SAMPLES_MAX: u64 = 10_000;
 
 impl Times {
-    /// The first flow's start, to a millisecond below, becomes the scenario's beginning.
+    /// Sets the scenario's beginning to the first flow's start, rounded down to a millisecond.
     pub(super) fn of(
         sources: &Sources,
         config: &Config,
@@ -94,7 +94,7 @@ impl Times {
         Ok(Times { shift, end, warm_up, sample_every: sample_every(end) })
     }
 
-    /// Times of a command line, whose instants count from START_TIME.
+    /// Returns the times of a command line, whose instants count from START_TIME.
     pub(super) fn of_arguments(arguments: &Arguments, report: &mut Report) -> Times {
         let [start, _, end] = arguments.times;
         let end = end.saturating_sub(start);
@@ -103,13 +103,13 @@ impl Times {
         Times { shift: start, end, warm_up: None, sample_every: sample_every(end) }
     }
 
-    /// An instant of the files; `None` if it is before the scenario.
+    /// Converts an instant of the files; `None` if it is before the scenario.
     pub(super) fn shifted(&self, at: Span) -> Option<Span> {
         (at >= self.shift).then(|| at.saturating_sub(self.shift))
     }
 }
 
-/// Seldom enough for a long run, often enough for a short one; `None` for the default of 50 us.
+/// Returns a sampling interval suited to the run's length; `None` for the default of 50 us.
 fn sample_every(end: Span) -> Option<Span> {
     if end < Span::from_millis(1) {
         return Some(Span::from_micros(1));

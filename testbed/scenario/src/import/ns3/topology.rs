@@ -1,4 +1,4 @@
-//! The topology file: nodes, which of them are switches, and the links.
+//! Topology file: nodes, switches and links.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,58 +9,55 @@ use crate::import::ImportErrors;
 use crate::import::ns3::text::decimal;
 use crate::topology::PORTS_MAX;
 
-/// A topology: of nodes 0 and on some are switches, and the others hosts.
+/// Topology of nodes numbered from 0, which are switches or hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Topology {
-    /// How many nodes there are.
+    /// Number of nodes.
     pub(super) nodes: u32,
-    /// Which of them are switches, in order.
+    /// Nodes that are switches, in order.
     pub(super) switches: Vec<u32>,
-    /// The links. Each joins two switches, or a switch and a host; each host has one, see `Topology::part_nics`.
+    /// Links, each of two switches, or a switch and a host. Each host has one, see `Topology::part_nics`.
     pub(super) links: Vec<Link>,
-    /// Nodes that stand for another NIC of a host: whose, and which, the second being 2. They come after all nodes of the file.
+    /// Nodes that represent a further NIC of a host: the host, and the NIC's number from 2. Their numbers follow those of the file.
     pub(super) nics: BTreeMap<u32, (u32, usize)>,
-    /// Hosts that are left out.
     pub(super) left_out: BTreeSet<u32>,
     /// Whether the first line has more values than HPCC's and ConWeave's.
     pub(super) is_extended: bool,
-    /// What inet-tub's first line has more.
+    /// Further fields of inet-tub's first line.
     pub(super) tiers: Option<Tiers>,
-    /// Lines after the last link, which the simulators do not read.
+    /// Number of lines after the last link, which the simulators do not read.
     pub(super) left_over: usize,
 }
 
-/// A link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// The nodes at its ends.
     pub(super) ends: [u32; 2],
-    /// Its rate.
+    /// Rate.
     pub(super) rate: BitRate,
-    /// Its propagation delay, one way.
+    /// Propagation delay, one way.
     pub(super) delay: Span,
-    /// Packets in 10^9 that are lost, in each direction.
+    /// Lost packets in 10^9, in each direction.
     pub(super) loss_ppb: u64,
-    /// Its line, from 1.
+    /// Line in the file, from 1.
     pub(super) line: usize,
 }
 
-/// What inet-tub's first line says besides.
+/// Further fields of inet-tub's first line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Tiers {
-    /// How many of the switches have hosts: the first ones.
+    /// Number of switches with hosts: the first ones.
     pub(super) tors: u32,
-    /// The rates of links to hosts, and between switches, if they are there.
+    /// Rates of links to hosts, and between switches, if given.
     pub(super) rates: Option<[BitRate; 2]>,
 }
 
-/// More nodes than hosts and switches can be numbered.
+/// Upper bound of nodes, below the limits of hosts and switches.
 const NODES_MAX: u32 = 60_000;
 const LINK_EXAMPLE: &str = "write `source destination rate delay error-rate`, like `0 320 100Gbps 1000ns 0`";
 
 impl Topology {
-    /// Reads the file: `nodes switches links`, or `nodes switches tors links` with or without the rates of servers and
-    /// fabric; then the switches' numbers; then a line for each link.
+    /// Reads the file: `nodes switches links`, or `nodes switches tors links` with or without the rates of servers and fabric; then the
+    /// switches' numbers; then a line for each link.
     ///
     /// # Errors
     /// All lines that are wrong, and hosts that are linked to each other.
@@ -120,17 +117,14 @@ impl Topology {
         Some(Topology { nodes, switches, links, nics, left_out, is_extended, tiers, left_over })
     }
 
-    /// Whether a node is a switch.
     pub(super) fn is_switch(&self, node: u32) -> bool {
         self.switches.binary_search(&node).is_ok()
     }
 
-    /// The hosts, in order.
     pub(super) fn hosts(&self) -> impl Iterator<Item = u32> + '_ {
         (0..self.nodes).filter(|node| !self.is_switch(*node) && !self.left_out.contains(node))
     }
 
-    /// A host's name in the scenario.
     pub(crate) fn host_name(&self, node: u32) -> String {
         match self.nics.get(&node) {
             Some((host, nic)) => format!("H{host}-{nic}"),
@@ -138,13 +132,12 @@ impl Topology {
         }
     }
 
-    /// The node of the file that a node stands for.
+    /// Returns the node of the file that a node represents.
     pub(crate) fn node_of_file(&self, node: u32) -> u32 {
         self.nics.get(&node).map_or(node, |(host, _)| *host)
     }
 
-    /// Makes a host of each link beyond the first that a host has: hosts of a scenario have one NIC. Returns how many hosts had
-    /// several.
+    /// Turns each further link of a host into a host: hosts of a scenario have one NIC. Returns the number of hosts with several links.
     pub(crate) fn part_nics(&mut self) -> usize {
         let mut seen: BTreeMap<u32, usize> = BTreeMap::new();
         let switches = self.switches.clone();
@@ -162,14 +155,14 @@ impl Topology {
         seen.values().filter(|count| **count > 1).count()
     }
 
-    /// The nodes of a host's NICs, its own first.
+    /// Returns the nodes of a host's NICs, its own first.
     pub(super) fn nics_of(&self, host: u32) -> Vec<u32> {
         std::iter::once(host)
             .chain(self.nics.iter().filter(|(_, (of, _))| *of == host).map(|(node, _)| *node))
             .collect()
     }
 
-    /// Leaves hosts out of switches that have too many links: those that are not `busy`, the last ones first. Returns the hosts.
+    /// Leaves out hosts of switches with too many links: those that are not `busy`, the last ones first. Returns them.
     pub(crate) fn leave_out_idle(&mut self, busy: &BTreeSet<u32>) -> Vec<u32> {
         let mut out = Vec::new();
         for switch in &self.switches {
@@ -183,10 +176,10 @@ impl Topology {
         out
     }
 
-    /// Whether each switch has as many ports as one may have.
+    /// Checks that each switch has at most the permitted number of ports.
     ///
     /// # Errors
-    /// Those with more than 64, and with fewer than 2.
+    /// Switches with more than [`PORTS_MAX`] ports, or fewer than 2.
     pub(crate) fn check_ports(&self, file: &str) -> Result<(), ImportErrors> {
         let mut complaints = Complaints::of(file);
         for switch in &self.switches {
@@ -203,18 +196,18 @@ impl Topology {
         complaints.result(())
     }
 
-    /// The links at a switch's ports, in order.
+    /// Returns the links at a switch's ports, in order.
     pub(crate) fn links_of(&self, switch: u32) -> impl Iterator<Item = &Link> + '_ {
         self.links.iter().filter(move |link| link.ends.contains(&switch))
     }
 
-    /// The links at all switches' ports: one between switches counts twice.
+    /// Returns the links at all switches' ports: one between switches counts twice.
     pub(super) fn ports(&self) -> impl Iterator<Item = &Link> + '_ {
         let ends = |link: &Link| link.ends.iter().filter(|node| self.is_switch(**node)).count();
         self.links.iter().flat_map(move |link| std::iter::repeat_n(link, ends(link)))
     }
 
-    /// What a Weir scenario has no place for.
+    /// Refuses features that a Weir scenario can't have.
     fn check(&self, complaints: &mut Complaints<'_>) {
         let mut ports: BTreeMap<u32, usize> = BTreeMap::new();
         for link in &self.links {
@@ -240,7 +233,6 @@ impl Topology {
     }
 }
 
-/// The first line.
 struct Header {
     nodes: u32,
     switches: usize,

@@ -14,50 +14,50 @@ use super::topology::Topology;
 use crate::import::{Note, Report};
 use crate::workload::list;
 
-/// A workload, and the file that it needs.
+/// Workload, with its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Workload {
     pub name: String,
     pub class: u8,
-    /// The destination port of all of its flows, if they have one.
+    /// Destination port of all its flows, if they share one.
     pub dport: Option<u32>,
     pub what: What,
-    /// The name and the text of the file beside the scenario.
+    /// Name and text of the file in the scenario's folder.
     pub file: String,
     pub text: String,
 }
 
-/// What a workload's file is.
+/// Traffic of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum What {
-    /// Messages.
+    /// Listed messages.
     List,
-    /// Sizes of messages that are drawn, with a load in units of 10^-9.
+    /// Messages with sizes of a distribution, and a load in units of 10^-9.
     Drawn(u64),
-    /// Such flows between some hosts, or no file.
+    /// Random messages between some hosts, or no file.
     Pattern(Pattern),
 }
 
-/// Messages that are drawn between some hosts.
+/// Random messages between some hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Pattern {
     /// `poisson`, or `incast`.
     pub kind: &'static str,
     /// Senders and receivers.
     pub hosts: [Vec<String>; 2],
-    /// In units of 10^-9.
+    /// Load in units of 10^-9.
     pub load: u64,
-    /// For each message; without it they are drawn from the file's distribution.
+    /// Size of each message; `None` to draw it from the file's distribution.
     pub size: Option<Bytes>,
-    /// Messages start before.
+    /// End: messages start earlier.
     pub until: Span,
-    /// TCP's transport, and the window that it begins with, in segments.
+    /// TCP transport, and its initial window in segments.
     pub tcp: Option<(&'static str, u64)>,
 }
 
-/// The class of drawn traffic, as the simulators' generators have it.
+/// Class of generated traffic, as in the simulators' generators.
 const CLASS: u8 = 3;
-/// With more destination ports than this they are no kinds of flows.
+/// Maximum number of destination ports that are taken as kinds of flows.
 const KINDS_MAX: usize = 8;
 
 impl Workload {
@@ -74,7 +74,7 @@ impl Workload {
     }
 }
 
-/// A workload for each priority group and kind of flows; what starts after the end is left out.
+/// Returns a workload for each priority group and kind of flows, without flows that start after the end.
 pub(super) fn of_list(
     list: &FlowList,
     topology: &Topology,

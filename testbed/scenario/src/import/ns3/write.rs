@@ -1,4 +1,4 @@
-//! The scenario file.
+//! Text of the scenario file.
 
 use std::collections::BTreeMap;
 
@@ -14,10 +14,10 @@ use super::workloads::What;
 use super::{Experiment, Simulator, Sources, sorted};
 use crate::import::{Note, Report};
 
-/// LINK_DOWN's times count from this instant of the simulation.
+/// Instant of the simulation from which LINK_DOWN's times count.
 const LINK_DOWN_BASE: Span = Span::from_secs(2);
 
-/// The text. What can't be written is added to the report.
+/// Writes the scenario's text, and reports settings that it can't express.
 pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut Report) -> String {
     let names = Names::of(&experiment.topology);
     let outage = outage(experiment, &names, report);
@@ -79,7 +79,7 @@ pub(super) fn scenario(experiment: &Experiment, sources: &Sources, report: &mut 
     document.into_text()
 }
 
-/// What it was made from, and how it differs.
+/// Writes the introduction: the sources, and the differences from them.
 fn introduce(document: &mut Document, sources: &Sources, times: &Times, report: &Report) {
     let config = sources.config.as_ref().map(|config| &config.file);
     let others = [Some(&sources.topology), sources.flows.as_ref(), sources.trace.as_ref(), sources.sizes.as_ref()];
@@ -112,12 +112,12 @@ fn head(document: &mut Document, experiment: &Experiment, names: &Names, has_out
     }
     document.word("forwarding", "ecmp");
     if has_outage {
-        // There all switches have new tables at the instant of the failure.
+        // In that simulator all switches have new tables at the instant of the failure.
         document.word("routing_delay", "0s");
     }
     document.word("link_overhead", "0B");
     if experiment.cuts_times {
-        // inet-tub's divides integers.
+        // inet-tub's simulator divides integers.
         document.word("frame_times", if experiment.simulator == Simulator::InetTub { "whole-ns" } else { "ns3" });
     }
     if let Some(policy) = experiment.switches.policy.as_ref().filter(|_| !experiment.tcp.is_empty()) {
@@ -221,7 +221,7 @@ fn switch(document: &mut Document, experiment: &Experiment) {
     }
 }
 
-/// A link between switches, or a host.
+/// Writes a link between switches, or a host.
 fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &Link, names: &Names) {
     let topology = &experiment.topology;
     let host = link.ends.into_iter().find(|node| !topology.is_switch(*node));
@@ -255,7 +255,7 @@ fn wire(document: &mut Document, experiment: &Experiment, number: usize, link: &
     }
 }
 
-/// What LINK_DOWN says: the link's ends, and when.
+/// Returns the link of LINK_DOWN by its ends, and the instant of its cut.
 fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option<([String; 2], Span)> {
     let config = &experiment.config;
     let (after, [one, other]) = config.link_down?;
@@ -287,9 +287,9 @@ fn outage(experiment: &Experiment, names: &Names, report: &mut Report) -> Option
     Some((ends, when))
 }
 
-/// Names of ports: `S320.to-S321`, with a number where several links lead there; `S320.H0`.
+/// Names of ports: `S320.to-S321`, with a number for parallel links; `S320.H0`.
 struct Names {
-    /// The number of each link, by its place, that is not the only one between its switches.
+    /// Number of each parallel link, by its place.
     parallel: BTreeMap<usize, usize>,
 }
 
@@ -304,20 +304,20 @@ impl Names {
         Names { parallel: numbered.collect() }
     }
 
-    /// The ports at both ends of a link between switches.
+    /// Returns the ports at both ends of a link between switches.
     fn link_ends(&self, number: usize, link: &Link) -> [String; 2] {
         let [one, other] = link.ends;
         let suffix = self.parallel.get(&number).map_or(String::new(), |n| format!(".{n}"));
         [format!("S{one}.to-S{other}{suffix}"), format!("S{other}.to-S{one}{suffix}")]
     }
 
-    /// The switch's port that a host is on.
+    /// Returns the switch's port of a host.
     fn host_port(&self, host: u32, link: &Link, topology: &Topology) -> String {
         let switch = if link.ends[0] == host { link.ends[1] } else { link.ends[0] };
         format!("S{switch}.{}", topology.host_name(host))
     }
 
-    /// The switches' ports at these nodes: all of a switch, and the one that a host is on. Each once.
+    /// Returns the switch ports at these nodes, each once: all of a switch, and the one of a host.
     fn ports_of(&self, nodes: &[u32], topology: &Topology) -> Vec<String> {
         let mut ports = Vec::new();
         for (number, link) in topology.links.iter().enumerate() {

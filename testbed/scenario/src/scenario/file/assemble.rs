@@ -1,4 +1,4 @@
-//! A run's scenario, made of the file's plan.
+//! Assembly of a run's scenario from the file's plan.
 
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -27,14 +27,14 @@ use super::ways::{self, StaticWays, Ways};
 use crate::scenario::{CapturePlan, FlowPlan, HostPlan, LinkPlan, RealPlan, RealPorts, Scenario, Sends, TrafficPlan};
 use crate::topology::Routes;
 
-/// Code point of acknowledgements and congestion notifications.
+/// DSCP of acknowledgements and congestion notifications.
 const ACK_DSCP: Dscp = Dscp::new(48);
 /// An Ethernet header, which the switch's MTU does not count.
 const ETHERNET_BYTES: u64 = 14;
-/// More figures than this nobody looks at, and a fabric may have a thousand hosts.
+/// Maximum number of plots of a fabric, which may have a thousand hosts.
 const DRAWN_OF_FABRICS: usize = 8;
 
-/// Makes the scenario of a run; what is wrong goes to `complaints`.
+/// Builds the scenario of a run; errors go to `complaints`.
 pub(super) fn scenario<'p>(
     plan: &'p ScenarioPlan,
     run: usize,
@@ -49,7 +49,7 @@ pub(super) fn scenario<'p>(
         build.check_devices(complaints);
     }
     let mut hosts = build.hosts(complaints);
-    // With a host left out the others would have wrong places.
+    // A missing host would shift the others' places.
     let all_there = hosts.len() == plan.topology.hosts.len();
     let notes = if all_there { receive_limits::slow_down(&build, &mut hosts, complaints) } else { Vec::new() };
     let ways = if all_there { build.ways(complaints) } else { None };
@@ -58,7 +58,6 @@ pub(super) fn scenario<'p>(
     (complaints.len() == before).then(|| build.scenario(hosts, carried, ways, notes))
 }
 
-/// Flows and traffic.
 #[derive(Default)]
 struct Carried {
     flows: Vec<FlowPlan>,
@@ -66,7 +65,7 @@ struct Carried {
 }
 
 impl<'p> Build<'p> {
-    /// Thresholds that break their theorem, queues that the buffer does not keep enough for, and links whose ends do not understand each other.
+    /// Checks thresholds against their theorems, queues against the buffer, and flow control at both ends of links.
     fn check_flow_control(&self, complaints: &mut Complaints) {
         for (switch, config) in self.switches.distinct() {
             if let Err(errors) = flow_control::check(config) {
@@ -87,7 +86,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// Devices that two ports or hosts share.
+    /// Checks that no two ports or hosts share a device.
     fn check_devices(&self, complaints: &mut Complaints) {
         let mut seen: Vec<(&Device, Option<(usize, usize)>)> = Vec::new();
         let of_switches = self.switches.configs.iter().enumerate().flat_map(|(switch, config)| {
@@ -97,7 +96,7 @@ impl<'p> Build<'p> {
         let of_hosts =
             self.plan.topology.hosts.iter().filter_map(|host| Some((host.device.as_ref()?, None, host.number)));
         for (device, of_port, host) in of_switches.chain(of_hosts) {
-            // What two ports of one file share was told with it.
+            // A device shared by two ports of one file is reported with that file.
             let is_told = |other: &Option<(usize, usize)>| matches!((of_port, other), (Some((switch, _)), Some((other, _))) if switch == *other);
             if seen.iter().any(|(other, at)| device.shares_with(other) && !is_told(at)) {
                 let message = format!("{device} is used twice");
@@ -133,7 +132,7 @@ impl<'p> Build<'p> {
         if number == 0 || !self.plan.topology.is_fabric {
             self.check_mtu(host, config, complaints);
         }
-        // What breaks a theorem was told of the switch.
+        // Violated theorems are reported with the switch.
         let flow_control = mechanism(config, place.port, rate).ok()?.of_a_host();
         let class_of_dscp = config.classes.dscp;
         let is_emulated = host.device.is_none();
@@ -184,7 +183,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// How frames find their way; `None` with errors.
+    /// Returns the forwarding of the switches; `None` after errors.
     fn ways(&self, complaints: &mut Complaints) -> Option<Ways<'p>> {
         if let Some(forwarding) = &self.plan.forwarding {
             return Some(Ways::Static(StaticWays::new(self, forwarding)));
@@ -200,7 +199,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// The flows, and the traffic but for its messages; what has errors is left out.
+    /// Builds the flows, and the traffic without its messages; leaves out those with errors.
     fn carried(&self, hosts: &[HostPlan], ways: Option<&Ways<'_>>, complaints: &mut Complaints) -> Carried {
         let plan = self.plan;
         if plan.flows.is_empty() && plan.workloads.is_empty() || !self.trusts_dscp(complaints) {
@@ -235,7 +234,7 @@ impl<'p> Build<'p> {
         carried
     }
 
-    /// Switches digest all frames alike.
+    /// Checks that one digest configuration suits all flows.
     fn check_digests(&self, carried: &Carried, complaints: &mut Complaints) {
         let flows = self.plan.flows.iter().zip(&carried.flows);
         let of_flows = flows.map(|(flow, plan)| (format!("flows[{}]", flow.number), &plan.config.congestion_control));
@@ -252,7 +251,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// Segments are of one length, whatever the switches' MTU.
+    /// Checks that the switches' MTU admits TCP segments, whose length is fixed.
     fn check_tcp(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) {
         let Some(payload) = carriage.tcp_payload() else { return };
         if let Some((_, config)) = self.switches.distinct().find(|(_, config)| config.mtu.get() < payload) {
@@ -262,7 +261,7 @@ impl<'p> Build<'p> {
         }
     }
 
-    /// What carries messages, with the code point of acknowledgements that have a class of their own.
+    /// Returns the transport of messages, with the DSCP of acknowledgements that have a class of their own.
     fn transport(&self, carriage: &Carriage, key: &str, complaints: &mut Complaints) -> Option<Transport> {
         let Some(class) = carriage.ack_class() else { return Some(carriage.transport.clone()) };
         let place = carriage.ack_class_place.as_deref().unwrap_or(key);
@@ -308,12 +307,12 @@ impl<'p> Build<'p> {
             ack_every: carriage.ack_every,
             retransmission: carriage.retransmission,
             dport: workload.dport,
-            // Drawn once the first run's scenario is there.
+            // Drawn after the first run's scenario is built.
             sends: self.plan.messages.get(number).cloned().unwrap_or_else(|| Sends::List(Arc::from([]))),
         })
     }
 
-    /// A congestion control for a line of this rate; `key` is what has it.
+    /// Returns a congestion control for a line of this rate; `key` is the place of the choice.
     fn control(
         &self,
         choice: &ControlChoice,
@@ -341,7 +340,7 @@ impl<'p> Build<'p> {
         base_rtt: Span,
         complaints: &mut Complaints,
     ) -> Option<FlowPlan> {
-        // A queue pair's number tells the flow, and which of its ends it is.
+        // A queue pair's number identifies the flow and its end.
         let number = |end: usize| QueuePair::new((end << 16 | flow.number) as u32);
         let network = Network { line: hosts[flow.from].nic.rate, base_rtt };
         let key = format!("flows[{}]", flow.number);
@@ -365,7 +364,7 @@ impl<'p> Build<'p> {
         Some(FlowPlan { name: flow.name.clone(), from: flow.from, to: flow.to, config })
     }
 
-    /// Hosts tag no frame, so that only a code point tells its class.
+    /// Checks that switches trust the DSCP: hosts send no VLAN tag, so that only the DSCP carries the class.
     fn trusts_dscp(&self, complaints: &mut Complaints) -> bool {
         let mut all = true;
         for (switch, config) in self.switches.distinct() {
@@ -379,7 +378,7 @@ impl<'p> Build<'p> {
         all
     }
 
-    /// The first code point that all switches give a class to; `place` is the key that has the class.
+    /// Returns the first DSCP that all switches map to a class; `place` is the key of the class.
     fn dscp(&self, class: Class, place: &str, complaints: &mut Complaints) -> Option<Dscp> {
         let class = class.index();
         let maps = || self.switches.distinct().map(|(_, config)| &config.classes.dscp);
@@ -471,7 +470,7 @@ impl<'p> Build<'p> {
             .into()
     }
 
-    /// What the switches have, each thing once.
+    /// Lists the different values of the switches, each once.
     fn all_of(&self, what: impl Fn(&SwitchConfig) -> &'static str) -> String {
         let mut all: Vec<&str> = Vec::new();
         for config in &self.switches.configs {

@@ -1,4 +1,4 @@
-//! A run while its scenario is made.
+//! Intermediate state of a run's assembly.
 
 use weir_config::{ConfigErrors, SwitchConfig};
 
@@ -8,7 +8,7 @@ use super::switches::Switches;
 use super::topology::PortName;
 use crate::scenario::PortPlace;
 
-/// A run whose switches are good: what its hosts, ways and traffic are made of.
+/// A run with valid switches: the input for its hosts, paths and traffic.
 pub(super) struct Build<'p> {
     pub plan: &'p ScenarioPlan,
     pub switches: Switches,
@@ -21,7 +21,7 @@ impl Build<'_> {
         &self.switches.configs[switch]
     }
 
-    /// The place of a port, which each of the switches' files has that was read from the plan.
+    /// Returns the place of a port. The switches' files, read from the plan, have all its ports.
     pub(super) fn place(&self, port: &PortName) -> PortPlace {
         let ports = &self.config(port.switch).ports;
         let place = port.place.or_else(|| ports.iter().position(|other| other.name == port.port));

@@ -1,22 +1,22 @@
-//! Errors of the switches' files that a scenario makes: one line of the scenario may be wrong in many of them.
+//! Errors of the switches' files of a scenario: one line of the scenario may be wrong in many of them.
 
 use weir_config::{ConfigError, ConfigErrors};
 
 use super::plan::ScenarioPlan;
 
-/// Errors in runs, each with the runs that have it.
+/// Errors of runs, each with its runs.
 #[derive(Debug, Default)]
 pub(super) struct Complaints(Vec<Complaint>);
 
 #[derive(Debug)]
 struct Complaint {
     error: ConfigError,
-    /// The run and the switch; no switch where it is about the run as a whole.
+    /// Run and switch; `None` for the run as a whole.
     subjects: Vec<(usize, Option<usize>)>,
 }
 
 impl Complaints {
-    /// Notes errors of a run, and of a switch in it.
+    /// Adds errors of a run, or of a switch in it.
     pub(super) fn add(&mut self, run: usize, switch: Option<usize>, errors: ConfigErrors) {
         for error in errors {
             match self.0.iter_mut().find(|complaint| complaint.error.is_twin_of(&error)) {
@@ -27,12 +27,12 @@ impl Complaints {
         }
     }
 
-    /// How many have been noted, each run and switch counted.
+    /// Number of complaints, with each run and switch counted.
     pub(super) fn len(&self) -> usize {
         self.0.iter().map(|complaint| complaint.subjects.len()).sum()
     }
 
-    /// The errors, each once and said of all that it is about; none if there are none.
+    /// Returns each error once, with all its subjects; `None` without errors.
     pub(super) fn into_errors(self, plan: &ScenarioPlan) -> Option<ConfigErrors> {
         let said = |complaint: Complaint| {
             let subject = subject(plan, &complaint.subjects);
@@ -42,7 +42,7 @@ impl Complaints {
     }
 }
 
-/// `switch S1 in run "PFC": `, `every switch in every run: `; nothing of what there is one of.
+/// Describes the subjects: `switch S1 in run "PFC": `, `every switch in every run: `. A single run or switch is not named.
 fn subject(plan: &ScenarioPlan, subjects: &[(usize, Option<usize>)]) -> String {
     let (first_run, first_switch) = subjects[0];
     let mut runs: Vec<usize> = subjects.iter().map(|(run, _)| *run).collect();

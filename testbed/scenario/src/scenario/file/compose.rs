@@ -1,4 +1,4 @@
-//! The switches' files, made of what the scenario says.
+//! Composition of the switches' files from a scenario.
 
 use std::borrow::Cow;
 
@@ -11,12 +11,12 @@ use super::plan::{RunPart, ScenarioPlan};
 use super::topology::{HostPart, LinkPart, PortName, Topology};
 use crate::scenario::{Reach, RealHost, RealPorts};
 
-/// Tables that replace each other as a whole: their keys depend on the kind that they name.
+/// Tables that are replaced as a whole: their keys depend on the kind that they name.
 const WHOLE: &[&str] = &["flow_control"];
-/// Keys that a port may have and that name its device.
+/// Device keys of a port.
 const DEVICES: &[&str] = &["ring", "clone_of"];
 
-/// The file of a switch in a run, with what is on its ports.
+/// Composes a switch's file in a run, with its ports.
 pub(super) fn draft(
     plan: &ScenarioPlan,
     run: &RunPart,
@@ -56,20 +56,20 @@ pub(super) fn draft(
     Draft::new(&name, &file.at(part.origin.clone()))
 }
 
-/// The address of a host, by its number.
+/// MAC address of a host, by its number.
 pub(super) fn mac_of_host(host: usize) -> MacAddr {
     let [_, high, middle, low] = (host as u32 + 1).to_be_bytes();
     MacAddr([2, 0, 0, high, middle, low])
 }
 
-/// The address of a switch's port, by their numbers.
+/// MAC address of a switch's port, by their numbers.
 pub(super) fn mac_of_port(switch: usize, port: usize) -> MacAddr {
     let [high, low] = (switch as u16 + 1).to_be_bytes();
     let [beyond, port] = (port as u16).to_be_bytes();
     MacAddr([2, 0, 1 + beyond, high, low, port])
 }
 
-/// Lays settings of `[runs.switch]` over common ones. A run that chooses another policy leaves the others' tables behind.
+/// Overrides common settings by those of `[runs.switch]`. A run that chooses another policy drops other policies' tables.
 fn lay_over(common: &mut Settings, run: Settings) {
     let policy = run.table("buffer").and_then(|buffer| buffer.string("policy"));
     if let Some(policy) = policy {
@@ -80,7 +80,7 @@ fn lay_over(common: &mut Settings, run: Settings) {
     common.lay_over(run, WHOLE);
 }
 
-/// A switch's file of what `[switch]` has: its own keys go one table down.
+/// Converts `[switch]` to a switch's file: keys of the switch itself move one table down.
 fn of_file(mut settings: Settings) -> Settings {
     let sections = settings.take_keys(SECTIONS);
     let own = settings.take_keys(OF_SWITCH);
@@ -90,19 +90,19 @@ fn of_file(mut settings: Settings) -> Settings {
     file
 }
 
-/// A link or host at a port of a switch.
+/// Link or host at a port of a switch.
 pub(super) struct Attachment<'p> {
     pub port: &'p PortName,
-    /// What the link or host says of the port.
+    /// Settings of the port by its link or host.
     pub settings: &'p Settings,
     pub ring: String,
     device: Option<Cow<'p, Settings>>,
-    /// Whether a device of the switch's own file stays.
+    /// Whether the device of the switch's own file is kept.
     keeps_device: bool,
     origin: Option<&'p Origin>,
 }
 
-/// The links and hosts at the ports of each switch: in a fabric's order, or in that of the file.
+/// Returns the links and hosts at the ports of each switch: in a fabric's order, or in that of the file.
 pub(super) fn attachments<'p>(topology: &'p Topology, real: Option<&RealPorts>) -> Vec<Vec<Attachment<'p>>> {
     let mut all: Vec<Vec<Attachment<'_>>> = topology.switches.iter().map(|_| Vec::new()).collect();
     for link in &topology.links {
@@ -130,7 +130,7 @@ fn on_link(link: &LinkPart, end: usize) -> Attachment<'_> {
 
 fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
     let reached = host.real.as_ref().zip(real).map(|(real, ports)| real_port(host, real, ports));
-    // The switch's end of a real host's cable is of no use to an emulated one.
+    // An emulated host does not use the switch's end of a real host's cable.
     let of_wire = host.port_device.as_ref().filter(|_| host.device.is_some()).map(Cow::Borrowed);
     Attachment {
         port: &host.port,
@@ -142,7 +142,7 @@ fn on_host<'p>(host: &'p HostPart, real: Option<&RealPorts>) -> Attachment<'p> {
     }
 }
 
-/// The device of a real host's port, and what stands in front of it.
+/// Returns the device of a real host's port, with the NIC model in front if it has one.
 fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<'p, Settings> {
     let origin = host.origin.as_ref();
     let mut device = Settings::default();
@@ -163,7 +163,7 @@ fn real_port<'p>(host: &'p HostPart, real: &RealHost, ports: &RealPorts) -> Cow<
 }
 
 impl Attachment<'_> {
-    /// Puts the port into the file, or what is said of it into the port that the file has.
+    /// Adds the port to the file, or its settings to the file's own port.
     fn add_to(&self, file: &mut Settings, common: &Settings, mac: MacAddr) {
         let ports = file.tables_mut("ports");
         let own = ports.iter().position(|port| port.string("name") == Some(&self.port.port));

@@ -1,7 +1,7 @@
-//! Congestion control of flows and workloads: which, and with what parameters.
+//! Congestion control of flows and workloads, with its parameters.
 //!
-//! Values are found in the flow's own table of the kind, then in `[nic]`'s, then in the preset. They are kept as texts, for what
-//! `line/1000` is depends on the sender's line. Each is checked when the file is read, at its own line.
+//! Values are found in the flow's own table of the kind, then in `[nic]`'s, then in the preset. They are kept as texts, for the value of
+//! `line/1000` depends on the sender's line. Each is checked when the file is read, at its own line.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +15,32 @@ use weir_units::{BitRate, Span};
 use super::keys::name_of;
 use super::kinds::kinds;
 
-/// A value as the file has it.
+/// Value as written in the file.
 #[derive(Clone, Debug)]
 struct Given {
     key: &'static str,
     text: String,
-    /// The path of the key in the file.
+    /// Path of the key in the file.
     place: String,
 }
 
-/// The values that a table has for kinds, by kind.
+/// Values of a table's subtables, by kind.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindTables(BTreeMap<&'static str, Vec<Given>>);
 
-/// A congestion control, its parameters still to be made.
+/// Choice of a congestion control, with parameters as text.
 #[derive(Clone, Debug)]
 pub(super) struct ControlChoice {
-    /// A kind's or a preset's.
+    /// Name of a kind or a preset.
     pub name: &'static str,
     given: Vec<Given>,
 }
 
-/// Stands for any network while a file is read.
+/// Placeholder for the network while a file is read.
 const ANY: Network = Network { line: BitRate::gbps(100), base_rtt: Span::from_micros(10) };
 
 impl KindTables {
-    /// The tables of kinds in a table; `above` is what the reference calls it: `nic`.
+    /// Reads a table's tables of kinds; `above` is the table's name in the reference: `nic`.
     pub(super) fn read(table: &Table<'_>, above: &str) -> KindTables {
         let mut tables = BTreeMap::new();
         for kind in kinds().filter(|kind| table.has(kind.name())) {
@@ -51,12 +51,11 @@ impl KindTables {
         KindTables(tables)
     }
 
-    /// Whether there are none.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// These, and below them others.
+    /// Returns these tables, with missing values taken from `others`.
     pub(super) fn over(&self, others: &KindTables) -> KindTables {
         let mut tables = self.0.clone();
         for (kind, given) in &others.0 {
@@ -65,7 +64,7 @@ impl KindTables {
         KindTables(tables)
     }
 
-    /// Notes what is wrong with tables that nothing has chosen yet: a sweep may choose them.
+    /// Checks tables that nothing has chosen yet: a sweep may choose them.
     pub(super) fn check(&self, table: &Table<'_>) {
         for kind in congestion::kinds().filter(|kind| self.0.contains_key(kind.name())) {
             self.control(table, kind.name());
@@ -76,7 +75,7 @@ impl KindTables {
         });
     }
 
-    /// The congestion control of this name with these values; what is wrong is noted.
+    /// Returns the congestion control of this name with these values; reports errors.
     pub(super) fn control(&self, table: &Table<'_>, name: &'static str) -> ControlChoice {
         let kind = congestion::find(name).map(|(kind, _)| kind.name());
         let choice = ControlChoice { name, given: kind.map_or_else(Vec::new, |kind| self.of(kind)) };
@@ -89,7 +88,7 @@ impl KindTables {
         }
     }
 
-    /// TCP with these values; what is wrong is noted.
+    /// Returns TCP with these values; reports errors.
     pub(super) fn tcp(&self, table: &Table<'_>, kind: &'static dyn TcpControlKind) -> TcpConfig {
         let (connection, control) = (self.of(TcpKeys.name()), self.of(kind.name()));
         TcpConfig::read(kind, &texts(&connection), &texts(&control)).unwrap_or_else(|wrong| {
@@ -99,7 +98,7 @@ impl KindTables {
         })
     }
 
-    /// The path in the file of a key that all of TCP has, if it is there.
+    /// Path in the file of a key that all of TCP has, if it is there.
     pub(super) fn place_of_tcp(&self, key: &str) -> Option<String> {
         let given = self.0.get(TcpKeys.name())?.iter().find(|given| given.key == key)?;
         Some(given.place.clone())
@@ -111,25 +110,25 @@ impl KindTables {
 }
 
 impl ControlChoice {
-    /// Whether it is none.
+    /// Whether there is no congestion control.
     pub(super) fn is_none(&self) -> bool {
         self.name == congestion::NONE
     }
 
-    /// What it is in this network.
+    /// Returns the congestion control in this network.
     ///
     /// # Errors
-    /// The values that are wrong there: none, with Weir's own kinds, of a choice that was good in another network.
+    /// Values that are wrong in this network. Weir's own kinds have none after a check in another network.
     pub(super) fn in_network(&self, network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
         CongestionControl::read(self.name, &texts(&self.given), network)
     }
 
-    /// What it is in any network, for what does not depend on it.
+    /// Returns the congestion control in any network, for properties that do not depend on it.
     pub(super) fn anywhere(&self) -> CongestionControl {
         self.in_network(ANY).unwrap_or_default()
     }
 
-    /// The path of a key in the file, if it is there.
+    /// Path of a key in the file, if it is there.
     pub(super) fn place_of(&self, key: &str) -> Option<&str> {
         self.given.iter().find(|given| given.key == key).map(|given| given.place.as_str())
     }
@@ -139,10 +138,10 @@ fn texts(given: &[Given]) -> Vec<(&str, &str)> {
     given.iter().map(|given| (given.key, given.text.as_str())).collect()
 }
 
-/// Notes wrong values at their lines, each once, though many flows may have it from one table.
+/// Reports wrong values at their lines, each once, even if many flows take it from one table.
 fn refuse(table: &Table<'_>, given: &[Given], wrong: Vec<WrongValue>) {
     for WrongValue { key, message, help } in wrong {
-        // Two keys that clash are told at the one that the file has.
+        // Two clashing keys are reported at the one in the file.
         let place = given.iter().find(|given| given.key == key).or(given.first()).map(|given| given.place.as_str());
         let place = place.unwrap_or(table.path());
         if table.doc().sound(&[place]) {

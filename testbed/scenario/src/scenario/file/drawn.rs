@@ -1,4 +1,4 @@
-//! Messages that other texts have as well.
+//! Cache of messages that several texts share.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
@@ -8,13 +8,13 @@ use weir_reader::Doc;
 use super::messages::Terms;
 use crate::scenario::Sends;
 
-/// What workloads of texts that were read before send. Texts whose messages depend on the same workloads and links share them, so that they are
-/// drawn once: those of a sweep, whose points differ in policies, buffers or failures of links.
+/// Cache of workloads' messages. Texts with equal workloads and links share them: the points of a sweep differ in policies, buffers or
+/// failed links.
 ///
-/// Messages are found by all that they depend on, never by what differs between texts. The latest are kept, a few million in all.
+/// The key is the full set of inputs of the messages. The latest are kept, a few million messages in total.
 #[derive(Debug, Default)]
 pub struct Drawn {
-    /// The latest last.
+    /// Entries, the latest last.
     kept: Mutex<VecDeque<Kept>>,
 }
 
@@ -24,18 +24,18 @@ struct Kept {
     sent: Arc<[Sends]>,
 }
 
-/// Messages that are kept, in all: 130 MB.
+/// Maximum number of cached messages: 130 MB.
 const MESSAGES_MAX: usize = 4_000_000;
-/// Workloads of so many texts: each search looks at all of them.
+/// Maximum number of texts in the cache: each search compares all of them.
 const TEXTS_MAX: usize = 256;
 
 impl Drawn {
-    /// What each workload sends. `None`, with a note of what can't be made, if one can't: that is kept of no text, and told for each.
+    /// Returns the messages of each workload. `None` if they can't be drawn; that is not cached, and the error is reported for each text.
     pub(super) fn sent(&self, doc: &Doc, terms: Terms) -> Option<Arc<[Sends]>> {
         if let Some(sent) = self.find(&terms) {
             return Some(sent);
         }
-        // Others need not wait for it.
+        // Drawn without the lock, so that others need not wait.
         let sent: Arc<[Sends]> = terms.draw(doc)?.into();
         self.keep(Kept { terms, sent: sent.clone() });
         Some(sent)

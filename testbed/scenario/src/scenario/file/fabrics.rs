@@ -12,7 +12,7 @@ use crate::link::FaultPlan;
 use crate::scenario::PortPlace;
 use crate::topology::{Cable, Clos, Dumbbell, Fabric, FatTree, LeafSpine, Ring, SingleSwitch, TopologyError, Uplinks};
 
-/// The kinds of fabrics, and the keys of each besides those that all have.
+/// Kinds of fabrics, and the keys of each besides the common ones.
 const KINDS: [(&str, &[&str]); 6] = [
     ("single", &["hosts"]),
     ("dumbbell", &["left", "right", "bottleneck_rate", "bottleneck_delay"]),
@@ -37,19 +37,19 @@ const KINDS: [(&str, &[&str]); 6] = [
 ];
 const OF_ALL: &[&str] = &["kind", "rate", "delay", "failed", "failure_probability", "failure_seed"];
 
-/// More of anything than there can be; what fits together is the fabric's to say.
+/// Upper bound of every count; the fabric checks their combination.
 const COUNT_MAX: u64 = 65_534;
 const SEED_MAX: u64 = u32::MAX as u64;
 const DELAY_MAX: Span = Span::from_secs(1);
 
-/// Reads the fabric, as if the file had listed its parts; `None` if it has errors.
+/// Reads the fabric as if the file had listed its parts; `None` if it has errors.
 pub(super) fn read(root: &Table<'_>, nic: &Nic) -> Option<Topology> {
     refuse_both(root);
     let table = root.table("topology", "topology");
     Some(parts(&table, &fabric(&table)?, nic))
 }
 
-/// Makes the fabric of `[topology]`; `None` if it has errors.
+/// Builds the fabric of `[topology]`; `None` if it has errors.
 pub(super) fn fabric(table: &Table<'_>) -> Option<Fabric> {
     require(table, "kind", "a topology", "kind = \"leaf-spine\"");
     let kinds = KINDS.map(|(kind, _)| (kind, kind));
@@ -87,7 +87,7 @@ fn refuse_both(root: &Table<'_>) {
     }
 }
 
-/// A fabric's numbers.
+/// Parameters of a fabric.
 struct Shape<'t, 'd> {
     table: &'t Table<'d>,
 }
@@ -108,7 +108,7 @@ impl Shape<'_, '_> {
         self.table.quantity(key, &TIME, Span::ZERO..=DELAY_MAX)
     }
 
-    /// The links of `rate` and `delay`, which every fabric has.
+    /// Cable of `rate` and `delay`, which every fabric has.
     fn cable(&self) -> Option<Cable> {
         require(self.table, "rate", "a topology", "rate = \"100Gbps\"");
         require(self.table, "delay", "a topology", "delay = \"2us\"");
@@ -116,7 +116,7 @@ impl Shape<'_, '_> {
         Some(Cable::new(rate?, delay?))
     }
 
-    /// Links with a rate and a delay of their own, or one of both.
+    /// Cable with a rate or a delay of its own, or both.
     fn other(&self, rate: &str, delay: &str, usual: Option<Cable>) -> Option<Cable> {
         let or_usual = |key: &str| !self.table.has(key);
         let (own_rate, own_delay) = (self.rate(rate), self.delay(delay));
@@ -200,7 +200,7 @@ impl Shape<'_, '_> {
     }
 }
 
-/// `failed`: pairs of switches.
+/// Takes down the links of `failed`: pairs of switches.
 fn fail(table: &Table<'_>, fabric: &mut Fabric) {
     let Some(pairs) = table.string_lists("failed", "\"S0\", \"L3\"") else { return };
     for (n, pair) in pairs.iter().enumerate() {
@@ -219,7 +219,7 @@ fn fail(table: &Table<'_>, fabric: &mut Fabric) {
     }
 }
 
-/// `failure_probability` and `failure_seed`: links that fail by chance, besides those that are named.
+/// Takes down random links by `failure_probability` and `failure_seed`, besides the named ones.
 fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
     let has = ["failure_probability", "failure_seed"].map(|key| table.has(key));
     let (probability, seed) = (table.probability("failure_probability"), table.integer("failure_seed", 0..=SEED_MAX));
@@ -242,7 +242,7 @@ fn fail_at_random(table: &Table<'_>, fabric: &mut Fabric) {
     }
 }
 
-/// The fabric as if the file had listed it.
+/// Converts the fabric to the parts that a file would list.
 fn parts(table: &Table<'_>, fabric: &Fabric, nic: &Nic) -> Topology {
     let origin = Origin::of_table(table);
     let names = fabric.port_names();

@@ -9,8 +9,7 @@ use crate::link::{ChosenFrames, FaultPlan, HoldBack};
 
 const HOLD_BACK_DEFAULT: Span = Span::from_micros(100);
 
-/// What goes wrong on a link, by what its directions lead to, each under its names. `first_seed` makes the throws of links
-/// differ that name no seed.
+/// Reads a link's faults, by the ends of its directions, each with its names. `first_seed` gives different seeds to links without one.
 pub(super) fn read(
     link: &Table<'_>,
     name: &'static str,

@@ -1,4 +1,4 @@
-//! Which port of each switch leads to each host: `[[routes]]`, the flows' paths, and the shortest way for all else.
+//! Static forwarding: the port of each switch toward each host, by `[[routes]]`, the flows' paths, or else the shortest path.
 
 use std::collections::VecDeque;
 
@@ -8,23 +8,23 @@ use super::reading::{named, refuse_unnamed, require};
 use super::topology::{PortName, Topology};
 use super::traffic::FlowPart;
 
-/// The ports toward the hosts.
+/// Ports toward the hosts.
 #[derive(Debug)]
 pub(super) struct Forwarding {
-    /// By switch and host; none where there is no way.
+    /// Route by switch and host; `None` if there is no path.
     ports: Vec<Vec<Option<Way>>>,
 }
 
 #[derive(Clone, Debug)]
 struct Way {
     port: String,
-    /// The key that chose it; none for the shortest way.
+    /// Key that chose the port; `None` for the shortest path.
     key: Option<String>,
 }
 
 impl Forwarding {
-    /// Reads `[[routes]]`, follows the flows' paths, and fills in the shortest ways, of several the first by the order of
-    /// the links. Notes what clashes or leads nowhere.
+    /// Reads `[[routes]]`, follows the flows' paths, and adds the shortest paths; of several, the first in the order of the links.
+    /// Reports conflicts and paths that lead nowhere.
     pub(super) fn read(root: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Forwarding {
         let mut forwarding = Forwarding { ports: vec![vec![None; topology.hosts.len()]; topology.switches.len()] };
         for (host, part) in topology.hosts.iter().enumerate() {
@@ -50,7 +50,7 @@ impl Forwarding {
         forwarding
     }
 
-    /// The name of the port of a switch that leads to a host.
+    /// Returns the name of a switch's port toward a host.
     pub(super) fn port(&self, switch: usize, host: usize) -> Option<&str> {
         self.ports[switch][host].as_ref().map(|way| way.port.as_str())
     }
@@ -103,7 +103,7 @@ impl Forwarding {
         }
     }
 
-    /// Notes the way that a key chooses, or that another one chose otherwise.
+    /// Records a key's choice, or reports a conflict with another key.
     fn choose(&mut self, doc: &Doc, key: String, switch: usize, host: usize, port: &str, topology: &Topology) {
         let way = &mut self.ports[switch][host];
         match way {
@@ -119,7 +119,7 @@ impl Forwarding {
         }
     }
 
-    /// The shortest ways to a host, which is on `own`, from the switches that have none.
+    /// Adds the shortest paths to a host, which is on `own`, from switches without a route.
     fn fill_in(&mut self, ways: &[Vec<(&PortName, usize)>], host: usize, own: usize) {
         let mut hops = vec![usize::MAX; ways.len()];
         hops[own] = 0;
@@ -142,7 +142,7 @@ impl Forwarding {
         }
     }
 
-    /// Data goes one way, acknowledgements the other.
+    /// Checks both directions: data one way, acknowledgements the other.
     fn check_both_ways(&self, root: &Table<'_>, topology: &Topology, flow: &FlowPart) {
         for (from, to) in [(flow.from, flow.to), (flow.to, flow.from)] {
             let Some(wrong) = self.lost(topology, from, to) else { continue };
@@ -155,7 +155,7 @@ impl Forwarding {
         }
     }
 
-    /// Why frames of one host do not come to another; `None` if they do.
+    /// Returns the reason for which frames of one host do not reach another; `None` if they do.
     fn lost(&self, topology: &Topology, from: usize, to: usize) -> Option<String> {
         let (mut here, last) = (topology.hosts[from].port.switch, topology.hosts[to].port.switch);
         let mut visited = Vec::new();

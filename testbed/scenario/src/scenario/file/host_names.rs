@@ -1,4 +1,4 @@
-//! Hosts that several tables name.
+//! Names of hosts in several tables.
 
 use std::collections::BTreeMap;
 
@@ -7,13 +7,13 @@ use weir_reader::{Problem, Table};
 use super::reading::refuse_unnamed;
 use super::topology::Topology;
 
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 16;
 
-/// The hosts by their names, with their places in the topology.
+/// Hosts by name, with their places in the topology.
 pub(super) struct HostNames<'t> {
     pub by_name: BTreeMap<&'t str, u32>,
-    /// Whether all are there: one with errors is not, and that was told.
+    /// Whether all hosts are known. A host with errors is missing, and was reported.
     pub are_known: bool,
 }
 
@@ -25,7 +25,7 @@ impl<'t> HostNames<'t> {
         }
     }
 
-    /// The hosts that a key lists, or all if it is not there; `None` with errors.
+    /// Returns the hosts that a key lists, or all if the key is missing; `None` after errors.
     pub(super) fn listed(&self, table: &Table<'_>, key: &str) -> Option<Vec<u32>> {
         if !table.has(key) {
             return self.are_known.then(|| (0..self.by_name.len() as u32).collect());

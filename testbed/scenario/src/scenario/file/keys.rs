@@ -1,4 +1,4 @@
-//! Every table and key of a scenario's file.
+//! Tables and keys of a scenario file.
 
 use std::sync::OnceLock;
 
@@ -7,18 +7,17 @@ use weir_reader::{Format, KnownTable};
 
 use super::kinds::kinds;
 
-/// A scenario's file.
 pub(super) fn format() -> Format {
     Format { what: "a scenario's TOML file", reference: "docs/SCENARIOS.md", repeated: "[[hosts]]", tables: tables() }
 }
 
-/// The keys of `[switch]` in a switch's file that a scenario sets; its name and its clock stand elsewhere.
+/// Keys of `[switch]` in a switch's file that a scenario sets; name and clock have other keys.
 pub(super) const OF_SWITCH: &[&str] = &["idle", "mtu", "mac_ageing", "stats_interval"];
-/// The other tables of a switch's file.
+/// Other tables of a switch's file.
 pub(super) const SECTIONS: &[&str] = &["lcores", "buffer", "classes", "pfc", "pfc_watchdog"];
-/// The keys of `[[ports]]` that links and hosts have.
+/// Keys of `[[ports]]` for links and hosts.
 pub(super) const OF_PORT: &[&str] = &["rate", "delay", "headroom", "private", "alpha", "flow_control", "priority"];
-/// The devices that a real link has at its ends.
+/// Devices at the ends of a real link.
 pub(super) const OF_DEVICE: &[&str] = &["pci", "af_packet", "af_xdp", "tap", "vhost_user", "memif", "pcap", "null"];
 
 const SWITCH: &[&str] =
@@ -39,7 +38,7 @@ const FAULTS: &[&str] = &[
     "seed",
 ];
 
-/// Each kind of fabric has some of these.
+/// Keys of `[topology]`; each kind of fabric has some of them.
 pub(super) const TOPOLOGY: &[&str] = &[
     "kind",
     "k",
@@ -66,7 +65,7 @@ pub(super) const TOPOLOGY: &[&str] = &[
     "failure_seed",
 ];
 
-/// Each kind of workload has some of these.
+/// Keys of `[[workloads]]`; each kind of workload has some of them.
 pub(super) const WORKLOAD: &[&str] = &[
     "name",
     "kind",
@@ -114,8 +113,8 @@ const FLOW: &[&str] = &[
     "retransmit",
 ];
 
-/// All tables and keys, in the order of the reference. Kinds of congestion control have a table of their own in `[nic]`, in flows
-/// and in workloads; which kinds there are is known once the program runs.
+/// Returns all tables and keys, in the order of the reference. Kinds of congestion control have tables of their own in `[nic]`, flows and
+/// workloads; the kinds are known at run time only.
 fn tables() -> &'static [KnownTable] {
     static ALL: OnceLock<Vec<KnownTable>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -127,7 +126,7 @@ fn tables() -> &'static [KnownTable] {
     })
 }
 
-/// A table and those of all kinds in it.
+/// Returns a table, and its subtables of all kinds.
 fn with_kinds(
     name: &'static str,
     keys: &'static [&'static str],
@@ -138,18 +137,18 @@ fn with_kinds(
     std::iter::once(above).chain(kinds().map(move |kind| KnownTable::of_kind(name, kind)))
 }
 
-/// The name of a kind's table.
+/// Returns the name of a kind's table.
 pub(super) fn name_of(above: &str, kind: &str) -> &'static str {
     let is_meant = |name: &str| name.strip_prefix(above).and_then(|rest| rest.strip_prefix('.')) == Some(kind);
     tables().iter().map(|table| table.name).find(|name| is_meant(name)).expect("each kind has its tables")
 }
 
-/// Whether a name is that of a key which stands where kinds have their tables.
+/// Whether a name is a key of a table that kinds have subtables in.
 pub(super) fn is_beside_kinds(name: &str) -> bool {
     [NIC, FLOW, WORKLOAD].iter().any(|keys| keys.contains(&name))
 }
 
-/// All tables but those that have kinds in them.
+/// Tables without subtables of kinds.
 const FIXED: &[KnownTable] = &[
     KnownTable::table(
         "",
@@ -226,7 +225,7 @@ const FIXED: &[KnownTable] = &[
     KnownTable::inline("hosts.port_device", "`port_device` of [[hosts]]", OF_DEVICE),
     KnownTable::inline("hosts.reach", "`reach` of [[hosts]]", super::reach::KEYS),
     KnownTable::array("hosts.faults", FAULTS),
-    // Tables of a host's own device, which is read as a port's is.
+    // Tables of a host's own device, which has the keys of a port's.
     KnownTable::inline("ports.pci", "`pci`", &["address", "devargs"]),
     // Hosts and wires have one queue.
     KnownTable::inline("ports.vhost_user", "`vhost_user`", &["socket", "client", "mode", "group"]),

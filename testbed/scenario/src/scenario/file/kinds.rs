@@ -1,10 +1,10 @@
-//! Kinds of congestion control that have tables of their own in the file.
+//! Kinds of congestion control with tables of their own in the file.
 
 use weir_nic::host::congestion;
 use weir_nic::tcp::{self, TcpKeys};
 use weir_reader::Named;
 
-/// All kinds that have a table in `[nic]`, flows and workloads.
+/// Returns the kinds with a table in `[nic]`, flows and workloads.
 pub(super) fn kinds() -> impl Iterator<Item = &'static dyn Named> {
     let of_rdma = congestion::kinds().map(|kind| kind as &'static dyn Named);
     let of_tcp = tcp::kinds().map(|kind| kind as &'static dyn Named);

@@ -1,4 +1,4 @@
-//! What the file's workloads send, made once for all runs.
+//! Messages of the file's workloads, drawn once for all runs.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::workload::{
     WorkloadError, merge,
 };
 
-/// All that the messages of a file's workloads depend on.
+/// Inputs that the messages of a file's workloads depend on.
 #[derive(Debug, PartialEq)]
 pub(super) struct Terms(Vec<WorkloadTerms>);
 
-/// What one workload's messages depend on, besides how many those before it have.
+/// Inputs that one workload's messages depend on, besides the number of earlier workloads' messages.
 #[derive(Debug, PartialEq)]
 struct WorkloadTerms {
-    /// Its place among the workloads of the file.
+    /// Place among the workloads of the file.
     number: usize,
     name: String,
     seed: u64,
     kind: Arc<WorkloadKind>,
-    /// Each host's, by its number.
+    /// Link of each host, by its number.
     links: Vec<Link>,
 }
 
-/// A host's link, as a load counts it.
+/// Properties of a host's link that loads depend on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Link {
     rate: BitRate,
@@ -39,7 +39,7 @@ struct Link {
 }
 
 impl Terms {
-    /// The workloads of a file. Loads are of the links that `scenario`, a run of the file, has.
+    /// Returns the inputs of a file's workloads. Loads are shares of the links of `scenario`, a run of the file.
     pub(super) fn of(plan: &ScenarioPlan, scenario: &Scenario) -> Terms {
         let terms = |workload: &WorkloadPart| {
             let transport = &workload.carriage.transport;
@@ -58,7 +58,7 @@ impl Terms {
         Terms(plan.workloads.iter().map(terms).collect())
     }
 
-    /// What each workload sends; `None`, with a note of what can't be made, if one can't.
+    /// Draws the messages of each workload; `None`, with an error, if that fails.
     pub(super) fn draw(&self, doc: &Doc) -> Option<Vec<Sends>> {
         let mut left = MESSAGES_MAX;
         let mut all = Vec::new();
@@ -88,7 +88,7 @@ impl Terms {
     }
 }
 
-/// Why there are no messages.
+/// Error in drawing messages.
 enum Fault {
     TooMany,
     Wrong(WorkloadError),
@@ -100,7 +100,7 @@ impl From<WorkloadError> for Fault {
     }
 }
 
-/// Makes what a workload sends: of a list, `left` messages at most.
+/// Generator of a workload's messages; a list has at most `left`.
 struct Maker<'t> {
     workload: &'t WorkloadTerms,
     left: usize,
@@ -161,7 +161,7 @@ impl Maker<'_> {
         Ok(Sends::ClosedLoop(Arc::new(ClosedLoop::new(terms)?)))
     }
 
-    /// Senders of links alike are one source; what each sends does not depend on the others.
+    /// Senders on equal links are one source; their messages do not depend on other senders.
     fn poisson(
         &self,
         senders: &[u32],
@@ -190,7 +190,7 @@ impl Maker<'_> {
         if messages.len() > self.left { Err(Fault::TooMany) } else { Ok(messages) }
     }
 
-    /// The bursts, of `count` messages each; of a load of what these senders' links carry.
+    /// Returns the bursts, of `count` messages each; a load is a share of these senders' links.
     fn instants(&self, when: When, senders: &[u32], count: usize, sizes: &SizeCdf) -> Result<Instants, Fault> {
         let bursts = |span: Span, every: f64| (span.as_picos() as f64 / every).ceil();
         let (instants, bursts) = match when {
@@ -219,7 +219,7 @@ impl Maker<'_> {
         self.workload.links[host as usize]
     }
 
-    /// The key that makes the number of messages.
+    /// Returns the key that sets the number of messages.
     fn key_of_count(&self) -> &'static str {
         match &*self.workload.kind {
             WorkloadKind::Poisson { .. } => "load",
@@ -244,7 +244,7 @@ impl Maker<'_> {
     }
 }
 
-/// The group of each host, by its number: so many senders each, in their order. Receivers that do not send are in none of them.
+/// Group of each host, by its number: `size` senders each, in order. Receivers that do not send have no group.
 fn groups(senders: &[u32], receivers: &[u32], size: usize) -> Vec<u32> {
     let last = senders.iter().chain(receivers).max().map_or(0, |host| *host as usize);
     let mut groups = vec![u32::MAX; last + 1];

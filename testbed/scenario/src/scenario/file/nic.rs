@@ -1,4 +1,4 @@
-//! `[nic]`, and what flows and workloads say of how hosts carry them.
+//! `[nic]`, and the transport keys of flows and workloads.
 
 use std::num::NonZeroU32;
 
@@ -12,50 +12,50 @@ use weir_wire::rocev2::PathMtu;
 use super::control::{ControlChoice, KindTables};
 use crate::workload::Framing;
 
-/// The default of `retransmit` for workloads; flows have none unless they or `[nic]` say so.
+/// Default of `retransmit` for workloads; flows have none unless they or `[nic]` set it.
 const RETRANSMIT_DEFAULT: Span = Span::from_millis(4);
 const NS3_MTU_DEFAULT: u16 = 1_000;
-/// What the switch's MTU does not count.
+/// Bytes that the switch's MTU does not count.
 const ETHERNET_HEADER: u64 = 14;
 
-/// What all hosts have in common.
+/// Settings common to all hosts.
 #[derive(Clone, Debug)]
 pub(super) struct Nic {
     frames: Frames,
     /// Whether acknowledgements have the class of their data.
     pub acks_with_data: bool,
-    /// Who takes turns to send data.
+    /// Round-robin unit of data.
     pub turns: Turns,
     /// Whether TCP's frames have a queue.
     pub queues_tcp: bool,
     /// Payload of a full frame.
     pub mtu: u16,
-    /// Where the file says it.
+    /// `ack_every`, if the file has it.
     ack_every: Option<NonZeroU32>,
     retransmission: Option<Option<Span>>,
-    /// What flows and workloads have that say nothing.
+    /// Congestion control of flows and workloads without one of their own.
     control: &'static str,
     transport: TransportName,
     kinds: KindTables,
 }
 
-/// RDMA, or TCP with what governs its window.
+/// RDMA (`None`), or TCP with its congestion control.
 type TransportName = Option<&'static dyn TcpControlKind>;
 
-/// Whose frames have their lengths.
+/// Frame format, which sets the frames' lengths.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Frames {
     RoceV2,
     Ns3,
-    /// As above, and stamps have bytes.
+    /// As `Ns3`, and the stamps count in the length.
     Ns3Stamped,
 }
 
-/// How messages are carried.
+/// Transport of messages.
 #[derive(Clone, Debug)]
 pub(super) struct Carriage {
     pub transport: Transport,
-    /// The path in the file of the class of TCP's acknowledgements, if it is there.
+    /// Path in the file of the class of TCP's acknowledgements, if it is there.
     pub ack_class_place: Option<String>,
     pub control: ControlChoice,
     pub ack_every: Option<NonZeroU32>,
@@ -88,12 +88,12 @@ impl Nic {
         }
     }
 
-    /// The `mtu` that a host says itself.
+    /// Reads a host's own `mtu`.
     pub(super) fn mtu_of(&self, host: &Table<'_>) -> Option<u16> {
         mtu(host, self.frames)
     }
 
-    /// The lengths of frames of such an MTU.
+    /// Returns the lengths of frames with this MTU.
     pub(super) fn sizes(&self, mtu: u16) -> FrameSizes {
         match self.frames {
             Frames::RoceV2 => FrameSizes::rocev2(mtu),
@@ -102,8 +102,8 @@ impl Nic {
         }
     }
 
-    /// What counts for a load. The public simulators count payload alone; stamps never count, so that the same messages are sent
-    /// under every congestion control.
+    /// Returns the bytes that count for a load. The public simulators count payload alone. Stamps never count, so that all congestion
+    /// controls send the same messages.
     pub(super) fn framing(&self, sizes: &FrameSizes, transport: &Transport, link_overhead: Bytes) -> Framing {
         match (self.frames, transport) {
             (Frames::Ns3 | Frames::Ns3Stamped, _) => Framing::PAYLOAD_ONLY,
@@ -120,7 +120,7 @@ impl Nic {
 }
 
 impl Carriage {
-    /// What a flow says; what it does not is `[nic]`'s.
+    /// Reads a flow's transport; missing keys take `[nic]`'s values.
     pub(super) fn of_flow(table: &Table<'_>, nic: &Nic) -> Carriage {
         let mut carriage = Carriage::read(table, "flows", nic);
         for key in ["ack_every", "retransmit"] {
@@ -133,7 +133,7 @@ impl Carriage {
         carriage
     }
 
-    /// What a workload says, and `[nic]`.
+    /// Reads a workload's transport; missing keys take `[nic]`'s values.
     pub(super) fn of_workload(table: &Table<'_>, nic: &Nic) -> Carriage {
         Carriage {
             ack_every: nic.ack_every.or(Some(NonZeroU32::MIN)),
@@ -142,7 +142,7 @@ impl Carriage {
         }
     }
 
-    /// `above` is what the reference calls the table.
+    /// Reads the keys of a table; `above` is its name in the reference.
     fn read(table: &Table<'_>, above: &str, nic: &Nic) -> Carriage {
         let own = KindTables::read(table, above);
         let kinds = own.over(&nic.kinds);
@@ -167,12 +167,12 @@ impl Carriage {
         }
     }
 
-    /// What its frames bring.
+    /// Returns the stamps that the frames carry.
     pub(super) fn stamps(&self) -> Stamps {
         self.control.anywhere().stamps()
     }
 
-    /// The class of TCP's acknowledgements, if they have one of their own.
+    /// Class of TCP's acknowledgements, if they have one of their own.
     pub(super) fn ack_class(&self) -> Option<Class> {
         match &self.transport {
             Transport::Rdma => None,
@@ -180,7 +180,7 @@ impl Carriage {
         }
     }
 
-    /// What carries messages, with TCP's acknowledgements at this point.
+    /// Returns the transport, with TCP's acknowledgements at this point.
     pub(super) fn with_acks(&self, acks: AckPoint) -> Transport {
         match &self.transport {
             Transport::Rdma => Transport::Rdma,
@@ -188,7 +188,7 @@ impl Carriage {
         }
     }
 
-    /// What the switch's MTU counts of a TCP segment; `None` for RDMA, whose frames are the host's.
+    /// Returns the part of a TCP segment that the switch's MTU counts; `None` for RDMA, whose frames are the host's.
     pub(super) fn tcp_payload(&self) -> Option<u64> {
         match &self.transport {
             Transport::Rdma => None,
@@ -197,13 +197,13 @@ impl Carriage {
     }
 }
 
-/// A kind's or a preset's name.
+/// Reads the name of a kind or a preset.
 fn control_name(table: &Table<'_>) -> Option<&'static str> {
     let names: Vec<_> = congestion::presets().map(|(name, _)| (name, name)).collect();
     table.choice("congestion_control", &names)
 }
 
-/// The inner `None` is RDMA.
+/// Reads the transport; the inner `None` is RDMA.
 fn transport_name(table: &Table<'_>) -> Option<TransportName> {
     let of_tcp = tcp::kinds().map(|kind| (kind.name(), Some(kind)));
     let names: Vec<(&'static str, TransportName)> = std::iter::once(("rdma", None)).chain(of_tcp).collect();
@@ -234,7 +234,7 @@ fn ack_every(table: &Table<'_>) -> Option<NonZeroU32> {
     NonZeroU32::new(table.integer("ack_every", 1..=1_000_000)? as u32)
 }
 
-/// The timeout; the inner `None` is `"none"`.
+/// Reads the timeout; the inner `None` is `"none"`.
 fn retransmission(table: &Table<'_>) -> Option<Option<Span>> {
     if table.word("retransmit") == Some("none") {
         return Some(None);

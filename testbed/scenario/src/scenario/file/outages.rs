@@ -7,10 +7,10 @@ use super::reading::{instant, require, stretch};
 use super::topology::{PortName, Topology};
 use crate::scenario::{AnyLink, Outage};
 
-/// How many names an error lists.
+/// Maximum number of names that an error lists.
 const LISTED: usize = 8;
 
-/// Reads the outages, of which each may cut several links.
+/// Reads the outages, each of which may cut several links.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
     let mut outages: Vec<(Outage, String)> = Vec::new();
     for table in root.tables("outages", "outages") {
@@ -40,17 +40,17 @@ fn outage(table: &Table<'_>, topology: &Topology, end: Time) -> Vec<Outage> {
     links.into_iter().map(|link| Outage { link, at, until }).collect()
 }
 
-/// What a name of a link's end says.
+/// End of a link, as a name gives it.
 enum End<'n> {
     Host(usize),
     Switch(usize),
     /// A switch's port.
     Port(usize, &'n str),
-    /// One of the links between two switches, by its place among them.
+    /// Link between two switches, by its number among their parallel links.
     Numbered(usize, usize),
 }
 
-/// The links with these ends; empty with errors.
+/// Returns the links with these ends; none after errors.
 fn links(table: &Table<'_>, topology: &Topology) -> Vec<AnyLink> {
     let Some(names) = table.strings("link", "\"S0\", \"L3\"") else { return Vec::new() };
     if !table.doc().sound(&["topology", "switches", "links", "hosts"]) {
@@ -146,7 +146,7 @@ fn end<'n>(table: &Table<'_>, topology: &Topology, name: &'n str) -> Option<End<
     number
 }
 
-/// Whom an end has links to, in words.
+/// Describes the neighbours of an end.
 fn joined(topology: &Topology, end: &End<'_>, name: &str) -> String {
     let mut names: Vec<&str> = Vec::new();
     for link in &topology.links {

@@ -1,4 +1,4 @@
-//! A scenario's file as read, before its runs are made.
+//! Contents of a scenario file before its runs are built.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -24,16 +24,16 @@ use super::workloads::{self, WorkloadPart};
 use crate::scenario::{Outage, RealPorts, Sends, WindowPlan};
 
 const SAMPLE_EVERY_DEFAULT: Span = Span::from_micros(50);
-/// Stands in for an end that is missing or wrong, so that other times are held against none.
+/// Placeholder for an end that is missing or wrong, so that no other time is compared with it.
 const END_UNKNOWN: Time = Time::from_picos(END_MAX.as_picos());
 const LINK_OVERHEAD_MAX: Bytes = Bytes::new(1_000);
 const FRAME_TIMES: &[(&str, FrameTimes)] =
     &[("exact", FrameTimes::Exact), ("whole-ns", FrameTimes::Whole), ("ns3", FrameTimes::Ns3)];
 const CAPTURED_FRAMES_DEFAULT: u32 = 8_192;
-/// At this rate of real time even a small machine carries a dozen links.
+/// Rate per link in real time at which even a small machine carries a dozen links.
 const REAL_RATE: BitRate = BitRate::mbps(100);
 
-/// All that the file says.
+/// Contents of a scenario file.
 #[derive(Debug)]
 pub(super) struct ScenarioPlan {
     pub source: Source,
@@ -43,7 +43,7 @@ pub(super) struct ScenarioPlan {
     pub snapshots: Vec<Time>,
     pub shows_flow_gauges: bool,
     pub time_dilation: Option<u32>,
-    /// Where the dilation stands.
+    /// Place of the dilation in the file.
     pub clock: Option<Origin>,
     /// `[switch]`.
     pub common: Settings,
@@ -51,9 +51,9 @@ pub(super) struct ScenarioPlan {
     pub nic: Nic,
     pub flows: Vec<FlowPart>,
     pub workloads: Vec<WorkloadPart>,
-    /// What each workload sends, the same in every run.
+    /// Messages of each workload, the same in every run.
     pub messages: Arc<[Sends]>,
-    /// Static MACs; `None` for the ways of equal cost.
+    /// Static MACs; `None` for ECMP.
     pub forwarding: Option<Forwarding>,
     pub outages: Vec<Outage>,
     pub slow_receivers: Vec<SlowReceivers>,
@@ -67,37 +67,37 @@ pub(super) struct ScenarioPlan {
     pub unbuffered: ClassSet,
     pub unscheduled_alpha: Option<Alpha>,
     pub windows: Vec<WindowPlan>,
-    /// The ports that are drawn, where the file names them.
+    /// Ports that are plotted, if the file names them.
     pub draw: Option<Vec<PortName>>,
     pub capture: Option<CapturePart>,
-    /// One at least.
+    /// Runs, at least one.
     pub runs: Vec<RunPart>,
 }
 
-/// The classes that a key lists.
+/// Reads the classes that a key lists.
 fn classes(table: &Table<'_>, key: &str) -> ClassSet {
     let listed = table.integers(key, 0..=7).unwrap_or_default();
     listed.into_iter().map(|class| Class::new(class as u8)).collect()
 }
 
-/// The table `[capture]`: the host whose frames are captured, and which of its data frames.
+/// Table `[capture]`: the host, and the selection of its data frames.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CapturePart {
-    /// The host, by its place in the topology.
+    /// Host, by its place in the topology.
     pub host: usize,
     pub data_from: Time,
     pub data_frames: u32,
 }
 
-/// What a run is made for.
+/// Circumstances of a run.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Ground<'a> {
     pub time_dilation: u32,
-    /// Where the ports of real hosts are, if hosts that say how they are reached are real.
+    /// Location of the real hosts' ports; hosts that declare their access are then real.
     pub real: Option<&'a RealPorts>,
 }
 
-/// A run, and what it lays over the common settings.
+/// Run, with the settings that override the common ones.
 #[derive(Debug)]
 pub(super) struct RunPart {
     pub name: String,
@@ -106,7 +106,7 @@ pub(super) struct RunPart {
 }
 
 impl ScenarioPlan {
-    /// Reads the whole file, whose path is `file`.
+    /// Reads the file at the path `file`.
     pub(super) fn read(root: &Table<'_>, file: &Path) -> ScenarioPlan {
         let scenario = root.table("scenario", "scenario");
         require(&scenario, "end", "a scenario", "end = \"20ms\" in [scenario]");
@@ -158,24 +158,24 @@ impl ScenarioPlan {
         }
     }
 
-    /// The dilation that the file gives, or one by which most machines follow it.
+    /// Returns the file's dilation, or else one at which most machines keep up.
     pub(super) fn dilation(&self) -> u32 {
         self.time_dilation.unwrap_or_else(|| usual_dilation(self))
     }
 
-    /// How flows and workloads are carried.
+    /// Returns the transport of each flow and workload.
     pub(super) fn carriages(&self) -> impl Iterator<Item = &Carriage> {
         let of_flows = self.flows.iter().map(|flow| &flow.carriage);
         of_flows.chain(self.workloads.iter().map(|workload| &workload.carriage))
     }
 
-    /// The most that frames bring.
+    /// Returns the longest stamps of any frame.
     pub(super) fn stamps(&self) -> Stamps {
         self.carriages().map(Carriage::stamps).max().unwrap_or_default()
     }
 }
 
-/// A dilation by which most machines follow the fastest link that the file names.
+/// Returns a dilation at which most machines keep up with the fastest link of the file.
 fn usual_dilation(plan: &ScenarioPlan) -> u32 {
     let topology = &plan.topology;
     let of_ports =
@@ -189,7 +189,7 @@ fn usual_dilation(plan: &ScenarioPlan) -> u32 {
     (fastest.as_bps() / REAL_RATE.as_bps()).clamp(1, 1_000_000) as u32
 }
 
-/// How switches know their ports: static MACs as `forwarding = "static"` has it, or `None` for the ways of equal cost.
+/// Reads the forwarding: static MACs for `forwarding = "static"`, `None` for ECMP.
 fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows: &[FlowPart]) -> Option<Forwarding> {
     let is_static = scenario.choice("forwarding", &[("static", true), ("ecmp", false)]);
     if is_static.unwrap_or(!topology.is_fabric) {
@@ -215,7 +215,7 @@ fn forwarding(root: &Table<'_>, scenario: &Table<'_>, topology: &Topology, flows
     None
 }
 
-/// When all queues are shown: each instant once, in order.
+/// Reads the instants of the snapshots, each once, in order.
 fn snapshots(scenario: &Table<'_>, end: Time) -> Vec<Time> {
     let texts = scenario.strings("snapshots", "\"1ms\"").unwrap_or_default();
     let mut instants = BTreeSet::new();
@@ -237,7 +237,7 @@ fn snapshots(scenario: &Table<'_>, end: Time) -> Vec<Time> {
     instants.into_iter().collect()
 }
 
-/// How long all switches take to know of a link that was cut or mended; without the key, or with `"none"`, they never do.
+/// Reads the delay until all switches know of a cut or repaired link; without the key, or with `"none"`, they never do.
 fn routing_delay(scenario: &Table<'_>, topology: &Topology) -> Option<Span> {
     if scenario.word("routing_delay").is_none_or(|word| word == "none") {
         return None;
@@ -267,7 +267,7 @@ fn scenario_name(scenario: &Table<'_>, file: &Path) -> String {
     stem.to_owned()
 }
 
-/// `[switch]` or `[runs.switch]`. Only the names of its keys and tables are checked here; the rest is a switch's file.
+/// Reads `[switch]` or `[runs.switch]`, and checks the names of keys and tables only; the switch's file is checked later.
 fn switch_settings(parent: &Table<'_>, key: &str, name: &'static str, port: &'static str) -> Settings {
     let table = parent.table(key, name);
     table.table("port", port);
@@ -325,11 +325,11 @@ fn capture(root: &Table<'_>, topology: &Topology, end: Time) -> Option<CapturePa
     Some(CapturePart { host: host?, data_from, data_frames })
 }
 
-/// What `expect` may say.
+/// Values of `expect`.
 const EXPECTATIONS: [(&str, Expectation); 3] =
     [("flow", Expectation::Flow), ("deadlock", Expectation::Deadlock), ("either", Expectation::Either)];
 
-/// The runs; without any there is one, of the scenario's name.
+/// Reads the runs; by default there is one, with the scenario's name.
 fn runs(root: &Table<'_>, scenario: &str) -> Vec<RunPart> {
     let tables = root.tables("runs", "runs");
     let name = |table: &Table<'_>| {

@@ -1,4 +1,4 @@
-//! `reach` of `[[hosts]]`, and what of `[[flows]]` real hosts alone go by.
+//! `reach` of `[[hosts]]`, and the keys of `[[flows]]` that only real hosts use.
 
 use weir_reader::{Problem, SIZE, Table};
 use weir_units::Bytes;
@@ -9,17 +9,16 @@ const MEMORY_DEFAULT_MB: u64 = 192;
 const MEMORY_MB: std::ops::RangeInclusive<u64> = 128..=65_536;
 const QUEUES_MAX: u64 = 8;
 const QUEUE_PAIRS_MAX: u64 = 1_000;
-/// So many as NICs commonly have for a queue pair.
+/// Usual maximum of NICs for a queue pair.
 const RECEIVE_DEPTH_MAX: u64 = 8_192;
 
-/// The ways that there are, with the keys of each.
+/// Kinds of access, with their keys.
 const WAYS: [(&str, &[&str]); 3] =
     [("vm", &["memory", "queues", "nic"]), ("netns", &["nic"]), ("ssh", &["to", "interface", "rdma", "ip"])];
 
-/// All keys of the table.
 pub(super) const KEYS: &[&str] = &["by", "memory", "queues", "nic", "to", "interface", "rdma", "ip"];
 
-/// How a host is reached where it is real; `None` for a host that is emulated on all backends.
+/// Reads the access to a real host; `None` for a host that all backends emulate.
 pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
     if !host.has("reach") {
         return None;
@@ -39,7 +38,7 @@ pub(super) fn of_host(host: &Table<'_>) -> Option<RealHost> {
             table.doc().note(Problem::new(message, help).at_key(table.at(other), ""));
         }
     }
-    // Keys of a host are not those of the table.
+    // Keys of the host are not keys of this table.
     let given = is_table.then_some(table);
     let reach = match way {
         0 => Reach::Vm {
@@ -74,7 +73,7 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
         let problem = Problem::new("a host that is reached by \"ssh\" is on a cable", help);
         host.doc().refuse(problem.at(host.at("reach"), ""));
     }
-    // They become arguments of programs.
+    // The words become arguments of programs.
     let word = |key: &str, example: &str| {
         let text = table.string(key, example)?;
         let is_good = !text.starts_with('-')
@@ -100,7 +99,7 @@ fn ssh(host: &Table<'_>, given: Option<&Table<'_>>) -> Option<Reach> {
     })
 }
 
-/// What sends a flow, if its hosts are real.
+/// Reads the tool of a flow between real hosts.
 pub(super) fn of_flow(flow: &Table<'_>) -> FlowTool {
     let tests = PerfTest::ALL.map(|test| (test.name(), test));
     let test = flow.choice("perftest", &tests).unwrap_or_default();

@@ -1,14 +1,14 @@
-//! What several tables of a scenario's file have in common.
+//! Readers that several tables of a scenario file share.
 
 use std::ops::Range;
 
 use weir_reader::{Problem, TIME, Table, is_name, nearest};
 use weir_units::{Span, Time};
 
-/// The longest scenario; picoseconds hold it with room to spare.
+/// Maximum length of a scenario; far below the range of picoseconds.
 pub(super) const END_MAX: Span = Span::from_secs(1_000);
 
-/// Notes that a table lacks a key that it needs, unless a wrong value of it was noted; `example` is the key with a value.
+/// Reports a missing key, unless a wrong value of it was reported; `example` is the key with a value.
 pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
     if !table.has(key) && table.doc().sound(&[&table.at(key)]) {
         let problem = Problem::new(format!("{what} needs `{key}`"), format!("write {example}"));
@@ -16,7 +16,7 @@ pub(super) fn require(table: &Table<'_>, key: &str, what: &str, example: &str) {
     }
 }
 
-/// A name that tells a switch, host, flow or window apart from the others, and stands in file names.
+/// Reads the name of a switch, host, flow or window, which is unique and part of file names.
 pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<String> {
     require(table, "name", what, &format!("name = \"{example}\""));
     let name = table.string("name", example)?;
@@ -24,7 +24,7 @@ pub(super) fn name(table: &Table<'_>, what: &str, example: &str) -> Option<Strin
     is_name(name).then(|| name.to_owned())
 }
 
-/// Notes every name that an earlier table has too. Each table has at most one.
+/// Reports each name that an earlier table has. Each table has at most one.
 pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Iterator<Item = Option<&'t str>>) {
     let names: Vec<Option<&str>> = names.collect();
     for (index, name) in names.iter().enumerate() {
@@ -36,7 +36,7 @@ pub(super) fn refuse_twins<'t>(tables: &[Table<'_>], what: &str, names: impl Ite
     }
 }
 
-/// Which of several named things a key names; `what` is one of them.
+/// Returns the place of a key's value in `names`; `what` is the noun in messages.
 pub(super) fn named(table: &Table<'_>, key: &str, what: &str, names: &[&str]) -> Option<usize> {
     let name = table.string(key, names.first().unwrap_or(&"H1"))?;
     let found = position(name, names);
@@ -50,11 +50,11 @@ pub(super) fn position(name: &str, names: &[&str]) -> Option<usize> {
     names.iter().position(|other| *other == name)
 }
 
-/// Notes that nothing has this name.
+/// Reports an unknown name.
 pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &str, names: &[&str]) {
     let mut names: Vec<&str> = names.iter().copied().filter(|name| !name.is_empty()).collect();
     names.dedup();
-    // Names as short as S1 are all near each other.
+    // Maximum length of names that are not compared for similarity: they all resemble each other.
     const SHORT: usize = 3;
     let help = match nearest(name, &names).filter(|_| name.len() > SHORT) {
         Some(near) => format!("write \"{near}\""),
@@ -64,13 +64,12 @@ pub(super) fn refuse_unnamed(table: &Table<'_>, key: &str, name: &str, what: &st
     table.refuse(key, format!("no {what} is named \"{name}\""), help);
 }
 
-/// An instant of the scenario.
+/// Reads an instant of the scenario.
 pub(super) fn instant(table: &Table<'_>, key: &str, default: Time, end: Time) -> Time {
     table.quantity(key, &TIME, Span::ZERO..=end.since(Time::ZERO)).map_or(default, |span| Time::ZERO + span)
 }
 
-/// The instants of two keys, with defaults, up to `end`. The second must be later than the first: `None` if it is not, which is
-/// noted.
+/// Reads the instants of two keys, with defaults, up to `end`. `None`, with an error, unless the second is later.
 pub(super) fn stretch(
     table: &Table<'_>,
     [from_key, to_key]: [&str; 2],
@@ -97,22 +96,22 @@ pub(super) fn stretch(
     None
 }
 
-/// Notes the keys that a table of another kind has; `what` is one of this kind, and `all` are the keys of all kinds.
+/// Reports keys of another kind of table. `what` is the noun for this kind, `all` the keys of each kind together.
 pub(super) fn refuse_foreign_keys(table: &Table<'_>, what: &str, all: &[&str], keys: &[&str]) {
-    // What no kind has was told already.
+    // Keys that no kind has were reported already.
     for key in table.entries().filter(|key| all.contains(key) && !keys.contains(key)) {
         let help = format!("take it out; there is: {}", keys.join(", "));
         table.doc().note(Problem::new(format!("{what} has no `{key}`"), help).at_key(table.at(key), ""));
     }
 }
 
-/// Notes an error that says itself what to write, behind the last `: ` or `; `.
+/// Reports an error whose text has its fix after the last `: ` or `; `.
 pub(super) fn refuse_told(table: &Table<'_>, key: &str, error: &str) {
     let (message, help) = told(error);
     table.doc().refuse(Problem::new(message, help).at(table.at(key), ""));
 }
 
-/// An error's message, and what it says to write instead.
+/// Splits an error's text into message and fix.
 pub(super) fn told(error: &str) -> (String, String) {
     let at = error.find("; ").or_else(|| error.rfind(": "));
     let (message, help) = at.map_or((error, ""), |at| (&error[..at], &error[at + 2..]));

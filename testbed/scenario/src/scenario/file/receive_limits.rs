@@ -1,4 +1,4 @@
-//! Limits at which hosts that are slow receivers take data in.
+//! Receive limits of hosts that are slow receivers.
 
 use weir_config::headroom_by_rule;
 use weir_flowctl::Tells;
@@ -11,13 +11,13 @@ use super::complaints::Complaints;
 use super::slow_receivers::SlowReceivers;
 use crate::scenario::HostPlan;
 
-/// Half of a ConnectX's 262,016 B, which its driver cuts into a buffer for lossless traffic and one for the rest.
+/// Half of a ConnectX's 262,016 B: its driver divides them between lossless and other traffic.
 const BUFFER_DEFAULT: Bytes = Bytes::new(128 * 1_024);
 
-/// What does not fit: the key, what is wrong, and what to write instead.
+/// Error in a limit: its key, message and fix.
 struct Misfit(&'static str, String, String);
 
-/// Gives hosts their limits, and returns what a reader of the results should know.
+/// Sets the hosts' limits, and returns remarks for readers of the results.
 pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &mut Complaints) -> Vec<String> {
     let mut notes = Vec::new();
     for slow in &build.plan.slow_receivers {
@@ -33,7 +33,7 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &
                 Err(Misfit(key, message, help)) => {
                     let key = format!("slow_receivers[{}].{key}", slow.number);
                     build.refuse(&key, format!("host {}: {message}", plan.name), help, complaints);
-                    // One error is enough for a thousand hosts alike.
+                    // One error suffices for many equal hosts.
                     break;
                 }
             }
@@ -44,7 +44,7 @@ pub(super) fn slow_down(build: &Build<'_>, hosts: &mut [HostPlan], complaints: &
 }
 
 impl SlowReceivers {
-    /// The limit of a host, and what is doubtful about it.
+    /// Returns a host's limit, and a warning about it if there is one.
     fn limit(&self, build: &Build<'_>, host: &HostPlan) -> Result<(ReceiveLimit, Option<String>), Misfit> {
         let (config, line) = (&build.switches.configs[host.switch], host.nic.rate);
         if self.rate > line {
@@ -82,11 +82,11 @@ impl SlowReceivers {
                 let buffer = whole(Bytes::ZERO);
                 (buffer, buffer)
             }
-            // What GFC and CBFC let a queue hold; other flow controls have no such limit.
+            // Limit of a queue under GFC and CBFC; other flow controls have none.
             _ => {
                 let limit = queue_limit(config, host.port).unwrap_or_default();
-                // The rate of GFC's last stage is not zero: a queue near B_m grows on by a frame now and then, for which a switch's
-                // port has headroom.
+                // GFC's last stage has a rate above zero, so a queue near B_m still grows by a frame now and then; a switch's port has
+                // headroom for it.
                 let beyond = match host.nic.flow_control.tells() {
                     Tells::Stages => headroom_by_rule(line, config.ports[host.port].delay, frame),
                     _ => Bytes::ZERO,
@@ -101,7 +101,7 @@ impl SlowReceivers {
                 (buffer, buffer)
             }
         };
-        // Nothing but a PAUSE goes by it.
+        // Only PAUSE uses XON.
         let pauses = host.nic.flow_control.tells().off_classes();
         let xon = self.xon.filter(|_| pauses).unwrap_or(xoff.saturating_sub(frame));
         if xon >= xoff {

@@ -1,4 +1,4 @@
-//! `[[slow_receivers]]`: hosts that take data in more slowly than their links bring it.
+//! `[[slow_receivers]]`: hosts that receive data more slowly than their links deliver it.
 
 use weir_reader::{Problem, RATE, SIZE, Table, rates};
 use weir_units::{BitRate, Bytes, Time};
@@ -7,15 +7,14 @@ use super::host_names::HostNames;
 use super::reading::{instant, require, stretch};
 use super::topology::Topology;
 
-/// Nobody's NIC has more.
+/// Upper bound of the buffers of NICs.
 const BUFFER_MAX: Bytes = Bytes::mb(1_000);
 
-/// One table.
 #[derive(Clone, Debug)]
 pub(super) struct SlowReceivers {
-    /// Its place among those of the file.
+    /// Place among the tables of the file.
     pub number: usize,
-    /// By their places in the topology.
+    /// Hosts, by their places in the topology.
     pub hosts: Vec<u32>,
     pub rate: BitRate,
     pub buffer: Option<Bytes>,
@@ -25,7 +24,7 @@ pub(super) struct SlowReceivers {
     pub until: Time,
 }
 
-/// Reads the tables; what has errors is left out.
+/// Reads the tables, and leaves out those with errors.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, end: Time) -> Vec<SlowReceivers> {
     let tables = root.tables("slow_receivers", "slow_receivers");
     let names = HostNames::of(root, topology);
@@ -67,7 +66,7 @@ fn one(table: &Table<'_>, number: usize, names: &HostNames<'_>, end: Time) -> Op
     Some(SlowReceivers { number, hosts: hosts?, rate: rate?, buffer, xoff, xon, from, until })
 }
 
-/// The first must be less than the second, where both are given.
+/// Checks that the first is less than the second, if both are given.
 fn check_order(table: &Table<'_>, low_key: &str, low: Option<Bytes>, high_key: &str, high: Option<Bytes>) {
     let (Some(low), Some(high)) = (low, high) else { return };
     if low >= high {

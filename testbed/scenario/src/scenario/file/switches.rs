@@ -1,4 +1,4 @@
-//! The switches of a run.
+//! Switches of a run.
 
 use std::collections::BTreeMap;
 
@@ -9,13 +9,11 @@ use super::complaints::Complaints;
 use super::compose::{Attachment, attachments, draft, mac_of_host, mac_of_port};
 use super::plan::{Ground, ScenarioPlan};
 
-/// The switches' configurations, and the files that they are made of.
-///
-/// Switches of a fabric whose ports are alike share a file: they differ in names alone.
+/// Configurations of the switches, and their files. Switches of a fabric with equal ports share a file: only their names differ.
 pub(super) struct Switches {
     pub configs: Vec<SwitchConfig>,
     groups: Vec<Group>,
-    /// The group of each switch.
+    /// Group of each switch.
     group_of: Vec<usize>,
 }
 
@@ -25,7 +23,7 @@ struct Group {
 }
 
 impl Switches {
-    /// Reads the switches' files; none if any of them has errors.
+    /// Reads the switches' files; `None` if any has errors.
     pub(super) fn read(
         plan: &ScenarioPlan,
         run: usize,
@@ -62,12 +60,12 @@ impl Switches {
         Some(Switches { configs, groups, group_of })
     }
 
-    /// One switch of each group. Its faults are those of all of the group: [`Switches::refuse`].
+    /// Returns one switch of each group. Report its errors with [`Switches::refuse`], for they are the group's.
     pub(super) fn distinct(&self) -> impl Iterator<Item = (usize, &SwitchConfig)> {
         self.groups.iter().map(|group| (group.members[0], &self.configs[group.members[0]]))
     }
 
-    /// Notes errors of a switch, and of all others of its group.
+    /// Reports errors of a switch, and of all others of its group.
     pub(super) fn refuse(&self, run: usize, switch: usize, errors: ConfigErrors, complaints: &mut Complaints) {
         let Group { draft, members } = &self.groups[self.group_of[switch]];
         let traced = draft.traced(errors);
@@ -75,7 +73,7 @@ impl Switches {
     }
 }
 
-/// The switches in groups of those that share a file. A listed switch may have its own, and has its own places in the file.
+/// Groups switches that share a file. A listed switch may have a file of its own, and has its own places in the scenario file.
 fn alike(plan: &ScenarioPlan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize>> {
     if !plan.topology.is_fabric {
         return (0..attached.len()).map(|switch| vec![switch]).collect();
@@ -90,7 +88,7 @@ fn alike(plan: &ScenarioPlan, attached: &[Vec<Attachment<'_>>]) -> Vec<Vec<usize
     groups
 }
 
-/// This configuration for the switch of another name, whose ports are `attached`.
+/// Returns this configuration for a switch of another name, with the ports `attached`.
 fn renamed(config: SwitchConfig, switch: usize, name: &str, attached: &[Attachment<'_>]) -> SwitchConfig {
     let mut config = SwitchConfig { name: name.to_owned(), ..config };
     for (number, (port, attached)) in config.ports.iter_mut().zip(attached).enumerate() {
@@ -101,7 +99,7 @@ fn renamed(config: SwitchConfig, switch: usize, name: &str, attached: &[Attachme
     config
 }
 
-/// The static MACs of a fabric's switch, which its group's file leaves out.
+/// Adds the static MACs of a fabric's switch, which are not in its group's file.
 fn add_static_macs(plan: &ScenarioPlan, switch: usize, config: &mut SwitchConfig) {
     let Some(forwarding) = &plan.forwarding else { return };
     let ports: BTreeMap<&str, usize> = config.ports.iter().zip(0..).map(|(port, n)| (port.name.as_str(), n)).collect();

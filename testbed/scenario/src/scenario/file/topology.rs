@@ -15,74 +15,73 @@ use crate::link::FaultPlan;
 use crate::scenario::RealHost;
 use crate::topology::PORTS_MAX;
 
-/// The largest MTU of a switch; for its own one, devices are checked with its file.
+/// Maximum MTU of a switch; its devices' maxima are checked with its file.
 const MTU_MAX: u64 = 16_000;
 
-/// Switches, and what is on their ports.
+/// Switches, links and hosts of a scenario.
 #[derive(Debug, Default)]
 pub(super) struct Topology {
     pub switches: Vec<SwitchPart>,
     pub links: Vec<LinkPart>,
     pub hosts: Vec<HostPart>,
-    /// Whether it is a fabric that `[topology]` made: its links and hosts have no tables in the file.
+    /// Whether `[topology]` made the fabric: its links and hosts have no tables in the file.
     pub is_fabric: bool,
 }
 
 #[derive(Debug)]
 pub(super) struct SwitchPart {
     pub name: String,
-    /// What its own file has, where it has one.
+    /// Contents of the switch's own file, if it has one.
     pub file: Option<Settings>,
     pub origin: Option<Origin>,
 }
 
 #[derive(Debug)]
 pub(super) struct LinkPart {
-    /// Its place among the links of the file.
+    /// Place among the links of the file.
     pub number: usize,
     pub ends: [PortName; 2],
-    /// What it says of both ports.
+    /// Settings of both ports.
     pub settings: Settings,
-    /// The devices of both ports, where a real wire joins them.
+    /// Devices of both ports, if a real wire joins them.
     pub devices: Option<[Settings; 2]>,
     pub faults: [FaultPlan; 2],
-    /// Whether it can be used when the scenario begins.
+    /// Whether the link is up when the scenario begins.
     pub is_up: bool,
     pub origin: Option<Origin>,
 }
 
 #[derive(Debug)]
 pub(super) struct HostPart {
-    /// Its place among the hosts of the file.
+    /// Place among the hosts of the file.
     pub number: usize,
     pub name: String,
     pub port: PortName,
-    /// What it says of the port.
+    /// Settings of the port.
     pub settings: Settings,
-    /// Payload of a full frame, and whether the host says it itself.
+    /// Payload of a full frame, and whether the host sets it itself.
     pub mtu: u16,
     pub has_own_mtu: bool,
     pub device: Option<Device>,
     pub port_device: Option<Settings>,
-    /// How it is reached where it is real.
+    /// Access to the host, if it is real.
     pub real: Option<RealHost>,
     pub faults: [FaultPlan; 2],
     pub origin: Option<Origin>,
 }
 
-/// A port by its name, `S1.next`.
+/// Port by name, `S1.next`.
 #[derive(Clone, Debug)]
 pub(super) struct PortName {
-    /// The switch, by its place.
+    /// Switch, by its place.
     pub switch: usize,
     pub port: String,
-    /// Its place among the switch's ports, where a fabric gives it.
+    /// Place among the switch's ports, if a fabric sets it.
     pub place: Option<usize>,
 }
 
 impl Topology {
-    /// Reads the three arrays; files that they name are in `folder`. What has errors is left out. `seed` is
-    /// the scenario's.
+    /// Reads the three arrays, and leaves out entries with errors. Files that they name are in `folder`; `seed` is the scenario's.
     pub(super) fn read(root: &Table<'_>, folder: &Path, nic: &Nic, end: Time, seed: u64) -> Topology {
         let mut topology = Topology { switches: switches(root, folder), ..Topology::default() };
         let mut taken = Vec::new();
@@ -104,7 +103,7 @@ impl Topology {
         topology
     }
 
-    /// Ports come from links and hosts, unless a switch has a file of its own.
+    /// Checks the numbers of ports: they come from links and hosts, unless a switch has a file of its own.
     fn check_counts(&self, root: &Table<'_>) {
         if !root.doc().sound(&["links", "hosts", "switches"]) {
             return;
@@ -131,12 +130,12 @@ impl Topology {
         self.hosts.iter().map(|host| host.name.as_str()).collect()
     }
 
-    /// A port as the file names it.
+    /// Returns a port's name in the file.
     pub(super) fn shown(&self, port: &PortName) -> String {
         shown(&self.switches, port)
     }
 
-    /// Where a link leads from a switch that is up: by the port there, to another switch.
+    /// Returns the links that are up from a switch: the port there, and the other switch.
     pub(super) fn ways_from(&self, switch: usize) -> impl Iterator<Item = (&PortName, usize)> + Clone {
         let both = self.links.iter().filter(|link| link.is_up).flat_map(|link| {
             let [first, second] = &link.ends;
@@ -147,14 +146,14 @@ impl Topology {
 }
 
 impl SwitchPart {
-    /// The names of its ports, where it has a file of its own.
+    /// Returns the names of the switch's ports, if it has a file of its own.
     fn ports(&self) -> Option<Vec<&str>> {
         let ports = self.file.as_ref()?.tables("ports");
         Some(ports.iter().filter_map(|port| port.string("name")).collect())
     }
 }
 
-/// Where the throws of a link's first direction begin; those of the other one come next.
+/// Seed of the faults of a link's first direction; the other direction has the next one.
 fn seed_of(scenario: u64, link: usize) -> u64 {
     (2 * link as u64 + 1).wrapping_add(scenario.wrapping_sub(1) << 32)
 }
@@ -193,10 +192,10 @@ fn switches(root: &Table<'_>, folder: &Path) -> Vec<SwitchPart> {
     switches
 }
 
-/// What a link's faults are drawn from.
+/// Inputs of the random faults of links.
 #[derive(Clone, Copy)]
 struct FaultDraw {
-    /// The scenario's end.
+    /// End of the scenario.
     end: Time,
     seed: u64,
 }
@@ -300,12 +299,12 @@ fn host(
     })
 }
 
-/// A device, checked, and as it was written.
+/// Reads a device: checked, and as written.
 fn own_device(table: &Table<'_>) -> (Option<Device>, Settings) {
     (read_device(table, MTU_MAX), Settings::of(table).take_keys(OF_DEVICE))
 }
 
-/// What happens on a real wire happens by itself.
+/// Refuses `faults` on a real wire, whose faults are its own.
 fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
     if table.has("faults") {
         let message = format!("`faults` befall an emulated link, but `{devices}` makes this one a real wire");
@@ -314,7 +313,7 @@ fn refuse_faults_of_wires(table: &Table<'_>, devices: &str) {
     }
 }
 
-/// The port of a name such as `S1.next`.
+/// Finds the port of a name such as `S1.next`.
 pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[SwitchPart]) -> Option<PortName> {
     let Some((switch, port)) = text.split_once('.').filter(|(_, port)| is_name(port)) else {
         table.refuse(key, format!("\"{text}\" names no port"), "write the switch and its port: \"S1.next\"");
@@ -332,7 +331,7 @@ pub(super) fn port_named(table: &Table<'_>, key: &str, text: &str, switches: &[S
     Some(PortName { switch: number, port: port.to_owned(), place: None })
 }
 
-/// Notes a port that is in use already. `taken` has the ports so far and the keys that name them.
+/// Reports a port that is in use. `taken` has the ports so far and their keys.
 fn take(table: &Table<'_>, key: &str, port: String, taken: &mut Vec<(String, String)>) {
     if let Some((_, first)) = taken.iter().find(|(other, _)| *other == port) {
         let problem = Problem::new(format!("port {port} has two hosts or links"), "give each its own port")

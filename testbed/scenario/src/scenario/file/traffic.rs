@@ -12,19 +12,19 @@ use crate::scenario::FlowTool;
 
 const MESSAGE_DEFAULT: Bytes = Bytes::mb(1);
 const MESSAGE_MAX: Bytes = Bytes::new(1 << 31);
-/// More than any run sends.
+/// Upper bound of the bytes that a run sends.
 const TOTAL_MAX: Bytes = Bytes::mb(1_000_000_000);
 
-/// A flow as the file has it; its code point depends on the switches' maps.
+/// Flow of the file; its DSCP depends on the switches' maps.
 #[derive(Debug)]
 pub(super) struct FlowPart {
-    /// Its place among the flows of the file.
+    /// Place among the flows of the file.
     pub number: usize,
     pub name: String,
-    /// The hosts, by their places in the topology.
+    /// Sending host, by its place in the topology; `to` is the receiving one.
     pub from: usize,
     pub to: usize,
-    /// The switches that it goes over, where it names them.
+    /// Switches of the flow's path, if the file names them.
     pub path: Option<Vec<usize>>,
     pub class: Class,
     pub start: Time,
@@ -34,11 +34,11 @@ pub(super) struct FlowPart {
     pub rate: Option<BitRate>,
     pub total: Option<Bytes>,
     pub carriage: Carriage,
-    /// What sends it, if its hosts are real.
+    /// Tool that sends the flow, if its hosts are real.
     pub tool: FlowTool,
 }
 
-/// Reads the flows; what has errors is left out.
+/// Reads the flows, and leaves out those with errors.
 pub(super) fn read(root: &Table<'_>, topology: &Topology, nic: &Nic, end: Time) -> Vec<FlowPart> {
     let tables = root.tables("flows", "flows");
     let mut flows = Vec::new();
@@ -67,7 +67,7 @@ fn flow(
     let hosts = topology.host_names();
     let ends = ["from", "to"].map(|key| {
         require(table, key, "a flow", &format!("{key} = \"{}\"", hosts.first().unwrap_or(&"H1")));
-        // A host with errors is not there, and that was told.
+        // A host with errors is missing, and was reported.
         if doc.sound(&["hosts", "topology"]) { named(table, key, "host", &hosts) } else { None }
     });
     if let [Some(from), Some(to)] = ends
@@ -105,7 +105,7 @@ fn flow(
     })
 }
 
-/// The switches of `path`. Whether they are joined is the forwarding's to say.
+/// Reads the switches of `path`. The forwarding checks that they are joined.
 fn path(table: &Table<'_>, topology: &Topology) -> Option<Vec<usize>> {
     if !table.doc().sound(&["topology"]) {
         return None;

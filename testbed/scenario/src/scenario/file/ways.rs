@@ -1,4 +1,4 @@
-//! The ways of a run's frames: those of equal cost, and how long the longest takes.
+//! Paths of a run's frames: equal-cost paths or static ones, and the longest round trip.
 
 use std::collections::BTreeMap;
 
@@ -11,13 +11,13 @@ use super::forwarding::Forwarding;
 use crate::scenario::{Behind, HostPlan, PortPlace};
 use crate::topology::{Cable, Fabric, FabricLink, Framing, HostNode, PathDelay, Routes, SwitchNode, base_rtt};
 
-/// How frames find their way.
+/// Forwarding of frames: routes or static MACs.
 pub(super) enum Ways<'p> {
     Routes(Routes),
     Static(StaticWays<'p>),
 }
 
-/// Ways by static MACs.
+/// Paths by static MACs.
 pub(super) struct StaticWays<'p> {
     forwarding: &'p Forwarding,
     behind: BTreeMap<PortPlace, (Cable, Behind)>,
@@ -25,7 +25,7 @@ pub(super) struct StaticWays<'p> {
     places: Vec<BTreeMap<String, usize>>,
 }
 
-/// The fabric of a run, its ports those of the switches' configurations.
+/// Returns the fabric of a run, with the ports of the switches' configurations.
 pub(super) fn fabric(build: &Build<'_>) -> Fabric {
     let topology = &build.plan.topology;
     let switches = topology.switches.iter().zip(&build.switches.configs);
@@ -48,7 +48,6 @@ pub(super) fn fabric(build: &Build<'_>) -> Fabric {
     }
 }
 
-/// The link of two ports.
 fn cable(build: &Build<'_>, one: PortPlace, other: PortPlace) -> Cable {
     let [one, other] = [one, other].map(|place| &build.switches.configs[place.switch].ports[place.port]);
     Cable { rate: one.rate.or(other.rate).unwrap_or(RATE_UNKNOWN), delay: one.delay.max(other.delay) }
@@ -74,7 +73,7 @@ impl<'p> StaticWays<'p> {
         StaticWays { forwarding, behind, hosts, places }
     }
 
-    /// The links from one host to another; `None` where frames don't arrive.
+    /// Returns the links from one host to another; `None` if frames do not arrive.
     fn one_way(&self, from: usize, to: usize) -> Option<PathDelay> {
         let (cable, at) = self.hosts[from];
         let mut hops = vec![cable];
@@ -93,7 +92,7 @@ impl<'p> StaticWays<'p> {
 }
 
 impl Ways<'_> {
-    /// The longest round trip without queues that two hosts have: a full frame there, and its acknowledgement back, both with these
+    /// Returns the longest round trip of two hosts without queueing: a full frame there, and its acknowledgement back, both with these
     /// stamps.
     pub(super) fn base_rtt(&self, hosts: &[HostPlan], link_overhead: u32, stamps: Stamps) -> Span {
         let framing = |host: &HostPlan| Framing::of(&host.nic.sizes.bringing(stamps), link_overhead);
@@ -109,7 +108,8 @@ impl Ways<'_> {
         longest
     }
 
-    /// Pairs of hosts of which one has the longest round trip. Static MACs may send the hosts of a switch different ways.
+    /// Returns pairs of hosts among which is that with the longest round trip. Static MACs may give the hosts of a switch different
+    /// paths.
     fn pairs(&self, hosts: &[HostPlan]) -> Vec<[usize; 2]> {
         let Ways::Routes(_) = self else {
             let all = (0..hosts.len()).flat_map(|from| (0..hosts.len()).map(move |to| [from, to]));
@@ -122,8 +122,8 @@ impl Ways<'_> {
     }
 }
 
-/// The two hosts of each switch whose links are the slowest and longest, or one. Ways between switches are the same for all
-/// hosts of one; those of equal cost are taken to be equally long.
+/// Returns the two hosts, or the one, of each switch with the slowest and longest links. Paths between switches are the same for all
+/// hosts of a switch, and equal-cost ones are taken as equally long.
 fn farthest_of_each_switch(hosts: &[HostPlan]) -> Vec<Vec<usize>> {
     let mut by_switch: BTreeMap<usize, Vec<usize>> = BTreeMap::new();
     for (number, host) in hosts.iter().enumerate() {
@@ -141,7 +141,7 @@ fn farthest_of_each_switch(hosts: &[HostPlan]) -> Vec<Vec<usize>> {
     by_switch.into_values().map(two).collect()
 }
 
-/// The rate that senders have in common; two that differ if they do not.
+/// Returns the senders' common rate; two different ones as an error.
 pub(super) fn common_rate(rates: impl Iterator<Item = BitRate>) -> Result<Option<BitRate>, [BitRate; 2]> {
     let mut common = None;
     for rate in rates {

@@ -1,4 +1,4 @@
-//! `[[workloads]]` as the file has them. Their messages are made when the rates of the links are known.
+//! `[[workloads]]` of the file. Their messages are drawn when the rates of the links are known.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -16,17 +16,16 @@ use super::reading::{name, refuse_foreign_keys, refuse_told, refuse_twins, requi
 use super::topology::Topology;
 use crate::workload::{Message, Rng, SizeCdf, list};
 
-/// The most messages of a scenario: what runs keep of each adds up.
+/// Maximum number of messages of a scenario: runs keep a record of each.
 pub(super) const MESSAGES_MAX: usize = 20_000_000;
-/// The largest message of a connection.
+/// Maximum size of a message.
 const SIZE_MAX: Bytes = Bytes::new(1 << 31);
-/// The most messages that a host has under way in a closed loop.
+/// Maximum number of outstanding messages of a host in a closed loop.
 const OUTSTANDING_MAX: u64 = 100_000;
 
-/// A workload.
 #[derive(Debug)]
 pub(super) struct WorkloadPart {
-    /// Its place among the workloads of the file.
+    /// Place among the workloads of the file.
     pub number: usize,
     pub name: String,
     pub class: Class,
@@ -36,7 +35,7 @@ pub(super) struct WorkloadPart {
     pub kind: Arc<WorkloadKind>,
 }
 
-/// Who sends what to whom when. Hosts are given by their places in the topology.
+/// Traffic pattern of a workload. Hosts are given by their places in the topology.
 #[derive(Debug, PartialEq)]
 pub(super) enum WorkloadKind {
     Poisson { senders: Vec<u32>, receivers: Vec<u32>, sizes: SizeCdf, load: f64, from: Time, until: Time },
@@ -46,7 +45,7 @@ pub(super) enum WorkloadKind {
     List(Vec<Message>),
 }
 
-/// Hosts that always have so many messages under way.
+/// Closed loop: hosts with a constant number of outstanding messages.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LoopPart {
     pub senders: Vec<u32>,
@@ -58,28 +57,28 @@ pub(super) struct LoopPart {
     pub until: Time,
 }
 
-/// Who of the senders sends in a burst.
+/// Selection of a burst's senders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendersOf {
     All,
-    /// So many, others in each burst.
+    /// A number of senders, drawn for each burst.
     Some(usize),
-    /// All of one group. Groups have so many hosts each, in the senders' order.
+    /// All senders of one group. Groups have this many hosts each, in the senders' order.
     Group(usize),
 }
 
-/// Which pairs of hosts.
+/// Pairs of hosts.
 #[derive(Debug, PartialEq)]
 pub(super) enum Pattern {
-    /// These.
+    /// Listed pairs.
     Each(Vec<(u32, u32)>),
-    /// All of these hosts with each other.
+    /// All ordered pairs of these hosts.
     AllToAll(Vec<u32>),
-    /// Each of these hosts with another one.
+    /// A permutation: each of these hosts with another one.
     Permutation(Vec<u32>),
 }
 
-/// When bursts begin.
+/// Starts of bursts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum When {
     Once(Time),
@@ -88,7 +87,7 @@ pub(super) enum When {
         every: Span,
         until: Time,
     },
-    /// At random instants that make this load.
+    /// Random instants that make this load.
     AtLoad {
         from: Time,
         load: f64,
@@ -97,7 +96,7 @@ pub(super) enum When {
 }
 
 impl WorkloadKind {
-    /// The hosts that send, each once.
+    /// Returns the sending hosts, each once.
     pub(super) fn senders(&self) -> BTreeSet<u32> {
         match self {
             WorkloadKind::Poisson { senders, .. }
@@ -125,7 +124,7 @@ enum Word {
 
 const OF_ALL: &[&str] = &["name", "kind", "class", "congestion_control", "transport", "seed", "dport"];
 
-/// The kinds, and the keys of each besides those of all.
+/// Kinds of workloads, and the keys of each besides the common ones.
 const KINDS: [(&str, Word, &[&str]); 7] = [
     ("poisson", Word::Poisson, &["sizes", "load", "senders", "receivers", "from", "until"]),
     (
@@ -152,7 +151,7 @@ const KINDS: [(&str, Word, &[&str]); 7] = [
     ("list", Word::List, &["file"]),
 ];
 
-/// Reads the workloads; what has errors is left out. Files are in `folder`, and `seed` is the scenario's.
+/// Reads the workloads, and leaves out those with errors. Files are in `folder`; `seed` is the scenario's.
 pub(super) fn read(
     root: &Table<'_>,
     topology: &Topology,
@@ -188,7 +187,7 @@ pub(super) fn read(
     workloads
 }
 
-/// Reads one workload.
+/// Reader of one workload.
 struct Reader<'r, 'd> {
     table: &'r Table<'d>,
     hosts: &'r HostNames<'r>,
@@ -265,7 +264,7 @@ impl Reader<'_, '_> {
         Some(SendersOf::Some(fan_in))
     }
 
-    /// Groups of as many senders each, of which no receiver is in the only one.
+    /// Divides the senders into groups of equal size, and checks that no receiver is in the only one.
     fn groups(&self, senders: &[u32], receivers: &[u32]) -> Option<SendersOf> {
         let table = self.table;
         if table.has("fan_in") {
@@ -293,7 +292,7 @@ impl Reader<'_, '_> {
         Some(WorkloadKind::Pairs { pairs: pairs?, sizes: sizes?, when: when? })
     }
 
-    /// The halves of a list, or two lists.
+    /// Reads the halves of a list, or two lists.
     fn one_to_one(&self) -> Option<Pattern> {
         let senders = self.hosts("senders")?;
         if !self.table.has("receivers") {
@@ -381,7 +380,7 @@ impl Reader<'_, '_> {
         }
     }
 
-    /// When what comes `every` so often has come as many `times` as the workload says; without that `until`.
+    /// Returns the end of `times` periods of `every`; without `times`, `until`.
     fn after_times(&self, from: Time, every: Span, until: Time) -> Option<Time> {
         let table = self.table;
         if !table.has("times") {
@@ -410,7 +409,7 @@ impl Reader<'_, '_> {
         self.table.number::<Share>("load", "load = 0.5").map(|share| share.0)
     }
 
-    /// A distribution by its name or file, or one size.
+    /// Reads a distribution by its name or file, or a single size.
     fn sizes(&self) -> Option<SizeCdf> {
         let table = self.table;
         let (file_table, is_file) = table.table_or_word("sizes", "workloads.sizes");
@@ -466,12 +465,12 @@ impl Reader<'_, '_> {
         text.ok()
     }
 
-    /// All hosts, unless the key names some.
+    /// Reads the hosts of a key; all hosts by default.
     fn hosts(&self, key: &str) -> Option<Vec<u32>> {
         self.hosts.listed(self.table, key)
     }
 
-    /// Hosts that there are two of at least.
+    /// Reads the hosts of a key, at least two.
     fn several(&self, key: &str) -> Option<Vec<u32>> {
         let hosts = self.hosts(key)?;
         if hosts.len() < 2 {
@@ -481,7 +480,7 @@ impl Reader<'_, '_> {
         Some(hosts)
     }
 
-    /// Whether each of some hosts has another one among others.
+    /// Checks that each of `hosts` has another host among `others`.
     fn check_others(&self, hosts: &[u32], others: &[u32]) -> Option<()> {
         let [only] = others else { return Some(()) };
         if hosts.contains(only) {
@@ -493,7 +492,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// A share of a link.
+/// Share of a link's rate.
 struct Share(f64);
 
 impl FromStr for Share {

@@ -1,39 +1,39 @@
-//! Distributions as text.
+//! Text format of distributions.
 
 use super::{Point, SizeCdf};
 
-/// An error in a distribution's text, and where it is.
+/// Error in a distribution's text, with its line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {fault}")]
 pub struct CdfError {
-    /// The line, from 1; the last one if something is missing after it.
+    /// Number of the line, from 1; the last one if the end is incomplete.
     pub line: usize,
-    /// The fault.
+    /// Error in the line.
     pub fault: CdfFault,
 }
 
-/// A fault in a line of a distribution, or in all of them.
+/// Error in a line of a distribution, or in the distribution as a whole.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CdfFault {
-    /// One number, or more than two.
+    /// The line has one number, or more than two.
     #[error("{0:?} is not two numbers; write a size in bytes and a cumulative share, like `10000 15`")]
     NotTwo(String),
-    /// A size that is no whole number, or is negative.
+    /// The size is no whole number, or is negative.
     #[error("the size {0:?} is not a whole number of bytes; write for example 10000")]
     Size(String),
-    /// A size that no message has.
+    /// The size is above the maximum of messages.
     #[error("the size {0} is too large; write {max} at most, in bytes and not in bits", max = SizeCdf::SIZE_MAX.get())]
     TooLarge(u64),
-    /// A share that is no number.
+    /// The share is no number.
     #[error("the cumulative share {0:?} is not a number; write a percentage like 15, or a fraction like 0.15")]
     Share(String),
-    /// A share below 0 or above 100.
+    /// The share is below 0 or above 100.
     #[error("the cumulative share {0} is not between 0 and 100; write a percentage, or a fraction of 1")]
     OutOfRange(String),
-    /// A size below the one before.
+    /// The size is below that of the line before.
     #[error("the size {0} is below {1} of the line before; write the points by growing size")]
     SizeFalls(u64, u64),
-    /// A share below the one before.
+    /// The share is below that of the line before.
     #[error(
         "the cumulative share {0} is below {1} of the line before; write the share of all messages up to the size, not of those between"
     )]
@@ -43,7 +43,7 @@ pub enum CdfFault {
         "the last cumulative share is {0}; end with 100 if the shares are percentages, with 1 if they are fractions"
     )]
     End(String),
-    /// Fewer than two points.
+    /// The distribution has fewer than two points.
     #[error("too few points: {0}; write two at least, like `0 0` and `10000 100`")]
     TooFew(usize),
     /// All messages are empty.
@@ -51,7 +51,7 @@ pub enum CdfFault {
     Nothing,
 }
 
-/// The points of a text, with shares of 1.
+/// Reads the points of a text, with shares up to 1.
 pub(super) fn read(text: &str) -> Result<Vec<Point>, CdfError> {
     let mut points: Vec<(u64, f64)> = Vec::new();
     let mut last = (1, String::new());
