@@ -309,7 +309,7 @@ impl Setup<'_> {
 pub struct Forwarded {
     /// Frames received from the ports.
     pub received: u64,
-    /// Further copies of frames that were flooded before their station was known.
+    /// Further copies of frames that were flooded before their station was learned.
     pub copied: u64,
     /// Frames sent.
     pub sent: u64,

@@ -153,8 +153,7 @@ pub(crate) struct TesterHandle {
 }
 
 impl TesterHandle {
-    /// Has an order carried out. Returns `None` if the tester's lcore has ended, which a timeout shows, or if
-    /// `is_over` returns true.
+    /// Has an order carried out. Returns `None` if an order is queued already, or once `is_over` returns true.
     pub(crate) fn carry_out(&mut self, order: Order, mut is_over: impl FnMut() -> bool) -> Option<Outcome> {
         self.orders.push(order).ok()?;
         loop {

@@ -129,7 +129,7 @@ struct Chosen {
 pub struct AckSignal<'a> {
     /// Payload bytes acknowledged since the flow began.
     pub acked: u64,
-    /// Payload bytes sent since the flow began, those to be sent again not counted: snd_nxt.
+    /// Payload bytes sent since the flow began, without those to be retransmitted: snd_nxt.
     pub sent: u64,
     /// Round-trip time since the acknowledged frame was sent.
     pub rtt: Span,
