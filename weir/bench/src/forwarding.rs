@@ -1,7 +1,7 @@
-//! Packets that one lcore or several forward between ports that receive as fast as they are polled.
+//! Benchmark of packet forwarding: one lcore or several, with ports that receive as fast as they are polled.
 //!
-//! The ports are DPDK's `net_pcap` devices, which replay a capture for ever, copy each frame into a packet buffer, and drop sent
-//! frames.
+//! The ports are DPDK's `net_pcap` devices: they replay a capture endlessly, copy each frame into a packet buffer,
+//! and drop sent frames.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -26,17 +26,17 @@ use crate::spread::Spread;
 /// Frames and stations of a measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// Its name as an argument.
+    /// Name of the case as an argument.
     pub name: &'static str,
-    /// What it is, for people.
+    /// Description for reports.
     pub what: &'static str,
-    /// DSCPs of the frames, in turn, which make their classes by the preset `roce`.
+    /// DSCPs of the frames, in rotation; the preset `roce` maps them to classes.
     pub dscps: &'static [u8],
-    /// Stations behind each port, whose frames come in turn.
+    /// Number of stations behind each port, whose frames alternate.
     pub stations: u8,
-    /// What stands behind the addresses.
+    /// Frame formats of the stations.
     pub formats: Formats,
-    /// Ports that the frames of a port go to, as many of them to each. An lcore has a port more than that.
+    /// Number of destination ports of a port's frames, with equal shares. An lcore has one port more.
     pub destinations: u8,
 }
 
@@ -46,7 +46,7 @@ impl Case {
     }
 }
 
-/// All cases. Cases that other programs have too, with two ports and IPv4, come first: [`OF_TWO_PORTS`].
+/// All cases. The first [`OF_TWO_PORTS`], with two ports and IPv4, also exist for other programs.
 pub const CASES: [Case; 5] = [
     Case::of("one-class", "a lossless class", &[26], 1),
     Case::of("stations", "a lossless class, 64 stations a port", &[26], 64),
@@ -64,40 +64,41 @@ pub const CASES: [Case; 5] = [
     },
 ];
 
-/// How many cases, from the first on, have two ports and IPv4.
+/// Number of cases, from the first on, with two ports and IPv4.
 pub const OF_TWO_PORTS: usize = 4;
 
 /// The longest frame, with FCS, that a capture file and a packet buffer hold.
 const FRAME_BYTES_MAX: u16 = 16_000;
-/// From this frame on the buffer is accounted in cells, so that there is not a long packet buffer for each shortest frame.
+/// Frame length from which the buffer is accounted in cells, so that the shortest frames do not each need a long
+/// packet buffer.
 const JUMBO_FROM: u16 = 1_519;
-/// The flow control whose ports send nothing before their peer has given credit.
+/// Name of the flow control whose ports send nothing before their peer has granted credit.
 const CBFC: &str = "cbfc";
-/// The rate by which CBFC has its messages where nothing else is said.
+/// Default port rate from which the interval of CBFC messages follows.
 pub const CREDIT_AT: BitRate = BitRate::gbps(100);
-/// What comes to a port between the messages of its peer, of which there is one each T: an lcore with two ports forwards about twice as
-/// much.
+/// Packet rate of a port that sets the spacing of its peer's messages, one each T. An lcore with two ports forwards
+/// about twice as many.
 const CREDIT_PACKETS_PER_S: u64 = 12_000_000;
-/// C of each port.
+/// Rate C of each port.
 const PORT_RATE: BitRate = BitRate::gbps(400);
-/// C of each port while its queues fill.
+/// Rate C of each port while its queues fill.
 const FILLING_RATE: BitRate = BitRate::mbps(1);
-/// How often queues that are to get longer or shorter are looked at, and how long that may take.
+/// Interval between checks of queues that are to grow or shrink, and the time limit for that.
 const LOOKED_AT_EVERY: Duration = Duration::from_micros(20);
 const TURNED_WITHIN: Duration = Duration::from_secs(20);
-/// How long frames that are on their way may take to leave.
+/// Time limit for frames in flight to leave.
 const DRAIN: Duration = Duration::from_secs(1);
-/// How often the frames sent are counted where a round ends by their number.
+/// Interval between counts of sent frames in a round that ends by their number.
 const COUNT_EVERY: Duration = Duration::from_millis(1);
-/// A round that ends by a number of frames takes no longer.
+/// Time limit of a round that ends by a number of frames.
 const FRAMES_WITHIN: Duration = Duration::from_secs(180);
 
-/// When a round ends.
+/// End of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Until {
-    /// After this time.
+    /// Fixed duration.
     Time(Duration),
-    /// As soon as this many frames were seen to be sent.
+    /// Number of frames that must have been sent.
     Sent(u64),
 }
 
@@ -126,7 +127,7 @@ impl Until {
     }
 }
 
-/// What to measure.
+/// Plan of the forwarding measurements.
 #[derive(Clone, Debug)]
 pub struct ForwardingPlan {
     /// Numbers of lcores.
@@ -141,24 +142,24 @@ pub struct ForwardingPlan {
     pub flow_control: String,
     /// Whether frames leave by ports of another lcore than they came to, where there are several.
     pub across: bool,
-    /// How often each measurement is taken.
+    /// Number of rounds: each measurement is taken once a round.
     pub rounds: usize,
-    /// When a round ends.
+    /// End of a round.
     pub until: Until,
 }
 
-/// Where frames leave that came to an lcore.
+/// Ports by which an lcore's received frames leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paths {
-    /// By ports of the lcore that they came to.
+    /// Ports of the receiving lcore.
     Own,
-    /// By ports of the next lcore, where there are several.
+    /// Ports of the next lcore, if there are several.
     Across,
-    /// By one port, that of the first lcore. Each lcore has one that frames come to.
+    /// One port of the first lcore. Each lcore has one port that receives.
     ToOne,
 }
 
-/// A switch to measure. Each lcore has two ports of its own, or as many as the destinations of a [`Case`] take.
+/// Switch under test. Each lcore has two ports, or as many as the destinations of a [`Case`] require.
 #[derive(Clone, Copy, Debug)]
 pub struct Setup<'a> {
     /// CPUs of the lcores.
@@ -171,18 +172,18 @@ pub struct Setup<'a> {
     pub policy: &'a str,
     /// The ports' flow control, by its name.
     pub flow_control: &'a str,
-    /// Where frames leave.
+    /// Ports by which frames leave.
     pub paths: Paths,
-    /// How the pipeline is cut, by name.
+    /// Name of the pipeline's layout on lcores.
     pub layout: &'a str,
-    /// Whether each egress queue has a rate limit of its own, which is never what limits.
+    /// Whether each egress queue has its own rate limit, above the port's load.
     pub has_limits: bool,
-    /// Under CBFC messages come and go as often as between ports of this rate, one each 65,535 byte times.
+    /// Port rate that sets the interval of CBFC messages: one each 65,535 byte times.
     pub credit_at: BitRate,
 }
 
 impl Setup<'_> {
-    /// One lcore that owns its ports.
+    /// Returns a switch with one lcore that owns its ports.
     pub fn of_one_lcore(lcore: &[u32], case: Case) -> Setup<'_> {
         Setup {
             lcores: lcore,
@@ -197,7 +198,7 @@ impl Setup<'_> {
         }
     }
 
-    /// The ports.
+    /// Returns the number of ports.
     fn ports(&self) -> usize {
         let lcores = self.lcores.len();
         match self.paths {
@@ -206,10 +207,10 @@ impl Setup<'_> {
         }
     }
 
-    /// The ports that the frames of a port go to.
+    /// Returns the destination ports of a port's frames.
     fn destinations(&self, port: usize) -> Vec<u8> {
         let (lcores, ports) = (self.lcores.len(), self.ports());
-        // Ports are dealt to lcores in turn: with N lcores port p is on lcore p mod N.
+        // Ports are assigned to lcores in rotation: with N lcores port p is on lcore p mod N.
         let (row, lcore) = (port / lcores, port % lcores);
         let next = if self.paths == Paths::Across { (lcore + 1) % lcores } else { lcore };
         let destination = |n: usize| match self.paths {
@@ -220,7 +221,8 @@ impl Setup<'_> {
         (1..=usize::from(self.case.destinations)).map(|n| destination(n) as u8).collect()
     }
 
-    /// Whether frames come to a port without end. Where all go to one port, it has but the frames that tell of its station.
+    /// Whether a port replays its frames endlessly. With one common destination, that port receives only the frames
+    /// that announce its station.
     fn is_endless(&self, port: usize) -> bool {
         self.paths != Paths::ToOne || port < self.lcores.len()
     }
@@ -245,27 +247,28 @@ impl Setup<'_> {
         (0..self.ports()).map(capture).collect()
     }
 
-    /// T of CBFC, the time between two messages.
+    /// Returns CBFC's T, the time between two messages.
     fn credit_period(&self) -> Span {
         Advertiser::period_by_default(self.credit_at)
     }
 
-    /// How often a port's 64 frames come between two messages of its peer, so that these come each [period](Setup::credit_period) at
-    /// [`CREDIT_PACKETS_PER_S`].
+    /// Returns the number of replays of a port's 64 frames between two messages of its peer, so that messages are
+    /// one
+    /// [period](Setup::credit_period) apart at [`CREDIT_PACKETS_PER_S`].
     fn rounds_to_credit(&self) -> u16 {
         let frames = CREDIT_PACKETS_PER_S * self.credit_period().as_nanos() / 1_000_000_000;
         (frames.div_ceil(64)).clamp(1, 1_000) as u16
     }
 
-    /// The switch, whose ports replay these files.
+    /// Returns the configuration of the switch, whose ports replay these files.
     ///
     /// # Errors
-    /// The policy or the flow control is not known, or needs settings.
+    /// The policy or the flow control is unknown, or needs settings.
     pub fn switch(&self, captures: &[PathBuf]) -> Result<SwitchConfig, BenchError> {
         let is_jumbo = self.frame_bytes >= JUMBO_FROM;
         let mtu = if is_jumbo { format!("mtu = {}\n", self.frame_bytes - 18) } else { String::new() };
         let memory = match (is_jumbo, self.flow_control) {
-            // Credit counts in blocks of 64 B, which have to be whole cells.
+            // CBFC counts credit in blocks of 64 B, which must be whole cells.
             (true, CBFC) => "cell_bytes = 64".to_owned(),
             (true, _) => "cell_bytes = 256\nmean_frame = \"exact\"".to_owned(),
             (false, _) => "mean_frame = \"exact\"".to_owned(),
@@ -285,12 +288,12 @@ impl Setup<'_> {
             }
         }
         let flow_control = match self.flow_control {
-            // By the rate below there would be a message each 1.3 us.
+            // The port's rate would give a message each 1.3 us.
             CBFC => format!("{{ kind = \"{CBFC}\", period = \"{}ns\" }}", self.credit_period().as_nanos()),
             name => format!("{name:?}"),
         };
         for (port, file) in captures.iter().enumerate() {
-            // Fast enough never to be what limits.
+            // Above the load, so that the rate never limits.
             text += &format!(
                 "[[ports]]\nname = \"p{port}\"\npcap = {{ rx = \"{}\", infinite = {} }}\nrate = \"{PORT_RATE}\"\nflow_control = {flow_control}\n",
                 file.display(),
@@ -301,25 +304,25 @@ impl Setup<'_> {
     }
 }
 
-/// What a switch did in a round.
+/// Counts of a round.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Forwarded {
     /// Frames received from the ports.
     pub received: u64,
-    /// Further copies of frames that were flooded before their station was known.
+    /// Further copies of frames that were flooded before their station was learned.
     pub copied: u64,
     /// Frames sent.
     pub sent: u64,
     /// Frames dropped.
     pub dropped: u64,
-    /// CPU time of its lcores.
+    /// CPU time of the switch's lcores.
     pub cpu: Duration,
-    /// Time that lcores were ready to run, and others had their CPUs.
+    /// Time that lcores were runnable while other tasks had their CPUs.
     pub kept_from_cpu: Duration,
 }
 
 impl Forwarded {
-    /// What switches did that have stopped.
+    /// Sums the counts of stopped switches.
     pub(crate) fn of(stopped: &Stopped) -> Forwarded {
         let sum = |of: fn(&Report) -> u64| stopped.reports.iter().map(of).sum();
         Forwarded {
@@ -338,10 +341,10 @@ impl Forwarded {
     }
 }
 
-/// Runs switches between ports that receive as fast as they are polled. What comes out is of all of them.
+/// Runs switches between ports that receive as fast as they are polled. The counts are summed over all switches.
 ///
 /// # Errors
-/// They do not start or stop, frames are not accounted for, or packet buffers did not come back.
+/// A switch does not start or stop, frames are not accounted for, or packet buffers were not returned.
 pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Result<Forwarded, BenchError> {
     let placement = Placement::new(switches, &cpu::allowed(), 0)?;
     let running = PreparedSwitches::prepare(runtime, switches, &placement, 0)?.start()?;
@@ -349,14 +352,16 @@ pub fn forward(runtime: &Runtime, switches: &[SwitchConfig], until: Until) -> Re
     Ok(Forwarded::of(&check_books(running.stop(DRAIN)?)?))
 }
 
-/// Runs a switch with about this many bytes in its queues, so that each frame has left the cache before it leaves. 0 leaves the
-/// queues to the frames.
+/// Runs a switch with about this many bytes in its queues, so that each frame has left the CPU cache before it is
+/// sent. With 0,
+/// queue lengths are left to the load.
 ///
-/// Ports send faster than frames arrive until 3 % less waits, and nothing until 3 % more does. The result spans whole such cycles, so
-/// that as much arrived as left.
+/// Ports send faster than frames arrive until the queues are 3 % shorter, then nothing until they are 3 % longer.
+/// The result spans
+/// whole cycles, so that arrivals equal departures.
 ///
 /// # Errors
-/// As [`forward`]; the queues do not get so long, or so short.
+/// As [`forward`]; the queues do not reach the length in time.
 pub fn forward_from_standing_queues(
     runtime: &Runtime,
     switch: &SwitchConfig,
@@ -409,12 +414,12 @@ fn cpu_use(running: &RunningSwitches) -> Vec<CpuUse> {
     running.lcores().map(|(cpu, stats)| stats.cpu_use(cpu)).collect()
 }
 
-/// What came out.
+/// Report of the forwarding measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForwardingReport {
-    /// Where.
+    /// Machine that ran the measurements.
     pub machine: Machine,
-    /// Who else had the CPUs.
+    /// Load on the machine by other processes.
     pub neighbours: Neighbours,
     /// The buffer policy.
     pub policy: String,
@@ -422,49 +427,51 @@ pub struct ForwardingReport {
     pub flow_control: String,
     /// Whether frames crossed from lcore to lcore.
     pub across: bool,
-    /// How often each measurement was taken.
+    /// Number of rounds planned.
     pub rounds: usize,
-    /// What there is, where the measurement was ended before its end.
+    /// Progress at the interruption, if the measurement was interrupted.
     pub interrupted: Option<Interrupted>,
-    /// Each measurement.
+    /// Results, one row a measurement.
     pub rows: Vec<ForwardingRow>,
 }
 
-/// One measurement, over all rounds.
+/// Result of a measurement over all rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct ForwardingRow {
-    /// Frames and stations, by name.
+    /// Name of the case.
     pub case: &'static str,
-    /// As above, for people.
+    /// Description of the case.
     pub what: &'static str,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
-    /// Lcores.
+    /// Number of lcores.
     pub lcores: usize,
-    /// Frames that all rounds received.
+    /// Frames received in all rounds.
     pub received: u64,
-    /// Further copies of these, of frames that were flooded before their station was known.
+    /// Further copies of frames that were flooded before their station was learned.
     pub copied: u64,
-    /// Frames that all rounds sent.
+    /// Frames sent in all rounds.
     pub sent: u64,
-    /// Frames that all rounds dropped.
+    /// Frames dropped in all rounds.
     pub dropped: u64,
-    /// M packets per CPU-second of an lcore.
+    /// Million packets per CPU-second of an lcore.
     pub mpps: Spread,
     /// Nanoseconds of CPU time a packet.
     pub ns: Spread,
-    /// Gb/s that this is on the wire, with preamble and gap, for each lcore.
+    /// Throughput of an lcore on the wire, with preamble and gap, in Gb/s.
     pub gbps: Spread,
-    /// The rate of an lcore by that of one alone, in each round; `None` where one alone was not measured.
+    /// Rate of an lcore relative to a single lcore's, in each round; `None` if a single lcore was not measured.
     pub efficiency: Option<Spread>,
-    /// Time that others had the lcores' CPUs, in percent of the CPU time that the lcores had.
+    /// Time that other tasks had the lcores' CPUs, in percent of the lcores' CPU time.
     pub kept_from_cpu_percent: f64,
 }
 
-/// Takes all measurements, in turn in each round. Starts DPDK, once a process. `tell` is told what is measured next, and may end it there.
+/// Takes all measurements, interleaved in each round. Starts DPDK, at most once a process. `tell` receives the next
+/// measurement and may
+/// end the run.
 ///
 /// # Errors
-/// The plan asks for what this machine or the configuration does not have; what fails on the way.
+/// The plan needs more than this machine or the configuration has, or a measurement fails.
 pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result<ForwardingReport, BenchError> {
     check(plan)?;
     let allowed = cpu::allowed();
@@ -474,7 +481,7 @@ pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result
         for frame_bytes in &plan.frame_bytes {
             for lcores in &plan.lcores {
                 let setup = Setup {
-                    // The first CPU has the control thread too.
+                    // The first CPU also runs the control thread.
                     lcores: &allowed[allowed.len() - lcores..],
                     frame_bytes: *frame_bytes,
                     case: *case,
@@ -534,7 +541,7 @@ pub fn run(plan: &ForwardingPlan, eal: &[String], tell: &mut Tell<'_>) -> Result
     })
 }
 
-/// What can be said before anything starts.
+/// Checks the plan before anything starts.
 fn check(plan: &ForwardingPlan) -> Result<(), BenchError> {
     let wrong = |message: String| Err(BenchError::Plan(message));
     let cpus = cpu::allowed().len();

@@ -1,4 +1,4 @@
-//! What an lcore that has nothing to do costs, and what its idle policy adds to the latency of a lone frame.
+//! Benchmark of idle policies: CPU cost of an idle lcore, and added latency of a lone frame.
 
 use std::time::Duration;
 
@@ -18,64 +18,64 @@ use crate::tester::{End, Interval, Order};
 
 /// All idle policies, with their names in files.
 pub const MODES: [(&str, Idle); 3] = [("poll", Idle::Poll), ("yield", Idle::Yield), ("sleep", Idle::Sleep)];
-/// How long is waited for the last frame.
+/// Time limit for the last frame.
 const WAIT: Span = Span::from_millis(200);
 const MTU: u16 = 1_500;
 
-/// What to measure.
+/// Plan of the idle measurements.
 #[derive(Clone, Debug)]
 pub struct IdlePlan {
-    /// Idle policies, by their names.
+    /// Idle policies with their names.
     pub modes: Vec<(&'static str, Idle)>,
-    /// How often each is measured, in turn.
+    /// Number of rounds; policies alternate within a round.
     pub rounds: usize,
-    /// How long each of two parts of a round takes: without frames, and with lone ones.
+    /// Duration of each of a round's two parts: without frames, and with lone frames.
     pub duration: Span,
-    /// From one lone frame to the next, on average.
+    /// Mean interval between lone frames.
     pub interval: Span,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
 }
 
-/// What came out.
+/// Report of the idle measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct IdleReport {
-    /// Where.
+    /// Machine that ran the measurements.
     pub machine: Machine,
-    /// Who else had the CPUs.
+    /// Load on the machine by other processes.
     pub neighbours: Neighbours,
-    /// Each lcore's CPU and what it does.
+    /// CPU and task of each lcore.
     pub lcores: Vec<String>,
-    /// What to know beside the figures.
+    /// Warnings about the validity of the figures.
     pub warnings: Vec<String>,
-    /// What a look at the clock costs, of which a latency has two.
+    /// Cost of a clock read in nanoseconds; a latency includes two.
     pub clock_ns: f64,
-    /// From one lone frame to the next, on average, in microseconds.
+    /// Mean interval between lone frames, in microseconds.
     pub interval_us: u64,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
-    /// With nothing between the generator's ends: what it adds itself. Each round's.
+    /// Latency with the generator's ends connected directly, one a round: the generator's own share.
     pub direct: Vec<Latency>,
-    /// What there is, where the measurement was ended before its end.
+    /// Progress at the interruption, if the measurement was interrupted.
     pub interrupted: Option<Interrupted>,
-    /// Each idle policy.
+    /// Results, one an idle policy.
     pub modes: Vec<ModeReport>,
 }
 
-/// One idle policy.
+/// Results of an idle policy.
 #[derive(Clone, Debug, Serialize)]
 pub struct ModeReport {
-    /// Its name.
+    /// Name of the idle policy.
     pub mode: &'static str,
     /// CPU time of the switch's lcore without frames, in percent of a CPU.
     pub cpu_percent: Spread,
-    /// As above, with lone frames.
+    /// CPU time of the switch's lcore with lone frames, in percent of a CPU.
     pub cpu_percent_lone: Spread,
-    /// Latency of a lone frame through the switch. Each round's.
+    /// Latency of a lone frame through the switch, one a round.
     pub latency: Vec<Latency>,
-    /// Lone frames that all rounds sent, and that came.
+    /// Lone frames sent and received, over all rounds.
     pub frames: [u64; 2],
-    /// Time that others had the lcore's CPU, in milliseconds.
+    /// Time that other tasks had the lcore's CPU, in milliseconds.
     pub kept_from_cpu_ms: u64,
 }
 
@@ -88,10 +88,11 @@ struct Rounds {
     kept: Duration,
 }
 
-/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next, and may end it there.
+/// Takes all measurements. Starts DPDK, at most once a process. `tell` receives the next measurement and may end
+/// the run.
 ///
 /// # Errors
-/// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
+/// The plan is invalid, there is no CPU for the generator, or a measurement fails.
 pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.modes.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO || plan.interval == Span::ZERO {
@@ -148,7 +149,7 @@ pub fn run(plan: &IdlePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<IdleR
     })
 }
 
-/// A switch with two ports, both ends of which are the generator's.
+/// Returns a switch with two ports, connected to the generator's two ends.
 fn switch(mode: &str) -> Result<SwitchConfig, BenchError> {
     let port = |name: &str| format!("[[ports]]\nname = \"{name}\"\nring = \"{name}\"\nrate = \"10Gbps\"\n");
     let text = format!(
@@ -168,7 +169,7 @@ struct Test<'t> {
 }
 
 impl Test<'_> {
-    /// Starts the switch; what a look at the clock costs stands beside.
+    /// Starts the switch; also returns the cost of a clock read, in nanoseconds.
     fn start(&self) -> Result<(Bed, f64), BenchError> {
         let mut prepared = self.seats.prepare(self.runtime, self.switch)?;
         let clock_ns = clock_cost_ns(&prepared.clock());
@@ -195,7 +196,8 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Returns the latency with nothing between the generator's ends, where it is asked for, and what a look at the clock costs.
+    /// Measures lone frames. Returns the latency with the generator's ends connected directly, if requested, and
+    /// the cost of a clock read.
     fn with_lone_frames(&self, rounds: &mut Rounds, is_first: bool) -> Result<(Option<Latency>, f64), BenchError> {
         let (mut bed, clock_ns) = self.start()?;
         let started = std::time::Instant::now();

@@ -1,39 +1,40 @@
-//! Measurements that are ended before their end.
+//! Interruption of measurements.
 
 use std::ops::ControlFlow;
 
 use serde::Serialize;
 
-/// Is told what is measured next, and says whether to go on. If not, what was finished is reported.
+/// Callback that receives the next measurement and returns whether to continue. After a break, finished
+/// measurements are reported.
 pub type Tell<'t> = dyn FnMut(&Next<'_>) -> ControlFlow<()> + 't;
 
-/// The next measurement.
+/// Next measurement.
 #[derive(Clone, Copy, Debug)]
 pub struct Next<'w> {
-    /// In words.
+    /// Description of the measurement.
     pub what: &'w str,
-    /// Finished measurements, about as long as each of the others.
+    /// Number of finished measurements, each of about equal duration.
     pub done: usize,
-    /// Measurements that are planned.
+    /// Number of planned measurements.
     pub planned: usize,
 }
 
-/// What there is of a measurement that was ended before its end.
+/// Progress of an interrupted measurement.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Interrupted {
-    /// Finished measurements.
+    /// Number of finished measurements.
     pub done: usize,
-    /// Measurements that were planned.
+    /// Number of planned measurements.
     pub planned: usize,
-    /// Rounds that are not finished; `None` of a measurement without rounds.
+    /// Number of unfinished rounds; `None` for a measurement without rounds.
     pub rounds_left: Option<usize>,
-    /// Frame sizes that are not finished, of a measurement of sizes.
+    /// Unfinished frame sizes, in a measurement of sizes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub frame_bytes_left: Vec<u16>,
 }
 
 impl Interrupted {
-    /// With so many rounds of several things, of which so many rounds each are finished; `None` if all are.
+    /// Returns the progress after this many finished rounds of each item; `None` if all are finished.
     pub(crate) fn after_rounds(rounds: usize, finished: impl Iterator<Item = usize>) -> Option<Interrupted> {
         let finished: Vec<usize> = finished.collect();
         let whole = finished.iter().min().copied().unwrap_or(0);
@@ -46,7 +47,7 @@ impl Interrupted {
         })
     }
 
-    /// With these frame sizes, of which the first are finished.
+    /// Returns the progress in these frame sizes, of which the first `done` are finished.
     pub(crate) fn after_sizes(sizes: &[u16], done: usize) -> Interrupted {
         Interrupted { done, planned: sizes.len(), rounds_left: None, frame_bytes_left: sizes[done..].to_vec() }
     }

@@ -1,55 +1,55 @@
-//! Latencies as a histogram, and what is told of it.
+//! Latency histograms and their summary.
 
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use weir_units::Span;
 
-/// Longest latency that is told apart: a minute.
+/// Longest latency that is resolved: a minute.
 const NANOS_MAX: u64 = 60_000_000_000;
 
-/// What a histogram of latencies says, in nanoseconds.
+/// Summary of a latency histogram, in nanoseconds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Latency {
-    /// How many were measured.
+    /// Number of samples.
     pub count: u64,
-    /// The least, where it is known.
+    /// Minimum; `None` if unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_ns: Option<u64>,
-    /// The median.
+    /// Median.
     pub p50_ns: u64,
-    /// The 99th percentile.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The 99.9th percentile.
+    /// 99.9th percentile.
     pub p999_ns: u64,
-    /// The longest.
+    /// Maximum.
     pub max_ns: u64,
-    /// The histogram: how many were up to each bound and above the one before it. Left out where only percentiles are known.
+    /// Samples in each bucket that is not empty. Omitted where only percentiles are known.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub histogram: Vec<Bucket>,
 }
 
-/// A bucket of a histogram; bounds are about a quarter apart.
+/// Bucket of a histogram; bounds grow by a factor of 1.25.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Bucket {
-    /// The longest latency in it.
+    /// Upper bound of the bucket.
     pub up_to_ns: u64,
-    /// How many are in it.
+    /// Number of samples in the bucket.
     pub count: u64,
 }
 
-/// An empty histogram of nanoseconds with three digits. Its memory is taken now.
+/// Returns an empty histogram of nanoseconds with three significant digits. Allocates its memory at once.
 pub(crate) fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, NANOS_MAX, 3).expect("legal bounds")
 }
 
-/// Adds a latency; what is out of bounds counts as the bound.
+/// Records a latency, clamped to the histogram's bounds.
 #[inline]
 pub(crate) fn record(histogram: &mut Histogram<u64>, latency: Span) {
     histogram.saturating_record(latency.as_nanos().max(1));
 }
 
 impl Latency {
-    /// What this histogram says.
+    /// Summarises a histogram.
     pub fn of(histogram: &Histogram<u64>) -> Latency {
         let at = |quantile| histogram.value_at_quantile(quantile);
         if histogram.is_empty() {
@@ -72,7 +72,7 @@ impl Latency {
         }
     }
 
-    /// Percentiles that the switch itself keeps of a delay.
+    /// Returns the percentiles that the switch keeps of a delay.
     pub(crate) fn told(delay: &weir_switch_core::report::Delay) -> Latency {
         Latency {
             count: delay.count,

@@ -1,7 +1,9 @@
-//! How long a pause takes to be asked for and to be obeyed, while a port is half loaded.
+//! Benchmark of the delay until a PAUSE is sent, and until one is obeyed, at a half-loaded port.
 //!
-//! A station sends to another at a share of the port's rate. From time to time the receiver pauses the class. Then the switch obeys,
-//! its queue grows, and the arrival that crosses Xoff makes it pause the sender. Each such cycle gives a sample of
+//! A station sends to another at a share of the port's rate. From time to time the receiver pauses the class. The
+//! switch obeys, its queue
+//! grows, and the arrival that crosses Xoff makes the switch pause the sender. Each such cycle gives a sample of
+//! these delays:
 //!
 //! | delay | from | to | as seen by |
 //! |---|---|---|---|
@@ -27,91 +29,92 @@ use crate::machine::{Machine, NeighbourWatch, Neighbours, kept_from_cpu};
 use crate::tester::End;
 use presser::{Load, Presser};
 
-/// How the pipeline is cut, by name.
+/// Names of the pipeline's layouts on lcores.
 pub const LAYOUTS: [&str; 3] = ["single", "rx-tx", "rx-fwd-tx"];
 const DRAIN: Duration = Duration::from_secs(2);
-/// A machine that gives the switch no time meanwhile gets so long for a first sample.
+/// Time limit for a first sample, on a machine that gives the switch no CPU time meanwhile.
 const SAMPLE_WITHIN: Duration = Duration::from_secs(60);
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// What to measure.
+/// Plan of the pause measurements.
 #[derive(Clone, Debug)]
 pub struct PausePlan {
-    /// Layouts, by their names.
+    /// Names of the layouts.
     pub layouts: Vec<String>,
-    /// The ports' rate.
+    /// Rate of the ports.
     pub rate: BitRate,
-    /// The share of it that is sent, in percent.
+    /// Load in percent of the rate.
     pub load_percent: u32,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
-    /// How often each layout is measured, in turn.
+    /// Number of rounds; layouts alternate within a round.
     pub rounds: usize,
-    /// How long a round takes.
+    /// Duration of a round.
     pub duration: Span,
 }
 
-/// What came out.
+/// Report of the pause measurements.
 #[derive(Clone, Debug, Serialize)]
 pub struct PauseReport {
-    /// Where.
+    /// Machine that ran the measurements.
     pub machine: Machine,
-    /// Who else had the CPUs.
+    /// Load on the machine by other processes.
     pub neighbours: Neighbours,
-    /// The ports' rate, in bits a second.
+    /// Rate of the ports in bit/s.
     pub rate_bps: u64,
-    /// The share of it that was sent, in percent.
+    /// Load in percent of the rate.
     pub load_percent: u32,
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
-    /// What there is, where the measurement was ended before its end.
+    /// Progress at the interruption, if the measurement was interrupted.
     pub interrupted: Option<Interrupted>,
-    /// Each layout.
+    /// Results, one a layout.
     pub layouts: Vec<LayoutReport>,
 }
 
-/// One layout.
+/// Results of a layout.
 #[derive(Clone, Debug, Serialize)]
 pub struct LayoutReport {
-    /// Its name.
+    /// Name of the layout.
     pub layout: String,
-    /// Each lcore's CPU and what it does.
+    /// CPU and task of each lcore.
     pub lcores: Vec<String>,
-    /// What to know beside the figures.
+    /// Warnings about the validity of the figures.
     pub warnings: Vec<String>,
-    /// Each round.
+    /// Results, one a round.
     pub rounds: Vec<PauseRound>,
 }
 
-/// One round.
+/// Results of a round.
 #[derive(Clone, Debug, Serialize)]
 pub struct PauseRound {
-    /// From the arrival that crosses Xoff to the PAUSE handed to the port, as the switch tells.
+    /// Delay from the arrival that crosses Xoff to handing the PAUSE to the port, as measured by the switch.
     pub xoff_to_pause: Latency,
-    /// From a PAUSE received to its being obeyed, as the switch tells.
+    /// Delay from receiving a PAUSE to obeying it, as measured by the switch.
     pub pause_to_obeyed: Latency,
-    /// From a PAUSE handed to the receiver's port to the last data frame, as the receiver sees it.
+    /// Delay from handing a PAUSE to the receiver's port to the last data frame, as measured by the receiver.
     pub pause_to_last_frame: Latency,
-    /// Cycles left out since the generator was away from its CPU, or no PAUSE came from the switch in time.
+    /// Cycles omitted, since the generator was off its CPU or the switch sent no PAUSE in time.
     pub left_out: u64,
     /// Data frames sent to the switch.
     pub sent: u64,
-    /// Data frames that came from it.
+    /// Data frames received from the switch.
     pub received: u64,
-    /// Lossless frames that it dropped.
+    /// Lossless frames that the switch dropped.
     pub dropped: u64,
-    /// The share of the switch's polls in which a frame moved, in percent, by lcore.
+    /// Polls of the switch in which a frame moved, in percent, one value an lcore.
     pub busy_percent: Vec<f64>,
     /// The longest time between two polls of the switch, in microseconds.
     pub poll_gap_max_us: u64,
-    /// Time that others had the switch's CPUs, in milliseconds.
+    /// Time that other tasks had the switch's CPUs, in milliseconds.
     pub kept_from_cpu_ms: u64,
 }
 
-/// Takes all measurements. Starts DPDK, once a process. `tell` is told what is measured next, and may end it there.
+/// Takes all measurements. Starts DPDK, at most once a process. `tell` receives the next measurement and may end
+/// the run.
 ///
 /// # Errors
-/// The plan makes no sense, or there is no CPU for the generator; what fails on the way.
+/// The plan is invalid, there is no CPU for the generator, or a measurement fails.
 pub fn run(plan: &PausePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<PauseReport, BenchError> {
     let wrong = |message: &str| Err(BenchError::Plan(message.to_owned()));
     if plan.layouts.is_empty() || plan.rounds == 0 || plan.duration == Span::ZERO {
@@ -134,7 +137,7 @@ pub fn run(plan: &PausePlan, eal: &[String], tell: &mut Tell<'_>) -> Result<Paus
     });
     let all: Vec<(SwitchConfig, Seats)> = all.collect::<Result<_, BenchError>>()?;
     let most = all.iter().max_by_key(|(_, seats)| seats.placement.cpus.len()).expect("there is a layout");
-    // All CPUs that any layout uses: DPDK starts once.
+    // Union of all layouts' CPUs, since DPDK starts only once.
     let mut used: Vec<u32> = all.iter().flat_map(|(_, seats)| seats.placement.cpus.iter().copied()).collect();
     used.sort_unstable();
     used.dedup();
@@ -188,7 +191,7 @@ fn measure(
     let running = start_with(prepared, seats, Box::new(presser))?;
     std::thread::sleep(Duration::from_nanos(plan.duration.as_nanos()));
     let started = Instant::now();
-    // A round without a single sample would say nothing.
+    // A round without a sample is useless.
     while running.report(0)?.reaction.count == 0 && started.elapsed() < SAMPLE_WITHIN {
         std::thread::sleep(LOOK_EVERY);
     }
@@ -211,7 +214,7 @@ fn measure(
     })
 }
 
-/// A switch with a lossless class and a buffer that a pause soon fills up to Xoff.
+/// Returns a switch with a lossless class, and a buffer that a pause soon fills up to Xoff.
 fn switch(layout: &str, rate: BitRate) -> Result<SwitchConfig, BenchError> {
     let mut text = format!(
         "[switch]\nname = \"bench\"\nidle = \"poll\"\n[lcores]\nlayout = {layout:?}\n[buffer]\nsize = \"2MB\"\nmean_frame = \"exact\"\nheadroom = \"600KB\"\n\

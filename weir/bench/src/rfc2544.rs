@@ -6,8 +6,9 @@
 //! | latency | of all frames at shares of that rate: from handing a frame to the port to taking it from the other |
 //! | back-to-back | the longest burst at the highest rate of which no frame is lost |
 //!
-//! A trial fails if a frame is lost, if the switch asks for less by PAUSE or the like, which the generator ignores, or if the port did
-//! not take all frames by the end. Trials are shorter than the RFC's minute unless asked otherwise.
+//! A trial fails if a frame is lost, if the switch sends PAUSE or the like, which the generator ignores, or if the
+//! port did not accept
+//! all frames by the end. Trials are shorter than the RFC's minute by default.
 
 mod report;
 
@@ -34,51 +35,51 @@ pub use report::{BackToBack, LatencyAt, Limit, Rfc2544Report, Searched, SizeRepo
 
 /// RFC 2544's frame sizes on Ethernet, with FCS.
 pub(crate) const FRAME_SIZES: [u16; 7] = [64, 128, 256, 512, 1_024, 1_280, 1_518];
-/// How long the generator sends as fast as it can, to know its own rate.
+/// Sending time in which the generator measures its own highest rate.
 const OWN_RATE_TIME: Span = Span::from_millis(100);
-/// The share of its own rate that the generator keeps in a trial too.
+/// Share of its own rate that the generator must reach in a trial.
 const OWN_RATE_SHARE: f64 = 0.95;
-/// The longest burst lasts this long at the highest rate, as in the RFC.
+/// Duration of the longest burst at the highest rate, as in the RFC, in seconds.
 const BURST_MAX_S: f64 = 2.0;
-/// Least frames a second that are tried.
+/// Lowest rate that is tried, in frames a second.
 const RATE_LEAST: f64 = 100.0;
-/// Most frames of a trial: their numbers have 32 bits.
+/// Largest number of frames in a trial: frame numbers have 32 bits.
 const FRAMES_MAX: f64 = u32::MAX as f64;
 
-/// What to measure.
+/// Plan of the RFC 2544 tests.
 #[derive(Clone, Debug)]
 pub struct Rfc2544Plan {
-    /// The switch.
+    /// Configuration of the switch.
     pub switch: SwitchConfig,
-    /// The port that frames come in by.
+    /// Ingress port of the frames.
     pub from: String,
-    /// The port that they leave by.
+    /// Egress port of the frames.
     pub to: String,
-    /// Devices cabled to the two ports, in this order, where they can't be told from the ports: `pci=0000:04:00.1`.
+    /// Devices cabled to the two ports, in this order, if the ports do not determine them: `pci=0000:04:00.1`.
     pub devices: [Option<String>; 2],
-    /// Lengths of frames, with FCS; none for the RFC's.
+    /// Lengths of frames, with FCS; empty for the RFC's.
     pub frame_bytes: Vec<u16>,
     /// DSCP of the frames.
     pub dscp: u8,
-    /// The highest rate to try; `None` for that of the ports.
+    /// Highest rate to try; `None` for the ports' rate.
     pub rate_max: Option<BitRate>,
-    /// How long a trial sends.
+    /// Sending time of a trial.
     pub duration: Span,
-    /// How long is waited for frames after it.
+    /// Waiting time for frames after a trial.
     pub wait: Span,
-    /// How often a rate is tried before it counts as not carried.
+    /// Number of failed trials after which a rate counts as not carried.
     pub trials: u32,
-    /// How near the search comes, as a share of the rate.
+    /// Resolution of the search, as a share of the rate.
     pub resolution: f64,
-    /// The share of frames that may be lost; 0 for the RFC's throughput.
+    /// Tolerated share of lost frames; 0 for the RFC's throughput.
     pub loss: f64,
     /// Shares of the throughput at which latency is measured, in percent.
     pub shares: Vec<u32>,
-    /// How often the longest burst is searched for; 0 leaves it out.
+    /// Number of searches for the longest burst; 0 for none.
     pub bursts: u32,
 }
 
-/// The switch and all that is known of it before DPDK starts.
+/// Switch under test, with the facts known before DPDK starts.
 struct Test<'p> {
     plan: &'p Rfc2544Plan,
     ports: [usize; 2],

@@ -1,6 +1,7 @@
-//! The generator: a task on an lcore of its own that sends numbered frames at a rate and times those that come back.
+//! Generator: a task on its own lcore that sends numbered frames at a rate and times those that return.
 //!
-//! It works off one [`Order`] at a time, which the control thread gives it, and answers with an [`Outcome`]. Between orders it idles.
+//! The control thread gives the generator one [`Order`] at a time; the generator answers with an [`Outcome`].
+//! Between orders it idles.
 //!
 //! A frame's payload has a magic, the order's number, the frame's number and the time that it was handed to the port. Where the port
 //! holds frames back, as a full ring does, a frame's time is that at which it was due: what it waited for the port counts.
@@ -22,28 +23,28 @@ use crate::sequence::{Sequence, SequenceCounts};
 /// What stands at the start of a payload: the magic, the order, the frame's number, the time in picoseconds.
 const MAGIC: [u8; 4] = *b"WEIR";
 const PAYLOAD_BYTES: usize = 4 + 2 + 4 + 8;
-/// All that a frame has which is not zero: the shortest frame, without FCS.
+/// Length of the non-zero part of a frame: the shortest frame, without FCS.
 pub(crate) const WRITTEN_BYTES: usize = HEADER_BYTES + PAYLOAD_BYTES;
-/// UDP's source port.
+/// UDP source port.
 const SOURCE_PORT: u16 = 0xc000;
-/// Received frames that are kept to be sent again.
+/// Number of received frames kept for sending again.
 const KEPT: usize = 1_024;
 /// Packet buffers that a tester may take: those kept, in hand, in its rings, and in a device's.
 pub(crate) const MBUFS: u32 = 16_384;
-/// From the first word of both ends, by which the switch learns their addresses, to the first frame.
+/// Delay from the frames that announce both ends, by which the switch learns their addresses, to the first frame.
 const SETTLE: Span = Span::from_millis(5);
-/// How long after the last frame was due the port may take frames that it held back.
+/// Time after the last frame's due time within which the port may accept held-back frames.
 const PATIENCE: Span = Span::from_millis(1);
-/// Frames have their order's number in two bytes.
+/// Largest order number: frames carry it in two bytes.
 const ORDERS_MAX: u16 = u16::MAX;
 
-/// One end of a link, on the tester's side.
+/// Tester's end of a link.
 pub(crate) enum End {
-    /// The far end of a switch's ring port.
+    /// Far end of a switch's ring port.
     Ring(RingEnd),
-    /// A device that is cabled to a switch's port.
+    /// Device cabled to a switch's port.
     Device(RxQueue, TxQueue),
-    /// Memory that is shared with another process.
+    /// Memory shared with another process.
     Memif(RxQueue, TxQueue),
 }
 
@@ -64,7 +65,8 @@ impl End {
         }
     }
 
-    /// Longer than a round of the tester's own work takes: from then on it was away.
+    /// Returns the gap between polls from which the tester counts as off its CPU; longer than a round of its own
+    /// work.
     fn away_from(&self) -> Span {
         match self {
             End::Ring(_) => Span::from_micros(10),
@@ -76,82 +78,82 @@ impl End {
     }
 }
 
-/// Two ends of what is measured: frames are sent at the first and received at the second.
+/// Two ends of the path under test: frames are sent at the first and received at the second.
 pub(crate) type Circuit = [End; 2];
 
-/// A number of frames to send at a rate.
+/// Order to send a number of frames at a rate.
 pub(crate) struct Order {
-    /// Which circuit, by its place.
+    /// Index of the circuit.
     pub(crate) circuit: usize,
     /// Length of a frame, without FCS.
     pub(crate) length: u16,
     /// DSCP of the frames.
     pub(crate) dscp: u8,
-    /// How many frames.
+    /// Number of frames.
     pub(crate) frames: u32,
-    /// From one frame to the next.
+    /// Interval between frames.
     pub(crate) interval: Interval,
-    /// How long the second end waits for frames after the last was sent.
+    /// Time that the second end waits for frames after the last was sent.
     pub(crate) wait: Span,
-    /// Frames are no longer sent after this time.
+    /// Time limit for sending.
     pub(crate) at_most: Span,
     /// Whether latencies are recorded.
     pub(crate) is_timed: bool,
 }
 
-/// Time between frames.
+/// Interval between frames.
 #[derive(Clone, Copy)]
 pub(crate) enum Interval {
-    /// Constant, in 1/1024 of a picosecond.
+    /// Constant interval, in 1/1024 of a picosecond.
     Even(u64),
-    /// From half of this to one and a half times it, so that frames find whoever sleeps at any time.
+    /// Random interval of 0.5 to 1.5 times this, so that frames meet a sleeping lcore at any phase.
     Uneven(Span),
 }
 
 impl Interval {
-    /// For so many frames a second.
+    /// Returns the interval for this rate in frames a second.
     pub(crate) fn of_rate(frames_per_second: f64) -> Interval {
         Interval::Even((1e12 * 1_024.0 / frames_per_second.max(1e-3)) as u64)
     }
 
-    /// As fast as they can be sent.
+    /// No interval: frames are sent as fast as possible.
     pub(crate) const NONE: Interval = Interval::Even(0);
 }
 
-/// What became of an order.
+/// Result of an order.
 pub(crate) struct Outcome {
-    /// Frames that the port took.
+    /// Frames that the port accepted.
     pub(crate) sent: u64,
-    /// Frames that were due and that the port did not take in time.
+    /// Frames that were due and that the port did not accept in time.
     pub(crate) refused: u64,
-    /// Frames that the port took late, since it had no room when they were due.
+    /// Frames that the port accepted late, since it had no room at their due time.
     pub(crate) late: u64,
-    /// What came back.
+    /// Counts of received frames.
     pub(crate) came: SequenceCounts,
-    /// Frames received that are none of the order's, at either end: the neighbours', floods, frames of orders before.
+    /// Received frames of other senders or orders, at either end, floods included.
     pub(crate) foreign: u64,
-    /// Pauses and other MAC control frames received at the first end: the switch asks for less.
+    /// PAUSE and other MAC control frames received at the first end: the switch throttles the tester.
     pub(crate) control: u64,
-    /// From the first frame's time to the last frame sent, without the time that the tester was away.
+    /// Time from the first frame's due time to the last frame sent, without the tester's time off its CPU.
     pub(crate) took: Span,
-    /// How long the tester was away from its CPU, in all.
+    /// Total time that the tester was off its CPU.
     pub(crate) away: Span,
-    /// Frames not timed since the tester was away while they were on their way.
+    /// Frames not timed, since the tester was off its CPU while they were in flight.
     pub(crate) untimed: u64,
-    /// Whether it ran out of packet buffers.
+    /// Whether packet buffers ran out.
     pub(crate) no_buffers: bool,
     /// Latencies in nanoseconds, of frames that were timed.
     pub(crate) latencies: Histogram<u64>,
 }
 
-/// The control thread's side.
+/// Control thread's side of the tester.
 pub(crate) struct TesterHandle {
     orders: Producer<Order>,
     outcomes: Consumer<Box<Outcome>>,
 }
 
 impl TesterHandle {
-    /// Has an order worked off. `None` if that takes longer than it can, since the tester's lcore has ended, or `is_over` says so.
+    /// Has an order carried out. Returns `None` if an order is queued already, or once `is_over` returns true.
     pub(crate) fn carry_out(&mut self, order: Order, mut is_over: impl FnMut() -> bool) -> Option<Outcome> {
         self.orders.push(order).ok()?;
         loop {
@@ -180,30 +182,30 @@ pub(crate) struct Tester {
     sequence: Sequence,
     random: SplitMix64,
     last_poll: Time,
-    /// When it last looked for frames that came.
+    /// Instant of the last check for received frames.
     last_look: Time,
 }
 
-/// An order being worked off.
+/// Order in progress.
 struct Trial {
     order: Order,
     template: [u8; WRITTEN_BYTES],
     start: Time,
     next: u32,
-    /// When the next frame is due, after the start, in 1/1024 of a picosecond.
+    /// Due time of the next frame after the start, in 1/1024 of a picosecond.
     next_due: u64,
-    /// Whether the port did not take all that it was last offered.
+    /// Whether the port rejected part of the last burst.
     is_held: bool,
     last_sent: Time,
-    /// When the last frame was sent or given up; then what is on its way is waited for.
+    /// Instant at which the last frame was sent or given up; from then on the tester waits for frames in flight.
     ended: Option<Time>,
-    /// Frames handed over earlier are not timed.
+    /// Instant from which frames are timed; earlier ones are not.
     timed_from: Time,
     outcome: Box<Outcome>,
 }
 
 impl Tester {
-    /// A tester with these circuits, and the control thread's side of it.
+    /// Returns a tester with these circuits, and the control thread's side.
     pub(crate) fn new(circuits: Vec<Circuit>, pool: Mempool) -> (Tester, TesterHandle) {
         let (give, orders) = RingBuffer::new(1);
         let (outcomes, take) = RingBuffer::new(1);
@@ -225,12 +227,12 @@ impl Tester {
         (tester, TesterHandle { orders: give, outcomes: take })
     }
 
-    /// Takes an order, introduces both ends to the switch, and sets the start.
+    /// Accepts an order, announces both ends to the switch, and sets the start.
     fn begin(&mut self, now: Time, order: Order) {
         assert!(self.number < ORDERS_MAX, "fewer orders than their numbers");
         self.number += 1;
         self.sequence.restart();
-        // A frame of another length is no use.
+        // Frames of another length are useless.
         self.kept.clear();
         for end in 0..2 {
             self.introduce(order.circuit, end, order.dscp);
@@ -256,7 +258,8 @@ impl Tester {
         });
     }
 
-    /// Sends a frame from an end's station to itself: the switch learns where it is, and passes the frame on to nobody.
+    /// Sends a frame from an end's station to itself: the switch learns the station's port, and forwards the frame
+    /// to no port.
     fn introduce(&mut self, circuit: usize, end: usize, dscp: u8) {
         let station = STATIONS[end];
         let Some(mut mbuf) = self.pool.alloc() else { return };
@@ -269,7 +272,7 @@ impl Tester {
         }
     }
 
-    /// Receives at all ends of circuits that no order is for, so that no queue stays full.
+    /// Receives at the ends of all circuits without an order, so that no queue stays full.
     fn drain(&mut self) -> usize {
         let mut received = 0;
         for end in self.circuits.iter_mut().flatten() {
@@ -280,7 +283,7 @@ impl Tester {
     }
 }
 
-/// The stations at the two ends of a circuit. By default l3fwd, DPDK's example, has routes to them by its first two ports.
+/// Stations at the two ends of a circuit. By default l3fwd, DPDK's example, routes them by its first two ports.
 const STATIONS: [Station; 2] = [Station { port: 0, number: 0xbe }, Station { port: 1, number: 0xbe }];
 
 impl Outcome {
@@ -300,7 +303,7 @@ impl Outcome {
         }
     }
 
-    /// Frames that were sent and did not come.
+    /// Returns the number of sent frames that did not arrive.
     pub(crate) fn lost(&self) -> u64 {
         self.came.lost(self.sent)
     }
@@ -328,7 +331,7 @@ impl Task for Tester {
         self.last_poll = now;
         if second.receive(&mut self.received) > 0 {
             let now = time(clock);
-            // What was on its way while nobody looked came at a time that is not known.
+            // The arrival time of frames that arrived between polls this far apart is unknown.
             if now.since(self.last_look) > away_from {
                 trial.timed_from = now;
             }
@@ -356,7 +359,7 @@ impl Task for Tester {
         }
         if trial.is_over(now, &mut self.unsent) {
             trial.outcome.came = self.sequence.counts();
-            // One outcome for each order, so there is room.
+            // At most one outcome an order, so the ring has room.
             let _ = self.outcomes.push(trial.outcome);
         } else {
             self.trial = Some(trial);
@@ -366,7 +369,7 @@ impl Task for Tester {
 }
 
 impl Trial {
-    /// The schedule goes on from where the tester was when it lost its CPU.
+    /// Shifts the schedule by the time that the tester was off its CPU.
     #[inline]
     fn look_whether_away(&mut self, now: Time, last_poll: Time, away_from: Span) {
         let gap = now.since(last_poll);
@@ -377,7 +380,7 @@ impl Trial {
         }
     }
 
-    /// Takes note of received frames, and keeps their buffers.
+    /// Counts and times received frames, and keeps their buffers.
     #[inline]
     fn take(&mut self, now: Time, order: u16, received: &mut Batch, sequence: &mut Sequence, kept: &mut Vec<Mbuf>) {
         for mbuf in received.drain() {
@@ -401,7 +404,7 @@ impl Trial {
         }
     }
 
-    /// Makes the frames that are due.
+    /// Builds the frames that are due.
     #[inline]
     fn fill(&mut self, now: Time, unsent: &mut Batch, kept: &mut Vec<Mbuf>, pool: &Mempool, random: &mut SplitMix64) {
         if self.ended.is_some() || now < self.start {
@@ -440,7 +443,7 @@ impl Trial {
         }
     }
 
-    /// Whether nothing is sent and nothing waited for any more.
+    /// Whether the order is finished: nothing left to send or wait for.
     fn is_over(&mut self, now: Time, unsent: &mut Batch) -> bool {
         let Some(ended) = self.ended else {
             if now < self.start {
@@ -462,7 +465,7 @@ impl Trial {
         now.since(ended) > self.order.wait
     }
 
-    /// Frames that should have been sent by then. Without an interval no frame is due before the port takes it.
+    /// Returns the number of frames due by then. Without an interval no frame is due before the port accepts it.
     fn frames_due(&self, elapsed: Span) -> u64 {
         match self.order.interval {
             Interval::Even(0) => self.outcome.sent,
@@ -475,10 +478,10 @@ impl Trial {
     }
 }
 
-/// A frame is late if the port took it so long after its time.
+/// Delay after its due time from which an accepted frame is late.
 const LATE_FROM: Span = Span::from_micros(10);
 
-/// When the last frame of an order is due, after its start, where the next is due `next_due` after it.
+/// Returns the due time of an order's last frame after its start, given the next frame's.
 fn last_due_of(order: &Order, next_due: Span) -> Span {
     match order.interval {
         Interval::Even(0) => order.at_most,
@@ -489,7 +492,7 @@ fn last_due_of(order: &Order, next_due: Span) -> Span {
     }
 }
 
-/// The number and the time of a frame of this order.
+/// Returns the number and time of a frame of this order.
 #[inline]
 fn probe(bytes: &[u8], order: u16) -> Option<(u32, Time)> {
     let payload: &[u8; PAYLOAD_BYTES] = bytes.get(HEADER_BYTES..WRITTEN_BYTES)?.try_into().ok()?;
@@ -501,7 +504,7 @@ fn probe(bytes: &[u8], order: u16) -> Option<(u32, Time)> {
     Some((number, Time::from_picos(stamp)))
 }
 
-/// A frame of zeros.
+/// Allocates a frame of zeros.
 pub(crate) fn fresh(pool: &Mempool, length: u16) -> Option<Mbuf> {
     let mut mbuf = pool.alloc()?;
     mbuf.append(length)?.fill(0);

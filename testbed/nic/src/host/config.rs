@@ -1,4 +1,4 @@
-//! What a host is made from.
+//! Configuration of a host.
 
 use std::net::Ipv4Addr;
 
@@ -11,95 +11,101 @@ use weir_wire::rocev2::{Dscp, PathMtu, QueuePair};
 
 use super::{FrameSizes, Stamps, Turns};
 
-/// A host's NIC.
+/// Configuration of a host's NIC.
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Its MAC address.
+    /// MAC address of the host.
     pub mac: MacAddr,
-    /// Its IP address.
+    /// IP address of the host.
     pub ip: Ipv4Addr,
     /// Line rate.
     pub rate: BitRate,
-    /// What a frame takes on the link beyond its length without FCS: FCS, preamble and gap, [`LINK_OVERHEAD`], on a real one.
+    /// Bytes that a frame occupies on the link beyond its length without FCS: on a real link FCS, preamble and gap,
+    /// [`LINK_OVERHEAD`].
     pub link_overhead: Bytes,
-    /// What frames take on the line, and at the rate that congestion control sets: on a real one, what they take.
+    /// Rounding of a frame's serialization delay at line rate and at congestion control's rate: exact on a real
+    /// link.
     pub frame_times: FrameTimes,
-    /// Lengths of its frames: on a port, those of RoCEv2.
+    /// Lengths of the host's frames: on a port, those of RoCEv2.
     pub sizes: FrameSizes,
     /// Code point of acknowledgements and congestion notifications.
     pub ack_dscp: Dscp,
-    /// Class of both, for PFC: the one that the switch gives to `ack_dscp`.
+    /// Class of acknowledgements and congestion notifications, for PFC: the switch's class for `ack_dscp`.
     pub ack_class: Class,
-    /// Whether acknowledgements of RDMA have the class and the code point of the data that they answer in place of these.
+    /// Whether RDMA acknowledgements take the class and code point of the acknowledged data, instead of `ack_class`
+    /// and `ack_dscp`.
     pub acks_with_data: bool,
-    /// Who takes turns to send data.
+    /// Unit of the round robin among data senders.
     pub turns: Turns,
-    /// Whether TCP's frames stand in one queue of the host from when they may be sent, data and acknowledgements in their order. Else
-    /// segments are made when their turn comes, and acknowledgements go before data.
+    /// Whether TCP frames wait in one FIFO of the host once they may be sent, data and acknowledgements in order.
+    /// Otherwise segments
+    /// are built at their turn, and acknowledgements go before data.
     pub queues_tcp: bool,
-    /// How far a late poll may catch up on rates: zero in virtual time.
+    /// Longest lateness of a poll that rates may catch up on: zero in virtual time.
     pub slack: Span,
-    /// What it speaks with the switch's port, which must speak the same.
+    /// Flow control of the link; the switch's port must have the same.
     pub flow_control: Mechanism,
-    /// The classes under GFC or credit: the switch's lossless ones.
+    /// Classes under GFC or credit: the switch's lossless classes.
     pub lossless: ClassSet,
-    /// The class that the switch gives to each code point: both ends of a link must count credit alike.
+    /// Class of each code point in the switch: both ends of a link must count credit alike.
     pub class_of_dscp: [u8; 64],
-    /// How fast it takes data in, if that is slower than the line.
+    /// Limit on the receive rate, if below line rate.
     pub receive: Option<ReceiveLimit>,
 }
 
-/// A host that takes data in no faster than this, as behind a slow bus.
+/// Limit on a host's receive rate, as behind a slow bus.
 ///
-/// What has arrived and is not taken in yet stands in a buffer, class by class, and is taken in in the order of arrival. It is
-/// acknowledged on arrival. Acknowledgements and congestion notifications are the NIC's own business, and do not stand there.
+/// Arrived frames wait in a buffer, counted by class, and leave in order of arrival. They are acknowledged on
+/// arrival.
+/// Acknowledgements and congestion notifications are handled in the NIC and bypass the buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveLimit {
-    /// The rate, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is.
+    /// Receive rate, in bytes on the wire (FCS, preamble and gap included) like the line rate.
     pub rate: BitRate,
-    /// A lossless class with so much in the buffer is OFF. Sizes are of frames with their FCS.
+    /// Occupancy of a lossless class from which it is XOFF. Sizes are of frames with their FCS.
     pub buffer: Bytes,
-    /// It is ON again with no more than that; less than `buffer`.
+    /// Occupancy of a lossless class up to which it returns to XON; below `buffer`.
     pub xon: Bytes,
-    /// What a lossless class may have beyond `buffer`. A frame that finds no room is dropped; one of another class finds
-    /// none beyond `buffer`.
+    /// Headroom of a lossless class beyond `buffer`; other classes have none. A frame that exceeds its room is
+    /// dropped.
     pub headroom: Bytes,
-    /// It is so slow from then on,
+    /// Instant from which the limit holds.
     pub from: Time,
-    /// and until then, when all that stands in the buffer is taken in at once; [`Time::NEVER`] for good. At other times it
-    /// takes in what comes as it comes.
+    /// Instant at which the limit ends and the buffer drains at once; [`Time::NEVER`] for no end. Outside the
+    /// interval, frames are
+    /// received without delay.
     pub until: Time,
 }
 
-/// The other end of a connection.
+/// Remote end of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Peer {
-    /// MAC address: of the host, for hosts are on one network.
+    /// MAC address of the remote host; all hosts are on one network.
     pub mac: MacAddr,
-    /// IP address.
+    /// IP address of the remote host.
     pub ip: Ipv4Addr,
-    /// Its queue pair.
+    /// Queue pair at the remote end.
     pub queue_pair: QueuePair,
-    /// Where WRITEs go.
+    /// Memory that WRITEs are directed to.
     pub memory: RemoteMemory,
 }
 
-/// Memory that a peer lets others write to.
+/// Memory region that a peer exposes for remote writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct RemoteMemory {
-    /// Where it begins, in the peer's address space.
+    /// Start of the region, in the peer's address space.
     pub virtual_address: u64,
-    /// The key to it.
+    /// Remote key (R_Key) of the region.
     pub remote_key: u32,
 }
 
 impl RemoteMemory {
-    /// An emulated host's: it reads neither, but an RETH must name them.
+    /// Placeholder of an emulated host: it reads neither field, but an RETH must have them.
     pub const EMULATED: RemoteMemory = RemoteMemory { virtual_address: 0x1_0000_0000, remote_key: 0x1000 };
 }
 
 impl Peer {
-    /// For a connection that is to be opened still.
+    /// Placeholder for a connection that is not open yet.
     pub const UNKNOWN: Peer = Peer {
         mac: MacAddr([0; 6]),
         ip: Ipv4Addr::UNSPECIFIED,
@@ -108,29 +114,29 @@ impl Peer {
     };
 }
 
-/// Why a host can't be.
+/// Reason why a host's configuration is invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum HostError {
-    /// Two ends of connections with one number.
+    /// Two connection ends have the same number.
     #[error("{0:?} is used twice on one host")]
     QueuePairTwice(QueuePair),
-    /// A message of no bytes, or of more than a WRITE can carry.
+    /// Message size of zero, or above the limit of a WRITE.
     #[error("a message of {0} can't be sent: it has 1 to 2147483648 bytes")]
     MessageSize(Bytes),
-    /// A flow of no bytes.
+    /// Flow with a total of zero bytes.
     #[error("{0:?} has a total of no bytes")]
     NoTotal(QueuePair),
-    /// A burst that repeats without time passing.
+    /// Repeating burst with a period of zero.
     #[error("{0:?} repeats its message after no time")]
     NoPeriod(QueuePair),
-    /// TCP with segments of no bytes, or of more than a frame carries.
+    /// TCP MSS of zero, or above the limit of a frame.
     #[error("{0:?} has an MSS of {1} B: a segment has 1 to 65000 B")]
     SegmentSize(QueuePair, u32),
 }
 
 impl HostConfig {
-    /// A NIC with an MTU of 1024 B that obeys PFC, acknowledgements at DSCP 48 in class 6, no slack, and no limit to what it
-    /// takes in.
+    /// Returns the default NIC: MTU of 1024 B, obeys PFC, acknowledgements at DSCP 48 in class 6, no slack, no
+    /// receive limit.
     pub fn new(mac: MacAddr, ip: Ipv4Addr, rate: BitRate) -> HostConfig {
         HostConfig {
             mac,
@@ -152,12 +158,12 @@ impl HostConfig {
         }
     }
 
-    /// This host as the other end of a connection.
+    /// Returns this host as the remote end of a connection.
     pub fn peer(&self, queue_pair: QueuePair) -> Peer {
         Peer { mac: self.mac, ip: self.ip, queue_pair, memory: RemoteMemory::EMULATED }
     }
 
-    /// The longest frame of RDMA of a flow with such stamps, without FCS.
+    /// Returns the length of the longest RDMA frame of a flow with these stamps, without FCS.
     pub fn frame_bytes_max(&self, stamps: Stamps) -> usize {
         self.sizes.bringing(stamps).frame_max().max(FRAME_BYTES)
     }

@@ -34,24 +34,26 @@ use weir_wire::digest::DigestConfig;
 use super::Stamps;
 use crate::parameters::{Network, Parameters, Preset, WrongValue};
 
-/// A congestion control that files choose: by its name, with all keys as by default, or by that of a preset.
+/// Kind of congestion control, chosen in files by its own name, with default keys, or by a preset's name.
 pub trait CongestionControlKind: Named {
-    /// Sets of parameters by name. One of the kind's own name goes before the keys' defaults.
+    /// Returns the named parameter sets. A preset with the kind's own name takes precedence over the keys'
+    /// defaults.
     fn presets(&self) -> &'static [Preset] {
         &[]
     }
 
-    /// Reads the keys, and checks what they say together. Called for each flow or workload of a file; what is wrong is noted in
-    /// `parameters`, and the file is refused then.
+    /// Reads and cross-checks the keys. Called for each flow or workload of a file. Errors are recorded in
+    /// `parameters`, and the file is
+    /// then rejected.
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn Algorithm>;
 }
 
-/// A congestion control with its parameters.
+/// Congestion control with its parameters.
 pub trait Algorithm: fmt::Debug + Send + Sync {
-    /// What it goes by.
+    /// Returns the feedback that the algorithm needs.
     fn feedback(&self) -> Feedback;
 
-    /// The state of a flow that begins on a line of this rate. Called when a connection is opened.
+    /// Returns the state of a new flow on a line of this rate. Called when a connection is opened.
     fn flow(&self, line: BitRate) -> Box<dyn FlowState>;
 }
 
@@ -61,30 +63,33 @@ impl State for dyn FlowState {
     }
 }
 
-/// A flow's state.
+/// Congestion-control state of a flow.
 ///
-/// Each `handle_*` may change rate and window; they are asked for after each. `now` never goes back. None of the calls may
-/// allocate: they are made for each packet.
+/// The caller reads rate and window after each `handle_*`, which may change both. `now` never goes back. No call
+/// may allocate: the calls
+/// are made for each packet.
 pub trait FlowState: fmt::Debug + Send {
-    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
-    /// does not say is refused by name where a checkpoint is asked for.
+    /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
+    /// state. The default
+    /// refuses the checkpoint and names the type.
     fn checkpoint(&mut self, archive: &mut Archive) {
         archive.refuse(&format!("congestion control `{}`", std::any::type_name::<Self>()));
     }
 
-    /// A frame has been sent that takes `wire` on the link.
+    /// Handles a sent frame that takes `wire` bytes on the link.
     fn handle_sent(&mut self, _now: Time, _wire: Bytes) {}
 
-    /// A congestion notification has arrived.
+    /// Handles a congestion notification.
     fn handle_cnp(&mut self, _now: Time) {}
 
-    /// An acknowledgement has arrived.
+    /// Handles an acknowledgement.
     fn handle_ack(&mut self, _now: Time, _ack: &AckSignal<'_>) {}
 
-    /// The rate on the wire, as of the last call.
+    /// Returns the rate on the wire, as of the last call.
     fn rate(&self) -> BitRate;
 
-    /// The window, as of the last call: a frame may be sent while less payload than this is in flight. `None` without one.
+    /// Returns the window, as of the last call: a frame may be sent while less payload is in flight. `None` for no
+    /// window.
     fn window(&self) -> Option<Bytes> {
         None
     }
@@ -93,22 +98,23 @@ pub trait FlowState: fmt::Debug + Send {
     fn gauges(&self, _show: &mut dyn FnMut(f64)) {}
 }
 
-/// What an algorithm goes by, which receivers and switches have to bring.
+/// Feedback that an algorithm needs from receivers and switches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Feedback {
-    /// How often at most the receiver sends congestion notifications; `None` for never.
+    /// Least interval between the receiver's congestion notifications; `None` for no notifications.
     pub cnp_interval: Option<Span>,
     /// Whether the receiver echoes a frame's mark on its acknowledgement.
     pub echoes_ecn: bool,
-    /// What its frames are to bring.
+    /// Telemetry in the flow's packets.
     pub stamps: Stamps,
-    /// What switches digest by, with [`Stamps::Digest`]. All flows of a network have one.
+    /// Parameters of the switches' digest, with [`Stamps::Digest`]. The same for all flows of a network.
     pub digest: Option<DigestConfig>,
-    /// Whether the receiver acknowledges every packet, for each acknowledgement is feedback.
+    /// Whether the receiver acknowledges every packet, since each acknowledgement is feedback.
     pub acks_every_packet: bool,
 }
 
-/// What controls a flow's rate end to end; by default nothing does, and the flow sends as fast as line and flow control let it.
+/// End-to-end congestion control of a flow. The default is none: the flow sends as fast as line rate and flow
+/// control allow.
 #[derive(Clone, Default)]
 pub struct CongestionControl(Option<Chosen>);
 
@@ -118,71 +124,73 @@ struct Chosen {
     algorithm: Arc<dyn Algorithm>,
 }
 
-/// What an acknowledgement tells the sender.
+/// Feedback of an acknowledgement.
 #[derive(Clone, Copy, Debug)]
 pub struct AckSignal<'a> {
     /// Payload bytes acknowledged since the flow began.
     pub acked: u64,
-    /// Payload bytes sent since the flow began, those to be sent again not counted: snd_nxt.
+    /// Payload bytes sent since the flow began, without those to be retransmitted: snd_nxt.
     pub sent: u64,
-    /// From the sending of the frame that is acknowledged until now.
+    /// Round-trip time since the acknowledged frame was sent.
     pub rtt: Span,
-    /// Whether a switch marked that frame CE.
+    /// Whether a switch marked the acknowledged frame CE.
     pub is_marked: bool,
-    /// What the switches stamped on that frame, in the order of its way; the first [`HOPS_MAX`] count. Empty without
-    /// telemetry.
+    /// Telemetry that switches stamped on the acknowledged frame, in path order; the first [`HOPS_MAX`] hops. Empty
+    /// without telemetry.
     pub hops: &'a [HopTelemetry],
-    /// The code of the busiest hop that the frame met; `None` if it collected none.
+    /// Digest of the busiest hop on the frame's path; `None` without a digest.
     pub digest: Option<u16>,
 }
 
-/// A flow under congestion control.
+/// Flow under congestion control.
 ///
-/// Frames go out no earlier than [`Controlled::free_at`], and while less payload is in flight than [`Controlled::window`].
+/// Frames are sent no earlier than [`Controlled::free_at`], and while less payload is in flight than
+/// [`Controlled::window`].
 /// `now` must never go back.
 #[derive(Debug, State)]
 pub(crate) struct Controlled {
     flow: Box<dyn FlowState>,
-    /// When the next frame may be sent. A change of rate counts from the frame after.
+    /// Earliest instant of the next frame. A rate change takes effect from the frame after it.
     free_at: Time,
     #[state(same)]
     slack: Span,
-    /// The flow's, which is asked for far more often than it changes; more than any without one.
+    /// Copy of the flow's window, read far more often than it changes; [`NO_WINDOW`] without a window.
     window: Bytes,
     #[state(same)]
     times: FrameTimes,
 }
 
-/// The name of no congestion control.
+/// Name for no congestion control.
 pub const NONE: &str = "none";
 
-/// What every flow under congestion control shows; a kind's own gauges follow.
+/// Gauges of every flow under congestion control; the kind's own gauges follow.
 pub const GAUGES: &[Gauge] = &[
     Gauge::plain("rate_bps", "the rate on the wire that the flow is set"),
     Gauge::plain("window_bytes", "the window; empty under algorithms without one"),
 ];
 
 impl CongestionControl {
-    /// Nothing controls the flow.
+    /// Returns no congestion control.
     pub fn none() -> CongestionControl {
         CongestionControl::default()
     }
 
-    /// An algorithm whose parameters were made in code. `kind` is what it is one of.
+    /// Wraps an algorithm with parameters set in code, of kind `kind`.
     pub fn of(kind: &'static dyn CongestionControlKind, algorithm: impl Algorithm + 'static) -> CongestionControl {
         CongestionControl(Some(Chosen { kind, algorithm: Arc::new(algorithm) }))
     }
 
-    /// The congestion control of a preset's name in this network; `None` if there is none of the name.
+    /// Returns the congestion control of a preset in this network; `None` for an unknown name.
     pub fn preset(name: &str, line: BitRate, base_rtt: Span) -> Option<CongestionControl> {
         CongestionControl::read(name, &[], Network { line, base_rtt }).ok()
     }
 
-    /// The congestion control of a kind's or preset's name, with these values laid over the preset's. If a key stands
-    /// there twice the first counts; keys that the kind does not have count for nothing.
+    /// Returns the congestion control of a kind or preset, with these values laid over the preset's. The first of a
+    /// repeated key counts;
+    /// keys that the kind lacks are ignored.
     ///
     /// # Errors
-    /// The values that are wrong; none if there is no such name.
+    /// The wrong values; empty for an unknown name.
     pub fn read(name: &str, values: &[(&str, &str)], network: Network) -> Result<CongestionControl, Vec<WrongValue>> {
         if name == NONE {
             return Ok(CongestionControl::none());
@@ -196,32 +204,32 @@ impl CongestionControl {
         }
     }
 
-    /// The algorithm's name.
+    /// Returns the algorithm's name.
     pub fn name(&self) -> &'static str {
         self.0.as_ref().map_or(NONE, |chosen| chosen.kind.name())
     }
 
-    /// Whether nothing controls the flow.
+    /// Whether the flow has no congestion control.
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// What it goes by.
+    /// Returns the feedback that the algorithm needs.
     pub fn feedback(&self) -> Feedback {
         self.0.as_ref().map_or_else(Feedback::default, |chosen| chosen.algorithm.feedback())
     }
 
-    /// What its frames are to bring.
+    /// Returns the telemetry in the flow's packets.
     pub fn stamps(&self) -> Stamps {
         self.feedback().stamps
     }
 
-    /// Whether switches are to stamp its frames (INT).
+    /// Whether switches are to stamp the flow's packets (INT).
     pub fn wants_telemetry(&self) -> bool {
         self.stamps() == Stamps::Hops
     }
 
-    /// What a flow under it shows: [`GAUGES`], and the gauges of its kind.
+    /// Iterates over the flow's gauges: [`GAUGES`], then the kind's.
     pub fn gauges(&self) -> impl Iterator<Item = &'static Gauge> + use<> {
         let all = self.0.as_ref().map(|chosen| GAUGES.iter().chain(chosen.kind.gauges()));
         all.into_iter().flatten()
@@ -238,43 +246,43 @@ impl fmt::Debug for CongestionControl {
 }
 
 impl Controlled {
-    /// A flow on a line of this rate that may catch up `slack` of its pace; `None` if nothing controls it.
+    /// Starts a flow on a line of this rate that may catch up `slack` of its pace; `None` without congestion
+    /// control.
     pub(crate) fn new(control: &CongestionControl, line: BitRate, slack: Span) -> Option<Controlled> {
         let flow = control.0.as_ref()?.algorithm.flow(line);
         let window = flow.window().unwrap_or(NO_WINDOW);
         Some(Controlled { flow, free_at: Time::ZERO, slack, window, times: FrameTimes::Exact })
     }
 
-    /// One whose frames take times that are told so.
+    /// Sets the rounding of frame times.
     pub(crate) fn timed(self, times: FrameTimes) -> Controlled {
         Controlled { times, ..self }
     }
 
-    /// When the next frame may be sent, the window apart.
+    /// Returns the earliest instant of the next frame, apart from the window.
     #[inline]
     pub(crate) fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// The rate on the wire, as of the last call.
+    /// Returns the rate on the wire, as of the last call.
     pub(crate) fn rate(&self) -> BitRate {
         self.flow.rate()
     }
 
-    /// The window: a frame may be sent while less payload than this is in flight, so that one always can be. `None`
-    /// without one.
+    /// Returns the window, at least 1 B: a frame may be sent while less payload is in flight. `None` for no window.
     #[inline]
     pub(crate) fn window(&self) -> Option<Bytes> {
         (self.window != NO_WINDOW).then_some(self.window)
     }
 
-    /// Whether a frame may be sent with so much payload in flight.
+    /// Whether a frame may be sent with this payload in flight.
     #[inline]
     pub(crate) fn has_room(&self, in_flight: Bytes) -> bool {
         in_flight < self.window
     }
 
-    /// A frame has been sent that takes `wire` on the link.
+    /// Handles a sent frame that takes `wire` bytes on the link.
     #[inline]
     pub(crate) fn handle_sent(&mut self, now: Time, wire: Bytes) {
         self.flow.handle_sent(now, wire);
@@ -283,13 +291,13 @@ impl Controlled {
         self.note_window();
     }
 
-    /// A congestion notification has arrived.
+    /// Handles a congestion notification.
     pub(crate) fn handle_cnp(&mut self, now: Time) {
         self.flow.handle_cnp(now);
         self.note_window();
     }
 
-    /// An acknowledgement has arrived.
+    /// Handles an acknowledgement.
     #[inline]
     pub(crate) fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
         self.flow.handle_ack(now, ack);
@@ -310,18 +318,18 @@ impl Controlled {
     }
 }
 
-/// Larger than any window.
+/// Marker for no window: larger than any window.
 const NO_WINDOW: Bytes = Bytes::new(u64::MAX);
 
-/// A share of one in parts per million, as a factor.
+/// Converts parts per million to a fraction.
 fn fraction(ppm: u32) -> f64 {
     f64::from(ppm) / 1e6
 }
 
-/// A rate in bits a second rounded to a whole number, no lower than `least`, and above all no higher than `line`.
+/// Rounds a rate in bit/s to an integer, at least `least`, but never above `line`.
 fn whole_rate(bps: f64, least: u64, line: u64) -> u64 {
     ((bps + 0.5) as u64).max(least).min(line)
 }
 
-/// Steps and intervals that make sense: none is so short that a silence of an hour takes long to make up for.
+/// Range of steps and intervals: none is so short that an hour's silence takes long to catch up.
 const INTERVALS: std::ops::RangeInclusive<Span> = Span::from_nanos(100)..=Span::from_secs(1_000);

@@ -1,4 +1,4 @@
-//! A flow as its sender is told of it.
+//! Configuration of a flow at its sender.
 
 use std::num::NonZeroU32;
 
@@ -12,55 +12,59 @@ use super::packet::Verb;
 use super::receiver::ReceiverConfig;
 use super::transport::Transport;
 
-/// A flow: messages over one connection.
+/// Flow: messages over one connection.
 #[derive(Clone, Debug)]
 pub struct FlowConfig {
-    /// The connection's end at the sender, unique on that host.
+    /// Queue pair at the sender, unique on that host.
     pub queue_pair: QueuePair,
-    /// Its end at the receiver; [`Peer::UNKNOWN`] for a flow that waits until [`Host::connect_sender`](super::Host::connect_sender)
-    /// names it.
+    /// Receiving end; [`Peer::UNKNOWN`] for a flow that waits for
+    /// [`Host::connect_sender`](super::Host::connect_sender).
     pub peer: Peer,
-    /// Class, for PFC: the one that the switch gives to `dscp`.
+    /// Class, for PFC: the switch's class for `dscp`.
     pub class: Class,
-    /// Code point of its frames.
+    /// Code point of the flow's frames.
     pub dscp: Dscp,
-    /// What carries RDMA's messages.
+    /// RDMA operation of the flow's messages.
     pub verb: Verb,
     /// Payload of a message.
     pub message: Bytes,
-    /// When the first message is released.
+    /// Release of the first message.
     pub start: Time,
-    /// No message is released from here on.
+    /// Instant from which no message is released.
     pub stop: Time,
-    /// When the messages after the first are released.
+    /// Schedule of the messages after the first.
     pub repeat: Repeat,
-    /// A pace, counted in bytes on the wire (FCS, preamble and gap included) as the line rate is; none: line rate.
+    /// Rate limit, in bytes on the wire (FCS, preamble and gap included) like the line rate; `None` for line rate.
     pub rate: Option<BitRate>,
-    /// What controls its rate besides. Where it goes by what hops stamp, switches must be told to.
+    /// Congestion control, in addition to `rate`. If it needs hop telemetry, the switches must be configured to
+    /// stamp.
     pub congestion_control: CongestionControl,
-    /// Payload of all messages together; the last message is cut to it. None: no end.
+    /// Payload of all messages together; the last message is cut to fit. `None` for no limit.
     pub total: Option<Bytes>,
-    /// Every so many packets of a message one is to be acknowledged besides its last; `None` for the last alone.
+    /// Interval in packets between acknowledgement requests within a message; its last packet always requests one.
+    /// `None` for the last only.
     pub ack_every: Option<NonZeroU32>,
-    /// Go-back-N: what got lost is sent again, at a negative acknowledgement or when none has come for so long. `None`: nothing
-    /// is sent again, and each gap counts as a loss.
+    /// Timeout of go-back-N: lost packets are sent again at a NAK or after this time without an acknowledgement.
+    /// `None` for no
+    /// retransmission: each gap counts as a loss.
     pub retransmission: Option<Span>,
-    /// What carries it.
+    /// Transport of the flow.
     pub transport: Transport,
 }
 
-/// When messages are released.
+/// Schedule of a flow's messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Repeat {
-    /// Each one when the last frame of the one before has been sent: a long-lived flow.
+    /// Long-lived flow: each message is released when the last frame of the previous one has been sent.
     BackToBack,
-    /// One every so often, whether the ones before are sent or not: repeated bursts.
+    /// Repeated bursts: a message each period, whether earlier ones are sent or not.
     Every(Span),
 }
 
 impl FlowConfig {
-    /// An RDMA flow without an end, from the clock's start: messages of 1 MB back to back at line rate, of which nothing is sent
-    /// again. `class` is the one that the switch gives to `dscp`.
+    /// Returns an endless RDMA flow from time 0: messages of 1 MB back to back at line rate, without
+    /// retransmission. `class` is the
+    /// switch's class for `dscp`.
     pub fn new(queue_pair: QueuePair, peer: Peer, class: Class, dscp: Dscp) -> FlowConfig {
         FlowConfig {
             queue_pair,
@@ -81,7 +85,7 @@ impl FlowConfig {
         }
     }
 
-    /// What the flow shows, in the order of [`Host::show_gauges`](super::Host::show_gauges).
+    /// Returns the flow's gauges, in the order of [`Host::show_gauges`](super::Host::show_gauges).
     pub fn gauges(&self) -> Vec<&'static Gauge> {
         match &self.transport {
             Transport::Rdma => self.congestion_control.gauges().collect(),

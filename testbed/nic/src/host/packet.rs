@@ -1,6 +1,7 @@
-//! What hosts say to each other: packets without their payload.
+//! Packets between hosts, without their payload.
 //!
-//! In virtual time these are the frames; on a port they are written as RoCEv2 and read from it ([`super::codec`]).
+//! In virtual time a packet is the frame itself. A port writes it as RoCEv2 and parses it from RoCEv2
+//! ([`super::codec`]).
 
 use arrayvec::ArrayVec;
 use weir_units::archive::Value;
@@ -17,66 +18,65 @@ use crate::tcp;
 /// A frame without payload.
 #[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub enum NicFrame {
-    /// MAC control: flow control.
+    /// MAC control frame for flow control.
     Control(ControlFrame),
-    /// All else.
+    /// Packet of a connection.
     Packet(NicPacket),
 }
 
-/// A packet of a connection.
+/// Packet of a connection, without payload.
 #[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub struct NicPacket {
-    /// Address of the host that it goes to.
+    /// MAC address of the receiving host.
     pub destination: MacAddr,
-    /// Address of the host that it comes from.
+    /// MAC address of the sending host.
     pub source: MacAddr,
-    /// Hash of the connection's addresses and ports in this direction: all its packets have one, and so have their frames
-    /// ([`weir_wire::flow_hash`]).
+    /// Hash of the connection's addresses and ports in this direction ([`weir_wire::flow_hash`]); equal for all
+    /// packets of a direction.
     pub flow_hash: u32,
-    /// Length of the frame, without FCS. On a port, what it is longer than its IP packet is the trailer that has its stamps.
+    /// Length of the frame, without FCS. On a port, bytes beyond the IP packet are the trailer with the stamps.
     pub frame_bytes: u16,
     /// Differentiated services code point.
     pub dscp: Dscp,
-    /// The ECN field.
+    /// ECN field of the IP header.
     pub ecn: Ecn,
-    /// The connection's end at the destination.
+    /// Queue pair of the connection at the destination.
     pub queue_pair: QueuePair,
-    /// What it says.
+    /// Kind of the packet, with its fields.
     pub says: Says,
-    /// What the ports on its way have stamped, where the sender asked for it; an acknowledgement brings it back.
+    /// Telemetry that the ports of the path stamped, if the sender asked for it; echoed by the acknowledgement.
     pub telemetry: Option<Box<Hops>>,
 }
 
-/// What a packet says.
+/// Kind of a packet, with the fields of that kind.
 #[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub enum Says {
-    /// Part of an RDMA WRITE or SEND.
+    /// Packet of an RDMA WRITE or SEND.
     Write(Write),
-    /// An acknowledgement of all up to its sequence number.
+    /// RDMA acknowledgement, cumulative up to its sequence number, or NAK.
     Ack(Ack),
-    /// A congestion notification.
+    /// Congestion notification packet (CNP).
     Cnp,
-    /// Data of TCP.
+    /// TCP segment with data.
     Segment(tcp::Segment),
-    /// An acknowledgement of TCP, without data.
+    /// TCP acknowledgement without data.
     TcpAck(TcpAck),
 }
 
-/// An acknowledgement of TCP on its way: [`tcp::Ack`], with its rare part elsewhere.
+/// TCP acknowledgement: [`tcp::Ack`] with its SACK blocks boxed, since they are rare.
 #[derive(Clone, Debug, PartialEq, Eq, Value)]
 pub struct TcpAck {
-    /// All bytes before this offset have arrived.
+    /// Cumulative acknowledgement: every byte before this offset has arrived.
     pub ack: u64,
-    /// Marks have arrived.
+    /// ECN echo: CE marks have arrived.
     pub ece: bool,
-    /// The timestamp that is echoed.
+    /// Echoed timestamp.
     pub echo: Time,
-    /// What else has arrived; `None` for nothing, as it is without losses. Memory for it is allocated with each such
-    /// acknowledgement.
+    /// SACK blocks; `None` if there are none, as without losses. Each acknowledgement with blocks allocates.
     pub sack: Option<Box<SackBlocks>>,
 }
 
-/// From and to (exclusive), what came last first.
+/// SACK blocks as (start, exclusive end), the most recent first.
 pub(super) type SackBlocks = [Option<(u64, u64)>; 3];
 
 impl From<tcp::Ack> for TcpAck {
@@ -94,119 +94,121 @@ impl From<&TcpAck> for tcp::Ack {
     }
 }
 
-/// What carries a message's payload.
+/// RDMA operation that carries a message's payload.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub enum Verb {
-    /// RDMA WRITE: the first packet says where the message goes.
+    /// RDMA WRITE: its first packet names the destination address.
     #[default]
     Write,
-    /// SEND: the receiver has said where the next message may go.
+    /// RDMA SEND: the receiver has posted a buffer for the message.
     Send,
 }
 
-/// Part of an RDMA WRITE or SEND.
+/// Fields of a packet of an RDMA WRITE or SEND.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Write {
-    /// Which.
+    /// RDMA operation of the message.
     pub verb: Verb,
     /// Packet sequence number.
     pub psn: Psn,
-    /// Payload of the whole message, where the packet says it: the first of a WRITE does.
+    /// Payload of the whole message in bytes, where the packet has it: in the first of a WRITE.
     pub message_bytes: u32,
-    /// Payload of the packet.
+    /// Payload of the packet in bytes.
     pub payload_bytes: u16,
-    /// Whether it is its message's first.
+    /// Whether the packet is the first of its message.
     pub is_first: bool,
-    /// Whether it is its message's last.
+    /// Whether the packet is the last of its message.
     pub is_last: bool,
-    /// Whether the receiver is to acknowledge it.
+    /// Whether the sender requests an acknowledgement of the packet.
     pub ack_request: bool,
-    /// When it was sent: a stamp that the acknowledgement brings back. [`Time::NEVER`] if it is not known, as of a real frame
-    /// without stamps.
+    /// Instant of sending, echoed by the acknowledgement; [`Time::NEVER`] if unknown, as in a real frame without
+    /// stamps.
     pub sent_at: Time,
-    /// How busy its way has been so far, where the sender asked for it.
+    /// Digest of the path's utilisation so far, if the sender asked for it.
     pub digest: Digest,
 }
 
-/// An acknowledgement.
+/// Fields of an RDMA acknowledgement or NAK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Ack {
-    /// The last packet that it acknowledges; of a negative one, the packet that was expected.
+    /// Last acknowledged packet; in a NAK, the expected packet.
     pub psn: Psn,
     /// Messages that the receiver has completed, modulo 2^24.
     pub msn: u32,
-    /// What it says: of a negative one, why the sender is to go back to the packet that was expected, or to stop.
+    /// AETH syndrome; in a NAK, the reason to go back to the expected packet or to stop.
     pub syndrome: Syndrome,
-    /// Whether the packet that it answers was marked CE, where the flow's congestion control asks for that.
+    /// Whether the acknowledged packet was marked CE, if the flow's congestion control asks for the echo.
     pub is_marked: bool,
-    /// When that was sent; [`Time::NEVER`] if it is not known.
+    /// Instant of sending of the acknowledged packet; [`Time::NEVER`] if unknown.
     pub echo: Time,
-    /// What that brought of its way.
+    /// Digest of the acknowledged packet.
     pub digest: Digest,
 }
 
-/// What the ports on a packet's way have stamped, in their order.
+/// Telemetry stamped by the ports of a packet's path, in path order.
 pub type Hops = ArrayVec<Telemetry, HOPS_MAX>;
 
-/// What the frames of a flow bring besides, as its congestion control asks for it, and acknowledgements bring back.
+/// Telemetry in a flow's packets, as its congestion control requires; acknowledgements echo it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stamps {
-    /// Nothing.
+    /// No telemetry.
     #[default]
     None,
-    /// When they were sent.
+    /// Instant of sending.
     Time,
-    /// That, and a digest of how busy their way is. In virtual time only.
+    /// Instant of sending, and a digest of the path's utilisation. In virtual time only.
     Digest,
-    /// That, and what the ports on their way stamp.
+    /// Instant of sending, and the telemetry of each port of the path.
     Hops,
 }
 
-/// Lengths of the frames of a host, without FCS.
+/// Lengths of a host's frames in bytes, without FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameSizes {
-    /// Payload of a full packet.
+    /// Largest payload of a packet.
     pub payload_max: u16,
-    /// Payload is filled up to a multiple of this.
+    /// Alignment of the payload: padded to a multiple of this.
     pub padded_to: u16,
-    /// What a packet of a message has besides.
+    /// Overhead of each packet of a message.
     pub header: u16,
-    /// What the first one of a message has besides that: where it is to be written.
+    /// Further overhead of the first packet of a WRITE: its destination (RETH).
     pub first_extra: u16,
-    /// An acknowledgement.
+    /// Length of an RDMA acknowledgement.
     pub ack: u16,
-    /// A congestion notification.
+    /// Length of a congestion notification.
     pub cnp: u16,
-    /// What a segment of TCP has besides its payload, and an acknowledgement without SACK blocks all in all.
+    /// Overhead of a TCP segment; length of a TCP acknowledgement without SACK blocks.
     pub tcp_header: u16,
-    /// What a packet has besides where it brings [`Stamps::Time`],
+    /// Further overhead of a packet with [`Stamps::Time`].
     pub time_stamp: u16,
-    /// where it brings [`Stamps::Digest`],
+    /// Further overhead of a packet with [`Stamps::Digest`].
     pub digest_stamp: u16,
-    /// and where it brings [`Stamps::Hops`].
+    /// Further overhead of a packet with [`Stamps::Hops`].
     pub hop_stamps: u16,
-    /// What its acknowledgement has besides that brings them back,
+    /// Further overhead of an acknowledgement that echoes [`Stamps::Time`].
     pub time_stamp_back: u16,
-    /// this,
+    /// Further overhead of an acknowledgement that echoes [`Stamps::Digest`].
     pub digest_stamp_back: u16,
-    /// and these.
+    /// Further overhead of an acknowledgement that echoes [`Stamps::Hops`].
     pub hop_stamps_back: u16,
 }
 
-/// Places for hops in a real frame: a Clos network of three stages has no longer ways.
+/// Hops with room in a real frame's trailer: the longest path in a three-stage Clos network.
 const PLACES: usize = 5;
 
-/// The SACK option without its blocks, in words of 4 B, and a block (RFC 2018, 3).
+/// Length of the SACK option without its blocks, padded to words of 4 B, and of a block (RFC 2018, 3).
 const SACK_OPTION: u16 = 4;
 const SACK_BLOCK: u16 = 8;
-/// The longest segment.
+/// Largest payload of a TCP segment, in bytes.
 pub(super) const MSS_MAX: u32 = 65_000;
 
 impl FrameSizes {
-    /// Headers of TCP: Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). That is no less than the least frame.
+    /// Headers of TCP: Ethernet 14 B, IPv4 20, TCP 20, timestamps 12 (RFC 7323, appendix A). No shorter than the
+    /// minimum frame.
     pub const TCP_HEADER: u16 = 66;
 
-    /// Sizes of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH 16, AETH 4, and 16 of a
+    /// Returns the sizes of RoCEv2 over IPv4 without VLAN tag: Ethernet 14 B, IP 20, UDP 8, BTH 12, ICRC 4; RETH
+    /// 16, AETH 4, and 16 of a
     /// notification; payload in words of 4 B. Stamps are in a [`trailer`].
     pub const fn rocev2(payload_max: u16) -> FrameSizes {
         FrameSizes {
@@ -226,8 +228,9 @@ impl FrameSizes {
         }
     }
 
-    /// Sizes in the public ns-3 simulators of RDMA networks: 48 B of headers with each packet, 60 B an acknowledgement, stamps or
-    /// not. They have no TCP: its frames are as on a real link.
+    /// Returns the sizes of the public ns-3 simulators of RDMA networks: 48 B of headers a packet, 60 B an
+    /// acknowledgement, with or
+    /// without stamps. The simulators have no TCP: its frames are as on a real link.
     pub const fn ns3(payload_max: u16) -> FrameSizes {
         FrameSizes {
             payload_max,
@@ -246,8 +249,10 @@ impl FrameSizes {
         }
     }
 
-    /// As [`FrameSizes::ns3`], and with the bytes that stamps have there: a packet's 8 B of time, 2 B of PINT, or the 42 B of
-    /// INT. The headers of an acknowledgement without padding are 46 B: it stays one of 60 B with a time or PINT, and has 88 B with INT.
+    /// Returns [`FrameSizes::ns3`] plus the stamps of those simulators: in a packet, 8 B of time, 2 B of PINT, or
+    /// 42 B of INT. An
+    /// acknowledgement's headers without padding are 46 B: it keeps 60 B with a time or PINT, and has 88 B with
+    /// INT.
     pub const fn ns3_stamped(payload_max: u16) -> FrameSizes {
         FrameSizes {
             time_stamp: 8,
@@ -258,7 +263,7 @@ impl FrameSizes {
         }
     }
 
-    /// What stamps take of a packet.
+    /// Returns the overhead of stamps in a packet.
     pub(crate) const fn of_stamps(&self, stamps: Stamps) -> u16 {
         match stamps {
             Stamps::None => 0,
@@ -268,7 +273,7 @@ impl FrameSizes {
         }
     }
 
-    /// What stamps take of the acknowledgement that brings them back.
+    /// Returns the overhead of echoed stamps in an acknowledgement.
     pub(crate) const fn of_stamps_back(&self, stamps: Stamps) -> u16 {
         match stamps {
             Stamps::None => 0,
@@ -278,45 +283,45 @@ impl FrameSizes {
         }
     }
 
-    /// The lengths of frames of which all packets and acknowledgements bring these stamps.
+    /// Returns the lengths of a flow in which every packet and acknowledgement has these stamps.
     pub const fn bringing(self, stamps: Stamps) -> FrameSizes {
         let [out, back] = [self.of_stamps(stamps), self.of_stamps_back(stamps)];
         FrameSizes { header: self.header + out, ack: self.ack + back, ..self }
     }
 
-    /// A packet with so much payload, the first of its message or not, without stamps.
+    /// Returns the length of an RDMA packet without stamps.
     #[inline]
     pub(crate) fn of_write(&self, verb: Verb, payload_bytes: u16, is_first: bool) -> u16 {
         let first_extra = if is_first && verb == Verb::Write { self.first_extra } else { 0 };
         self.header + first_extra + payload_bytes.next_multiple_of(self.padded_to)
     }
 
-    /// A segment of TCP with so much payload, [`MSS_MAX`] at most.
+    /// Returns the length of a TCP segment with this payload, at most [`MSS_MAX`].
     #[inline]
     pub(super) fn of_segment(&self, payload_bytes: u32) -> u16 {
         self.tcp_header + payload_bytes as u16
     }
 
-    /// An acknowledgement of TCP.
+    /// Returns the length of a TCP acknowledgement with its SACK blocks.
     #[inline]
     pub(super) fn of_tcp_ack(&self, ack: &TcpAck) -> u16 {
         let blocks = ack.sack.as_ref().map_or(0, |sack| sack.iter().flatten().count() as u16);
         self.tcp_header + if blocks == 0 { 0 } else { SACK_OPTION + SACK_BLOCK * blocks }
     }
 
-    /// The shortest frame: a byte of payload, or none, and no stamps.
+    /// Returns the length of the shortest frame, with at most the padding's payload and no stamps.
     pub fn frame_min(&self) -> u16 {
         (self.header + self.padded_to).min(self.ack).min(self.cnp).min(self.tcp_header)
     }
 
-    /// The longest frame of RDMA without stamps.
+    /// Returns the length of the longest RDMA frame without stamps.
     pub fn frame_max(&self) -> usize {
         usize::from(self.payload_max + self.header + self.first_extra).max(usize::from(self.ack.max(self.cnp)))
     }
 }
 
 impl NicFrame {
-    /// Its length, without FCS.
+    /// Returns the frame's length in bytes, without FCS.
     #[inline]
     pub fn frame_bytes(&self) -> u32 {
         match self {
@@ -325,7 +330,7 @@ impl NicFrame {
         }
     }
 
-    /// The flow-control frame that it is, if it is one.
+    /// Returns the flow-control frame, if this is a MAC control frame.
     pub fn as_control(&self) -> Option<ControlFrame> {
         match self {
             NicFrame::Control(frame) => Some(*frame),
@@ -335,25 +340,25 @@ impl NicFrame {
 }
 
 impl NicPacket {
-    /// Whether ports on its way are to stamp it.
+    /// Whether the ports of the path are to stamp the packet with their telemetry.
     #[inline]
     pub fn collects_stamps(&self) -> bool {
         self.telemetry.is_some() && matches!(self.says, Says::Write(_))
     }
 
-    /// Whether ports on its way are to write how busy they are.
+    /// Whether the ports of the path are to write their utilisation into the packet's digest.
     #[inline]
     pub fn collects_digest(&self) -> bool {
         matches!(&self.says, Says::Write(write) if write.digest.collects())
     }
 
-    /// Whether it belongs to the first data of its flow, which switches may have another α for.
+    /// Whether the segment belongs to the flow's unscheduled bytes, for which switches may use another α.
     #[inline]
     pub fn is_unscheduled(&self) -> bool {
         matches!(&self.says, Says::Segment(segment) if segment.is_unscheduled)
     }
 
-    /// Takes the code of a port on its way.
+    /// Raises the digest to the code of a port on the path.
     #[inline]
     pub fn raise_digest(&mut self, code: u16) {
         if let Says::Write(write) = &mut self.says {
@@ -361,10 +366,10 @@ impl NicPacket {
         }
     }
 
-    /// Takes what a port on its way knows.
+    /// Appends the telemetry of a port on the path.
     pub fn stamp(&mut self, telemetry: &Telemetry) {
         if let Some(hops) = &mut self.telemetry {
-            // A longer way is not told to its end.
+            // Hops beyond the array's capacity are left out.
             let _ = hops.try_push(*telemetry);
         }
     }

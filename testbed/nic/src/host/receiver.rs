@@ -1,4 +1,4 @@
-//! The receiving end of a connection: what came in order, late, twice or not at all.
+//! Receiving end of a connection: tracks packets in order, reordered, duplicate and lost.
 
 use weir_units::archive::{State, Value};
 use weir_units::{Bytes, Class, Span, Time};
@@ -9,64 +9,65 @@ use super::stream::Receiving;
 use super::{HostConfig, Peer, Stamps, Transport, codec};
 use crate::tcp::{AckPoint, Segment};
 
-/// A packet that is missing is not asked for twice within this time (as in the public simulators of RDMA networks).
+/// Least time between two requests for the same missing packet, as in the public simulators of RDMA networks.
 const ASKED_AGAIN: Span = Span::from_micros(500);
-/// Added to a sequence number, the one before it.
+/// Addend that yields the preceding sequence number.
 const PSN_BEFORE: u32 = (1 << 24) - 1;
 
-/// A connection to receive on; [`super::FlowConfig::receiver`] makes it from the flow.
+/// Configuration of a receiving end; [`super::FlowConfig::receiver`] derives it from the flow.
 #[derive(Clone, Debug, State)]
 pub struct ReceiverConfig {
-    /// The connection's end at the receiver, unique on that host.
+    /// Queue pair at the receiver, unique on that host.
     pub queue_pair: QueuePair,
-    /// Its end at the sender, to which acknowledgements go.
+    /// Sending end, to which acknowledgements go.
     pub peer: Peer,
-    /// How often at most the sender is notified of frames that a switch marked CE; `None` for never.
+    /// Least interval between congestion notifications for CE-marked frames; `None` for no notifications.
     #[state(same)]
     pub cnp_interval: Option<Span>,
-    /// Whether what got lost is sent again: then what comes out of order is dropped, and asked for.
+    /// Whether lost packets are retransmitted: out-of-order packets are then dropped and NAKed.
     #[state(same)]
     pub wants_repeats: bool,
-    /// Whether each packet has an acknowledgement of its own, which one after it does not stand for.
+    /// Whether every packet has its own acknowledgement, which no later acknowledgement replaces.
     #[state(same)]
     pub answers_each: bool,
-    /// Whether an acknowledgement echoes the mark of the packet that it answers.
+    /// Whether an acknowledgement echoes the CE mark of the acknowledged packet.
     #[state(same)]
     pub echoes_ecn: bool,
-    /// What packets bring and acknowledgements bring back.
+    /// Telemetry that acknowledgements echo.
     #[state(same)]
     pub stamps: Stamps,
-    /// What carries the flow.
+    /// Transport of the flow.
     #[state(same)]
     pub transport: Transport,
-    /// The flow's class,
+    /// Class of the flow.
     #[state(same)]
     pub class: Class,
-    /// and its code point. Acknowledgements of TCP have both, unless they have [their own](crate::tcp::TcpConfig::acks); RDMA's
-    /// have the host's.
+    /// Code point of the flow. TCP acknowledgements take the flow's class and code point, unless they have
+    /// [their own](crate::tcp::TcpConfig::acks); RDMA's take the host's.
     #[state(same)]
     pub dscp: Dscp,
 }
 
-/// What arrived on a connection. Each frame is in order, ahead of a gap, reordered or a duplicate.
+/// Statistics of a receiving end. Each frame is in order, ahead of a gap, reordered or a duplicate.
 ///
-/// TCP has no sequence numbers to tell a loss by: nothing counts as lost, and a frame as reordered that comes in order while
-/// something beyond it is there already. Nor can the ends of its messages be told.
+/// TCP has no packet sequence numbers that show a loss: `lost` stays 0, and an in-order frame counts as reordered
+/// while later data
+/// is held. Message ends are unknown for TCP.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct ReceiverStats {
-    /// Frames, duplicates included.
+    /// Received frames, duplicates included.
     pub frames: u64,
-    /// Payload, without that of duplicates.
+    /// Received payload, without that of duplicates.
     pub payload: Bytes,
-    /// Frames with the sequence number that was expected.
+    /// Frames with the expected sequence number.
     pub in_order: u64,
-    /// Frames that came ahead of others: each one opens a gap.
+    /// Frames ahead of the expected sequence number: each opens a gap.
     pub gaps: u64,
-    /// Sequence numbers that are missing: skipped, and not come since.
+    /// Sequence numbers that were skipped and have not arrived since.
     pub lost: u64,
     /// Frames that filled a gap.
     pub reordered: u64,
-    /// Frames that had come before, or that are older than the window in which that can be told.
+    /// Frames that had already arrived, or are older than the duplicate window (128 packets).
     pub duplicates: u64,
     /// Last frames of messages.
     pub messages: u64,
@@ -74,39 +75,39 @@ pub struct ReceiverStats {
     pub congestion_experienced: u64,
     /// Congestion notifications sent.
     pub congestion_notifications: u64,
-    /// When the last frame arrived.
+    /// Instant of the last frame's arrival.
     pub last_arrival: Time,
 }
 
-/// One end's state.
+/// State of a receiving end.
 #[derive(Debug, State)]
 pub(super) struct Receiver {
     config: ReceiverConfig,
     expected: Psn,
-    /// Which of the sequence numbers before `expected` have come, the last one lowest.
+    /// Bitmap of received sequence numbers before `expected`; the lowest bit is the latest.
     seen: u128,
-    /// The acknowledgement that is due.
+    /// Pending acknowledgement.
     ack_due: Option<Ack>,
-    /// What was asked for last, by a negative acknowledgement, and when that may be done again.
+    /// Last packet that a NAK requested, and the instant from which it may be requested again.
     asked: Option<(Psn, Time)>,
     flow_hash: u32,
-    /// Whether a congestion notification is to be sent, and when the next one may be.
+    /// Whether a congestion notification is pending. `cnp_after` is the earliest instant of the next.
     cnp_due: bool,
     cnp_after: Time,
-    /// The connection, if it is TCP's.
+    /// Receive side of the TCP connection; `None` with RDMA.
     #[state(fixed)]
     tcp: Option<Box<Receiving>>,
     stats: ReceiverStats,
-    /// Acknowledgements that stand in the host's queue, where they do one by one.
+    /// Acknowledgements in the host's queue, if the host queues them one by one.
     pub(super) queued: u32,
-    /// Whether it is to be closed when it owes nothing more.
+    /// Whether the end closes once nothing is pending.
     pub(super) is_closing: bool,
 }
 
 impl Receiver {
     pub(super) fn new(config: &ReceiverConfig, host: &HostConfig) -> Receiver {
         let stats = ReceiverStats::default();
-        // Nothing before the first can be missing.
+        // All ones: no packet before the first can be missing.
         Receiver {
             config: config.clone(),
             expected: Psn::default(),
@@ -126,7 +127,7 @@ impl Receiver {
         }
     }
 
-    /// The class and the code point of TCP's acknowledgements.
+    /// Returns the class and code point of TCP acknowledgements.
     pub(super) fn ack_point(&self) -> (Class, Dscp) {
         let own = match &self.config.transport {
             Transport::Rdma => None,
@@ -135,12 +136,12 @@ impl Receiver {
         own.map_or((self.config.class, self.config.dscp), |AckPoint { class, dscp }| (class, dscp))
     }
 
-    /// Whether an acknowledgement or a notification is due.
+    /// Whether an acknowledgement or a notification is pending.
     pub(super) fn owes(&self) -> bool {
         self.ack_due.is_some() || self.cnp_due || self.queued > 0
     }
 
-    /// A packet has arrived, marked CE or not.
+    /// Handles the arrival of an RDMA packet.
     #[inline]
     pub(super) fn handle_write(&mut self, now: Time, write: &Write, is_marked: bool) {
         self.stats.frames += 1;
@@ -164,15 +165,15 @@ impl Receiver {
                 echo: write.sent_at,
                 digest: write.digest,
             };
-            // A packet came again: all before what is expected has come.
+            // The packet is a repeat: everything before `expected` has arrived.
             let psn = if self.config.wants_repeats { self.expected.plus(PSN_BEFORE) } else { write.psn };
-            // One acknowledgement stands for all before it, so a later one replaces it.
+            // Acknowledgements are cumulative: a later one replaces an earlier one.
             let is_later = |due: &Ack| !due.syndrome.is_negative() && due.psn.ahead_of(psn) > 0;
             self.ack_due = self.ack_due.filter(is_later).or(Some(ack(psn)));
         }
     }
 
-    /// A segment of TCP has arrived, marked CE or not. Calls `answer` with each acknowledgement that is to be sent.
+    /// Handles the arrival of a TCP segment. Calls `answer` with each acknowledgement to send.
     pub(super) fn handle_segment(
         &mut self,
         now: Time,
@@ -206,7 +207,8 @@ impl Receiver {
         *kind += 1;
     }
 
-    /// A delayed acknowledgement may be due by now. Calls `answer` with it.
+    /// Handles the delayed-acknowledgement timer, which may be early. Calls `answer` with an acknowledgement that
+    /// is due.
     pub(super) fn handle_delay_over(&mut self, now: Time, mut answer: impl FnMut(TcpAck)) {
         let Some(tcp) = &mut self.tcp else { return };
         tcp.watched_at = Time::NEVER;
@@ -216,7 +218,8 @@ impl Receiver {
         }
     }
 
-    /// When the host is to look for a delayed acknowledgement; `None` if it will do so already, or there is none.
+    /// Returns the instant at which the host must check for a delayed acknowledgement; `None` if an earlier check
+    /// is set or none waits.
     pub(super) fn watch(&mut self) -> Option<Time> {
         let tcp = self.tcp.as_mut()?;
         let due = tcp.end.next_timeout();
@@ -227,7 +230,8 @@ impl Receiver {
         is_news.then_some(due)
     }
 
-    /// Asks for the packet that is missing, unless that was done just now: what is under way behind it asks for it too.
+    /// Sends a NAK for the missing packet, unless one was sent recently: packets already in flight behind it would
+    /// ask again.
     fn ask(&mut self, now: Time, write: &Write) {
         if self.asked.is_some_and(|(psn, until)| psn == self.expected && now < until) {
             return;
@@ -238,7 +242,7 @@ impl Receiver {
         self.ack_due = Some(Ack { psn: self.expected, msn: 0, syndrome, is_marked: false, echo, digest });
     }
 
-    /// Places a sequence number among those that have come; returns whether it is new.
+    /// Records a sequence number as received; returns whether it is new.
     fn note(&mut self, psn: Psn) -> bool {
         let ahead = psn.ahead_of(self.expected);
         if let Ok(skipped) = u32::try_from(ahead) {
@@ -260,26 +264,26 @@ impl Receiver {
         is_new
     }
 
-    /// Whether an acknowledgement is due.
+    /// Whether an RDMA acknowledgement is pending.
     #[inline]
     pub(super) fn owes_ack(&self) -> bool {
         self.ack_due.is_some()
     }
 
-    /// Takes the acknowledgement that is due.
+    /// Takes the pending acknowledgement.
     #[inline]
     pub(super) fn take_ack(&mut self) -> Option<Ack> {
         let ack = self.ack_due.take()?;
         Some(Ack { msn: (self.stats.messages & 0xff_ffff) as u32, ..ack })
     }
 
-    /// The hash of its frames.
+    /// Returns the flow hash of the receiver's frames.
     pub(super) fn flow_hash(&self) -> u32 {
         self.flow_hash
     }
 
-    /// A frame came that a switch marked; returns whether a congestion notification has become due (the notification point
-    /// of DCQCN, Fig. 6).
+    /// Handles a CE mark; returns whether a congestion notification has become due (notification point of DCQCN,
+    /// Fig. 6).
     pub(super) fn handle_marked(&mut self, now: Time) -> bool {
         let Some(interval) = self.config.cnp_interval else { return false };
         if self.cnp_due || now < self.cnp_after {
@@ -290,20 +294,20 @@ impl Receiver {
         true
     }
 
-    /// Notes that the congestion notification is sent.
+    /// Records that the congestion notification is sent.
     pub(super) fn handle_cnp_sent(&mut self) {
         self.cnp_due = false;
         self.stats.congestion_notifications += 1;
     }
 
-    /// Names the sender's end, and the number of the first packet that it sends.
+    /// Sets the sender's end and the number of its first packet.
     pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
         self.config.peer = peer;
         self.expected = first;
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &peer);
     }
 
-    /// Names the sender's end.
+    /// Sets the queue pair of the sender's end.
     pub(super) fn set_peer(&mut self, queue_pair: QueuePair, host: &HostConfig) {
         self.config.peer.queue_pair = queue_pair;
         self.flow_hash = codec::flow_hash(host, self.config.queue_pair, &self.config.peer);

@@ -17,18 +17,18 @@ use super::stream::Sending;
 use super::{FlowConfig, HostConfig, HostError, Peer, Repeat, SenderStats, Transport, codec};
 use crate::tcp::TcpSender;
 
-/// Messages in flight at most, like the transmit depth of perftest.
+/// Limit on messages in flight, like the transmit depth of perftest.
 const MESSAGES_IN_FLIGHT_MAX: u64 = 128;
-/// Packets in flight at most: half the sequence space, so that an acknowledgement has one meaning.
+/// Limit on packets in flight: half the sequence space, so that an acknowledgement is unambiguous.
 const PACKETS_IN_FLIGHT_MAX: u64 = 1 << 23;
-/// Bytes of the largest message (IBA 9.7.2: C9-3).
+/// Size of the largest message in bytes (IBA 9.7.2: C9-3).
 const MESSAGE_BYTES_MAX: u64 = 1 << 31;
 
-/// One end's state.
+/// State of a sending end.
 #[derive(Debug, State)]
 pub(super) struct Sender {
     terms: Terms,
-    /// Whether its peer is still unknown.
+    /// Whether the peer is still unknown.
     waits: bool,
     #[state(same)]
     payload_max: u64,
@@ -38,51 +38,53 @@ pub(super) struct Sender {
     pacer: Option<Shaper>,
     #[state(fixed)]
     controlled: Option<Controlled>,
-    /// The connection, if it is TCP's: what is said here of sequence numbers and RDMA's messages stays as it is then.
+    /// Send side of the TCP connection; `None` with RDMA. With TCP, the fields for sequence numbers and RDMA
+    /// messages are unused.
     #[state(fixed)]
     tcp: Option<Box<Sending>>,
-    /// The next packet to send.
+    /// Sequence number of the next packet to send.
     next: Psn,
-    /// The first that was never sent.
+    /// Sequence number of the first packet never sent.
     fresh: Psn,
-    /// The first that is not acknowledged.
+    /// Sequence number of the first unacknowledged packet.
     unacknowledged: Psn,
-    /// Payload up to `next`, to the first packet that was never sent, and to the first that is not acknowledged.
+    /// Payload up to `next`; `fresh_byte` and `acknowledged` are the payload up to `fresh` and `unacknowledged`.
     next_byte: u64,
     fresh_byte: u64,
     acknowledged: u64,
-    /// Payload of all messages released so far.
+    /// Payload of all released messages.
     released: u64,
-    /// Whether the next packet is the first one after going back: it asks for an acknowledgement, whatever `ack_every` is, so that
-    /// what has arrived is not sent again and again.
+    /// Whether the next packet is the first after going back: it requests an acknowledgement, whatever `ack_every`
+    /// is, so that received
+    /// packets are not sent repeatedly.
     begins_anew: bool,
-    /// The last packet that asked for an acknowledgement since what is sent was last begun anew.
+    /// Last packet that requested an acknowledgement since the sender last went back.
     asked: Option<Psn>,
-    /// After the receiver had no buffer: nothing is sent before.
+    /// End of the wait after an RNR NAK: nothing is sent earlier.
     waits_until: Time,
-    /// Why the receiver has given the connection up.
+    /// Reason for which the receiver has given up the connection.
     refusal: Option<Refusal>,
-    /// When the last acknowledgement of something new came, or the first packet after it was sent that asked for one.
+    /// Instant of the last new acknowledgement, or of the first packet after it that requested one.
     progress: Time,
-    /// Messages not acknowledged, oldest first, and the place among them of the one that is being sent.
+    /// Unacknowledged messages, oldest first; `sending` is the index of the message being sent.
     messages: VecDeque<Message>,
     sending: usize,
-    /// When the next message is released; [`Time::NEVER`] if none is, or not before the present one is sent.
+    /// Release of the next message; [`Time::NEVER`] if there is none, or not before the present one is sent.
     next_release: Time,
-    /// Payload that may still be put into messages.
+    /// Payload left for further messages; `None` for no limit.
     left: Option<Bytes>,
     #[state(same)]
     messages_max: usize,
     stats: SenderStats,
-    /// Whether the flow has a turn among those of its host, now or later.
+    /// Whether the flow is in the host's round robin, now or later.
     pub(super) has_turn: bool,
-    /// When the host looks whether an acknowledgement is overdue; [`Time::NEVER`] if it does not.
+    /// Instant at which the host checks for an overdue acknowledgement; [`Time::NEVER`] for none.
     pub(super) watched_at: Time,
-    /// Whether it is to be closed when its turn has come.
+    /// Whether the end closes at its next turn.
     pub(super) is_closing: bool,
 }
 
-/// What a sender goes by of its flow's configuration: hosts may have thousands of senders.
+/// Part of a flow's configuration that its sender keeps, small since hosts may have thousands of senders.
 #[derive(Debug, State)]
 pub(super) struct Terms {
     pub queue_pair: QueuePair,
@@ -127,13 +129,13 @@ impl Terms {
     }
 }
 
-/// A message from its release to its acknowledgement.
+/// Message from its release to its acknowledgement.
 #[derive(Clone, Copy, Debug, Value)]
 struct Message {
     first: Psn,
     packets: u32,
     size: u64,
-    /// Payload of all messages before it.
+    /// Payload of all earlier messages.
     offset: u64,
     released: Time,
 }
@@ -160,7 +162,7 @@ impl Sender {
         // The largest message at the smallest MTU has 2^23 packets, so at least one fits.
         let fitting = if tcp.is_some() { u64::MAX } else { PACKETS_IN_FLIGHT_MAX / packets };
         let messages_max = fitting.clamp(1, MESSAGES_IN_FLIGHT_MAX) as usize;
-        // What TCP does by itself is not done twice.
+        // TCP has its own congestion control and retransmission.
         let config = match &tcp {
             Some(_) => {
                 FlowConfig { congestion_control: CongestionControl::none(), retransmission: None, ..config.clone() }
@@ -169,7 +171,7 @@ impl Sender {
         };
         let stamps = config.congestion_control.stamps();
         let frame_bytes_max = tcp.as_ref().map_or(host.frame_bytes_max(stamps) as u32, |tcp| longest(tcp, &host.sizes));
-        // A frame that found the wire busy is late, and the one after it makes up for that.
+        // A frame that found the wire busy is late; the next makes up for the delay.
         let slack = |rate: BitRate| host.slack + rate.time_for(wire_bytes(frame_bytes_max, host.link_overhead));
         Ok(Sender {
             payload_max,
@@ -205,7 +207,7 @@ impl Sender {
         })
     }
 
-    /// Names the receiver's end, and the number that the first packet is to have. To be called once, of a sender that has waited.
+    /// Sets the receiver's end and the number of the first packet. Called once, on a sender with an unknown peer.
     pub(super) fn connect(&mut self, peer: Peer, first: Psn, host: &HostConfig) {
         debug_assert!(self.waits, "it has sent to another one");
         self.waits = false;
@@ -214,8 +216,9 @@ impl Sender {
         (self.next, self.fresh, self.unacknowledged) = (first, first, first);
     }
 
-    /// When the flow's next frame may be sent, wire and flow control apart; [`Time::NEVER`] if it waits for an
-    /// acknowledgement, or for nothing.
+    /// Returns the earliest instant of the flow's next frame, apart from wire and flow control; [`Time::NEVER`] if
+    /// the flow waits for an
+    /// acknowledgement or has nothing to send.
     #[inline]
     pub(super) fn due(&self) -> Time {
         if self.waits || self.refusal.is_some() {
@@ -238,8 +241,9 @@ impl Sender {
         paced.max(controlled.free_at())
     }
 
-    /// The next packet, the length of its frame, and whether it may be marked. To be called when the flow is due. `None` if all
-    /// that became due is a message for which a window has no room.
+    /// Takes the next packet, with the length of its frame and its ECN field. Called when the flow is due. Returns
+    /// `None` if only a
+    /// message became due that has no room in the window.
     #[inline]
     pub(super) fn take(&mut self, now: Time, sizes: &FrameSizes) -> Option<(Says, u16, Ecn)> {
         if self.tcp.is_some() {
@@ -314,7 +318,7 @@ impl Sender {
         write
     }
 
-    /// Makes the next message the present one.
+    /// Releases the next message.
     fn release(&mut self) {
         let (released, size) = self.next_message();
         self.messages.push_back(Message {
@@ -327,7 +331,7 @@ impl Sender {
         self.released += size.get();
     }
 
-    /// When the next message is released, and its size; fixes when the one after it comes.
+    /// Returns the release and the size of the next message, and schedules the one after it.
     fn next_message(&mut self) -> (Time, Bytes) {
         let size = self.left.map_or(self.terms.message, |left| left.min(self.terms.message));
         let released = self.next_release;
@@ -339,7 +343,7 @@ impl Sender {
         (released, size)
     }
 
-    /// The last packet of a message has been sent for the first time.
+    /// Handles the first sending of a message's last packet.
     fn finish_message(&mut self, now: Time) {
         self.stats.messages_sent += 1;
         if self.terms.repeat == Repeat::BackToBack {
@@ -351,7 +355,7 @@ impl Sender {
         if release < self.terms.stop && self.left != Some(Bytes::ZERO) { release } else { Time::NEVER }
     }
 
-    /// Notes the frame that carried the packet last taken, and takes so much on the link.
+    /// Records the frame of the packet last taken, which takes `wire` bytes on the link.
     #[inline]
     pub(super) fn handle_sent(&mut self, now: Time, wire: Bytes) {
         self.stats.frames += 1;
@@ -364,7 +368,7 @@ impl Sender {
         }
     }
 
-    /// Counts a negative acknowledgement.
+    /// Counts a NAK.
     fn count(&mut self, syndrome: Syndrome) {
         match syndrome {
             Syndrome::Ack { .. } => {}
@@ -374,7 +378,7 @@ impl Sender {
         }
     }
 
-    /// Takes an acknowledgement. Calls `done` with the release and the size of each message that it completes.
+    /// Handles an acknowledgement. Calls `done` with the release and the size of each message that it completes.
     pub(super) fn handle_ack(
         &mut self,
         now: Time,
@@ -382,7 +386,7 @@ impl Sender {
         hops: &[HopTelemetry],
         mut done: impl FnMut(Time, Bytes),
     ) {
-        // A negative one acknowledges all that comes before the packet that it names.
+        // A NAK acknowledges all packets before the one that it names.
         let after = if ack.syndrome.is_negative() { ack.psn } else { ack.psn.plus(1) };
         self.count(ack.syndrome);
         if self.refusal.is_some() {
@@ -429,7 +433,7 @@ impl Sender {
         }
     }
 
-    /// Takes an acknowledgement of TCP. Calls `done` as [`Sender::handle_ack`] does.
+    /// Handles a TCP acknowledgement. Calls `done` as [`Sender::handle_ack`] does.
     pub(super) fn handle_tcp_ack(&mut self, now: Time, ack: &TcpAck, mut done: impl FnMut(Time, Bytes)) {
         let Some(tcp) = &mut self.tcp else {
             self.stats.acks_unexpected += 1;
@@ -442,13 +446,13 @@ impl Sender {
         }
     }
 
-    /// Whether an acknowledgement is asked for that has not come.
+    /// Whether a requested acknowledgement is outstanding.
     #[inline]
     fn awaits_ack(&self) -> bool {
         self.asked.is_some_and(|asked| asked.ahead_of(self.unacknowledged) >= 0)
     }
 
-    /// The first packet that is not acknowledged is sent next.
+    /// Goes back to the first unacknowledged packet.
     fn go_back(&mut self) {
         self.asked = None;
         self.begins_anew = true;
@@ -461,7 +465,7 @@ impl Sender {
         self.sending = self.messages.iter().position(is_next).unwrap_or(self.messages.len());
     }
 
-    /// When an acknowledgement is overdue; [`Time::NEVER`] if none is waited for.
+    /// Returns the instant from which an acknowledgement is overdue; [`Time::NEVER`] if none is outstanding.
     #[inline]
     pub(super) fn deadline(&self) -> Time {
         if let Some(tcp) = &self.tcp {
@@ -473,7 +477,7 @@ impl Sender {
         }
     }
 
-    /// An acknowledgement is overdue at `now`: all that is not acknowledged is sent again.
+    /// Handles an overdue acknowledgement at `now`: all unacknowledged packets are sent again.
     pub(super) fn handle_timeout(&mut self, now: Time) {
         self.stats.timeouts += 1;
         match &mut self.tcp {
@@ -500,17 +504,17 @@ impl Sender {
         is_acknowledged && self.next_release == Time::NEVER
     }
 
-    /// Why its peer has given it up.
+    /// Returns the reason for which the receiver has given up the connection.
     pub(super) fn refusal(&self) -> Option<Refusal> {
         self.refusal
     }
 
-    /// The connection, if it is TCP's.
+    /// Returns the TCP connection; `None` with RDMA.
     pub(super) fn tcp(&self) -> Option<&TcpSender> {
         self.tcp.as_ref().map(|tcp| &tcp.end)
     }
 
-    /// Shows what controls it.
+    /// Shows the gauges of TCP or of congestion control.
     pub(super) fn gauges(&self, show: &mut dyn FnMut(f64)) {
         match (&self.tcp, &self.controlled) {
             (Some(tcp), _) => tcp.end.gauges(show),
@@ -519,12 +523,12 @@ impl Sender {
         }
     }
 
-    /// Its longest frame, without FCS.
+    /// Returns the length of the flow's longest frame, without FCS.
     pub(super) fn frame_bytes_max(&self) -> u32 {
         self.frame_bytes_max
     }
 
-    /// The hash of its frames.
+    /// Returns the hash of the flow's frames.
     pub(super) fn flow_hash(&self) -> u32 {
         self.flow_hash
     }
@@ -538,7 +542,7 @@ impl Sender {
     }
 }
 
-/// The longest frame of a connection of TCP, without FCS.
+/// Returns the length of a TCP connection's longest frame, without FCS.
 fn longest(tcp: &Sending, sizes: &FrameSizes) -> u32 {
     u32::from(sizes.of_segment(tcp.mss))
 }

@@ -1,17 +1,17 @@
-//! What a flow has sent.
+//! Statistics of a flow at its sender.
 
 use weir_units::archive::Value;
 use weir_units::{Bytes, Span, Time};
 use weir_wire::rocev2::Refusal;
 
-/// What a flow has sent.
+/// Statistics of a flow at its sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct SenderStats {
-    /// Frames.
+    /// Frames sent.
     pub frames: u64,
-    /// Their payload.
+    /// Payload sent.
     pub payload: Bytes,
-    /// Their bytes on the wire, with FCS, preamble and gap.
+    /// Bytes sent on the wire, with FCS, preamble and gap.
     pub wire: Bytes,
     /// Messages wholly sent.
     pub messages_sent: u64,
@@ -19,7 +19,7 @@ pub struct SenderStats {
     pub messages_done: u64,
     /// Payload of the messages acknowledged.
     pub payload_done: Bytes,
-    /// Their completion times.
+    /// Completion times of the acknowledged messages.
     pub fct: FctSummary,
     /// Negative acknowledgements: a packet was missing.
     pub naks: u64,
@@ -27,31 +27,31 @@ pub struct SenderStats {
     pub rnr_naks: u64,
     /// Negative acknowledgements that end the flow, by [`Refusal::ALL`].
     pub refusals: [u64; Refusal::ALL.len()],
-    /// Frames that were sent before.
+    /// Frames sent again.
     pub retransmitted: u64,
-    /// How often no acknowledgement came in time.
+    /// Number of timeouts without an acknowledgement.
     pub timeouts: u64,
-    /// Acknowledgements of what was never sent.
+    /// Acknowledgements of packets never sent.
     pub acks_unexpected: u64,
-    /// Congestion notifications.
+    /// Congestion notifications received.
     pub congestion_notifications: u64,
 }
 
-/// Flow completion times in a few numbers.
+/// Summary of flow completion times.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct FctSummary {
-    /// How many.
+    /// Number of completions.
     pub count: u64,
-    /// All added up.
+    /// Sum of the completion times.
     pub sum: Span,
-    /// The shortest.
+    /// Shortest completion time.
     pub min: Span,
-    /// The longest.
+    /// Longest completion time.
     pub max: Span,
 }
 
 impl FctSummary {
-    /// The average, rounded down; zero if there is none.
+    /// Returns the mean, rounded down; zero without completions.
     pub fn mean(&self) -> Span {
         if self.count == 0 { Span::ZERO } else { self.sum.divided_by(self.count) }
     }
@@ -65,7 +65,7 @@ impl FctSummary {
 }
 
 impl SenderStats {
-    /// Negative acknowledgements by their kinds, without those that never came.
+    /// Iterates over NAK kinds with their counts, without kinds that never occurred.
     pub fn naks_by_kind(&self) -> impl Iterator<Item = (&'static str, u64)> {
         let refusals = Refusal::ALL.map(|refusal| (refusal.name(), self.refusals[refusal as usize]));
         let all = [("sequence error", self.naks), ("receiver not ready", self.rnr_naks)].into_iter().chain(refusals);

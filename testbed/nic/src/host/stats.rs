@@ -1,80 +1,80 @@
-//! What a host has counted.
+//! Counters of a host.
 
 use weir_units::archive::Value;
 use weir_units::{Bytes, CLASSES, Span, Time};
 
 use super::{ReceiverStats, SenderStats};
 
-/// All counters of a host.
+/// Snapshot of all counters of a host.
 #[derive(Clone, Debug)]
 pub struct HostStats {
-    /// As of when.
+    /// Instant of the snapshot.
     pub at: Time,
-    /// Each flow that the host sends.
+    /// Counters of each flow that the host sends.
     pub flows: Vec<SenderStats>,
-    /// Each connection that the host receives on.
+    /// Counters of each connection that the host receives on.
     pub receivers: Vec<ReceiverStats>,
-    /// Each class.
+    /// Counters of each class.
     pub classes: [ClassStats; CLASSES],
-    /// What concerns no single flow.
+    /// Counters of frames outside any flow.
     pub counters: NicCounters,
 }
 
-/// How PFC held a class, and how its receive buffer went.
+/// PFC and receive-buffer counters of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct ClassStats {
-    /// For how long it was paused.
+    /// Total paused time.
     pub paused_for: Span,
-    /// How often it went from running to paused.
+    /// Number of transitions from running to paused.
     pub pauses: u64,
-    /// PFC frames received that pause it, refreshes included.
+    /// Received PFC frames that pause the class, refreshes included.
     pub xoff_frames: u64,
-    /// PFC frames received that resume it.
+    /// Received PFC frames that resume the class.
     pub xon_frames: u64,
-    /// How often the host paused it at the switch, refreshes not included.
+    /// Number of times that the host paused the class at the switch, without refreshes.
     pub pauses_sent: u64,
-    /// Frames of it dropped because the receive buffer had no room ([`ReceiveLimit`](super::ReceiveLimit)).
+    /// Frames of the class dropped because the receive buffer had no room ([`ReceiveLimit`](super::ReceiveLimit)).
     pub receive_overflow: u64,
-    /// The most of it that stood in the receive buffer.
+    /// Highest receive-buffer occupancy of the class.
     pub receive_buffer_max: Bytes,
 }
 
-/// Frames that belong to no flow.
+/// Counters of frames that belong to no flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Value)]
 pub struct NicCounters {
-    /// PFC frames, and GFC's stages.
+    /// PFC frames and GFC stage frames received.
     pub pfc_frames: u64,
-    /// Frames with credit or queues' lengths.
+    /// Frames with credit or queue lengths received.
     pub credit_frames: u64,
-    /// Messages of a flow control with frames of its own.
+    /// Frames received of a flow control with its own frame format.
     pub own_frames: u64,
-    /// Messages of flow control sent.
+    /// Flow-control messages sent.
     pub control_sent: u64,
-    /// Other MAC control frames, and broken ones.
+    /// Other MAC control frames received, and malformed ones.
     pub control_ignored: u64,
-    /// For another MAC address.
+    /// Frames for another MAC address.
     pub foreign: u64,
-    /// No RoCEv2 frames.
+    /// Frames that are not RoCEv2.
     pub unreadable: u64,
-    /// With a wrong ICRC.
+    /// Frames with a wrong ICRC.
     pub bad_icrc: u64,
-    /// For a queue pair that the host does not have, or that does not take such a frame.
+    /// Frames for a queue pair that the host lacks, or that does not accept the frame.
     pub unknown_queue_pair: u64,
     /// Data frames dropped because the receive buffer had no room ([`ReceiveLimit`](super::ReceiveLimit)).
     pub receive_overflow: u64,
-    /// Completions that were not logged, because nobody drained them. They are counted in the flow's own numbers.
+    /// Completions missing from the log, because the log was not drained. The flow's own counters include them.
     pub completions_forgotten: u64,
 }
 
-/// A message that was acknowledged.
+/// Acknowledged message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Value)]
 pub struct Completion {
-    /// The flow, by its place in the host.
+    /// Index of the flow in the host.
     pub flow: usize,
-    /// When it was handed to the NIC.
+    /// Instant at which the message was handed to the NIC.
     pub released: Time,
-    /// Its payload.
+    /// Payload of the message.
     pub size: Bytes,
-    /// Flow completion time: from then until its acknowledgement arrived.
+    /// Flow completion time: from `released` to the acknowledgement's arrival.
     pub fct: Span,
 }

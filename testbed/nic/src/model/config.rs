@@ -1,67 +1,68 @@
-//! What a NIC's model is made from.
+//! Configuration of a NIC model.
 
 use weir_flowctl::Mechanism;
 use weir_units::{BitRate, Bytes, ClassSet, Span};
 
-/// A NIC, and its link to the switch.
+/// Configuration of a NIC and its link to the switch.
 #[derive(Clone, Debug)]
 pub struct ModelConfig {
     /// Rate of the link.
     pub rate: BitRate,
     /// Propagation delay of the link, one way.
     pub delay: Span,
-    /// How far a late poll may catch up on rates: zero in virtual time.
+    /// Longest lateness of a poll that rates may catch up on: zero in virtual time.
     pub slack: Span,
-    /// What the switch's port speaks.
+    /// Flow control of the switch's port.
     pub flow_control: Mechanism,
-    /// The switch's lossless classes.
+    /// Lossless classes of the switch.
     pub lossless: ClassSet,
     /// Whether the NIC obeys the port's flow control.
     pub obeys: bool,
     /// Whether the NIC sends flow control of its own.
     pub pauses: bool,
-    /// Queues that the host sends by.
+    /// Number of the host's transmit queues.
     pub host_queues: usize,
-    /// What frames of one class, with FCS, may take while they wait to be sent.
+    /// Send-buffer size of a class, in bytes of frames with FCS.
     pub send_buffer: Bytes,
-    /// The most frames of one class that wait so.
+    /// Send-buffer size of a class, in frames.
     pub send_frames: usize,
-    /// What stands between the link and the host.
+    /// Receive buffer between the link and the host.
     pub receive: ReceiveBuffer,
-    /// How fast the host takes frames; `None` as fast as its device does.
+    /// Rate at which the host takes frames; `None` for its device's rate.
     pub receive_rate: Option<BitRate>,
 }
 
-/// A receive buffer: a part for each lossless class, and one for all others. Frames count with their FCS.
+/// Receive buffer: a part for each lossless class, and one for all others. Frames count with their FCS.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReceiveBuffer {
-    /// What a lossless class may hold.
+    /// Size of a lossless class's part, in bytes.
     pub lossless: Bytes,
-    /// The most frames of one.
+    /// Size of a lossless class's part, in frames.
     pub lossless_frames: usize,
-    /// What all other classes may hold together.
+    /// Size of the part that all other classes share, in bytes.
     pub lossy: Bytes,
-    /// The most frames of theirs.
+    /// Size of the part that all other classes share, in frames.
     pub lossy_frames: usize,
-    /// A lossless class that holds so much is paused.
+    /// Occupancy from which a lossless class is paused.
     pub xoff: Bytes,
-    /// It goes on with no more than this.
+    /// Occupancy up to which a paused class resumes.
     pub xon: Bytes,
 }
 
 impl ModelConfig {
-    /// Frames that were read from a queue of the host and find no room, at most.
+    /// Limit on frames that were read from a host queue and find no room.
     pub const STASH_FRAMES: usize = 32;
-    /// Frames on the link are reckoned to be this long at least, or wait before it.
+    /// Least length assumed for frames on the link or waiting for it.
     const LINK_FRAME_BYTES: u64 = 256;
 
-    /// Frames that the link holds in each direction: what it brings while it is not polled for `slack`, and a burst.
+    /// Returns the link's capacity in frames, each direction: arrivals during `delay` and a `slack` without polls,
+    /// and two bursts.
     pub(crate) fn link_frames(&self) -> usize {
         let on_link = self.rate.bytes_in(self.delay + self.slack).get() / ModelConfig::LINK_FRAME_BYTES;
         on_link as usize + 2 * ModelConfig::STASH_FRAMES
     }
 
-    /// Frames that the model may hold.
+    /// Returns the number of frames that the model may hold.
     pub fn frames_max(&self) -> usize {
         let lossless = self.lossless.len();
         let send = self.send_frames * weir_units::CLASSES + self.host_queues * ModelConfig::STASH_FRAMES;

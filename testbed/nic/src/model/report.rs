@@ -1,93 +1,95 @@
-//! What a NIC's model has counted.
+//! Counters of a NIC model.
 
 use weir_units::{CLASSES, Class, ClassSet, Span};
 
-/// Why a NIC dropped a frame.
+/// Reason for which a NIC dropped a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum ModelDrop {
-    /// The host took frames more slowly than they came, and its class had no room left. In a lossless class: its PAUSE came too late
-    /// for the headroom, or the switch did not obey.
+    /// The host took frames more slowly than they arrived, and the class had no room left. In a lossless class: the
+    /// NIC's PAUSE came too
+    /// late for the headroom, or the switch did not obey it.
     ReceiveBufferFull,
-    /// A MAC control frame that the host sent.
+    /// The host sent a MAC control frame.
     MacControl,
-    /// There was no host, or it went away.
+    /// No host was attached, or the host detached.
     NoHost,
     /// The NIC was stopped.
     Shutdown,
 }
 
-/// All counters of a NIC, in frames. They are a picture of one instant.
+/// Snapshot of all counters of a NIC, in frames, at one instant.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelReport {
-    /// From the host to the switch.
+    /// Frames from the host to the switch.
     pub to_switch: Way,
-    /// From the switch to the host.
+    /// Frames from the switch to the host.
     pub to_host: Way,
-    /// Messages from the switch that were not obeyed: broken, of another flow control, or by a NIC that obeys none.
+    /// Flow-control messages from the switch that were ignored: malformed, of another flow control, or sent to a
+    /// NIC that obeys none.
     pub control_ignored: u64,
-    /// Each class.
+    /// Counters of each class.
     pub classes: [ModelClass; CLASSES],
-    /// The classes that the switch pauses.
+    /// Classes that the switch pauses.
     pub paused: ClassSet,
-    /// The classes that the NIC pauses.
+    /// Classes that the NIC pauses.
     pub pausing: ClassSet,
 }
 
-/// One direction. `came + made = left + obeyed + dropped + held`: see [`Way::balances`].
+/// Counters of a direction. `came + made = left + ended + dropped + held`: see [`Way::balances`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Way {
-    /// Frames that came.
+    /// Frames received.
     pub came: u64,
-    /// Messages of flow control that the NIC made.
+    /// Flow-control messages that the NIC generated.
     pub made: u64,
-    /// Frames that were handed on.
+    /// Frames forwarded.
     pub left: u64,
-    /// Messages of flow control that ended here.
+    /// Flow-control messages that the NIC consumed.
     pub ended: u64,
-    /// Frames that were dropped, by [`ModelDrop`].
+    /// Frames dropped, by [`ModelDrop`].
     pub dropped: [u64; ModelDrop::COUNT],
-    /// Frames that are in the NIC or on its link, counted one by one.
+    /// Frames in the NIC or on its link, by direct count.
     pub held: u64,
 }
 
-/// A class.
+/// Counters of a class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ModelClass {
     /// Frames that the host sent.
     pub from_host: u64,
-    /// Frames of them that went on the link.
+    /// Frames from the host that were sent on the link.
     pub to_switch: u64,
-    /// Frames that the host was given.
+    /// Frames delivered to the host.
     pub to_host: u64,
     /// Frames dropped, by [`ModelDrop`].
     pub dropped: [u64; ModelDrop::COUNT],
-    /// How often a queue of the host was held back, since a frame of this class found its send buffer full.
+    /// Number of times that a host queue was blocked, since a frame of this class found its send buffer full.
     pub held_back: u64,
-    /// How often the switch paused it.
+    /// Number of times that the switch paused the class.
     pub pauses: u64,
-    /// For how long.
+    /// Total time for which the switch paused the class.
     pub paused_for: Span,
-    /// How often the NIC paused it at the switch.
+    /// Number of times that the NIC paused the class at the switch.
     pub pauses_sent: u64,
-    /// What stands in its send buffer, and the most that did, in bytes.
+    /// Occupancy of the send buffer in bytes.
     pub send_bytes: u64,
-    /// The most that stood in its send buffer.
+    /// Highest occupancy of the send buffer in bytes.
     pub send_bytes_max: u64,
-    /// What stands in the receive buffer.
+    /// Occupancy of the receive buffer in bytes.
     pub receive_bytes: u64,
-    /// The most that stood in the receive buffer.
+    /// Highest occupancy of the receive buffer in bytes.
     pub receive_bytes_max: u64,
 }
 
 impl ModelDrop {
-    /// How many there are.
+    /// Number of drop reasons.
     pub const COUNT: usize = 4;
-    /// All of them.
+    /// All drop reasons.
     pub const ALL: [ModelDrop; ModelDrop::COUNT] =
         [ModelDrop::ReceiveBufferFull, ModelDrop::MacControl, ModelDrop::NoHost, ModelDrop::Shutdown];
 
-    /// The name that reports have for it.
+    /// Returns the reason's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             ModelDrop::ReceiveBufferFull => "receive_buffer_full",
@@ -99,7 +101,7 @@ impl ModelDrop {
 }
 
 impl Way {
-    /// Frames that were dropped.
+    /// Returns the number of dropped frames.
     pub fn dropped(&self) -> u64 {
         self.dropped.iter().sum()
     }
@@ -117,7 +119,7 @@ impl ModelReport {
     }
 }
 
-/// Counts while frames pass.
+/// Counters that are updated while frames pass.
 #[derive(Debug, Default)]
 pub(super) struct Counters {
     pub(super) from_host: u64,

@@ -1,4 +1,4 @@
-//! What governs a connection's window.
+//! Interface of TCP congestion control.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,35 +9,37 @@ use weir_units::{Span, Time};
 
 use crate::parameters::{Parameters, Values};
 
-/// A window's control that files choose by its name: `transport = "tcp-cubic"`. Its [gauges](Named::gauges) are what its flows show
-/// besides what all of TCP's do, in the order of [`WindowLaw::gauges`].
+/// Kind of TCP congestion control, named in files: `transport = "tcp-cubic"`. Its [gauges](Named::gauges) extend
+/// those of all TCP
+/// flows, in the order of [`WindowLaw::gauges`].
 pub trait TcpControlKind: Named + fmt::Debug {
-    /// Reads the keys. Faults are noted in `parameters`, and the file is refused then.
+    /// Reads the keys. Errors are recorded in `parameters`, and the file is then rejected.
     fn read(&self, parameters: &Parameters<'_>) -> Arc<dyn WindowControl>;
 
-    /// What a preset of `[nic.tcp]` makes of the keys of this control's own table; by default nothing.
+    /// Returns the values that a preset of `[nic.tcp]` gives to keys of this kind's table; none by default.
     fn preset(&self, _name: &str) -> Values {
         &[]
     }
 }
 
-/// A window's control with its parameters.
+/// TCP congestion control with its parameters.
 pub trait WindowControl: fmt::Debug + Send + Sync {
-    /// Whether receivers tell marks to the byte (RFC 8257, 3.2). Then data may always be marked, sent again or not.
+    /// Whether receivers echo marks byte by byte (RFC 8257, 3.2). If so, all data is ECN-capable, retransmissions
+    /// too.
     fn counts_marks(&self) -> bool {
         false
     }
 
-    /// The state of a connection that is established.
+    /// Returns the congestion-control state of a newly established connection.
     fn law(&self) -> Box<dyn WindowLaw>;
 }
 
-/// A round trip that was measured, and the connection by then.
+/// Round-trip measurement, with the connection's state at that instant.
 #[derive(Clone, Copy, Debug)]
 pub struct RoundTrip {
-    /// When the acknowledgement came.
+    /// Instant at which the acknowledgement arrived.
     pub now: Time,
-    /// How long the data that it acknowledges and the acknowledgement were under way.
+    /// Round-trip time from sending the data to the acknowledgement's arrival.
     pub rtt: Span,
     /// The smoothed round-trip time.
     pub smoothed_rtt: Span,
@@ -45,11 +47,11 @@ pub struct RoundTrip {
     pub is_slow_start: bool,
     /// The window in bytes.
     pub cwnd: f64,
-    /// Bytes of a segment.
+    /// Maximum segment size in bytes.
     pub mss: f64,
-    /// All before is acknowledged.
+    /// SND.UNA: offset of the first unacknowledged byte.
     pub una: u64,
-    /// All before is sent.
+    /// SND.NXT: offset of the first unsent byte.
     pub next: u64,
 }
 
@@ -59,21 +61,25 @@ impl State for dyn WindowLaw {
     }
 }
 
-/// What differs between controls: how fast the window grows in congestion avoidance, and what cuts leave of it. Windows are in
-/// bytes; slow start, thresholds and the least window are those of all.
+/// Congestion-control state of a connection: growth in congestion avoidance, and the window after cuts. Windows are
+/// in bytes. Slow
+/// start, thresholds and the minimum window are common to all kinds.
 pub trait WindowLaw: fmt::Debug + Send {
-    /// Goes over what changes, for a checkpoint of a run in virtual time: derived by [`State`], and nothing where nothing changes. What
-    /// does not say is refused by name where a checkpoint is asked for.
+    /// Saves or restores the state in a checkpoint of a run in virtual time: derived by [`State`], or empty without
+    /// state. The default
+    /// refuses the checkpoint and names the type.
     fn checkpoint(&mut self, archive: &mut Archive) {
         archive.refuse(&format!("congestion control `{}`", std::any::type_name::<Self>()));
     }
 
-    /// An acknowledgement has arrived, with ECE or without, of so many bytes up to `una`; up to `next` data is sent. Called before
-    /// the window grows or is cut for it.
+    /// Handles an acknowledgement of this number of bytes up to `una`; data up to `next` is sent. Called before the
+    /// window grows or is
+    /// cut for it.
     fn handle_ack(&mut self, _acked: u64, _ece: bool, _una: u64, _next: u64) {}
 
-    /// A round trip was measured while nothing was known to be lost. Called after [`WindowLaw::handle_ack`] and before the window grows.
-    /// Returns whether slow start ends here, with the window as it is.
+    /// Handles a round-trip measurement while no loss is known; returns whether slow start ends with the present
+    /// window. Called after
+    /// [`WindowLaw::handle_ack`] and before the window grows.
     fn ends_slow_start(&mut self, _trip: &RoundTrip) -> bool {
         false
     }

@@ -1,4 +1,4 @@
-//! DCTCP's estimate of how much of the data is marked (RFC 8257, 3.3).
+//! DCTCP's estimate of the share of marked data (RFC 8257, 3.3).
 
 use std::sync::Arc;
 
@@ -8,35 +8,35 @@ use super::{TcpControlKind, WindowControl, WindowLaw};
 use crate::parameters::Parameters;
 use weir_units::archive::{Archive, State};
 
-/// `transport = "tcp-dctcp"`.
+/// Kind of `transport = "tcp-dctcp"`.
 #[derive(Debug)]
 pub(super) struct Dctcp;
 
 /// DCTCP's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DctcpConfig {
-    /// g = 2^-this: the weight of the last window in α. Above 32 it is 32.
+    /// Exponent of g = 2^-`gain_shift`, the weight of the last window in α. At most 32 counts.
     gain_shift: u8,
 }
 
-/// A flow's state.
+/// State of a flow.
 #[derive(Debug, State)]
 struct Law {
     #[state(same)]
     gain_shift: u8,
-    /// α in units of 2^-32.
+    /// Estimate α, in units of 2^-32.
     alpha: u64,
-    /// DCTCP.BytesAcked and DCTCP.BytesMarked of this window of data,
+    /// DCTCP.BytesAcked of this window of data; `marked` is DCTCP.BytesMarked.
     acked: u64,
     marked: u64,
-    /// which ends there.
+    /// End of this window of data.
     window_end: u64,
 }
 
-/// α = 1.
+/// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
-/// As the RFC recommends (4.1).
+/// Gain g, with the default that the RFC recommends (4.1).
 const G: Key = Key::new("g", "1/16", "g: the weight of the last window in α, a power of two");
 
 impl Named for Dctcp {
@@ -70,12 +70,12 @@ impl WindowControl for DctcpConfig {
 }
 
 impl Law {
-    /// α is 1 at first, so that a flow's first mark is taken as seriously as a loss (4.1).
+    /// Starts with α = 1, so that a flow's first mark counts like a loss (4.1).
     fn new(config: &DctcpConfig) -> Law {
         Law { gain_shift: config.gain_shift.min(32), alpha: ONE, acked: 0, marked: 0, window_end: 0 }
     }
 
-    /// α.
+    /// Returns α as a fraction.
     fn alpha(&self) -> f64 {
         self.alpha as f64 / ONE as f64
     }
@@ -86,7 +86,7 @@ impl WindowLaw for Law {
         self.state(archive);
     }
 
-    /// Data was acknowledged up to `una`, by an acknowledgement with ECE or without; up to `next` it is sent.
+    /// Updates α once a window from the share of bytes acknowledged with ECE.
     fn handle_ack(&mut self, acked: u64, ece: bool, una: u64, next: u64) {
         self.acked += acked;
         self.marked += if ece { acked } else { 0 };
@@ -94,7 +94,7 @@ impl WindowLaw for Law {
             return;
         }
         let share = (u128::from(self.marked) << 32) / u128::from(self.acked);
-        // Rounded down, so that α gets to zero.
+        // Rounds down, so that α reaches zero.
         let change = (share as i64 - self.alpha as i64) >> self.gain_shift;
         self.alpha = self.alpha.saturating_add_signed(change);
         (self.acked, self.marked, self.window_end) = (0, 0, next);

@@ -1,56 +1,57 @@
-//! What a sender knows of the data that it has sent (RFC 6675, sections 3 and 4).
+//! SACK scoreboard of a sender (RFC 6675, sections 3 and 4).
 
 use weir_units::archive::State;
 
 use super::Ack;
 use super::ranges::Ranges;
 
-/// Everything below `una` has arrived; of what was sent beyond, the SACKed ranges have.
+/// Scoreboard of sent data: everything below `una` has arrived, and the SACKed ranges beyond.
 #[derive(Debug, Default, State)]
 pub(super) struct Scoreboard {
     una: u64,
     next: u64,
     sacked: Ranges,
-    /// Bytes below here that are not SACKed are lost. It never falls.
+    /// Offset below which bytes that are not SACKed are lost. Never falls.
     lost_below: u64,
-    /// HighRxt: what was lost below here was sent again. A new recovery leaves it, as what the last one sent again is
-    /// still on its way.
+    /// HighRxt: offset below which lost bytes were retransmitted. A new recovery keeps it, since retransmissions of
+    /// the last one are still
+    /// in flight.
     sent_again_below: u64,
 }
 
-/// What an acknowledgement says that was not known.
+/// New information in an acknowledgement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct News {
-    /// By how much `una` has moved.
+    /// Advance of `una` in bytes.
     pub acked: u64,
-    /// Bytes that have arrived, SACKed or acknowledged for the first time.
+    /// Bytes acknowledged or SACKed for the first time.
     pub arrived: u64,
     /// Bytes beyond `una` that were SACKed for the first time.
     pub sacked: u64,
-    /// More is lost than was known.
+    /// Whether more bytes are known to be lost.
     pub is_more_lost: bool,
 }
 
-/// DupThresh: that many segments arrived beyond one that is lost.
+/// DupThresh: number of segments beyond a missing one from which it counts as lost.
 pub(super) const DUPLICATES: u32 = 3;
 
 impl Scoreboard {
-    /// The first byte that is not acknowledged.
+    /// Returns the offset of the first unacknowledged byte.
     pub(super) fn una(&self) -> u64 {
         self.una
     }
 
-    /// The first byte that was never sent.
+    /// Returns the offset of the first byte never sent.
     pub(super) fn next(&self) -> u64 {
         self.next
     }
 
-    /// New data was sent.
+    /// Records new data as sent.
     pub(super) fn handle_sent(&mut self, len: u64) {
         self.next += len;
     }
 
-    /// Takes an acknowledgement in; of blocks beyond what was sent nothing.
+    /// Records an acknowledgement; SACK blocks beyond sent data are ignored.
     pub(super) fn handle_ack(&mut self, ack: &Ack, mss: u64) -> News {
         let arrived_before = self.una + self.sacked.total();
         let acked = ack.ack.min(self.next).saturating_sub(self.una);
@@ -69,46 +70,47 @@ impl Scoreboard {
         News { acked, arrived, sacked: self.sacked.total() - sacked_before, is_more_lost }
     }
 
-    /// Whether the first byte that is not acknowledged is lost (IsLost).
+    /// Whether the first unacknowledged byte is lost (IsLost).
     pub(super) fn is_first_lost(&self) -> bool {
         self.lost_below > self.una
     }
 
-    /// As many acknowledgements came with news as if it were.
+    /// Marks the first segment as lost, after enough duplicate acknowledgements.
     pub(super) fn first_is_lost(&mut self, mss: u64) {
         self.lost_below = self.lost_below.max((self.una + mss).min(self.next));
     }
 
-    /// A timeout: whatever was sent and did not arrive is lost, its retransmissions too.
+    /// Marks all outstanding data as lost after a timeout, retransmissions included.
     pub(super) fn all_is_lost(&mut self) {
         self.lost_below = self.next;
         self.sent_again_below = self.una;
     }
 
-    /// The first lost bytes that were not sent again (NextSeg, rule 1): from and to.
+    /// Returns the first lost range not yet retransmitted (NextSeg, rule 1), as (start, exclusive end).
     pub(super) fn lost(&self) -> Option<(u64, u64)> {
         let (start, end) = self.sacked.gap_from(self.sent_again_below.max(self.una));
         (start < self.lost_below).then_some((start, end.min(self.lost_below)))
     }
 
-    /// What was not sent again and may be late or lost, as other data beyond has arrived (NextSeg, rule 3).
+    /// Returns the first range not yet retransmitted that is late or lost, since later data has arrived (NextSeg,
+    /// rule 3).
     pub(super) fn doubtful(&self) -> Option<(u64, u64)> {
         let (start, end) = self.sacked.gap_from(self.sent_again_below.max(self.una));
         (end <= self.next).then_some((start, end))
     }
 
-    /// The last segment of what was sent, if nothing beyond has arrived (NextSeg, rule 4).
+    /// Returns the last segment sent, if nothing beyond has arrived (NextSeg, rule 4).
     pub(super) fn tail(&self, mss: u64) -> Option<(u64, u64)> {
         let arrived = self.sacked.end().unwrap_or(self.una);
         (arrived < self.next).then(|| (arrived.max(self.next.saturating_sub(mss)), self.next))
     }
 
-    /// All that was not SACKed below here has been sent again.
+    /// Records that all bytes below `up_to` that are not SACKed were retransmitted.
     pub(super) fn handle_sent_again(&mut self, up_to: u64) {
         self.sent_again_below = up_to;
     }
 
-    /// SetPipe: bytes that are on their way. What was sent again counts, what is lost does not.
+    /// Returns the bytes in flight (SetPipe). Retransmitted bytes count, lost bytes do not.
     pub(super) fn pipe(&self) -> u64 {
         let missing = self.next - self.una - self.sacked.total();
         missing - self.missing_below(self.lost_below) + self.missing_below(self.sent_again_below)
@@ -118,7 +120,8 @@ impl Scoreboard {
         if seq <= self.una { 0 } else { seq - self.una - self.sacked.bytes_below(seq) }
     }
 
-    /// Where the ranges begin of which three, or more bytes than two segments, have arrived: all below is lost.
+    /// Returns the offset below which all is lost: three ranges, or more bytes than two segments, have arrived from
+    /// there on.
     fn lost_by_sack(&self, mss: u64) -> u64 {
         let (mut ranges, mut bytes) = (0, 0);
         for (start, end) in self.sacked.descending() {

@@ -1,4 +1,4 @@
-//! What came of the tests.
+//! Report of the tests.
 
 use std::collections::BTreeMap;
 
@@ -12,67 +12,67 @@ use crate::search::Verdict;
 use crate::spread::Spread;
 use crate::tester::Outcome;
 
-/// What came out.
+/// Report of the RFC 2544 tests.
 #[derive(Clone, Debug, Serialize)]
 pub struct Rfc2544Report {
-    /// Where.
+    /// Machine that ran the tests.
     pub machine: Machine,
-    /// Who else had the CPUs.
+    /// Load on the machine by other processes.
     pub neighbours: Neighbours,
-    /// The switch's name.
+    /// Name of the switch.
     pub switch: String,
-    /// Its buffer policy.
+    /// Buffer policy of the switch.
     pub policy: &'static str,
-    /// The port that frames came in by.
+    /// Ingress port of the frames.
     pub from: String,
-    /// The port that they left by.
+    /// Egress port of the frames.
     pub to: String,
-    /// Their class.
+    /// Class of the frames.
     pub class: u8,
-    /// Whether that is lossless.
+    /// Whether the class is lossless.
     pub is_lossless: bool,
-    /// Each lcore's CPU and what it does.
+    /// CPU and task of each lcore.
     pub lcores: Vec<String>,
-    /// What to know beside the figures.
+    /// Warnings about the validity of the figures.
     pub warnings: Vec<String>,
-    /// What a look at the clock costs, of which a latency has two.
+    /// Cost of a clock read in nanoseconds; a latency includes two.
     pub clock_ns: f64,
-    /// How long a trial sent, in seconds.
+    /// Sending time of a trial, in seconds.
     pub trial_s: f64,
-    /// How often a rate was tried before it counted as not carried.
+    /// Number of failed trials after which a rate counts as not carried.
     pub trials_max: u32,
-    /// The share of frames that might be lost.
+    /// Tolerated share of lost frames.
     pub loss_allowed: f64,
-    /// What there is, where the measurement was ended before its end: frame sizes.
+    /// Progress at the interruption in frame sizes, if the measurement was interrupted.
     pub interrupted: Option<Interrupted>,
-    /// Each frame size.
+    /// Results, one a frame size.
     pub sizes: Vec<SizeReport>,
     /// Data frames that the switch received in all trials.
     pub received: u64,
-    /// Data frames that it sent.
+    /// Data frames that the switch sent in all trials.
     pub sent: u64,
-    /// Frames that it dropped, by reason.
+    /// Frames that the switch dropped, by reason.
     pub drops: BTreeMap<&'static str, u64>,
 }
 
-/// One frame size: all of it, or as far as the measurement came.
+/// Results of a frame size; partial after an interruption.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct SizeReport {
     /// Length of a frame, with FCS.
     pub frame_bytes: u16,
-    /// Whether it is finished.
+    /// Whether all tests of the size are finished.
     pub is_whole: bool,
     /// Frames a second at the ports' rate.
     pub line_fps: f64,
-    /// Frames a second that the generator can do with nothing between its ends.
+    /// Frame rate of the generator with its ends connected directly.
     pub generator_fps: f64,
-    /// The throughput; `None` if not even the lowest rate tried is carried, or while it is searched for.
+    /// Throughput; `None` if not even the lowest rate tried is carried, or during the search.
     pub throughput: Option<Throughput>,
-    /// How far a search has come that is not finished.
+    /// State of an unfinished search.
     pub searched: Option<Searched>,
-    /// Trials that the search took.
+    /// Number of trials in the search.
     pub trials: u32,
-    /// Time that others had the switch's CPUs during the search, in milliseconds.
+    /// Time that other tasks had the switch's CPUs during the search, in milliseconds.
     pub kept_from_cpu_ms: u64,
     /// Latency at shares of the throughput.
     pub latency: Vec<LatencyAt>,
@@ -80,37 +80,37 @@ pub struct SizeReport {
     pub back_to_back: Option<BackToBack>,
 }
 
-/// A throughput's search that was ended before its end.
+/// State of a throughput search that was interrupted.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Searched {
-    /// The highest rate that was carried, in frames a second; `None` if none was so far.
+    /// Highest rate carried so far, in frames a second; `None` if no rate was.
     pub carried_fps: Option<f64>,
-    /// The lowest that was not, when last tried.
+    /// Lowest rate that lost frames in its last trial.
     pub lost_fps: Option<f64>,
 }
 
-/// A throughput.
+/// Throughput of a frame size.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Throughput {
-    /// Frames a second.
+    /// Rate in frames a second.
     pub fps: f64,
-    /// As above, on the wire, with preamble and gap, in Gb/s.
+    /// Rate on the wire, with preamble and gap, in Gb/s.
     pub gbps: f64,
-    /// By the ports' rate, in percent.
+    /// Rate in percent of the ports' rate.
     pub line_percent: f64,
-    /// What keeps it from being higher.
+    /// Cause that limits the rate.
     pub limit: Limit,
 }
 
-/// What keeps a rate from being higher.
+/// Cause that limits a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Limit {
-    /// The switch lost frames above it, or held the generator back.
+    /// The switch loses frames at a higher rate, or holds the generator back.
     Switch,
-    /// It is the ports' rate, or the highest asked for.
+    /// The rate is the ports' rate, or the highest requested.
     Line,
-    /// The generator does no more.
+    /// The generator is at its maximum rate.
     Generator,
 }
 
@@ -121,36 +121,36 @@ pub struct LatencyAt {
     pub percent: u32,
     /// Frames a second.
     pub fps: f64,
-    /// Through the switch.
+    /// Latency through the switch.
     pub through: Latency,
-    /// With nothing between the generator's ends: what it adds itself.
+    /// Latency with the generator's ends connected directly: the generator's own share.
     pub direct: Latency,
     /// Frames sent.
     pub sent: u64,
-    /// Frames that the port did not take in time.
+    /// Frames that the port did not accept in time.
     pub refused: u64,
-    /// Frames that did not come.
+    /// Frames that did not arrive.
     pub lost: u64,
-    /// Frames that came after one sent later.
+    /// Frames that arrived after a frame sent later.
     pub reordered: u64,
     /// Further copies of frames.
     pub duplicated: u64,
-    /// Frames not timed, since the generator was away from its CPU while they were on their way.
+    /// Frames not timed, since the generator lost its CPU while they were in flight.
     pub untimed: u64,
-    /// How long the generator was away, in milliseconds.
+    /// Time that the generator was off its CPU, in milliseconds.
     pub generator_away_ms: f64,
-    /// Time that others had the switch's CPUs, in milliseconds.
+    /// Time that other tasks had the switch's CPUs, in milliseconds.
     pub kept_from_cpu_ms: f64,
 }
 
-/// Longest bursts of which nothing was lost.
+/// Longest burst without loss.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct BackToBack {
-    /// Frames a second in the burst.
+    /// Frame rate in the burst.
     pub fps: f64,
-    /// Frames, over all searches.
+    /// Number of frames, over all searches.
     pub frames: Spread,
-    /// Whether no longer burst was tried.
+    /// Whether the burst is the longest that was tried.
     pub is_longest: bool,
 }
 
@@ -164,7 +164,7 @@ impl Searched {
 }
 
 impl LatencyAt {
-    /// What two trials came to: one through the switch, and one with nothing between the generator's ends.
+    /// Combines two trials: through the switch, and with the generator's ends connected directly.
     pub(super) fn of(percent: u32, fps: f64, through: &Tried, direct: &Outcome) -> LatencyAt {
         let outcome = &through.outcome;
         LatencyAt {

@@ -14,51 +14,52 @@ use weir_units::{BitRate, Bytes, Span, Time};
 use super::{Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
 use crate::parameters::{Parameters, Preset};
 
-/// `congestion_control = "dcqcn"`.
+/// Kind of `congestion_control = "dcqcn"`.
 #[derive(Debug)]
 pub(super) struct Dcqcn;
 
 /// DCQCN's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DcqcnConfig {
-    /// g = 2^-this: the weight of new feedback in α.
+    /// Exponent of g = 2^-`gain_shift`, the weight of new feedback in α.
     gain_shift: u8,
-    /// N: a receiver notifies a flow no more often.
+    /// Least interval N between a receiver's notifications to a flow.
     cnp_interval: Span,
-    /// K: α falls every so often without a notification.
+    /// Timer K: interval without a notification after which α falls.
     alpha_timer: Span,
-    /// T: R_C is raised every so often,
+    /// Timer T: interval after which R_C is raised.
     increase_timer: Span,
-    /// B: and each time that this much was sent, counted on the wire.
+    /// Byte counter B: bytes sent on the wire after which R_C is raised.
     byte_counter: Bytes,
-    /// F: steps of fast recovery.
+    /// Number F of fast-recovery steps.
     fast_recovery: u32,
-    /// R_AI: what an additive step adds to R_T.
+    /// Additive increase R_AI of R_T.
     additive_increase: BitRate,
-    /// R_HAI: what a hyper step adds to R_T.
+    /// Hyper increase R_HAI of R_T.
     hyper_increase: BitRate,
-    /// R_C is never cut below this.
+    /// Lower bound of R_C.
     rate_min: BitRate,
-    /// α of a flow that was not notified yet, in millionths.
+    /// Value of α for a flow before its first notification, in millionths.
     initial_alpha_ppm: u32,
 }
 
-/// A flow's state. It sends at line rate until it is notified.
+/// State of a flow. It sends at line rate until it is notified.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
     config: DcqcnConfig,
     #[state(same)]
     line: u64,
-    /// R_C, in bits a second.
+    /// Current rate R_C, in bit/s.
     current: u64,
-    /// R_T.
+    /// Target rate R_T, in bit/s.
     target: u64,
-    /// α in units of 2^-32.
+    /// Estimate α, in units of 2^-32.
     alpha: u64,
-    /// When α falls next; [`Time::NEVER`] before the first notification, and when it is as good as zero.
+    /// Instant of the next decrease of α; [`Time::NEVER`] before the first notification, and once α is practically
+    /// zero.
     alpha_at: Time,
-    /// When the timer raises R_C next; [`Time::NEVER`] when that is the line rate.
+    /// Instant at which the timer next raises R_C; [`Time::NEVER`] at line rate.
     increase_at: Time,
     /// Expiries of the timer since the last cut, and of the byte counter.
     timer_stage: u32,
@@ -67,7 +68,7 @@ struct Flow {
     bytes_left: u64,
 }
 
-/// α = 1.
+/// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
 /// α of millionths, in units of 2^-32.

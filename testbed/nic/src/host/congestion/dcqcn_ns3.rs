@@ -15,55 +15,55 @@ use super::dcqcn::{GAUGES, alpha_of};
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, INTERVALS};
 use crate::parameters::{Network, Parameters, Preset};
 
-/// `congestion_control = "dcqcn-ns3"`, or one of the simulators' presets.
+/// Kind of `congestion_control = "dcqcn-ns3"`, and of the simulators' presets.
 #[derive(Debug)]
 pub(super) struct DcqcnNs3;
 
-/// Its parameters, with the paper's names where they are the same.
+/// Parameters of DCQCN in ns-3, with the paper's names where they match.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DcqcnNs3Config {
-    /// g = 2^-this: the weight of new feedback in α.
+    /// Exponent of g = 2^-`gain_shift`, the weight of new feedback in α.
     pub gain_shift: u8,
-    /// α is updated every so often, marked or not (ALPHA_RESUME_INTERVAL).
+    /// Interval of α's updates, with or without marks (ALPHA_RESUME_INTERVAL).
     pub alpha_interval: Span,
-    /// R_C is cut every so often, if a mark came since (RATE_DECREASE_INTERVAL).
+    /// Interval after which R_C is cut if a mark came meanwhile (RATE_DECREASE_INTERVAL).
     pub decrease_interval: Span,
-    /// T: R_C is raised every so often, counted from the last cut (RP_TIMER).
+    /// Timer T: interval of R_C's raises, counted from the last cut (RP_TIMER).
     pub increase_timer: Span,
-    /// F: steps of fast recovery (FAST_RECOVERY_TIMES).
+    /// Number F of fast-recovery steps (FAST_RECOVERY_TIMES).
     pub fast_recovery: u32,
-    /// R_AI: what the one additive step adds to R_T.
+    /// Additive increase R_AI of R_T, a single step.
     pub additive_increase: BitRate,
-    /// R_HAI: what each step after it adds to R_T.
+    /// Hyper increase R_HAI of R_T, each later step.
     pub hyper_increase: BitRate,
-    /// R_C is never cut below this.
+    /// Lower bound of R_C.
     pub rate_min: BitRate,
     /// Whether each cut makes R_C before it the target. Otherwise a cut that follows another with no raise between
     /// them leaves the target (CLAMP_TARGET_RATE).
     pub clamps_target: bool,
-    /// α of a flow that no mark has come for yet, in millionths.
+    /// Value of α for a flow before its first mark, in millionths.
     pub initial_alpha_ppm: u32,
-    /// A window beside the rate.
+    /// Window in addition to the rate.
     pub(super) window: WindowBeside,
 }
 
-/// A flow's state. It sends at line rate until an acknowledgement has a mark.
+/// State of a flow. It sends at line rate until an acknowledgement has a mark.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
     config: DcqcnNs3Config,
     #[state(same)]
     line: u64,
-    /// R_C, in bits a second.
+    /// Current rate R_C, in bit/s.
     current: u64,
-    /// R_T.
+    /// Target rate R_T, in bit/s.
     target: u64,
-    /// α in units of 2^-32.
+    /// Estimate α, in units of 2^-32.
     alpha: u64,
     /// When α is updated next, and when R_C may be cut next; both [`Time::NEVER`] before the first mark.
     alpha_at: Time,
     decrease_at: Time,
-    /// When R_C is raised next; [`Time::NEVER`] before the first cut.
+    /// Instant of the next raise of R_C; [`Time::NEVER`] before the first cut.
     increase_at: Time,
     /// Raises since the last cut, counted up to the first hyper step.
     stage: u32,

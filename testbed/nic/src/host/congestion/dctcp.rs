@@ -14,33 +14,33 @@ use super::bounds::WindowBeside;
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState};
 use crate::parameters::{Parameters, Preset};
 
-/// `congestion_control = "dctcp"`.
+/// Kind of `congestion_control = "dctcp"`.
 #[derive(Debug)]
 pub(super) struct Dctcp;
 
-/// Its parameters.
+/// Parameters of rate-based DCTCP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct DctcpConfig {
-    /// g = 2^-this: the weight of the last round trip in α.
+    /// Exponent of g = 2^-`gain_shift`, the weight of the last round trip in α.
     gain_shift: u8,
-    /// What a round trip without a cut adds to the rate.
+    /// Increase of the rate after a round trip without a cut.
     additive_increase: BitRate,
-    /// The rate is never cut below this.
+    /// Lower bound of the rate.
     rate_min: BitRate,
-    /// The window beside the rate.
+    /// Window in addition to the rate.
     window: WindowBeside,
 }
 
-/// A flow's state. It starts at line rate.
+/// State of a flow. It starts at line rate.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
     config: DctcpConfig,
     #[state(same)]
     line: u64,
-    /// In bits a second.
+    /// Rate in bit/s.
     rate: u64,
-    /// α in units of 2^-32.
+    /// Estimate α, in units of 2^-32.
     alpha: u64,
     /// Acknowledgements in this round trip, and those of them that echoed a mark.
     acks: u64,
@@ -51,7 +51,7 @@ struct Flow {
     reduced_until: Option<u64>,
 }
 
-/// α = 1.
+/// Value 1 of α.
 const ONE: u64 = 1 << 32;
 
 const G: Key = Key::new("g", "1/16", "g: the weight of the last round trip in α, a power of two (EWMA_GAIN)");

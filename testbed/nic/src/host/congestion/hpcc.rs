@@ -16,26 +16,26 @@ use super::hops::{HopMemory, part_of_bdp};
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
 use crate::parameters::{Parameters, Preset};
 
-/// `congestion_control = "hpcc"`.
+/// Kind of `congestion_control = "hpcc"`.
 #[derive(Debug)]
 pub(super) struct Hpcc;
 
 /// HPCC's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct HpccConfig {
-    /// T: the round-trip time without queues, one for the whole network and no less than any flow's.
+    /// Base round-trip time T, without queues: one for the whole network, no less than any flow's.
     base_rtt: Span,
-    /// η: the utilisation to hold, in parts per million.
+    /// Target utilisation η, in parts per million.
     target_ppm: u32,
-    /// maxStage: additive steps on end before the window jumps.
+    /// Number maxStage of successive additive steps before the window is set in proportion.
     stages_max: u32,
-    /// W_AI: an additive step.
+    /// Additive increase W_AI.
     additive_increase: Bytes,
-    /// The window is never cut below what this rate sends in T.
+    /// Rate that bounds the window from below: the window is at least this rate times T.
     rate_min: BitRate,
 }
 
-/// A flow's state. It starts with the line's bandwidth-delay product, W_init.
+/// State of a flow. It starts with the line's bandwidth-delay product, W_init.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
@@ -46,15 +46,15 @@ struct Flow {
     stages_max: u32,
     #[state(same)]
     additive_increase: f64,
-    /// W, in bytes.
+    /// Window W, in bytes.
     window: f64,
-    /// W_c.
+    /// Reference window W_c, in bytes.
     reference: f64,
-    /// U.
+    /// Average utilisation U.
     utilisation: f64,
-    /// incStage.
+    /// Number incStage of additive steps so far.
     stage: u32,
-    /// lastUpdateSeq: W_c moves when more payload than this is acknowledged.
+    /// Offset lastUpdateSeq: W_c moves when more payload than this is acknowledged.
     update_after: u64,
     hops: HopMemory,
 }
@@ -178,17 +178,17 @@ impl FlowState for Flow {
         self.state(archive);
     }
 
-    /// W / T.
+    /// Returns W / T.
     fn rate(&self) -> BitRate {
         self.bounds.rate(self.window)
     }
 
-    /// W.
+    /// Returns W.
     fn window(&self) -> Option<Bytes> {
         Some(WindowBounds::bytes(self.window))
     }
 
-    /// Procedure NewAck.
+    /// Runs procedure NewAck.
     fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         let Some((load, span_ps)) = self.measure(ack) else { return };
         let weight = (span_ps / self.bounds.base_rtt_ps()).min(1.0);

@@ -16,20 +16,20 @@ use super::bounds::WindowBeside;
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction, whole_rate};
 use crate::parameters::{Parameters, Preset};
 
-/// `congestion_control = "hpcc-pint"`.
+/// Kind of `congestion_control = "hpcc-pint"`.
 #[derive(Debug)]
 pub(super) struct HpccPint;
 
 /// Its parameters.
 #[derive(Clone, Debug)]
 struct HpccPintConfig {
-    /// η: the utilisation to hold, in parts per million.
+    /// Target utilisation η, in parts per million.
     target_ppm: u32,
     /// maxStage: additive steps on end before the rate jumps.
     stages_max: u32,
-    /// An additive step.
+    /// Additive increase of the rate.
     additive_increase: BitRate,
-    /// The rate is never cut below this.
+    /// Lower bound of the rate.
     rate_min: BitRate,
     /// What switches average over, and code by.
     digest: DigestConfig,
@@ -38,7 +38,7 @@ struct HpccPintConfig {
     code: Arc<DigestCode>,
 }
 
-/// A flow's state. It starts at line rate.
+/// State of a flow. It starts at line rate.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
@@ -57,13 +57,13 @@ struct Flow {
     window: WindowBeside,
     #[state(same)]
     code: Arc<DigestCode>,
-    /// R, in bits a second.
+    /// Rate R, in bit/s.
     rate: f64,
-    /// R_c.
+    /// Reference rate R_c, in bit/s.
     reference: f64,
     /// U of the last acknowledgement that counted.
     utilisation: f64,
-    /// incStage.
+    /// Number incStage of additive steps so far.
     stage: u32,
     /// lastUpdateSeq: R_c moves when more payload than this is acknowledged; `None` until the first acknowledgement.
     update_after: Option<u64>,
@@ -184,7 +184,7 @@ impl FlowState for Flow {
         self.state(archive);
     }
 
-    /// R.
+    /// Returns R.
     fn rate(&self) -> BitRate {
         BitRate::bps(self.whole())
     }

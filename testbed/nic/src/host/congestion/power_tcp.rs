@@ -1,9 +1,12 @@
-//! PowerTCP: a window that follows the power of the busiest link, which is current times voltage (Addanki et al., NSDI 2022,
-//! section 3, Algorithms 1 and 2).
+//! PowerTCP: a window that follows the power, current times voltage, of the busiest link (Addanki et al., NSDI
+//! 2022, section 3,
+//! Algorithms 1 and 2).
 //!
-//! Current is what arrives at the link, voltage what is in flight on it. Their product sees both a queue and its growth,
-//! where a control that looks at one takes the other's cases for the same. θ-PowerTCP reads power from the round-trip time
-//! alone, and needs no switch.
+//! Current is the arrival rate at the link, voltage the data in flight on it. Their product reacts both to a queue
+//! and to its growth;
+//! a control that measures only one confuses cases of the other. θ-PowerTCP estimates power from the round-trip
+//! time alone, without
+//! telemetry from switches.
 
 use std::sync::Arc;
 
@@ -16,11 +19,11 @@ use super::hops::{HopMemory, part_of_bdp};
 use super::{AckSignal, Algorithm, CongestionControlKind, Feedback, FlowState, Stamps, fraction};
 use crate::parameters::{Parameters, Preset};
 
-/// `congestion_control = "powertcp"`.
+/// Kind of `congestion_control = "powertcp"`.
 #[derive(Debug)]
 pub(super) struct PowerTcp;
 
-/// `congestion_control = "theta-powertcp"`.
+/// Kind of `congestion_control = "theta-powertcp"`.
 #[derive(Debug)]
 pub(super) struct ThetaPowerTcp;
 
@@ -32,20 +35,20 @@ struct PowerTcpConfig(Laws);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct ThetaPowerTcpConfig(Laws);
 
-/// What both have.
+/// Parameters common to both algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Laws {
-    /// τ: the round-trip time without queues, one for the whole network and no less than any flow's.
+    /// Base round-trip time τ, without queues: one for the whole network, no less than any flow's.
     base_rtt: Span,
-    /// γ: the weight of a new window in the average, in parts per million.
+    /// Weight γ of a new window in the average, in parts per million.
     gamma_ppm: u32,
-    /// β: the additive step. In equilibrium the queue is the sum of the flows' β.
+    /// Additive increase β. In equilibrium the queue is the sum of the flows' β.
     additive_increase: Bytes,
-    /// The window is never cut below what this rate sends in τ.
+    /// Rate that bounds the window from below: the window is at least this rate times τ.
     rate_min: BitRate,
 }
 
-/// A flow's state under PowerTCP. It starts with the line's bandwidth-delay product.
+/// State of a flow under PowerTCP. The window starts at the line's bandwidth-delay product.
 #[derive(Debug, State)]
 struct PowerFlow {
     law: ControlLaw,
@@ -53,18 +56,19 @@ struct PowerFlow {
     sent: SentWindows,
 }
 
-/// A flow's state under θ-PowerTCP.
+/// State of a flow under θ-PowerTCP.
 #[derive(Debug, State)]
 struct ThetaFlow {
     law: ControlLaw,
-    /// When the last acknowledgement came, and its RTT.
+    /// Instant and RTT of the last acknowledgement.
     last: Option<(Time, Span)>,
-    /// The window at the end of the last round trip, and the payload that must be acknowledged to end this one.
+    /// Window at the end of the last round trip. `update_after` is the payload whose acknowledgement ends the
+    /// present one.
     old: f64,
     update_after: u64,
 }
 
-/// What both make of power.
+/// Window update common to both algorithms.
 #[derive(Debug, State)]
 struct ControlLaw {
     #[state(same)]
@@ -73,33 +77,37 @@ struct ControlLaw {
     gamma: f64,
     #[state(same)]
     additive_increase: f64,
-    /// cwnd, in bytes.
+    /// Congestion window cwnd, in bytes.
     window: f64,
-    /// Γ_smooth, as a part of the base power C²·τ.
+    /// Smoothed power Γ_smooth, as a fraction of the base power C²·τ.
     power: f64,
 }
 
-/// Under what windows the payload in flight was sent, in order (GetCwnd).
+/// Windows under which the payload in flight was sent, in order (GetCwnd).
 ///
-/// What power is measured is of the window under which the acknowledged packet was sent. To take one value a round trip for
-/// all of them turns what changed within one into its opposite in the next, and flows with a large β oscillate.
+/// Measured power belongs to the window under which the acknowledged packet was sent. One value a round trip for
+/// all packets inverts,
+/// in the next round trip, a change within the last, and flows with a large β oscillate.
 #[derive(Debug, State)]
 struct SentWindows {
-    /// The window in force from this payload byte on; a ring.
+    /// Ring of (first payload byte, window in force from that byte).
     windows: [(u64, f64); WINDOWS_MAX],
     oldest: usize,
     len: usize,
 }
 
-/// What arrives at a queue that drains counts as this part of what leaves at least; so does θ-PowerTCP's power, as in the paper's
+/// Lower bound of the current at a draining queue, as a fraction of the departure rate; also of θ-PowerTCP's power,
+/// as in the paper's
 /// public simulation.
 ///
-/// A window cut below what is in flight stops its flow, and if all are, nothing arrives. That is no measure of the window that
-/// the acknowledged packet was sent under, but without a bound it makes power nothing and the next window the largest; flows that
-/// start at one instant go to and fro between both for good.
+/// A window cut below the data in flight stops its flow; if all flows stop, nothing arrives. Without the bound,
+/// power is then 0 and the
+/// next window the largest, though the acknowledged packet's window did not cause that. Flows that start at one
+/// instant then oscillate
+/// for ever.
 const DRAINING_CURRENT_MIN: f64 = 0.5;
 
-/// Windows remembered. A round trip is told by half as many, so that a cut window's are too.
+/// Number of remembered windows. A round trip takes half of them, so that a cut window's round trip still fits.
 const WINDOWS_MAX: usize = 16;
 
 const BASE_RTT: Key = Key::without_default(
@@ -111,11 +119,12 @@ const GAMMA: Key = Key::new("gamma", "0.9", "γ: the weight of a new window in t
 const BETA: Key =
     Key::new("beta", "bdp/100", "β: the additive step; in equilibrium the queue is the sum of the flows' β");
 const RATE_MIN: Key = Key::new("rate_min", "line/1000", "the window is never cut below what this rate sends in τ");
-/// It does not see that a link is not full, so that what frames wait for each other by chance counts as the queue Σ β that it keeps,
-/// and a smaller β leaves the link idle.
+/// Additive increase of θ-PowerTCP. The algorithm cannot see an idle link: random waiting between frames counts as
+/// the queue Σ β, so a
+/// smaller β leaves the link idle.
 const THETA_BETA: Key = Key { default: Some("bdp/50"), otherwise: "bdp/50", ..BETA };
 
-/// What flows show under both algorithms.
+/// Gauges of flows under both algorithms.
 const GAUGES: &[Gauge] = &[Gauge::plain("power", "Γ_smooth, as a part of the base power")];
 
 impl Named for PowerTcp {
@@ -133,10 +142,12 @@ impl Named for PowerTcp {
 }
 
 impl CongestionControlKind for PowerTcp {
-    /// γ is the paper's, and β by its rule, HostBw · τ / N, with N = 100. The lowest rate is a thousandth of the line's.
+    /// Returns the paper's γ, and β = HostBw · τ / N by its rule, with N = 100. The lowest rate is a thousandth of
+    /// the line's.
     ///
-    /// A smaller β keeps a shorter queue, Σ β, and shares a port less evenly for longer: with β far below a frame what the frames
-    /// of several hosts happen to do outweighs it.
+    /// A smaller β keeps a shorter queue, Σ β, but shares a port unevenly for longer: with β far below a frame,
+    /// random collisions between
+    /// hosts' frames outweigh it.
     fn presets(&self) -> &'static [Preset] {
         const ABOUT: &str = "PowerTCP paper (NSDI 2022), additive step for 100 flows";
         &[Preset { name: "powertcp", about: ABOUT, values: &[] }]
@@ -216,24 +227,24 @@ impl FlowState for PowerFlow {
         self.state(archive);
     }
 
-    /// cwnd / τ.
+    /// Returns cwnd / τ.
     fn rate(&self) -> BitRate {
         self.law.rate()
     }
 
-    /// cwnd.
+    /// Returns cwnd.
     fn window(&self) -> Option<Bytes> {
         Some(self.law.window())
     }
 
-    /// Algorithm 1: every acknowledgement sets the window.
+    /// Runs Algorithm 1: every acknowledgement sets the window.
     fn handle_ack(&mut self, _now: Time, ack: &AckSignal<'_>) {
         let base_rtt_ps = self.law.bounds.base_rtt_ps();
         let mut strongest: Option<(f64, f64)> = None;
         self.hops.advance(ack.hops, |step| {
             let (span_ps, rate) = (step.span.as_picos() as f64, step.now.rate);
             let growth = step.now.queue.get() as f64 - step.before.queue.get() as f64;
-            // Both as a part of what they are on a link that is full and has no queue.
+            // Both relative to a fully loaded link without a queue.
             let current = part_of_bdp(growth, rate, span_ps) + step.load();
             let current = current.max(step.load() * DRAINING_CURRENT_MIN);
             let voltage = 1.0 + part_of_bdp(step.now.queue.get() as f64, rate, base_rtt_ps);
@@ -266,20 +277,20 @@ impl FlowState for ThetaFlow {
         self.state(archive);
     }
 
-    /// cwnd / τ.
+    /// Returns cwnd / τ.
     fn rate(&self) -> BitRate {
         self.law.rate()
     }
 
-    /// cwnd.
+    /// Returns cwnd.
     fn window(&self) -> Option<Bytes> {
         Some(self.law.window())
     }
 
-    /// Algorithm 2: every acknowledgement is measured, and the window set once a round trip.
+    /// Runs Algorithm 2: every acknowledgement is measured, and the window is set once a round trip.
     fn handle_ack(&mut self, now: Time, ack: &AckSignal<'_>) {
         let Some((before, rtt_before)) = self.last.filter(|(at, _)| *at < now) else {
-            // The first one, or another of the same instant.
+            // First acknowledgement, or a further one at the same instant.
             if self.last.is_none() {
                 self.last = Some((now, ack.rtt));
                 self.update_after = ack.sent;
@@ -292,7 +303,8 @@ impl FlowState for ThetaFlow {
         let current = (growth / span_ps + 1.0).max(0.0);
         let voltage = ack.rtt.as_picos() as f64 / self.law.bounds.base_rtt_ps();
         self.law.smooth(current * voltage, span_ps);
-        // The bound is on the average: single RTTs differ by what frames wait for each other, and that must add up to nothing.
+        // The bound is on the average: single RTTs vary with frames that wait for each other, and these variations
+        // must cancel out.
         self.law.power = self.law.power.max(DRAINING_CURRENT_MIN);
         if ack.acked > self.update_after {
             self.law.set_window(self.old);
@@ -313,7 +325,7 @@ impl ControlLaw {
             gamma: fraction(config.gamma_ppm.min(1_000_000)),
             additive_increase: config.additive_increase.get() as f64,
             window: bounds.largest(),
-            // What line rate makes of an idle network.
+            // Power of an idle network at line rate.
             power: 1.0,
         }
     }
@@ -326,13 +338,13 @@ impl ControlLaw {
         WindowBounds::bytes(self.window)
     }
 
-    /// The end of function NormPower: an average over a round trip.
+    /// Averages power over a round trip (end of function NormPower).
     fn smooth(&mut self, power: f64, span_ps: f64) {
         let weight = (span_ps / self.bounds.base_rtt_ps()).min(1.0);
         self.power = (1.0 - weight) * self.power + weight * power;
     }
 
-    /// Function UpdateWindow, `old` being the window under which the acknowledged packet was sent.
+    /// Sets the window (function UpdateWindow) from `old`, the window under which the acknowledged packet was sent.
     fn set_window(&mut self, old: f64) {
         let new = self.bounds.clamp(old / self.power + self.additive_increase);
         self.window = self.bounds.clamp(self.gamma * new + (1.0 - self.gamma) * self.window);
@@ -344,7 +356,8 @@ impl SentWindows {
         SentWindows { windows: [(0, window); WINDOWS_MAX], oldest: 0, len: 1 }
     }
 
-    /// The window under which the packet was sent that ends with this payload byte. Forgets those before it.
+    /// Returns the window under which the packet that ends with this payload byte was sent. Forgets earlier
+    /// windows.
     fn window_of(&mut self, acked: u64) -> f64 {
         while self.len > 1 && self.at(1).0 < acked {
             self.oldest = (self.oldest + 1) % WINDOWS_MAX;
@@ -353,8 +366,9 @@ impl SentWindows {
         self.at(0).1
     }
 
-    /// Notes that payload after this byte is sent under this window. Changes within an eighth of a window's payload are
-    /// left out; where memory does not suffice, the oldest are forgotten.
+    /// Records that payload after this byte is sent under this window. Changes within an eighth of a window's
+    /// payload are skipped. With a
+    /// full ring, the oldest window is dropped.
     fn remember(&mut self, sent: u64, window: f64) {
         let since = sent.saturating_sub(self.at(self.len - 1).0);
         if window > (since as f64) * (WINDOWS_MAX / 2) as f64 {

@@ -16,24 +16,24 @@ use super::{
 };
 use crate::parameters::{Parameters, Preset};
 
-/// `congestion_control = "timely"`.
+/// Kind of `congestion_control = "timely"`.
 #[derive(Debug)]
 pub(super) struct Timely;
 
 /// TIMELY's parameters, with the paper's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct TimelyConfig {
-    /// α: the weight of a new difference in their average, in parts per million.
+    /// Weight α of a new difference in the average, in parts per million.
     ewma_ppm: u32,
-    /// β: how deep a cut is, in parts per million.
+    /// Multiplicative decrease β, in parts per million.
     beta_ppm: u32,
-    /// T_low.
+    /// Lower RTT threshold T_low.
     t_low: Span,
-    /// T_high.
+    /// Upper RTT threshold T_high.
     t_high: Span,
-    /// minRTT: the unit of the gradient, one for the whole network.
+    /// Unit minRTT of the gradient, one for the whole network.
     min_rtt: Span,
-    /// δ: the additive step.
+    /// Additive increase δ.
     additive_increase: BitRate,
     /// N: from so many completions on end with no rising RTT a step is N·δ (HAI, hyperactive increase).
     hai: u32,
@@ -41,9 +41,9 @@ struct TimelyConfig {
     hai_below_t_low: bool,
     /// What one measurement is of.
     completion: Completion,
-    /// The rate is never cut below this.
+    /// Lower bound of the rate.
     rate_min: BitRate,
-    /// A window beside the rate.
+    /// Window in addition to the rate.
     window: WindowBeside,
 }
 
@@ -56,18 +56,18 @@ enum Completion {
     RoundTrip,
 }
 
-/// A flow's state. It starts at line rate.
+/// State of a flow. It starts at line rate.
 #[derive(Debug, State)]
 struct Flow {
     #[state(same)]
     config: TimelyConfig,
     #[state(same)]
     line: u64,
-    /// In bits a second.
+    /// Rate in bit/s.
     rate: u64,
-    /// The RTT of the last completion.
+    /// RTT of the last completion.
     rtt: Option<Span>,
-    /// rtt_diff: the average difference, in picoseconds.
+    /// Average RTT difference rtt_diff, in picoseconds.
     difference: f64,
     /// Completions on end with no rising RTT.
     calm: u32,
