@@ -13,7 +13,7 @@ use crate::Quantum;
 use crate::pfc::Gate;
 use crate::sync::{AtomicU64, Ordering};
 
-/// The downstream side: says which frame is due for the queues' lengths.
+/// Downstream side: decides which frame is due for the queues' lengths.
 ///
 /// A frame is due when the stage of any class has changed, and again after `refresh` without change, stage 0 included: the
 /// peer forgets a stage that is not repeated, and a message lost while queues drain would leave it slow until then.
@@ -95,7 +95,7 @@ pub struct Adjuster {
     pauses: AtomicU64,
 }
 
-/// No table has more stages: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
+/// Upper bound on the stages of a table: the rates of the fastest links (3.2 Tb/s) reach [`RATE_MIN`](crate::RATE_MIN) after 29, and a buffer
 /// of 2^63 B the last length after 64. A longer time is a pause that a peer asks for that speaks PFC.
 pub const STAGES_MAX: u16 = 64;
 

@@ -47,7 +47,7 @@ pub struct Watchdog {
     counters: StormCounters,
 }
 
-/// What SONiC's table `PFC_WD` says of a port, and how to tell a storm.
+/// Watchdog settings of a port, as in SONiC's table `PFC_WD`, and the storm condition.
 ///
 /// SONiC takes 100 ms to 5 s for detection and 100 ms to 60 s for restoration, and defaults to 200 ms for them and for the
 /// poll interval; here any times do, so that a small or a slowed-down network can have its own.
